@@ -1,0 +1,44 @@
+# The two commands of the README are `make demo` and `make test`; `make help` lists the rest.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+JOBS ?= 2
+
+.PHONY: help demo test test-slow lint bench docs clean
+.DEFAULT_GOAL := help
+
+help:
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "make %-12s %s\n", $$1, $$2}'
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	@echo "== making the virtual environment in $(VENV) (a few minutes the first time)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(VENV)/installed ## tune a real model and write a report to look at
+	@echo "== tuning gradient boosting on scikit-learn's breast-cancer data, 40 trials"
+	@$(ONE_THREAD) $(BIN)/python examples/demo.py
+
+test: $(VENV)/installed ## run the test suite (about ten minutes on two cores)
+	@echo "== running the tests"
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+test-slow: $(VENV)/installed ## run the slow regret studies as well
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow --timeout 3600
+
+lint: $(VENV)/installed ## ruff and strict mypy
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check regretless tests experiments benchmarks examples
+	@$(BIN)/mypy
+
+bench: $(VENV)/installed ## speed against the peers, as ratios in one run
+	@$(ONE_THREAD) $(BIN)/python -m benchmarks
+
+docs: $(VENV)/installed ## build the documentation site into site/
+	@$(BIN)/mkdocs build --strict --quiet
+
+clean: ## remove what the other targets made
+	rm -rf $(VENV) site build *.egg-info .pytest_cache .mypy_cache .ruff_cache regretless-demo.html

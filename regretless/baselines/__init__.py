@@ -1,0 +1,32 @@
+"""The baselines, by name; the same contract as the five methods."""
+
+from regretless.method import Recipe
+
+BASELINES = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe("random", "regretless.baselines.random_search:RandomSearch"),
+        Recipe("sobol", "regretless.baselines.random_search:SobolSearch"),
+        Recipe("stay-at-best", "regretless.baselines.no_model:StayAtBest"),
+        Recipe("random-mutation", "regretless.baselines.no_model:RandomMutation"),
+        Recipe("gp-ucb", "regretless.baselines.gp_ucb:GPUCB"),
+        Recipe("gp-ei", "regretless.baselines.gp_ei:GPEI"),
+        Recipe("gp-pi", "regretless.baselines.gp_pi:GPPI"),
+        Recipe("gp-ts", "regretless.baselines.gp_ts:GPTS"),
+        Recipe("turbo", "regretless.baselines.turbo:TuRBO"),
+        Recipe("igp-ucb", "regretless.baselines.igp_ucb:IGPUCB"),
+        Recipe("adaptive-discretization", "regretless.baselines.adaptive_discretization:AdaptiveDiscretization"),
+        Recipe("grid-ei", "regretless.baselines.grid_ei:GridEI"),
+        Recipe("grid-pi", "regretless.baselines.grid_ei:GridPI"),
+        Recipe("linebo", "regretless.baselines.linebo:LineBO"),
+        Recipe("dropout", "regretless.baselines.dropout:Dropout"),
+        Recipe("sre", "regretless.baselines.sre:SRE"),
+        Recipe("rembo", "regretless.baselines.rembo:REMBO"),
+        Recipe("hesbo", "regretless.baselines.hesbo:HeSBO"),
+        Recipe("linear-bo", "regretless.baselines.linear_bo:LinearBO"),
+        Recipe("neural-greedy", "regretless.baselines.neural_greedy:NeuralGreedy"),
+        Recipe("dngo", "regretless.baselines.dngo:DNGO"),
+        Recipe("rf-ei", "regretless.baselines.rf_ei:RFEI"),
+        Recipe("neural-ucb", "regretless.baselines.neural_ucb:NeuralUCB"),
+    )
+}

@@ -1,0 +1,388 @@
+"""The contract every optimiser keeps: `Method`, the `Certificate` it gives, and the `Recipe` that builds it.
+
+Everything here maximises on the unit cube; `Optimizer` and `Problem` turn signs and units once. A proposal is a function of
+(history, seed, step): the history is the sequence of told points plus the set of pending ones, the step numbers the asks, and every
+random draw comes from a generator keyed on (seed, step). So a fresh Method that is told the same history proposes the same points,
+bit for bit: that is how runs resume, and how workers that share a storage agree.
+
+To write a method, subclass `Method`, give `_propose`, and perhaps `_update`, `_recommend`, `_certificate`, `_state` and `_load`:
+
+    class Coin(Method):
+        def _propose(self, rng):
+            return rng.random(self.dim)
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from regretless.space import Array, Cube, Encoding
+
+State: TypeAlias = dict[str, Any]
+"""Names to arrays, numbers, text, truth values, None or further states: what can be written without a pickle."""
+
+REDRAWS = 64
+"""Fresh uniform draws tried when a proposal coincides with a pending point; only small finite spaces ever need more than one."""
+FIXED_DRAWS = 2**63
+"""The step that keys what is drawn once for the whole run."""
+
+
+# ---------------------------------------------------------------- certificate
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How much regret may be left: with probability at least 1 - delta, f* - f(recommended) <= gap.
+
+    `lower` and `upper` bracket the optimal value f*. `kind` is "theory" (the bounds follow from stated, known constants), "fitted" (the
+    model was fitted to the data; coverage is an empirical fact, measured and published in the docs) or "none": not certified, and
+    `reason` says why. Values are in the caller's units; in a minimisation `lower <= f* <= upper` still brackets the optimum.
+    """
+
+    gap: float
+    lower: float
+    upper: float
+    delta: float
+    kind: Literal["theory", "fitted", "none"]
+    assumptions: tuple[str, ...] = ()
+    reason: str = ""
+
+    @property
+    def certified(self) -> bool:
+        return self.kind != "none"
+
+    @classmethod
+    def none(cls, reason: str, delta: float) -> Certificate:
+        """The honest answer when the model cannot be trusted."""
+        return cls(gap=math.inf, lower=-math.inf, upper=math.inf, delta=delta, kind="none", reason=reason)
+
+    def scaled(self, sign: float) -> Certificate:
+        """The same statement about sign * f, sign being 1 or -1."""
+        return self if sign > 0 else replace(self, lower=-self.upper, upper=-self.lower)
+
+    def __str__(self) -> str:
+        if not self.certified:
+            return f"not certified: {self.reason}"
+        rests = f"; assumes {', '.join(self.assumptions)}" if self.assumptions else ""
+        return f"regret at most {self.gap:.4g} with probability {1 - self.delta:.2g} ({self.kind}{rests})"
+
+
+# ---------------------------------------------------------------- randomness
+
+
+def keyed_generator(seed: int, step: int, stream: int = 0) -> np.random.Generator:
+    """The generator of (seed, step, stream): counter-based, so any step can be had without the ones before."""
+    key = np.array([seed & 0xFFFFFFFFFFFFFFFF, step & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(key=key, counter=np.array([0, 0, 0, stream], dtype=np.uint64)))
+
+
+# ---------------------------------------------------------------- method
+
+
+class Method(ABC):
+    """An optimiser of one black box on the unit cube, maximising; see the module's text for the laws it keeps.
+
+    Args:
+        cube: the number of coordinates, or a `Cube` that also says which of them are discrete.
+        seed: keys every random draw.
+        budget: the number of evaluations planned, when known.
+    """
+
+    choices: ClassVar[Encoding] = "shares"
+    """How this method wants choices encoded."""
+    max_dim: ClassVar[int] = 1_000_000
+    """The largest dimension this method accepts."""
+
+    def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
+        self.cube = cube if isinstance(cube, Cube) else Cube.box(cube)
+        self.dim = self.cube.dim
+        if self.dim > self.max_dim:
+            raise ValueError(f"{type(self).__name__} works in at most {self.max_dim} dimensions, got {self.dim}")
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+            raise ValueError(f"seed must be a whole number of at least 0, got {seed!r}")
+        if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int | np.integer) or budget < 1):
+            raise ValueError(f"budget must be a whole number of at least 1 or None, got {budget!r}")
+        self.seed = int(seed)
+        self.budget = None if budget is None else int(budget)
+        self.step = 0
+        """The number of asks so far: the key of the next proposal."""
+        self._told = _Rows(self.dim)
+        self._failed = _Rows(self.dim)
+        self._pending: list[Array] = []
+
+    # -- what a subclass sees
+
+    @property
+    def X(self) -> Array:
+        """Told points with finite values in the order told, n x d."""
+        return self._told.X
+
+    @property
+    def y(self) -> Array:
+        """Their values, n."""
+        return self._told.column(0)
+
+    @property
+    def yvar(self) -> Array:
+        """The known noise variance of each value, NaN where unknown, n."""
+        return self._told.column(1)
+
+    @property
+    def failed(self) -> Array:
+        """Points whose evaluation failed, in the order told, k x d."""
+        return self._failed.X
+
+    @property
+    def pending(self) -> Array:
+        """Points asked and neither told nor forgotten, in the order asked, p x d."""
+        return np.array(self._pending).reshape(-1, self.dim)
+
+    def fixed_generator(self) -> np.random.Generator:
+        """The generator for what is drawn once and kept for the whole run."""
+        return keyed_generator(self.seed, FIXED_DRAWS)
+
+    # -- the contract
+
+    def ask(self, n: int = 1, *, step: int | None = None) -> Array:
+        """n points to evaluate next, n x d; legal at any time. They are pending until told or forgotten.
+
+        `step` sets the key of the first proposal; a caller that numbers its own trials passes the number, others leave it.
+        """
+        if not isinstance(n, int | np.integer) or n < 1:
+            raise ValueError(f"n must be a whole number of at least 1, got {n!r}")
+        if step is not None:
+            self.step = int(step)
+        first = len(self._pending)
+        for _ in range(n):
+            rng = keyed_generator(self.seed, self.step)
+            proposal = np.asarray(self._propose(rng), dtype=np.float64).reshape(self.dim)
+            self._pending.append(self._distinct(self.cube.snap(proposal), rng))
+            self.step += 1
+        return np.array(self._pending[first:])
+
+    def tell(self, X: Array, y: Array | float, *, yvar: Array | float | None = None) -> None:
+        """Values y (n) of the points X (n x d), asked or not; NaN and infinite values mean that the evaluation failed.
+
+        yvar: the known noise variance of each value, where there is one.
+        """
+        X, y, yvar = self._checked(X, y, yvar)
+        for x in X:
+            self._unpend(x)
+        good = np.isfinite(y)
+        self._failed.append(X[~good], np.empty((int((~good).sum()), 2)))
+        if good.any():
+            self._told.append(X[good], np.column_stack([y[good], yvar[good]]))
+            self._update(X[good], y[good])
+
+    def forget(self, X: Array) -> None:
+        """Drops pending points that will never be told (crashed, timed out); points that are not pending are ignored."""
+        for x in self._points(X):
+            self._unpend(x)
+
+    def wait_for(self, X: Array) -> None:
+        """Adds points that somebody else has asked and not yet told, so that proposals keep away from them."""
+        self._pending.extend(x.copy() for x in self._points(X))
+
+    def recommend(self) -> Array:
+        """The point to report, d: best by the model, not the luckiest noisy value."""
+        if len(self.y) == 0:
+            raise RuntimeError("recommend() needs at least one successful evaluation; none has been told yet")
+        return self.cube.snap(np.asarray(self._recommend(), dtype=np.float64).reshape(self.dim))
+
+    def certificate(self, delta: float = 0.05) -> Certificate:
+        """Bounds on f* - f(recommend()) that hold with probability 1 - delta, or "not certified" and why."""
+        if not 0 < delta < 1:
+            raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
+        if len(self.y) == 0:
+            return Certificate.none("nothing has been evaluated yet", delta)
+        return self._certificate(delta)
+
+    def state_dict(self) -> State:
+        """Everything that `load_state_dict` needs to go on as if never interrupted."""
+        own = self._state()
+        return {
+            "X": self.X.copy(), "y": self.y.copy(), "yvar": self.yvar.copy(), "failed": self.failed.copy(), "pending": self.pending.copy(),
+            "step": self.step, **({"own": own} if own else {}),
+        }  # fmt: skip
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes over a state of a Method with the same options, seed and cube; only legal before anything was told."""
+        if len(self.y) or len(self.failed) or self._pending:
+            raise RuntimeError("load_state_dict() needs a fresh method; this one has been used")
+        try:
+            X, y, yvar, failed, pending = (np.asarray(state[k], dtype=np.float64) for k in ("X", "y", "yvar", "failed", "pending"))
+            step = int(state["step"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"not the state of a method: {error!r}") from None
+        n = len(y)
+        if X.shape != (n, self.dim) or yvar.shape != (n,) or failed.shape[1:] != (self.dim,) or pending.shape[1:] != (self.dim,):
+            raise ValueError(f"the state holds {X.shape[-1] if X.ndim else 0} coordinates, this method has {self.dim}")
+        if not np.isfinite(y).all() or step < 0:
+            raise ValueError("the state is damaged: values must be finite and the step at least 0")
+        self._failed.append(failed, np.empty((len(failed), 2)))
+        self._told.append(X, np.column_stack([y, yvar]))
+        self._pending = list(pending)
+        self.step = step
+        self._load(state.get("own", {}))
+
+    # -- what a subclass gives
+
+    @abstractmethod
+    def _propose(self, rng: np.random.Generator) -> Array:
+        """The next point, d, from the history, the pending points and rng alone."""
+
+    def _update(self, X: Array, y: Array) -> None:
+        """Takes in new finite values (already in self.X and self.y); draws nothing at random."""
+
+    def _recommend(self) -> Array:
+        """The point to report, d; called with at least one told value."""
+        best: Array = self.X[int(np.argmax(self.y))]
+        return best
+
+    def _certificate(self, delta: float) -> Certificate:
+        return Certificate.none(f"{type(self).__name__} keeps no model that could bound the regret", delta)
+
+    def _state(self) -> State:
+        """State beyond the history; a method whose state follows from the history alone has none."""
+        return {}
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        """Takes over what `_state` gave, with the history in place; by default the history is taken in as if told just now."""
+        if len(self.y):
+            self._update(self.X, self.y)
+
+    # -- inside
+
+    def _distinct(self, x: Array, rng: np.random.Generator) -> Array:
+        """x, or a fresh draw when x is already pending and the space has room for another."""
+        if not self._is_pending(x) or len(self._pending) >= self.cube.size:
+            return x
+        for _ in range(REDRAWS):
+            other = self.cube.snap(rng.random(self.dim))
+            if not self._is_pending(other):
+                return other
+        return x
+
+    def _is_pending(self, x: Array) -> bool:
+        return any(np.array_equal(x, p) for p in self._pending)
+
+    def _unpend(self, x: Array) -> None:
+        for i, p in enumerate(self._pending):
+            if np.array_equal(x, p):
+                del self._pending[i]
+                return
+
+    def _points(self, X: Array) -> Array:
+        X = np.atleast_2d(np.asarray(X, dtype=np.float64))
+        if X.ndim != 2 or X.shape[1] != self.dim:
+            raise ValueError(f"X must be n x {self.dim}, got shape {X.shape}")
+        if not ((X >= 0) & (X <= 1)).all():
+            raise ValueError("X must lie in the unit cube; a coordinate is outside [0, 1] or NaN")
+        return X
+
+    def _checked(self, X: Array, y: Array | float, yvar: Array | float | None) -> tuple[Array, Array, Array]:
+        X = self._points(X)
+        n = len(X)
+        y = np.atleast_1d(np.asarray(y, dtype=np.float64))
+        if y.shape != (n,):
+            raise ValueError(f"y must hold one value per point: X has {n} points, y has shape {y.shape}")
+        var = np.full(n, np.nan) if yvar is None else np.atleast_1d(np.asarray(yvar, dtype=np.float64))
+        if var.shape != (n,):
+            raise ValueError(f"yvar must hold one variance per point: X has {n} points, yvar has shape {var.shape}")
+        if yvar is not None and not ((var >= 0) | np.isnan(var)).all():
+            raise ValueError(f"yvar must not be negative, got {np.nanmin(var)}")
+        return X, y, np.where(np.isinf(var), np.nan, var)
+
+
+class _Rows:
+    """An append-only table of points (n x d) and two numbers each, grown by doubling."""
+
+    def __init__(self, dim: int) -> None:
+        self._X = np.empty((8, dim))
+        self._numbers = np.empty((8, 2))
+        self._n = 0
+
+    @property
+    def X(self) -> Array:
+        view = self._X[: self._n]
+        view.flags.writeable = False
+        return view
+
+    def column(self, i: int) -> Array:
+        view: Array = self._numbers[: self._n, i]
+        view.flags.writeable = False
+        return view
+
+    def append(self, X: Array, numbers: Array) -> None:
+        n = self._n + len(X)
+        if n > len(self._X):
+            room = max(n, 2 * len(self._X))
+            self._X = np.concatenate([self._X[: self._n], np.empty((room - self._n, self._X.shape[1]))])
+            self._numbers = np.concatenate([self._numbers[: self._n], np.empty((room - self._n, 2))])
+        self._X[self._n : n], self._numbers[self._n : n] = X, numbers
+        self._n = n
+
+
+# ---------------------------------------------------------------- recipes
+
+
+class Recipe:
+    """A Method with its options and without a space: what users name and records store.
+
+    A recipe is called with options to make another: `MSUCB` is the default, `MSUCB(d=5)` the same with d = 5. It prints itself, compares
+    equal to its like, and `build` makes the Method for a space, seed and budget. The method's module is imported on first use.
+    """
+
+    def __init__(self, name: str, path: str, options: Mapping[str, Any] | None = None) -> None:
+        self.name = name
+        """The name used on the command line and in records."""
+        self._path = path
+        self.options: dict[str, Any] = dict(options or {})
+
+    @property
+    def method(self) -> type[Method]:
+        """The Method class, imported on first use."""
+        module, _, name = self._path.partition(":")
+        found: type[Method] = getattr(importlib.import_module(module), name)
+        return found
+
+    @property
+    def summary(self) -> str:
+        """The first line of the method's docstring."""
+        return (inspect.getdoc(self.method) or "").split("\n")[0].rstrip(".")
+
+    def __call__(self, **options: Any) -> Recipe:
+        known = [p.name for p in inspect.signature(self.method).parameters.values() if p.name not in ("cube", "seed", "budget")]
+        for option in options:
+            if option not in known:
+                raise TypeError(f"{self._title} has no option {option!r}; it takes {', '.join(known) or 'none'}")
+        return Recipe(self.name, self._path, {**self.options, **options})
+
+    def build(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> Method:
+        return self.method(cube, seed=seed, budget=budget, **self.options)
+
+    @property
+    def _title(self) -> str:
+        return self._path.rpartition(":")[2]
+
+    def __repr__(self) -> str:
+        return f"{self._title}({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Recipe) and self.name == other.name and repr(self.options) == repr(other.options)
+
+    def __hash__(self) -> int:
+        return hash((self.name, repr(self.options)))
+
+    def to_json(self) -> dict[str, Any]:
+        """The name and the options; options that are no plain values are written as text and cannot be read back."""
+        plain = {k: v if isinstance(v, str | int | float | bool | None) else {"text": repr(v)} for k, v in self.options.items()}
+        return {"name": self.name, "options": plain}
