@@ -1,0 +1,31 @@
+"""`method="auto"`: which method runs for a space and a budget, and why. One rule, in one place."""
+
+from __future__ import annotations
+
+from regretless.baselines import BASELINES
+from regretless.method import Recipe
+from regretless.methods import METHODS
+from regretless.space import Space
+
+HIGH_DIMENSION = 20
+"""From here on the GP with one isotropic length-scale and block-wise search takes over."""
+LARGE_BUDGET = 3000
+"""Beyond this many evaluations the exact GP costs more than a second per ask."""
+
+
+def choose_method(space: Space, budget: int | None) -> tuple[Recipe, str]:
+    """The recipe for a space and a budget, and the reason in one sentence."""
+    dim = len(space)
+    if budget is not None and budget > LARGE_BUDGET:
+        return METHODS["neural-bo"], f"{budget} evaluations: the neural-tangent model's cost per ask stays flat where an exact GP's grows with n^2"
+    if dim > HIGH_DIMENSION:
+        return METHODS["ms-ucb"], f"{dim} parameters: searching low-dimensional subspaces of one GP keeps an ask cheap"
+    return BASELINES["gp-ucb"], f"{dim} parameters and a small budget: an exact GP learns most per evaluation"
+
+
+def find_recipe(name: str) -> Recipe:
+    """The recipe of a name; unknown names raise with the list of known ones."""
+    known = {**METHODS, **BASELINES}
+    if name not in known:
+        raise ValueError(f"unknown method {name!r}; known are auto, {', '.join(known)}")
+    return known[name]

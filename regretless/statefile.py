@@ -1,0 +1,92 @@
+"""Files that hold a run: nested dicts of arrays and plain values, written atomically and read without ever running code.
+
+The format is an uncompressed .npz (one entry per array) whose entry `json` holds everything else.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+LARGEST = 8 * 2**30
+"""Bytes a file may claim to unpack to; more is refused as damaged or hostile."""
+
+
+def write_state(path: str | Path, state: Mapping[str, Any]) -> None:
+    """Writes a state: whole or not at all, whenever the process is killed."""
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    plain = _without_arrays(state, "", arrays)
+    buffer = io.BytesIO()
+    np.savez(buffer, json=np.frombuffer(json.dumps(plain).encode(), dtype=np.uint8), **arrays)  # type: ignore[arg-type]
+    write_whole(path, buffer.getvalue())
+
+
+def write_whole(path: str | Path, content: bytes) -> None:
+    """Writes a temporary file beside path and renames it over path."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_state(path: str | Path) -> dict[str, Any]:
+    """Reads what `write_state` wrote; anything else raises ValueError with one line."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if sum(entry.file_size for entry in archive.infolist()) > LARGEST:
+                raise ValueError("it claims to be larger than any run")
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        plain = json.loads(arrays.pop("json").tobytes().decode())
+        state = _with_arrays(plain, arrays)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, EOFError, MemoryError, RecursionError, NotImplementedError, RuntimeError, AttributeError,
+            SyntaxError, OverflowError, zipfile.BadZipFile) as error:  # fmt: skip
+        raise ValueError(f"{path} is not a readable state file: {type(error).__name__}: {error}") from None
+    except Exception as error:  # zlib, lzma and bz2 each raise classes of their own on damaged streams
+        raise ValueError(f"{path} is not a readable state file: {type(error).__name__}") from None
+    if not isinstance(state, dict):
+        raise ValueError(f"{path} is not a readable state file: it holds no table")
+    return state
+
+
+def _without_arrays(value: Any, path: str, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
+    if isinstance(value, np.ndarray):
+        if value.dtype.hasobject:
+            raise TypeError(f"state entry {path!r} is an array of objects, which cannot be written without a pickle")
+        arrays[f"array{len(arrays)}"] = value
+        return {"$array": f"array{len(arrays) - 1}"}
+    if isinstance(value, Mapping):
+        return {str(k): _without_arrays(v, f"{path}/{k}", arrays) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_arrays(v, f"{path}/{i}", arrays) for i, v in enumerate(value)]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise TypeError(f"state entry {path!r} is a {type(value).__name__}; states hold arrays, numbers, text, truth values and None")
+
+
+def _with_arrays(value: Any, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
+    if isinstance(value, dict):
+        if set(value) == {"$array"}:
+            return arrays[value["$array"]]
+        return {k: _with_arrays(v, arrays) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_with_arrays(v, arrays) for v in value]
+    return value
