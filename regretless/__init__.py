@@ -1,6 +1,61 @@
-"""regretless: black-box optimisation that says how much regret may be left, and when to stop."""
+"""regretless: black-box optimisation that says how much regret may be left, and when to stop.
 
-from regretless.space import Choice, Float, Int, Space
+    import regretless as rg
+
+    result = rg.minimize(train, {"lr": rg.Float(1e-5, 1e-1, log=True), "layers": rg.Int(1, 6)}, trials=80)
+    print(result.params, result.value, result.certificate)
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from regretless.baselines import BASELINES
+from regretless.method import Certificate, Method, Recipe
+from regretless.methods import METHODS
+from regretless.optimize import maximize, minimize
+from regretless.optimizer import Optimizer, Trial
+from regretless.result import Result
+from regretless.space import Choice, Cube, Float, Int, Space
+
+if TYPE_CHECKING:
+    from regretless.bilevel import Bilevel, minimize_bilevel, plan
+    from regretless.doors.optuna import Sampler
+    from regretless.doors.sklearn import RegretlessSearchCV
+    from regretless.stopping import GapBelow
 
 __version__ = "0.1.0"
-__all__ = ["Choice", "Float", "Int", "Space"]
+
+GOUCB = METHODS["go-ucb"]
+GPThreDS = METHODS["gp-threds"]
+BBO = METHODS["bilevel"]
+NeuralBO = METHODS["neural-bo"]
+MSUCB = METHODS["ms-ucb"]
+RandomSearch = BASELINES["random"]
+SobolSearch = BASELINES["sobol"]
+GPUCB = BASELINES["gp-ucb"]
+GPEI = BASELINES["gp-ei"]
+GPPI = BASELINES["gp-pi"]
+GPTS = BASELINES["gp-ts"]
+TuRBO = BASELINES["turbo"]
+
+_LATER = {
+    "Sampler": "regretless.doors.optuna",
+    "RegretlessSearchCV": "regretless.doors.sklearn",
+    "GapBelow": "regretless.stopping",
+    "Bilevel": "regretless.bilevel",
+    "minimize_bilevel": "regretless.bilevel",
+    "plan": "regretless.bilevel",
+}
+"""Names whose modules import a library most runs do not need; loaded on first use."""
+
+__all__ = [
+    "BASELINES", "BBO", "GOUCB", "GPEI", "GPPI", "GPTS", "GPUCB", "METHODS", "MSUCB", "Bilevel", "Certificate", "Choice", "Cube", "Float",
+    "GPThreDS", "GapBelow", "Int", "Method", "NeuralBO", "Optimizer", "RandomSearch", "Recipe", "RegretlessSearchCV", "Result", "Sampler",
+    "SobolSearch", "Space", "Trial", "TuRBO", "maximize", "minimize", "minimize_bilevel", "plan",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
+    raise AttributeError(f"module 'regretless' has no attribute {name!r}")

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from regretless.space import Array, Cube, Encoding
 
@@ -168,26 +169,26 @@ class Method(ABC):
             self.step += 1
         return np.array(self._pending[first:])
 
-    def tell(self, X: Array, y: Array | float, *, yvar: Array | float | None = None) -> None:
+    def tell(self, X: ArrayLike, y: ArrayLike, *, yvar: ArrayLike | None = None) -> None:
         """Values y (n) of the points X (n x d), asked or not; NaN and infinite values mean that the evaluation failed.
 
         yvar: the known noise variance of each value, where there is one.
         """
-        X, y, yvar = self._checked(X, y, yvar)
-        for x in X:
+        points, values, variances = self._checked(X, y, yvar)
+        for x in points:
             self._unpend(x)
-        good = np.isfinite(y)
-        self._failed.append(X[~good], np.empty((int((~good).sum()), 2)))
+        good = np.isfinite(values)
+        self._failed.append(points[~good], np.empty((int((~good).sum()), 2)))
         if good.any():
-            self._told.append(X[good], np.column_stack([y[good], yvar[good]]))
-            self._update(X[good], y[good])
+            self._told.append(points[good], np.column_stack([values[good], variances[good]]))
+            self._update(points[good], values[good])
 
-    def forget(self, X: Array) -> None:
+    def forget(self, X: ArrayLike) -> None:
         """Drops pending points that will never be told (crashed, timed out); points that are not pending are ignored."""
         for x in self._points(X):
             self._unpend(x)
 
-    def wait_for(self, X: Array) -> None:
+    def wait_for(self, X: ArrayLike) -> None:
         """Adds points that somebody else has asked and not yet told, so that proposals keep away from them."""
         self._pending.extend(x.copy() for x in self._points(X))
 
@@ -239,7 +240,7 @@ class Method(ABC):
     def _propose(self, rng: np.random.Generator) -> Array:
         """The next point, d, from the history, the pending points and rng alone."""
 
-    def _update(self, X: Array, y: Array) -> None:
+    def _update(self, X: Array, y: Array) -> None:  # noqa: B027 - a hook that may stay empty
         """Takes in new finite values (already in self.X and self.y); draws nothing at random."""
 
     def _recommend(self) -> Array:
@@ -280,26 +281,26 @@ class Method(ABC):
                 del self._pending[i]
                 return
 
-    def _points(self, X: Array) -> Array:
-        X = np.atleast_2d(np.asarray(X, dtype=np.float64))
-        if X.ndim != 2 or X.shape[1] != self.dim:
-            raise ValueError(f"X must be n x {self.dim}, got shape {X.shape}")
-        if not ((X >= 0) & (X <= 1)).all():
+    def _points(self, X: ArrayLike) -> Array:
+        points = np.atleast_2d(np.asarray(X, dtype=np.float64))
+        if points.ndim != 2 or points.shape[1] != self.dim:
+            raise ValueError(f"X must be n x {self.dim}, got shape {points.shape}")
+        if not ((points >= 0) & (points <= 1)).all():
             raise ValueError("X must lie in the unit cube; a coordinate is outside [0, 1] or NaN")
-        return X
+        return points
 
-    def _checked(self, X: Array, y: Array | float, yvar: Array | float | None) -> tuple[Array, Array, Array]:
-        X = self._points(X)
-        n = len(X)
-        y = np.atleast_1d(np.asarray(y, dtype=np.float64))
-        if y.shape != (n,):
-            raise ValueError(f"y must hold one value per point: X has {n} points, y has shape {y.shape}")
+    def _checked(self, X: ArrayLike, y: ArrayLike, yvar: ArrayLike | None) -> tuple[Array, Array, Array]:
+        points = self._points(X)
+        n = len(points)
+        values = np.atleast_1d(np.asarray(y, dtype=np.float64))
+        if values.shape != (n,):
+            raise ValueError(f"y must hold one value per point: X has {n} points, y has shape {values.shape}")
         var = np.full(n, np.nan) if yvar is None else np.atleast_1d(np.asarray(yvar, dtype=np.float64))
         if var.shape != (n,):
             raise ValueError(f"yvar must hold one variance per point: X has {n} points, yvar has shape {var.shape}")
         if yvar is not None and not ((var >= 0) | np.isnan(var)).all():
             raise ValueError(f"yvar must not be negative, got {np.nanmin(var)}")
-        return X, y, np.where(np.isinf(var), np.nan, var)
+        return points, values, np.where(np.isinf(var), np.nan, var)
 
 
 class _Rows:

@@ -6,6 +6,7 @@ import inspect
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -159,7 +160,7 @@ class _Run:
                 if message:
                     break
                 trial = self._next_trial()
-                message = self._take(trial, lambda trial=trial: evaluate(self.fun, self._argument(trial)))
+                message = self._take(trial, partial(evaluate, self.fun, self._argument(trial)))
         except KeyboardInterrupt:
             message = "interrupted; this is what was known by then"
         return message

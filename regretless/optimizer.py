@@ -65,7 +65,13 @@ class Optimizer:
     """
 
     def __init__(
-        self, space: SpaceLike, *, method: str | Recipe = "auto", direction: Direction = "minimize", budget: int | None = None, seed: int | None = None
+        self,
+        space: SpaceLike,
+        *,
+        method: str | Recipe = "auto",
+        direction: Direction = "minimize",
+        budget: int | None = None,
+        seed: int | None = None,
     ) -> None:
         if direction not in ("minimize", "maximize"):
             raise ValueError(f'direction must be "minimize" or "maximize", got {direction!r}')

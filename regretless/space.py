@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -305,15 +305,15 @@ class Space:
     def from_toml(cls, path: str | Path) -> Space:
         """A space from a TOML file with one table per parameter:
 
-            [lr]
-            type = "float"
-            low = 1e-5
-            high = 1e-1
-            log = true
+        [lr]
+        type = "float"
+        low = 1e-5
+        high = 1e-1
+        log = true
 
-            [act]
-            type = "choice"
-            labels = ["relu", "tanh"]
+        [act]
+        type = "choice"
+        labels = ["relu", "tanh"]
         """
         return cls(read_toml(path))
 
@@ -468,7 +468,7 @@ def _parameter(name: str, value: Any) -> Parameter:
     raise ValueError(f"parameter {name!r}: expected Float, Int, Choice or a (low, high) pair, got {value!r}")
 
 
-def _named(name: str, build: Any) -> Any:
+def _named(name: str, build: Callable[[], Parameter]) -> Parameter:
     try:
         return build()
     except (ValueError, TypeError) as error:

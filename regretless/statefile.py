@@ -22,7 +22,7 @@ LARGEST = 8 * 2**30
 def write_state(path: str | Path, state: Mapping[str, Any]) -> None:
     """Writes a state: whole or not at all, whenever the process is killed."""
     arrays: dict[str, np.ndarray[Any, Any]] = {}
-    plain = _without_arrays(state, "", arrays)
+    plain = without_arrays(state, "", arrays)
     buffer = io.BytesIO()
     np.savez(buffer, json=np.frombuffer(json.dumps(plain).encode(), dtype=np.uint8), **arrays)  # type: ignore[arg-type]
     write_whole(path, buffer.getvalue())
@@ -52,7 +52,7 @@ def read_state(path: str | Path) -> dict[str, Any]:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         plain = json.loads(arrays.pop("json").tobytes().decode())
-        state = _with_arrays(plain, arrays)
+        state = with_arrays(plain, arrays)
     except FileNotFoundError:
         raise
     except (OSError, ValueError, KeyError, TypeError, EOFError, MemoryError, RecursionError, NotImplementedError, RuntimeError, AttributeError,
@@ -65,16 +65,17 @@ def read_state(path: str | Path) -> dict[str, Any]:
     return state
 
 
-def _without_arrays(value: Any, path: str, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
+def without_arrays(value: Any, path: str, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
+    """A copy of value that JSON can hold; its arrays are put into `arrays` and named where they stood."""
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject:
             raise TypeError(f"state entry {path!r} is an array of objects, which cannot be written without a pickle")
         arrays[f"array{len(arrays)}"] = value
         return {"$array": f"array{len(arrays) - 1}"}
     if isinstance(value, Mapping):
-        return {str(k): _without_arrays(v, f"{path}/{k}", arrays) for k, v in value.items()}
+        return {str(k): without_arrays(v, f"{path}/{k}", arrays) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_arrays(v, f"{path}/{i}", arrays) for i, v in enumerate(value)]
+        return [without_arrays(v, f"{path}/{i}", arrays) for i, v in enumerate(value)]
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, str | int | float | bool):
@@ -82,11 +83,12 @@ def _without_arrays(value: Any, path: str, arrays: dict[str, np.ndarray[Any, Any
     raise TypeError(f"state entry {path!r} is a {type(value).__name__}; states hold arrays, numbers, text, truth values and None")
 
 
-def _with_arrays(value: Any, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
+def with_arrays(value: Any, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
+    """What `without_arrays` took apart, together again."""
     if isinstance(value, dict):
         if set(value) == {"$array"}:
             return arrays[value["$array"]]
-        return {k: _with_arrays(v, arrays) for k, v in value.items()}
+        return {k: with_arrays(v, arrays) for k, v in value.items()}
     if isinstance(value, list):
-        return [_with_arrays(v, arrays) for v in value]
+        return [with_arrays(v, arrays) for v in value]
     return value

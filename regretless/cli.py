@@ -1,0 +1,144 @@
+"""The command `regretless`: names become objects, objects are called; no logic here."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from regretless import __version__
+from regretless.baselines import BASELINES
+from regretless.methods import METHODS
+
+
+class OneLineErrors(click.Group):
+    """A group whose commands answer bad input with one line and exit code 2, never with a traceback."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().main(*args, **kwargs)
+        except (ValueError, TypeError, OSError, ImportError, RuntimeError) as error:
+            click.echo(f"regretless: {' '.join(str(error).split())}", err=True)
+            sys.exit(2)
+
+
+@click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="regretless")
+def main() -> None:
+    """Black-box optimisation that says how much regret may be left, and when to stop."""
+
+
+@main.command("list")
+def list_everything() -> None:
+    """Shows the methods, baselines and problems, one line each."""
+    from regretless.problems import PROBLEMS
+
+    for title, entries in (("methods", METHODS), ("baselines", BASELINES), ("problems", PROBLEMS)):
+        click.echo(click.style(title, bold=True))
+        for name, entry in entries.items():
+            click.echo(f"  {name:<24} {entry.summary}")
+
+
+@main.command()
+@click.argument("objective", metavar="FILE.py:FUNCTION")
+@click.option("--space", "space_file", required=True, type=click.Path(exists=True, dir_okay=False), help="TOML file with one table per parameter.")
+@click.option("--trials", required=True, type=click.IntRange(1), help="Evaluations in all.")
+@click.option("--method", default="auto", show_default=True, help="A name from `regretless list`.")
+@click.option("--maximize", is_flag=True, help="Look for the largest value instead of the smallest.")
+@click.option("--seed", type=click.IntRange(0), help="Makes the run repeatable.")
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Evaluations at once.")
+@click.option("--checkpoint", type=click.Path(dir_okay=False), help="File to write after every evaluation and to resume from.")
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), help="Seconds after which no new evaluation starts.")
+@click.option("--until-gap", type=click.FloatRange(0, min_open=True), help="Stop once the certified regret is at most this.")
+@click.option("--report", type=click.Path(dir_okay=False), help="Write an HTML page with the result.")
+def tune(
+    objective: str,
+    space_file: str,
+    trials: int,
+    method: str,
+    maximize: bool,
+    seed: int | None,
+    jobs: int,
+    checkpoint: str | None,
+    timeout: float | None,
+    until_gap: float | None,
+    report: str | None,
+) -> None:
+    """Tunes a function of a Python file.
+
+    FUNCTION is called with one keyword argument per parameter of the space and returns a number.
+    """
+    import regretless
+
+    search = regretless.maximize if maximize else regretless.minimize
+    stop = None if until_gap is None else regretless.GapBelow(until_gap)
+    result = search(
+        load_function(objective), space_file, trials=trials, method=method, seed=seed, n_jobs=jobs, timeout=timeout, checkpoint=checkpoint, stop=stop
+    )
+    click.echo(str(result))
+    if report is not None:
+        click.echo(f"report: {result.report(report)}")
+
+
+@main.group()
+def bench() -> None:
+    """Compares methods on problems, over seeds."""
+
+
+@bench.command("run")
+@click.option("--methods", required=True, help="Comma-separated names.")
+@click.option("--problems", required=True, help="Comma-separated names.")
+@click.option("--seeds", default=10, show_default=True, type=click.IntRange(1), help="Runs per method and problem.")
+@click.option("--budget", default=50, show_default=True, type=click.IntRange(1), help="Evaluations per run.")
+@click.option("--jobs", default=2, show_default=True, type=click.IntRange(1), help="Processes at once.")
+@click.option("--out", default="runs", show_default=True, type=click.Path(file_okay=False), help="Folder of the records; finished runs in it are kept.")
+def bench_run(methods: str, problems: str, seeds: int, budget: int, jobs: int, out: str) -> None:
+    """Runs methods x problems x seeds, resumably, one record each."""
+    from regretless.bench.runner import run_from_names
+
+    run_from_names(methods.split(","), problems.split(","), seeds=seeds, budget=budget, out=Path(out), jobs=jobs)
+
+
+@bench.command("plot")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False))
+def bench_plot(folder: str) -> None:
+    """Draws regret curves from the records of a folder."""
+    from regretless.bench.plots import plot_folder
+
+    for path in plot_folder(Path(folder)):
+        click.echo(path)
+
+
+@main.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False))
+def report(folder: str) -> None:
+    """Writes one HTML page from the records of a folder."""
+    from regretless.bench.report import report_folder
+
+    click.echo(report_folder(Path(folder)))
+
+
+def load_function(target: str) -> Callable[..., Any]:
+    """The function of a "FILE.py:FUNCTION" text."""
+    file, _, name = target.rpartition(":")
+    if not file or not name:
+        raise ValueError(f"the objective must be written FILE.py:FUNCTION, got {target!r}")
+    path = Path(file)
+    if not path.is_file():
+        raise ValueError(f"there is no file {file}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{file} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.parent.resolve()))
+    sys.modules[path.stem] = module  # so that process pools can find the function again
+    spec.loader.exec_module(module)
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise ValueError(f"{file} has no function {name!r}")
+    loaded: Callable[..., Any] = function
+    return loaded

@@ -1,0 +1,278 @@
+"""The conformance suite: what every Method must do, in functions outsiders can run on their own.
+
+    from regretless.method import Recipe
+    from regretless.testing import check_method
+
+    check_method(Recipe("mine", "my_package.mine:Mine"))     # raises AssertionError on the first law broken
+
+Each check takes a recipe and is small; `METHOD_CHECKS` lists them, so that a test runner can name the one that fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from regretless.method import Certificate, Method, Recipe
+from regretless.space import Array, Choice, Cube, Float, Int, Space
+from regretless.statefile import with_arrays, without_arrays
+
+LARGE_DIM = 20
+"""The larger of the dimensions every method is run in, unless it declares a smaller `max_dim`."""
+CENTRE = 0.37
+"""Where the bowl of these checks has its top: off the centre and off every grid."""
+
+
+def check_method(recipe: Recipe) -> None:
+    """Runs every check of `METHOD_CHECKS`; raises AssertionError on the first law that is broken."""
+    for check in METHOD_CHECKS:
+        check(recipe)
+
+
+def bowl(X: Array) -> Array:
+    """A smooth function with its maximum 0 at CENTRE in every coordinate, n."""
+    value: Array = -np.mean((np.asarray(X) - CENTRE) ** 2, axis=-1)
+    return value
+
+
+def _constant(level: float, X: Array) -> Array:
+    return np.full(len(X), level)
+
+
+def _rescaled_bowl(scale: float, floor: float, X: Array) -> Array:
+    y = bowl(X)
+    return np.where(y < floor, -1e9, scale * y)
+
+
+def run(method: Method, n: int, fun: Callable[[Array], Array] = bowl) -> Array:
+    """n rounds of ask and tell; returns the points, n x d."""
+    points = []
+    for _ in range(n):
+        X = method.ask()
+        method.tell(X, fun(X))
+        points.append(X[0])
+    return np.array(points)
+
+
+def mixed_cube(recipe: Recipe) -> Cube:
+    """Two lines, a whole number and a choice, encoded as the method wants them."""
+    space = Space({"a": Float(-3, 5), "b": Float(1e-4, 1e2, log=True), "n": Int(2, 7), "c": Choice(["red", "green", "blue"])})
+    return space.cube(recipe.method.choices)
+
+
+def large_dim(recipe: Recipe) -> int:
+    return min(LARGE_DIM, recipe.method.max_dim)
+
+
+# ---------------------------------------------------------------- the laws
+
+
+def check_shapes(recipe: Recipe) -> None:
+    """Proposals are n x d and inside the cube, in one dimension and in many, before any value is known and after."""
+    for dim in (1, large_dim(recipe)):
+        method = recipe.build(dim, seed=0, budget=12)
+        first = method.ask(3)
+        assert first.shape == (3, dim), f"ask(3) gave shape {first.shape} in {dim} dimensions"
+        method.tell(first, bowl(first))
+        later = run(method, 3)
+        for X in (first, later):
+            assert X.dtype == np.float64
+            assert ((X >= 0) & (X <= 1)).all(), "a proposal lies outside the cube"
+        assert method.recommend().shape == (dim,)
+
+
+def check_few_data(recipe: Recipe) -> None:
+    """No data and one datum are enough to go on."""
+    method = recipe.build(2, seed=1)
+    assert not method.certificate().certified, "certified before anything was evaluated"
+    X = method.ask()
+    method.tell(X, [1.0])
+    assert np.array_equal(method.recommend(), X[0])
+    assert np.isfinite(method.ask()).all()
+
+
+def check_constant_values(recipe: Recipe) -> None:
+    """Constant values, of any size, break nothing."""
+    for level in (0.0, 1e12, -1e-12):
+        method = recipe.build(2, seed=2, budget=20)
+        X = run(method, 9, partial(_constant, level))
+        assert np.isfinite(X).all()
+
+
+def check_scales(recipe: Recipe) -> None:
+    """Tiny, huge and wildly outlying values give finite proposals."""
+    for scale, floor in ((1e-12, -np.inf), (1e12, -np.inf), (1.0, -0.15)):
+        method = recipe.build(2, seed=3, budget=20)
+        X = run(method, 9, partial(_rescaled_bowl, scale, floor))
+        assert np.isfinite(X).all()
+
+
+def check_duplicates(recipe: Recipe) -> None:
+    """The same point told several times, with differing values, is legal."""
+    method = recipe.build(2, seed=4)
+    x = np.full((1, 2), 0.4)
+    for value in (1.0, 1.5, 1.0, 0.5, 1.0, 1.2):
+        method.tell(x, [value])
+    assert np.isfinite(method.ask(2)).all()
+
+
+def check_foreign_points(recipe: Recipe) -> None:
+    """Points that were never asked are taken in, in any number."""
+    rng = np.random.default_rng(5)
+    method = recipe.build(3, seed=5)
+    X = rng.random((12, 3))
+    method.tell(X, bowl(X))
+    assert len(method.X) == 12
+    assert np.isfinite(run(method, 2)).all()
+
+
+def check_failures(recipe: Recipe) -> None:
+    """NaN and infinities are failures: remembered apart, never modelled as values."""
+    method = recipe.build(2, seed=6)
+    for bad in (np.nan, np.inf, -np.inf):
+        method.tell(method.ask(), [bad])
+    assert len(method.y) == 0
+    assert len(method.failed) == 3
+    assert len(method.pending) == 0
+    method.tell([[0.2, 0.3], [0.5, 0.5]], [1.0, np.nan])
+    assert len(method.y) == 1
+    assert np.isfinite(run(method, 6)).all()
+
+
+def check_noise_variance(recipe: Recipe) -> None:
+    """Known noise variances are accepted, some of them unknown."""
+    rng = np.random.default_rng(7)
+    method = recipe.build(2, seed=7)
+    X = rng.random((6, 2))
+    method.tell(X, bowl(X), yvar=[1e-2, 1e-2, np.nan, 0.0, 1e-4, 1e-3])
+    assert np.isfinite(run(method, 2)).all()
+
+
+def check_pending(recipe: Recipe) -> None:
+    """With 16 trials pending no two proposals coincide; forgetting frees them; tells may come out of order."""
+    method = recipe.build(2, seed=8, budget=40)
+    run(method, 4)
+    X = method.ask(16)
+    assert len(np.unique(X, axis=0)) == 16, "two pending proposals coincide"
+    method.forget(X[:3])
+    assert len(method.pending) == 13
+    for i in (12, 3, 9):
+        method.tell(X[i : i + 1], bowl(X[i : i + 1]))
+    assert len(method.pending) == 10
+    assert np.isfinite(method.ask()).all()
+
+
+def check_mixed_cube(recipe: Recipe) -> None:
+    """On a cube with whole numbers and choices every proposal is a legal point, and the choices are explored."""
+    cube = mixed_cube(recipe)
+    if cube.dim > recipe.method.max_dim:
+        return
+    method = recipe.build(cube, seed=9, budget=12)
+    X = run(method, 12)
+    assert np.array_equal(cube.snap(X), X), "a proposal is off the legal positions"
+
+
+def check_same_seed(recipe: Recipe) -> None:
+    """The same seed gives the same points; another seed gives others."""
+    a, b, c = (run(recipe.build(2, seed=seed, budget=12), 8) for seed in (10, 10, 11))
+    assert np.array_equal(a, b), "the same seed gave other points"
+    assert not np.array_equal(a, c), "another seed gave the same points"
+
+
+def check_global_random_state(recipe: Recipe) -> None:
+    """The global random state of NumPy (and torch, where it is loaded) is neither read nor moved."""
+    import sys
+
+    np.random.seed(12)  # noqa: NPY002 - the law is about this very state
+    method = recipe.build(2, seed=12, budget=12)
+    torch = sys.modules.get("torch")
+    before = np.random.get_state()[1].copy(), None if torch is None else torch.get_rng_state().clone()  # type: ignore[index] # noqa: NPY002
+    run(method, 6)
+    assert np.array_equal(before[0], np.random.get_state()[1]), "NumPy's global random state was moved"  # type: ignore[index] # noqa: NPY002
+    assert torch is None or before[1] is None or bool((before[1] == torch.get_rng_state()).all()), "torch's global random state was moved"
+
+
+def check_replay(recipe: Recipe) -> None:
+    """A fresh method that is told the same history proposes the same points, told one by one or in bulk."""
+    original = recipe.build(2, seed=13, budget=24)
+    run(original, 11)
+    bulk = recipe.build(2, seed=13, budget=24)
+    bulk.tell(original.X, original.y)
+    assert np.array_equal(bulk.ask(1, step=11), original.ask(1, step=11)), "a replayed history gives another proposal"
+
+
+def check_state(recipe: Recipe) -> None:
+    """24 rounds equal 16 rounds, a state written and read, and 8 more, bit for bit, with a pending point across the gap."""
+    whole = recipe.build(2, seed=14, budget=24)
+    expected = run(whole, 24)
+    first = recipe.build(2, seed=14, budget=24)
+    head = run(first, 16)
+    arrays: dict[str, np.ndarray] = {}  # type: ignore[type-arg]
+    plain = without_arrays(first.state_dict(), "", arrays)
+    resumed = recipe.build(2, seed=14, budget=24)
+    resumed.load_state_dict(with_arrays(plain, {k: v.copy() for k, v in arrays.items()}))
+    tail = run(resumed, 8)
+    assert np.array_equal(np.concatenate([head, tail]), expected), "a resumed run differs from an unbroken one"
+
+
+def check_certificate(recipe: Recipe) -> None:
+    """A certificate is a finite non-negative gap with its assumptions, or says why there is none."""
+    method = recipe.build(2, seed=15, budget=30)
+    run(method, 14)
+    for delta in (0.2, 0.05):
+        certificate = method.certificate(delta)
+        assert isinstance(certificate, Certificate)
+        assert certificate.delta == delta
+        if certificate.certified:
+            assert np.isfinite(certificate.gap)
+            assert certificate.gap >= 0
+            assert certificate.lower <= certificate.upper
+            assert certificate.assumptions, "a certificate must name what it rests on"
+        else:
+            assert certificate.reason, "not certified, and no reason given"
+
+
+def check_bad_input(recipe: Recipe) -> None:
+    """Bad input raises ValueError at once."""
+    method = recipe.build(2, seed=16)
+    x = [[0.5, 0.5]]
+    bad: list[Callable[[], object]] = [
+        lambda: method.ask(0),
+        lambda: method.tell([[0.5]], [1.0]),
+        lambda: method.tell([[0.5, 1.5]], [1.0]),
+        lambda: method.tell([[0.5, np.nan]], [1.0]),
+        lambda: method.tell(x, [1.0, 2.0]),
+        lambda: method.tell(x, [1.0], yvar=[-1.0]),
+        lambda: method.certificate(1.5),
+        lambda: recipe.build(0, seed=0),
+        lambda: recipe.build(2, seed=-1),
+        lambda: recipe.build(2, seed=0, budget=0),
+    ]
+    for i, call in enumerate(bad):
+        try:
+            call()
+        except ValueError:
+            continue
+        raise AssertionError(f"bad input number {i} was accepted")
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """A recipe has a summary, prints itself, and refuses options it does not know."""
+    assert recipe.summary, "the method's class needs a docstring"
+    assert repr(recipe).endswith(")")
+    assert recipe == recipe()
+    try:
+        recipe(no_such_option=1)
+    except TypeError:
+        return
+    raise AssertionError("an unknown option was accepted")
+
+
+METHOD_CHECKS: tuple[Callable[[Recipe], None], ...] = (
+    check_recipe, check_shapes, check_few_data, check_constant_values, check_scales, check_duplicates, check_foreign_points, check_failures,
+    check_noise_variance, check_pending, check_mixed_cube, check_same_seed, check_global_random_state, check_replay, check_state,
+    check_certificate, check_bad_input,
+)  # fmt: skip
+"""Every law, in the order in which `check_method` runs them."""

@@ -1,0 +1,175 @@
+"""Optimizer: ask and tell in the user's units, refusals, and files that resume exactly."""
+
+import math
+
+import numpy as np
+import pytest
+
+import regretless as rg
+from regretless.optimizer import Optimizer
+
+SPACE = {"lr": rg.Float(1e-5, 1e-1, log=True), "layers": rg.Int(2, 6), "act": rg.Choice(["relu", "tanh"])}
+
+
+def objective(lr: float, layers: int, act: str) -> float:
+    return (math.log10(lr) + 3.2) ** 2 + 0.3 * (layers - 3) ** 2 + (act == "relu")
+
+
+def run(opt: Optimizer, n: int) -> list[dict]:
+    out = []
+    for _ in range(n):
+        trial = opt.ask()
+        opt.tell(trial, objective(**trial.params))
+        out.append(trial.params)
+    return out
+
+
+def test_both_directions_find_the_same_settings() -> None:
+    low, high = Optimizer(SPACE, method="gp-ei", seed=3, budget=15), Optimizer(SPACE, method="gp-ei", seed=3, budget=15, direction="maximize")
+    for _ in range(15):
+        a, b = low.ask(), high.ask()
+        assert a.params == b.params
+        low.tell(a, objective(**a.params))
+        high.tell(b, -objective(**b.params))
+    assert low.best.value == -high.best.value
+    assert low.recommend() == high.recommend()
+
+
+def test_best_is_the_best_observed() -> None:
+    for direction, best in (("minimize", 1.0), ("maximize", 5.0)):
+        opt = Optimizer([(0, 1)], method="random", seed=0, direction=direction)
+        for value in (3.0, 1.0, 5.0, math.nan):
+            opt.tell(opt.ask(), value)
+        assert opt.best.value == best
+        assert [t.state for t in opt.trials] == ["done"] * 3 + ["failed"]
+
+
+def test_tells_out_of_order_unknown_and_twice() -> None:
+    opt = Optimizer(SPACE, method="random", seed=0)
+    trials = opt.ask(4)
+    opt.tell(trials[2], 1.0)
+    opt.tell(trials[0].number, 2.0)
+    with pytest.raises(ValueError, match="told already"):
+        opt.tell(trials[2], 1.0)
+    with pytest.raises(ValueError, match="never asked"):
+        opt.tell(9, 1.0)
+    with pytest.raises(ValueError, match="another optimizer"):
+        opt.tell(Optimizer(SPACE, method="random", seed=0).ask(), 1.0) or opt.tell(Optimizer(SPACE, seed=1).ask(2)[1], 1.0)
+    with pytest.raises(ValueError, match="needs a value"):
+        opt.tell(trials[1])
+    with pytest.raises(ValueError, match="must be a number"):
+        opt.tell(trials[1], "fast")
+    with pytest.raises(ValueError, match="var must be"):
+        opt.tell(trials[1], 1.0, var=-1)
+    assert [t.number for t in opt.pending] == [1, 3]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, None])
+def test_failures_never_reach_the_model(bad) -> None:
+    opt = Optimizer(SPACE, method="gp-ei", seed=0)
+    run(opt, 5)
+    trial = opt.ask()
+    opt.tell(trial, bad, failed=bad is None)
+    assert trial.state == "failed"
+    assert trial.value is None
+    assert len(opt.method.y) == 5
+    assert len(opt.method.failed) == 1
+
+
+def test_sixteen_pending_trials_differ() -> None:
+    opt = Optimizer({"x": rg.Float(1, 2), "n": rg.Int(1, 30)}, method="gp-ei", seed=0)
+    for t in opt.ask(5):
+        opt.tell(t, t.params["x"] + t.params["n"])
+    assert len({tuple(t.params.items()) for t in opt.ask(16)}) == 16
+
+
+def test_adopted_trials_are_evaluated_like_any_other() -> None:
+    opt = Optimizer(SPACE, method="random", seed=0)
+    trial = opt.adopt({"lr": 1e-3, "layers": 3, "act": "tanh"})
+    assert trial.params["lr"] == pytest.approx(1e-3)
+    opt.tell(trial, 0.1)
+    assert opt.best is trial
+    with pytest.raises(ValueError, match="parameter 'layers'"):
+        opt.adopt({"lr": 1e-3, "layers": 9, "act": "tanh"})
+
+
+@pytest.mark.parametrize("method", ["random", "gp-ei", "gp-ucb"])
+def test_saved_and_loaded_runs_go_on_bit_for_bit(tmp_path, method: str) -> None:
+    whole = run(Optimizer(SPACE, method=method, seed=7, budget=24), 24)
+    first = Optimizer(SPACE, method=method, seed=7, budget=24)
+    head = run(first, 16)
+    first.save(tmp_path / "run")
+    resumed = Optimizer.load(tmp_path / "run")
+    assert head + run(resumed, 8) == whole
+    assert list(tmp_path.iterdir()) == [tmp_path / "run"]
+
+
+def test_pending_trials_survive_a_file(tmp_path) -> None:
+    opt = Optimizer(SPACE, method="random", seed=7)
+    trials = opt.ask(3)
+    opt.tell(trials[1], 2.0, var=0.5)
+    opt.save(tmp_path / "run")
+    again = Optimizer.load(tmp_path / "run")
+    assert [t.number for t in again.pending] == [0, 2]
+    assert again.trials[1].var == 0.5
+    assert [t.params for t in again.trials] == [t.params for t in trials]
+    again.tell(0, 1.0)
+
+
+def test_labels_that_no_file_can_hold_need_the_space_again(tmp_path) -> None:
+    space = {"c": rg.Choice([(1, 2), (3, 4)])}
+    opt = Optimizer(space, method="random", seed=7)
+    opt.tell(opt.ask(), 1.0)
+    opt.save(tmp_path / "run")
+    with pytest.raises(ValueError, match="pass space="):
+        Optimizer.load(tmp_path / "run")
+    assert Optimizer.load(tmp_path / "run", space=space).best.value == 1.0
+    with pytest.raises(ValueError, match="written for parameters"):
+        Optimizer.load(tmp_path / "run", space={"d": (0, 1)})
+
+
+def test_damaged_files_give_one_clear_error(tmp_path) -> None:
+    opt = Optimizer(SPACE, method="random", seed=7)
+    opt.tell(opt.ask(), 1.0)
+    opt.save(tmp_path / "run")
+    content = (tmp_path / "run").read_bytes()
+    rng = np.random.default_rng(0)
+    refused = 0
+    for _ in range(200):
+        broken = bytearray(content)
+        if rng.random() < 0.3:
+            broken = broken[: rng.integers(len(broken))]
+        else:
+            for i in rng.integers(len(broken), size=5):
+                broken[i] = rng.integers(256)
+        (tmp_path / "broken").write_bytes(bytes(broken))
+        try:
+            Optimizer.load(tmp_path / "broken")
+        except ValueError:
+            refused += 1
+    assert refused > 50
+    with pytest.raises(FileNotFoundError):
+        Optimizer.load(tmp_path / "absent")
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(ValueError, match="direction"):
+        Optimizer(SPACE, direction="up")
+    with pytest.raises(ValueError, match="unknown method 'magic'"):
+        Optimizer(SPACE, method="magic")
+    with pytest.raises(ValueError, match="budget"):
+        Optimizer(SPACE, method="random", budget=0)
+    with pytest.raises(RuntimeError, match="no value has been told"):
+        _ = Optimizer(SPACE, method="random").best
+
+
+def test_the_objective_sees_boxes_off_zero_and_uneven() -> None:
+    opt = Optimizer([(10, 11), (-300, -200), (1e-6, 2e-6)], method="sobol", seed=0)
+    points = np.array([t.x for t in opt.ask(64)])
+    assert ((points >= [10, -300, 1e-6]) & (points <= [11, -200, 2e-6])).all()
+    assert np.allclose(points.mean(axis=0), [10.5, -250, 1.5e-6], rtol=0.05)
+
+
+def test_auto_says_why() -> None:
+    assert "exact GP" in Optimizer(SPACE, budget=50).why
+    assert Optimizer([(0, 1)] * 100, budget=50).recipe.name == "ms-ucb"

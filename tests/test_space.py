@@ -1,0 +1,184 @@
+"""Spaces: round trips over odd boxes, equal shares, and errors that name the parameter."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regretless.space import Choice, Cube, Float, Int, Space
+
+FINITE = st.floats(-1e300, 1e300, allow_nan=False)
+POSITIVE = st.floats(1e-300, 1e300)
+
+
+@st.composite
+def floats(draw):
+    if draw(st.booleans()):
+        low, high = sorted(draw(st.lists(POSITIVE, min_size=2, max_size=2, unique=True)))
+        return Float(low, high, log=True)
+    low, high = sorted(draw(st.lists(FINITE, min_size=2, max_size=2, unique=True)))
+    return Float(low, high)
+
+
+@st.composite
+def stepped(draw):
+    low = draw(st.floats(-1e6, 1e6))
+    step = draw(st.floats(1e-3, 1e3))
+    return Float(low, low + step * draw(st.integers(1, 500)), step=step)
+
+
+@st.composite
+def ints(draw):
+    low = draw(st.integers(1, 10**6) if (log := draw(st.booleans())) else st.integers(-(10**9), 10**9))
+    high = low + draw(st.integers(1, 10**6))
+    return Int(low, high, log=log, step=1 if log else draw(st.integers(1, high - low)))
+
+
+@given(floats(), st.floats(0, 1))
+def test_float_round_trip_in_value(parameter: Float, u: float) -> None:
+    value = parameter.from_unit(u)
+    assert parameter.low <= value <= parameter.high
+    again = parameter.from_unit(parameter.to_unit(value))
+    if parameter.log:
+        assert math.log(again) == pytest.approx(math.log(value), rel=1e-9, abs=1e-9)
+    else:
+        assert again == pytest.approx(value, rel=1e-9, abs=1e-9 * max(abs(parameter.low), abs(parameter.high)))
+
+
+@given(st.one_of(stepped(), ints()), st.floats(0, 1))
+def test_grids_round_trip_exactly(parameter: Float | Int, u: float) -> None:
+    value = parameter.from_unit(u)
+    assert parameter.low <= value <= parameter.high
+    centre = parameter.to_unit(value)
+    assert parameter.from_unit(centre) == value
+    assert centre == float(parameter.axis.snap(np.array([u]))[0])
+
+
+@given(st.integers(2, 40), st.integers(-50, 50))
+@settings(max_examples=30)
+def test_integers_get_equal_shares(k: int, low: int) -> None:
+    parameter = Int(low, low + k - 1)
+    values = [parameter.from_unit(u) for u in (np.arange(k * 20) + 0.5) / (k * 20)]
+    assert values == [low + i for i in range(k) for _ in range(20)]
+
+
+def test_log_integers_get_shares_equal_on_the_log_scale() -> None:
+    parameter = Int(1, 1000, log=True)
+    values = np.array([parameter.from_unit(u) for u in np.linspace(0, 1, 3001)])
+    assert np.median(values) == pytest.approx(math.sqrt(0.5 * 1000.5), rel=0.05)
+    assert values[0] == 1
+    assert values[-1] == 1000
+
+
+def test_choices_in_both_encodings_keep_their_order_and_type() -> None:
+    space = Space({"c": Choice(["a", 1, True, None, (2, 3)]), "x": Float(2, 3)})
+    for label in ("a", 1, True, None, (2, 3)):
+        for encoding in ("shares", "onehot"):
+            u = space.encode({"c": label, "x": 2.5}, encoding)
+            assert space.cube(encoding).dim == len(u) == (2 if encoding == "shares" else 6)
+            back = space.decode(u, encoding)
+            assert back["c"] == label
+            assert type(back["c"]) is type(label)
+            assert np.array_equal(space.cube(encoding).snap(u), u)
+
+
+@given(st.lists(st.one_of(floats(), stepped(), ints(), st.just(Choice(["p", "q", "r"]))), min_size=1, max_size=6), st.integers(0, 2**32))
+@settings(max_examples=60)
+def test_a_decoded_point_encodes_to_its_snapped_self(parameters: list[Float | Int | Choice], seed: int) -> None:
+    space = Space({f"p{i}": p for i, p in enumerate(parameters)})
+    u = np.random.default_rng(seed).random(len(parameters))
+    params = space.decode(u)
+    again = space.encode(params)
+    snapped = space.cube().snap(u)
+    grids = space.cube().discrete
+    assert np.array_equal(again[grids], snapped[grids])
+    scalar = {name: p.from_unit(float(v)) for (name, p), v in zip(space.parameters.items(), u, strict=True)}
+    assert params.keys() == scalar.keys()
+    for name in params:
+        assert params[name] == scalar[name] or params[name] == pytest.approx(scalar[name], rel=1e-12)
+
+
+def test_a_list_of_pairs_is_a_space_of_numbers() -> None:
+    space = Space([(-5, 10), (0, 15)])
+    assert space.as_array
+    assert space.names == ("x0", "x1")
+    assert np.allclose(list(space.decode(np.array([0.5, 1.0])).values()), [2.5, 15])
+    assert np.allclose(space.encode([2.5, 15.0]), [0.5, 1.0])
+
+
+def test_toml(tmp_path) -> None:
+    path = tmp_path / "space.toml"
+    path.write_text('[lr]\ntype = "float"\nlow = 1e-5\nhigh = 0.1\nlog = true\n[n]\ntype = "int"\nlow = 1\nhigh = 9\nstep = 2\n[act]\ntype = "choice"\nlabels = ["relu", "tanh"]\n')
+    assert Space(path) == Space({"lr": Float(1e-5, 0.1, log=True), "n": Int(1, 9, step=2), "act": Choice(["relu", "tanh"])})
+
+
+def test_json_round_trip() -> None:
+    space = Space({"lr": Float(1e-5, 0.1, log=True), "s": Float(0, 1, step=0.25), "n": Int(1, 9, step=2), "act": Choice(["relu", None, 3])})
+    assert Space.from_json(space.to_json()) == space
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (lambda: Float(3, 1), "low must be below high"),
+        (lambda: Float(1, 1), "low must be below high"),
+        (lambda: Float(0, 1, log=True), "log needs low > 0"),
+        (lambda: Float(float("nan"), 1), "low must be a finite number"),
+        (lambda: Float(0, float("inf")), "high must be a finite number"),
+        (lambda: Float(0, 1, step=0), "step must be positive"),
+        (lambda: Float(1, 2, log=True, step=0.1), "exclude each other"),
+        (lambda: Int(0, 1.5), "high must be a whole number"),
+        (lambda: Int(0, 10, step=11), "step must be"),
+        (lambda: Int(0, 2**60), "more than a coordinate can tell apart"),
+        (lambda: Choice([]), "at least one label"),
+        (lambda: Choice(["a", "a"]), "must differ"),
+        (lambda: Choice([[1]]), "hashable"),
+        (lambda: Choice("ab"), "list of labels"),
+        (lambda: Space({}), "empty"),
+        (lambda: Space({"a": 3}), "parameter 'a'"),
+        (lambda: Space({"a": (2, 1)}), "parameter 'a'"),
+        (lambda: Space([Choice(["a"])]), "use a mapping"),
+        (lambda: Space(7), "must be a mapping"),
+        (lambda: Cube.box(0), "dim must be"),
+    ],
+)
+def test_bad_spaces_say_what_is_wrong(build, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        build()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[lr]\ntype = "float"\nlow = 1\nhigh = 0', "parameter 'lr'.*low must be below high"),
+        ('[lr]\ntype = "float"\nlow = 1\nhigh = 2\nlogg = true', "parameter 'lr'.*unknown keys.*logg"),
+        ('[lr]\ntype = "float"\nlow = 1', "parameter 'lr'.*missing keys.*high"),
+        ('[lr]\ntype = "real"', "parameter 'lr'.*type must be one of"),
+        ('lr = 3', "parameter 'lr'.*expected a table"),
+        ('[lr]\ntype = "float"\nlow = "a"\nhigh = 2', "parameter 'lr'.*low must be a finite number"),
+        ('[lr]\ntype = "float"\nlow = 1\nhigh = 2\nlog = "yes"', "parameter 'lr'.*log must be true or false"),
+        ('[lr]\ntype = "choice"\nlabels = []', "parameter 'lr'.*at least one label"),
+        ("[lr", "not valid TOML"),
+        ("", "empty"),
+    ],
+)
+def test_bad_toml_names_the_file_and_the_parameter(tmp_path, text: str, words: str) -> None:
+    path = tmp_path / "space.toml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=f"(?s){words}"):
+        Space(path)
+
+
+def test_params_that_do_not_fit_are_refused() -> None:
+    space = Space({"a": Float(0, 1), "n": Int(0, 8, step=4), "c": Choice(["x"])})
+    for params, words in (
+        ({"a": 2, "n": 0, "c": "x"}, "parameter 'a'"),
+        ({"a": 0.5, "n": 3, "c": "x"}, "parameter 'n'"),
+        ({"a": 0.5, "n": 4, "c": "y"}, "parameter 'c'"),
+        ({"a": 0.5, "n": 4}, "missing"),
+        ({"a": 0.5, "n": 4, "c": "x", "z": 1}, "unknown"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            space.encode(params)
