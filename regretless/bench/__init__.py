@@ -1,0 +1,1 @@
+"""Comparisons: `runner` runs them, `record` keeps them, `stats`, `plots` and `report` read them; `peers` are other libraries as methods."""

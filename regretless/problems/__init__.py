@@ -1,0 +1,62 @@
+"""Problems by name: `make_problem("levy", dim=20, shift=0.6, noise=0.1, seed=3)`.
+
+To add one, write a factory (a function with keyword options that returns a `Problem`; an option called `seed` receives the seed) and
+give it a line here. Modules are imported on first use, so a family may need an extra that others do not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regretless.problems.problem import COMMON, Factory, Function, Observation, Problem, wrapped
+
+PROBLEMS = {
+    factory.name: factory
+    for factory in (
+        Factory("sphere", "regretless.problems.synthetic:sphere"),
+        Factory("branin", "regretless.problems.synthetic:branin"),
+        Factory("branin-threds", "regretless.problems.synthetic:branin_threds"),
+        Factory("rosenbrock", "regretless.problems.synthetic:rosenbrock"),
+        Factory("rosenbrock-threds", "regretless.problems.synthetic:rosenbrock_threds"),
+        Factory("ackley", "regretless.problems.synthetic:ackley"),
+        Factory("levy", "regretless.problems.synthetic:levy"),
+        Factory("michalewicz", "regretless.problems.synthetic:michalewicz"),
+        Factory("styblinski-tang", "regretless.problems.synthetic:styblinski_tang"),
+        Factory("rastrigin", "regretless.problems.synthetic:rastrigin"),
+        Factory("ellipsoid", "regretless.problems.synthetic:ellipsoid"),
+        Factory("camelback", "regretless.problems.synthetic:camelback"),
+        Factory("hartmann6", "regretless.problems.synthetic:hartmann6"),
+        Factory("go-ucb-f1", "regretless.problems.synthetic:go_ucb_f1"),
+        Factory("go-ucb-f2", "regretless.problems.synthetic:go_ucb_f2"),
+        Factory("go-ucb-f3", "regretless.problems.synthetic:go_ucb_f3"),
+    )
+}
+
+
+def make_problem(
+    name: str,
+    *,
+    seed: int = 0,
+    shift: float = 0.0,
+    embed: int = 0,
+    noise: float | None = None,
+    noise_share: float | None = None,
+    **options: Any,
+) -> Problem:
+    """The named problem.
+
+    Args:
+        name: one of PROBLEMS.
+        seed: keys the noise, the shift and the embedding (and whatever the family draws to make an instance).
+        shift: moves the optimum uniformly within this share of the half-width around the centre (0.6 in our studies).
+        embed: hides the coordinates at random places among this many.
+        noise: standard deviation of the additive noise.
+        noise_share: the same as a share of the function's own standard deviation (0.1 in NeuralBO's experiments).
+        **options: the family's own, such as dim; a wrong one is refused with the list of right ones.
+    """
+    if name not in PROBLEMS:
+        raise ValueError(f"no problem is called {name!r}; there are {', '.join(sorted(PROBLEMS))}")
+    return wrapped(PROBLEMS[name](seed=seed, **options), shift=shift, embed=embed, noise=noise, noise_share=noise_share)
+
+
+__all__ = ["COMMON", "PROBLEMS", "Factory", "Function", "Observation", "Problem", "make_problem"]
