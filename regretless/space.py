@@ -49,7 +49,7 @@ class Float:
         if self.step is not None:
             if self.log:
                 raise ValueError(f"{self}: step and log exclude each other; drop one of them")
-            if not (_is_number(self.step) and math.isfinite(self.step) and 0 < self.step <= self.high - self.low):
+            if not (_is_number(self.step) and math.isfinite(self.step) and 0 < self.step <= (self.high - self.low) * (1 + STEP_SLACK)):
                 raise ValueError(f"{self}: step must be positive and at most high - low, got {self.step!r}")
             if self._levels() > MOST_LEVELS:
                 raise ValueError(f"{self}: {self._levels():.3g} steps are more than a coordinate can tell apart; use a larger step")

@@ -1,0 +1,1 @@
+"""Speed measurements; `python -m benchmarks` runs all, `python -m benchmarks NAME ...` some."""
