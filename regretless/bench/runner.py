@@ -141,7 +141,7 @@ def run_all(runs: Iterable[Run], out: str | Path, jobs: int = 2, progress: bool 
             bar.update(steps)
 
         def remain(number: int) -> None:
-            bar.set_description(f"{number} of {len(distinct)} runs to do")
+            bar.set_description(f"{number} of {len(distinct)} runs to do", refresh=False)
 
         remain(len(missing))
         if jobs == 0:
@@ -314,6 +314,17 @@ def with_options(text: str) -> tuple[str, dict[str, Any]]:
     return name, options
 
 
+def _rejoined(names: Sequence[str]) -> list[str]:
+    """Pieces that are only key=value belong to the name before them."""
+    joined: list[str] = []
+    for name in names:
+        if joined and "=" in name and ":" not in name.partition("=")[0]:
+            joined[-1] += f",{name}"
+        else:
+            joined.append(name)
+    return joined
+
+
 def run_from_names(
     methods: Sequence[str],
     problems: Sequence[str],
@@ -325,9 +336,12 @@ def run_from_names(
     init: int = 0,
     progress: bool = True,
 ) -> list[Record]:
-    """The comparison behind `regretless bench run`: every method on every problem with every seed; names may carry options after a colon."""
-    chosen = [(name, method_named(name)) for name in methods]
-    places = [with_options(name) for name in problems]
+    """The comparison behind `regretless bench run`: every method on every problem with every seed.
+
+    Names may carry options after a colon (levy:dim=20,shift=0.6), also when the list was split at every comma.
+    """
+    chosen = [(name, method_named(name)) for name in _rejoined(methods)]
+    places = [with_options(name) for name in _rejoined(problems)]
     for name, options in places:
         if name not in PROBLEMS:
             raise ValueError(f"no problem is called {name!r}; there are {', '.join(sorted(PROBLEMS))}")

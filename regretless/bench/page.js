@@ -1,0 +1,238 @@
+// Charts and tables of a regretless page. A chart is a <figure class="chart"> with its data as JSON inside:
+//   {x: [{name, log, ticks}], y: [{name, log}], series: [{name, kind: "line" | "dots", dash, x: [[...] per axis],
+//    y: [{mid, low, high} per quantity], text}]}
+// It draws one x axis and one quantity at a time; buttons choose which, toggle log scales and hide series.
+"use strict";
+(() => {
+  const SVG = "http://www.w3.org/2000/svg";
+  const FLOOR = 1e-300;
+  const make = (tag, attributes = {}, parent = null, text = null) => {
+    const node = tag.startsWith("svg:") ? document.createElementNS(SVG, tag.slice(4)) : document.createElement(tag);
+    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+    if (text !== null) node.textContent = text;
+    if (parent) parent.append(node);
+    return node;
+  };
+  const raised = (k) => "10" + [...String(k)].map((c) => ({ "-": "⁻" })[c] ?? "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]).join("");
+  const show = (v) => {
+    if (v === 0 || v === null || !Number.isFinite(v)) return String(v);
+    const a = Math.abs(v);
+    return a >= 1e5 || a < 1e-3 ? v.toExponential(2).replace("e+", "e") : String(Number(v.toPrecision(4)));
+  };
+
+  // Tick positions with labels between two ends, about `count` of them.
+  function ticks(low, high, log, count) {
+    if (log) {
+      const a = Math.ceil(Math.log10(low) - 1e-9), b = Math.floor(Math.log10(high) + 1e-9), found = [];
+      if (b - a >= 1) {
+        const step = Math.max(1, Math.ceil((b - a) / count));
+        for (let k = a; k <= b; k += step) found.push([10 ** k, k >= 0 && k <= 3 ? String(10 ** k) : raised(k)]);
+        return found;
+      }
+      for (let k = a - 1; k <= b + 1; k++)
+        for (const m of [1, 2, 3, 5]) if (m * 10 ** k >= low * 0.999 && m * 10 ** k <= high * 1.001) found.push([m * 10 ** k, show(m * 10 ** k)]);
+      if (found.length >= 2) return found;
+    }
+    const raw = (high - low) / count, size = 10 ** Math.floor(Math.log10(raw));
+    const step = size * [1, 2, 5, 10].find((m) => m * size >= raw * 0.75), found = [];
+    for (let v = Math.ceil(low / step - 1e-9) * step; v <= high + step * 1e-9; v += step) found.push([v, show(Math.abs(v) < step * 1e-9 ? 0 : v)]);
+    return found;
+  }
+
+  function chart(figure) {
+    const data = JSON.parse(figure.querySelector("script").textContent);
+    const state = { x: 0, y: 0, logX: false, logY: false, hidden: new Set() };
+    const controls = make("div", { class: "controls" }, figure);
+    const stage = make("div", {}, figure);
+    const legend = make("div", { class: "legend" }, figure);
+    const tip = make("div", { class: "tip", hidden: "" }, figure);
+    const colour = (s) => `var(--c${data.series.indexOf(s) % 10})`;
+    let frame = null;
+
+    // -- buttons
+    const choose = (axis) => {
+      const log = data[axis][state[axis]].log;
+      state[axis === "x" ? "logX" : "logY"] = Boolean(log);
+    };
+    choose("x");
+    choose("y");
+    const press = () => {
+      for (const b of controls.querySelectorAll("button")) b.setAttribute("aria-pressed", String(b.pressed()));
+      for (const b of legend.querySelectorAll("button")) b.setAttribute("aria-pressed", String(!state.hidden.has(b.dataset.name)));
+      draw();
+    };
+    const button = (parent, text, pressed, click) => {
+      const b = make("button", { type: "button" }, parent, text);
+      b.pressed = pressed;
+      b.addEventListener("click", () => { click(); press(); });
+      return b;
+    };
+    for (const [axis, word] of [["y", "show"], ["x", "against"]]) {
+      if (data[axis].length < 2) continue;
+      const group = make("span", {}, controls, word);
+      data[axis].forEach((q, i) => button(group, q.name, () => state[axis] === i, () => { state[axis] = i; choose(axis); }));
+    }
+    const scales = make("span", {}, controls);
+    if (!data.x.every((axis) => axis.ticks)) button(scales, "log x", () => state.logX, () => { state.logX = !state.logX; });
+    button(scales, "log y", () => state.logY, () => { state.logY = !state.logY; });
+    if (data.series.length > 1) {
+      for (const s of data.series) {
+        const b = button(legend, "", () => true, () => { state.hidden.has(s.name) ? state.hidden.delete(s.name) : state.hidden.add(s.name); });
+        b.dataset.name = s.name;
+        b.title = "click to hide or show, double-click to see it alone";
+        make("i", { style: `border-color:${colour(s)}`, ...(s.dash ? { class: "dash" } : {}) }, b);
+        b.append(s.name);
+        b.addEventListener("dblclick", () => {
+          const alone = data.series.every((o) => o === s || state.hidden.has(o.name));
+          state.hidden = new Set(alone ? [] : data.series.filter((o) => o !== s).map((o) => o.name));
+          press();
+        });
+      }
+    }
+
+    // -- drawing
+    const visible = () => data.series.filter((s) => !state.hidden.has(s.name));
+    function ends(values, log, margin) {
+      const kept = values.filter((v) => v !== null && Number.isFinite(v) && (!log || v > FLOOR));
+      if (!kept.length) return log ? [0.1, 1] : [0, 1];
+      let low = kept.reduce((a, b) => Math.min(a, b)), high = kept.reduce((a, b) => Math.max(a, b));
+      if (log) {
+        if (high / low < 1.01) { low /= 2; high *= 2; }
+        const pad = (high / low) ** margin;
+        return [low / pad, high * pad];
+      }
+      if (high - low < 1e-12 * Math.max(1, Math.abs(high))) { const half = Math.abs(high) / 2 || 0.5; low -= half; high += half; }
+      const pad = margin * (high - low);
+      return [low - pad, high + pad];
+    }
+
+    function draw() {
+      const shown = visible(), { x: xi, y: yi, logX, logY } = state;
+      const width = Math.max(260, figure.clientWidth), height = Math.round(Math.min(420, Math.max(220, width * 0.55)));
+      const box = { left: 62, right: width - 14, top: 10, bottom: height - 42 };
+      const pool = shown.length ? shown : data.series;
+      const [x0, x1] = ends(pool.flatMap((s) => s.x[xi]), logX, data.x[xi].margin ?? 0.01);
+      const [y0, y1] = ends(pool.flatMap((s) => [...s.y[yi].mid, ...(s.y[yi].low ?? []), ...(s.y[yi].high ?? [])]), logY, 0.04);
+      const scale = (v, a, b, from, to, log) => (log ? (Math.log(v / a) / Math.log(b / a)) : (v - a) / (b - a)) * (to - from) + from;
+      const px = (v) => scale(v, x0, x1, box.left, box.right, logX);
+      const py = (v) => scale(logY ? Math.max(v, y0) : v, y0, y1, box.bottom, box.top, logY);
+      const ok = (x, y) => x !== null && y !== null && Number.isFinite(x) && Number.isFinite(y) && (!logX || x > 0);
+
+      stage.replaceChildren();
+      const svg = make("svg:svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": `${data.y[yi].name} against ${data.x[xi].name}` }, stage);
+      for (const [v, label] of ticks(y0, y1, logY, 6)) {
+        make("svg:line", { class: "grid", x1: box.left, x2: box.right, y1: py(v), y2: py(v) }, svg);
+        make("svg:text", { x: box.left - 7, y: py(v) + 4, "text-anchor": "end" }, svg, label);
+      }
+      const fit = Math.max(2, Math.round((box.right - box.left) / 90));
+      const marks = data.x[xi].ticks ? data.x[xi].ticks.filter((_, i, all) => i % Math.ceil(all.length / (fit * 1.6)) === 0) : ticks(x0, x1, logX, fit);
+      for (const [v, label] of marks) {
+        make("svg:line", { class: "grid", x1: px(v), x2: px(v), y1: box.top, y2: box.bottom }, svg);
+        make("svg:text", { x: px(v), y: box.bottom + 16, "text-anchor": "middle" }, svg, label);
+      }
+      make("svg:text", { x: (box.left + box.right) / 2, y: height - 6, "text-anchor": "middle" }, svg, data.x[xi].name);
+      make("svg:text", { x: 13, y: (box.top + box.bottom) / 2, "text-anchor": "middle", transform: `rotate(-90 13 ${(box.top + box.bottom) / 2})` }, svg, data.y[yi].name);
+      const path = (xs, ys) => {
+        let text = "", pen = "M";
+        xs.forEach((x, i) => {
+          if (!ok(x, ys[i])) { pen = "M"; return; }
+          text += `${pen}${px(x).toFixed(1)} ${py(ys[i]).toFixed(1)}`;
+          pen = "L";
+        });
+        return text;
+      };
+      for (const s of shown) {
+        const { mid, low, high } = s.y[yi], xs = s.x[xi];
+        if (s.kind === "dots") {
+          mid.forEach((v, i) => { if (ok(xs[i], v)) make("svg:circle", { cx: px(xs[i]).toFixed(1), cy: py(v).toFixed(1), r: 3.2, fill: colour(s), "fill-opacity": 0.65 }, svg); });
+          continue;
+        }
+        if (low && high) {
+          const keep = xs.map((_, i) => i).filter((i) => ok(xs[i], low[i]) && ok(xs[i], high[i]));
+          const there = keep.map((i) => `${px(xs[i]).toFixed(1)} ${py(high[i]).toFixed(1)}`), back = keep.reverse().map((i) => `${px(xs[i]).toFixed(1)} ${py(low[i]).toFixed(1)}`);
+          if (keep.length > 1) make("svg:path", { d: `M${there.join("L")}L${back.join("L")}Z`, fill: colour(s), "fill-opacity": 0.13, class: "band" }, svg);
+        }
+        make("svg:path", { d: path(xs, mid), fill: "none", stroke: colour(s), "stroke-width": 2, "stroke-linejoin": "round", ...(s.dash ? { "stroke-dasharray": "6 4" } : {}), class: "curve", "data-name": s.name }, svg);
+      }
+      const layer = make("svg:g", {}, svg);
+      frame = { svg, layer, box, px, py, ok, width };
+    }
+
+    // -- hovering
+    function hover(event) {
+      if (!frame) return;
+      const { svg, layer, box, px, py, ok, width } = frame, { x: xi, y: yi } = state;
+      const where = svg.getBoundingClientRect(), zoom = width / where.width;
+      const mx = (event.clientX - where.left) * zoom, my = (event.clientY - where.top) * zoom;
+      layer.replaceChildren();
+      if (mx < box.left - 8 || mx > box.right + 8 || my < 0 || my > box.bottom + 30) { tip.hidden = true; return; }
+      const rows = [];
+      let at = null, dot = null;
+      for (const s of visible()) {
+        const xs = s.x[xi], ys = s.y[yi].mid;
+        let best = -1, distance = Infinity;
+        for (let i = 0; i < xs.length; i++) {
+          if (!ok(xs[i], ys[i])) continue;
+          const d = s.kind === "dots" ? Math.hypot(px(xs[i]) - mx, py(ys[i]) - my) : Math.abs(px(xs[i]) - mx);
+          if (d < distance) { distance = d; best = i; }
+        }
+        if (best < 0) continue;
+        const hit = { s, i: best, x: xs[best], y: ys[best], low: s.y[yi].low?.[best], high: s.y[yi].high?.[best], distance };
+        if (s.kind === "dots") { if (distance < 24 && (!dot || distance < dot.distance)) dot = hit; }
+        else { rows.push(hit); if (at === null || distance < at.distance) at = hit; }
+      }
+      tip.replaceChildren();
+      if (dot) {
+        make("b", {}, tip, data.series.length > 1 ? dot.s.name + "\n" : "");
+        tip.append(dot.s.text?.[dot.i] ?? `${data.x[xi].name} ${show(dot.x)}\n${data.y[yi].name} ${show(dot.y)}`);
+        make("svg:circle", { cx: px(dot.x), cy: py(dot.y), r: 6, fill: "none", stroke: colour(dot.s), "stroke-width": 2 }, layer);
+      } else if (at) {
+        make("svg:line", { class: "cross", x1: px(at.x), x2: px(at.x), y1: box.top, y2: box.bottom }, layer);
+        make("b", {}, tip, `${data.x[xi].name} ${show(at.x)}\n`);
+        rows.sort((a, b) => b.y - a.y).slice(0, 14).forEach((hit, k) => {
+          if (k) tip.append("\n");
+          make("span", { style: `color:${colour(hit.s)}` }, tip, "● ");
+          const band = hit.low != null && hit.high != null ? ` (${show(hit.low)} to ${show(hit.high)})` : "";
+          tip.append(`${hit.s.name}: ${show(hit.y)}${band}`);
+          make("svg:circle", { cx: px(hit.x), cy: py(hit.y), r: 4, fill: colour(hit.s) }, layer);
+        });
+      }
+      tip.hidden = !tip.childNodes.length;
+      if (tip.hidden) return;
+      const home = figure.getBoundingClientRect(), left = event.clientX - home.left, top = event.clientY - home.top;
+      tip.style.left = `${Math.max(0, left + 14 + tip.offsetWidth > home.width ? left - tip.offsetWidth - 14 : left + 14)}px`;
+      tip.style.top = `${Math.max(0, top - tip.offsetHeight / 2)}px`;
+    }
+    stage.addEventListener("pointermove", hover);
+    stage.addEventListener("pointerdown", hover);
+    stage.addEventListener("pointerleave", () => { tip.hidden = true; frame?.layer.replaceChildren(); });
+    let last = 0;
+    new ResizeObserver(() => { if (figure.clientWidth !== last) { last = figure.clientWidth; draw(); } }).observe(figure);
+    press();
+  }
+
+  // Tables sort by the column whose head is clicked.
+  function sortable(table) {
+    [...table.tHead.rows[0].cells].forEach((head, column) => {
+      head.addEventListener("click", () => {
+        const up = head.dataset.up !== "true", rows = [...table.tBodies[0].rows];
+        head.dataset.up = String(up);
+        const key = (row) => row.cells[column].dataset.v ?? row.cells[column].textContent;
+        rows.sort((a, b) => {
+          const u = key(a), v = key(b), n = u !== "" && v !== "" && !isNaN(u) && !isNaN(v);
+          return (n ? u - v : String(u).localeCompare(String(v))) * (up ? 1 : -1);
+        });
+        table.tBodies[0].append(...rows);
+      });
+    });
+  }
+
+  const root = document.documentElement;
+  const wish = matchMedia("(prefers-color-scheme: dark)");
+  const dress = () => { root.dataset.theme = wish.matches ? "dark" : "light"; };
+  dress();
+  wish.addEventListener("change", dress);
+  document.getElementById("theme").addEventListener("click", () => { root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark"; });
+  document.querySelectorAll("figure.chart").forEach(chart);
+  document.querySelectorAll("table").forEach(sortable);
+})();

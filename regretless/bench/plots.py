@@ -1,0 +1,104 @@
+"""Figures of records (needs matplotlib): simple, cumulative and average regret against evaluations and seconds, as PNG and SVG."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regretless.bench.record import Record, by_problem, load_records
+from regretless.bench.stats import quartiles
+from regretless.bench.summary import BEST, QUANTITIES, Trace, traces
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = ("#0b62c4", "#d1480d", "#0a8a5f", "#a2339b", "#9a6b00", "#0e8fa8", "#c4214f", "#5b5fc7", "#5f7d12", "#6b6f76")
+"""The light palette of the HTML page, so that a method keeps its colour."""
+MARKS = ("-", "--", "-.", ":")
+"""Line styles, one per round of the palette."""
+DPI = 150
+
+
+def plot_folder(out: str | Path) -> list[Path]:
+    """Draws every problem of a folder's records into figures/ inside it; returns the files, PNG and SVG."""
+    records = load_records(out)
+    if not records:
+        raise ValueError(f"there are no finished records in {str(out)!r}; run a comparison first")
+    folder = Path(out) / "figures"
+    paths: list[Path] = []
+    for problem, methods in by_problem(records).items():
+        name = re.sub(r"[^A-Za-z0-9.=-]+", "_", problem).strip("_")
+        paths += save_figure(regret_figure(methods, problem), folder / name)
+    return paths
+
+
+def regret_figure(
+    methods: Mapping[str, Sequence[Record]], title: str = "", *, bands: tuple[float, float] = (0.25, 0.75), log_y: bool = True
+) -> Figure:
+    """A grid: one column per quantity, against evaluations above and against seconds below; medians with quantile bands."""
+    figure_class, _ = _matplotlib()
+    found = traces(methods)
+    names = [q for q in (*QUANTITIES, BEST) if q in found[0].quantities]
+    figure = figure_class(figsize=(4.6 * len(names), 7.2), layout="constrained")
+    axes: Any = figure.subplots(2, len(names), squeeze=False)
+    for column, name in enumerate(names):
+        for row, seconds in enumerate((False, True)):
+            draw_traces(axes[row, column], found, name, seconds=seconds, bands=bands, log_y=log_y and name != BEST)
+    figure.suptitle(title)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(5, len(labels)), frameon=False)
+    return figure
+
+
+def draw_traces(
+    axes: Axes,
+    found: Sequence[Trace],
+    quantity: str,
+    *,
+    seconds: bool = False,
+    bands: tuple[float, float] = (0.25, 0.75),
+    log_y: bool = True,
+) -> None:
+    """One quantity of several methods on given axes: the median over seeds and a band between two quantiles."""
+    for i, trace in enumerate(found):
+        low, mid, high = quartiles(trace.quantities[quantity], (bands[0], 0.5, bands[1]))
+        x = np.median(trace.seconds, axis=0) if seconds else trace.n
+        colour, style = COLOURS[i % len(COLOURS)], MARKS[(i // len(COLOURS)) % len(MARKS)]
+        if log_y:  # an exact hit has no logarithm
+            low, mid, high = (np.where(q > 0, q, np.nan) for q in (low, mid, high))
+        axes.plot(x, mid, style, color=colour, label=trace.label, linewidth=1.6)
+        if len(trace.seeds) > 1:
+            axes.fill_between(x, low, high, color=colour, alpha=0.14, linewidth=0)
+    if log_y and any(np.nanmax(trace.quantities[quantity], initial=-np.inf) > 0 for trace in found):
+        axes.set_yscale("log")
+    if seconds:
+        axes.set_xscale("log")
+    axes.set_xlabel("seconds in the method" if seconds else "evaluations")
+    axes.set_ylabel(quantity)
+    axes.grid(alpha=0.25)
+
+
+def save_figure(figure: Figure, stem: Path) -> list[Path]:
+    """Writes stem.png and stem.svg; the SVG is the same bytes for the same figure."""
+    _, rc_context = _matplotlib()
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    paths = [stem.with_name(stem.name + end) for end in (".png", ".svg")]
+    with rc_context({"svg.hashsalt": "regretless", "svg.fonttype": "path"}):
+        figure.savefig(paths[0], dpi=DPI)
+        figure.savefig(paths[1], metadata={"Date": None})
+    return paths
+
+
+def _matplotlib() -> tuple[type[Figure], Any]:
+    """Figure and rc_context, without pyplot: no display and no global state."""
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError("plots need matplotlib: pip install 'regretless[plot]'") from None
+    return Figure, rc_context
