@@ -1,0 +1,428 @@
+"""Optuna's door: `Sampler` lets any method of this library propose the trials of an Optuna study.
+
+A proposal is a function of (finished trials, running trials, seed, trial number), all of which live in the study's storage, so nothing else
+needs to be saved: a fresh process, or another storage with the same trials, proposes the same points bit for bit. Every sampler keeps
+`_Replica`s, methods that have been told what the storage holds; they only save time and are rebuilt whenever the storage says otherwise.
+
+What is read from a storage is numbers and JSON, never a pickle.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import secrets
+import threading
+import warnings
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.samplers import BaseSampler
+from optuna.search_space import IntersectionSearchSpace
+from optuna.storages import BaseStorage
+from optuna.study import Study, StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from regretless.auto import choose_method, find_recipe
+from regretless.method import Certificate, Method, Recipe, keyed_generator
+from regretless.space import Array, Choice, Float, Int, Parameter, Space, SpaceLike
+
+Distributions: TypeAlias = dict[str, BaseDistribution]
+Row: TypeAlias = tuple[int, float | None, float | None]
+"""A finished trial as a method is told it: its number, its value to maximise (None for a failure) and its noise variance (None if unknown)."""
+
+ANNOUNCED = "regretless:params"
+"""System attributes under which a trial tells other workers its proposal before Optuna stores the parameters one by one."""
+ATTRIBUTE_LENGTH = 2000
+"""Characters per attribute; relational storages of older Optunas take 2045."""
+TOLD_FAILED = "regretless:failed"
+"""Marks trials whose own worker reported the failure, as opposed to those that a stale heartbeat gave up."""
+VARIANCE = "regretless:var"
+"""The user attribute by which an objective tells the noise variance of its value, when it knows it."""
+LONGEST_TIMES = 10.0
+"""With pending_ttl=None a running trial counts as lost once it has run this many times longer than the longest completed one."""
+RACES = 4
+"""Proposals made at most when other workers announce nearly the same point at the same moment."""
+NEAR = 1e-3
+"""Cube distance (largest coordinate) below which two simultaneous proposals are the same experiment."""
+REPLICAS = 8
+"""Methods kept per storage: one per study, search space and Hyperband bracket in use."""
+
+
+# ---------------------------------------------------------------- the sampler
+
+
+class Sampler(BaseSampler):
+    """Proposes the trials of a single-objective Optuna study by a method of this library.
+
+        study = optuna.create_study(sampler=Sampler(method="gp-ei", seed=0), storage="sqlite:///study.db", load_if_exists=True, study_name="s")
+
+    With a seed, runs are exact: interrupted and resumed runs, and runs over any storage, give the same trials. Workers that share a study see
+    each other's running trials and do not repeat them, seeded alike or not. Failed trials (and those that violate a constraint of
+    `trial.set_constraint`) are told to the method as infeasible.
+
+    Args:
+        method: a name (`regretless list` shows them), a recipe such as `regretless.MSUCB(d=5)`, or "auto".
+        seed: keys every random draw together with the trial's number; drawn at random when not given.
+        search_space: the parameters, as Optuna distributions or anything `regretless.Space` takes. Optuna reveals parameters only when they are
+            first suggested; with this argument the method proposes from the first trial on. Without it the first trials are drawn at random until
+            one completes, and then the method searches the parameters that all completed trials share. Parameters outside are drawn at random,
+            and a warning says so once per study.
+        budget: the number of trials planned, when known.
+        pending_ttl: seconds after which a trial that is still running counts as lost and is ignored; None waits ten times the longest completed
+            trial, `math.inf` for ever. Trials whose heartbeat is stale are ignored in any case.
+        pruned: "ignore" leaves pruned trials out; "last" tells their last intermediate value.
+    """
+
+    def __init__(
+        self,
+        method: str | Recipe = "auto",
+        *,
+        seed: int | None = None,
+        search_space: Mapping[str, BaseDistribution] | SpaceLike | None = None,
+        budget: int | None = None,
+        pending_ttl: float | None = None,
+        pruned: Literal["ignore", "last"] = "ignore",
+    ) -> None:
+        if not (method == "auto" or isinstance(method, Recipe)):
+            method = find_recipe(method)
+        if pending_ttl is not None and not pending_ttl > 0:
+            raise ValueError(f"pending_ttl must be a positive number of seconds or None, got {pending_ttl!r}")
+        if pruned not in ("ignore", "last"):
+            raise ValueError(f'pruned must be "ignore" or "last", got {pruned!r}')
+        self.method = method
+        self.seed = secrets.randbits(32) if seed is None else seed
+        self.search_space = None if search_space is None else as_distributions(search_space)
+        self.budget = budget
+        self.pending_ttl = pending_ttl
+        self.pruned = pruned
+        self._forget_caches()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_replicas", "_spaces", "_warned")}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        vars(self).update(state)
+        self._forget_caches()
+
+    def __repr__(self) -> str:
+        return f"Sampler({self.method!r}, seed={self.seed})"
+
+    def _forget_caches(self) -> None:
+        self._lock = threading.RLock()
+        self._replicas: weakref.WeakKeyDictionary[BaseStorage, list[_Replica]] = weakref.WeakKeyDictionary()
+        self._spaces: weakref.WeakKeyDictionary[BaseStorage, dict[Any, IntersectionSearchSpace]] = weakref.WeakKeyDictionary()
+        self._warned: weakref.WeakKeyDictionary[BaseStorage, set[int]] = weakref.WeakKeyDictionary()
+
+    # -- Optuna's hooks
+
+    def reseed_rng(self) -> None:
+        """Nothing to do: draws are keyed on the trial's number, so parallel workers never share them."""
+
+    def infer_relative_search_space(self, study: Study, trial: FrozenTrial | None) -> Distributions:
+        if self.search_space is not None:
+            return _searchable(self.search_space)
+        with self._lock:
+            spaces = self._spaces.setdefault(study._storage, {})
+            key = (study._study_id, getattr(study, "_bracket_id", None))  # Hyperband shows each trial the trials of its bracket only
+            if key not in spaces:
+                spaces[key] = IntersectionSearchSpace(include_pruned=self.pruned == "last")
+            return _searchable(spaces[key].calculate(study))
+
+    def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
+        self._raise_error_if_multi_objective(study)
+        space = _searchable(search_space)
+        if not space:
+            return {}
+        with self._lock:
+            trials = study.get_trials(deepcopy=False)
+            replica = self._replica(study, space, trials)
+            known: dict[int, Array] = {}
+            pieces = 0
+            for _ in range(RACES):
+                known |= self._pending(study, trial, replica, trials)
+                u = replica.propose(trial.number, list(known.values()))
+                params = replica.decode(u)
+                pieces = _announce(study, trial, space, params, pieces)
+                trials = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+                late = self._pending(study, trial, replica, trials)
+                if not any(np.abs(other - u).max() < NEAR for number, other in late.items() if number not in known):
+                    break
+            return params
+
+    def sample_independent(self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution) -> Any:
+        self._raise_error_if_multi_objective(study)
+        if param_distribution.single():
+            return _only_value(param_distribution)
+        self._warn_once(study, param_name)
+        space = Space({param_name: _parameter(param_distribution)})
+        stream = int.from_bytes(hashlib.blake2b(param_name.encode(), digest_size=7).digest(), "big") + 1
+        u = keyed_generator(self.seed, trial.number, stream).random(1)
+        return _external(param_distribution, space.decode(u)[param_name])
+
+    def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
+        if state == TrialState.FAIL and _has_heartbeat(study):
+            study._storage.set_trial_system_attr(trial._trial_id, TOLD_FAILED, True)
+
+    # -- what the method knows
+
+    def certificate(self, study: Study, delta: float = 0.05) -> Certificate:
+        """How much worse than the optimum `recommend` may be, with probability 1 - delta, or why that is not known."""
+        with self._lock:
+            replica = self._current(study)
+            if replica is None:
+                return Certificate.none("no common search space is known yet: no trial has completed", delta)
+            return replica.method.certificate(delta).scaled(_sign(study))
+
+    def recommend(self, study: Study) -> dict[str, Any]:
+        """The parameters to use: best by the model, not the luckiest noisy value."""
+        with self._lock:
+            replica = self._current(study)
+            if replica is None:
+                raise RuntimeError("recommend() needs at least one completed trial; the study has none yet")
+            return replica.decode(replica.method.recommend())
+
+    def _current(self, study: Study) -> _Replica | None:
+        self._raise_error_if_multi_objective(study)
+        trials = study.get_trials(deepcopy=False)
+        space = self.infer_relative_search_space(study, None)
+        return self._replica(study, space, trials) if space else None
+
+    # -- inside
+
+    def _replica(self, study: Study, space: Distributions, trials: Iterable[FrozenTrial]) -> _Replica:
+        """A method that has been told exactly the finished trials, in the order they finished: a kept one if one fits, else a new one."""
+        sign, heartbeat = _sign(study), _has_heartbeat(study)
+        finished = [t for t in trials if t.state.is_finished() and t.datetime_complete is not None]
+        finished.sort(key=lambda t: (t.datetime_complete, t.number))
+        history: list[tuple[Row, FrozenTrial]] = []
+        for t in finished:
+            value = self._value(t, sign, heartbeat)
+            if value is not None and space.keys() <= t.params.keys():
+                history.append(((t.number, value if math.isfinite(value) else None, _variance(t)), t))
+        kept = self._replicas.setdefault(study._storage, [])
+        for replica in kept:
+            n = len(replica.rows)
+            if replica.study_id == study._study_id and replica.space == space and replica.rows == [row for row, _ in history[:n]]:
+                break
+        else:
+            n, replica = 0, _Replica(study._study_id, space, self.method, seed=self.seed, budget=self.budget)
+        kept[:] = [replica, *(other for other in kept if other is not replica)][:REPLICAS]
+        replica.take(history[n:])
+        return replica
+
+    def _value(self, trial: FrozenTrial, sign: float, heartbeat: bool) -> float | None:
+        """What a finished trial tells the method: a value to maximise, NaN for an infeasible one, None for nothing at all."""
+        if trial.state == TrialState.COMPLETE:
+            return sign * trial.values[0] if _feasible(trial) else math.nan
+        if trial.state == TrialState.PRUNED:
+            if self.pruned == "ignore" or trial.last_step is None:
+                return None
+            return sign * trial.intermediate_values[trial.last_step]
+        if trial.state == TrialState.FAIL and (not heartbeat or TOLD_FAILED in trial.system_attrs):
+            return math.nan
+        return None  # a worker that died says nothing about its point
+
+    def _pending(self, study: Study, trial: FrozenTrial, replica: _Replica, trials: Iterable[FrozenTrial]) -> dict[int, Array]:
+        """Cube points of the trials that other workers are evaluating now, by number."""
+        running = [t for t in trials if t.state == TrialState.RUNNING and t.number != trial.number]
+        if not running:
+            return {}
+        stale = set(study._storage._get_stale_trial_ids(study._study_id)) if _has_heartbeat(study) else set()  # type: ignore[attr-defined]
+        ttl = replica.lost_after if self.pending_ttl is None else self.pending_ttl
+        now = datetime.now()
+        points = {}
+        for t in running:
+            if t._trial_id in stale or (t.datetime_start is not None and (now - t.datetime_start).total_seconds() > ttl):
+                continue
+            u = replica.encode(_announced(t, replica.space) | t.system_attrs.get("fixed_params", {}) | t.params)
+            if u is not None:
+                points[t.number] = u
+        return points
+
+    def _warn_once(self, study: Study, param_name: str) -> None:
+        warned = self._warned.setdefault(study._storage, set())
+        if study._study_id in warned:
+            return
+        if self.search_space is None and not study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
+            return  # there is no common space yet that it could be outside of
+        warned.add(study._study_id)
+        known = "every completed trial" if self.search_space is None else "search_space"
+        warnings.warn(
+            f"parameter {param_name!r} is not part of {known}, or its range changed: the method does not search it, it is drawn at random, and so is "
+            "every further parameter like it in this study",
+            stacklevel=2,
+        )
+
+
+# ---------------------------------------------------------------- a method and what it was told
+
+
+class _Replica:
+    """A method on the common space of a study, and the finished trials it has been told."""
+
+    def __init__(self, study_id: int, space: Distributions, recipe: str | Recipe, *, seed: int, budget: int | None) -> None:
+        self.study_id, self.space = study_id, space
+        self.rows: list[Row] = []
+        self.lost_after = math.inf
+        """Seconds after which a running trial of this study is probably lost."""
+        self._cube_space = Space({name: _parameter(distribution) for name, distribution in space.items()})
+        chosen = recipe if isinstance(recipe, Recipe) else choose_method(self._cube_space, budget)[0]
+        self._choices = chosen.method.choices
+        self.method: Method = chosen.build(self._cube_space.cube(self._choices), seed=seed, budget=budget)
+        bind = getattr(self.method, "bind", None)
+        if bind is not None:
+            bind(self._cube_space)
+
+    def take(self, history: list[tuple[Row, FrozenTrial]]) -> None:
+        """Tells the method trials that finished after those it knows."""
+        X, y, yvar = [], [], []
+        for row, trial in history:
+            u = self.encode(trial.params)
+            if u is not None:
+                X.append(u)
+                y.append(math.nan if row[1] is None else row[1])
+                yvar.append(math.nan if row[2] is None else row[2])
+            self.rows.append(row)
+        if X:
+            self.method.tell(np.array(X), np.array(y), yvar=np.array(yvar))
+        latest = lost_after([trial for _, trial in history])
+        if math.isfinite(latest):
+            self.lost_after = latest if math.isinf(self.lost_after) else max(self.lost_after, latest)
+
+    def propose(self, step: int, pending: list[Array]) -> Array:
+        """The point for trial number `step`, away from the pending ones; the method is left with none pending."""
+        if pending:
+            self.method.wait_for(np.array(pending))
+        try:
+            point: Array = self.method.ask(step=step)[0]
+        finally:
+            self.method.forget(self.method.pending)
+        return point
+
+    def encode(self, params: Mapping[str, Any]) -> Array | None:
+        """The cube point of a trial's parameters; None when they do not cover the space or lie outside it."""
+        try:
+            inner = {name: _internal(distribution, params[name]) for name, distribution in self.space.items()}
+            return self._cube_space.encode(inner, self._choices)
+        except (KeyError, ValueError):
+            return None
+
+    def decode(self, u: Array) -> dict[str, Any]:
+        inner = self._cube_space.decode(u, self._choices)
+        return {name: _external(distribution, inner[name]) for name, distribution in self.space.items()}
+
+
+# ---------------------------------------------------------------- distributions and parameters
+
+
+def as_distributions(space: Mapping[str, BaseDistribution] | SpaceLike) -> Distributions:
+    """Optuna distributions of a search space, in the order of the names (the order Optuna's own intersection has)."""
+    if isinstance(space, Mapping) and all(isinstance(p, BaseDistribution) for p in space.values()):
+        found = dict(space)
+    else:
+        found = {name: _distribution(p) for name, p in Space(space).parameters.items()}  # type: ignore[arg-type]
+    if not found:
+        raise ValueError("search_space is empty: give at least one parameter, or None")
+    return dict(sorted(found.items()))
+
+
+def as_space(distributions: Mapping[str, BaseDistribution]) -> Space:
+    """The space of Optuna distributions, with the labels of choices themselves; parameters with a single value are left out."""
+    return Space(
+        {name: Choice(d.choices) if isinstance(d, CategoricalDistribution) else _parameter(d) for name, d in _searchable(distributions).items()}
+    )
+
+
+def _distribution(parameter: Parameter) -> BaseDistribution:
+    if isinstance(parameter, Float):
+        return FloatDistribution(parameter.low, parameter.high, log=parameter.log, step=parameter.step)
+    if isinstance(parameter, Int):
+        return IntDistribution(parameter.low, parameter.high, log=parameter.log, step=parameter.step)
+    return CategoricalDistribution(parameter.labels)  # type: ignore[arg-type]
+
+
+def _parameter(distribution: BaseDistribution) -> Parameter:
+    """The parameter of a distribution that is not single; a choice is represented by the indices of its labels, which may be any objects."""
+    if isinstance(distribution, FloatDistribution):
+        return Float(distribution.low, distribution.high, log=distribution.log, step=distribution.step)
+    if isinstance(distribution, IntDistribution):
+        return Int(distribution.low, distribution.high, log=distribution.log, step=distribution.step)
+    if isinstance(distribution, CategoricalDistribution):
+        return Choice(range(len(distribution.choices)))
+    raise ValueError(f"unknown kind of distribution: {distribution!r}")
+
+
+def _internal(distribution: BaseDistribution, value: Any) -> Any:
+    return int(distribution.to_internal_repr(value)) if isinstance(distribution, CategoricalDistribution) else value
+
+
+def _external(distribution: BaseDistribution, value: Any) -> Any:
+    return distribution.choices[value] if isinstance(distribution, CategoricalDistribution) else value
+
+
+def _searchable(space: Mapping[str, BaseDistribution]) -> Distributions:
+    return {name: distribution for name, distribution in space.items() if not distribution.single()}
+
+
+def _only_value(distribution: BaseDistribution) -> Any:
+    return distribution.choices[0] if isinstance(distribution, CategoricalDistribution) else distribution.low  # type: ignore[attr-defined]
+
+
+# ---------------------------------------------------------------- studies and trials
+
+
+def lost_after(trials: Iterable[FrozenTrial]) -> float:
+    """Seconds after which a running trial is probably lost, judged by the longest completed one; infinite before the first."""
+    durations = [t.duration.total_seconds() for t in trials if t.state == TrialState.COMPLETE and t.duration is not None]
+    return LONGEST_TIMES * max(durations) if durations else math.inf
+
+
+def _variance(trial: FrozenTrial) -> float | None:
+    found = trial.user_attrs.get(VARIANCE)
+    return float(found) if isinstance(found, int | float) and found >= 0 else None
+
+
+def _sign(study: Study) -> float:
+    return 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
+
+
+def _has_heartbeat(study: Study) -> bool:
+    interval = getattr(study._storage, "get_heartbeat_interval", None)
+    return interval is not None and interval() is not None
+
+
+def _feasible(trial: FrozenTrial) -> bool:
+    for key, value in trial.system_attrs.items():
+        if key == "constraints" and any(v > 0 for v in value or ()):
+            return False
+        if key.startswith("constraints:") and value > 0:
+            return False
+    return True
+
+
+def _announce(study: Study, trial: FrozenTrial, space: Distributions, params: Mapping[str, Any], former: int) -> int:
+    """Shares a proposal with the other workers, in attributes short enough for every storage; blanks what is left of `former` pieces."""
+    text = json.dumps({name: float(space[name].to_internal_repr(value)) for name, value in params.items()})
+    pieces = [text[i : i + ATTRIBUTE_LENGTH] for i in range(0, len(text), ATTRIBUTE_LENGTH)]
+    pieces += [""] * (former - len(pieces))
+    for i, piece in enumerate(pieces):
+        study._storage.set_trial_system_attr(trial._trial_id, f"{ANNOUNCED}:{i}", piece)
+    return len(pieces)
+
+
+def _announced(trial: FrozenTrial, space: Distributions) -> dict[str, Any]:
+    """The proposal a running trial has announced; nothing while it is only half written or when it is not ours."""
+    pieces: list[str] = []
+    while isinstance(piece := trial.system_attrs.get(f"{ANNOUNCED}:{len(pieces)}"), str):
+        pieces.append(piece)
+    try:
+        found = json.loads("".join(pieces))
+        return {name: space[name].to_external_repr(value) for name, value in found.items() if name in space}
+    except (ValueError, TypeError, AttributeError, IndexError):
+        return {}

@@ -1,0 +1,453 @@
+"""`Sampler` inside Optuna: its conformance suites, exactness over storages and processes, parallel workers, zombies, failures, conditions."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import pickle
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+import pytest
+from conftest import STORAGES
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.samplers import BaseSampler
+from optuna.testing.pytest_samplers import BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySamplerTestCase
+from optuna.trial import TrialState
+from worker import PLANE, SPACE, bowl, bowl_trial, mixed_trial
+
+from regretless.baselines import BASELINES
+from regretless.doors.optuna import ANNOUNCED, VARIANCE, Sampler, as_distributions
+from regretless.doors.studies import open_storage
+from regretless.methods import METHODS
+
+EVERY = [*METHODS, *BASELINES]
+EXACT = ["random", "gp-ei", "turbo"]
+"""The methods of the exactness tests: without a model, with a fitted model, with a trust region that remembers."""
+WORKER = Path(__file__).with_name("worker.py")
+DRAWN = "ignore:parameter .* is not part of:UserWarning"
+
+
+def params_of(study: optuna.Study) -> list[dict[str, Any]]:
+    return [t.params for t in study.get_trials(deepcopy=False)]
+
+
+def start_worker(storage: str, jobs: list[tuple[str, str]], trials: int, *more: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, str(WORKER), storage, json.dumps(jobs), "--trials", str(trials), *more], stderr=subprocess.PIPE)
+
+
+def wait_for(worker: subprocess.Popen[bytes]) -> None:
+    _, error = worker.communicate(timeout=240)
+    assert worker.returncode == 0, error.decode()[-3000:]
+
+
+# ---------------------------------------------------------------- Optuna's own suites
+
+
+class _OfMethods:
+    methods: list[str]
+
+    @pytest.fixture
+    def sampler(self, method: str) -> Callable[[], BaseSampler]:
+        return lambda: Sampler(method, seed=0)
+
+
+@pytest.mark.filterwarnings(DRAWN)
+@pytest.mark.parametrize("method", ["random", "gp-ei"])
+class TestBasic(_OfMethods, BasicSamplerTestCase, SingleOnlySamplerTestCase):
+    pass
+
+
+@pytest.mark.filterwarnings(DRAWN)
+@pytest.mark.parametrize("method", ["random", "gp-ei"])
+class TestRelative(_OfMethods, RelativeSamplerTestCase):
+    pass
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(DRAWN)
+@pytest.mark.parametrize("method", EVERY)
+class TestBasicOfEveryMethod(_OfMethods, BasicSamplerTestCase, SingleOnlySamplerTestCase):
+    pass
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(DRAWN)
+@pytest.mark.parametrize("method", EVERY)
+class TestRelativeOfEveryMethod(_OfMethods, RelativeSamplerTestCase):
+    pass
+
+
+@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+@pytest.mark.parametrize("method", EVERY)
+def test_every_method_runs_a_mixed_study(method: str, direction: str) -> None:
+    study = optuna.create_study(sampler=Sampler(method, seed=1, budget=6), direction=direction)
+    study.optimize(mixed_trial, n_trials=6)
+    assert [t.state for t in study.trials] == [TrialState.COMPLETE] * 6
+
+
+@pytest.mark.parametrize(("direction", "sign"), [("minimize", 1.0), ("maximize", -1.0)])
+def test_a_model_searches_in_the_study_direction(direction: str, sign: float) -> None:
+    study = optuna.create_study(sampler=Sampler("gp-ei", seed=3, search_space=PLANE), direction=direction)
+    study.optimize(lambda trial: sign * bowl_trial(trial), n_trials=20)
+    random = np.random.default_rng(0).random((2000, 20, 2))
+    blind = np.median((((random[..., 0] * 15 - 8.3) / 15) ** 2 + ((random[..., 1] * 3 - 0.9) / 3) ** 2).min(axis=1))
+    assert sign * study.best_value < blind
+
+
+# ---------------------------------------------------------------- exactness
+
+
+@pytest.fixture(scope="module")
+def uninterrupted() -> dict[str, list[dict[str, Any]]]:
+    """24 trials in one go, in memory."""
+    found = {}
+    for method in EXACT:
+        study = optuna.create_study(sampler=Sampler(method, seed=7))
+        study.optimize(mixed_trial, n_trials=24)
+        found[method] = params_of(study)
+    return found
+
+
+def test_16_and_8_in_memory_with_another_sampler(uninterrupted: dict[str, Any]) -> None:
+    for method in EXACT:
+        study = optuna.create_study(sampler=Sampler(method, seed=7))
+        study.optimize(mixed_trial, n_trials=16)
+        study.sampler = pickle.loads(pickle.dumps(Sampler(method, seed=7)))
+        study.optimize(mixed_trial, n_trials=8)
+        assert params_of(study) == uninterrupted[method]
+
+
+@pytest.mark.parametrize("kind", STORAGES)
+def test_16_and_8_in_a_fresh_process(kind: str, storage_url: Callable[[str], str], uninterrupted: dict[str, Any]) -> None:
+    url = storage_url(kind)
+    storage = open_storage(url)
+    for method in EXACT:
+        study = optuna.create_study(sampler=Sampler(method, seed=7), storage=storage, study_name=method)
+        study.optimize(mixed_trial, n_trials=16)
+    wait_for(start_worker(url, [(m, m) for m in EXACT], 8, "--seed", "7"))
+    for method in EXACT:
+        resumed = optuna.load_study(study_name=method, storage=open_storage(url))
+        assert params_of(resumed) == uninterrupted[method], method
+
+
+def test_two_studies_can_share_a_sampler(uninterrupted: dict[str, Any]) -> None:
+    sampler = Sampler("random", seed=7)
+    studies = [optuna.create_study(sampler=sampler) for _ in range(2)]
+    for _ in range(24):
+        for study in studies:
+            study.optimize(mixed_trial, n_trials=1)
+    assert [params_of(study) for study in studies] == [uninterrupted["random"]] * 2
+
+
+def test_the_space_can_be_given_in_either_language() -> None:
+    distributions = {
+        "x": FloatDistribution(-5.0, 10.0), "lr": FloatDistribution(1e-5, 1e-1, log=True), "k": IntDistribution(1, 8),
+        "kind": CategoricalDistribution(["a", "b", "c"]),
+    }  # fmt: skip
+    assert as_distributions(SPACE) == dict(sorted(distributions.items()))
+    runs = []
+    for space in (SPACE, distributions):
+        study = optuna.create_study(sampler=Sampler("sobol", seed=0, search_space=space))
+        study.optimize(mixed_trial, n_trials=5)
+        runs.append(params_of(study))
+    assert runs[0] == runs[1]
+
+
+# ---------------------------------------------------------------- workers
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_four_seeded_processes_do_not_repeat_each_other(kind: str, storage_url: Callable[[str], str]) -> None:
+    url = storage_url(kind)
+    optuna.create_study(storage=open_storage(url), study_name="shared")
+    workers = [start_worker(url, [("shared", "gp-ei")], 10, "--objective", "bowl") for _ in range(4)]
+    for worker in workers:
+        wait_for(worker)
+    study = optuna.load_study(study_name="shared", storage=open_storage(url))
+    points = np.array([[t.params["x"], t.params["y"]] for t in study.trials])
+    assert [t.number for t in study.trials] == list(range(40))
+    assert all(t.state == TrialState.COMPLETE for t in study.trials)
+    assert len(np.unique(points, axis=0)) == 40
+    random = np.random.default_rng(1).random((4000, 40, 2))
+    blind = (((random[..., 0] * 15 - 8.3) / 15) ** 2 + ((random[..., 1] * 3 - 0.9) / 3) ** 2).min(axis=1)
+    assert study.best_value < np.quantile(blind, 0.25), "four workers must clearly beat 40 random trials"
+
+
+def test_threads_do_not_repeat_each_other() -> None:
+    study = optuna.create_study(sampler=Sampler("gp-ei", seed=0, search_space=PLANE))
+    study.optimize(bowl_trial, n_trials=16, n_jobs=4)
+    assert len({(t.params["x"], t.params["y"]) for t in study.trials}) == 16
+
+
+def test_a_race_is_noticed_and_left() -> None:
+    """Another worker announces our very point between our look at the storage and our own announcement."""
+    study = optuna.create_study(sampler=Sampler("gp-ei", seed=0, search_space=PLANE))
+    study.optimize(bowl_trial, n_trials=8)
+    sampler = study.sampler
+    assert isinstance(sampler, Sampler)
+    free = sampler.sample_relative(study, study.ask()._cached_frozen_trial, as_distributions(PLANE))
+    study.tell(8, state=TrialState.FAIL)
+
+    study, rival_params = copy.deepcopy(study), dict(free)
+    storage = study._storage
+    write = storage.set_trial_system_attr
+    rivals = []
+
+    def write_after_a_rival(trial_id: int, key: str, value: Any) -> None:
+        if key.startswith(ANNOUNCED) and not rivals:
+            rival = optuna.trial.create_trial(state=TrialState.RUNNING, params=rival_params, distributions=as_distributions(PLANE))
+            rivals.append(storage.create_new_trial(study._study_id, template_trial=rival))
+        write(trial_id, key, value)
+
+    trial = study.ask()
+    alone = Sampler("gp-ei", seed=0, search_space=PLANE).sample_relative(study, trial._cached_frozen_trial, as_distributions(PLANE))
+    rival_params.update(alone)
+    storage.set_trial_system_attr = write_after_a_rival  # type: ignore[method-assign]
+    moved = Sampler("gp-ei", seed=0, search_space=PLANE).sample_relative(study, trial._cached_frozen_trial, as_distributions(PLANE))
+    assert rivals
+    assert abs(moved["x"] - alone["x"]) / 15 > 1e-3 or abs(moved["y"] - alone["y"]) / 3 > 1e-3
+
+
+def test_long_proposals_are_announced_in_pieces(tmp_path: Path) -> None:
+    space = {f"a_rather_long_parameter_name_{i}": FloatDistribution(0.0, 1.0) for i in range(150)}
+    study = optuna.create_study(sampler=Sampler("random", seed=0, search_space=space), storage=f"sqlite:///{tmp_path}/s.db")
+    trial = study.ask(space)
+    pieces = {key: value for key, value in trial._get_latest_trial().system_attrs.items() if key.startswith(ANNOUNCED)}
+    assert len(pieces) > 3
+    assert all(len(json.dumps(piece)) < 2500 for piece in pieces.values())
+    announced = json.loads("".join(pieces[f"{ANNOUNCED}:{i}"] for i in range(len(pieces))))
+    assert announced == trial.params
+
+
+# ---------------------------------------------------------------- running trials
+
+
+def zombies(study: optuna.Study, age: timedelta) -> None:
+    """Five running trials near the optimum whose worker is dead."""
+    for i in range(5):
+        dead = optuna.trial.create_trial(
+            state=TrialState.RUNNING, params={"x": 3.3 + 0.05 * i, "y": 1.9 - 0.02 * i}, distributions=dict(as_distributions(PLANE))
+        )
+        dead.datetime_start = datetime.now() - age
+        study._storage.create_new_trial(study._study_id, template_trial=dead)
+
+
+def best_of_30(method: str, seed: int, age: timedelta | None, **options: Any) -> float:
+    study = optuna.create_study(sampler=Sampler(method, seed=seed, search_space=PLANE, **options))
+    if age is not None:
+        zombies(study, age)
+    else:  # the same trial numbers, without anything to see in them
+        for _ in range(5):
+            study._storage.create_new_trial(study._study_id)
+    study.optimize(bowl_trial, n_trials=30)
+    return study.best_value
+
+
+def test_lost_trials_do_not_change_the_run() -> None:
+    clean = [best_of_30("gp-ei", seed, None) for seed in range(3)]
+    with_dead = [best_of_30("gp-ei", seed, timedelta(hours=1), pending_ttl=600) for seed in range(3)]
+    assert with_dead == clean
+
+
+def test_trials_lost_just_now_do_not_spoil_the_run() -> None:
+    """Nobody can know yet that these are dead; the run must still find the optimum."""
+    recent = [best_of_30("gp-ei", seed, timedelta(seconds=0)) for seed in range(5)]
+    assert np.median(recent) < 1e-3  # the range of the bowl is about 0.6
+
+
+def test_running_trials_are_kept_away_from() -> None:
+    study = optuna.create_study(sampler=Sampler("gp-ei", seed=0, search_space=PLANE, pending_ttl=math.inf))
+    study.optimize(bowl_trial, n_trials=12)
+    first = study.ask(as_distributions(PLANE))
+    second = study.ask(as_distributions(PLANE))
+    again = copy.deepcopy(study)
+    again.tell(first.number, state=TrialState.PRUNED)
+    assert (first.params["x"], first.params["y"]) != (second.params["x"], second.params["y"])
+
+
+def test_a_stale_heartbeat_is_no_failure_of_the_point(tmp_path: Path) -> None:
+    storage = optuna.storages.RDBStorage(f"sqlite:///{tmp_path}/s.db", heartbeat_interval=60)
+    study = optuna.create_study(sampler=Sampler("random", seed=0, search_space=PLANE), storage=storage)
+
+    def objective(trial: optuna.Trial) -> float:
+        bowl_trial(trial)
+        raise ValueError("infeasible")
+
+    study.optimize(objective, n_trials=1, catch=(ValueError,))
+    given_up = study._storage.create_new_trial(
+        study._study_id, optuna.trial.create_trial(state=TrialState.RUNNING, params={"x": 1.0, "y": 2.0}, distributions=dict(as_distributions(PLANE)))
+    )
+    study._storage.set_trial_state_values(given_up, TrialState.FAIL)
+    sampler = study.sampler
+    assert isinstance(sampler, Sampler)
+    replica = sampler._current(study)
+    assert replica is not None
+    assert len(replica.method.failed) == 1
+    assert study.trials[0].params == replica.decode(replica.method.failed[0])
+
+
+# ---------------------------------------------------------------- failed, pruned, noisy
+
+
+@pytest.mark.parametrize("method", ["gp-ei", "gp-ucb"])
+def test_failures_are_left_alone(method: str) -> None:
+    """The half with the optimum always fails; nothing is proposed within a small distance of a failed point again."""
+
+    def objective(trial: optuna.Trial) -> float:
+        value = bowl_trial(trial)
+        if trial.params["x"] > 2.5:
+            raise ValueError("diverged")
+        return value
+
+    study = optuna.create_study(sampler=Sampler(method, seed=0, search_space=PLANE))
+    study.optimize(objective, n_trials=30, catch=(ValueError,))
+    U = np.array([[(t.params["x"] + 5) / 15, (t.params["y"] - 1) / 3] for t in study.trials])
+    failed = np.array([t.state == TrialState.FAIL for t in study.trials])
+    assert failed.any()
+    for i in range(1, 30):
+        before = U[:i][failed[:i]]
+        if len(before):
+            assert np.abs(U[i] - before).max(axis=1).min() > 0.01
+    assert failed.mean() < 0.5
+    assert study.best_value < bowl(2.5, 1.9) + 0.01
+
+
+def test_pruned_trials_count_when_asked() -> None:
+    def objective(trial: optuna.Trial) -> float:
+        value = bowl_trial(trial)
+        trial.report(value, step=1)
+        trial.report(value + 1, step=3)
+        raise optuna.TrialPruned
+
+    for pruned, told in (("ignore", 0), ("last", 5)):
+        study = optuna.create_study(sampler=Sampler("random", seed=0, search_space=PLANE, pruned=pruned))  # type: ignore[arg-type]
+        study.optimize(objective, n_trials=5)
+        sampler = study.sampler
+        assert isinstance(sampler, Sampler)
+        replica = sampler._current(study)
+        assert replica is not None
+        assert len(replica.method.y) == told
+        np.testing.assert_allclose(replica.method.y, [-(bowl(**t.params) + 1) for t in study.trials][:told])
+
+
+def test_violated_constraints_are_infeasible_and_variances_are_used() -> None:
+    study = optuna.create_study(sampler=Sampler("random", seed=0, search_space=PLANE))
+    distributions = as_distributions(PLANE)
+    study.add_trial(optuna.create_trial(params={"x": 0.0, "y": 2.0}, distributions=distributions, value=1.0, system_attrs={"constraints:a": 0.5}))
+    study.add_trial(optuna.create_trial(params={"x": 1.0, "y": 2.0}, distributions=distributions, value=2.0, user_attrs={VARIANCE: 0.25}))
+    sampler = study.sampler
+    assert isinstance(sampler, Sampler)
+    replica = sampler._current(study)
+    assert replica is not None
+    assert replica.method.y.tolist() == [-2.0]
+    assert replica.method.yvar.tolist() == [0.25]
+    assert len(replica.method.failed) == 1
+
+
+# ---------------------------------------------------------------- define by run
+
+
+def test_conditional_parameters_are_drawn_and_one_warning_says_so() -> None:
+    def objective(trial: optuna.Trial) -> float:
+        if trial.suggest_categorical("kind", ["line", "curve"]) == "line":
+            return trial.suggest_float("slope", 0.0, 1.0)
+        return trial.suggest_float("bend", 1.0, 2.0) + trial.suggest_int("knots", 2, 5)
+
+    study = optuna.create_study(sampler=Sampler("random", seed=0))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        study.optimize(objective, n_trials=20)
+    said = [str(w.message) for w in caught if "drawn at random" in str(w.message)]
+    assert len(said) == 1
+    assert "'slope'" in said[0] or "'bend'" in said[0] or "'knots'" in said[0]
+
+
+def test_a_static_space_needs_no_warning() -> None:
+    study = optuna.create_study(sampler=Sampler("random", seed=0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        study.optimize(mixed_trial, n_trials=4)
+
+
+def test_choices_may_be_any_objects() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        space = {"layers": CategoricalDistribution([[8], [8, 8], math.nan]), "x": FloatDistribution(0.0, 1.0)}  # type: ignore[list-item]
+        study = optuna.create_study(sampler=Sampler("random", seed=0, search_space=space))
+        for _ in range(6):
+            trial = study.ask(dict(space))
+            study.tell(trial, 1.0)
+    sampler = study.sampler
+    assert isinstance(sampler, Sampler)
+    replica = sampler._current(study)
+    assert replica is not None
+    assert len(replica.method.y) == 6
+
+
+def test_enqueued_and_foreign_trials_are_told() -> None:
+    study = optuna.create_study(sampler=Sampler("random", seed=0, search_space=PLANE))
+    study.enqueue_trial({"x": 3.0, "y": 2.0})
+    study.enqueue_trial({"x": -4.0})
+    study.optimize(bowl_trial, n_trials=3)
+    sampler = study.sampler
+    assert isinstance(sampler, Sampler)
+    replica = sampler._current(study)
+    assert replica is not None
+    assert study.trials[0].params == {"x": 3.0, "y": 2.0}
+    assert study.trials[1].params["x"] == -4.0
+    np.testing.assert_allclose(replica.method.y, [-t.values[0] for t in study.trials])
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_hyperband_brackets_keep_their_own_methods() -> None:
+    def objective(trial: optuna.Trial) -> float:
+        value = bowl_trial(trial)
+        for step in range(1, 10):
+            trial.report(value + 1 / step, step)
+            if trial.should_prune():
+                raise optuna.TrialPruned
+        return value
+
+    study = optuna.create_study(sampler=Sampler("gp-ei", seed=0, pruned="last"), pruner=optuna.pruners.HyperbandPruner(max_resource=9))
+    study.optimize(objective, n_trials=12)
+    sampler = study.sampler
+    assert isinstance(sampler, Sampler)
+    assert 1 < len(sampler._replicas[study._storage]) <= 8
+
+
+# ---------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "no-such"}, "unknown method 'no-such'"),
+        ({"pending_ttl": 0}, "pending_ttl must be a positive number"),
+        ({"pruned": "maybe"}, 'pruned must be "ignore" or "last"'),
+        ({"search_space": {}}, "empty"),
+    ],
+)
+def test_bad_options_are_named(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Sampler(**options)
+
+
+def test_certificate_and_recommendation_follow_the_study() -> None:
+    study = optuna.create_study(sampler=Sampler("random", seed=0), direction="maximize")
+    sampler = study.sampler
+    assert isinstance(sampler, Sampler)
+    assert "no common search space" in sampler.certificate(study).reason
+    with pytest.raises(RuntimeError, match="at least one completed trial"):
+        sampler.recommend(study)
+    study.optimize(bowl_trial, n_trials=5)
+    assert sampler.recommend(study) == pytest.approx(study.best_params)
+    assert not sampler.certificate(study, 0.1).certified

@@ -1,0 +1,88 @@
+"""A worker in a process of its own: opens a study, does some trials, leaves. Also the objectives that tests and workers share."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import time
+from typing import Any
+
+import optuna
+
+from regretless.doors.optuna import Sampler
+from regretless.doors.studies import open_storage, tune_in_storage
+from regretless.space import Choice, Float, Int, Space
+
+SPACE = Space({"x": Float(-5.0, 10.0), "lr": Float(1e-5, 1e-1, log=True), "k": Int(1, 8), "kind": Choice(["a", "b", "c"])})
+"""A mixed space off zero, uneven and with a log scale."""
+PLANE = Space({"x": Float(-5.0, 10.0), "y": Float(1.0, 4.0)})
+
+
+def mixed(x: float, lr: float, k: int, kind: str) -> float:
+    return (x - 2) ** 2 / 25 + (math.log10(lr) + 3) ** 2 + 0.1 * abs(k - 5) + {"a": 0.3, "b": 0.0, "c": 0.6}[kind]
+
+
+def bowl(x: float, y: float) -> float:
+    return ((x - 3.3) / 15) ** 2 + ((y - 1.9) / 3) ** 2
+
+
+def mixed_trial(trial: optuna.Trial) -> float:
+    return mixed(
+        x=trial.suggest_float("x", -5.0, 10.0),
+        lr=trial.suggest_float("lr", 1e-5, 1e-1, log=True),
+        k=trial.suggest_int("k", 1, 8),
+        kind=trial.suggest_categorical("kind", ["a", "b", "c"]),
+    )
+
+
+def bowl_trial(trial: optuna.Trial) -> float:
+    return bowl(trial.suggest_float("x", -5.0, 10.0), trial.suggest_float("y", 1.0, 4.0))
+
+
+class Logged:
+    """The plane's bowl, which writes every evaluation to a file before it answers and takes a while."""
+
+    def __init__(self, path: str, seconds: float) -> None:
+        self.path, self.seconds = path, seconds
+
+    def __call__(self, **params: Any) -> float:
+        time.sleep(self.seconds)
+        value = bowl(**params)
+        with open(self.path, "a") as file:
+            file.write(json.dumps({"pid": os.getpid(), "params": params, "value": value}) + "\n")
+        return value
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("storage")
+    parser.add_argument("jobs", help="JSON list of [study, method]")
+    parser.add_argument("--trials", type=int, required=True)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--objective", choices=["mixed", "bowl"], default="mixed")
+    parser.add_argument("--tune-log", help="run `tune_in_storage` with an objective that logs to this file")
+    parser.add_argument("--seconds", type=float, default=0.0)
+    args = parser.parse_args()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    storage = open_storage(args.storage)
+    for study_name, method in json.loads(args.jobs):
+        if args.tune_log:
+            tune_in_storage(
+                Logged(args.tune_log, args.seconds),
+                PLANE,
+                storage=storage,
+                study=study_name,
+                trials=args.trials,
+                method=method,
+                seed=args.seed,
+                progress=False,
+            )
+            continue
+        study = optuna.load_study(study_name=study_name, storage=storage, sampler=Sampler(method, seed=args.seed))
+        study.optimize(mixed_trial if args.objective == "mixed" else bowl_trial, n_trials=args.trials)
+
+
+if __name__ == "__main__":
+    main()
