@@ -1,7 +1,8 @@
 """Maximises an acquisition over the cube: candidates everywhere and around the incumbents, then all starts advanced together.
 
 Lines go by gradient (batched projected L-BFGS). Steps, whole numbers, choices and one-hot groups go by sweeps: all single moves of a point
-are scored in one call, the best one is taken while it improves, and the lines are then advanced again from there. Every draw comes from the generator given.
+are scored in one call, the best one is taken while it improves, and the lines are then advanced again from there. Every draw comes from the
+generator given.
 """
 
 from __future__ import annotations

@@ -374,6 +374,10 @@ class GP:
         squares = float(self._residual @ self._residual)
         return -0.5 * squares / self.signal - self.factor.log_diagonal(self.n) - 0.5 * self.n * math.log(2 * math.pi * self.signal)
 
+    def information(self) -> float:
+        """What the told values say about the function, in nats: 1/2 log|I + K / noise|."""
+        return self.factor.log_diagonal(self.n) - 0.5 * float(np.log(self.factor.noise[: self.n]).sum())
+
 
 def relative_noise(hyper: Hyper, n: int, yvar: Array | None, scale: float) -> Array:
     """The noise of n values relative to the signal, n: fitted where no variance is known, never below the floor."""

@@ -39,7 +39,8 @@ def minimise(
 ) -> tuple[Array, Array]:
     """Local minima from each row of start (q x d) within the bounds: points (q x d) and values (q).
 
-    lower, upper: bounds, broadcast to q x d; where they meet a coordinate is held. rounds: evaluations per start beyond the first. reach: the largest change of a coordinate in the very first step.
+    lower, upper: bounds, broadcast to q x d; where they meet a coordinate is held.
+    rounds: evaluations per start beyond the first. reach: the largest change of a coordinate in the very first step.
     tolerance: a start rests when its direction promises, or an accepted step brought, a smaller decrease than this times 1 + |value|.
     """
     X = np.clip(start, lower, upper)
