@@ -1,0 +1,262 @@
+"""The three models NeuralBO can stand on, each a pure function of the history: closed form, TrainNN as printed, and warm training.
+
+All answer alike, in the units of the values told: `draw` gives a function to maximise, `mean` and `deviation` the posterior moments. What
+they hold follows from the inputs, the values and the seed, never from when they were asked; caches only save work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+
+from regretless.method import keyed_generator
+from regretless.numerics.branches import NOISES, BranchNet, Shape, choose_shape, fit_sizes, log_evidence
+from regretless.numerics.ntk import Factors, Mlp, ModuleTangent, Tensor, diagonal, kernel, on_device, on_host
+from regretless.numerics.ridge import KernelRidge, SketchRidge, cholesky, solve_lower
+from regretless.numerics.training import Adam, Descent, descend, epoch_batches
+from regretless.space import Array
+
+Path: TypeAlias = Callable[[Array], Array]
+"""A drawn function: inputs C x ... to values C."""
+
+SKETCH, TRAINING = 61, 62
+"""Streams of the keyed generators: the sketch's signs, the order of the training batches."""
+FIRST_FIT, GROWTH, LATE_GROWTH = 4, 1.2, 2.0
+"""The shape is chosen at 4 values, then whenever a fifth more are known; twice as many once every value must be sketched anew."""
+MISFIT, MISFIT_SHARE = 4.0, 0.05
+"""Too many leave-one-out residuals beyond this many standard deviations, and the model is not trusted with a bound."""
+ROWS = 2048
+"""Rows whose features are held at once."""
+
+
+class ClosedForm:
+    """The tangent net linearised at its start, where TrainNN's minimiser is kernel ridge regression (Sec. 4): no training, no learning rate.
+
+    Kernel form up to `dual_limit` values, a sketch of `sketch_size` features beyond.
+    """
+
+    def __init__(self, net: BranchNet | ModuleTangent, *, seed: int, dual_limit: int, sketch_size: int, device: str, shape: Shape | None) -> None:
+        self._net = net
+        self._seed = seed
+        self._dual_limit = dual_limit
+        self._sketch_size = sketch_size
+        self._device = device
+        self._fixed = shape
+        self.shape = shape or (net.shape if isinstance(net, BranchNet) else Shape(1.0, share=0.0))
+        self._shape_size = 0
+        self._posterior: KernelRidge | SketchRidge | None = None
+        self._X: Tensor = np.empty((0, 1))
+        self._y: Array = np.empty(0)
+        self._centre, self._scale = 0.0, 1.0
+
+    def refresh(self, X: Array, y: Array) -> None:
+        """Takes the history: inputs n x ... and values n."""
+        n = len(y)
+        self._X, self._y = X, y
+        self._centre, self._scale = standardisation(y)
+        self._choose(n)
+        if n <= self._dual_limit:
+            if not isinstance(self._posterior, KernelRidge):
+                self._posterior = KernelRidge(self._shaped, self.shape.lam)
+            self._posterior.extend(self._there(X))
+        else:
+            if not isinstance(self._posterior, SketchRidge):
+                example = self._shaped.factors(self._there(X[:1]))
+                self._posterior = SketchRidge(self._shaped, self.shape.lam, self._sketch_size, keyed_generator(self._seed, 0, SKETCH), example)
+            self._posterior.extend(X, y, self._there)
+
+    @property
+    def _shaped(self) -> BranchNet | ModuleTangent:
+        return self._net.at(self.shape) if isinstance(self._net, BranchNet) else self._net
+
+    def _choose(self, n: int) -> None:
+        """Chooses the shape anew when n has passed a scheduled size; the values beyond that size play no part."""
+        size = fit_sizes(GROWTH, FIRST_FIT, min(n, self._dual_limit))
+        if n > self._dual_limit:
+            size = fit_sizes(LATE_GROWTH, self._dual_limit, n)
+        if self._fixed is not None or n < FIRST_FIT or size == self._shape_size:
+            return
+        self._shape_size = size
+        centre, scale = standardisation(self._y[:size])
+        targets = (self._y[:size] - centre) / scale
+        shape = choose_shape(self._net, self._there(self._X[:size]), targets) if isinstance(self._net, BranchNet) else self._noise_only(size, targets)
+        if shape != self.shape:
+            self.shape, self._posterior = shape, None
+
+    def _noise_only(self, size: int, targets: Array) -> Shape:
+        best = np.argsort(-targets, kind="stable")[:200]
+        A = self._net.factors(self._X[:size][best])
+        K = on_host(kernel(A, A))
+        tried = [(*log_evidence(K, targets[best], lam), lam) for lam in NOISES]
+        _, variance, lam = max(tried)
+        return replace(self.shape, lam=lam, variance=variance)
+
+    def draw(self, nu: float, rng: np.random.Generator) -> Path:
+        """One function of the posterior, nu times as far from the mean as a posterior draw (coherent: defined everywhere at once)."""
+        nu *= self.shape.variance**0.5
+        posterior = self._posterior
+        if isinstance(posterior, KernelRidge):
+            w = posterior.draw(self._targets, nu, rng)
+            return lambda Z: self._over_rows(Z, lambda A: posterior.values(A, w))
+        assert posterior is not None
+        v = posterior.draw(self._centre, self._scale, nu, rng)
+        return lambda Z: self._over_rows(Z, lambda A: posterior.values(A, v))
+
+    def mean(self, Z: Array) -> Array:
+        """The posterior mean in the values' units, C."""
+        posterior = self._posterior
+        if isinstance(posterior, KernelRidge):
+            w = posterior.mean(self._targets)
+            return self._centre + self._scale * self._over_rows(Z, lambda A: posterior.values(A, w))
+        assert posterior is not None
+        v = posterior.mean(self._centre, self._scale)
+        return self._centre + self._scale * self._over_rows(Z, lambda A: posterior.values(A, v))
+
+    def deviation(self, Z: Array) -> Array:
+        """The posterior standard deviation in the values' units, C."""
+        assert self._posterior is not None
+        made: Array = self._over_rows(Z, self._posterior.deviation) * (self._scale * self.shape.variance**0.5)
+        return made
+
+    def raw_moments(self, Z: Array) -> tuple[Array, Array]:
+        """Mean and sigma of the kernel for the values as they are, not standardised (the setting of Thm. 1), C each."""
+        posterior = self.exact
+        assert posterior is not None
+        w = posterior.mean(self._there(self._y))
+        return self._over_rows(Z, lambda A: posterior.values(A, w)), self._over_rows(Z, posterior.deviation)
+
+    def cautious_moments(self, Z: Array, shrink: float) -> tuple[Array, Array] | str:
+        """Mean and deviation with length-scales times `shrink` and the variance refitted, C each; or why they cannot be trusted."""
+        if not isinstance(self._net, BranchNet):
+            return "the tangent kernel of a user's module has no length-scale that could be shortened for caution"
+        shape = replace(self.shape, scale=self.shape.scale / shrink, coordinate_scale=self.shape.coordinate_scale / shrink)
+        net = self._net.at(shape)
+        posterior = KernelRidge(net, shape.lam)
+        posterior.extend(self._there(self._X))
+        residual, spread = (on_host(v) for v in posterior.left_out(self._targets))
+        variance = float(np.mean((residual / spread) ** 2))  # the leave-one-out form of the best signal variance
+        if np.mean(np.abs(residual) > MISFIT * spread * variance**0.5) > MISFIT_SHARE:
+            return "leave-one-out residuals are larger than the model allows"
+        w, unit = posterior.mean(self._targets), self._scale * variance**0.5
+        mean = self._over_rows(Z, lambda A: posterior.values(A, w), net)
+        return self._centre + self._scale * mean, unit * self._over_rows(Z, posterior.deviation, net)
+
+    @property
+    def exact(self) -> KernelRidge | None:
+        """The posterior in kernel form, while it is one."""
+        return self._posterior if isinstance(self._posterior, KernelRidge) else None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held beside the data."""
+        return 0 if self._posterior is None else self._posterior.nbytes
+
+    @property
+    def _targets(self) -> Tensor:
+        return self._there((self._y - self._centre) / self._scale)
+
+    def _there(self, X: Array) -> Tensor:
+        return on_device(X, self._device)
+
+    def _over_rows(self, Z: Array, values: Callable[[Factors], Tensor], other: BranchNet | None = None) -> Array:
+        net = other or self._shaped
+        made = [values(net.factors(self._there(Z[i : i + ROWS]))) for i in range(0, len(Z), ROWS)]
+        return np.concatenate([on_host(v) for v in made])
+
+
+class TrainNN:
+    """Alg. 1 and 2 as printed: the mean is the net trained by SGD from theta0, sigma that of the features at theta0 (in kernel form)."""
+
+    def __init__(self, net: Mlp, *, seed: int, lam: float, rate: float, batch: int, epochs: int) -> None:
+        self._net = net
+        self._seed = seed
+        self._lam = lam
+        self._rate, self._batch, self._epochs = rate, batch, epochs
+        self._posterior = KernelRidge(net, lam)
+        self._centre, self._scale = 0.0, 1.0
+        self.descent: Descent | None = None
+        self._trained = 0
+
+    def refresh(self, X: Array, y: Array) -> None:
+        n = len(y)
+        self._centre, self._scale = standardisation(y)
+        self._posterior.extend(X)
+        if n != self._trained:
+            batches = epoch_batches(keyed_generator(self._seed, n, TRAINING), n, self._batch, self._epochs)
+            width = len(self._net.weights[-1])
+            targets = (y - self._centre) / self._scale
+            self.descent = descend(self._net, X, targets, rate=self._rate, lam=width * self._lam, batches=batches)
+            self._trained = n
+
+    def draw(self, nu: float, rng: np.random.Generator) -> Path:
+        """f(x) ~ N(h(x; theta), nu^2 sigma^2(x)) for each x by itself (Alg. 1, l. 4)."""
+        return lambda Z: self._mean(Z) + nu * self._posterior.deviation(self._net.factors(Z)) * rng.standard_normal(len(Z))
+
+    def _mean(self, Z: Array) -> Array:
+        assert self.descent is not None
+        made: Array = self.descent.net.outputs(Z)
+        return made
+
+    def mean(self, Z: Array) -> Array:
+        return self._centre + self._scale * self._mean(Z)
+
+    def deviation(self, Z: Array) -> Array:
+        made: Array = self._scale * self._posterior.deviation(self._net.factors(Z))
+        return made
+
+
+class WarmTraining:
+    """The authors' public code: Adam goes on from where it was after every value, features are those of the moment and never redone."""
+
+    def __init__(self, net: Mlp, *, lam: float, rate: float, decay: float, steps: int, skipped: int) -> None:
+        self._adam = Adam(net, rate=rate, decay=decay)
+        self._norm = net.norm
+        self._lam = lam
+        self._steps, self._skipped = steps, skipped
+        self._rows: list[Factors] = []
+        self._done = 0
+
+    @property
+    def _net(self) -> Mlp:
+        return replace(self._adam.net, norm=self._norm)
+
+    def refresh(self, X: Array, y: Array) -> None:
+        for i in range(self._done, len(y)):
+            if i >= self._skipped:
+                self._rows.append(self._net.factors(X[i : i + 1]))
+            for _ in range(self._steps):
+                self._adam.step(X[: i + 1], y[: i + 1])
+        self._done = len(y)
+
+    def draw(self, nu: float, rng: np.random.Generator) -> Path:
+        return lambda Z: self.mean(Z) + nu * self.deviation(Z) * rng.standard_normal(len(Z))
+
+    def mean(self, Z: Array) -> Array:
+        made: Array = self._net.outputs(Z)
+        return made
+
+    def deviation(self, Z: Array) -> Array:
+        if not self._rows:
+            return np.asarray(diagonal(self._net.factors(Z))) ** 0.5
+        data = tuple((np.concatenate([r[k][0] for r in self._rows]), _stacked([r[k][1] for r in self._rows])) for k in range(len(self._rows[0])))
+        L = cholesky(kernel(data, data) + self._lam * np.eye(len(self._rows)))
+        made = []
+        for start in range(0, len(Z), ROWS):
+            A = self._net.factors(Z[start : start + ROWS])
+            v = solve_lower(L, kernel(data, A))
+            made.append(np.sqrt((diagonal(A) - (v**2).sum(0)).clip(0.0)))
+        return np.concatenate(made)
+
+
+def standardisation(y: Array) -> tuple[float, float]:
+    """Mean and standard deviation of y; the deviation of constant values is taken as 1 or, for huge ones, their size's rounding error."""
+    centre = float(y.mean())
+    spread = float(y.std())
+    return centre, spread if spread > 1e-13 * abs(centre) and spread > 0 else max(1.0, 1e-13 * abs(centre))
+
+
+def _stacked(parts: list[Tensor | None]) -> Tensor | None:
+    return None if parts[0] is None else np.concatenate([part for part in parts if part is not None])
