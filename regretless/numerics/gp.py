@@ -60,6 +60,7 @@ class Factor:
         self.inverse_scales = kernel.inverse_scales(hyper)
         self.W = self.Z * self.inverse_scales
         """Embedded points divided by the length-scales, n x e."""
+        self.norms = np.einsum("ij,ij->i", self.W, self.W)
         self.full = len(self.X)
         self.jitter = 0.0
         """What had to be added to the diagonal, largest over the points."""
@@ -105,7 +106,7 @@ class Factor:
     def cross(self, X: Array) -> Array:
         """k(x, X_i) for each row x, q x n."""
         Z = self.kernel.embed(X)
-        K = self.kernel.base(squared_distances(Z * self.inverse_scales, self.W))
+        K = self.kernel.base(squared_distances(Z * self.inverse_scales, self.W, self.norms))
         if self.hyper.quadratic:
             t = self.kernel.trend(Z, self.Z)
             t *= t
@@ -121,13 +122,14 @@ class Factor:
         W = Z * self.inverse_scales
         out.X, out.noise = np.concatenate([self.X, X]), np.concatenate([self.noise, noise])
         out.Z, out.W = np.concatenate([self.Z, Z]), np.concatenate([self.W, W])
+        out.norms = np.concatenate([self.norms, np.einsum("ij,ij->i", W, W)])
         out.jitter = self.jitter
         q, n0, m, p = self.hyper.quadratic, self.full, self.n - self.full, len(X)
         B, L1 = np.zeros((m + p, n0)), np.zeros((m + p, m + p))
         B[:m], L1[:m, :m] = self._B, self._L1
         for i in range(m, m + p):
             z, w, at = out.Z[n0 + i : n0 + i + 1], out.W[n0 + i : n0 + i + 1], n0 + i
-            k = self.kernel.base(squared_distances(w, out.W[:at]))
+            k = self.kernel.base(squared_distances(w, out.W[:at], out.norms[:at]))
             if q:
                 k += q / 4.0 * self.kernel.trend(z, out.Z[:at]) ** 2
             b = blas.dtrsm(1.0, self._L0, np.array(k[:, :n0], order="C").T, lower=0, trans_a=1, overwrite_b=1)[:, 0]
@@ -227,8 +229,8 @@ class GP:
         K, slope, t = self._cross_slope(Z)
         V = factor.lower(K)
         left = kernel.at_zero(Z, self.hyper.quadratic) - np.einsum("ij,ij->i", V, V)
-        C = np.empty((2 * q, factor.n))  # weights of the kernel's gradients: of the mean, then of -variance / 2
-        C[:q], C[q:] = self._alpha, factor.upper(V)
+        C = np.empty((2, q, factor.n))  # weights of the kernel's gradients: of the mean, then of -variance / 2
+        C[0], C[1] = self._alpha, factor.upper(V)
         G = self._weighted_gradient(Z, C, slope, t)
         dm, dv = G[:q], -2.0 * self.signal * G[q:]
         if t is not None:
@@ -239,12 +241,12 @@ class GP:
         """Posterior mean (q) and its gradient (q x d), O(n d) a point."""
         Z = self.factor.kernel.embed(X)
         K, slope, t = self._cross_slope(Z)
-        return self.mean + K @ self._alpha, self._weighted_gradient(Z, np.broadcast_to(self._alpha, K.shape), slope, t)
+        return self.mean + K @ self._alpha, self._weighted_gradient(Z, np.broadcast_to(self._alpha, (1, *K.shape)), slope, t)
 
     def _cross_slope(self, Z: Array) -> tuple[Array, Array, Array | None]:
         """k(x, X_i), the derivative of its stationary part in r^2, and 1 + u.u', all q x n."""
         factor, q = self.factor, self.hyper.quadratic
-        K, slope = factor.kernel.base_slope(squared_distances(Z * factor.inverse_scales, factor.W))
+        K, slope = factor.kernel.base_slope(squared_distances(Z * factor.inverse_scales, factor.W, factor.norms))
         if not q:
             return K, slope, None
         t = factor.kernel.trend(Z, factor.Z)
@@ -252,19 +254,19 @@ class GP:
         return K, slope, t
 
     def _weighted_gradient(self, Z: Array, C: Array, slope: Array, t: Array | None) -> Array:
-        """sum_i C_i d k(x, X_i) / dx, for c blocks of weights stacked in C (c q x n): c q x d."""
-        factor, m = self.factor, len(self.factor.kernel.lines)
-        blocks = len(C) // len(Z)
-        S = C * (slope if blocks == 1 else np.concatenate([slope] * blocks))
+        """sum_i C_i d k(x, X_i) / dx, for b blocks of weights, C b x q x n: b q x d."""
+        factor, m, (b, q, n) = self.factor, len(self.factor.kernel.lines), C.shape
         lines, points = Z[:, :m], factor.Z[:, :m]
-        if blocks > 1:
-            lines = np.concatenate([lines] * blocks)
         inverse = factor.inverse_scales if factor.inverse_scales.size == 1 else factor.inverse_scales[:m]
-        G: Array = lines * S.sum(axis=1)[:, None] - S @ points
+        S: Array = C * slope
+        G = lines * S.sum(axis=2)[:, :, None]
+        G -= np.dot(S.reshape(b * q, n), points).reshape(b, q, m)
         G *= 2.0 * inverse * inverse
         if t is not None:
-            G += (2.0 * self.hyper.quadratic) * ((C * (t if blocks == 1 else np.concatenate([t] * blocks))) @ points)
-        return self._to_coordinates(G)
+            trend = np.dot((C * t).reshape(b * q, n), points)
+            trend *= 2.0 * self.hyper.quadratic
+            G += trend.reshape(b, q, m)
+        return self._to_coordinates(G.reshape(b * q, m))
 
     def _prior_gradient(self, Z: Array) -> Array:
         """d k(x, x) / dx, q x lines."""
@@ -344,7 +346,7 @@ class GP:
             Z = kernel.embed(X)
             values, gradients = prior(Z)
             K, slope, t = self._cross_slope(Z)
-            update = self._weighted_gradient(Z, np.broadcast_to(weights, K.shape), slope, t)
+            update = self._weighted_gradient(Z, np.broadcast_to(weights, (1, *K.shape)), slope, t)
             return self.mean + sd * values + K @ weights, sd * self._to_coordinates(gradients) + update
 
         return path

@@ -80,7 +80,7 @@ class Kernel:
     def trend(self, ZA: Array, ZB: Array) -> Array:
         """1 + u.u' between embedded points, a x b; the quadratic trend is q times a quarter of its square."""
         m = len(self.lines)
-        product: Array = ZA[:, :m] @ ZB[:, :m].T
+        product: Array = np.dot(ZA[:, :m], ZB[:, :m].T)
         product *= 4.0
         product += 1.0
         return product
@@ -127,10 +127,10 @@ class Kernel:
         return r2, slope
 
 
-def squared_distances(A: Array, B: Array) -> Array:
-    """|a - b|^2 for the rows of A (a x e) and B (b x e), by one matrix product, never negative."""
-    r2: Array = A @ B.T
+def squared_distances(A: Array, B: Array, norms: Array | None = None) -> Array:
+    """|a - b|^2 for the rows of A (a x e) and B (b x e), by one matrix product, never negative; norms: |b|^2 where known (b)."""
+    r2: Array = np.dot(A, B.T)
     r2 *= -2.0
     r2 += np.einsum("ij,ij->i", A, A)[:, None]
-    r2 += np.einsum("ij,ij->i", B, B)
+    r2 += np.einsum("ij,ij->i", B, B) if norms is None else norms
     return np.maximum(r2, 0.0, out=r2)

@@ -13,6 +13,7 @@ absolute quantity, do the constants stay as they were at the last scheduled size
 
 from __future__ import annotations
 
+import bisect
 import math
 
 import numpy as np
@@ -33,12 +34,16 @@ WARM_ROUNDS = 15
 FRESH_ROUNDS = 20
 
 
+SIZES = [1]
+"""The scheduled sizes s_0, s_1, ... as far as anybody asked."""
+
+
 def scheduled(n: int) -> tuple[int, int]:
     """The index k and size s_k of the last scheduled fit for n >= 1 values."""
-    k, size = 0, 1
-    while (following := size + max(1, size // GAP)) <= n:
-        k, size = k + 1, following
-    return k, size
+    while SIZES[-1] <= n:
+        SIZES.append(SIZES[-1] + max(1, SIZES[-1] // GAP))
+    k = bisect.bisect_right(SIZES, n) - 1
+    return k, SIZES[k]
 
 
 def tamed(y: Array) -> Array:
@@ -131,8 +136,7 @@ class Surrogate:
                 return self._fits[k]
             warm = None
             if k % FRESH_EVERY:
-                before = scheduled(size - 1)[1]
-                warm = self._fitted(k - 1, before, X, y, yvar)[0]
+                warm = self._fitted(k - 1, SIZES[k - 1], X, y, yvar)[0]
             variances = yvar[:size] / (scale * scale)
             standard = (values - offset) / scale
             rounds = FRESH_ROUNDS if warm is None else WARM_ROUNDS
@@ -145,16 +149,8 @@ class Surrogate:
         same = (X[:common] == self._seen[0][:common]).all(axis=1) & (y[:common] == self._seen[1][:common])
         same &= (yvar[:common] == self._seen[2][:common]) | (np.isnan(yvar[:common]) & np.isnan(self._seen[2][:common]))
         agree = common if same.all() else int(np.argmin(same))
-        self._fits = {k: fitted for k, fitted in self._fits.items() if _size(k) <= agree}
+        self._fits = {k: fitted for k, fitted in self._fits.items() if SIZES[k] <= agree}
         if self._factor is not None and self._factor[1].n > agree:
             self._factor = None
         if len(y) != len(self._seen[1]) or agree < len(y):
             self._seen = X.copy(), y.copy(), yvar.copy()
-
-
-def _size(k: int) -> int:
-    """s_k."""
-    size = 1
-    for _ in range(k):
-        size += max(1, size // GAP)
-    return size
