@@ -1,0 +1,418 @@
+"""GO-UCB: optimism over the parameters of a known family of functions.
+
+C. Liu and Y.-X. Wang, "Global Optimization with Parametric Function Approximation", ICML 2023.
+
+The objective is believed to be f_w*(x) for some parameters w* of a family the user names or writes. Phase I spreads points and fits w by
+nonlinear least squares; Phase II linearises the family in w, keeps an ellipsoid of plausible parameters and evaluates where the most
+optimistic of them is best. A guard compares the family by leave-one-out with a Gaussian process and with the sum of both, so that a wrong
+family costs little.
+
+Notation (paper symbol, meaning, shape):
+    x       a point of the cube, d; a model sees it in the user's own units once `bind` was called
+    w, v    the user's parameters and their search coordinates (prior N(0, I)), p = d_w
+    f_x(w)  value of the family; standardised here, z = (y - offset) / scale
+    g_x     grad_w f_x(w_hat), p;  G their rows, T x p
+    Sigma   lam I + G'G                                                                    (Eq. 3)
+    w_hat   argmin lam |w - w_0|^2 + sum (g_i.(w - w_i) + f_i - y_i)^2                     (Eq. 4, 5)
+    Ball    {w : |w - w_hat|_Sigma^2 <= beta}                                              (Eq. 6)
+    n, T    points of Phase I and of Phase II
+
+Deviations from the paper (numbered as on the method's page; `preset="paper"` has none of them):
+    1. The oracle is a multi-start Levenberg-Marquardt fit with the prior on w; the printed SGD (rate 1e-11) trains nothing.
+    2. Phase I is a scrambled Sobol sequence of about 1.3 p points and its gradients count in Sigma; the paper draws uniformly, n = sqrt(T).
+    3. lam = sigma^2 (prior variance 1) and sqrt(beta) = kappa sigma with the noise sigma estimated; the printed beta = d_w^3 F^4 t / T never binds.
+    4. w is fitted again after every value (`refit="drift"`: only when the linearisation has drifted); the paper linearises once and for all.
+    5. The inner maximum is the closed form of the linearised model, max_w = f + sqrt(beta) |g|_{Sigma^-1}; `inner="ball"` climbs in the ball.
+    6. The leave-one-out guard.
+    7. `recommend` is the told point with the best fitted value; the paper returns a random one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from regretless.method import Certificate, Method
+from regretless.numerics.ascend import maximise, maximise_many
+from regretless.numerics.ball import Ball
+from regretless.numerics.differences import with_gradient
+from regretless.numerics.guard import Guard
+from regretless.numerics.oracle import Fit, Oracle
+from regretless.numerics.parametric import Family, TwoLayerNet
+from regretless.numerics.sobol import MAX_DIM, draw, sobol_sequence
+from regretless.numerics.units import centred, ratios, user_units
+from regretless.numerics.user_model import UserFunction, UserModule, family_of
+from regretless.space import Array, Cube, Space, SpaceLike
+
+if TYPE_CHECKING:
+    import torch
+
+Model: TypeAlias = "str | Callable[..., torch.Tensor] | torch.nn.Module | None"
+Belief: TypeAlias = Callable[[Array], tuple[Array, Array]]
+"""Cube points (q x d) to the mean and the standard deviation of the standardised function there (q each)."""
+
+PER_PARAMETER = 1.3
+"""Points of Phase I per parameter: the fewest with which the oracle finds the function in most mechanistic families."""
+FULL_QUADRATIC = 8
+"""Dimensions up to which the default family has cross terms."""
+SGD_STEPS, SGD_RATE = 2000, 1e-11
+"""(App. D.1) The printed oracle."""
+ASCENT_STEPS, ASCENT_RATE = 2000, 1e-4
+"""(App. D.1) The printed joint ascent over x and w."""
+CHECK_EVERY = 50
+"""Steps of the printed ascent between two looks at the ball."""
+LEMMA_DELTA = 0.05
+"""delta of Lemma 5.3 where it sets the radius of the search."""
+DIFFERENCE = 1e-5
+"""Half the width of central differences in x."""
+UNKNOWN_T = 64
+"""T of the paper's formulas when no budget is known; the larger of its experiments."""
+
+
+class GOUCB(Method):
+    """Optimistic search with a parametric model of yours: x_t = argmax_x max_{w in Ball_t} f_x(w).
+
+    Args:
+        model: a function f(w, x) on float64 tensors (w: p, x: n x d in your own units, columns in the order of the space; returns n) with
+            `w_bounds` given here or as an attribute of the function; such a function as "package.module:function"; a torch.nn.Module that
+            maps x (n x d) to standardised values; the name of a family in `regretless.numerics.parametric`; None: a quadratic.
+        w_bounds: bounds on w: a list of (low, high) pairs, or a mapping name -> (low, high) or Float(low, high, log=True).
+        width: hidden units of the families "sigmoid-net" and "mlp" (Sec. 6: 25).
+        preset: "practical", or "paper" for Algorithm 1 with the settings printed in App. D.1.
+        phase_one: points of Phase I; None: 1.3 per parameter, at most a third of the budget ("paper": n = sqrt(T)).
+        kappa: sqrt(beta) in units of the noise.
+        radius: "noise" for beta = (kappa sigma)^2, "lemma" for Lemma 5.3 with the constants below.
+        inner: "linear" for the closed form of the linearised model, "ball" for a projected ascent over x and w in Ball_t.
+        refit: "always", or "drift": linearise once and apply Eq. 5 until the fitted values have drifted by more than the noise.
+        guard: choose each time by leave-one-out among family, family plus residual process, and process; None: unless realizable.
+        noise: the standard deviation of the noise in the units of y, when known.
+        realizable: declares that the objective is a member of the family.
+        curvature: a bound C_h on the second derivatives of the family (Asm. 3.2), in standardised units of v and z.
+        range_bound, convexity, constant: F, mu and the universal constant C of Lemma 5.3.
+        start: where the printed ascent begins, which the paper leaves open: "incumbent", "random", "centre" or "last".
+
+    Example:
+        def response(w, x):                                   # Hill response to a dose with a price
+            dose = x[:, 0]
+            return w[0] * dose ** w[2] / (w[1] ** w[2] + dose ** w[2]) - 0.1 * dose
+
+        opt = Optimizer({"dose": Float(0, 10)}, method=GOUCB(model=response, w_bounds=[(0, 5), (0.1, 10), (1, 4)]), direction="maximize")
+    """
+
+    max_dim = MAX_DIM
+
+    def __init__(
+        self,
+        cube: int | Cube,
+        *,
+        seed: int,
+        budget: int | None = None,
+        model: Model = None,
+        w_bounds: SpaceLike | None = None,
+        width: int = 25,
+        preset: Literal["practical", "paper"] = "practical",
+        phase_one: int | None = None,
+        kappa: float = 1.0,
+        radius: Literal["noise", "lemma"] = "noise",
+        inner: Literal["linear", "ball"] = "linear",
+        refit: Literal["always", "drift"] = "always",
+        guard: bool | None = None,
+        noise: float | None = None,
+        realizable: bool = False,
+        curvature: float | None = None,
+        range_bound: float = 1.0,
+        convexity: float = 1.0,
+        constant: float = 1.0,
+        start: Literal["incumbent", "random", "centre", "last"] = "incumbent",
+    ) -> None:
+        super().__init__(cube, seed=seed, budget=budget)
+        for name, value, allowed in (
+            ("preset", preset, ("practical", "paper")), ("radius", radius, ("noise", "lemma")), ("inner", inner, ("linear", "ball")),
+            ("refit", refit, ("always", "drift")), ("start", start, ("incumbent", "random", "centre", "last")),
+        ):  # fmt: skip
+            if value not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+        if phase_one is not None and phase_one < 1:
+            raise ValueError(f"phase_one must be at least 1 or None, got {phase_one!r}")
+        if not kappa >= 0:
+            raise ValueError(f"kappa must be at least 0, got {kappa!r}")
+        if noise is not None and not noise > 0:
+            raise ValueError(f"noise is a standard deviation and must be above 0 or None, got {noise!r}")
+        if curvature is not None and not curvature >= 0:
+            raise ValueError(f"curvature must be at least 0 or None, got {curvature!r}")
+        self.preset, self.kappa, self.radius, self.inner, self.refit = preset, float(kappa), radius, inner, refit
+        self.noise, self.realizable, self.curvature, self.start = noise, realizable, curvature, start
+        self.range_bound, self.convexity, self.constant = float(range_bound), float(convexity), float(constant)
+        if model is None and preset == "paper":  # (Sec. 6)
+            self.family = TwoLayerNet(self.dim, width, "sigmoid", plain=True)
+        else:
+            usual = "quadratic" if self.dim <= FULL_QUADRATIC else "separable-quadratic"
+            self.family = family_of(usual if model is None else model, w_bounds, self.dim, width)
+        self.guard = (not realizable if guard is None else bool(guard)) and preset == "practical"
+        self.phase_one = self._phase_one() if phase_one is None else int(phase_one)
+        """n, the points of Phase I."""
+        self.horizon = max(budget - self.phase_one, 2) if budget else UNKNOWN_T
+        """T, the points of Phase II."""
+        self._sequence = sobol_sequence(self.dim, self.fixed_generator())
+        self._space: Space | None = None
+        self._sign = 1.0
+        self._ready: Oracle | None = None
+        self._guard = Guard(self.cube, seed=self.seed, noise=None if noise is None else noise**2)
+        self._printed: Ball | None = None
+        self._w = np.empty(0)
+        self._taken = 0
+        self.chosen = "family"
+        """The model the last proposal of Phase II came from: "family", "hybrid" or "process"."""
+
+    def bind(self, space: Space, sign: float = 1.0) -> None:
+        """Tells the method the user's space, so that the model sees x in the user's own units; until then x is the cube point.
+
+        `sign` is -1 where the told values are the negatives of the user's (a minimisation): the model predicts the user's own values.
+        """
+        if len(space) != self.dim:
+            raise ValueError(f"the space has {len(space)} parameters, this method {self.dim} coordinates")
+        self._space, self._sign, self._ready = space, float(sign), None
+        self._oracle  # noqa: B018 - a model that cannot work is refused here, before anything is evaluated
+
+    # -- Algorithm 1
+
+    def _propose(self, rng: np.random.Generator) -> Array:
+        if len(self.y) < self.phase_one:  # (Alg. 1, Phase I)
+            return rng.random(self.dim) if self.preset == "paper" else self._spread()
+        if self.preset == "paper":
+            return self._propose_printed(rng)
+        fit = self._fit()  # (Alg. 1, Phase II, l. 2-3)
+        kind = self._kind(fit)
+        self.chosen = kind
+        belief = self._belief(kind, fit)
+        radius = math.sqrt(self._beta(fit) / fit.sigma2) if kind == "family" else self.kappa  # (Alg. 1, Phase II, l. 4)
+
+        def optimism(U: Array) -> Array:
+            mean, sd = belief(U)
+            return mean + radius * sd
+
+        near = self._good_points(belief)  # (Alg. 1, Phase II, l. 5)
+        acquisition = with_gradient(optimism, self.cube)
+        if kind == "family" and self.inner == "ball":
+            starts, _ = maximise_many(acquisition, self.cube, rng, incumbents=near, score=optimism)
+            return self._climb_in_ball(starts, fit)
+        return maximise(acquisition, self.cube, rng, incumbents=near, score=optimism)
+
+    def _spread(self) -> Array:
+        """The step-th point of a Sobol sequence fixed by the seed."""
+        if self._sequence.num_generated > self.step:
+            self._sequence.reset()
+        self._sequence.fast_forward(self.step - self._sequence.num_generated)
+        return draw(self._sequence, 1)[0]
+
+    # -- the model
+
+    @property
+    def _oracle(self) -> Oracle:
+        """The oracle for the space bound, its model checked."""
+        if self._ready is None:
+            space = self._space or Space([(0.0, 1.0)] * self.dim)
+            inputs = {"user": user_units, "ratio": ratios, "centred": lambda _: centred}[self.family.inputs](space)
+            if isinstance(self.family, UserFunction | UserModule):
+                self.family.check(inputs(self.cube.snap(draw(sobol_sequence(self.dim, self.fixed_generator()), 8))))
+            self._ready = Oracle(self.family, inputs, sign=self._sign, seed=self.seed, block=self.phase_one, noise=self.noise, refit=self.refit)
+        return self._ready
+
+    def _phase_one(self) -> int:
+        if self.preset == "paper":  # n + T = budget with n = sqrt(T) (Thm. 4.1)
+            return round((math.sqrt(1 + 4 * (self.budget or UNKNOWN_T)) - 1) / 2) if self.budget else math.isqrt(UNKNOWN_T)
+        most = max(2 * self.dim + 2, self.budget // 3 if self.budget else 4 * self.dim + 4)
+        return min(math.ceil(PER_PARAMETER * self.family.p), most)
+
+    def _fit(self) -> Fit:
+        return self._oracle(self.X, self.y, self.yvar)
+
+    def _belief(self, kind: str, fit: Fit) -> Belief:
+        """The posterior of one of the guard's models, pending points conditioned on."""
+        oracle, pending = self._oracle, self.pending
+        if kind == "process":
+            gp = self._guard.process(self.X, self.y, self.yvar, pending)
+            ratio, shift = gp.scale / fit.scale, (gp.offset - fit.offset) / fit.scale
+
+            def process(U: Array) -> tuple[Array, Array]:
+                mean, variance = gp.mean_var(U)
+                return shift + ratio * mean, ratio * np.sqrt(variance)
+
+            return process
+        rows = oracle.predict(fit.v[None], pending, fit.offset, fit.scale)[1][0] if len(pending) else np.empty((0, self.family.p))
+        if kind == "hybrid":
+            hybrid = self._guard.hybrid(self.X, fit, (pending, rows))
+
+            def both(U: Array) -> tuple[Array, Array]:
+                F, J = oracle.predict(fit.v[None], U, fit.offset, fit.scale)
+                more, sd = hybrid.correction(U, J[0])
+                return F[0] + more, sd
+
+            return both
+        ball = fit.ball if not len(rows) else Ball(fit.ball.anchor, fit.sigma2, np.vstack([fit.rows, rows]), np.append(fit.targets, rows @ fit.v))
+        sigma = math.sqrt(fit.sigma2)
+
+        def family(U: Array) -> tuple[Array, Array]:
+            F, J = oracle.predict(fit.v[None], U, fit.offset, fit.scale)
+            return F[0], sigma * ball.norms(J[0])
+
+        return family
+
+    def _kind(self, fit: Fit) -> str:
+        return self._guard.choice(self.X, self.y, self.yvar, fit) if self.guard else "family"
+
+    def _good_points(self, belief: Belief, most: int = 5) -> Array:
+        """The told points with the best fitted means, most x d."""
+        return self.X[np.argsort(-belief(self.X)[0], kind="stable")[:most]]
+
+    def _recommend(self) -> Array:
+        if len(self.y) < self.phase_one or self.preset == "paper":
+            best: Array = self.X[int(np.argmax(self.y))]
+            return best
+        fit = self._fit()
+        return self._good_points(self._belief(self._kind(fit), fit), 1)[0]
+
+    # -- the ball
+
+    def _beta(self, fit: Fit) -> float:
+        """beta_t of Eq. 6 in standardised units."""
+        if self.radius == "noise":
+            return self.kappa**2 * fit.sigma2
+        return lemma_beta(
+            math.sqrt(fit.sigma2), fit.ball.lam, fit.ball.log_det(), self.phase_one, max(fit.n - self.phase_one, 1), self.family.p,
+            F=self.range_bound, mu=self.convexity, C=self.constant, C_h=self.curvature or 0.0, delta=LEMMA_DELTA,
+        )  # fmt: skip
+
+    def _climb_in_ball(self, starts: Array, fit: Fit) -> Array:
+        """max over x and w in Ball_t of f_x(w) by projected ascent from points where the linearised bound is best, d."""
+        oracle = self._oracle
+
+        def pairs(V: Array, U: Array) -> tuple[Array, Array]:
+            return oracle.predict(V, U, fit.offset, fit.scale)
+
+        X, values = ascend_in_ball(pairs, self.cube, starts, fit.v, fit.ball, self._beta(fit), self.family.reach)
+        best: Array = X[int(np.argmax(values))]
+        return best
+
+    # -- the printed settings (App. D.1)
+
+    def _propose_printed(self, rng: np.random.Generator) -> Array:
+        """Phase II as printed: w_0 by SGD, Sigma from Phase II alone, 2000 joint ascent steps from a start the paper does not name."""
+        oracle, n = self._oracle, self.phase_one
+        if self._printed is None:
+            x, y = oracle.inputs(self.X[:n]), self._sign * self.y[:n]
+            w0 = printed_oracle(self.family.jacobian, x, y, initial_weights(self.family, self.dim, self.fixed_generator()))
+            lam = math.sqrt(self.horizon) * math.log(self.horizon) ** 2
+            self._printed, self._w, self._taken = Ball(w0, lam), w0, n
+        for i in range(self._taken, len(self.y)):  # (Eq. 3, 5), one told value after the other
+            F, J = self.family.jacobian(self._w[None], oracle.inputs(self.X[i : i + 1]))
+            self._printed.append(J[0, 0], float(J[0, 0] @ self._w + self._sign * self.y[i] - F[0, 0]))
+            self._w = self._printed.centre()
+        self._taken = len(self.y)
+        t = len(self.y) - n + 1
+        beta = self.family.p**3 * self.range_bound**4 * t / self.horizon
+        begin = {
+            "incumbent": self.X[int(np.argmax(self.y))], "random": rng.random(self.dim), "centre": np.full(self.dim, 0.5), "last": self.X[-1],
+        }[self.start]  # fmt: skip
+        return printed_ascent(self.family, oracle.inputs, self._sign, begin, self._w, self._printed, beta)
+
+
+# ---------------------------------------------------------------- equations
+
+
+def lemma_beta(sigma: float, lam: float, log_det: float, n: int, t: int, p: int, *, F: float, mu: float, C: float, C_h: float, delta: float) -> float:
+    """beta_t of Lemma 5.3 with its constants (proof in App. C.3, Step 3).
+
+    4 sigma^2 (log det(Sigma/lam) + log(pi^2 t^2 / (3 delta)))                                noise, Lemma B.3
+    + 4 lam C p F^2 iota / (mu n)                                                             distance of w_0, Thm. 5.2
+    + (C_h C p F^2 iota / (mu n))^2 t 2 log det(Sigma/lam)                                    curvature, Lemma C.6
+    with iota = log(max(n C_h^2, 1)) + log(2 / delta).
+    """
+    iota = math.log(max(n * C_h**2, 1.0)) + math.log(2 / delta)
+    away = C * p * F**2 * iota / (mu * n)
+    return 4 * sigma**2 * (log_det + math.log(math.pi**2 * t**2 / (3 * delta))) + 4 * lam * away + (C_h * away) ** 2 * t * 2 * log_det
+
+
+def ascend_in_ball(
+    pairs: Callable[[Array, Array], tuple[Array, Array]], cube: Cube, starts: Array, v: Array, ball: Ball, beta: float, reach: float,
+    steps: int = 60, rate: float = 0.1,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Projected ascent of f_x(w) over x in the cube and w in the ball around v, from q starts at once: points (q x d) and values (q).
+
+    w = v + Sigma^{-1/2} u with |u|^2 <= beta makes the ball round, so that the projection is a division; u begins at its linearised optimum.
+    `pairs` gives values (k x n) and derivatives (k x n x p) of k parameter vectors at n cube points. Steps are Adam's.
+    """
+    V, c = ball.root()
+
+    def root(Q: Array) -> Array:
+        return (Q - (c * (Q @ V)) @ V.T) / math.sqrt(ball.lam)
+
+    q, d = starts.shape
+    X, s = starts.copy(), math.sqrt(beta)
+    G = root(pairs(v[None], X)[1][0])
+    u = s * G / np.maximum(np.linalg.norm(G, axis=1, keepdims=True), 1e-300)
+    held = cube.discrete.copy()
+    for start, stop in cube.groups:
+        held[start:stop] = True
+    h, own = DIFFERENCE, np.arange(q)
+    best_X, best = X.copy(), np.full(q, -np.inf)
+    m1, m2 = np.zeros((q, d + len(v))), np.zeros((q, d + len(v)))
+    for i in range(steps + 1):
+        W = np.clip(v + root(u), -reach, reach)
+        ahead, behind = np.minimum(X[:, None] + h * np.eye(d), 1.0), np.maximum(X[:, None] - h * np.eye(d), 0.0)
+        points = np.concatenate([X[:, None], ahead, behind], axis=1)
+        F, J = pairs(W, points.reshape(-1, d))
+        F, J = F.reshape(q, q, 2 * d + 1)[own, own], J.reshape(q, q, 2 * d + 1, -1)[own, own, 0]
+        better = F[:, 0] > best
+        best, best_X = np.where(better, F[:, 0], best), np.where(better[:, None], X, best_X)
+        slope = (F[:, 1 : d + 1] - F[:, d + 1 :]) / np.einsum("qjj->qj", ahead - behind)
+        gradient = np.concatenate([np.where(held, 0.0, slope), root(J)], axis=1)
+        m1, m2 = 0.9 * m1 + 0.1 * gradient, 0.99 * m2 + 0.01 * gradient**2
+        move = rate * 0.05 ** (i / steps) * (m1 / (1 - 0.9 ** (i + 1))) / (np.sqrt(m2 / (1 - 0.99 ** (i + 1))) + 1e-12)
+        X = np.clip(X + move[:, :d], 0.0, 1.0)
+        u = u + s * move[:, d:]
+        u *= np.minimum(1.0, s / np.maximum(np.linalg.norm(u, axis=1, keepdims=True), 1e-300))
+    return best_X, best
+
+
+def initial_weights(family: Family, d: int, rng: np.random.Generator) -> Array:
+    """Where the printed oracle starts, p: layers of a net as torch draws them, U(-1, 1) / sqrt(fan-in); other families at their prior's centre."""
+    if not isinstance(family, TwoLayerNet):
+        return np.zeros(family.p)
+    first = rng.uniform(-1, 1, family.width * (d + 1)) / math.sqrt(d)
+    second = rng.uniform(-1, 1, family.width + 1) / math.sqrt(family.width)
+    return np.concatenate([first, second])
+
+
+def printed_oracle(jacobian: Callable[[Array, Array], tuple[Array, Array]], x: Array, y: Array, w: Array) -> Array:
+    """w_0 (p): SGD_STEPS steps of gradient descent on the mean squared error of n values (n is below any batch size), rate SGD_RATE."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(SGD_STEPS):
+            F, J = jacobian(w[None], x)
+            following = w - SGD_RATE * (2 / len(y)) * ((F[0] - y) @ J[0])
+            if not np.isfinite(following).all():
+                break
+            w = following
+    return w
+
+
+def printed_ascent(family: Family, inputs: Callable[[Array], Array], sign: float, u: Array, w: Array, ball: Ball, beta: float) -> Array:
+    """The cube point reached from u by ASCENT_STEPS joint steps over x (in the user's units) and w, rate ASCENT_RATE, w kept in the ball, d."""
+    d, centre = len(u), w
+    ends = inputs(np.stack([np.zeros(d), np.ones(d)]))
+    low, high = ends.min(axis=0), ends.max(axis=0)
+    x = inputs(u[None])[0]
+    for i in range(ASCENT_STEPS):
+        dx, dw = family.ascent_direction(w, x)
+        x = np.clip(x + sign * ASCENT_RATE * dx, low, high)
+        w = w + sign * ASCENT_RATE * dw
+        if i % CHECK_EVERY == 0 or i == ASCENT_STEPS - 1:  # the ball is never reached, so it is enough to look now and then
+            away = w - centre
+            squared = ball.lam * float(away @ away) + float(((ball.G @ away) ** 2).sum())
+            if squared > beta:
+                w = centre + math.sqrt(beta / squared) * away
+    reached: Array = (x - ends[0]) / (ends[1] - ends[0])
+    return reached

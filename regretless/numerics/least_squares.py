@@ -1,0 +1,137 @@
+"""Nonlinear least squares from many starts at once: a batched, projected Levenberg-Marquardt method (Levenberg 1944, Marquardt 1963).
+
+All starts advance together: one call of the model gives every residual and Jacobian, one batched solve every step. With k starts, n data
+and p parameters an iteration costs k n p for the Jacobians and k n p min(n, p) + k min(n, p)^3 for the steps: the normal equations are
+solved in whichever of the two spaces, parameters or data, is smaller. Bounds are kept by freezing parameters that a step would push
+through a bound (projected gradient) and clipping the rest; steps are accepted only when the cost falls, so cost never rises.
+
+    minimise over low <= v <= high   sum_i weight_i (f(v, x_i) - y_i)^2 + lam |v - anchor|^2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from regretless.space import Array
+
+DAMPING = 0.3
+"""First damping as a share of the mean diagonal of J'J: more starts reach a good solution than with a fixed small value."""
+SHRINK, GROW = 0.25, 4.0
+"""Damping factors after an accepted and a refused step."""
+LEAST_DAMPING, MOST_DAMPING = 1e-12, 1e12
+"""Bounds of the damping, as shares of the mean diagonal of J'J."""
+TOLERANCE = 1e-9
+"""A start is done when an accepted step lowers its cost by less than this share, or when the damping has run to its upper end."""
+
+Jacobian = Callable[[Array], tuple[Array, Array]]
+"""k x p parameters to k x n values and k x n x p derivatives."""
+
+
+@dataclass(frozen=True)
+class Fits:
+    """Where every start ended, best first: `v` k x p, `cost` k, `values` k x n and `jacobian` k x n x p at `v`."""
+
+    v: Array
+    cost: Array
+    values: Array
+    jacobian: Array
+
+
+def fit_least_squares(
+    model: Jacobian,
+    y: Array,
+    starts: Array,
+    *,
+    low: Array | float,
+    high: Array | float,
+    lam: float,
+    anchor: Array | float = 0.0,
+    weight: Array | None = None,
+    iterations: int = 60,
+) -> Fits:
+    """Levenberg-Marquardt from every row of `starts` (k x p); `weight` is n, or k x n for weights that differ between the starts."""
+    v = np.clip(np.asarray(starts, dtype=np.float64), low, high)
+    k, p = v.shape
+    root = None if weight is None else np.sqrt(np.broadcast_to(weight, (k, len(y))))
+    F, J = model(v)
+    cost = _cost(F, y, v, lam, anchor, root)
+    scale = np.maximum(_mean_diagonal(J, root, np.arange(k)), np.finfo(np.float64).tiny)
+    damping = DAMPING * scale
+    running = np.isfinite(cost) & np.isfinite(J).all(axis=(1, 2))
+    for _ in range(iterations):
+        active = np.flatnonzero(running)
+        if len(active) == 0:
+            break
+        step = _step(F[active], J[active], y, v[active], low, high, lam, anchor, None if root is None else root[active], damping[active])
+        trial = np.clip(v[active] + step, low, high)
+        moved = (trial != v[active]).any(axis=1)
+        F_trial, J_trial = model(trial)
+        new = _cost(F_trial, y, trial, lam, anchor, None if root is None else root[active])
+        usable = np.isfinite(new) & np.isfinite(J_trial).all(axis=(1, 2))
+        better = usable & (new < cost[active])
+        gain = cost[active] - new
+        won = active[better]
+        small = better & (gain <= TOLERANCE * cost[active])
+        v[won], F[won], J[won], cost[won] = trial[better], F_trial[better], J_trial[better], new[better]
+        scale[won] = np.maximum(_mean_diagonal(J, root, won), np.finfo(np.float64).tiny)
+        damping[active] = np.where(better, np.maximum(damping[active] * SHRINK, LEAST_DAMPING * scale[active]), damping[active] * GROW)
+        stuck = ~better & (~moved | (damping[active] > MOST_DAMPING * scale[active]))
+        running[active[small | stuck]] = False
+    cost = np.where(np.isfinite(cost), cost, np.inf)
+    order = np.argsort(cost, kind="stable")
+    return Fits(v[order], cost[order], F[order], J[order])
+
+
+def distinct(fits: Fits, keep: int, apart: float) -> Array:
+    """Indices of up to `keep` best fits whose fitted values differ pairwise by more than `apart` (root mean square): modes, not copies."""
+    chosen: list[int] = []
+    for i in range(len(fits.cost)):
+        if np.isfinite(fits.cost[i]) and all(np.sqrt(np.mean((fits.values[i] - fits.values[j]) ** 2)) > apart for j in chosen):
+            chosen.append(i)
+            if len(chosen) == keep:
+                break
+    return np.array(chosen or [0])
+
+
+def _cost(F: Array, y: Array, v: Array, lam: float, anchor: Array | float, root: Array | None) -> Array:
+    r = F - y
+    if root is not None:
+        r = root * r
+    with np.errstate(over="ignore", invalid="ignore"):
+        cost: Array = np.einsum("ij,ij->i", r, r) + lam * ((v - anchor) ** 2).sum(axis=1)
+    return cost
+
+
+def _mean_diagonal(J: Array, root: Array | None, rows: Array) -> Array:
+    part = J[rows] if root is None else J[rows] * root[rows][:, :, None]
+    mean: Array = np.einsum("kij,kij->k", part, part) / part.shape[2]
+    return mean
+
+
+def _step(
+    F: Array, J: Array, y: Array, v: Array, low: Array | float, high: Array | float,
+    lam: float, anchor: Array | float, root: Array | None, damping: Array,
+) -> Array:  # fmt: skip
+    """The damped Gauss-Newton step of every start, k x p, zero in parameters held by a bound."""
+    r = F - y
+    if root is not None:
+        r, J = root * r, J * root[:, :, None]
+    gradient = np.matmul(r[:, None, :], J)[:, 0] + lam * (v - anchor)
+    held = ((v <= low) & (gradient > 0)) | ((v >= high) & (gradient < 0))
+    if held.any():
+        J = np.where(held[:, None, :], 0.0, J)
+        gradient = np.where(held, 0.0, gradient)
+    m = lam + damping
+    n, p = J.shape[1:]
+    if p <= n:
+        A = np.matmul(J.transpose(0, 2, 1), J)
+        A[:, np.arange(p), np.arange(p)] += m[:, None]
+        return -np.linalg.solve(A, gradient[:, :, None])[:, :, 0]
+    K = np.matmul(J, J.transpose(0, 2, 1))
+    K[:, np.arange(n), np.arange(n)] += m[:, None]
+    inner = np.linalg.solve(K, np.matmul(J, gradient[:, :, None]))
+    step: Array = -(gradient - np.matmul(inner.transpose(0, 2, 1), J)[:, 0]) / m[:, None]
+    return step
