@@ -49,13 +49,16 @@ class Float:
         if self.step is not None:
             if self.log:
                 raise ValueError(f"{self}: step and log exclude each other; drop one of them")
-            if not (_is_number(self.step) and math.isfinite(self.step) and 0 < self.step <= (self.high - self.low) * (1 + STEP_SLACK)):
+            if not (_is_number(self.step) and math.isfinite(self.step) and self.step > 0 and self._levels() >= 2):
                 raise ValueError(f"{self}: step must be positive and at most high - low, got {self.step!r}")
             if self._levels() > MOST_LEVELS:
                 raise ValueError(f"{self}: {self._levels():.3g} steps are more than a coordinate can tell apart; use a larger step")
 
     def _levels(self) -> int:
-        return 0 if self.step is None else math.floor((self.high - self.low) / self.step + STEP_SLACK) + 1
+        if self.step is None:
+            return 0
+        rounding = 4 * np.finfo(np.float64).eps * max(abs(self.low), abs(self.high)) / self.step
+        return math.floor((self.high - self.low) / self.step + max(STEP_SLACK, rounding)) + 1
 
     @property
     def axis(self) -> Axis:
