@@ -13,14 +13,14 @@ Notation
     sigma^2       lam g' U^-1 g / m = k(x, x) - k(x, X) (K + lam I)^-1 k(X, x)                            (Alg. 1, l. 3)
     nu            exploration: how far draws spread, in posterior standard deviations                     (Alg. 1, l. 4)
 
-Deviations, by preset ("paper" follows the text, "authors" their public code, "practical" is the default)
+Deviations, by preset ("paper" follows the text, "authors" their public code, "default" what a user should have)
     1. all: sigma^2 in kernel form with an append-only factor, equal to the rank-one U of Alg. 1 l. 7, whose p x p numbers it avoids.
     2. paper: values standardised and the rate clipped to its stable limit: as printed, training gives NaN at the rate stated.
-    3. practical: mirrored start (h = 0 exactly) and an appended 1, because a bias-free ReLU net is 0 with certainty at the origin; sine
+    3. default: mirrored start (h = 0 exactly) and an appended 1, because a bias-free ReLU net is 0 with certainty at the origin; sine
        units, because the gradient features of ReLU jump; closed-form mean, which TrainNN approximates; one coherent draw instead of
        independent ones, whose maximum is inflated by the number of candidates.
-    4. practical: an additive branch of one-coordinate units; scales, shares and noise by evidence (numerics.branches).
-    5. practical: candidates from a trust region that shrinks and grows with failure and success (Eriksson et al., NeurIPS 2019) and, a
+    4. default: an additive branch of one-coordinate units; scales, shares and noise by evidence (numerics.branches).
+    5. default: candidates from a trust region that shrinks and grows with failure and success (Eriksson et al., NeurIPS 2019) and, a
        tenth of the time, from the whole cube; a draw's maximum over whole-cube candidates is hardly better than random in ten dimensions.
 """
 
@@ -45,7 +45,7 @@ from regretless.space import Array, Cube
 if TYPE_CHECKING:
     import torch
 
-Preset: TypeAlias = Literal["practical", "paper", "authors"]
+Preset: TypeAlias = Literal["default", "paper", "authors"]
 Encode: TypeAlias = Callable[[Array], Any]
 
 
@@ -61,7 +61,7 @@ class Settings:
 
 
 PRESETS: dict[str, Settings] = {
-    "practical": Settings(width=256, activation="sin", nu=0.5, lam=0.01, n_candidates=1000),
+    "default": Settings(width=256, activation="sin", nu=0.5, lam=0.01, n_candidates=1000),
     "paper": Settings(width=500, activation="relu", nu=0.1, lam=0.01, n_candidates=1000),  # Sec. 7; nu from the grid {0.1, 1, 10}
     "authors": Settings(width=200, activation="relu", nu=2.0, lam=0.01, n_candidates=50_000),  # their configuration for Ackley
 }
@@ -90,11 +90,11 @@ class NeuralBO(Method):
         x_t = argmax f_t(x),  f_t ~ GP(h(x; theta_{t-1}), nu^2 sigma_t^2)                                    (Alg. 1, l. 4-5)
 
     Args:
-        preset: "practical" (default), "paper" (Alg. 1 and 2 as printed) or "authors" (their public code's settings).
+        preset: "default" (default), "paper" (Alg. 1 and 2 as printed) or "authors" (their public code's settings).
         width, depth, activation: the net; depth counts layers of weights, at least 2.
         nu: exploration; None is the preset's, "theory" is sqrt(2) B + R / sqrt(lam) sqrt(2 log(1 / alpha)) (Thm. 1).
         lam: ridge and noise variance over prior variance; None lets the evidence choose (practical) or is the preset's.
-        network: a torch.nn.Module with one output per row, in place of the fully connected net (practical only); its start is theta0.
+        network: a torch.nn.Module with one output per row, in place of the fully connected net (default preset only); its start is theta0.
         encode: cube points (n x d) to what the net reads (n x ..., array or tensor): images, embeddings.
         candidates: the features (n x q) of a finite pool; the space is then one `Int(0, n - 1)` that numbers its rows.
         n_candidates: points over which a draw is maximised.
@@ -113,7 +113,7 @@ class NeuralBO(Method):
         *,
         seed: int,
         budget: int | None = None,
-        preset: Preset = "practical",
+        preset: Preset = "default",
         width: int | None = None,
         depth: int = 2,
         activation: str | None = None,
@@ -133,8 +133,8 @@ class NeuralBO(Method):
         super().__init__(cube, seed=seed, budget=budget)
         if preset not in PRESETS:
             raise ValueError(f"preset must be one of {sorted(PRESETS)}, got {preset!r}")
-        if preset != "practical" and (network is not None or device != "cpu"):
-            raise ValueError(f"network and device belong to the practical preset; preset={preset!r} trains its own net in NumPy")
+        if preset != "default" and (network is not None or device != "cpu"):
+            raise ValueError(f"network and device belong to the default preset; preset={preset!r} trains its own net in NumPy")
         chosen = PRESETS[preset]
         self.preset = preset
         self._settings = replace(
@@ -186,7 +186,7 @@ class NeuralBO(Method):
         n = self._settings.n_candidates
         if self._pool is not None:
             return self._fresh_rows(rng, n)
-        if self.preset != "practical" or rng.random() < GLOBAL_SHARE:
+        if self.preset != "default" or rng.random() < GLOBAL_SHARE:
             Z = sobol_points(n, self.dim, rng)
         else:
             Z = local_points(self._leading()[0], self._region.length, n, self.cube, rng)

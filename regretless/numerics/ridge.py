@@ -13,6 +13,7 @@ the arithmetic, bit for bit, is a function of the history and not of how it was 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -136,19 +137,16 @@ class SketchRidge:
     def __init__(self, net: Tangent, lam: float, size: int, rng: np.random.Generator, example: Factors) -> None:
         self._net = net
         self.lam = lam
-        plain = [a_in.shape[1] for a_in, a_out in example if a_out is None]
-        products = [(a_in.shape[1], a_out.shape[1]) for a_in, a_out in example if a_out is not None]
-        kept = sum(min(p, size // 2) if products else min(p, size) for p in plain)
-        share = (size - kept) // len(products) if products else 0
+        limit = size // len(example)  # what a layer may take; what short ones leave goes to the outer products
+        plain = sum(min(a_in.shape[1], limit) for a_in, a_out in example if a_out is None)
+        share = (size - plain) // max(1, sum(a_out is not None for _, a_out in example))
         self._maps: list[Any] = []
         for a_in, a_out in example:
             if a_out is not None:
-                signs = [rng.integers(0, 2, size=(k, share)) * 2.0 - 1.0 for k in (a_in.shape[1], a_out.shape[1])]
-                self._maps.append((like(signs[0], a_in), like(np.multiply(signs[1], share**-0.5), a_in)))
+                S, T = _signs((a_in.shape[1], share), rng), _signs((a_out.shape[1], share), rng)
+                self._maps.append((like(S, a_in), like(T, a_in) / math.sqrt(share)))
             else:
-                limit = size // 2 if products else size
-                p = a_in.shape[1]
-                self._maps.append(None if p <= limit else _hash_matrix(p, limit, rng, a_in))
+                self._maps.append(None if a_in.shape[1] <= limit else _hash_matrix(a_in.shape[1], limit, rng, a_in))
         self._fixed = 0
         self._n = 0
         probe = self.sketch(rows_of(example, slice(0, 1)))
@@ -260,10 +258,14 @@ def _eye(n: int, other: Tensor) -> Tensor:
     return np.eye(n) if isinstance(other, np.ndarray) else namespace(other).eye(n, dtype=other.dtype, device=other.device)
 
 
+def _signs(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    return (2 * rng.integers(0, 2, size=shape) - 1).astype(np.float64)
+
+
 def _hash_matrix(p: int, r: int, rng: np.random.Generator, example: Tensor) -> Tensor:
     """A p x r matrix with one random sign per row (feature hashing)."""
     H = np.zeros((p, r))
-    H[np.arange(p), rng.integers(r, size=p)] = rng.integers(0, 2, size=p) * 2.0 - 1.0
+    H[np.arange(p), rng.integers(r, size=p)] = _signs((p,), rng)
     return like(H, example)
 
 

@@ -1,0 +1,86 @@
+"""NeuralGreedy: Paria, Poczos, Ravikumar, Schneider and Suggala, "Be Greedy - a Simple Algorithm for Blackbox Optimization using Neural
+Networks", ICML workshop on adaptive experimental design, 2022.
+
+A net is fitted to randomly perturbed values; the next point maximises the net itself. The perturbation is the only exploration.
+
+Notation
+    s      scale of the output, and with s^2 the weight decay, 0.1
+
+Deviations
+    1. Settings are those of the NeuralBO authors' re-implementation: width 100, two layers, Adam at 1e-3 for 100 epochs, refitted every ten
+       values; its missing perturbation is put in as the paper describes, normal with sd s on standardised values.
+    2. Batches of 32 with at most 1500 steps (the code's full-batch steps leave the net close to its start).
+    3. The maximiser climbs the net's gradient, as that code means to and, its tensors being detached, does not.
+    4. A design of 2 d + 2 points, not a share of the budget: every method starts alike.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from regretless.method import Method, keyed_generator
+from regretless.numerics.ascend import maximise
+from regretless.numerics.design import Design, away_from_known, design_size
+from regretless.numerics.ntk import Mlp
+from regretless.numerics.plain_net import fresh_net, trained
+from regretless.numerics.training import epoch_batches
+from regretless.space import Array, Cube
+
+WIDTH, RATE, EPOCHS, BATCH = 100, 1e-3, 100, 32
+MOST_STEPS = 1500
+FIT = 71
+"""Stream of the generator that draws a fit's start, perturbation and batches."""
+INCUMBENTS = 3
+
+
+class NeuralGreedy(Method):
+    """NeuralGreedy: maximises a net fitted to perturbed values.
+
+    Args:
+        s: output scale, sd of the perturbation of standardised values, and root of the weight decay.
+        every: the net is fitted anew when this many further values are known.
+    """
+
+    choices = "onehot"
+
+    def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, s: float = 0.1, every: int = 10) -> None:
+        super().__init__(cube, seed=seed, budget=budget)
+        if not s > 0 or every < 1:
+            raise ValueError(f"s must be positive and every at least 1, got s={s!r}, every={every!r}")
+        self.s, self.every = s, every
+        self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
+        self._fitted: tuple[int, Mlp] | None = None
+
+    def _propose(self, rng: np.random.Generator) -> Array:
+        first = self._design.next_point(self.X, self.failed, self.pending)
+        if first is not None:
+            return first
+        if len(self.y) == 0:  # everything has failed so far
+            return rng.random(self.dim)
+        net = self._net()
+        top = self.X[np.argsort(-self.y, kind="stable")[:INCUMBENTS]]
+        weights = self.s * net.weights[-1]
+
+        def prediction(U: Array) -> tuple[Array, Array]:
+            return self.s * net.outputs(2 * U - 1), 2 * net.input_gradient(2 * U - 1, weights)
+
+        x = maximise(prediction, self.cube, rng, incumbents=top)
+        return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
+
+    def _net(self) -> Mlp:
+        """The net fitted to the first n0 values, n0 the last multiple of `every`: a function of the history."""
+        n = max(len(self.y) // self.every * self.every, min(len(self.y), self.every))
+        if self._fitted is None or self._fitted[0] != n:
+            rng = keyed_generator(self.seed, n, stream=FIT)
+            y = self.y[:n]
+            targets = (y - y.mean()) / (y.std() or 1.0) + self.s * rng.standard_normal(n)
+            net = fresh_net(rng, self.dim, (WIDTH,), "relu")
+            batches = epoch_batches(rng, n, BATCH, EPOCHS)[:MOST_STEPS]
+            # s h(x) fits y, so h fits y / s; the decay is on h's weights
+            self._fitted = n, trained(net, 2 * self.X[:n] - 1, targets / self.s, batches, rate=RATE, decay=self.s**2)
+        return self._fitted[1]
+
+    def _recommend(self) -> Array:
+        best = np.argsort(-self.y, kind="stable")[: 4 * INCUMBENTS]
+        point: Array = self.X[best[int(np.argmax(self._net().outputs(2 * self.X[best] - 1)))]]
+        return point

@@ -1,0 +1,85 @@
+"""RF-EI: Hutter, Hoos and Leyton-Brown, "Sequential Model-Based Optimization for General Algorithm Configuration" (SMAC), LION 2011.
+
+A random forest models the values; mean and variance over its trees give an expected improvement, maximised over points everywhere and
+around the best ones. Needs scikit-learn (`pip install regretless[sklearn]`).
+
+Deviations
+    1. 100 trees, not GPyOpt's 500: the mean's and deviation's Monte-Carlo error at 100 is a tenth of the deviation.
+    2. Random and local candidates (SMAC's way) in place of GPyOpt's L-BFGS, which cannot move on a piecewise constant function.
+    3. All candidates go through each tree at once, not one by one through the forest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from regretless.method import Method, keyed_generator
+from regretless.numerics.ascend import candidates
+from regretless.numerics.design import Design, away_from_known, design_size
+from regretless.space import Array, Cube
+
+TREES = 100
+CANDIDATES = 1000
+INCUMBENTS = 5
+FIT = 73
+"""Stream of the generator that seeds a forest."""
+
+
+class RFEI(Method):
+    """RF-EI: expected improvement of a random forest, as in SMAC.
+
+    Args:
+        trees: trees in the forest.
+        xi: margin of the improvement, in standard deviations of the values.
+    """
+
+    def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, trees: int = TREES, xi: float = 0.01) -> None:
+        super().__init__(cube, seed=seed, budget=budget)
+        if trees < 2:
+            raise ValueError(f"trees must be at least 2, got {trees!r}")
+        self.trees, self.xi = trees, xi
+        self._regressor = _forest_class()
+        self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
+        self._fitted: tuple[int, list[Any]] | None = None
+
+    def _propose(self, rng: np.random.Generator) -> Array:
+        first = self._design.next_point(self.X, self.failed, self.pending)
+        if first is not None:
+            return first
+        if len(self.y) == 0:  # everything has failed so far
+            return rng.random(self.dim)
+        told, _ = self._predict(self.X)
+        top = self.X[np.argsort(-told, kind="stable")[:INCUMBENTS]]
+        Z = candidates(self.cube, rng, top, CANDIDATES)
+        m, s = self._predict(Z)
+        z = (m - float(told.max()) - self.xi) / np.maximum(s, 1e-12)
+        improvement = s * (z * ndtr(z) + np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi))
+        x: Array = Z[int(np.argmax(improvement))]
+        return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
+
+    def _predict(self, U: Array) -> tuple[Array, Array]:
+        """Mean and sd over the trees, standardised, C each."""
+        n = len(self.y)
+        if self._fitted is None or self._fitted[0] != n:
+            targets = (self.y - self.y.mean()) / (self.y.std() or 1.0)
+            seed = int(keyed_generator(self.seed, n, stream=FIT).integers(2**31))
+            forest = self._regressor(self.trees, max_features=1.0, random_state=seed).fit(self.X, targets)
+            self._fitted = n, [tree.tree_ for tree in forest.estimators_]
+        rows = U.astype(np.float32)
+        values = np.stack([tree.predict(rows)[:, 0] for tree in self._fitted[1]])
+        return values.mean(0), values.std(0)
+
+    def _recommend(self) -> Array:
+        point: Array = self.X[int(np.argmax(self._predict(self.X)[0]))]
+        return point
+
+
+def _forest_class() -> Any:
+    try:
+        from sklearn.ensemble import RandomForestRegressor
+    except ImportError:
+        raise ImportError("rf-ei needs scikit-learn; install it with: pip install 'regretless[sklearn]'") from None
+    return RandomForestRegressor
