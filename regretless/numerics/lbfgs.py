@@ -179,21 +179,24 @@ class Dense:
 
 
 class Limited:
-    """H by its last pairs; a start that had no pair in a round has an empty one there, which changes nothing."""
+    """H by the last pairs of each start, oldest first; empty ones have 1 / s.y = 0 and change nothing."""
 
     def __init__(self, q: int, d: int) -> None:
-        self.pairs: list[tuple[Array, Array, Array]] = []  # s, y, 1 / s.y, oldest first
+        self.s, self.y, self.inverse = np.zeros((MEMORY, q, d)), np.zeros((MEMORY, q, d)), np.zeros((MEMORY, q))
         self.scale = np.zeros(q)
 
     def learn(self, s: Array, y: Array, good: NDArray[np.bool_]) -> None:
         fine, sy, yy = _usable(s, y, good)
-        if not fine.any():
-            return
-        self.pairs = [*self.pairs[-(MEMORY - 1) :], (s, y, np.where(fine, 1.0 / sy, 0.0))]
+        for store, new in ((self.s, s), (self.y, y), (self.inverse, 1.0 / sy)):
+            store[:-1, fine] = store[1:, fine]
+            store[-1, fine] = new[fine]
         self.scale = np.where(fine, sy / yy, self.scale)
 
     def times(self, p: Array, held: NDArray[np.bool_] | None, reach: float) -> Array:
-        pairs = self.pairs if held is None else [_free_part(pair, held) for pair in self.pairs]
+        used = [i for i in range(MEMORY) if self.inverse[i].any()]
+        pairs = [(self.s[i], self.y[i], self.inverse[i]) for i in used]
+        if held is not None:
+            pairs = [_free_part(pair, held) for pair in pairs]
         r = p.copy()
         shares = []
         for s, y, inverse in reversed(pairs):
@@ -207,8 +210,7 @@ class Limited:
         return r
 
     def keep(self, rows: NDArray[np.bool_]) -> None:
-        self.pairs = [(s[rows], y[rows], inverse[rows]) for s, y, inverse in self.pairs]
-        self.scale = self.scale[rows]
+        self.s, self.y, self.inverse, self.scale = self.s[:, rows], self.y[:, rows], self.inverse[:, rows], self.scale[rows]
 
 
 def _free_part(pair: tuple[Array, Array, Array], held: NDArray[np.bool_]) -> tuple[Array, Array, Array]:
