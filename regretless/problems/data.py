@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import struct
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 ENVIRONMENT = "REGRETLESS_DATA"
 USUAL_PLACES = (Path("data"), Path("..") / "shared" / "data")
@@ -19,3 +24,13 @@ def data_folder(name: str, folder: str | Path | None = None) -> Path:
             return place / name
     looked = ", ".join(str(place / name) for place in places)
     raise FileNotFoundError(f"the data set {name!r} is not there (looked in {looked}); put it there, pass --data DIR or set {ENVIRONMENT}")
+
+
+def read_idx(path: Path) -> NDArray[np.uint8]:
+    """The array of a gzipped IDX file of bytes, the format of MNIST: two zero bytes, the type, the number of axes, their lengths, the bytes."""
+    with gzip.open(path, "rb") as file:
+        data = file.read()
+    if len(data) < 4 or data[:3] != b"\0\0\x08":
+        raise ValueError(f"{path} is no IDX file of unsigned bytes")
+    axes = data[3]
+    return np.frombuffer(data, dtype=np.uint8, offset=4 + 4 * axes).reshape(struct.unpack_from(f">{axes}I", data, 4))

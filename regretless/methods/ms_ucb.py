@@ -1,0 +1,274 @@
+"""MS-UCB: Tran-The, Gupta, Rana and Venkatesh, "Trading Convergence Rate with Computational Budget in High Dimensional Bayesian
+Optimization", AAAI 2020.
+
+The acquisition is maximised not over the whole cube but over a growing set of low-dimensional subspaces: each fixes all but d coordinates at a
+random z. More subspaces cost more computation and bring less regret, and the number of free coordinates replaces the dimension in the width of the
+confidence bound. Done with random blocks of coordinates, base points near the incumbents, blocks chained one after the other and a final ascent in
+all coordinates, the idea is this library's answer for 20 to 5000 dimensions.
+
+Notation
+    D, d        coordinates in all, and free ones in each subspace       t         iterations after the initial points, from 1
+    Z_t         base points drawn up to t: N_k = N0 k^alpha at each k     S(A, z)   the subspace with base point z (Def. 1)
+    beta_t      squared width of the confidence bound                     a, b      constants of the smoothness assumption (Assumption 1)
+
+Deviations (numbers as in docs/methods/ms-ucb.md)
+    1. sqrt(beta) sigma, as the appendix has it; the main text prints sqrt(beta sigma) (both presets).
+    2. "10 D starts" is read as a total: so many random points are scored over all subspaces, and the best 40 of them ascended (paper preset).
+       10 D ascents in each subspace find the same values at hundreds of times the cost.
+    3. Hyper-parameters are fitted on the library's schedule, by maximum a posteriori with a broad prior (both presets; the paper fits by likelihood).
+    4. Default preset only: coordinates are drawn at random for every subspace instead of always being the last d; base points are also copied from
+       the incumbents; subspaces are chained and the best points polished in all D coordinates; LogEI or a width of 1 replaces beta_t, which is
+       pure exploration on standardised values; the kernel is chosen by evidence; at most `cap` subspaces are searched in one step.
+       The uniform draws of Z_t stay: they are what the guarantee rests on.
+    5. Pending points are hallucinated; a proposal that coincides with a known point is moved a little (both presets).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+
+from regretless.method import Certificate, Method, keyed_generator
+from regretless.numerics.acquisition import LEAST_SHARE, kept_from_failures, log_h_of, upper_confidence
+from regretless.numerics.additive import AdditiveGP, AdditiveSurrogate
+from regretless.numerics.ascend import Acquisition, Score, maximise
+from regretless.numerics.design import Design, away_from_known, design_size
+from regretless.numerics.gp import GP
+from regretless.numerics.subspace import Acquire, Anchors, Fibres, Fields, Indices, Subspaces, Sums, maximise_subspaces, random_blocks
+from regretless.numerics.surrogate import Surrogate
+from regretless.space import Array, Cube
+
+FREE, INITIAL = 5, 20
+"""Free coordinates and initial points of the paper's experiments (Sec. 5)."""
+STARTS_PER_DIM = 10
+"""Random starts per dimension of the space, in all (Sec. 5)."""
+ASCENTS, ASCENT_ROUNDS = 40, 50
+"""How many of those are ascended, and the evaluations of an ascent; see deviation 2."""
+INCUMBENTS, COPIES = 3, 16
+"""not in paper: told points with the best posterior means, and the subspaces through each of them."""
+CHAIN = 2
+"""not in paper: further random blocks through which an ascent goes on."""
+POLISHED = 5
+"""not in paper: best points of the subspaces that are handed to the ascent in all coordinates."""
+CAP = 500
+"""not in paper: points of Z_t searched in one step by default."""
+Z_STREAM = 1
+"""Stream of the generators that draw Z_t."""
+
+
+class MSUCB(Method):
+    """MS-UCB: maximises the acquisition over many low-dimensional subspaces; for 20 to 5000 dimensions.
+
+    Args:
+        preset: "default", or "paper": Algorithm 1 to the letter.
+        d: free coordinates of a subspace; 0 picks among sampled points, D is GP-UCB.
+        N0, alpha: N_t = N0 t^alpha base points are added at iteration t.
+        coords: which coordinates are free, "last" (Def. 1) or "random"; None: by preset.
+        kappa: the width of the confidence bound; None: sqrt(beta_t) in the paper preset, LogEI instead of a bound in the default one.
+        a, b, delta: constants of Assumption 1 for standardised values, and the failure probability in beta_t.
+        cap: most points of Z_t searched in one step, the newest first; 0: all of them, as the proof needs; None: all in the paper preset, 500 else.
+        initial: points of the initial design; None: 20 (Sec. 5) in the paper preset, else as for the other methods.
+        noise: a known noise variance of all values, or None to fit it.
+    """
+
+    def __init__(
+        self,
+        cube: int | Cube,
+        *,
+        seed: int,
+        budget: int | None = None,
+        preset: Literal["default", "paper"] = "default",
+        d: int = FREE,
+        N0: int = 1,
+        alpha: float = 0.0,
+        coords: Literal["last", "random"] | None = None,
+        kappa: float | None = None,
+        a: float = 1.0,
+        b: float = 1.0,
+        delta: float = 0.1,
+        cap: int | None = None,
+        initial: int | None = None,
+        noise: float | None = None,
+    ) -> None:
+        super().__init__(cube, seed=seed, budget=budget)
+        if preset not in ("default", "paper"):
+            raise ValueError(f"preset must be 'default' or 'paper', got {preset!r}")
+        if coords not in (None, "last", "random"):
+            raise ValueError(f"coords must be 'last', 'random' or None, got {coords!r}")
+        if d < 0 or N0 < 1 or alpha < 0 or not (a > 0 and b > 0 and 0 < delta < 1):
+            raise ValueError(f"need d >= 0, N0 >= 1, alpha >= 0, a > 0, b > 0, 0 < delta < 1; got {d!r}, {N0!r}, {alpha!r}, {a!r}, {b!r}, {delta!r}")
+        if kappa is not None and not kappa >= 0:
+            raise ValueError(f"kappa must be at least 0, got {kappa!r}")
+        if (cap is not None and cap < 0) or (initial is not None and initial < 1):
+            raise ValueError(f"cap must be at least 0 and initial at least 1, got {cap!r} and {initial!r}")
+        self.paper = preset == "paper"
+        self._lines = np.array([i for i in range(self.dim) if not self._held(i)], dtype=np.intp)
+        self.d = min(d, len(self._lines))
+        self.N0, self.alpha, self.kappa, self.a, self.b, self.delta = N0, alpha, kappa, a, b, delta
+        self.coords = coords or ("last" if self.paper else "random")
+        self.cap = cap if cap is not None else 0 if self.paper else CAP
+        self.initial = initial if initial is not None else INITIAL if self.paper else design_size(self.dim, budget)
+        self._design = Design(self.cube, self.initial, self.fixed_generator())
+        self._surrogate: Surrogate | AdditiveSurrogate
+        if self.paper:
+            self._surrogate = Surrogate(self.cube, seed=self.seed, ard=False, quadratic=False, noise=noise, tame=False)
+        else:
+            self._surrogate = AdditiveSurrogate(self.cube, noise=noise)
+        self._anchors = Anchors(self.dim, 1 if self.paper else 2)
+        self._drawn = 0  # iterations whose base points the anchors hold
+
+    def _held(self, i: int) -> bool:
+        """Whether coordinate i takes certain positions only and so cannot be free."""
+        return bool(self.cube.discrete[i]) or any(start <= i < stop for start, stop in self.cube.groups)
+
+    # -- Algorithm 1
+
+    def _propose(self, rng: np.random.Generator) -> Array:
+        first = self._design.next_point(self.X, self.failed, self.pending)  # (Alg. 1, l. 1)
+        if first is not None:
+            return first
+        if len(self.y) == 0:  # everything has failed so far
+            return rng.random(self.dim)
+        gp = self._surrogate.gp(self.X, self.y, self.yvar, self.pending)  # (Alg. 1, l. 2 and 9)
+        means = gp.mean_at(self.X)
+        incumbents = self.X[np.argsort(-means, kind="stable")[:INCUMBENTS]]
+        acquire = self._acquire(gp, float(means.max()))
+        pair = kept_from_failures(_in_all_coordinates(gp, acquire), self.X, self.failed)
+        if self.paper and self.d == self.dim:  # the limit: GP-UCB (Sec. 4, "On Dimension d")
+            assert isinstance(gp, GP)
+            pair = kept_from_failures(upper_confidence(gp, self._width()), self.X, self.failed)
+            x = maximise(pair[0], self.cube, rng, incumbents=incumbents, score=pair[1])
+        elif self.paper:
+            x = self._paper_step(gp, acquire, rng)
+        else:
+            x = self._default_step(gp, acquire, pair, incumbents, rng)
+        return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
+
+    def _paper_step(self, gp: GP | AdditiveGP, acquire: Acquire, rng: np.random.Generator) -> Array:
+        """The maximiser over all subspaces of Z_t (Alg. 1, l. 4-6; Eq. 8)."""
+        bases, sums = self._base_points(gp)
+        each = math.ceil(STARTS_PER_DIM * self.dim / len(bases))
+        subspaces = Subspaces(bases, self._free(len(bases), rng), np.zeros(len(bases), dtype=bool), sums)
+        X, _ = maximise_subspaces(gp, acquire, subspaces, rng, second=len(bases), third=ASCENTS, looks=each - 1, rounds=ASCENT_ROUNDS)
+        best: Array = X[0]
+        return best
+
+    def _default_step(
+        self, gp: GP | AdditiveGP, acquire: Acquire, pair: tuple[Acquisition, Score], incumbents: Array, rng: np.random.Generator
+    ) -> Array:
+        """not in paper: Z_t and the incumbents' subspaces, chained blocks, and an ascent in all coordinates from the best points found."""
+        bases, sums = self._base_points(gp)
+        near = np.repeat(incumbents, COPIES, axis=0)
+        if sums is not None:
+            sums = sums.and_rows(Fibres(gp, acquire).sums(incumbents).at(np.repeat(np.arange(len(incumbents)), COPIES)))
+        local = np.arange(len(bases) + len(near)) >= len(bases)
+        subspaces = Subspaces(np.concatenate([bases, near]), self._free(len(local), rng), local, sums)
+        weights = gp.shape.relevance[: len(self._lines)] if isinstance(gp, AdditiveGP) else None
+        X, _ = maximise_subspaces(gp, acquire, subspaces, rng, chain=CHAIN, weights=weights)
+        return maximise(pair[0], self.cube, rng, incumbents=np.concatenate([X[:POLISHED], incumbents]), score=pair[1])
+
+    def _base_points(self, gp: GP | AdditiveGP) -> tuple[Array, Sums | None]:
+        """Z_t, or its newest `cap` points, and their sums with the points of the posterior where these are cached (Alg. 1, l. 4-5)."""
+        t = self._t()
+        if t < self._drawn:  # an earlier state of another history: begin again
+            self._anchors, self._drawn = Anchors(self.dim, 1 if self.paper else 2), 0
+        for k in range(self._drawn + 1, t + 1):
+            count = subspaces_at(k, self.N0, self.alpha)
+            self._anchors.extend(self.cube.snap(keyed_generator(self.seed, k, stream=Z_STREAM).random((count, self.dim))))
+        self._drawn = t
+        sums = self._anchors.sums(Fields.of(gp), self.X, self.pending)
+        newest = slice(max(0, len(self._anchors.Z) - self.cap) if self.cap else 0, None)
+        return self._anchors.Z[newest], None if sums is None else sums.at(newest)
+
+    def _free(self, count: int, rng: np.random.Generator) -> Indices:
+        """The free coordinates of each subspace, count x d."""
+        if self.coords == "last":
+            return np.tile(self._lines[len(self._lines) - self.d :], (count, 1))
+        return random_blocks(count, self.d, self._lines, None, rng)
+
+    def _t(self) -> int:
+        """The paper's iteration: evaluations known or under way since the initial design, + 1."""
+        return max(1, len(self.y) + len(self.failed) + len(self.pending) - self.initial + 1)
+
+    # -- acquisition
+
+    def _width(self) -> float:
+        """kappa: given, or sqrt(beta_t)."""
+        return self.kappa if self.kappa is not None else math.sqrt(theory_beta(self._t(), self.d, self.dim, self.delta, self.a, self.b))
+
+    def _acquire(self, gp: GP | AdditiveGP, best: float) -> Acquire:
+        """mean + kappa sd (Eq. 2 with the root over beta only), or in the default preset without kappa LogEI over the best posterior mean."""
+        least = LEAST_SHARE * gp.signal
+        if not self.paper and self.kappa is None:
+            return lambda mean, variance: log_improvement(mean, np.maximum(variance, least), best)
+        kappa = self._width()
+
+        def bound(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+            sd = np.sqrt(np.maximum(variance, least))
+            return mean + kappa * sd, np.ones_like(mean), 0.5 * kappa / sd
+
+        return bound
+
+    # -- answers
+
+    def _recommend(self) -> Array:
+        gp = self._surrogate.gp(self.X, self.y, self.yvar)
+        best: Array = self.X[int(np.argmax(gp.mean_at(self.X)))]
+        return best
+
+    def _certificate(self, delta: float) -> Certificate:
+        return Certificate.none("not yet", delta)
+
+
+# ---------------------------------------------------------------- the paper's formulas
+
+
+def subspaces_at(t: int, N0: int, alpha: float) -> int:
+    """N_t = N0 t^alpha, the base points added at iteration t >= 1 (Alg. 1, l. 4), rounded down."""
+    return math.floor(N0 * t**alpha + 1e-9)
+
+
+def theory_beta(t: int, d: int, D: int, delta: float, a: float = 1.0, b: float = 1.0) -> float:
+    """beta_t = 2 log(pi^2 t^2 / delta) + 2 d log(2 b d sqrt(log(6 D a / delta)) t^2) (Prop. 1); 4 log(pi^2 t^2 / (2 delta)) for d = 0 (Thm. 5)."""
+    if d == 0:
+        return 4 * math.log(math.pi**2 * t * t / (2 * delta))
+    inner = 2 * b * d * math.sqrt(max(math.log(6 * D * a / delta), 0.0)) * t * t
+    return 2 * math.log(math.pi**2 * t * t / delta) + max(2 * d * math.log(inner), 0.0)
+
+
+def uncovered(count: int, d: int, D: int, delta: float, a: float = 1.0, b: float = 1.0) -> float:
+    """What f* may exceed the best value on `count` subspaces by, with probability 1 - delta (Lemma 4):
+
+        v0 (log(2 / delta) / count)^(1 / (D - d)),      v0 = 2 b sqrt(log(2 D a / delta)) Gamma(D - d + 1)^(1 / (D - d)).
+
+    On the paper's cube [-1, 1]^D, on which b is meant; Gamma(k + 1) = k!, which the paper also prints as (k + 1)!.
+    """
+    k = D - d
+    if k == 0:
+        return 0.0
+    v0 = 2 * b * math.sqrt(max(math.log(2 * D * a / delta), 0.0)) * math.exp(math.lgamma(k + 1) / k)
+    return v0 * math.pow(math.log(2 / delta) / count, 1 / k)
+
+
+# ---------------------------------------------------------------- acquisition
+
+
+def log_improvement(mean: Array, variance: Array, best: float) -> tuple[Array, Array, Array]:
+    """log EI over `best` (q) and its derivatives in the mean and in the variance."""
+    sd = np.sqrt(variance)
+    z = (mean - best) / sd
+    log_h, slope = log_h_of(z)
+    return np.log(sd) + log_h, slope / sd, 0.5 * (1.0 - z * slope) / variance
+
+
+def _in_all_coordinates(gp: GP | AdditiveGP, acquire: Acquire) -> tuple[Acquisition, Score]:
+    """The acquisition as a function of points, with gradients and without."""
+
+    def acquisition(X: Array) -> tuple[Array, Array]:
+        mean, variance, dm, dv = gp.mean_var_grad(X)
+        value, by_mean, by_variance = acquire(mean, variance)
+        return value, by_mean[:, None] * dm + by_variance[:, None] * dv
+
+    return acquisition, lambda X: acquire(*gp.mean_var(X))[0]
