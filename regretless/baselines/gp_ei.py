@@ -24,6 +24,7 @@ import numpy as np
 from regretless.method import Certificate, Method
 from regretless.numerics.acquisition import kept_from_failures, log_expected_improvement
 from regretless.numerics.ascend import maximise
+from regretless.numerics.confidence import fitted_certificate
 from regretless.numerics.design import Design, away_from_known, design_size
 from regretless.numerics.kernels import Kind
 from regretless.numerics.surrogate import Surrogate
@@ -89,4 +90,5 @@ class GPEI(Method):
         return best
 
     def _certificate(self, delta: float) -> Certificate:
-        return Certificate.none("the coverage of the fitted model's bounds has not been measured yet", delta)
+        gp = self._surrogate.gp(self.X, self.y, self.yvar)
+        return fitted_certificate(gp, self.cube, self.recommend(), delta, self.fixed_generator())

@@ -26,6 +26,7 @@ import numpy as np
 from regretless.method import Certificate, Method
 from regretless.numerics.acquisition import kept_from_failures
 from regretless.numerics.ascend import Acquisition, maximise
+from regretless.numerics.confidence import fitted_certificate
 from regretless.numerics.design import Design, away_from_known, design_size
 from regretless.numerics.gp import GP
 from regretless.numerics.kernels import Kind
@@ -98,7 +99,8 @@ class GPTS(Method):
         return best
 
     def _certificate(self, delta: float) -> Certificate:
-        return Certificate.none("the coverage of the fitted model's bounds has not been measured yet", delta)
+        gp = self._surrogate.gp(self.X, self.y, self.yvar)
+        return fitted_certificate(gp, self.cube, self.recommend(), delta, self.fixed_generator())
 
 
 def widening(gp: GP, delta: float) -> float:

@@ -26,6 +26,7 @@ import numpy as np
 from regretless.method import Certificate, Method
 from regretless.numerics.acquisition import kept_from_failures, upper_confidence
 from regretless.numerics.ascend import maximise
+from regretless.numerics.confidence import fitted_certificate
 from regretless.numerics.design import Design, away_from_known, design_size
 from regretless.numerics.gp import GP
 from regretless.numerics.kernels import Kind
@@ -117,7 +118,8 @@ class GPUCB(Method):
         return best
 
     def _certificate(self, delta: float) -> Certificate:
-        return Certificate.none("the coverage of the fitted model's bounds has not been measured yet", delta)
+        gp = self._surrogate.gp(self.X, self.y, self.yvar)
+        return fitted_certificate(gp, self.cube, self.recommend(), delta, self.fixed_generator())
 
 
 def theory_beta(t: int, d: int, delta: float, *, a: float = 1.0, b: float = 1.0, r: float = 1.0) -> float:
