@@ -26,6 +26,7 @@ Deviations (numbers as in docs/methods/ms-ucb.md)
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -34,6 +35,7 @@ from regretless.method import Certificate, Method, keyed_generator
 from regretless.numerics.acquisition import LEAST_SHARE, kept_from_failures, log_h_of, upper_confidence
 from regretless.numerics.additive import AdditiveGP, AdditiveSurrogate
 from regretless.numerics.ascend import Acquisition, Score, maximise
+from regretless.numerics.confidence import fitted_certificate
 from regretless.numerics.design import Design, away_from_known, design_size
 from regretless.numerics.gp import GP
 from regretless.numerics.subspace import Acquire, Anchors, Fibres, Fields, Indices, Subspaces, Sums, maximise_subspaces, random_blocks
@@ -141,46 +143,52 @@ class MSUCB(Method):
             pair = kept_from_failures(upper_confidence(gp, self._width()), self.X, self.failed)
             x = maximise(pair[0], self.cube, rng, incumbents=incumbents, score=pair[1])
         elif self.paper:
-            x = self._paper_step(gp, acquire, rng)
+            x, _ = self._best_of_subspaces(gp, acquire, self.pending, rng)
         else:
             x = self._default_step(gp, acquire, pair, incumbents, rng)
         return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
 
-    def _paper_step(self, gp: GP | AdditiveGP, acquire: Acquire, rng: np.random.Generator) -> Array:
-        """The maximiser over all subspaces of Z_t (Alg. 1, l. 4-6; Eq. 8)."""
-        bases, sums = self._base_points(gp)
+    def _best_of_subspaces(self, gp: GP | AdditiveGP, acquire: Acquire, pending: Array, rng: np.random.Generator) -> tuple[Array, float]:
+        """The maximiser over the subspaces of Z_t and its value (Alg. 1, l. 4-6; Eq. 8)."""
+        bases, sums = self._base_points(gp, pending)
         each = math.ceil(STARTS_PER_DIM * self.dim / len(bases))
         subspaces = Subspaces(bases, self._free(len(bases), rng), np.zeros(len(bases), dtype=bool), sums)
-        X, _ = maximise_subspaces(gp, acquire, subspaces, rng, second=len(bases), third=ASCENTS, looks=each - 1, rounds=ASCENT_ROUNDS)
-        best: Array = X[0]
-        return best
+        X, values = maximise_subspaces(gp, acquire, subspaces, rng, second=len(bases), third=ASCENTS, looks=each - 1, rounds=ASCENT_ROUNDS)
+        return X[0], float(values[0])
 
     def _default_step(
         self, gp: GP | AdditiveGP, acquire: Acquire, pair: tuple[Acquisition, Score], incumbents: Array, rng: np.random.Generator
     ) -> Array:
         """not in paper: Z_t and the incumbents' subspaces, chained blocks, and an ascent in all coordinates from the best points found."""
-        bases, sums = self._base_points(gp)
+        bases, sums = self._base_points(gp, self.pending)
         near = np.repeat(incumbents, COPIES, axis=0)
         if sums is not None:
             sums = sums.and_rows(Fibres(gp, acquire).sums(incumbents).at(np.repeat(np.arange(len(incumbents)), COPIES)))
         local = np.arange(len(bases) + len(near)) >= len(bases)
         subspaces = Subspaces(np.concatenate([bases, near]), self._free(len(local), rng), local, sums)
-        weights = gp.shape.relevance[: len(self._lines)] if isinstance(gp, AdditiveGP) else None
-        X, _ = maximise_subspaces(gp, acquire, subspaces, rng, chain=CHAIN, weights=weights)
+        weights = gp.relevance_of(self._lines) if isinstance(gp, AdditiveGP) else None
+        X, _ = maximise_subspaces(gp, acquire, subspaces, rng, chain=CHAIN, lines=self._lines, weights=weights)
         return maximise(pair[0], self.cube, rng, incumbents=np.concatenate([X[:POLISHED], incumbents]), score=pair[1])
 
-    def _base_points(self, gp: GP | AdditiveGP) -> tuple[Array, Sums | None]:
+    def _base_points(self, gp: GP | AdditiveGP, pending: Array) -> tuple[Array, Sums | None]:
         """Z_t, or its newest `cap` points, and their sums with the points of the posterior where these are cached (Alg. 1, l. 4-5)."""
-        t = self._t()
-        if t < self._drawn:  # an earlier state of another history: begin again
+        Z = self._drawn_points(self._t())
+        sums = self._anchors.sums(Fields.of(gp), self.X, pending)
+        newest = slice(max(0, len(Z) - self.cap) if self.cap else 0, None)
+        return Z[newest], None if sums is None else sums.at(newest)
+
+    def _drawn_points(self, t: int) -> Array:
+        """Z_t, m x D: the draws of iteration k are keyed on k, so that Z_t follows from the seed and t alone."""
+        if t < self._drawn:
             self._anchors, self._drawn = Anchors(self.dim, 1 if self.paper else 2), 0
-        for k in range(self._drawn + 1, t + 1):
-            count = subspaces_at(k, self.N0, self.alpha)
-            self._anchors.extend(self.cube.snap(keyed_generator(self.seed, k, stream=Z_STREAM).random((count, self.dim))))
+        fresh = [
+            keyed_generator(self.seed, k, stream=Z_STREAM).random((subspaces_at(k, self.N0, self.alpha), self.dim))
+            for k in range(self._drawn + 1, t + 1)
+        ]
+        if fresh:
+            self._anchors.extend(self.cube.snap(np.concatenate(fresh)))
         self._drawn = t
-        sums = self._anchors.sums(Fields.of(gp), self.X, self.pending)
-        newest = slice(max(0, len(self._anchors.Z) - self.cap) if self.cap else 0, None)
-        return self._anchors.Z[newest], None if sums is None else sums.at(newest)
+        return self._anchors.Z
 
     def _free(self, count: int, rng: np.random.Generator) -> Indices:
         """The free coordinates of each subspace, count x d."""
@@ -203,13 +211,7 @@ class MSUCB(Method):
         least = LEAST_SHARE * gp.signal
         if not self.paper and self.kappa is None:
             return lambda mean, variance: log_improvement(mean, np.maximum(variance, least), best)
-        kappa = self._width()
-
-        def bound(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
-            sd = np.sqrt(np.maximum(variance, least))
-            return mean + kappa * sd, np.ones_like(mean), 0.5 * kappa / sd
-
-        return bound
+        return _confidence_bound(self._width(), least)
 
     # -- answers
 
@@ -219,7 +221,35 @@ class MSUCB(Method):
         return best
 
     def _certificate(self, delta: float) -> Certificate:
-        return Certificate.none("not yet", delta)
+        left_out = len(self._drawn_points(self._t())) - self.cap if self.cap else 0
+        note = f"the proof needs all of Z_t; {left_out} of its points were left out by cap={self.cap}" if left_out > 0 else ""
+        if self.paper:
+            return Certificate.none(note, delta) if note else self._paper_certificate(delta)
+        judge = Surrogate(self.cube, seed=self.seed, ard=False, quadratic=False).gp(self.X, self.y, self.yvar)
+        found = fitted_certificate(judge, self.cube, self.recommend(), delta, self.fixed_generator())
+        return replace(found, assumptions=(*found.assumptions, *([note] if note else []))) if found.certified else found
+
+    def _paper_certificate(self, delta: float) -> Certificate:
+        """f* - f(r) <= max over X_t of the upper bound + 1 / t^2 + what Z_t leaves uncovered - the lower bound at r (Prop. 1), r recommended."""
+        gp, t = self._surrogate.gp(self.X, self.y, self.yvar), self._t()
+        width = math.sqrt(theory_beta(t, self.d, self.dim, delta, self.a, self.b))
+        bound = _confidence_bound(width, LEAST_SHARE * gp.signal)
+        if self.d == self.dim:
+            pair = _in_all_coordinates(gp, bound)
+            highest = float(pair[1](maximise(pair[0], self.cube, self.fixed_generator(), incumbents=self.X[:0], score=pair[1])[None])[0])
+        else:
+            highest = self._best_of_subspaces(gp, bound, self.pending[:0], self.fixed_generator())[1]
+        mean, variance = gp.mean_var(self.recommend()[None])
+        lower = float(mean[0]) - width * math.sqrt(float(variance[0]))
+        upper = highest + 1 / t**2 + uncovered(len(self._anchors.Z), self.d, self.dim, delta / 3, self.a, self.b)
+        return Certificate(
+            gap=gp.scale * max(upper - lower, 0.0),
+            lower=gp.offset + gp.scale * lower,
+            upper=gp.offset + gp.scale * max(upper, lower),
+            delta=delta,
+            kind="fitted",
+            assumptions=(f"Assumption 1 with a = {self.a:g}, b = {self.b:g} for standardised values", "a Gaussian process like the fitted one"),
+        )
 
 
 # ---------------------------------------------------------------- the paper's formulas
@@ -227,7 +257,7 @@ class MSUCB(Method):
 
 def subspaces_at(t: int, N0: int, alpha: float) -> int:
     """N_t = N0 t^alpha, the base points added at iteration t >= 1 (Alg. 1, l. 4), rounded down."""
-    return math.floor(N0 * t**alpha + 1e-9)
+    return math.floor(N0 * math.pow(t, alpha) + 1e-9)
 
 
 def theory_beta(t: int, d: int, D: int, delta: float, a: float = 1.0, b: float = 1.0) -> float:
@@ -253,6 +283,16 @@ def uncovered(count: int, d: int, D: int, delta: float, a: float = 1.0, b: float
 
 
 # ---------------------------------------------------------------- acquisition
+
+
+def _confidence_bound(kappa: float, least: float) -> Acquire:
+    """mean + kappa sd and its derivatives in the mean and in the variance, which is not taken below `least`."""
+
+    def bound(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+        sd = np.sqrt(np.maximum(variance, least))
+        return mean + kappa * sd, np.ones_like(mean), 0.5 * kappa / sd
+
+    return bound
 
 
 def log_improvement(mean: Array, variance: Array, best: float) -> tuple[Array, Array, Array]:

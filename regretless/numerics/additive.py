@@ -21,6 +21,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from regretless.numerics.kernels import Kernel, squared_distances
@@ -213,6 +214,10 @@ class AdditiveGP:
         residual[: len(y)] = white[0] - self.mean * white[1]
         self.alpha = self.upper(residual[None])[0]
         self.signal = (float(residual @ residual) + 1.0) / (len(y) + 1.0)
+
+    def relevance_of(self, coordinates: NDArray[np.intp]) -> Array:
+        """rho of coordinates that are no choices."""
+        return self.shape.relevance[np.searchsorted(self.kernel.lines, coordinates)]
 
     def lower(self, R: Array) -> Array:
         """L^-1 applied to each row of R, q x n."""

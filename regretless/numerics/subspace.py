@@ -314,6 +314,7 @@ def maximise_subspaces(
     looks: int = LOOKS,
     rounds: int = ROUNDS,
     chain: int = 0,
+    lines: Indices | None = None,
     weights: Array | None = None,
 ) -> tuple[Array, Array]:
     """The best points found in the subspaces, best first: points (third x d) and acquisition values (third).
@@ -327,7 +328,8 @@ def maximise_subspaces(
         looks: points of the second look in each subspace.
         rounds: evaluations per ascent.
         chain: further blocks of free coordinates, drawn afresh, through which each ascent goes on.
-        weights: how likely each line (in the order of `Kernel.lines`) is to be in such a block; None: all alike.
+        lines: the coordinates that may be in such a block; None: all that the kernel takes for lines.
+        weights: how likely each of them is to be in it; None: all alike.
     """
     fibres = Fibres(gp, acquire)
     free, k = subspaces.free, subspaces.free.shape[1]
@@ -349,7 +351,7 @@ def maximise_subspaces(
         here = np.take_along_axis(X, free, axis=1)
         if link:
             total = fixed.plus(fibres.free_sums(free, here))
-            free = random_blocks(len(X), k, fibres.fields.kernel.lines, weights, rng)
+            free = random_blocks(len(X), k, fibres.fields.kernel.lines if lines is None else lines, weights, rng)
             here = np.take_along_axis(X, free, axis=1)
             fixed = total.minus(fibres.free_sums(free, here))
         moved, reached = fibres.ascend(fixed, free, here, rounds)
