@@ -272,9 +272,11 @@ def _start_or_resume(
     fresh = Optimizer(space, method=method, direction=direction, budget=trials, seed=seed)
     if checkpoint is None or not Path(checkpoint).exists():
         return fresh
-    resumed = Optimizer.load(checkpoint, space=space, method=fresh.recipe)
-    stored = (resumed.recipe.name, resumed.direction, resumed.seed if seed is not None else None)
-    asked = (fresh.recipe.name, fresh.direction, seed)
+    try:
+        resumed = Optimizer.load(checkpoint, space=space, method=fresh.recipe)
+    except ValueError as error:
+        raise ValueError(f"checkpoint {checkpoint} belongs to another run or is damaged: {error}") from None
+    stored, asked = (resumed.direction, resumed.seed), (fresh.direction, resumed.seed if seed is None else seed)
     if stored != asked:
-        raise ValueError(f"checkpoint {checkpoint} belongs to another run: it holds (method, direction, seed) {stored}, this run asks for {asked}")
+        raise ValueError(f"checkpoint {checkpoint} belongs to another run: it holds (direction, seed) {stored}, this run asks for {asked}")
     return resumed

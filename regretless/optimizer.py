@@ -199,6 +199,8 @@ class Optimizer:
         if list(space.names) != state["names"]:
             raise ValueError(f"the file was written for parameters {state['names']}, the space given has {list(space.names)}")
         stored = find_recipe(state["recipe"]["name"])(**state["recipe"]["options"])
+        if method is not None and method.name != stored.name:
+            raise ValueError(f"the file was written by method {stored.name!r}, not {method.name!r}")
         if method is None and any(isinstance(v, dict) for v in stored.options.values()):
             raise ValueError(f"the file could not hold all options of {stored.name}: pass method=")
         optimizer = cls(space, method=method or stored, direction=state["direction"], budget=state["budget"], seed=state["seed"])
