@@ -29,6 +29,9 @@ PROBLEMS = {
         Factory("go-ucb-f1", "regretless.problems.synthetic:go_ucb_f1"),
         Factory("go-ucb-f2", "regretless.problems.synthetic:go_ucb_f2"),
         Factory("go-ucb-f3", "regretless.problems.synthetic:go_ucb_f3"),
+        Factory("pushing", "regretless.problems.pushing:pushing"),
+        Factory("reviews", "regretless.problems.reviews:reviews"),
+        Factory("sensitive", "regretless.problems.sensitive:sensitive"),
     )
 }
 
