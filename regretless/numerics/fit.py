@@ -29,6 +29,8 @@ NOISE_BOUNDS = (1e-8, 10.0)
 """Of the noise relative to the signal: below, the factor of near-duplicates loses all digits; above, nothing is left to model."""
 QUADRATIC_BOUNDS = (1e-6, 1e4)
 SIGNAL_BOUNDS = (1e-3, 1e4)
+MANY = 400
+"""Values beyond which the starts of a fresh fit are told apart on this many of them."""
 WALL = 1e25
 """The value of a theta whose covariance cannot be factorised."""
 
@@ -206,17 +208,21 @@ def fit(
 ) -> Hyper:
     """The MAP hyper-parameters for points X (n x d) and standardised values y (n) with known noise variances yvar (n, NaN where unknown).
 
-    warm: start from these and take `rounds` evaluations; without it, three starts (length-scales at the centre of their prior, shorter and longer)
-    take `rounds` each, and the best goes on for as many again.
+    warm: start from these and take `rounds` evaluations. Without it, three starts (length-scales at the centre of their prior, shorter and longer)
+    take `rounds` each, on an evenly spaced part of the data where there are many, and the best goes on for as many again on all of them.
     """
-    objective = Objective(kernel, X, y, yvar, prior or Prior.scaled(kernel.dim), ard=ard)
+    prior = prior or Prior.scaled(kernel.dim)
+    objective = Objective(kernel, X, y, yvar, prior, ard=ard)
     if warm is not None:
-        starts = objective.theta(warm)[None]
-        theta, _ = minimise(objective.at, starts, objective.lower, objective.upper, rounds=rounds, reach=0.3, tolerance=1e-7)
-        return objective.hyper(theta[0])
-    starts = np.array([objective.centre] * 3)
-    starts[:, : objective.scales] += np.array([[0.0], [-1.5], [1.0]])
-    thetas, values = minimise(objective.at, starts, objective.lower, objective.upper, rounds=rounds, reach=0.3, tolerance=1e-7)
-    best = thetas[int(np.argmin(values))][None]
-    theta, _ = minimise(objective.at, best, objective.lower, objective.upper, rounds=rounds, reach=0.3, tolerance=1e-7)
+        best = objective.theta(warm)
+    else:
+        few = objective
+        if len(y) > MANY:
+            part = np.linspace(0, len(y) - 1, MANY).astype(np.intp)
+            few = Objective(kernel, X[part], y[part], None if yvar is None else yvar[part], prior, ard=ard)
+        starts = np.array([few.centre] * 3)
+        starts[:, : few.scales] += np.array([[0.0], [-1.5], [1.0]])
+        thetas, values = minimise(few.at, starts, few.lower, few.upper, rounds=rounds, reach=0.3, tolerance=1e-7)
+        best = objective.theta(few.hyper(thetas[int(np.argmin(values))]))
+    theta, _ = minimise(objective.at, best[None], objective.lower, objective.upper, rounds=rounds, reach=0.3, tolerance=1e-7)
     return objective.hyper(theta[0])
