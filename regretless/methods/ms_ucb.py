@@ -32,13 +32,14 @@ from typing import Literal
 import numpy as np
 
 from regretless.method import Certificate, Method, keyed_generator
-from regretless.numerics.acquisition import LEAST_SHARE, kept_from_failures, log_h_of, upper_confidence
+from regretless.numerics.acquisition import kept_from_failures, upper_confidence
 from regretless.numerics.additive import AdditiveGP, AdditiveSurrogate
 from regretless.numerics.ascend import Acquisition, Score, maximise
 from regretless.numerics.confidence import fitted_certificate
 from regretless.numerics.design import Design, away_from_known, design_size
 from regretless.numerics.gp import GP
-from regretless.numerics.subspace import Acquire, Anchors, Fibres, Fields, Indices, Subspaces, Sums, maximise_subspaces, random_blocks
+from regretless.numerics.moments import Acquire, confidence_bound, log_improvement, of_posterior
+from regretless.numerics.subspace import Anchors, Fibres, Fields, Indices, Subspaces, Sums, maximise_subspaces, random_blocks
 from regretless.numerics.surrogate import Surrogate
 from regretless.space import Array, Cube
 
@@ -137,7 +138,7 @@ class MSUCB(Method):
         means = gp.mean_at(self.X)
         incumbents = self.X[np.argsort(-means, kind="stable")[:INCUMBENTS]]
         acquire = self._acquire(gp, float(means.max()))
-        pair = kept_from_failures(_in_all_coordinates(gp, acquire), self.X, self.failed)
+        pair = kept_from_failures(of_posterior(gp, acquire), self.X, self.failed)
         if self.paper and self.d == self.dim:  # the limit: GP-UCB (Sec. 4, "On Dimension d")
             assert isinstance(gp, GP)
             pair = kept_from_failures(upper_confidence(gp, self._width()), self.X, self.failed)
@@ -208,10 +209,7 @@ class MSUCB(Method):
 
     def _acquire(self, gp: GP | AdditiveGP, best: float) -> Acquire:
         """mean + kappa sd (Eq. 2 with the root over beta only), or in the default preset without kappa LogEI over the best posterior mean."""
-        least = LEAST_SHARE * gp.signal
-        if not self.paper and self.kappa is None:
-            return lambda mean, variance: log_improvement(mean, np.maximum(variance, least), best)
-        return _confidence_bound(self._width(), least)
+        return log_improvement(best, gp.signal) if not self.paper and self.kappa is None else confidence_bound(self._width(), gp.signal)
 
     # -- answers
 
@@ -225,17 +223,16 @@ class MSUCB(Method):
         note = f"the proof needs all of Z_t; {left_out} of its points were left out by cap={self.cap}" if left_out > 0 else ""
         if self.paper:
             return Certificate.none(note, delta) if note else self._paper_certificate(delta)
-        judge = Surrogate(self.cube, seed=self.seed, ard=False, quadratic=False).gp(self.X, self.y, self.yvar)
-        found = fitted_certificate(judge, self.cube, self.recommend(), delta, self.fixed_generator())
+        found = fitted_certificate(self.X, self.y, self.yvar, self.cube, self.recommend(), delta, self.fixed_generator())
         return replace(found, assumptions=(*found.assumptions, *([note] if note else []))) if found.certified else found
 
     def _paper_certificate(self, delta: float) -> Certificate:
         """f* - f(r) <= max over X_t of the upper bound + 1 / t^2 + what Z_t leaves uncovered - the lower bound at r (Prop. 1), r recommended."""
         gp, t = self._surrogate.gp(self.X, self.y, self.yvar), self._t()
         width = math.sqrt(theory_beta(t, self.d, self.dim, delta, self.a, self.b))
-        bound = _confidence_bound(width, LEAST_SHARE * gp.signal)
+        bound = confidence_bound(width, gp.signal)
         if self.d == self.dim:
-            pair = _in_all_coordinates(gp, bound)
+            pair = of_posterior(gp, bound)
             highest = float(pair[1](maximise(pair[0], self.cube, self.fixed_generator(), incumbents=self.X[:0], score=pair[1])[None])[0])
         else:
             highest = self._best_of_subspaces(gp, bound, self.pending[:0], self.fixed_generator())[1]
@@ -280,35 +277,3 @@ def uncovered(count: int, d: int, D: int, delta: float, a: float = 1.0, b: float
         return 0.0
     v0 = 2 * b * math.sqrt(max(math.log(2 * D * a / delta), 0.0)) * math.exp(math.lgamma(k + 1) / k)
     return v0 * math.pow(math.log(2 / delta) / count, 1 / k)
-
-
-# ---------------------------------------------------------------- acquisition
-
-
-def _confidence_bound(kappa: float, least: float) -> Acquire:
-    """mean + kappa sd and its derivatives in the mean and in the variance, which is not taken below `least`."""
-
-    def bound(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
-        sd = np.sqrt(np.maximum(variance, least))
-        return mean + kappa * sd, np.ones_like(mean), 0.5 * kappa / sd
-
-    return bound
-
-
-def log_improvement(mean: Array, variance: Array, best: float) -> tuple[Array, Array, Array]:
-    """log EI over `best` (q) and its derivatives in the mean and in the variance."""
-    sd = np.sqrt(variance)
-    z = (mean - best) / sd
-    log_h, slope = log_h_of(z)
-    return np.log(sd) + log_h, slope / sd, 0.5 * (1.0 - z * slope) / variance
-
-
-def _in_all_coordinates(gp: GP | AdditiveGP, acquire: Acquire) -> tuple[Acquisition, Score]:
-    """The acquisition as a function of points, with gradients and without."""
-
-    def acquisition(X: Array) -> tuple[Array, Array]:
-        mean, variance, dm, dv = gp.mean_var_grad(X)
-        value, by_mean, by_variance = acquire(mean, variance)
-        return value, by_mean[:, None] * dm + by_variance[:, None] * dv
-
-    return acquisition, lambda X: acquire(*gp.mean_var(X))[0]

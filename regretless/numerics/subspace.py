@@ -25,11 +25,10 @@ from regretless.numerics.additive import AdditiveGP, legendre
 from regretless.numerics.gp import GP
 from regretless.numerics.kernels import Kernel, squared_distances
 from regretless.numerics.lbfgs import minimise
+from regretless.numerics.moments import Acquire
 from regretless.space import Array
 
 Indices: TypeAlias = NDArray[np.intp]
-Acquire: TypeAlias = Callable[[Array, Array], tuple[Array, Array, Array]]
-"""Posterior mean (q) and variance (q) to the acquisition's value (q) and its derivatives in both (q each)."""
 
 SECOND, THIRD = 100, 10
 """Subspaces kept for a second look, and for the ascent: in twelve settings the same maximum as ascending all of them."""

@@ -1,0 +1,79 @@
+"""SRE: Qian, Hu and Yu, "Derivative-Free Optimization of High-Dimensional Non-Convex Functions by Sequential Random Embeddings", IJCAI 2016.
+
+When every coordinate matters a little, one random subspace is not enough: the search passes through several, each a random embedding around the best
+point of those before, so that what one leaves behind the next may repair.
+
+Notation (on the cube [-1, 1]^D; the unit cube is its image)
+    m      rounds, each with the same share of the budget          A   D x d, entries N(0, 1/d), drawn for each round
+    x_b    the best point of the rounds before, 0 in the first     x = clip(c x_b + A y),   y in [-1, 1]^d, c in [-1, 1]
+
+Deviations
+    1. The optimiser inside a round is a Gaussian process with an upper confidence bound, as in the comparison of Tran-The et al. (AAAI 2020); the
+       paper uses RACOS and others. Its kernel is on the clipped points x, isotropic (see REMBO, deviation 1), and sees the round's own points only.
+    2. Points are clipped to the box, which the authors' code does not do.
+    3. Without a known budget a round has 40 evaluations, and the last one goes on for ever. Pending points are hallucinated.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from regretless.method import Method, keyed_generator
+from regretless.numerics.acquisition import kept_from_failures, upper_confidence
+from regretless.numerics.ascend import maximise
+from regretless.numerics.design import away_from_known
+from regretless.numerics.moments import through
+from regretless.numerics.surrogate import Surrogate
+from regretless.space import Array, Cube
+
+ROUND = 40
+"""Evaluations in a round when no budget is known."""
+RANDOM_SHARE = 5
+"""The first 1/RANDOM_SHARE of a round's points are random ones of its subspace."""
+KAPPA = 2.0
+"""The width of the confidence bound."""
+EMBEDDING_STREAM = 1
+
+
+class SRE(Method):
+    """SRE: a sequence of random embeddings, each around the best point so far.
+
+    Args:
+        d: the dimension of the embeddings (the authors: 10).
+        rounds: how many there are (the authors: 5).
+    """
+
+    def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, d: int = 10, rounds: int = 5) -> None:
+        super().__init__(cube, seed=seed, budget=budget)
+        if d < 1 or rounds < 1:
+            raise ValueError(f"d and rounds must be at least 1, got {d!r} and {rounds!r}")
+        self.d, self.rounds = min(d, self.dim), rounds
+        self.length = ROUND if budget is None else max(2, budget // rounds)
+        self._surrogate = Surrogate(self.cube, seed=self.seed, ard=False, quadratic=False, tame=False)
+
+    def _round(self) -> tuple[int, int]:
+        """The index of the round under way and the number of values told before it began."""
+        at = min(len(self.y) // self.length, self.rounds - 1)
+        return at, at * self.length
+
+    def embedding(self, at: int, start: int) -> Array:
+        """[x_b, A], D x (1 + d): what round `at`, which began after `start` values, multiplies (c, y) with."""
+        centre = 2 * self.X[int(np.argmax(self.y[:start]))] - 1 if at and start else np.zeros(self.dim)
+        A = keyed_generator(self.seed, at, stream=EMBEDDING_STREAM).standard_normal((self.dim, self.d)) / np.sqrt(self.d)
+        return np.column_stack([centre, A])
+
+    def _propose(self, rng: np.random.Generator) -> Array:
+        at, start = self._round()
+        B = self.embedding(at, start)
+
+        def to_cube(Y: Array) -> tuple[Array, Array]:
+            X = (2 * Y - 1) @ B.T
+            return (np.clip(X, -1.0, 1.0) + 1) / 2, (np.abs(X) < 1).astype(np.float64)
+
+        X, y, yvar = self.X[start:], self.y[start:], self.yvar[start:]
+        if len(y) + len(self.pending) < max(2, self.length // RANDOM_SHARE) or len(y) == 0:
+            return np.array(to_cube(rng.random((1, self.d + 1)))[0][0])
+        gp = self._surrogate.gp(X, y, yvar, self.pending)
+        low = through(kept_from_failures(upper_confidence(gp, KAPPA), X, self.failed), to_cube, B)
+        best = maximise(low[0], Cube.box(self.d + 1), rng, incumbents=np.empty((0, self.d + 1)), score=low[1])
+        return away_from_known(to_cube(best[None])[0][0], self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
