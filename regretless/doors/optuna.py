@@ -45,7 +45,9 @@ TOLD_FAILED = "regretless:failed"
 VARIANCE = "regretless:var"
 """The user attribute by which an objective tells the noise variance of its value, when it knows it."""
 LONGEST_TIMES = 10.0
-"""With pending_ttl=None a running trial counts as lost once it has run this many times longer than the longest completed one."""
+"""With pending_ttl=None a running trial counts as lost once it has run this many times longer than the longest completed one ..."""
+LOST_SECONDS = 60.0
+"""... and at least this long: the first ask of a worker imports libraries, and machines stall."""
 RACES = 4
 """Proposals made at most when other workers announce nearly the same point at the same moment."""
 NEAR = 1e-3
@@ -75,7 +77,7 @@ class Sampler(BaseSampler):
             and a warning says so once per study.
         budget: the number of trials planned, when known.
         pending_ttl: seconds after which a trial that is still running counts as lost and is ignored; None waits ten times the longest completed
-            trial, `math.inf` for ever. Trials whose heartbeat is stale are ignored in any case.
+            trial and at least a minute, `math.inf` for ever. Trials whose heartbeat is stale are ignored in any case.
         pruned: "ignore" leaves pruned trials out; "last" tells their last intermediate value.
     """
 
@@ -141,18 +143,19 @@ class Sampler(BaseSampler):
             return {}
         with self._lock:
             trials = study.get_trials(deepcopy=False)
-            replica = self._replica(study, space, trials)
-            known: dict[int, Array] = {}
-            pieces = 0
+            pieces = ahead = 0
             for _ in range(RACES):
-                known |= self._pending(study, trial, replica, trials)
-                u = replica.propose(trial.number, list(known.values()))
+                replica = self._replica(study, space, trials)
+                pending = self._pending(study, trial, replica, trials)
+                u = replica.propose(trial.number, list(pending.values()), ahead)
                 params = replica.decode(u)
                 pieces = _announce(study, trial, space, params, pieces)
-                trials = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-                late = self._pending(study, trial, replica, trials)
-                if not any(np.abs(other - u).max() < NEAR for number, other in late.items() if number not in known):
+                settled = {t.number for t in trials if t.state.is_finished()}
+                trials = study.get_trials(deepcopy=False)
+                rivals = self._rivals(study, trial, replica, u, pending, [t for t in trials if t.number not in settled])
+                if not rivals:
                     break
+                ahead = sum(number < trial.number for number in rivals)  # so that rivals who move at the same moment move to different points
             return params
 
     def sample_independent(self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution) -> Any:
@@ -245,6 +248,17 @@ class Sampler(BaseSampler):
                 points[t.number] = u
         return points
 
+    def _rivals(
+        self, study: Study, trial: FrozenTrial, replica: _Replica, u: Array, pending: Mapping[int, Array], others: list[FrozenTrial]
+    ) -> list[int]:
+        """Numbers of the trials that came up, or changed their mind, while we were thinking, and evaluate or have evaluated (nearly) our point."""
+        points = self._pending(study, trial, replica, others)
+        for t in others:
+            point = replica.encode(t.params) if t.state.is_finished() else None
+            if point is not None:
+                points[t.number] = point
+        return [n for n, point in points.items() if np.abs(point - u).max() < NEAR and not (n in pending and np.array_equal(pending[n], point))]
+
     def _warn_once(self, study: Study, param_name: str) -> None:
         warned = self._warned.setdefault(study._storage, set())
         if study._study_id in warned:
@@ -295,12 +309,15 @@ class _Replica:
         if math.isfinite(latest):
             self.lost_after = latest if math.isinf(self.lost_after) else max(self.lost_after, latest)
 
-    def propose(self, step: int, pending: list[Array]) -> Array:
-        """The point for trial number `step`, away from the pending ones; the method is left with none pending."""
+    def propose(self, step: int, pending: list[Array], ahead: int = 0) -> Array:
+        """The point for trial number `step`, away from the pending ones and from those of `ahead` others who ask at the same moment.
+
+        The method is left with none pending.
+        """
         if pending:
             self.method.wait_for(np.array(pending))
         try:
-            point: Array = self.method.ask(step=step)[0]
+            point: Array = self.method.ask(1 + ahead, step=step)[-1]
         finally:
             self.method.forget(self.method.pending)
         return point
@@ -380,7 +397,7 @@ def _only_value(distribution: BaseDistribution) -> Any:
 def lost_after(trials: Iterable[FrozenTrial]) -> float:
     """Seconds after which a running trial is probably lost, judged by the longest completed one; infinite before the first."""
     durations = [t.duration.total_seconds() for t in trials if t.state == TrialState.COMPLETE and t.duration is not None]
-    return LONGEST_TIMES * max(durations) if durations else math.inf
+    return max(LONGEST_TIMES * max(durations), LOST_SECONDS) if durations else math.inf
 
 
 def _variance(trial: FrozenTrial) -> float | None:

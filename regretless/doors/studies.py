@@ -18,6 +18,7 @@ import socket
 import threading
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -47,7 +48,7 @@ OWNER = "regretless:worker"
 SETTINGS = "regretless:settings"
 """The study attribute that holds the method and the seed, so that a resumed run has the same."""
 ATTEMPTS = 2
-"""A trial whose worker died this many times is told as failed: it is probably what kills them."""
+"""A trial whose worker died this many times while the run itself lived on is told as failed: it is probably what kills them."""
 PATIENCE = 300.0
 """Seconds a storage may be away before a worker gives up."""
 FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0
@@ -104,7 +105,9 @@ def tune_in_storage(
         raise ValueError(f"study {study!r} is there already and its direction is {found.direction.name.lower()}, not {direction}")
     method, seed = _settings(found, method, seed)
     found.sampler = Sampler(method, seed=seed, search_space=Space(space), budget=trials)
-    job = _Job(objective, found.sampler.search_space or {}, trials, until_gap, None if timeout is None else time.time() + timeout, catch)
+    job = _Job(
+        objective, found.sampler.search_space or {}, trials, until_gap, None if timeout is None else time.time() + timeout, catch, uuid.uuid4().hex
+    )
     done = sum(t.state.is_finished() for t in found.get_trials(deepcopy=False))
     with tqdm(total=trials, initial=min(done, trials), disable=not progress, unit="trial", desc=method) as bar:
         if workers == 1:
@@ -124,6 +127,8 @@ class _Job:
     until_gap: float | None
     deadline: float | None
     catch: type[Exception] | tuple[type[Exception], ...]
+    run: str
+    """Names this call of `tune_in_storage`."""
 
 
 class _Worker:
@@ -158,7 +163,7 @@ class _Worker:
 
     def _take(self) -> optuna.Trial | None:
         """A trial of a dead worker, else an enqueued one, else a new one; None when the study holds enough."""
-        token = _signature()
+        token = _signature(self.job.run)
         with self.lock:
             trial_id = patiently(lambda: self._claim(token))
         if trial_id is None:
@@ -179,7 +184,8 @@ class _Worker:
             if t.state == TrialState.RUNNING and t.system_attrs.get(OWNER, {}).get("token") == token["token"]:
                 return t._trial_id  # created before the storage went away in mid-answer
         for t in _orphans(trials):
-            attempts = int(t.system_attrs.get(OWNER, {}).get("attempt", 1))
+            owner = t.system_attrs[OWNER]
+            attempts = int(owner.get("attempt", 1)) if owner.get("run") == self.job.run else 0
             if attempts >= ATTEMPTS:
                 self.study.tell(t.number, state=TrialState.FAIL, skip_if_finished=True)
                 continue
@@ -270,12 +276,12 @@ def open_storage(url: str) -> BaseStorage:
 
         return optuna.storages.JournalStorage(JournalFileBackend(url.removeprefix("journal:").removeprefix("//")))
     if url.startswith("grpc://"):
-        from optuna.storages import GrpcStorageProxy
-
         host, _, port = url.removeprefix("grpc://").partition(":")
         if not host or not port.isdigit():
             raise ValueError(f"a gRPC storage is written grpc://HOST:PORT, got {url!r}")
-        return GrpcStorageProxy(host=host, port=int(port))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            return optuna.storages.GrpcStorageProxy(host=host, port=int(port))
     if "://" not in url:
         raise ValueError(f"a storage is written sqlite:///FILE, postgresql://..., mysql://..., journal:FILE or grpc://HOST:PORT, got {url!r}")
     import sqlalchemy.exc
@@ -310,8 +316,8 @@ def patiently(call: Callable[[], T]) -> T:
         wait = min(2 * wait, LONGEST_WAIT)
 
 
-def _signature() -> dict[str, Any]:
-    return {"host": socket.gethostname(), "pid": os.getpid(), "born": _born(os.getpid()), "token": uuid.uuid4().hex}
+def _signature(run: str) -> dict[str, Any]:
+    return {"host": socket.gethostname(), "pid": os.getpid(), "born": _born(os.getpid()), "run": run, "token": uuid.uuid4().hex}
 
 
 def _born(pid: int) -> str:

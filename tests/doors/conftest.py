@@ -11,7 +11,7 @@ import optuna
 import pytest
 from postgres import PostgresServer, find_binaries, install_binaries
 
-optuna.logging.set_verbosity(optuna.logging.WARNING)
+optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 STORAGES = ["sqlite", "journal", "postgresql", "grpc"]
 """Every kind of storage that several processes can share."""

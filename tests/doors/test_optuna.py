@@ -188,32 +188,32 @@ def test_threads_do_not_repeat_each_other() -> None:
     assert len({(t.params["x"], t.params["y"]) for t in study.trials}) == 16
 
 
-def test_a_race_is_noticed_and_left() -> None:
-    """Another worker announces our very point between our look at the storage and our own announcement."""
-    study = optuna.create_study(sampler=Sampler("gp-ei", seed=0, search_space=PLANE))
-    study.optimize(bowl_trial, n_trials=8)
-    sampler = study.sampler
-    assert isinstance(sampler, Sampler)
-    free = sampler.sample_relative(study, study.ask()._cached_frozen_trial, as_distributions(PLANE))
-    study.tell(8, state=TrialState.FAIL)
+@pytest.mark.parametrize("done", [False, True], ids=["still running", "finished already"])
+def test_a_race_is_noticed_and_left(done: bool) -> None:
+    """Another worker takes our very point between our look at the storage and our own announcement."""
+    space = as_distributions(PLANE)
 
-    study, rival_params = copy.deepcopy(study), dict(free)
-    storage = study._storage
-    write = storage.set_trial_system_attr
-    rivals = []
+    def next_point(rival: dict[str, Any] | None) -> dict[str, Any]:
+        study = optuna.create_study(sampler=Sampler("gp-ei", seed=0, search_space=PLANE))
+        study.optimize(bowl_trial, n_trials=8)
+        storage, write, rivals = study._storage, study._storage.set_trial_system_attr, []
 
-    def write_after_a_rival(trial_id: int, key: str, value: Any) -> None:
-        if key.startswith(ANNOUNCED) and not rivals:
-            rival = optuna.trial.create_trial(state=TrialState.RUNNING, params=rival_params, distributions=as_distributions(PLANE))
-            rivals.append(storage.create_new_trial(study._study_id, template_trial=rival))
-        write(trial_id, key, value)
+        def write_after_the_rival(trial_id: int, key: str, value: Any) -> None:
+            if key.startswith(ANNOUNCED) and rival is not None and not rivals:
+                template = optuna.trial.create_trial(state=TrialState.RUNNING, params=rival, distributions=space)
+                rivals.append(storage.create_new_trial(study._study_id, template_trial=template))
+                if done:
+                    storage.set_trial_state_values(rivals[0], TrialState.COMPLETE, [bowl(**rival)])
+            write(trial_id, key, value)
 
-    trial = study.ask()
-    alone = Sampler("gp-ei", seed=0, search_space=PLANE).sample_relative(study, trial._cached_frozen_trial, as_distributions(PLANE))
-    rival_params.update(alone)
-    storage.set_trial_system_attr = write_after_a_rival  # type: ignore[method-assign]
-    moved = Sampler("gp-ei", seed=0, search_space=PLANE).sample_relative(study, trial._cached_frozen_trial, as_distributions(PLANE))
-    assert rivals
+        storage.set_trial_system_attr = write_after_the_rival  # type: ignore[method-assign]
+        params: dict[str, Any] = study.ask(space).params
+        assert len(rivals) == (rival is not None)
+        return params
+
+    alone = next_point(None)
+    assert next_point(None) == alone
+    moved = next_point(alone)
     assert abs(moved["x"] - alone["x"]) / 15 > 1e-3 or abs(moved["y"] - alone["y"]) / 3 > 1e-3
 
 
@@ -274,6 +274,7 @@ def test_running_trials_are_kept_away_from() -> None:
     assert (first.params["x"], first.params["y"]) != (second.params["x"], second.params["y"])
 
 
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_a_stale_heartbeat_is_no_failure_of_the_point(tmp_path: Path) -> None:
     storage = optuna.storages.RDBStorage(f"sqlite:///{tmp_path}/s.db", heartbeat_interval=60)
     study = optuna.create_study(sampler=Sampler("random", seed=0, search_space=PLANE), storage=storage)
