@@ -79,7 +79,8 @@ class GPEI(Method):
         gp = self._surrogate.gp(self.X, self.y, self.yvar, self.pending)
         means = gp.mean_at(self.X)
         b = (float(self.y.max()) - gp.offset) / gp.scale if self.paper else float(means.max())
-        pair = kept_from_failures(log_expected_improvement(gp, b), self.X, self.failed)
+        b = max(b, float(gp.mean_at(self.pending).max(initial=b)))  # a pending point is believed to hold its mean
+        pair = kept_from_failures(log_expected_improvement(gp, b), self.X, self.failed, logarithmic=True)
         incumbents = self.X[np.argsort(-means, kind="stable")[:INCUMBENTS]]
         x = maximise(pair[0], self.cube, rng, incumbents=incumbents, score=pair[1])
         return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
@@ -90,5 +91,4 @@ class GPEI(Method):
         return best
 
     def _certificate(self, delta: float) -> Certificate:
-        gp = self._surrogate.gp(self.X, self.y, self.yvar)
-        return fitted_certificate(gp, self.cube, self.recommend(), delta, self.fixed_generator())
+        return fitted_certificate(self.X, self.y, self.yvar, self.cube, self.recommend(), delta, self.fixed_generator())

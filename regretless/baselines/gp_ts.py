@@ -99,8 +99,7 @@ class GPTS(Method):
         return best
 
     def _certificate(self, delta: float) -> Certificate:
-        gp = self._surrogate.gp(self.X, self.y, self.yvar)
-        return fitted_certificate(gp, self.cube, self.recommend(), delta, self.fixed_generator())
+        return fitted_certificate(self.X, self.y, self.yvar, self.cube, self.recommend(), delta, self.fixed_generator())
 
 
 def widening(gp: GP, delta: float) -> float:
