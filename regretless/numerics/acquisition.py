@@ -26,7 +26,11 @@ from regretless.space import Array
 LEAST_SHARE = 1e-20
 """Of the signal variance: what a variance is never taken below, so that sd has a gradient everywhere."""
 EVEN = 0.05
-"""e: far from all data success is as likely as failure, and next to one failure it is e / (1 + 2 e)."""
+"""e: what speaks for success and for failure far from all data."""
+FAILURE = 0.2
+"""c: what a failure counts against a success at the same distance; below 1, or the best points beside a border would never be reached."""
+REPULSION = 4.0
+"""The weight of log p, for acquisitions whose differences are of order 1."""
 FAR = -50.0
 """Below this z the asymptotic series of h is exact to rounding."""
 
@@ -94,11 +98,13 @@ def _of_moments(gp: GP, formula: Callable[[Array, Array], tuple[Array, Array, Ar
 # ---------------------------------------------------------------- failures
 
 
-def kept_from_failures(pair: tuple[Acquisition, Score], X: Array, failed: Array, weight: float = 1.0) -> tuple[Acquisition, Score]:
-    """The acquisition plus weight * log p(x), p the share of successes around x; as it was when nothing has failed.
+def kept_from_failures(pair: tuple[Acquisition, Score], X: Array, failed: Array, *, logarithmic: bool = False) -> tuple[Acquisition, Score]:
+    """The acquisition plus REPULSION * log p(x), p the share of successes around x; as it was when nothing has failed.
 
-    p = (S + e) / (S + F + 2 e) with S and F the sums of exp(-|x - x_i|^2 / 2 h^2) over the successes X (n x d) and the failures (k x d), and h
+    p = (S + e) / (S + e + c (F + e)) with S and F the sums of exp(-|x - x_i|^2 / 2 h^2) over the successes X (n x d) and the failures (k x d), and h
     half the median distance from a failure to its nearest success: the resolution at which the border between them is known.
+    logarithmic: the acquisition a is a logarithm, whose differences know no bounds; it is replaced by -log(1 - a) where it is negative, which has the
+    same maximiser and lets p have its say.
     """
     if len(failed) == 0:
         return pair
@@ -114,11 +120,25 @@ def kept_from_failures(pair: tuple[Acquisition, Score], X: Array, failed: Array,
             w = np.exp(-np.maximum(r2, 0.0) / (2.0 * h * h))
             sums.append(w.sum(axis=1))
             gradients.append((w @ points - sums[-1][:, None] * P) / (h * h))
-        S, F = sums[0] + EVEN, sums[0] + sums[1] + 2.0 * EVEN
-        return np.log(S / F), gradients[0] / S[:, None] - (gradients[0] + gradients[1]) / F[:, None]
+        S = sums[0] + EVEN
+        both = S + FAILURE * (sums[1] + EVEN)
+        return np.log(S / both), gradients[0] / S[:, None] - (gradients[0] + FAILURE * gradients[1]) / both[:, None]
 
     def kept(P: Array) -> tuple[Array, Array]:
         (value, gradient), (share, slope) = acquisition(P), log_share(P)
-        return value + weight * share, gradient + weight * slope
+        if logarithmic:
+            gradient = gradient / (1.0 + np.maximum(-value, 0.0))[:, None]
+            value = _compressed(value)
+        return value + REPULSION * share, gradient + REPULSION * slope
 
-    return kept, lambda P: score(P) + weight * log_share(P)[0]
+    def kept_score(P: Array) -> Array:
+        value = score(P)
+        return (_compressed(value) if logarithmic else value) + REPULSION * log_share(P)[0]
+
+    return kept, kept_score
+
+
+def _compressed(value: Array) -> Array:
+    """value where it is positive, -log(1 - value) elsewhere."""
+    result: Array = np.maximum(value, 0.0) - np.log1p(np.maximum(-value, 0.0))
+    return result
