@@ -153,7 +153,7 @@ class OptunaPeer(Method):
                 if trial is not None:
                     self._study.tell(trial, value)
                     continue
-                params = {f"x{i}": _label(axis, u) if axis.levels else float(u) for i, (axis, u) in enumerate(zip(self.cube.axes, x, strict=True))}
+                params = {f"x{i}": _label(axis, x[i]) if axis.levels else float(x[i]) for i, axis in enumerate(self.cube.axes)}
                 self._study.add_trial(optuna.trial.create_trial(params=params, distributions=self._distributions, value=value))
 
 
@@ -264,9 +264,7 @@ class SMAC3(Method):
             for x, value in zip(X, y.tolist(), strict=True):
                 info = self._open.take(x)
                 if info is None:
-                    labels = {
-                        f"x{i}": _label(axis, u) if axis.levels else float(u) for i, (axis, u) in enumerate(zip(self.cube.axes, x, strict=True))
-                    }
+                    labels = {f"x{i}": _label(axis, x[i]) if axis.levels else float(x[i]) for i, axis in enumerate(self.cube.axes)}
                     info = TrialInfo(ConfigSpace.Configuration(self._space, values=labels), seed=0)
                 self._smac.tell(info, TrialValue(cost=-value), save=False)
 
@@ -314,7 +312,7 @@ class NGOpt(Method):
         else:
             space = ng.p.Tuple(*(_nevergrad_parameter(axis, u) for axis, u in zip(self.cube.axes, start.tolist(), strict=True)))
         warnings.filterwarnings("ignore", message="COBYLA: Invalid RHOEND")  # said from its thread, after our own silence has ended
-        space.random_state = np.random.RandomState(_library_seed(self.seed))  # noqa: NPY002 - nevergrad's own kind
+        space.random_state = np.random.RandomState(_library_seed(self.seed))
         return ng.optimizers.NGOpt(parametrization=space, budget=max(2, self.budget or 100), num_workers=1)
 
     def _propose(self, rng: np.random.Generator) -> Array:
@@ -425,7 +423,8 @@ class PyCMA(Method):
                 x = self._places[self._next]
                 self._next += 1
                 return x
-            return np.clip(self._strategy.ask(1)[0][: self.dim], 0, 1)  # the whole generation is pending: one more from the same law
+            extra: Array = np.clip(self._strategy.ask(1)[0][: self.dim], 0, 1)  # the whole generation is pending: one more from the same law
+            return extra
 
     def _begin(self) -> None:
         self._batch = self._strategy.ask()
