@@ -15,8 +15,16 @@ from typing import Literal
 
 from regretless.space import Space, SpaceLike
 
-REDUCTION = 3
-"""Every third run climbs; each rung is three times the one below (measured: shared/…)."""
+REDUCTION = 3.0
+"""Every third run climbs, and each rung is three times the one below."""
+TOP_SHARE = 6
+"""The highest rung takes 1 / TOP_SHARE of the budget; with four rungs the bottom one takes 1 / 162 of it."""
+LEVELS = 4
+FINAL_SHARE = 0.5
+"""The part of the budget kept for training the leaders on (docs/methods/bilevel.md, "How the budget is split")."""
+MEASURED_AT = 400
+"""The budget at which d + 2 settings are best for a fixed horizon; their number then grows like budget^MEASURED_POWER."""
+MEASURED_POWER = 0.25
 
 
 @dataclass
@@ -112,6 +120,71 @@ class Promotion:
             return Job(None, min(left, self.rungs[0]), "new")
         best = min(alive, key=lambda r: (r.loss, r.number))
         return Job(best.number, best.steps + min(left, max(1, math.ceil(best.steps * (self.reduction - 1)))), "leader")
+
+
+# ---------------------------------------------------------------- the planner
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a budget of steps can be split between settings (T) and the steps each is trained for (N); prints itself."""
+
+    budget_steps: int
+    dim: int
+    convex: bool | None
+    theory_convex: Fixed
+    """N = T: the split that the regret bounds ask for when the inner loss is convex (Thms. 3 and 4)."""
+    theory_nonconvex: Fixed
+    """N = T^2, when it is not (Thm. 18)."""
+    measured: Fixed
+    """The best fixed split seen in measurements, interpolated."""
+    promotion: Promotion
+    """The split that `minimize_bilevel` uses."""
+
+    def __str__(self) -> str:
+        theory = {True: "convex", False: "not convex", None: "convex or not: unknown"}[self.convex]
+        rows = [
+            ("theory, convex (N ~ T)", self.theory_convex),
+            ("theory, not convex (N ~ T^2)", self.theory_nonconvex),
+            ("measured, fixed N", self.measured),
+        ]
+        lines = [f"{self.budget_steps} training steps for {self.dim} hyper-parameters (inner problem {theory})"]
+        lines += [f"  {name:30s} T = {split.trials:5d} settings, N = {split.horizon:6d} steps each" for name, split in rows]
+        ladder = " -> ".join(str(r) for r in self.promotion.rungs)
+        return "\n".join([
+            *lines,
+            f"  {'chosen: promotion over rungs':30s} {ladder} steps, one run in {self.promotion.reduction:g} climbs;",
+            f"  {'':30s} the last {self.promotion.final_share:.0%} of the steps train the leaders on.",
+            "  Why not the theory's split: its constants are unknown, and at equal steps no optimum at N ~ T or N ~ T^2 could be measured; the",
+            "  error keeps falling with N, and promotion is ahead of every fixed N.",
+        ])  # fmt: skip
+
+
+def plan(space: SpaceLike, *, budget_steps: int, convex: bool | None = None) -> Plan:
+    """The splits of a budget of training steps that theory and measurements suggest, and the one chosen: `print(plan(...))`.
+
+    Args:
+        space: the hyper-parameters; only their number counts.
+        budget_steps: the total number of inner training steps.
+        convex: whether the inner loss is convex in the trained weights, when known; the choice does not depend on it.
+    """
+    _at_least_one(budget_steps=budget_steps)
+    d, C = len(Space(space)), budget_steps
+    rungs = sorted({max(1, round(C / TOP_SHARE / REDUCTION**level)) for level in range(LEVELS)})
+    settings = (d + 2) * (C / MEASURED_AT) ** MEASURED_POWER
+    return Plan(
+        C, d, convex,
+        theory_convex=_split(C, C ** (1 / 2)),
+        theory_nonconvex=_split(C, C ** (1 / 3)),
+        measured=_split(C, settings),
+        promotion=Promotion(C, tuple(rungs), final_share=FINAL_SHARE),
+    )  # fmt: skip
+
+
+def _split(budget_steps: int, settings: float) -> Fixed:
+    """About `settings` settings that share the budget evenly."""
+    trials = min(max(1, round(settings)), budget_steps)
+    return Fixed(trials, budget_steps // trials)
 
 
 def _at_least_one(**values: int) -> None:

@@ -145,7 +145,7 @@ def _build(node: Any, arrays: Mapping[str, tuple[str, NDArray[Any]]]) -> Tree:
 class Store:
     """Packed states by name, at most `most` of them and `most_bytes` together; in memory, or in `folder` so that they survive a kill.
 
-    The bounds are kept by `trim`, which is told what may go, least useful first; a state that may not go is kept even beyond the bounds.
+    `surplus` says what has to go, given what may go, least useful first; a state that may not go is kept even beyond the bounds.
     """
 
     def __init__(self, folder: str | Path | None = None, *, most: int = 64, most_bytes: int = 2 * 2**30) -> None:
@@ -195,18 +195,20 @@ class Store:
             else:
                 self._path(name).unlink(missing_ok=True)
 
-    def trim(self, may_go: Iterable[str]) -> list[str]:
-        """Drops states of `may_go`, first ones first, until the bounds hold; returns the names dropped."""
-        dropped = []
-        total = sum(self.sizes.values())
+    @property
+    def fits(self) -> bool:
+        """Whether the store is within its bounds."""
+        return len(self.sizes) <= self.most and sum(self.sizes.values()) <= self.most_bytes
+
+    def surplus(self, may_go: Iterable[str]) -> list[str]:
+        """The first names of `may_go` without which the store would be within its bounds; all of them when even that is not enough."""
+        count, total, gone = len(self.sizes), sum(self.sizes.values()), []
         for name in may_go:
-            if len(self.sizes) <= self.most and total <= self.most_bytes:
+            if count <= self.most and total <= self.most_bytes:
                 break
-            if name in self.sizes:
-                total -= self.sizes[name]
-                self.drop(name)
-                dropped.append(name)
-        return dropped
+            count, total = count - 1, total - self.sizes[name]
+            gone.append(name)
+        return gone
 
     def _path(self, name: str) -> Path:
         assert self.folder is not None

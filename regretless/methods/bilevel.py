@@ -37,6 +37,7 @@ from regretless.numerics.acquisition import kept_from_failures, log_expected_imp
 from regretless.numerics.ascend import maximise
 from regretless.numerics.design import Design, away_from_known, design_size
 from regretless.numerics.gp import GP
+from regretless.numerics.kernels import Kind
 from regretless.numerics.surrogate import Surrogate
 from regretless.space import Array, Cube
 
@@ -94,9 +95,9 @@ class BBO(Method):
         self.phi = phi if phi is not None else paper_phi(horizon or 1) if self.paper else PHI
         self.noise = PAPER_NOISE if noise is None and self.paper else noise
         self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
-        self._surrogate = Surrogate(
-            self.cube, seed=self.seed, kernel="se" if self.paper else "matern52", quadratic=False if self.paper else None, noise=self.noise, tame=not self.paper
-        )
+        kernel: Kind = "se" if self.paper else "matern52"
+        trend = False if self.paper else None
+        self._surrogate = Surrogate(self.cube, seed=self.seed, kernel=kernel, quadratic=trend, noise=self.noise, tame=not self.paper)
 
     def _propose(self, rng: np.random.Generator) -> Array:
         first = self._design.next_point(self.X, self.failed, self.pending)
@@ -149,7 +150,7 @@ def confidence_width(t: int, B: float, phi: float, noise: float, horizon: int) -
 
 def paper_phi(horizon: int) -> float:
     """phi(N) = log^1.5 N (Thm. 1), its unknown constant taken as 1."""
-    return math.log(horizon) ** 1.5
+    return float(math.log(horizon) ** 1.5)
 
 
 def convex_step(c: float, horizon: int, smoothness: float | None = None) -> float:
@@ -167,4 +168,4 @@ def nonsmooth_step(c: float, horizon: int, p: float = 0.75) -> float:
     """eta = c N^-p with p > 1/2, for losses that are convex and not smooth (Thm. 19)."""
     if not p > 0.5:
         raise ValueError(f"p must be above 1/2, got {p!r}")
-    return c * horizon**-p
+    return float(c * horizon**-p)

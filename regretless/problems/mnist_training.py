@@ -50,7 +50,7 @@ def load_digits(n_train: int = 5000, n_val: int = 2000, n_test: int = 5000, side
     """The digits, read once per process; side is 28, or 14 for means over 2 x 2 pixels."""
     if side not in (14, 28):
         raise ValueError(f"side must be 14 or 28, got {side!r}")
-    if not (0 < n_train and 0 < n_val and n_train + n_val <= 60_000 and 0 < n_test <= 10_000):
+    if not (n_train > 0 and n_val > 0 and n_train + n_val <= 60_000 and 0 < n_test <= 10_000):
         raise ValueError(f"MNIST has 60000 digits to train and validate and 10000 to test; asked for {n_train}, {n_val} and {n_test}")
     place = data_folder("mnist", folder)
     images, labels = _images(place / "train-images-idx3-ubyte.gz", side), _labels(place / "train-labels-idx1-ubyte.gz")
@@ -263,7 +263,7 @@ class ConvTraining:
 
         x, y = self._data[part]
         with torch.no_grad():
-            out = torch.cat([self._forward(state["weights"], chunk, 0.0, None) for chunk in x.split(2000)])
+            out = torch.cat([self._forward(state["weights"], chunk, 0.0, None) for chunk in torch.split(x, 2000)])
             loss = torch.nn.functional.cross_entropy(out, y)
             return float(loss), float(100 * (out.argmax(1) != y).float().mean())
 
