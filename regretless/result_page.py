@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regretless.bench.page import Curve, Points, Section, curves_section, html_page, scatter_section, table_section, text_section
+from regretless.page import Curve, Points, Section, curves_section, html_page, scatter_section, table_section, text_section
 from regretless.space import Choice
 from regretless.statefile import write_whole
 

@@ -274,7 +274,8 @@ class Space:
 
     def __init__(self, parameters: SpaceLike) -> None:
         if isinstance(parameters, Space):
-            parameters, self.as_array = parameters.parameters, parameters.as_array
+            self.as_array: bool = parameters.as_array
+            parameters = parameters.parameters
         else:
             self.as_array = isinstance(parameters, Sequence) and not isinstance(parameters, str)
         if isinstance(parameters, str | Path):

@@ -105,7 +105,7 @@ class GPUCB(Method):
             return rng.random(self.dim)
         if self.verify and self.step % self.verify == 0:
             wary = wary_model(self.X, self.y, self.yvar, self.cube).condition(self.pending)
-            return largest_upper_bound(wary, self.cube, width(CERTIFIED_DELTA), rng)[0]
+            return largest_upper_bound(wary, self.cube, width(CERTIFIED_DELTA, self.dim), rng)[0]
         gp = self._surrogate.gp(self.X, self.y, self.yvar, self.pending)
         pair = kept_from_failures(upper_confidence(gp, self._width(gp)), self.X, self.failed)
         incumbents = self.X[np.argsort(-gp.mean_at(self.X), kind="stable")[:INCUMBENTS]]

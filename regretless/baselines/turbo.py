@@ -81,7 +81,8 @@ class TuRBO(Method):
         if at == 0 or at + len(self.pending) < self.initial:
             design = sobol_points(self.initial + 1, self.dim, keyed_generator(self.seed, self.restarts, stream=1))
             unused = at + len(self.pending)
-            return design[unused] if unused < len(design) else rng.random(self.dim)
+            point: Array = design[unused] if unused < len(design) else rng.random(self.dim)
+            return point
         X, y, yvar = self.X[self.start :], self.y[self.start :], self.yvar[self.start :]
         gp = self._surrogate.gp(X, y, yvar, self.pending)
         centre = X[int(np.argmax(gp.mean_at(X)))]
@@ -90,7 +91,8 @@ class TuRBO(Method):
         if len(candidates) == 0:  # a small finite space can be exhausted by its trust region
             return rng.random(self.dim)
         values, _ = gp.path(rng)(candidates)
-        return candidates[int(np.argmax(values))]
+        chosen: Array = candidates[int(np.argmax(values))]
+        return chosen
 
     def _update(self, X: Array, y: Array) -> None:
         """Success and failure counting, told value by told value (Sec. 3)."""
@@ -111,10 +113,11 @@ class TuRBO(Method):
         """The best value ever told, among those that share its trust region by the model's mean."""
         top = int(np.argmax(self.y))
         if top < self.start or len(self.y) == self.start:
-            return self.X[top]
+            best: Array = self.X[top]
+            return best
         X = self.X[self.start :]
         gp = self._surrogate.gp(X, self.y[self.start :], self.yvar[self.start :])
-        best: Array = X[int(np.argmax(gp.mean_at(X)))]
+        best = X[int(np.argmax(gp.mean_at(X)))]
         return best
 
     def _certificate(self, delta: float) -> Certificate:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regretless.bench.page import (
+from regretless.page import (
     Band,
     Cell,
     Curve,

@@ -26,8 +26,8 @@ from regretless.space import Array, Cube
 
 SHORTENED = 0.25
 """Every fitted length-scale is multiplied by this before bounds are taken."""
-WIDTH = 1.6
-"""b at delta = 0.05; other delta scale it by the normal quantile."""
+WIDTH, WIDTH_PER_DIM, WIDE_FROM = 1.6, 0.16, 5
+"""b at delta = 0.05 up to 5 dimensions, and what each further one adds; other delta scale it by the normal quantile."""
 LEAST_PER_DIM = 4.0
 """Values per dimension below which nothing is certified."""
 MOST_DIMENSIONS = 10
@@ -48,7 +48,7 @@ def fitted_certificate(X: Array, y: Array, yvar: Array, cube: Cube, x: Array, de
     spread = float(y.max() - y.min())
     if spread == 0.0:
         return Certificate.none("all values are equal: nothing is known about how the function varies", delta)
-    wary, b = wary_model(X, y, yvar, cube), width(delta)
+    wary, b = wary_model(X, y, yvar, cube), width(delta, cube.dim)
     mean, variance = wary.mean_var(np.atleast_2d(x))
     lower = wary.offset + wary.scale * (float(mean[0]) - b * float(np.sqrt(variance[0])))
     upper = max(wary.offset + wary.scale * largest_upper_bound(wary, cube, b, rng)[1], lower)
@@ -58,9 +58,9 @@ def fitted_certificate(X: Array, y: Array, yvar: Array, cube: Cube, x: Array, de
     return Certificate(gap=upper - lower, lower=lower, upper=upper, delta=delta, kind="fitted", assumptions=assumptions)
 
 
-def width(delta: float) -> float:
-    """b for a given delta."""
-    return WIDTH * float(ndtri(1 - delta / 2)) / float(ndtri(1 - 0.05 / 2))
+def width(delta: float, dim: int) -> float:
+    """b for a given delta and dimension."""
+    return (WIDTH + WIDTH_PER_DIM * max(dim - WIDE_FROM, 0)) * float(ndtri(1 - delta / 2)) / float(ndtri(1 - 0.05 / 2))
 
 
 def wary_model(X: Array, y: Array, yvar: Array, cube: Cube, shortened: float = SHORTENED) -> GP:

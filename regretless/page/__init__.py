@@ -87,7 +87,7 @@ def html_page(title: str, sections: Sequence[Section], *, lead: str = "", foot: 
 
 
 def _asset(name: str) -> str:
-    return files("regretless.bench").joinpath(name).read_text(encoding="utf-8")
+    return files("regretless.page").joinpath(name).read_text(encoding="utf-8")
 
 
 # ---------------------------------------------------------------- sections
