@@ -9,18 +9,18 @@ PACKAGE = Path(__file__).parent.parent / "regretless"
 
 FLOORS = {
     "space": 0, "statefile": 0, "page": 0, "method": 1, "numerics": 2, "methods": 3, "baselines": 3, "problems": 3, "auto": 4, "optimizer": 5,
-    "result_page": 6, "result": 6, "stopping": 6, "bench": 7, "optimize": 7, "bilevel": 7, "testing": 7, "doors": 8, "reproduce": 8, "cli": 9,
+    "result": 6, "stopping": 6, "bench": 7, "optimize": 7, "bilevel": 7, "testing": 7, "doors": 8, "reproduce": 8, "cli": 9,
 }  # fmt: skip
 """Each room (a file or folder of the package) and the floor it stands on."""
-ONE_ROOM = {"numerics", "bench", "doors", "problems", "result", "result_page", "bilevel"}
+SPLIT_ROOMS = ("bilevel", "result")
+"""Rooms of several files that share a prefix instead of a folder."""
+ONE_ROOM = {"numerics", "bench", "doors", "problems", *SPLIT_ROOMS}
 """Rooms whose files may import each other: they do one job together."""
-REGISTRIES = {"methods", "baselines", "problems"}
-"""Rooms whose `__init__` lists their files by path, and may be imported by the floors above."""
 
 
 def room(module: str) -> str:
     name = module.split(".")[1] if "." in module else ""
-    return "bilevel" if name.startswith("bilevel") else name
+    return next((whole for whole in SPLIT_ROOMS if name.startswith(whole)), name)
 
 
 def imports(path: Path) -> list[str]:
