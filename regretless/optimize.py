@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from tqdm.auto import tqdm
 
+from regretless.auto import choose_method
 from regretless.method import Recipe
 from regretless.optimizer import Direction, Optimizer, Trial
 from regretless.result import Result
@@ -111,7 +112,7 @@ def _optimize(
     if not isinstance(n_jobs, Executor) and (not isinstance(n_jobs, int) or n_jobs < 1):
         raise ValueError(f"n_jobs must be a whole number of at least 1 or an Executor, got {n_jobs!r}")
     _check_signature(fun, space)
-    optimizer = _start_or_resume(space, direction, int(trials), method, seed, checkpoint)
+    optimizer = _start_or_resume(space, direction, int(trials), method, seed, checkpoint, certify=stop is not None)
     settings = _settings(x0)
     for params in settings[len(optimizer.trials) :] if not optimizer.trials else []:
         optimizer.adopt(params)
@@ -267,9 +268,11 @@ def _settings(x0: Mapping[str, Any] | Sequence[Any] | None) -> list[Any]:
 
 
 def _start_or_resume(
-    space: Space, direction: Direction, trials: int, method: str | Recipe, seed: int | None, checkpoint: str | Path | None
+    space: Space, direction: Direction, trials: int, method: str | Recipe, seed: int | None, checkpoint: str | Path | None, *, certify: bool
 ) -> Optimizer:
-    fresh = Optimizer(space, method=method, direction=direction, budget=trials, seed=seed)
+    recipe, why = choose_method(space, trials, certify=certify) if method == "auto" else (method, "given")
+    fresh = Optimizer(space, method=recipe, direction=direction, budget=trials, seed=seed)
+    fresh.why = why
     if checkpoint is None or not Path(checkpoint).exists():
         return fresh
     try:

@@ -1,0 +1,75 @@
+"""The command: what it prints, and one-line errors with exit code 2."""
+
+import pytest
+from click.testing import CliRunner
+
+from regretless.baselines import BASELINES
+from regretless.cli import main
+from regretless.methods import METHODS
+
+OBJECTIVE = """
+def cost(a, n):
+    return (a - 2.2) ** 2 + 0.1 * (n - 4) ** 2
+
+def broken(a, n):
+    raise ValueError("the objective is broken")
+
+constant = 3
+"""
+SPACE = '[a]\ntype = "float"\nlow = 1\nhigh = 4\n[n]\ntype = "int"\nlow = 1\nhigh = 9\n'
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    (tmp_path / "train.py").write_text(OBJECTIVE)
+    (tmp_path / "space.toml").write_text(SPACE)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def call(*arguments: str):
+    return CliRunner().invoke(main, arguments)
+
+
+def test_list_names_everything() -> None:
+    result = call("list")
+    assert result.exit_code == 0
+    for name in (*METHODS, *BASELINES, "branin", "hartmann6"):
+        assert f"  {name} " in result.output
+
+
+def test_tune_resumes_and_reports(files) -> None:
+    tune = ["tune", "train.py:cost", "--space", "space.toml", "--method", "gp-ei", "--seed", "1", "--checkpoint", "run.npz"]
+    assert call(*tune, "--trials", "6").exit_code == 0
+    result = call(*tune, "--trials", "9", "--report", "page.html")
+    assert result.exit_code == 0
+    assert "9 evaluations" in result.output
+    assert (files / "page.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["train.py:cost", "--space", "absent.toml", "--trials", "3"], "absent.toml"),
+        (["train.py:missing", "--space", "space.toml", "--trials", "3"], "no function 'missing'"),
+        (["train.py:constant", "--space", "space.toml", "--trials", "3"], "no function 'constant'"),
+        (["train.py", "--space", "space.toml", "--trials", "3"], "FILE.py:FUNCTION"),
+        (["absent.py:cost", "--space", "space.toml", "--trials", "3"], "no file absent.py"),
+        (["train.py:cost", "--space", "space.toml", "--trials", "0"], "--trials"),
+        (["train.py:cost", "--space", "space.toml", "--trials", "3", "--method", "magic"], "unknown method 'magic'"),
+        (["train.py:cost", "--space", "train.py", "--trials", "3"], "not valid TOML"),
+        (["train.py:broken", "--space", "space.toml", "--trials", "3", "--method", "random"], "the objective is broken"),
+    ],
+)
+def test_errors_are_one_line(files, arguments, words) -> None:
+    result = call("tune", *arguments)
+    assert result.exit_code == 2
+    assert words in result.output
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("command", [[], ["tune"], ["bench"], ["bench", "run"], ["bench", "plot"], ["report"], ["list"]])
+def test_help_reads_well(command) -> None:
+    result = call(*command, "--help")
+    assert result.exit_code == 0
+    assert "Usage" in result.output
