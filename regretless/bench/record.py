@@ -207,7 +207,7 @@ def read_record(path: str | Path) -> Record:
         return Record(
             settings=head["settings"],
             facts=head["facts"],
-            x=np.array([_point(step["x"]) for step in steps]).reshape(-1, dim),
+            x=np.array([_point(step["x"]) for step in steps]).reshape(len(steps), dim),
             y=np.array([step["y"] for step in steps], dtype=np.float64),
             value=np.array([step["value"] for step in steps], dtype=np.float64),
             seconds_ask=np.array([step["ask"] for step in steps], dtype=np.float64),

@@ -60,10 +60,10 @@ def slow_hartmann6(x):
         (0.2348, 0.1451, 0.3522, 0.2883, 0.3047, 0.6650),
         (0.4047, 0.8828, 0.8732, 0.5743, 0.1091, 0.0381),
     )
-    return -sum(
-        w * math.exp(-sum(a * (v - p) ** 2 for a, v, p in zip(rate, x, well, strict=True)))
-        for w, rate, well in zip(weight, rates, wells, strict=True)
-    )
+    total = 0.0
+    for w, rate, well in zip(weight, rates, wells, strict=True):
+        total -= w * math.exp(-sum(a * (v - p) ** 2 for a, v, p in zip(rate, x, well, strict=True)))
+    return total
 
 
 CASES = {
@@ -114,12 +114,8 @@ def test_optimum_is_reached_and_not_beaten(name):
     for point, params in zip(problem.points, problem.optima, strict=True):
         assert abs(problem.regret(params)) <= 1e-12 * scale
         start = np.clip(point + 1e-3 * (high - low), low, high)
-        found = minimize(
-            lambda x: -problem.sign * problem.rows(np.clip(x, low, high)[None])[0],
-            start,
-            method="Nelder-Mead",
-            options={"xatol": 1e-10, "fatol": 1e-14},
-        )
+        options = {"xatol": 1e-10, "fatol": 1e-14}
+        found = minimize(lambda x: -problem.sign * problem.rows(np.clip(x, low, high)[None])[0], start, method="Nelder-Mead", options=options)
         assert problem.sign * problem.optimum >= -found.fun - 1e-10 * scale
     U = np.random.default_rng(0).random((20_000, len(low)))
     assert (problem.sign * (problem.optimum - problem.true_unit(U)) >= -1e-12 * scale).all()
@@ -207,7 +203,7 @@ def test_noise_share_is_a_share_of_the_spread():
 
 
 def test_wrong_names_and_options_are_refused_with_the_right_ones():
-    with pytest.raises(ValueError, match="no problem is called 'leevy'.*levy"):
+    with pytest.raises(ValueError, match=r"no problem is called 'leevy'.*levy"):
         make_problem("leevy")
     with pytest.raises(ValueError, match="no option 'dims'; it takes dim, bound"):
         make_problem("levy", dims=3)

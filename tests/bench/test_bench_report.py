@@ -1,0 +1,169 @@
+"""Pages and figures: self-contained, safe, small; and in a real browser they load, toggle and switch."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from regretless.bench.plots import plot_folder, regret_figure
+from regretless.bench.record import Run, by_problem, load_records
+from regretless.bench.report import report_folder
+from regretless.bench.runner import run_all
+from regretless.page import Band, Curve, Points, curves_section, html_page, scatter_section, table_section, text_section, thinned
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    out = tmp_path_factory.mktemp("sweep")
+    runs = [
+        Run(method, "levy", {"dim": 2, "shift": 0.6}, seed=seed, budget=12, init=3)
+        for method in ("random", "sobol", "random-mutation")
+        for seed in range(3)
+    ]
+    failing = Run("random", "levy", {"dims": 2}, budget=3)
+    run_all([*runs, failing, *(Run("random", "branin", {}, seed=s, budget=12) for s in range(3))], out, jobs=0, progress=False)
+    return out
+
+
+def chart_data(page: str) -> list[dict]:
+    return [json.loads(text) for text in re.findall(r'<script type="application/json">(.*?)</script>', page, re.DOTALL)]
+
+
+def test_report_of_a_folder(folder):
+    page = report_folder(folder).read_text()
+    charts = chart_data(page)
+    assert len(charts) == 2
+    levy = next(chart for chart in charts if len(chart["series"]) == 3)
+    assert [axis["name"] for axis in levy["x"]] == ["evaluations", "seconds in the method"]
+    assert [quantity["name"] for quantity in levy["y"]] == ["simple regret", "average regret", "cumulative regret"]
+    records = by_problem(load_records(folder))["levy(dim=2, shift=0.6)"]
+    for series in levy["series"]:
+        median = np.median([record.simple_regret() for record in records[series["name"]]], axis=0)
+        np.testing.assert_allclose(series["y"][0]["mid"], median, rtol=1e-4)
+    assert "Failed runs: 1" in page
+    assert "no option" in page
+    assert "Commit:" in page
+    with pytest.raises(ValueError, match="no folder"):
+        report_folder(folder / "nothing")
+
+
+def test_page_needs_no_network_and_is_safe(folder):
+    page = report_folder(folder).read_text()
+    links = [link for link in re.findall(r'(?:https?:)?//[^\s"\')]+', page) if "www.w3.org/2000/svg" not in link and "://" in link]
+    assert links == []
+    assert not re.search(r"<(link|img|iframe)\b|<script[^>]+src=|@import|url\(", page)
+    assert len(page) < 200_000
+    nasty = "</script><b>&"
+    curve = Curve(nasty, {"n": [1, 2]}, {nasty: [1.0, np.nan]})
+    page = html_page(nasty, [curves_section(nasty, [curve]), text_section(nasty, nasty, pre=nasty), table_section(nasty, [nasty], [[nasty]])])
+    assert nasty not in page
+    assert chart_data(page)[0]["series"][0]["name"] == nasty
+    assert chart_data(page)[0]["series"][0]["y"][0]["mid"] == [1.0, None]
+
+
+def test_sections_and_their_errors():
+    section = table_section("t", ["m", "v"], [["a", 2.0], ["b", "1.5 (1 to 2)"], ["c", None]], best={"v": "min"})
+    assert re.search(r'<td class="mark"[^>]*>1.5 \(1 to 2\)', section.body)
+    assert section.body.count("mark") == 1
+    panels = {"act": [Points("all", ["relu", "tanh", "relu"], [1, 2, 3])], "lr": [Points("all", [1e-3, 1e-2, 1e-1], [1, 2, 3], ["a", "b", "c"])]}
+    act, rate = chart_data(scatter_section("s", panels, x_log=["lr"]).body)
+    assert act["x"][0]["ticks"] == [[0, "relu"], [1, "tanh"]]
+    assert act["series"][0]["x"] == [[0, 1, 0]]
+    assert rate["x"][0]["log"] is True
+    with pytest.raises(ValueError, match="axes"):
+        curves_section("c", [Curve("a", {"n": [1]}, {"y": [1]}), Curve("b", {"m": [1]}, {"y": [1]})])
+    with pytest.raises(ValueError, match="at least one curve"):
+        curves_section("c", [])
+    assert len(thinned(100)) == 100
+    keep = thinned(50_000)
+    assert len(keep) <= 240
+    assert (keep[0], keep[-1]) == (0, 49_999)
+
+
+def test_figures_are_written_as_png_and_svg(folder):
+    pytest.importorskip("matplotlib")
+    paths = plot_folder(folder)
+    assert sorted(path.suffix for path in paths) == [".png", ".png", ".svg", ".svg"]
+    assert all(path.stat().st_size > 5000 for path in paths)
+    assert paths[0].read_bytes()[:4] == b"\x89PNG"
+    methods = by_problem(load_records(folder))["levy(dim=2, shift=0.6)"]
+    axes = regret_figure(methods).axes
+    assert len(axes) == 6
+    line = next(line for line in axes[0].get_lines() if line.get_label() == "sobol")
+    np.testing.assert_allclose(line.get_ydata(), np.median([r.simple_regret() for r in methods["sobol"]], axis=0))
+    assert axes[0].get_yscale() == "log"
+
+
+# ---------------------------------------------------------------- in a browser
+
+ACTIONS = """
+<pre id="seen"></pre><script>
+window.addEventListener("load", () => {
+  const figure = document.querySelector("figure.chart"), seen = {};
+  const button = (text) => [...figure.querySelectorAll("button")].find((b) => b.textContent === text);
+  const curves = () => figure.querySelectorAll("path.curve").length, path = () => figure.querySelector("path.curve").getAttribute("d");
+  const words = () => [...figure.querySelectorAll("svg text")].map((t) => t.textContent);
+  seen.first = [curves(), figure.querySelectorAll("path.band").length, words().includes("evaluations"), words().includes("simple regret")];
+  button("alpha").click(); seen.hidden = [curves(), button("alpha").getAttribute("aria-pressed")];
+  button("alpha").click(); seen.again = curves();
+  button("beta").dispatchEvent(new MouseEvent("dblclick", { bubbles: true })); seen.alone = curves();
+  button("beta").dispatchEvent(new MouseEvent("dblclick", { bubbles: true })); seen.all = curves();
+  const before = path();
+  button("seconds").click(); seen.seconds = [words().includes("seconds"), path() !== before];
+  button("evaluations").click(); button("average regret").click(); seen.average = words().includes("average regret");
+  button("simple regret").click(); seen.restored = path() === before;
+  button("log y").click(); seen.linear = path() !== before;
+  button("log y").click(); button("log x").click(); seen.logx = path() !== before;
+  button("log x").click();
+  const box = figure.querySelector("svg").getBoundingClientRect();
+  figure.querySelector("svg").dispatchEvent(new PointerEvent("pointermove", { clientX: box.right - 16, clientY: box.top + 60, bubbles: true }));
+  seen.tip = figure.querySelector(".tip").textContent; seen.shown = !figure.querySelector(".tip").hidden;
+  const theme = document.documentElement.dataset.theme;
+  document.getElementById("theme").click(); seen.theme = document.documentElement.dataset.theme !== theme;
+  document.querySelectorAll("th")[1].click(); seen.sorted = [...document.querySelectorAll("tbody tr td:first-child")].map((c) => c.textContent);
+  seen.dots = document.querySelectorAll("circle").length; seen.wide = document.documentElement.scrollWidth;
+  document.getElementById("seen").textContent = JSON.stringify(seen);
+});
+window.addEventListener("error", (e) => { document.title = "error: " + e.message; });
+</script>
+"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+def test_in_a_browser(tmp_path):
+    n = np.arange(1.0, 31.0)
+    curves = [
+        Curve(name, {"evaluations": n, "seconds": n**2 / 100}, {"simple regret": Band(c / n, c / n / 2, 2 * c / n), "average regret": c / np.sqrt(n)})
+        for name, c in (("alpha", 1.0), ("beta", 3.0))
+    ]
+    dots = {"rate": [Points("trials", [1e-3, 1e-2], [1.0, 2.0])]}
+    table = table_section("Table", ["method", "value"], [["a", 3.0], ["b", 1.0], ["c", 20.0]])
+    sections = [curves_section("Curves", curves, log_y=["simple regret"]), scatter_section("Dots", dots, x_log=["rate"]), table]
+    path = tmp_path / "page.html"
+    path.write_text(html_page("Browser", sections).replace("</body>", ACTIONS + "</body>"))
+    command = [
+        BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={tmp_path / 'profile'}",
+        "--window-size=390,900", "--virtual-time-budget=4000", "--dump-dom", path.as_uri(),
+    ]  # fmt: skip
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    assert "<title>Browser</title>" in dom
+    seen = json.loads(re.search(r'<pre id="seen">(.*?)</pre>', dom, re.DOTALL).group(1).replace("&amp;", "&"))
+    assert seen["first"] == [2, 2, True, True]
+    assert seen["hidden"] == [1, "false"]
+    assert (seen["again"], seen["alone"], seen["all"]) == (2, 1, 2)
+    assert seen["seconds"] == [True, True]
+    assert seen["average"]
+    assert seen["restored"]
+    assert seen["linear"]
+    assert seen["logx"]
+    assert seen["shown"]
+    assert re.search(r"evaluations 30\n● beta: 0.1 \(0.05 to 0.2\)\n● alpha: 0.03333", seen["tip"])
+    assert seen["theme"]
+    assert seen["sorted"] == ["b", "a", "c"]
+    assert seen["dots"] >= 2
+    assert seen["wide"] <= 500  # nothing sticks out on a phone (headless windows are at least 500 wide)
