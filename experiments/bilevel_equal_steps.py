@@ -1,0 +1,280 @@
+"""Bilevel tuning at equal SGD steps: the default against peers that stop, promote or train every setting equally long.
+
+    python experiments/bilevel_equal_steps.py --jobs 2 --out runs/bilevel_equal_steps            # MLP at 2000 steps, 16 paired seeds
+    python experiments/bilevel_equal_steps.py --jobs 16 --out runs/bilevel_equal_steps --full     # all three nets, 2000 and 12,000 steps
+
+Every method gets the same number of training steps and returns the state with the least validation loss it has seen; the test error of that
+state counts. Runs are seeded alike (the k-th setting of a study trains with the same seed under every method). The default's constants were
+chosen on seeds below 3000; the seeds here start at 7000. One record per study is kept under --out, and only missing ones are run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import math
+import multiprocessing
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regretless.bilevel import Bilevel, minimize_bilevel, plan
+from regretless.method import keyed_generator
+from regretless.problems.mnist_training import ConvTraining, DenseTraining, training
+from regretless.space import Choice, Float
+from regretless.statefile import write_whole
+
+FIRST_SEED = 7000
+QUICK = [("mlp", 2000)]
+FULL = [(net, budget) for net in ("softmax", "mlp", "cnn") for budget in (2000, 12_000)]
+OURS = "BBO (default)"
+
+# ---------------------------------------------------------------- the methods
+
+
+def bilevel(**options: Any) -> Callable[..., dict[str, Any]]:
+    """minimize_bilevel with these options; `settings` of equal horizon (a number, or "plan"), or promotion up to budget / `top` steps."""
+
+    def study(inner: DenseTraining | ConvTraining, budget: int, seed: int) -> dict[str, Any]:
+        problem = Bilevel(inner.init, inner.step, inner.validate, getattr(inner, "save", None), getattr(inner, "load", None), inner.steps)
+        chosen = dict(options)
+        settings = chosen.pop("settings", None)
+        if settings is not None:
+            trials = plan(inner.space, budget_steps=budget).measured.trials if settings == "plan" else settings
+            chosen |= {"trials": trials, "horizon": math.ceil(budget / trials)}  # rounded up: in favour of the fixed split
+        else:
+            chosen["budget_steps"] = budget
+            if "top" in chosen:
+                chosen["rungs"] = ladder(budget / chosen.pop("top"))
+        result = minimize_bilevel(problem, inner.space, seed=seed, progress=False, **chosen)
+        # with a fixed horizon the return rule of the algorithm is the best posterior mean; here every method returns its best validated state
+        best = min((loss, r.number, n) for r in result.runs for n, loss in r.run.ends.items())
+        state = result.state
+        if (best[1], best[2]) != (result.best_run, result.steps):
+            record = result.runs[best[1]]
+            state, _ = problem.advance(problem.init(record.params, record.seed), best[2])
+        return {"val": best[0], "state": state, "settings": len(result.runs), "longest": max(r.steps for r in result.runs), "spent": result.spent}
+
+    return study
+
+
+def optuna_study(sampler: str, pruner: str, top: float, reports: int) -> Callable[..., dict[str, Any]]:
+    """An Optuna study whose trials train for budget / top steps at most and report `reports` times (0: at the rungs of the pruner)."""
+
+    def study(inner: DenseTraining | ConvTraining, budget: int, seed: int) -> dict[str, Any]:
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        horizon = round(budget / top)
+        rungs = ladder(horizon) if reports == 0 else sorted({math.ceil(horizon * k / reports) for k in range(1, reports + 1)})
+        pruners = {
+            "hyperband": lambda: optuna.pruners.HyperbandPruner(min_resource=rungs[0], max_resource=horizon, reduction_factor=3),
+            "median": lambda: optuna.pruners.MedianPruner(n_startup_trials=5),
+            "none": optuna.pruners.NopPruner,
+        }
+        samplers = {"tpe": lambda: optuna.samplers.TPESampler(seed=seed), "random": lambda: optuna.samplers.RandomSampler(seed=seed)}
+        tuner = optuna.create_study(sampler=samplers[sampler](), pruner=pruners[pruner]())
+        spent, best, best_state, longest = 0, math.inf, None, 0
+        while spent < budget:
+            trial = tuner.ask()
+            params = {name: suggest(trial, name, p) for name, p in inner.space.items()}
+            state, done, pruned, loss = inner.init(params, run_seed(seed, trial.number)), 0, False, math.inf
+            for until in rungs:
+                until = min(until, done + budget - spent)
+                if until == done:
+                    break
+                state = inner.steps(state, until - done)
+                spent, done, loss = spent + until - done, until, inner.validate(state)
+                if loss < best:
+                    best, best_state = loss, copy.deepcopy(inner.save(state) if isinstance(inner, ConvTraining) else state)
+                trial.report(loss if math.isfinite(loss) else 1e6, done)
+                if trial.should_prune() or not math.isfinite(loss):
+                    pruned = True
+                    break
+            longest = max(longest, done)
+            tuner.tell(trial, *(() if pruned else (loss,)), **({"state": optuna.trial.TrialState.PRUNED} if pruned else {}))
+        if isinstance(inner, ConvTraining):
+            best_state = inner.load(inner.init({"lr": 1.0, "channels": 4}, 0), best_state)  # type: ignore[arg-type]
+        return {"val": best, "state": best_state, "settings": len(tuner.trials), "longest": longest, "spent": spent}
+
+    return study
+
+
+def suggest(trial: Any, name: str, parameter: Any) -> Any:
+    if isinstance(parameter, Choice):
+        return trial.suggest_categorical(name, parameter.labels)
+    if isinstance(parameter, Float):
+        return trial.suggest_float(name, parameter.low, parameter.high, log=parameter.log)
+    return trial.suggest_int(name, parameter.low, parameter.high, log=parameter.log)
+
+
+def run_seed(seed: int, number: int) -> int:
+    """The seed minimize_bilevel gives the run of this number."""
+    from regretless.bilevel_outer import SEED_STREAM
+
+    return int(keyed_generator(seed, number, stream=SEED_STREAM).integers(2**31))
+
+
+def ladder(top: float) -> list[int]:
+    """Four rungs up to `top`, each three times the one below."""
+    return sorted({max(1, round(top / 3**k)) for k in range(4)})
+
+
+METHODS: dict[str, Callable[..., dict[str, Any]]] = {
+    OURS: bilevel(),
+    "our schedule, random settings": bilevel(method="random"),
+    "TPE + Hyperband, N <= C/6": optuna_study("tpe", "hyperband", 6, 0),
+    "TPE + Hyperband, N <= C/3": optuna_study("tpe", "hyperband", 3, 0),
+    "TPE + median, N <= C/6": optuna_study("tpe", "median", 6, 10),
+    "TPE + median, N <= C/3": optuna_study("tpe", "median", 3, 10),
+    "random + ASHA, N <= C/6": bilevel(method="random", top=6, final_share=0.0),
+    "random + ASHA, N <= C/3": bilevel(method="random", top=3, final_share=0.0),
+    "BBO, fixed N, T = 20": bilevel(settings=20),
+    "BBO, fixed N, T of the plan": bilevel(settings="plan"),
+    "TPE, fixed N, T = 20": optuna_study("tpe", "none", 20, 1),
+    "random, fixed N, T = 20": bilevel(method="random", settings=20),
+}
+
+
+# ---------------------------------------------------------------- one study, and all of them
+
+
+@lru_cache(maxsize=1)
+def inner_problem(net: str, data: str | None) -> DenseTraining | ConvTraining:
+    import torch
+
+    torch.set_num_threads(1)
+    return training(net, folder=data)
+
+
+def one(net: str, budget: int, method: str, seed: int, path: Path, data: str | None) -> Path:
+    inner = inner_problem(net, data)
+    start = time.process_time()
+    found = METHODS[method](inner, budget, seed)
+    seconds = time.process_time() - start
+    test_loss, test_error = inner.test(found.pop("state"))
+    assert budget <= found["spent"] < budget + found["settings"], f"{method} took {found['spent']} steps of {budget}"
+    record = {
+        "net": net,
+        "budget": budget,
+        "method": method,
+        "seed": seed,
+        "test_loss": test_loss,
+        "test_error": test_error,
+        "seconds": seconds,
+        **found,
+    }
+    write_whole(path, json.dumps(record).encode())
+    return path
+
+
+def record_path(out: Path, net: str, budget: int, method: str, seed: int) -> Path:
+    name = "".join(c if c.isalnum() else "-" for c in method).strip("-")
+    return out / "records" / f"{net}-{budget}-{name}-{seed}.json"
+
+
+def table(out: Path) -> str:
+    """What the records say: mean and standard error of the test error, and paired differences to the default."""
+    records = [json.loads(p.read_text()) for p in sorted((out / "records").glob("*.json"))]
+    lines = []
+    for net, budget in sorted({(r["net"], r["budget"]) for r in records}):
+        cell = {m: {r["seed"]: r for r in records if (r["net"], r["budget"], r["method"]) == (net, budget, m)} for m in METHODS}
+        ours = cell[OURS]
+        lines += [
+            f"\n### {net}, {budget} steps",
+            "",
+            "| method | seeds | test error % | validation loss | default - this, test % | wins | T | longest N | CPU s |",
+        ]
+        lines += ["|---|---|---|---|---|---|---|---|---|"]
+        for method, by_seed in cell.items():
+            if not by_seed:
+                continue
+            error, val = (np.array([r[key] for r in by_seed.values()]) for key in ("test_error", "val"))
+            paired = np.array([ours[s]["test_error"] - r["test_error"] for s, r in by_seed.items() if s in ours])
+            difference = "" if method == OURS or len(paired) < 2 else f"{paired.mean():+.2f} ± {se(paired):.2f}"
+            wins = "" if method == OURS else f"{int((paired < 0).sum())}/{len(paired)}"
+            means = [np.mean([r[key] for r in by_seed.values()]) for key in ("settings", "longest", "seconds")]
+            lines.append(
+                f"| {method} | {len(error)} | {error.mean():.2f} ± {se(error):.2f} | {val.mean():.4f} | {difference} | {wins} "
+                f"| {means[0]:.1f} | {means[1]:.0f} | {means[2]:.1f} |"
+            )
+    return "\n".join(lines)
+
+
+def se(values: Any) -> float:
+    return float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
+
+
+def figure(out: Path) -> None:
+    """Test errors per study, one panel per cell (needs matplotlib)."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        print("no matplotlib: table only")
+        return
+    records = [json.loads(p.read_text()) for p in sorted((out / "records").glob("*.json"))]
+    cells = sorted({(r["net"], r["budget"]) for r in records})
+    drawing = Figure(figsize=(5 * len(cells), 4.5), layout="constrained")
+    for axis, (net, budget) in zip(np.atleast_1d(drawing.subplots(1, len(cells))), cells, strict=True):
+        names = [m for m in METHODS if any((r["net"], r["budget"], r["method"]) == (net, budget, m) for r in records)]
+        for y, method in enumerate(reversed(names)):
+            values = [r["test_error"] for r in records if (r["net"], r["budget"], r["method"]) == (net, budget, method)]
+            colour = "C3" if method == OURS else "C0"
+            axis.plot(values, [y] * len(values), ".", color=colour, alpha=0.4)
+            axis.errorbar(np.mean(values), y, xerr=se(values), fmt="o", color=colour, capsize=3)
+        axis.set_yticks(range(len(names)), list(reversed(names)), fontsize=7)
+        axis.set(title=f"{net}, {budget} steps", xlabel="test error, %")
+    drawing.savefig(out / "equal_steps.png", dpi=120)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("runs/bilevel_equal_steps"))
+    parser.add_argument("--seeds", type=int, default=16)
+    parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
+    parser.add_argument("--quick", action="store_true", help="MLP at 2000 steps only (the default)")
+    parser.add_argument("--full", action="store_true", help="all three nets at both budgets")
+    parser.add_argument("--cells", nargs="*", help="cells such as mlp:2000 cnn:12000, instead of --quick or --full")
+    parser.add_argument("--methods", nargs="*", help="parts of method names; only methods that contain one of them are run")
+    parser.add_argument("--data", help="the folder that holds mnist/")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="start no study after this long")
+    args = parser.parse_args()
+    cells = [(c.split(":")[0], int(c.split(":")[1])) for c in args.cells] if args.cells else FULL if args.full else QUICK
+    methods = [m for m in METHODS if not args.methods or any(part in m for part in args.methods)]
+    work = [(net, budget, m, args.first_seed + s) for s in range(args.seeds) for net, budget in cells for m in methods]
+    work = [w for w in work if not record_path(args.out, *w).exists()]
+    work.sort(key=lambda w: -w[1] * (30 if w[0] == "cnn" else 1))  # long ones first
+    start, done = time.monotonic(), 0
+    if work:
+        os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))  # for the workers
+        with ProcessPoolExecutor(args.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+            waiting = iter(work)
+            running = {}
+            while True:
+                while len(running) < 2 * args.jobs and time.monotonic() - start < 60 * args.minutes and (w := next(waiting, None)):
+                    running[pool.submit(one, *w, record_path(args.out, *w), args.data)] = w
+                if not running:
+                    break
+                finished = next(as_completed(running))
+                w = running.pop(finished)
+                done += 1
+                try:
+                    finished.result()
+                except Exception as error:  # one broken study must not take the others with it
+                    print(f"{w}: {type(error).__name__}: {error}")
+                print(f"\r{done} of {len(work)} studies", end="", flush=True)
+    print(table(args.out))
+    (args.out / "table.md").write_text(table(args.out) + "\n")
+    figure(args.out)
+
+
+if __name__ == "__main__":
+    main()
