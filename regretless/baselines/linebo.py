@@ -83,14 +83,14 @@ class LineBO(Method):
         if len(self.y) == 0:  # everything has failed so far
             return rng.random(self.dim)
         line, done = self._walk()
+        known = np.concatenate([self.X, self.failed, self.pending])
         grid = self.points_on(line)
+        fresh = grid[[not (known == x).all(axis=1).any() for x in self.cube.snap(grid)]]
+        grid = fresh if len(fresh) else grid
         gp = self._surrogate.gp(self.X, self.y, self.yvar, self.pending)
-        if done and len(self.pending) == 0:
-            x = best_inside(gp, grid)
-        else:
-            score = kept_from_failures(upper_confidence(gp, self.kappa), self.X, self.failed)[1]
-            x = grid[int(np.argmax(score(grid)))]
-        return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
+        kappa = 0.0 if done and len(self.pending) == 0 else self.kappa  # the last evaluation on a line is at its best point
+        score = kept_from_failures(upper_confidence(gp, kappa), self.X, self.failed)[1]
+        return away_from_known(grid[int(np.argmax(score(grid)))], self.cube, known, rng)
 
     def _walk(self) -> tuple[Line, bool]:
         """The line after all told values, and whether only the evaluation of its best point is left; follows the told values one by one."""

@@ -39,7 +39,7 @@ from regretless.numerics.confidence import fitted_certificate
 from regretless.numerics.design import Design, away_from_known, design_size
 from regretless.numerics.gp import GP
 from regretless.numerics.moments import Acquire, confidence_bound, log_improvement, of_posterior
-from regretless.numerics.subspace import Anchors, Fibres, Fields, Indices, Subspaces, Sums, maximise_subspaces, random_blocks
+from regretless.numerics.subspace import Anchors, Fields, Indices, Subspaces, Sums, maximise_subspaces, random_blocks
 from regretless.numerics.surrogate import Surrogate
 from regretless.space import Array, Cube
 
@@ -55,6 +55,8 @@ CHAIN = 2
 """not in paper: further random blocks through which an ascent goes on."""
 POLISHED = 5
 """not in paper: best points of the subspaces that are handed to the ascent in all coordinates."""
+EFFORT, EFFORT_LARGE, LARGE = (420, 4, 25), (96, 2, 16), 1_000_000
+"""not in paper: candidates, ascents and rounds of the search in all coordinates, and the same where values times dimensions exceed LARGE."""
 CAP = 500
 """not in paper: points of Z_t searched in one step by default."""
 Z_STREAM = 1
@@ -120,7 +122,7 @@ class MSUCB(Method):
         else:
             self._surrogate = AdditiveSurrogate(self.cube, noise=noise)
         self._anchors = Anchors(self.dim, 1 if self.paper else 2)
-        self._drawn = 0  # iterations whose base points the anchors hold
+        self._sizes = [0]  # |Z_t| for every t drawn so far
 
     def _held(self, i: int) -> bool:
         """Whether coordinate i takes certain positions only and so cannot be free."""
@@ -151,45 +153,47 @@ class MSUCB(Method):
 
     def _best_of_subspaces(self, gp: GP | AdditiveGP, acquire: Acquire, pending: Array, rng: np.random.Generator) -> tuple[Array, float]:
         """The maximiser over the subspaces of Z_t and its value (Alg. 1, l. 4-6; Eq. 8)."""
-        bases, sums = self._base_points(gp, pending)
+        fields = Fields.of(gp)
+        bases, sums = self._base_points(fields, pending)
         each = math.ceil(STARTS_PER_DIM * self.dim / len(bases))
         subspaces = Subspaces(bases, self._free(len(bases), rng), np.zeros(len(bases), dtype=bool), sums)
-        X, values = maximise_subspaces(gp, acquire, subspaces, rng, second=len(bases), third=ASCENTS, looks=each - 1, rounds=ASCENT_ROUNDS)
+        X, values = maximise_subspaces(
+            gp, acquire, subspaces, rng, second=len(bases), third=ASCENTS, looks=each - 1, rounds=ASCENT_ROUNDS, fields=fields
+        )
         return X[0], float(values[0])
 
     def _default_step(
         self, gp: GP | AdditiveGP, acquire: Acquire, pair: tuple[Acquisition, Score], incumbents: Array, rng: np.random.Generator
     ) -> Array:
         """not in paper: Z_t and the incumbents' subspaces, chained blocks, and an ascent in all coordinates from the best points found."""
-        bases, sums = self._base_points(gp, self.pending)
+        fields = Fields.of(gp)
+        bases, sums = self._base_points(fields, self.pending)
         near = np.repeat(incumbents, COPIES, axis=0)
         if sums is not None:
-            sums = sums.and_rows(Fibres(gp, acquire).sums(incumbents).at(np.repeat(np.arange(len(incumbents)), COPIES)))
+            sums = sums.and_rows(fields.sums(incumbents).at(np.repeat(np.arange(len(incumbents)), COPIES)))
         local = np.arange(len(bases) + len(near)) >= len(bases)
         subspaces = Subspaces(np.concatenate([bases, near]), self._free(len(local), rng), local, sums)
         weights = gp.relevance_of(self._lines) if isinstance(gp, AdditiveGP) else None
-        X, _ = maximise_subspaces(gp, acquire, subspaces, rng, chain=CHAIN, lines=self._lines, weights=weights)
-        return maximise(pair[0], self.cube, rng, incumbents=np.concatenate([X[:POLISHED], incumbents]), score=pair[1])
+        X, _ = maximise_subspaces(gp, acquire, subspaces, rng, chain=CHAIN, lines=self._lines, weights=weights, fields=fields)
+        starts = np.concatenate([X[:POLISHED], incumbents])
+        raw, ascents, rounds = EFFORT if len(self.y) * self.dim <= LARGE else EFFORT_LARGE
+        return maximise(pair[0], self.cube, rng, incumbents=starts, raw=raw, starts=ascents, rounds=rounds, score=pair[1])
 
-    def _base_points(self, gp: GP | AdditiveGP, pending: Array) -> tuple[Array, Sums | None]:
+    def _base_points(self, fields: Fields, pending: Array) -> tuple[Array, Sums | None]:
         """Z_t, or its newest `cap` points, and their sums with the points of the posterior where these are cached (Alg. 1, l. 4-5)."""
-        Z = self._drawn_points(self._t())
-        sums = self._anchors.sums(Fields.of(gp), self.X, pending)
-        newest = slice(max(0, len(Z) - self.cap) if self.cap else 0, None)
-        return Z[newest], None if sums is None else sums.at(newest)
+        count = len(self._z())
+        chosen = slice(max(0, count - self.cap) if self.cap else 0, count)
+        sums = self._anchors.sums(fields, self.X, pending)
+        return self._anchors.Z[chosen], None if sums is None else sums.at(chosen)
 
-    def _drawn_points(self, t: int) -> Array:
+    def _z(self) -> Array:
         """Z_t, m x D: the draws of iteration k are keyed on k, so that Z_t follows from the seed and t alone."""
-        if t < self._drawn:
-            self._anchors, self._drawn = Anchors(self.dim, 1 if self.paper else 2), 0
-        fresh = [
-            keyed_generator(self.seed, k, stream=Z_STREAM).random((subspaces_at(k, self.N0, self.alpha), self.dim))
-            for k in range(self._drawn + 1, t + 1)
-        ]
-        if fresh:
-            self._anchors.extend(self.cube.snap(np.concatenate(fresh)))
-        self._drawn = t
-        return self._anchors.Z
+        t = self._t()
+        for k in range(len(self._sizes), t + 1):
+            count = subspaces_at(k, self.N0, self.alpha)
+            self._anchors.extend(self.cube.snap(keyed_generator(self.seed, k, stream=Z_STREAM).random((count, self.dim))))
+            self._sizes.append(self._sizes[-1] + count)
+        return self._anchors.Z[: self._sizes[t]]
 
     def _free(self, count: int, rng: np.random.Generator) -> Indices:
         """The free coordinates of each subspace, count x d."""
@@ -219,7 +223,7 @@ class MSUCB(Method):
         return best
 
     def _certificate(self, delta: float) -> Certificate:
-        left_out = len(self._drawn_points(self._t())) - self.cap if self.cap else 0
+        left_out = len(self._z()) - self.cap if self.cap else 0
         note = f"the proof needs all of Z_t; {left_out} of its points were left out by cap={self.cap}" if left_out > 0 else ""
         if self.paper:
             return Certificate.none(note, delta) if note else self._paper_certificate(delta)
@@ -238,7 +242,7 @@ class MSUCB(Method):
             highest = self._best_of_subspaces(gp, bound, self.pending[:0], self.fixed_generator())[1]
         mean, variance = gp.mean_var(self.recommend()[None])
         lower = float(mean[0]) - width * math.sqrt(float(variance[0]))
-        upper = highest + 1 / t**2 + uncovered(len(self._anchors.Z), self.d, self.dim, delta / 3, self.a, self.b)
+        upper = highest + 1 / t**2 + uncovered(len(self._z()), self.d, self.dim, delta / 3, self.a, self.b)
         return Certificate(
             gap=gp.scale * max(upper - lower, 0.0),
             lower=gp.offset + gp.scale * lower,

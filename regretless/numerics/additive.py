@@ -40,24 +40,39 @@ FRESH_ROUNDS, WARM_ROUNDS, LEVEL_ROUNDS = 40, 15, 10
 LEVELS, STEPS_PER_LEVEL, PRICE = 3, 3, 2.0
 """Levels of relevance tried, steps in each, and what a level must gain in log density to be preferred."""
 JITTER = 1e-10
-FEATURES_BYTES = 60e6
-"""The stored features of the told points stay below this; orders beyond it are left out."""
+CHUNK = 2**20
+"""Numbers in one temporary array of a query (8 MB)."""
 
 
 # ---------------------------------------------------------------- the trend
 
 
-def legendre(U: Array, k: int) -> tuple[Array, Array]:
-    """phi_k and its derivative at U in [-1, 1], k = 1 .. 4; the mean square of phi_k over [-1, 1] is 1."""
+def legendre(U: Array, k: int) -> Array:
+    """phi_k at U in [-1, 1], k = 1 .. 4; its mean square over [-1, 1] is 1."""
     if k == 1:
-        return math.sqrt(3) * U, np.full_like(U, math.sqrt(3))
+        return math.sqrt(3) * U
+    square = U * U
     if k == 2:
-        return math.sqrt(5) * (1.5 * U * U - 0.5), 3 * math.sqrt(5) * U
+        square *= 1.5 * math.sqrt(5)
+        square -= 0.5 * math.sqrt(5)
+        return square
     if k == 3:
-        return math.sqrt(7) / 2 * (5 * U * U - 3) * U, math.sqrt(7) / 2 * (15 * U * U - 3)
+        return math.sqrt(7) / 2 * (5 * square - 3) * U
     if k == 4:
-        square = U * U
-        return 3 / 8 * ((35 * square - 30) * square + 3), 3 / 8 * (140 * square - 60) * U
+        return 3 / 8 * ((35 * square - 30) * square + 3)
+    raise ValueError(f"orders 1 to 4 are known, got {k!r}")
+
+
+def legendre_slope(U: Array, k: int) -> Array:
+    """The derivative of phi_k at U."""
+    if k == 1:
+        return np.full_like(U, math.sqrt(3))
+    if k == 2:
+        return 3 * math.sqrt(5) * U
+    if k == 3:
+        return math.sqrt(7) / 2 * (15 * U * U - 3)
+    if k == 4:
+        return 3 / 8 * (140 * U * U - 60) * U
     raise ValueError(f"orders 1 to 4 are known, got {k!r}")
 
 
@@ -71,12 +86,56 @@ class Shape:
     relevance: Array
 
 
-def _features(kernel: Kernel, Z: Array, rho: Array, orders: int) -> list[Array]:
-    """sqrt(rho / m) phi_k(u) of embedded points, n x m for each order."""
-    m = len(kernel.lines)
-    root = np.sqrt(rho[:m] / m)
-    U = 2.0 * Z[:, :m]
-    return [legendre(U, k)[0] * root for k in range(1, orders + 1)]
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Points as the kernel sees them: sqrt(rho) z of the m lines, the embedded choices, and the features of the orders from 2 on (n x m each).
+
+    The feature of order 1 is a multiple of the first, so that the distances and the linear trend share one matrix product.
+    """
+
+    lines: Array
+    choices: Array
+    features: tuple[Array, ...]
+
+    @classmethod
+    def of(cls, kernel: Kernel, X: Array, rho: Array, orders: int) -> Places:
+        m = len(kernel.lines)
+        Z = kernel.embed(X)
+        U = 2.0 * Z[:, :m]
+        root = np.sqrt(rho[:m] / m)
+        features = tuple(legendre(U, k) * root for k in range(2, orders + 1))
+        choices = Z[:, m:] * np.sqrt(rho[m:])
+        U *= 0.5 * np.sqrt(rho[:m])
+        return cls(U, choices, features)
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def rows(self, start: int) -> Places:
+        return Places(self.lines[start:], self.choices[start:], tuple(F[start:] for F in self.features))
+
+    def products(self, other: Places, orders: int) -> tuple[Array, ...]:
+        """Squared distances between the points and the other ones, then the trend of every order, a x b each."""
+        inner = self.lines @ other.lines.T
+        squared = -2.0 * inner
+        squared += np.einsum("ij,ij->i", self.lines, self.lines)[:, None]
+        squared += np.einsum("ij,ij->i", other.lines, other.lines)
+        np.maximum(squared, 0.0, out=squared)
+        if self.choices.shape[1]:
+            squared += squared_distances(self.choices, other.choices)
+        if not orders:
+            return (squared,)
+        inner *= 12.0 / self.lines.shape[1]  # phi_1(u) = sqrt(3) u and u = 2 z
+        return squared, inner, *(F @ G.T for F, G in zip(self.features, other.features, strict=True))
+
+    def at_zero(self, weights: Array) -> Array:
+        """k(x, x), n."""
+        prior = np.ones(len(self.lines))
+        if len(weights):
+            prior += 12.0 / self.lines.shape[1] * weights[0] * np.einsum("ij,ij->i", self.lines, self.lines)
+        for w, F in zip(weights[1:], self.features, strict=True):
+            prior += w * np.einsum("ij,ij->i", F, F)
+        return prior
 
 
 # ---------------------------------------------------------------- the fit
@@ -85,12 +144,12 @@ def _features(kernel: Kernel, Z: Array, rho: Array, orders: int) -> list[Array]:
 class _Fit:
     """The posterior density of (l, w, noise) for given relevance, on n x n arrays only."""
 
-    def __init__(self, kernel: Kernel, Z: Array, y: Array, known: Array, rho: Array, orders: int) -> None:
-        self.kernel, self.Z, self.y, self.known, self.rho, self.orders = kernel, Z, y, known, rho, orders
-        scaled = Z * np.sqrt(rho)
-        self.squared = squared_distances(scaled, scaled)
-        self.trends = [F @ F.T for F in _features(kernel, Z, rho, orders)]
-        root = math.sqrt(Z.shape[1])
+    def __init__(self, kernel: Kernel, X: Array, y: Array, known: Array, rho: Array, orders: int) -> None:
+        self.kernel, self.X, self.y, self.known, self.rho, self.orders = kernel, X, y, known, rho, orders
+        self.places = Places.of(kernel, X, rho, orders)
+        self.products = self.places.products(self.places, orders)
+        self.squared, self.trends = self.products[0], self.products[1:]
+        root = math.sqrt(len(rho))
         self.centre = np.array([math.sqrt(2.0) + math.log(root), *[-3.0] * orders, math.log(1e-4)])
         self.sd = np.array([math.sqrt(3.0), *[3.0] * orders, 3.0])
         bounds = np.log([(SHORTEST * root, LONGEST * root), *[WEIGHTS] * orders, NOISES])
@@ -160,7 +219,9 @@ class _Fit:
         s2 = (float(r @ r) + 1.0) / (len(r) + 1.0)
         alpha = blas.dtrsv(L, r, lower=1, trans=1)
         energy, prior = np.zeros(len(self.kernel.lines)), 0.0
-        for w, F in zip(np.exp(theta[1:-1]), _features(self.kernel, self.Z, self.rho, self.orders), strict=True):
+        scale = math.sqrt(12.0 / len(energy))
+        for k, w in enumerate(np.exp(theta[1:-1])):
+            F = scale * self.places.lines if k == 0 else self.places.features[k - 1]
             V = blas.dtrsm(1.0, L, F, lower=1)
             energy += (w * (alpha @ F)) ** 2 / s2 + np.maximum(w - w * w * np.einsum("ij,ij->j", V, V), 0.0)
             prior += float(w)
@@ -183,29 +244,42 @@ def _symmetric(lower: Array) -> Array:
 class AdditiveGP:
     """The posterior of the module's text, in standardised units (value = offset + scale * standardised). Immutable.
 
-    Pending points come after the told ones and are hallucinated: the mean stays, the variance shrinks.
+    Args:
+        X: the told points and after them pending ones, which are hallucinated: the mean stays, the variance shrinks.
+        y: the told values, n.
+        noise: relative noise of every point.
+        products: those of the first points among themselves, where they are known from the fit.
     """
 
-    def __init__(self, kernel: Kernel, shape: Shape, X: Array, y: Array, noise: Array, *, offset: float, scale: float) -> None:
-        self.kernel, self.shape, self.X, self.y, self.offset, self.scale = kernel, shape, X[: len(y)], y, offset, scale
-        self.Z = kernel.embed(X)
+    def __init__(
+        self,
+        kernel: Kernel,
+        shape: Shape,
+        X: Array,
+        y: Array,
+        noise: Array,
+        *,
+        offset: float,
+        scale: float,
+        products: tuple[Array, ...] | None = None,
+    ) -> None:
+        self.kernel, self.shape, self.X, self.y, self.offset, self.scale = kernel, shape, X, y, offset, scale
+        self.orders = len(shape.weights)
+        self.places = Places.of(kernel, X, shape.relevance, self.orders)
         self.inverse = np.sqrt(shape.relevance) / shape.lengthscale
-        """1 / l for each embedded coordinate, with its relevance, e."""
-        self.W = self.Z * self.inverse
+        """1 / l of each embedded coordinate, with its relevance, e."""
         m = len(kernel.lines)
         self.root = np.sqrt(shape.relevance[:m] / m)
-        self.features = _features(kernel, self.Z, shape.relevance, len(shape.weights))
-        A = self.kernel.base(squared_distances(self.W, self.W))
-        for w, F in zip(shape.weights, self.features, strict=True):
-            A += w * (F @ F.T)
+        """What the features of every line are multiplied with, m."""
+        A = self._covariance(self._all_products(products))
+        A.ravel()[:: len(A) + 1] = self.places.at_zero(shape.weights)
         diagonal, jitter = np.diagonal(A) + noise, 0.0
         while True:
             A.ravel()[:: len(A) + 1] = diagonal + jitter
-            L, info = lapack.dpotrf(A.T, lower=1, clean=0)
+            self._L, info = lapack.dpotrf(A.T, lower=1, clean=0)
             if info == 0:
                 break
             jitter = max(JITTER, 10.0 * jitter)
-        self._L = L
         sides = np.zeros((2, len(X)))
         sides[0, : len(y)], sides[1, : len(y)] = (y - offset) / scale, 1.0
         white = self.lower(sides)[:, : len(y)]  # a pending point's whitened residual is 0: it is told its own mean
@@ -214,6 +288,21 @@ class AdditiveGP:
         residual[: len(y)] = white[0] - self.mean * white[1]
         self.alpha = self.upper(residual[None])[0]
         self.signal = (float(residual @ residual) + 1.0) / (len(y) + 1.0)
+
+    def _all_products(self, known: tuple[Array, ...] | None) -> tuple[Array, ...]:
+        if known is None:
+            return self.places.products(self.places, self.orders)
+        n = len(known[0])
+        if n == len(self.places):
+            return known
+        rows = self.places.rows(n).products(self.places, self.orders)
+        return tuple(np.block([[old, new[:, :n].T], [new]]) for old, new in zip(known, rows, strict=True))
+
+    def _covariance(self, products: tuple[Array, ...]) -> Array:
+        K = self.kernel.base(products[0] / self.shape.lengthscale**2)
+        for w, T in zip(self.shape.weights, products[1:], strict=True):
+            K += w * T
+        return K
 
     def relevance_of(self, coordinates: NDArray[np.intp]) -> Array:
         """rho of coordinates that are no choices."""
@@ -229,58 +318,53 @@ class AdditiveGP:
         solved: Array = blas.dtrsm(1.0, self._L, V.T, lower=1, trans_a=1).T
         return solved
 
-    def _query(self, X: Array) -> tuple[Array, Array, list[tuple[Array, Array]]]:
-        """Embedded points, u of their lines, and feature and derivative in x of every order (q x m each)."""
-        Z = self.kernel.embed(X)
-        U = 2.0 * Z[:, : len(self.kernel.lines)]
-        pairs = [legendre(U, k) for k in range(1, len(self.features) + 1)]
-        return Z, U, [(value * self.root, 2.0 * slope * self.root) for value, slope in pairs]
-
-    def _prior(self, pairs: list[tuple[Array, Array]], q: int) -> Array:
-        prior = np.ones(q)
-        for w, (F, _) in zip(self.shape.weights, pairs, strict=True):
-            prior += w * np.einsum("ij,ij->i", F, F)
-        return prior
+    # -- at query points
 
     def mean_var(self, X: Array) -> tuple[Array, Array]:
         """Posterior mean (q) and variance (q) of the function at X (q x d)."""
-        Z, _, pairs = self._query(X)
-        K = self.kernel.base(squared_distances(Z * self.inverse, self.W))
-        for w, (F, _), G in zip(self.shape.weights, pairs, self.features, strict=True):
-            K += w * (F @ G.T)
+        rows = max(1, CHUNK // X.shape[1])
+        K, prior = np.empty((len(X), len(self.places))), np.empty(len(X))
+        for i in range(0, len(X), rows):
+            query = Places.of(self.kernel, X[i : i + rows], self.shape.relevance, self.orders)
+            K[i : i + rows] = self._covariance(query.products(self.places, self.orders))
+            prior[i : i + rows] = query.at_zero(self.shape.weights)
         V = self.lower(K)
-        left = self._prior(pairs, len(X)) - np.einsum("ij,ij->i", V, V)
-        return self.mean + K @ self.alpha, self.signal * np.maximum(left, 0.0)
+        return self.mean + K @ self.alpha, self.signal * np.maximum(prior - np.einsum("ij,ij->i", V, V), 0.0)
 
     def mean_at(self, X: Array) -> Array:
         """Posterior mean alone (q)."""
-        Z, _, pairs = self._query(X)
-        value: Array = self.kernel.base(squared_distances(Z * self.inverse, self.W)) @ self.alpha + self.mean
-        for w, (F, _), G in zip(self.shape.weights, pairs, self.features, strict=True):
-            value += w * (F @ (self.alpha @ G))
-        return value
+        rows = max(1, CHUNK // X.shape[1])
+        mean = np.empty(len(X))
+        for i in range(0, len(X), rows):
+            query = Places.of(self.kernel, X[i : i + rows], self.shape.relevance, self.orders)
+            mean[i : i + rows] = self._covariance(query.products(self.places, self.orders)) @ self.alpha
+        return mean + self.mean
 
     def mean_var_grad(self, X: Array) -> tuple[Array, Array, Array, Array]:
         """As `mean_var`, and the gradients of both in x (q x d each); coordinates of choices have gradient 0."""
-        q, m = len(X), len(self.kernel.lines)
-        Z, _, pairs = self._query(X)
-        K, slope = self.kernel.base_slope(squared_distances(Z * self.inverse, self.W))
-        for w, (F, _), G in zip(self.shape.weights, pairs, self.features, strict=True):
-            K += w * (F @ G.T)
+        q, m, w = len(X), len(self.kernel.lines), self.shape.weights
+        query = Places.of(self.kernel, X, self.shape.relevance, self.orders)
+        squared, *trends = query.products(self.places, self.orders)
+        K, slope = self.kernel.base_slope(squared / self.shape.lengthscale**2)
+        for weight, T in zip(w, trends, strict=True):
+            K += weight * T
         V = self.lower(K)
-        left = self._prior(pairs, q) - np.einsum("ij,ij->i", V, V)
+        variance = self.signal * np.maximum(query.at_zero(w) - np.einsum("ij,ij->i", V, V), 0.0)
         C = np.concatenate([np.broadcast_to(self.alpha, K.shape), self.upper(V)])  # weights of the mean's and of -1/2 the variance's gradient
-        S = C * np.concatenate([slope, slope])
-        lines = np.concatenate([Z, Z])[:, :m]
-        gradient = 2.0 * self.inverse[:m] ** 2 * (lines * S.sum(axis=1)[:, None] - S @ self.Z[:, :m])
-        own = np.zeros((q, m))
-        for w, (F, slope_k), G in zip(self.shape.weights, pairs, self.features, strict=True):
-            gradient += w * np.concatenate([slope_k, slope_k]) * (C @ G)
-            own += 2.0 * w * F * slope_k
+        S = C * np.concatenate([slope, slope]) * (2.0 / self.shape.lengthscale**2)
+        linear = 12.0 / m * w[0] if self.orders else 0.0
+        gradient = np.concatenate([query.lines, query.lines]) * S.sum(axis=1)[:, None] + (linear * C - S) @ self.places.lines
+        gradient *= np.sqrt(self.shape.relevance[:m])
+        own = linear * query.lines * np.sqrt(self.shape.relevance[:m])
+        U = 2.0 * (X[:, self.kernel.lines] - 0.5)
+        for k, (weight, F, G) in enumerate(zip(w[1:], query.features, self.places.features, strict=True), start=2):
+            derivative = 2.0 * weight * legendre_slope(U, k) * self.root
+            gradient += np.concatenate([derivative, derivative]) * (C @ G)
+            own += derivative * F
         by_mean, by_variance = np.zeros((q, self.kernel.dim)), np.zeros((q, self.kernel.dim))
         by_mean[:, self.kernel.lines] = gradient[:q]
-        by_variance[:, self.kernel.lines] = self.signal * (own - 2.0 * gradient[q:])
-        return self.mean + K @ self.alpha, self.signal * np.maximum(left, 0.0), by_mean, by_variance
+        by_variance[:, self.kernel.lines] = 2.0 * self.signal * (own - gradient[q:])
+        return self.mean + K @ self.alpha, variance, by_mean, by_variance
 
 
 # ---------------------------------------------------------------- from a history
@@ -292,7 +376,7 @@ class AdditiveSurrogate:
     Args:
         cube: what is known of the space.
         noise: a known noise variance of all values in their own units, or None to fit it.
-        orders: of the trend's polynomials, 0 to 4; lowered where the features of the told points would not fit into memory.
+        orders: of the trend's polynomials, 0 to 4; each beyond the first costs memory for as many numbers as the told points have.
         levels: levels of relevance tried; 0: all coordinates count alike.
     """
 
@@ -305,7 +389,7 @@ class AdditiveSurrogate:
         self.levels = levels if self.orders and len(self.kernel.lines) > 1 else 0
         self._seen: tuple[Array, Array, Array] = (np.empty((0, cube.dim)), np.empty(0), np.empty(0))
         self._plain: dict[int, tuple[Array, float]] = {}  # index of a scheduled fit -> theta and negative log density without relevance
-        self._shapes: dict[int, Shape] = {}
+        self._shapes: dict[int, tuple[Shape, tuple[Array, ...]]] = {}  # and the products of the points it was fitted to
 
     def gp(self, X: Array, y: Array, yvar: Array | None = None, pending: Array | None = None) -> AdditiveGP:
         """The posterior for points X (n x d, n >= 1), values y (n) and noise variances yvar (n, NaN unknown), pending points (p x d) hallucinated."""
@@ -316,18 +400,17 @@ class AdditiveSurrogate:
             yvar = np.where(np.isnan(yvar), self.noise, yvar)
         self._forget_what_differs(X, y, yvar)
         k, size = scheduled(len(y))
-        shape = self._shape(k, size, X, y, yvar)
+        shape, products = self._shape(k, size, X, y, yvar)
         offset, scale = standardisation(y)
-        pending = np.empty((0, X.shape[1])) if pending is None else pending
-        noise = np.full(len(y) + len(pending), shape.noise)
-        noise[: len(y)] = np.where(np.isnan(yvar), shape.noise, _relative(yvar, scale))
-        return AdditiveGP(self.kernel, shape, np.concatenate([X, pending]), np.array(y), noise, offset=offset, scale=scale)
+        noise = np.where(np.isnan(yvar), shape.noise, _relative(yvar, scale))
+        if pending is not None and len(pending):
+            X, noise = np.concatenate([X, pending]), np.concatenate([noise, np.full(len(pending), shape.noise)])
+        return AdditiveGP(self.kernel, shape, X, np.array(y), noise, offset=offset, scale=scale, products=products)
 
     def _fit(self, size: int, X: Array, y: Array, yvar: Array, rho: Array | None = None) -> _Fit:
         offset, scale = standardisation(y[:size])
-        Z = self.kernel.embed(X[:size])
-        rho = np.ones(Z.shape[1]) if rho is None else rho
-        return _Fit(self.kernel, Z, (y[:size] - offset) / scale, _relative(yvar[:size], scale), rho, self.orders)
+        rho = np.ones(len(self.kernel.owner)) if rho is None else rho
+        return _Fit(self.kernel, X[:size], (y[:size] - offset) / scale, _relative(yvar[:size], scale), rho, self.orders)
 
     def _plain_fit(self, k: int, size: int, X: Array, y: Array, yvar: Array) -> tuple[Array, float]:
         """theta and negative log density of scheduled fit k, which has seen `size` values, all coordinates counting alike."""
@@ -340,17 +423,18 @@ class AdditiveSurrogate:
                 self._plain[k] = fit.minimum(fit.starts(), FRESH_ROUNDS)
         return self._plain[k]
 
-    def _shape(self, k: int, size: int, X: Array, y: Array, yvar: Array) -> Shape:
+    def _shape(self, k: int, size: int, X: Array, y: Array, yvar: Array) -> tuple[Shape, tuple[Array, ...]]:
+        """The hyper-parameters of scheduled fit k, and the products of its points under them."""
         if k not in self._shapes:
             theta, value = self._plain_fit(k, size, X, y, yvar)
             fit = self._fit(size, X, y, yvar)
-            best, least = fit.shape(theta), value
+            best, least = (fit.shape(theta), fit.products), value
             for level in range(1, self.levels + 1):
                 for _ in range(STEPS_PER_LEVEL):
                     fit = self._fit(size, X, y, yvar, fit.more_relevant(theta))
                 theta, value = fit.minimum(theta[None], LEVEL_ROUNDS)
                 if value + PRICE * level < least:
-                    best, least = fit.shape(theta), value + PRICE * level
+                    best, least = (fit.shape(theta), fit.products), value + PRICE * level
             self._shapes = {k: best}
         return self._shapes[k]
 
@@ -363,7 +447,7 @@ class AdditiveSurrogate:
         self._plain = {k: fitted for k, fitted in self._plain.items() if _size(k) <= agree}
         self._shapes = {k: shape for k, shape in self._shapes.items() if _size(k) <= agree}
         if len(y) != len(self._seen[1]) or agree < len(y):
-            self._seen = X.copy(), y.copy(), yvar.copy()
+            self._seen = X, y.copy(), yvar.copy()  # X is not copied: it may be large, and told points never change
 
 
 def _relative(yvar: Array, scale: float) -> Array:

@@ -21,7 +21,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.numerics.additive import AdditiveGP, legendre
+from regretless.numerics.additive import AdditiveGP, Places, legendre, legendre_slope
 from regretless.numerics.gp import GP
 from regretless.numerics.kernels import Kernel, squared_distances
 from regretless.numerics.lbfgs import minimise
@@ -56,7 +56,6 @@ class Anchors:
         """powers: 1 keeps z.x, 2 keeps the same for the squares of the coordinates as well (centred at 1/2)."""
         self.Z = np.empty((0, dim))
         """The base points, m x d."""
-        self._X = np.empty((0, dim))
         self._products = np.empty((powers, 0, 0))
 
     def extend(self, Z: Array) -> None:
@@ -66,28 +65,26 @@ class Anchors:
     def products(self, X: Array, pending: Array) -> Array:
         """sum_j (z_j - 1/2)^k (x_j - 1/2)^k for k = 1 .. powers, all base points and the told points X (n x d), then the pending ones (p x d).
 
-        Only rows and columns that are new are computed; those of pending points are not kept. powers x m x (n + p).
+        Only rows and columns that are new are computed, so X must continue the X of the calls before; pending points are not kept.
+        powers x m x (n + p).
         """
-        known = min(len(X), len(self._X))
-        if known < len(self._X) or not np.array_equal(X[:known], self._X[:known]):  # another history: begin again
-            self._products = np.empty((len(self._products), 0, 0))
         powers, rows, columns = self._products.shape
         if (rows, columns) != (len(self.Z), len(X)):
             grown = np.empty((powers, len(self.Z), len(X)))
             grown[:, :rows, :columns] = self._products
             grown[:, :rows, columns:] = _products(self.Z[:rows], X[columns:], powers)
             grown[:, rows:] = _products(X, self.Z[rows:], powers).transpose(0, 2, 1)
-            self._products, self._X = grown, X.copy()
+            self._products = grown
         return np.concatenate([self._products, _products(self.Z, pending, powers)], axis=2) if len(pending) else self._products
 
     def sums(self, fields: Fields, X: Array, pending: Array) -> Sums | None:
         """What `Fibres.sums` gives for the base points, from the products; None where coordinates do not count alike."""
-        orders, m = len(fields.weights), fields.Z.shape[1]
+        orders, m = len(fields.weights), len(fields.columns)
         if not fields.kernel.plain or np.ptp(fields.inverse) > 0 or orders > len(self._products) or (orders and np.ptp(fields.root) > 0):
             return None
         products = self.products(X, pending)
         Z = (self.Z - 0.5) ** 2
-        zz, xx = Z.sum(axis=1), np.einsum("ij,ij->i", fields.Z, fields.Z)
+        zz, xx = Z.sum(axis=1), np.einsum("ij,ij->j", fields.columns, fields.columns)
         squared = products[0] * -2.0
         squared += zz[:, None]
         squared += xx
@@ -174,7 +171,8 @@ class Fields:
     """What is needed of a posterior: the arrays of `GP` or `AdditiveGP` under common names (n points, e embedded coordinates, m of them lines)."""
 
     kernel: Kernel
-    Z: Array
+    columns: Array
+    """The embedded coordinates of the points, e x n: those of one coordinate lie side by side."""
     inverse: Array
     """1 / l of every embedded coordinate, e."""
     alpha: Array
@@ -186,57 +184,61 @@ class Fields:
     """Weights of the trend's orders; empty where there is none."""
     root: Array
     """What the trend's features of every line are multiplied with, m."""
+    sums: Callable[[Array], Sums]
+    """The sums over all coordinates between points (s x d) and those of the posterior."""
 
     @classmethod
     def of(cls, gp: GP | AdditiveGP) -> Fields:
         if isinstance(gp, AdditiveGP):
-            return cls(gp.kernel, gp.Z, gp.inverse, gp.alpha, gp.mean, gp.signal, gp.lower, gp.upper, gp.shape.weights, gp.root)
+            shape, kernel, root = gp.shape, gp.kernel, gp.root
+
+            def sums(X: Array) -> Sums:
+                query = Places.of(kernel, X, shape.relevance, gp.orders)
+                squared, *trends = query.products(gp.places, gp.orders)
+                trend = np.zeros((len(X), 0)) if not trends else sum((w * T for w, T in zip(shape.weights, trends, strict=True)), np.zeros(1))
+                return Sums(squared / shape.lengthscale**2, trend, query.at_zero(shape.weights))
+
+            return cls(kernel, _columns(kernel, gp.X), gp.inverse, gp.alpha, gp.mean, gp.signal, gp.lower, gp.upper, shape.weights, root, sums)
         if gp.hyper.quadratic:
             raise ValueError("subspaces need a posterior without the quadratic trend")
-        factor = gp.factor
+        factor, none = gp.factor, np.empty(0)
         inverse = np.broadcast_to(factor.inverse_scales, (factor.Z.shape[1],))
-        return cls(factor.kernel, factor.Z, inverse, gp._alpha, gp.mean, gp.signal, factor.lower, factor.upper, np.empty(0), np.empty(0))
+
+        def stationary(X: Array) -> Sums:
+            squared = squared_distances(factor.kernel.embed(X) * factor.inverse_scales, factor.W)
+            return Sums(squared, np.zeros((len(X), 0)), np.ones(len(X)))
+
+        columns = _columns(factor.kernel, factor.X)
+        return cls(factor.kernel, columns, inverse, gp._alpha, gp.mean, gp.signal, factor.lower, factor.upper, none, none, stationary)
+
+
+def _columns(kernel: Kernel, X: Array) -> Array:
+    return np.ascontiguousarray(kernel.embed(X).T)
 
 
 class Fibres:
     """The posterior along subspaces: values and gradients in the free coordinates, which must be lines, from sums kept for the fixed ones."""
 
-    def __init__(self, gp: GP | AdditiveGP, acquire: Acquire) -> None:
-        self.fields, self.acquire = Fields.of(gp), acquire
-        kernel = self.fields.kernel
+    def __init__(self, fields: Fields, acquire: Acquire) -> None:
+        self.fields, self.acquire = fields, acquire
+        kernel = fields.kernel
         self._place = np.empty(kernel.dim, dtype=np.intp)  # of a line among the embedded coordinates
         self._place[kernel.lines] = np.arange(len(kernel.lines))
-        self._columns = np.ascontiguousarray(self.fields.Z.T)  # e x n: a coordinate's column is contiguous
-        self._orders = range(1, len(self.fields.weights) + 1)
-
-    def sums(self, X: Array) -> Sums:
-        """The sums over all coordinates, between points X (s x d) and those of the posterior."""
-        f = self.fields
-        Z = f.kernel.embed(X)
-        squared = squared_distances(Z * f.inverse, f.Z * f.inverse)
-        trend, prior = np.zeros((len(X), 0)), np.ones(len(X))
-        if len(f.weights):
-            m = len(f.kernel.lines)
-            trend = np.zeros((len(X), len(f.Z)))
-            for k in self._orders:
-                own, theirs = legendre(2.0 * Z[:, :m], k)[0] * f.root, legendre(2.0 * f.Z[:, :m], k)[0] * f.root
-                trend += f.weights[k - 1] * (own @ theirs.T)
-                prior += f.weights[k - 1] * np.einsum("ij,ij->i", own, own)
-        return Sums(squared, trend, prior)
+        self._orders = range(1, len(fields.weights) + 1)
 
     def free_sums(self, free: Indices, values: Array) -> Sums:
         """The share of the free coordinates (s x k) at the given values (s x k)."""
         f = self.fields
         at = self._place[free]
-        squared = np.zeros((len(free), len(f.Z)))
+        squared = np.zeros((len(free), f.columns.shape[1]))
         trend = np.zeros_like(squared) if len(f.weights) else np.zeros((len(free), 0))
         prior = np.zeros(len(free))
         for j in range(free.shape[1]):
-            z, column = values[:, j] - 0.5, self._columns[at[:, j]]
+            z, column = values[:, j] - 0.5, f.columns[at[:, j]]
             for k in self._orders:
                 factor = f.weights[k - 1] * f.root[at[:, j]] ** 2
-                own = legendre(2.0 * z, k)[0]
-                trend += (factor * own)[:, None] * legendre(2.0 * column, k)[0]
+                own = legendre(2.0 * z, k)
+                trend += (factor * own)[:, None] * legendre(2.0 * column, k)
                 prior += factor * own * own
             column -= z[:, None]
             column *= f.inverse[at[:, j], None]
@@ -264,9 +266,9 @@ class Fibres:
         """
         f = self.fields
         at = self._place[free]
-        inverse, columns = f.inverse[at], self._columns[at]  # s x k, s x k x n
+        inverse, columns = f.inverse[at], f.columns[at]  # s x k, s x k x n
         factors = [f.weights[k - 1] * f.root[at] ** 2 for k in self._orders] if len(f.weights) else []
-        features = [legendre(2.0 * columns, k)[0] for k in self._orders]
+        features = [legendre(2.0 * columns, k) for k in self._orders]
 
         def down(numbered: Array) -> tuple[Array, Array]:
             row = numbered[:, -1].astype(np.intp)
@@ -275,7 +277,7 @@ class Fibres:
             K, slope = f.kernel.base_slope(fixed.squared[row] + np.einsum("skn,skn->sn", step, step))
             prior, own = fixed.prior[row], []
             for k, factor, theirs in zip(self._orders, factors, features, strict=True):
-                value, derivative = legendre(2.0 * z, k)
+                value, derivative = legendre(2.0 * z, k), legendre_slope(2.0 * z, k)
                 K += np.einsum("sk,skn->sn", factor[row] * value, theirs[row])
                 prior = prior + np.einsum("sk,sk,sk->s", factor[row], value, value)
                 own.append((value, 2.0 * factor[row] * derivative))
@@ -315,6 +317,7 @@ def maximise_subspaces(
     chain: int = 0,
     lines: Indices | None = None,
     weights: Array | None = None,
+    fields: Fields | None = None,
 ) -> tuple[Array, Array]:
     """The best points found in the subspaces, best first: points (third x d) and acquisition values (third).
 
@@ -329,11 +332,13 @@ def maximise_subspaces(
         chain: further blocks of free coordinates, drawn afresh, through which each ascent goes on.
         lines: the coordinates that may be in such a block; None: all that the kernel takes for lines.
         weights: how likely each of them is to be in it; None: all alike.
+        fields: those of the posterior, where the caller has them.
     """
-    fibres = Fibres(gp, acquire)
+    fields = Fields.of(gp) if fields is None else fields
+    fibres = Fibres(fields, acquire)
     free, k = subspaces.free, subspaces.free.shape[1]
     at_base = np.take_along_axis(subspaces.bases, free, axis=1)
-    total = fibres.sums(subspaces.bases) if subspaces.sums is None else subspaces.sums
+    total = fields.sums(subspaces.bases) if subspaces.sums is None else subspaces.sums
     fixed = total.minus(fibres.free_sums(free, at_base))
     values = _draw(at_base, subspaces.local, rng)
     best = _scores(fibres, fixed, free, values)
@@ -350,7 +355,7 @@ def maximise_subspaces(
         here = np.take_along_axis(X, free, axis=1)
         if link:
             total = fixed.plus(fibres.free_sums(free, here))
-            free = random_blocks(len(X), k, fibres.fields.kernel.lines if lines is None else lines, weights, rng)
+            free = random_blocks(len(X), k, fields.kernel.lines if lines is None else lines, weights, rng)
             here = np.take_along_axis(X, free, axis=1)
             fixed = total.minus(fibres.free_sums(free, here))
         moved, reached = fibres.ascend(fixed, free, here, rounds)
