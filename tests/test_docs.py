@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parent.parent / "docs"
-RUNNABLE = ["spaces.md", "ask-tell.md", "writing-a-method.md"]
+RUNNABLE = ["index.md", "spaces.md", "ask-tell.md", "writing-a-method.md", "certificates.md"]
 
 
 @pytest.mark.parametrize("page", RUNNABLE)
