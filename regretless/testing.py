@@ -6,6 +6,7 @@
     check_method(Recipe("mine", "my_package.mine:Mine"))     # raises AssertionError on the first law broken
 
 Each check takes a recipe and is small; `METHOD_CHECKS` lists them, so that a test runner can name the one that fails.
+`check_problem` does the same for benchmark problems.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from functools import partial
 import numpy as np
 
 from regretless.method import Certificate, Method, Recipe
+from regretless.problems.check import check_problem as check_problem
 from regretless.space import Array, Choice, Cube, Float, Int, Space
 from regretless.statefile import with_arrays, without_arrays
 
