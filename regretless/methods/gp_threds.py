@@ -1,0 +1,509 @@
+"""GP-ThreDS: Salgia, Vakili and Zhao, "A Computationally Efficient Approach to Black-box Optimization using Gaussian Process Models" (published as
+"A Domain-Shrinking based Bayesian Optimization Algorithm with Order-Optimal Regret Performance", NeurIPS 2021).
+
+A threshold tau halves the interval in which f* is believed to lie; a cell of the domain survives an epoch when a local test finds points above
+tau in it, and survivors are halved along every axis. The posterior is only ever needed on one cell's grid, whose size never grows, so a
+sample costs the same at t = 100,000 as at t = 100. The certificate is computed apart from the search, with bounds that are wide enough to be true.
+
+Notation
+    k, tau_k, [a_k, b_k]   epoch, threshold, interval of f*        s          side of the live cells, 2^-depth
+    D_k, D_g               live cells, grid of a cell              c, slack   tolerance of a rejection, L Delta^alpha in the paper
+    mu, sigma              posterior on the grid                   t_term     samples after which a test accepts
+    beta                   B + R sqrt(2 (gamma + 1 + ln 1/delta))  gamma      information gain (Eq. 6)
+    p, delta-hat           confidences of the walk's tests         R, lambda  sd of the noise, its variance in the model
+
+Deviations, both presets
+    1. `beta` has the factor 2 that the text of Sec. 3.2.2 drops and the authors' code has. R multiplies the root as in the paper, although with
+       lambda != 1 a valid bound needs R / sqrt(lambda): this beta steers, and the certificate uses the valid one.
+    2. delta-hat is printed upside down; see `leaf_confidence`. L and alpha are never known: the slack is c s.
+    3. A rejection test with no grid point left is a rejection; when all lower bounds are low, a time-out still accepts the best of them.
+    4. A told point near the running cell is a sample of its test whoever asked for it; others are kept and reach the tests that start later (default)
+       or the recommendation (paper). STALL told points in a row from elsewhere close a test, so that a cell whose evaluations fail cannot hang.
+    5. The recommendation is the arg max of the mean of one model refitted to all values; the paper has none.
+Default preset only
+    6. Tests start from the SHARED latest earlier samples near their cell; the paper starts each afresh.
+    7. After an epoch the interval is what its tests found, [best lower, best upper bound], not a step of a bisection: a mistaken threshold repairs
+       itself, and no epoch passes without a sample.
+    8. Values are standardised: by the interval when it is given, otherwise by a maximum-likelihood fit (first after a Sobol design, then whenever
+       the number of values has grown by half), which also gives length-scale and noise unless they are given.
+    9. Cells stop shrinking at side SMALLEST; `tree.stopped` says so.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from regretless.method import Certificate, Method
+from regretless.numerics.ascend import maximise
+from regretless.numerics.confidence import fitted_certificate
+from regretless.numerics.fit import fit
+from regretless.numerics.gp import GP
+from regretless.numerics.grid import KernelName
+from regretless.numerics.kernels import Kernel
+from regretless.numerics.norm_ball import NormBall
+from regretless.numerics.scale import Scale, fit_scale, merged
+from regretless.numerics.sobol import sobol_points
+from regretless.numerics.surrogate import standardisation
+from regretless.numerics.threshold_tree import Cell, CellTest, GridPriors, ThresholdTree, draw_tree
+from regretless.space import Array, Cube
+
+Search: TypeAlias = Generator[None, tuple[Array, float], Any]
+"""A search under way: it waits for told points (x, y)."""
+
+POINTS_PER_AXIS = {1: 64, 2: 20, 3: 8, 4: 5, 5: 4, 6: 3}
+"""Grid points along each axis of a cell, by dimension (the authors use 20 in two dimensions)."""
+BOUND, PAPER_BOUND = 0.5, 0.5
+"""B by default: in units of the standardised values, and as the authors set it for Branin (Fig. 4)."""
+SLACK, PAPER_SLACK = 0.05, 0.2
+"""c by default, and in Fig. 4."""
+SHARED = 100
+"""Earlier samples that a test starts from, at most."""
+LOOK_BACK = 4096
+"""How many of the latest samples are searched for them."""
+FIRST_PER_DIM = 4
+"""Points per dimension of the design that precedes the search when no interval is known."""
+REFIT = 1.5
+"""The number of values grows by this factor between fits of the scale."""
+SMALLEST = 1e-6
+"""Cells are not halved below this side."""
+STALL = 100
+"""Told points in a row from elsewhere that close a test."""
+AVOIDED = 0.1
+"""Points closer than this many sides to a failed evaluation are not proposed in a cell while others are left."""
+LEAST_NOISE = 1e-6
+"""Of lambda in standardised units, so that exact values leave the posterior well conditioned."""
+HORIZON = 1000
+"""T where no budget is given; it only enters through logarithms."""
+MERGED = 800
+"""Values beyond which the recommendation's model averages close neighbours."""
+
+
+class DimensionWarning(UserWarning):
+    """GP-ThreDS in a dimension where its grids are too coarse to be of much use."""
+
+
+class GPThreDS(Method):
+    """GP-ThreDS: a Gaussian process on ever smaller cells, kept or dropped by a threshold; constant cost per sample.
+
+    Args:
+        preset: "default", or "paper": Alg. 1 with the authors' constants (fresh data, zero mean, unit variance, their interval update).
+        search: "heuristic" (Alg. 3), or "walk": the random walk on the tree (Alg. 2) with two-sided tests (Sec. 7.2); fresh data, like the paper.
+        interval: (a, b) believed to hold f*, in the units and sign that are maximised; None: found from the data (paper preset: (0, 1)).
+        kernel: "se" or "matern52".
+        lengthscale: of the kernel, in sides of the cube; None: fitted (paper preset: 0.2).
+        noise: the standard deviation of the noise, R; None: fitted (paper preset: 0.1).
+        B: what the deciding beta takes for the norm of f; a knob, not a bound (the norms of the paper's functions are 40 times larger).
+        norm_bound: a true bound on the norm of f (not standardised) in the kernel's RKHS, if known; the certificate is then a theorem. Needs
+            lengthscale and noise.
+        delta0: confidence of the deciding beta (Sec. 5).
+        c: slack of a rejection, per side of the cell.
+        t_term: samples after which a test accepts (the authors' 50); "formula": Eq. (7), which asks for 1e5 and more.
+        points_per_axis: of a cell's grid; None: by dimension.
+        gain: gamma in beta: "realised" by the samples of the test, or "log" or "root" of their number (the authors' stand-ins).
+        p: confidence of the walk's inner tests, below 1/2 (Sec. 3.2.1).
+
+    Example:
+        >>> method = GPThreDS(2, seed=0, budget=100)
+        >>> x = method.ask()
+    """
+
+    max_dim = 6
+
+    def __init__(
+        self,
+        cube: int | Cube,
+        *,
+        seed: int,
+        budget: int | None = None,
+        preset: Literal["default", "paper"] = "default",
+        search: Literal["heuristic", "walk"] = "heuristic",
+        interval: tuple[float, float] | None = None,
+        kernel: KernelName = "se",
+        lengthscale: float | None = None,
+        noise: float | None = None,
+        B: float | None = None,
+        norm_bound: float | None = None,
+        delta0: float = 1e-3,
+        c: float | None = None,
+        t_term: int | Literal["formula"] = 50,
+        points_per_axis: int | None = None,
+        gain: Literal["realised", "log", "root"] | None = None,
+        p: float = 0.1,
+    ) -> None:
+        super().__init__(cube, seed=seed, budget=budget)
+        _check_options(locals())
+        if self.dim >= 4:
+            warnings.warn(
+                f"GP-ThreDS in {self.dim} dimensions has few grid points per axis; use method='gp-ucb' or 'turbo' there", DimensionWarning, 2
+            )
+        self.paper = preset == "paper"
+        self.search, self.kernel, self.norm_bound = search, kernel, norm_bound
+        self.fresh = self.paper or search == "walk"
+        self.B = float(B) if B is not None else PAPER_BOUND if self.paper else BOUND
+        self.c = float(c) if c is not None else PAPER_SLACK if self.paper else SLACK
+        self.delta0, self.p, self.t_term = float(delta0), float(p), t_term
+        self.gain = gain or ("log" if self.paper else "realised")
+        self.lengthscale, self.noise = lengthscale, noise
+        if self.paper:  # Sec. 5
+            interval, self.lengthscale, self.noise = interval or (0.0, 1.0), lengthscale or 0.2, 0.1 if noise is None else noise
+        self.interval, self.horizon = interval, budget or HORIZON
+        self._grids = GridPriors(self.cube, points_per_axis or POINTS_PER_AXIS[self.dim])
+        self._first = sobol_points(FIRST_PER_DIM * self.dim, self.dim, self.fixed_generator())
+        self._model: tuple[int, GP] | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self.tree = ThresholdTree(interval=self.interval or (-math.inf, math.inf), live=[Cell.whole(self.dim)])
+        """Live cells, thresholds, regions given up; see `ThresholdTree`."""
+        self.scale = self._first_scale()
+        self._seen = self._fitted_at = 0
+        """Values the search has taken in, and how many there were at the last fit."""
+        self._test: CellTest | None = None
+        self._running = self._shrink()
+        next(self._running)
+
+    # -- the contract
+
+    def _propose(self, rng: np.random.Generator) -> Array:
+        """The point of the running test with the largest upper bound (Fig. 3), away from pending and failed ones."""
+        test = self._test
+        if test is None:
+            used = len(self.y) + len(self.pending) + len(self.failed)
+            return self._first[used] if used < len(self._first) else rng.random(self.dim)
+        if not self._pending and not len(self.failed):
+            return np.asarray(test.grid[test.query])
+        pending = self.pending
+        near = pending[test.cell.near(pending)]
+        ucb = test.mean + self._beta(test) * np.sqrt(test.posterior.variance_after(near)) if len(near) else test.ucb.copy()
+        for x, reach in [(x, 1e-9) for x in pending] + [(x, AVOIDED) for x in self.failed]:
+            ucb[(np.abs(test.grid - x) <= reach * test.cell.sides).all(axis=1)] = -np.inf
+        best = int(ucb.argmax())
+        return test.grid[best] if ucb[best] > -np.inf else rng.random(self.dim)
+
+    def _update(self, X: Array, y: Array) -> None:
+        for x, value in zip(X, y.tolist(), strict=True):
+            self._seen += 1
+            self._running.send((x, value))
+
+    def _recommend(self) -> Array:
+        """The arg max of the mean of one model of all values, over told points and from the best of them uphill."""
+        n = len(self.y)
+        if n == 1 or np.ptp(self.y) == 0.0:
+            return np.asarray(self.X[0])
+        gp = self._whole_model()
+        best = self.X[np.argsort(-gp.mean_at(self.X), kind="stable")[:5]]
+        x: Array = maximise(gp.mean_grad, self.cube, self.fixed_generator(), incumbents=best, score=gp.mean_at)
+        return x
+
+    def _certificate(self, delta: float) -> Certificate:
+        if self.norm_bound is not None:
+            assert self.lengthscale is not None
+            assert self.noise is not None
+            ball = NormBall(self.X, self.y, kernel=self.kernel, lengthscale=self.lengthscale, noise=self.noise, norm=self.norm_bound, delta=delta)
+            lower, upper = ball.lower(self.recommend()[None]), ball.upper(self.dim)
+            assumptions = (
+                f"norm at most {self.norm_bound:g} in the RKHS of {self.kernel} with l = {self.lengthscale:g}",
+                f"noise {self.noise:g}-sub-Gaussian",
+            )
+            return Certificate(max(upper - lower, 0.0), min(lower, upper), upper, delta, "theory", assumptions)
+        if self.paper:
+            a, b = self.tree.interval
+            return Certificate.none(f"the paper's own interval [{a:.4g}, {b:.4g}] is not a guarantee, and norm_bound is not known", delta)
+        X, y, _ = merged(self.X, self.y, MERGED)
+        return fitted_certificate(X, y, np.full(len(y), np.nan), self.cube, self.recommend(), delta, self.fixed_generator())
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draws the shrinking domain on matplotlib axes (made when not given), in one and two dimensions."""
+        if self.dim > 2:
+            raise ValueError(f"plot() draws one or two dimensions, this search has {self.dim}")
+        if axes is None:
+            import matplotlib.pyplot as plt
+
+            axes = plt.figure().subplots()
+        draw_tree(self.tree, self.X, axes)
+        return axes
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("_running", "_test", "tree")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy has no running search of its own: it takes the history in again."""
+        self.__dict__.update(state)
+        self._begin()
+        self._update(self.X, self.y)
+
+    # -- Algorithm 1
+
+    def _shrink(self) -> Search:
+        tree = self.tree
+        if self.interval is None:
+            yield from self._find_interval()
+        width = max(tree.interval[1] - tree.interval[0], 0.0)
+        while True:
+            self._refit()
+            tau = tree.threshold  # (Alg. 1, l. 4)
+            tree.thresholds.append(tau)
+            side = 2.0**-tree.depth
+            slack = self.c * side * (1.0 if self.paper else width / 2)
+            kept: list[Cell] = []
+            dropped: list[Cell] = []
+            found = [-math.inf, -math.inf]
+            self._asked = False
+            for cell in tree.live:  # (Alg. 1, l. 5-9)
+                children = yield from (self._walk if self.search == "walk" else self._targets)(cell, tau, slack)
+                low, high = self._found()
+                found = [max(found[0], low), max(found[1], high)]
+                kept += [cell.child(i) for i in children]
+                dropped += [cell.child(i) for i in range(2**self.dim) if i not in children]
+            a, b = tree.interval
+            if kept and side / 2 >= SMALLEST:
+                tree.live, tree.depth = kept, tree.depth + 1
+                tree.pruned += [(cell, tree.epoch) for cell in dropped]
+                a = tau - self.c * side * width  # (Alg. 1, l. 14), c s scaled to the interval
+            elif kept:
+                tree.stopped = f"cells of side {side:.2g} are not halved further"
+            else:
+                a, b = a - (b - a) / 2, b - (b - a) / 2  # (Alg. 1, l. 12)
+            if not self.fresh:  # not in paper: what the tests found
+                tree.contradictions += found[0] > tree.interval[1]
+                a, b = found
+            tree.interval = (a, b)
+            tree.epoch += 1
+
+    # -- Algorithm 3
+
+    def _targets(self, cell: Cell, tau: float, slack: float) -> Search:
+        """The children of a cell with points above tau; the authors' heuristic, which descends all levels at once."""
+        test = self._open(cell)
+        tau, slack = (tau - self.scale.shift) / self.scale.sd, slack / self.scale.sd
+        children: list[int] = []
+        since = 0
+        if not self._asked or self.fresh:
+            since += yield from self._wait(test)
+        while test.open:
+            if test.upper < tau - slack:
+                break
+            timeout = since >= self._patience(test, slack)
+            if test.lower > tau or timeout:
+                children.append(test.accept())
+                self.tree.by_time += timeout and test.lower <= tau
+                self.tree.by_bound += test.lower > tau
+                since = 0
+                if test.open:
+                    test.score(self._beta(test))
+                if not self.paper:
+                    continue
+            if test.open:
+                since += yield from self._wait(test)
+        return children
+
+    def _wait(self, test: CellTest) -> Generator[None, tuple[Array, float], int]:
+        """Waits for a sample of the test and takes it in; 1."""
+        self._asked = True
+        missed = 0
+        while True:
+            x, y = yield
+            if test.take(x, (y - self.scale.shift) / self.scale.sd):
+                break
+            missed += 1
+            if missed >= STALL:
+                test.close()
+                return 1
+        test.score(self._beta(test))
+        return 1
+
+    # -- Algorithm 2
+
+    def _walk(self, cell: Cell, tau: float, slack: float) -> Search:
+        """The children of a cell with points above tau, one random walk on the tree of its d halvings each, ended by the test at the root."""
+        found: list[int] = []
+        while True:
+            sure = leaf_confidence(self.delta0, self.horizon, len(found) + 1, self.p, self.dim)
+            seen = [cell.child(i) for i in found]
+            path = [(cell, 0)]
+            while True:
+                here, number = path[-1]
+                depth = len(path) - 1
+                if depth == 0 and not (yield from self._passes(cell, seen, tau, slack, yes=self.p, no=sure)):
+                    return found
+                if depth == self.dim:  # (Alg. 2, l. 3-9)
+                    if (yield from self._passes(here, seen, tau, slack, yes=sure, no=self.p)):
+                        found.append(number)
+                        break
+                    path.pop()
+                    continue
+                for upper in (False, True):  # (Alg. 2, l. 11-20)
+                    half = here.half(depth, upper)
+                    if (yield from self._passes(half, seen, tau, slack, yes=self.p, no=self.p)):
+                        path.append((half, number | upper << depth))
+                        break
+                else:
+                    if depth:
+                        path.pop()
+
+    def _passes(self, cell: Cell, seen: list[Cell], tau: float, slack: float, *, yes: float, no: float) -> Search:
+        """The local test (Fig. 3), two-sided (Sec. 7.2): sure to 1 - yes of a pass and to 1 - no of a rejection, without the cells already found."""
+        test = self._open(cell)
+        for other in seen:
+            test.drop_inside(other)
+        tau, slack = (tau - self.scale.shift) / self.scale.sd, slack / self.scale.sd
+        samples = 0
+        while test.open:
+            samples += yield from self._wait(test)
+            if not test.open:
+                break
+            surest = min(yes, no)
+            patient = samples >= self._patience(test, slack, no)
+            if test.bounds(self._beta(test, yes))[0] >= tau:
+                return True
+            if test.bounds(self._beta(test, surest if patient else no))[1] <= tau - slack:
+                return False
+            if samples >= self._patience(test, slack, surest):
+                self.tree.by_time += 1
+                return True
+            test.score(self._beta(test, self.delta0 / (4 * self.horizon)))
+        return False
+
+    # -- one test
+
+    def _open(self, cell: Cell, *, shared: bool | None = None) -> CellTest:
+        """The test of a cell, with the earlier samples it starts from."""
+        scale = self.scale
+        test = CellTest(cell, self._grids, kernel=self.kernel, lengthscale=scale.lengthscale, noise=scale.noise)
+        if not self.fresh if shared is None else shared:
+            start = max(0, self._seen - LOOK_BACK)
+            near = start + np.flatnonzero(cell.near(self.X[start : self._seen]))[-SHARED:]
+            if len(near):
+                test.posterior.condition(self.X[near], scale.inside(self.y[near]))
+        test.score(self._beta(test))
+        self._test = test
+        return test
+
+    def _beta(self, test: CellTest, delta: float | None = None) -> float:
+        t = test.posterior.t
+        gain = test.posterior.gain if self.gain == "realised" else math.log(max(t, 1)) if self.gain == "log" else math.sqrt(t)
+        return confidence_width(gain, self.B, math.sqrt(self.scale.noise), self.delta0 if delta is None else delta)
+
+    def _patience(self, test: CellTest, slack: float, delta: float | None = None) -> float:
+        """Samples after which a test with this confidence accepts; the constant belongs to confidence delta0 (Alg. 3) or p (the walk)."""
+        noise = self.scale.noise
+        delta = self.delta0 if delta is None else delta
+        if self.t_term == "formula":
+            return termination_time(len(test.grid), slack, self.B, math.sqrt(noise), noise, delta)
+        usual = self.p if self.search == "walk" else self.delta0
+        return math.ceil(self.t_term * (self._beta(test, delta) / self._beta(test, usual)) ** 2)
+
+    def _found(self) -> tuple[float, float]:
+        """The largest lower and upper bound of the last test, over all its grid, in the units of the values."""
+        assert self._test is not None
+        low, high = self._test.bounds(self._beta(self._test), everywhere=True)
+        return self.scale.shift + self.scale.sd * low, self.scale.shift + self.scale.sd * high
+
+    # -- the scale of the values
+
+    def _first_scale(self) -> Scale:
+        """Before any fit: the paper's raw values, or the interval's lower half as one standard deviation."""
+        length = self.lengthscale or 0.2 * math.sqrt(self.dim / 2)
+        if self.paper or self.interval is None:
+            return Scale(0.0, 1.0, length, max((0.1 if self.noise is None else self.noise) ** 2, LEAST_NOISE))
+        a, b = self.interval
+        sd = (b - a) / 2
+        return Scale(a - sd, sd, length, max((0.1 if self.noise is None else self.noise / sd) ** 2, LEAST_NOISE))
+
+    def _refit(self) -> None:
+        """Fits what was not given, whenever the number of values has grown by the factor REFIT."""
+        known = self.paper or (self.interval is not None and self.lengthscale is not None and self.noise is not None)
+        if known or self._seen < max(REFIT * self._fitted_at, FIRST_PER_DIM * self.dim):
+            return
+        self._fitted_at = n = self._seen
+        scale = fit_scale(self.X[:n], self.y[:n], self.kernel, lengthscale=self.lengthscale, noise=self.noise)
+        self.scale = replace(scale, noise=max(scale.noise, LEAST_NOISE))
+
+    def _find_interval(self) -> Search:
+        """Waits for the first design, fits the scale and takes the largest bounds on the whole cube's grid for the interval."""
+        first = len(self._first) if self.budget is None else max(2, min(len(self._first), self.budget // 3))
+        while self._seen < first:
+            yield
+        self._fitted_at = n = self._seen
+        scale = fit_scale(self.X[:n], self.y[:n], self.kernel, lengthscale=self.lengthscale, noise=self.noise)
+        self.scale = replace(scale, noise=max(scale.noise, LEAST_NOISE))
+        self._open(self.tree.live[0], shared=True)
+        self.tree.interval = self._found()
+
+    def _whole_model(self) -> GP:
+        """One Gaussian process of all values, fitted anew; close neighbours are averaged where there are many."""
+        n = len(self.y)
+        if self._model is None or self._model[0] != n:
+            X, y, count = merged(self.X, self.y, MERGED)
+            offset, scale = standardisation(y)
+            yvar = None if n <= MERGED else (self.scale.noise * self.scale.sd**2) / count
+            kernel = Kernel(self.kernel, self.dim)
+            hyper = fit(kernel, X, (y - offset) / scale, None if yvar is None else yvar / scale**2)
+            self._model = n, GP.exact(kernel, hyper, X, y, yvar, offset=offset, scale=scale)
+        return self._model[1]
+
+
+# ---------------------------------------------------------------- the paper's formulas
+
+
+def confidence_width(gain: float, B: float, R: float, delta: float) -> float:
+    """beta = B + R sqrt(2 (gamma + 1 + ln 1/delta)) (Sec. 3.2.2, with the factor 2 of Chowdhury and Gopalan 2017)."""
+    return B + R * math.sqrt(2.0 * (gain + 1.0 + math.log(1.0 / delta)))
+
+
+def termination_time(points: int, slack: float, B: float, R: float, noise: float, delta: float) -> float:
+    """The least t with 2 beta_t (1 + 2 sqrt(lambda)) sqrt(|D_g| / t) <= slack, plus 1 (Eq. 7, Lemma 1's constant corrected), for gamma = log t."""
+    if slack <= 0.0:
+        return math.inf
+
+    def late(t: int) -> bool:
+        return 2 * confidence_width(math.log(t), B, R, delta) * (1 + 2 * math.sqrt(noise)) * math.sqrt(points / t) <= slack
+
+    high = 1
+    while not late(high):
+        high *= 2
+    low = high // 2  # late at high, not at low; the left side falls with t
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if late(middle) else (middle, high)
+    return high + 1
+
+
+def leaf_confidence(delta0: float, T: int, r: int, p: float, dim: int) -> float:
+    """delta-hat of the r-th walk: delta0 2 (p - 1/2)^2 / (4 T r (r + 1) ln(4 d T / delta0)) (Sec. 3.2.1, printed upside down).
+
+    A walk visits fewer than M = ln(d / delta_1) / (2 (p - 1/2)^2) nodes with probability 1 - delta_1 (Lemma 5); with delta_1 = delta0 / 4T the M leaf
+    tests err with probability at most M delta-hat, and the sum over r of delta0 / (4 T r (r + 1)) is delta0 / 4T.
+    """
+    return delta0 * 2 * (p - 0.5) ** 2 / (4 * T * r * (r + 1) * math.log(4 * dim * T / delta0))
+
+
+def _check_options(given: dict[str, Any]) -> None:
+    """Raises ValueError for an option that makes no sense, naming it."""
+    words = {"preset": ("default", "paper"), "search": ("heuristic", "walk"), "kernel": ("se", "matern52"), "gain": (None, "realised", "log", "root")}
+    for name, legal in words.items():
+        if given[name] not in legal:
+            raise ValueError(f"{name} must be one of {legal}, got {given[name]!r}")
+    for name in ("lengthscale", "B", "norm_bound"):
+        if given[name] is not None and not (math.isfinite(given[name]) and given[name] > 0):
+            raise ValueError(f"{name} must be a positive number or None, got {given[name]!r}")
+    for name in ("noise", "c"):
+        if given[name] is not None and not (math.isfinite(given[name]) and given[name] >= 0):
+            raise ValueError(f"{name} must be at least 0 or None, got {given[name]!r}")
+    for name, top in (("delta0", 1.0), ("p", 0.5)):
+        if not 0 < given[name] < top:
+            raise ValueError(f"{name} must be between 0 and {top:g}, got {given[name]!r}")
+    if given["interval"] is not None and not (len(given["interval"]) == 2 and -math.inf < given["interval"][0] < given["interval"][1] < math.inf):
+        raise ValueError(f"interval must be two finite numbers a < b, got {given['interval']!r}")
+    if given["t_term"] != "formula" and not (isinstance(given["t_term"], int) and given["t_term"] >= 1):
+        raise ValueError(f"t_term must be a whole number of at least 1 or 'formula', got {given['t_term']!r}")
+    if given["points_per_axis"] is not None and not (isinstance(given["points_per_axis"], int) and given["points_per_axis"] >= 2):
+        raise ValueError(f"points_per_axis must be a whole number of at least 2 or None, got {given['points_per_axis']!r}")
+    if given["norm_bound"] is not None and (given["lengthscale"] is None or given["noise"] is None):
+        raise ValueError("norm_bound is a bound in a known kernel: give lengthscale and noise with it")

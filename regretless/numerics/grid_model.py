@@ -1,0 +1,112 @@
+"""A Gaussian process on one fixed grid of the whole cube, kept up to date as values are told: what grid methods decide from.
+
+The grid is a product of legal positions, at most about 6400 points. Values are standardised by a fit that is renewed whenever their number has grown
+by half; the posterior is then rebuilt from the history, so that it is a function of the history alone. With everything given there are no fits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from regretless.numerics.grid import KernelName, ProductPosterior, RowPosterior, SEFeatures, product_grid
+from regretless.numerics.scale import Scale, fit_scale
+from regretless.space import Array, Cube
+
+POINTS_PER_AXIS = {1: 400, 2: 80, 3: 18, 4: 8, 5: 5, 6: 4}
+"""By dimension; the paper's grids have at most 6400 points."""
+MAX_DIM = 6
+LOW_RANK_DIM, MOST_FEATURES = 2, 700
+"""Dimensions and ranks up to which the squared exponential's features are cheaper than rows."""
+FIRST_FIT, REFIT = 4, 1.5
+"""Values at the first fit, and the growth between fits."""
+ON_GRID = 1e-9
+
+
+class GridModel:
+    """The posterior of told values on a grid of the cube.
+
+    Args:
+        cube: where.
+        points_per_axis: positions per axis; None: by dimension.
+        kernel: "se" or "matern52".
+        lengthscale, noise: of the process and of the values (a standard deviation); None: fitted.
+        standardise: fit mean and variance as well; otherwise the values are taken as they are, with mean 0 and variance 1.
+    """
+
+    def __init__(
+        self, cube: Cube, *, points_per_axis: int | None, kernel: KernelName, lengthscale: float | None, noise: float | None, standardise: bool
+    ) -> None:
+        m = POINTS_PER_AXIS[cube.dim] if points_per_axis is None else points_per_axis
+        self._axes = [np.unique(axis.snap(np.linspace(0.0, 1.0, m))) for axis in cube.axes]
+        self._kernel, self._lengthscale, self._noise, self._standardise = kernel, lengthscale, noise, standardise
+        self.scale = Scale(0.0, 1.0, lengthscale or 0.2, max(0.1 if noise is None else noise, 1e-3) ** 2)
+        self.grid = product_grid(self._axes)
+        self._values = 0
+        self._fitted_at = 0
+        self.posterior = self._fresh()
+
+    def tell(self, X: Array, y: Array) -> None:
+        """Takes in the values after those it has: X and y are the whole history."""
+        while self._values < len(y):
+            n = self._values = self._values + 1
+            if self._fits and n >= max(REFIT * self._fitted_at, FIRST_FIT):
+                self._fitted_at = n
+                self.scale = fit_scale(X[:n], y[:n], self._kernel, lengthscale=self._lengthscale, noise=self._noise)
+                self.posterior = self._fresh()
+                for x, value in zip(X[:n], self.scale.inside(y[:n]).tolist(), strict=True):
+                    self._add(x, value)
+            else:
+                self._add(X[n - 1], (float(y[n - 1]) - self.scale.shift) / self.scale.sd)
+
+    def sd_after(self, pending: Array) -> Array:
+        """The posterior sd on the grid were the pending points (p x d) known as well, n."""
+        return np.sqrt(self.posterior.variance_after(pending) if len(pending) else self.posterior.variance)
+
+    def taken(self, X: Array) -> Array:
+        """0 for grid points to choose from, -inf for those that are among X (p x d), n."""
+        out = np.zeros(len(self.grid))
+        for x in X:
+            index = self._index(x)
+            if index >= 0:
+                out[index] = -np.inf
+        return out
+
+    def best_told(self, X: Array) -> Array:
+        """The told point whose nearest grid point has the largest posterior mean, d; the latest of equals."""
+        index = np.ravel_multi_index([np.abs(np.subtract.outer(x, a)).argmin(axis=1) for x, a in zip(X.T, self._axes, strict=True)], self._shape)
+        mean = self.posterior.mean[index]
+        best: Array = X[len(mean) - 1 - int(np.argmax(mean[::-1]))]
+        return best
+
+    @property
+    def _fits(self) -> bool:
+        return self._standardise or self._lengthscale is None or self._noise is None
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return tuple(len(a) for a in self._axes)
+
+    def _fresh(self) -> RowPosterior | ProductPosterior:
+        length, noise = self.scale.lengthscale, self.scale.noise
+        if self._kernel == "se" and len(self._axes) <= LOW_RANK_DIM:
+            features = SEFeatures(len(self._axes), length)
+            if features.rank <= MOST_FEATURES:
+                return ProductPosterior(self._axes, noise=noise, features=features)
+        return RowPosterior(self.grid, None, kernel=self._kernel, lengthscale=length, noise=noise)
+
+    def _add(self, x: Array, value: float) -> None:
+        index = self._index(x)
+        if index >= 0:
+            self.posterior.add(index, value)
+        else:
+            self.posterior.add_at(x, value)
+
+    def _index(self, x: Array) -> int:
+        """The number of the grid point at x, or -1."""
+        index = 0
+        for xi, axis in zip(x.tolist(), self._axes, strict=True):
+            at = min(int(np.searchsorted(axis, xi - ON_GRID)), len(axis) - 1)
+            if abs(axis[at] - xi) > ON_GRID:
+                return -1
+            index = index * len(axis) + at
+        return index

@@ -1,0 +1,83 @@
+"""The scale of noisy values: shift, standard deviation, length-scale and noise of one isotropic Gaussian process, by maximum likelihood.
+
+Meant for loops that cannot afford a full fit: a grid of length-scales and noises on a few dozen values, with mean and variance in closed form. One
+eigendecomposition per length-scale serves every noise. `merged` thins many values to a few by averaging close neighbours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from regretless.numerics.grid import KernelName, correlation
+from regretless.space import Array
+
+MOST_VALUES = 72
+"""Values a fit uses: half of them spread over the whole history, half the latest."""
+LENGTHSCALES = np.geomspace(0.05, 2.0, 10)
+NOISES = np.geomspace(1e-6, 1.0, 25)
+"""Candidates; noises are variances relative to the signal's."""
+TYPICAL, SPREAD = 0.3, 1.0
+"""Centre (at d = 2, growing like sqrt(d)) and log-sd of the prior on the length-scale: it decides only while there are few values."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """y = shift + sd * g with g a process of unit variance with the given length-scale, seen with noise of the given variance."""
+
+    shift: float
+    sd: float
+    lengthscale: float
+    noise: float
+
+    def inside(self, y: Array) -> Array:
+        """Values in standardised units."""
+        return (y - self.shift) / self.sd
+
+
+def fit_scale(X: Array, y: Array, kernel: KernelName, *, lengthscale: float | None = None, noise: float | None = None) -> Scale:
+    """The maximum-likelihood scale of values y (n) at X (n x d); a given length-scale or noise (a standard deviation, in the units of y) is kept."""
+    n = len(y)
+    if n > MOST_VALUES:
+        half = MOST_VALUES // 2
+        pick = np.concatenate([np.linspace(0, n - half - 1, half).astype(np.intp), np.arange(n - half, n)])
+        X, y = X[pick], y[pick]
+    size = float(np.abs(y - y.mean()).max())
+    typical = TYPICAL * np.sqrt(X.shape[1] / 2)
+    if len(y) < 2 or size <= 1e-12 * abs(float(y.mean())):
+        sd = noise or 1.0
+        return Scale(float(y.mean()), sd, lengthscale or typical, NOISES[-1] if noise else NOISES[len(NOISES) // 2])
+    z = (y - y.mean()) / size
+    best = (-np.inf, 0.0, 1.0, 0.0, 0.0)
+    for length in [lengthscale] if lengthscale is not None else LENGTHSCALES * np.sqrt(X.shape[1] / 2):
+        values, vectors = np.linalg.eigh(correlation(kernel, X, X, float(length)))
+        u, v = vectors.T @ z, vectors.sum(axis=0)
+        spectrum = np.maximum(values, 0.0) + NOISES[:, None]
+        mean = (u * v / spectrum).sum(axis=1) / (v * v / spectrum).sum(axis=1)
+        signal = np.maximum(((u - mean[:, None] * v) ** 2 / spectrum).mean(axis=1), 1e-14)
+        evidence = -0.5 * (np.log(spectrum).sum(axis=1) + len(z) * np.log(signal)) - 0.5 * (np.log(length / typical) / SPREAD) ** 2
+        if noise:  # only the ratio whose noise is the known one, in absolute terms
+            at = int(np.argmin(np.abs(np.log(signal * NOISES) - 2 * np.log(noise / size))))
+        else:
+            at = int(np.argmax(evidence))
+        if evidence[at] > best[0]:
+            best = (float(evidence[at]), float(mean[at]), float(np.sqrt(signal[at])), float(length), float(NOISES[at]))
+    _, mean0, sd, length, ratio = best
+    sd *= size
+    return Scale(float(y.mean()) + size * mean0, sd, length, max((noise / sd) ** 2, NOISES[0]) if noise else ratio)
+
+
+def merged(X: Array, y: Array, most: int) -> tuple[Array, Array, Array]:
+    """At most about `most` points (m x d), values (m) and counts (m): averages over the finest dyadic boxes of which few enough are occupied."""
+    if len(y) <= most:
+        return X, y, np.ones(len(y))
+    label = np.zeros(len(y), dtype=np.intp)
+    for level in range(1, 31):
+        _, finer = np.unique(np.floor(X * 2.0**level), axis=0, return_inverse=True)
+        if int(finer.max()) >= most:
+            break
+        label = finer.reshape(-1)
+    count = np.bincount(label).astype(np.float64)
+    centres = np.stack([np.bincount(label, weights=x) / count for x in X.T], axis=1)
+    return centres, np.bincount(label, weights=y) / count, count
