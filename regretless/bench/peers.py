@@ -292,14 +292,14 @@ class NGOpt(Method):
 
     At small budgets NGOpt runs a library loop in a thread that would keep the process from ending when the run is abandoned; it is started
     from a daemon thread and so becomes one. Foreign points cannot be told to such an optimiser: the best of those told before the first
-    ask becomes the start, the others are kept but not used.
+    ask becomes the start, the others are kept but not used. What is asked while its candidate is pending is drawn uniformly.
     """
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         self._optimizer: Any = None
-        self._open = _Open()
-        self._failures = 0
+        self._out: tuple[Array, Any] | None = None
+        """The candidate the optimiser waits for: its optimisers for small budgets take one at a time."""
 
     def _build(self) -> Any:
         try:
@@ -319,27 +319,26 @@ class NGOpt(Method):
         with _own_stream(self.seed, self.step):
             if self._optimizer is None:
                 self._optimizer = self._build()
-            for x in self.failed[self._failures :]:
-                self._tell(self._open.take(x), -np.inf)
-            self._failures = len(self.failed)
-            if len(self.pending):  # its optimisers take one point at a time; what else is asked meanwhile is drawn uniformly
+            if self._out is not None and self._is_pending(self._out[0]):
                 return rng.random(self.dim)
+            if self._out is not None:  # failed or forgotten
+                self._tell(float(np.min(self.y, initial=0.0)) - 1.0)
             candidate = _in_daemon(self._optimizer.ask)
-        values = candidate.value
-        x = np.array([_place(axis, int(v)) if axis.categorical else v for axis, v in zip(self.cube.axes, np.asarray(values).tolist(), strict=True)])
-        self._open.put(self.cube.snap(x), candidate)
+        values = np.asarray(candidate.value).tolist()
+        x = np.array([_place(axis, int(v)) if axis.categorical else v for axis, v in zip(self.cube.axes, values, strict=True)])
+        self._out = self.cube.snap(x), candidate
         return x
 
     def _update(self, X: Array, y: Array) -> None:
-        with _own_stream(self.seed, self.step):
-            for x, value in zip(X, y.tolist(), strict=True):
-                self._tell(self._open.take(x), value)
+        for x, value in zip(X, y.tolist(), strict=True):
+            if self._out is not None and np.array_equal(x, self._out[0]):
+                with _own_stream(self.seed, self.step):
+                    self._tell(value)
 
-    def _tell(self, candidate: Any, value: float) -> None:
-        if candidate is not None:
-            worst = float(np.min(self.y, initial=0.0)) - 1.0
-            loss = -value if np.isfinite(value) else -worst
-            _in_daemon(lambda: self._optimizer.tell(candidate, loss))
+    def _tell(self, value: float) -> None:
+        assert self._out is not None
+        candidate, self._out = self._out[1], None
+        _in_daemon(lambda: self._optimizer.tell(candidate, -value))
 
 
 def _nevergrad_parameter(axis: Axis, start: float) -> Any:

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from regretless.bench.record import Record, by_problem, load_records
+from regretless.bench.stats import quartiles
+from regretless.bench.summary import BEST, finals, rank_table, traces
 from regretless.page import (
     Band,
     Cell,
@@ -23,9 +26,6 @@ from regretless.page import (
     table_section,
     text_section,
 )
-from regretless.bench.record import Record, by_problem, load_records
-from regretless.bench.stats import quartiles
-from regretless.bench.summary import BEST, finals, rank_table, traces
 from regretless.space import Array
 
 EVALUATIONS, SECONDS = "evaluations", "seconds in the method"

@@ -1,0 +1,101 @@
+"""Every peer through one table of tests: legal proposals, repeatability, foreign points, failures, mixed spaces, global streams left alone."""
+
+import importlib.util
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from regretless.bench.peers import PEERS
+from regretless.bench.runner import Run, run_all
+from regretless.problems import make_problem
+from regretless.space import Choice, Float, Int, Space
+
+NEEDS = {"botorch-logei": "botorch", "smac": "smac", "nevergrad-ngopt": "nevergrad", "cma": "cma", "optuna-cmaes": "cmaes"}
+CHEAPER = {"botorch-logei": {"restarts": 2, "raw": 16}}
+SPACE = Space({"lr": Float(1e-5, 1e-1, log=True), "n": Int(1, 6), "m": Int(1, 1000, log=True), "act": Choice(["a", "b", "c"])})
+
+
+@pytest.fixture(params=PEERS)
+def peer(request):
+    if importlib.util.find_spec(NEEDS.get(request.param, "optuna")) is None:
+        pytest.skip(f"{NEEDS[request.param]} is not installed")
+    recipe = PEERS[request.param]
+    return recipe(**CHEAPER[request.param]) if request.param in CHEAPER else recipe
+
+
+def walk(peer, steps=9, seed=1):
+    """A foreign point, two pending ones (one of them given up later), a failure in between."""
+    problem = make_problem("levy", dim=3, shift=0.6)
+    method = peer.build(3, seed=seed, budget=20)
+    foreign = np.full((1, 3), 0.3)
+    method.tell(foreign, -problem.true_unit(foreign))
+    asked = [method.ask(1)[0], method.ask(1)[0]]
+    for i in range(steps):
+        if i == 1:
+            method.forget(asked[0][None])
+        x = method.ask(1)
+        asked.append(x[0])
+        method.tell(x, np.array([np.nan]) if i == 3 else -problem.true_unit(x))
+    return np.array(asked)
+
+
+def test_repeatable_and_global_streams_untouched(peer):
+    torch = pytest.importorskip("torch")
+    before = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state()  # noqa: NPY002
+    first = walk(peer)
+    assert ((first >= 0) & (first <= 1)).all()
+    assert len(np.unique(first, axis=0)) == len(first)
+    assert random.getstate() == before[0]
+    assert np.random.get_state()[1].tolist() == before[1]  # noqa: NPY002
+    assert torch.equal(torch.get_rng_state(), before[2])
+    np.testing.assert_array_equal(walk(peer), first)
+    assert not np.array_equal(walk(peer, steps=2, seed=2), first[:4])
+
+
+def test_mixed_space_proposals_are_legal(peer):
+    method = peer.build(SPACE.cube(peer.method.choices), seed=0, budget=12)
+    for _ in range(8):
+        u = method.ask(1)
+        params = SPACE.decode(u[0], method.choices)
+        np.testing.assert_allclose(SPACE.encode(params, method.choices), u[0], atol=1e-12)  # a legal point stays where it is
+        method.tell(u, -abs(np.log10(params["lr"]) + 3) - abs(params["n"] - 3) - (params["act"] != "b"))
+    assert len(method.y) == 8
+
+
+def test_one_dimension_and_constant_values(peer):
+    method = peer.build(1, seed=0, budget=8)
+    for _ in range(7):
+        method.tell(method.ask(1), np.array([1.0]))
+    assert method.recommend().shape == (1,)
+
+
+def test_runs_through_the_bench(peer, tmp_path):
+    (record,) = run_all([Run(peer, "sphere", {"dim": 2, "shift": 0.6}, budget=8, init=3)], tmp_path, jobs=0, progress=False)
+    assert record.error is None, record.error
+    assert len(record.value) == 8
+
+
+def test_an_abandoned_nevergrad_run_does_not_hang_the_process():
+    pytest.importorskip("nevergrad")
+    code = """
+from regretless.bench.peers import PEERS
+method = PEERS["nevergrad-ngopt"].build(3, seed=0, budget=50)
+for _ in range(3):
+    method.tell(method.ask(1), 1.0)
+method.ask(1)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PEERS)
+def test_every_peer_beats_random_search_on_a_bowl(name, tmp_path):
+    """Medians over seven seeds of the best value after 40 evaluations."""
+    runs = [Run(method, "sphere", {"dim": 3, "shift": 0.6}, seed=seed, budget=40) for method in (name, "random") for seed in range(7)]
+    records = run_all(runs, tmp_path, jobs=2, progress=False)
+    assert all(record.error is None for record in records)
+    ends = [record.simple_regret()[-1] for record in records]
+    assert np.median(ends[:7]) < np.median(ends[7:])
