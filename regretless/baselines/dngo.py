@@ -51,6 +51,8 @@ class DNGO(Method):
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, xi: float = 0.01) -> None:
         super().__init__(cube, seed=seed, budget=budget)
+        if not xi >= 0:
+            raise ValueError(f"xi must not be negative, got {xi!r}")
         self.xi = xi
         self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
         self._trained: tuple[int, Mlp] | None = None

@@ -226,11 +226,11 @@ def cholesky(A: Tensor) -> Tensor:
     for attempt in range(RAISES):
         if isinstance(A, np.ndarray):
             L, info = lapack.dpotrf(A + raised * np.eye(len(A)) if raised else A, lower=1, clean=1)
-            failed = info != 0
+            failed = info != 0 or not np.isfinite(L.diagonal()).all()
         else:
             torch = namespace(A)
             L, status = torch.linalg.cholesky_ex(A + raised * _eye(len(A), A) if raised else A)
-            failed = bool(status.item())
+            failed = bool(status.item()) or not bool(torch.isfinite(L.diagonal()).all())
         if not failed:
             return L
         raised = float(abs(A.diagonal()).max()) * 1e-15 * 10.0**attempt

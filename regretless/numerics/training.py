@@ -98,8 +98,8 @@ class Adam:
         self._t += 1
         self._m += 0.1 * (gradient - self._m)
         self._v += 0.001 * (gradient**2 - self._v)
-        size = self._rate * (1 - 0.999**self._t) ** 0.5 / (1 - 0.9**self._t)
-        self._flat = self._flat - size * self._m / (np.sqrt(self._v) + 1e-8)
+        spread = np.sqrt(self._v / (1 - 0.999**self._t)) + 1e-8
+        self._flat = self._flat - (self._rate / (1 - 0.9**self._t)) * self._m / spread
 
 
 def epoch_batches(rng: np.random.Generator, n: int, size: int, epochs: int) -> Batches:

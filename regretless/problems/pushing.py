@@ -87,9 +87,7 @@ def pushing(*, seed: int = 0) -> Pushing:
     return Pushing(seed=seed)
 
 
-def _body(
-    b2: Any, world: Any, ground: Any, place: tuple[float, float], angle: float, shape: Any, density: float, friction: float, force: float
-) -> Any:
+def _body(world: Any, ground: Any, place: tuple[float, float], angle: float, shape: Any, density: float, friction: float, force: float) -> Any:
     body = world.CreateDynamicBody(position=place, angle=angle)
     body.CreateFixture(shape=shape, density=density, friction=friction)
     world.CreateFrictionJoint(bodyA=ground, bodyB=body, maxForce=force, maxTorque=TORQUE)
