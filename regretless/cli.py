@@ -95,7 +95,9 @@ def bench() -> None:
 @click.option("--seeds", default=10, show_default=True, type=click.IntRange(1), help="Runs per method and problem.")
 @click.option("--budget", default=50, show_default=True, type=click.IntRange(1), help="Evaluations per run.")
 @click.option("--jobs", default=2, show_default=True, type=click.IntRange(1), help="Processes at once.")
-@click.option("--out", default="runs", show_default=True, type=click.Path(file_okay=False), help="Folder of the records; finished runs in it are kept.")
+@click.option(
+    "--out", default="runs", show_default=True, type=click.Path(file_okay=False), help="Folder of the records; finished runs in it are kept."
+)
 def bench_run(methods: str, problems: str, seeds: int, budget: int, jobs: int, out: str) -> None:
     """Runs methods x problems x seeds, resumably, one record each."""
     from regretless.bench.runner import run_from_names
@@ -116,10 +118,36 @@ def bench_plot(folder: str) -> None:
 @main.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False))
 def report(folder: str) -> None:
-    """Writes one HTML page from the records of a folder."""
+    """Writes one HTML page from what a folder holds: findings of `reproduce`, or records of `bench run`."""
+    from regretless.bench.finding import FILE
     from regretless.bench.report import report_folder
+    from regretless.reproduce import report_findings
 
-    click.echo(report_folder(Path(folder)))
+    write = report_findings if any(Path(folder).rglob(FILE)) else report_folder
+    click.echo(write(Path(folder)))
+
+
+@main.command()
+@click.argument("paper", required=False)
+@click.argument("figure", required=False)
+@click.option("--full", is_flag=True, help="The paper's own sizes instead of the quick ones.")
+@click.option("--seeds", type=click.IntRange(1), help="Repetitions; by default 5 quick, 10 full, or what the paper has.")
+@click.option("--jobs", default=2, show_default=True, type=click.IntRange(1), help="Processes at once.")
+@click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Folder that holds the data sets.")
+@click.option("--out", default="runs/reproduce", show_default=True, type=click.Path(file_okay=False, path_type=Path), help="Folder for the results.")
+def reproduce(paper: str | None, figure: str | None, full: bool, seeds: int | None, jobs: int, data: Path | None, out: Path) -> None:
+    """Reruns a figure or table of a paper; without arguments, lists them all.
+
+    A run that was killed resumes with the same command.
+    """
+    from regretless.reproduce import find_figures, listing
+    from regretless.reproduce import reproduce as run_figure
+
+    if paper is None:
+        click.echo(listing())
+        return
+    for chosen in find_figures(paper, figure):
+        click.echo(run_figure(chosen, out, full=full, seeds=seeds, jobs=jobs, data=data))
 
 
 def load_function(target: str) -> Callable[..., Any]:

@@ -106,6 +106,11 @@ def curves_section(
     return Section(title, _note(note) + _figures([curves_chart(curves, log_x=log_x, log_y=log_y)]))
 
 
+def charts_section(title: str, charts: Sequence[dict[str, Any]], *, titles: Sequence[str] = (), note: str = "") -> Section:
+    """Charts whose data are at hand (`curves_chart`, `scatter_chart`), side by side where there is room, each with its title."""
+    return Section(title, _note(note) + _figures(charts, least=420 if len(charts) > 1 else 0, titles=titles))
+
+
 def scatter_section(
     title: str, panels: Mapping[str, Sequence[Points]], *, x_log: Iterable[str] = (), y_name: str = "value", log_y: bool = False, note: str = ""
 ) -> Section:
@@ -190,9 +195,13 @@ def thinned(n: int, most: int = MOST_POINTS) -> np.ndarray[Any, Any]:
 # ---------------------------------------------------------------- inside
 
 
-def _figures(charts: Sequence[dict[str, Any]], least: int = 0) -> str:
+def _figures(charts: Sequence[dict[str, Any]], least: int = 0, titles: Sequence[str] = ()) -> str:
     style = f' style="--least:{least}px"' if least else ""
-    figures = "".join(f'<figure class="chart"><script type="application/json">{_json(chart)}</script></figure>' for chart in charts)
+    captions = [f"<figcaption>{html.escape(title)}</figcaption>" for title in titles] or [""] * len(charts)
+    figures = "".join(
+        f'<figure class="chart">{caption}<script type="application/json">{_json(chart)}</script></figure>'
+        for caption, chart in zip(captions, charts, strict=True)
+    )
     return f'<div class="charts"{style}>{figures}</div>'
 
 

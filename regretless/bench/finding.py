@@ -1,0 +1,128 @@
+"""What an experiment found about a figure or table of a paper: the claim, our numbers, a verdict computed from them, and what it took.
+
+An experiment ends by writing one `Finding` beside its records; `regretless report` gathers them into a page. Verdicts are computed by the
+experiment from its records, never typed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+from regretless.bench.record import surroundings
+from regretless.page import Cell, Section, charts_section, html_page, table_section, text_section
+from regretless.statefile import write_whole
+
+Verdict: TypeAlias = Literal["reproduces", "reproduces only in part", "does not reproduce", "not decided yet"]
+FILE = "finding.json"
+"""The file an experiment leaves in its folder."""
+PAPERS = {
+    "go-ucb": "GO-UCB: Global Optimization with Parametric Function Approximation",
+    "gp-threds": "GP-ThreDS: A Computationally Efficient Approach to Black-box Optimization using Gaussian Process Models",
+    "bilevel": "BBO: Convergence of Bayesian Bilevel Optimization",
+    "neural-bo": "Neural-BO: A Black-box Optimization Algorithm using Deep Neural Networks",
+    "ms-ucb": "MS-UCB: Trading Convergence Rate with Computational Budget in High Dimensional Bayesian Optimization",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a finding; `best` names columns whose "min" or "max" is marked."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    best: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One figure or table of a paper, checked.
+
+    Args:
+        paper: a key of PAPERS.
+        figure: such as "fig4" or "table1".
+        title: what is shown, in a few words.
+        claim: what the paper says, in our words.
+        verdict: one of Verdict, computed from the records.
+        sentence: the verdict's reason in one sentence, with its numbers.
+        settings: what was run: methods, budgets, seeds, sizes.
+        charts: data of charts (`regretless.page.curves_chart`), each with its title.
+        tables: tables, shown below the charts.
+        seconds: what it took on the machine it ran on.
+    """
+
+    paper: str
+    figure: str
+    title: str
+    claim: str
+    verdict: Verdict
+    sentence: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    charts: Sequence[tuple[str, dict[str, Any]]] = ()
+    tables: Sequence[Table] = ()
+    seconds: float = 0.0
+    around: dict[str, Any] = field(default_factory=surroundings)
+    """Versions and commit."""
+
+    def __post_init__(self) -> None:
+        if self.paper not in PAPERS:
+            raise ValueError(f"paper must be one of {', '.join(PAPERS)}, got {self.paper!r}")
+        if self.verdict not in get_args(Verdict):
+            raise ValueError(f"verdict must be one of {', '.join(get_args(Verdict))}, got {self.verdict!r}")
+
+    def write(self, out: str | Path) -> Path:
+        """Writes the finding into the experiment's folder."""
+        path = Path(out) / FILE
+        write_whole(path, json.dumps(asdict(self), indent=1).encode())
+        return path
+
+    @classmethod
+    def read(cls, path: str | Path) -> Finding:
+        """Reads what `write` wrote; anything else raises ValueError."""
+        try:
+            stored = json.loads(Path(path).read_text(encoding="utf-8"))
+            stored["tables"] = [Table(**table) for table in stored["tables"]]
+            stored["charts"] = [(str(title), chart) for title, chart in stored["charts"]]
+            return cls(**stored)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(f"{path} is not a finding: {type(error).__name__}: {error}") from None
+
+
+def find_all(folder: str | Path) -> list[Finding]:
+    """The findings in a folder and below it, in the order of the papers."""
+    order = list(PAPERS)
+    found = [Finding.read(path) for path in sorted(Path(folder).rglob(FILE))]
+    return sorted(found, key=lambda f: (order.index(f.paper), f.figure))
+
+
+def findings_page(findings: Sequence[Finding]) -> str:
+    """One self-contained page: a table of verdicts, then each finding with its charts and tables."""
+    overview = [[PAPERS[f.paper].split(":")[0], f.figure, f.title, f.verdict, f.sentence] for f in findings]
+    sections = [table_section("Verdicts", ["paper", "figure", "what", "verdict", "because"], overview)]
+    for finding in findings:
+        sections += finding_sections(finding)
+    lead = "Every figure and table of the five papers that was run, with the claim, our numbers and a verdict computed from them."
+    return html_page("Reproducing the papers", sections, lead=lead)
+
+
+def finding_sections(finding: Finding) -> list[Section]:
+    """The sections of one finding."""
+    name = f"{PAPERS[finding.paper].split(':')[0]}, {finding.figure}: {finding.title}"
+    settings = "; ".join(f"{k} {v}" for k, v in finding.settings.items())
+    versions = ", ".join(f"{k} {v}" for k, v in {**finding.around.get("versions", {}), "commit": finding.around.get("commit")}.items())
+    sections = [
+        text_section(
+            name,
+            f"Claim: {finding.claim}",
+            f"Verdict: {finding.verdict}. {finding.sentence}",
+            f"Settings: {settings}. Took {finding.seconds:.0f} s. {versions}",
+        )
+    ]
+    if finding.charts:
+        sections.append(charts_section(f"{name}: curves", [chart for _, chart in finding.charts], titles=[title for title, _ in finding.charts]))
+    sections += [table_section(f"{name}: {t.title}", list(t.columns), [list(r) for r in t.rows], best=t.best) for t in finding.tables]
+    return sections

@@ -1,0 +1,108 @@
+"""Every figure and table of the five papers as one command: what there is, what it needs, and how it is run.
+
+The experiments live beside the package, in `experiments/` of a source checkout; each leaves its records, its figure and a `Finding` in a folder.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regretless.bench.finding import PAPERS, find_all, findings_page
+from regretless.problems.data import data_folder
+from regretless.statefile import write_whole
+
+EXPERIMENTS = Path(__file__).parent.parent / "experiments"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure or table of a paper, and the experiment that checks it."""
+
+    paper: str
+    name: str
+    title: str
+    script: str
+    """The file under experiments/."""
+    options: tuple[str, ...] = ()
+    """What the script is told beside its size."""
+    minutes: tuple[float, float] = (5, 60)
+    """On two cores: quick and full."""
+    data: str = ""
+    """The data set it needs, if any."""
+    gpu: bool = False
+    """Whether the full size wants a GPU."""
+
+
+FIGURES: tuple[Figure, ...] = (
+    Figure("go-ucb", "fig2", "three synthetic functions in 20 dimensions", "go_ucb_fig2.py", minutes=(8, 60)),
+    Figure("go-ucb", "fig3", "hyper-parameters on Breast-cancer", "go_ucb_fig3.py", ("--dataset", "breast-cancer"), (6, 120), "uci"),
+    Figure("go-ucb", "fig4", "hyper-parameters on Australian", "go_ucb_fig3.py", ("--dataset", "australian"), (6, 120), "uci"),
+    Figure("go-ucb", "fig5", "hyper-parameters on Diabetes", "go_ucb_fig3.py", ("--dataset", "diabetes"), (6, 120), "uci"),
+    Figure("gp-threds", "fig4ab", "average regret on Branin and Rosenbrock", "gp_threds_fig4.py", minutes=(2, 5), data="gp_threds_published_runs"),
+    Figure("gp-threds", "fig4cd", "five hyper-parameters of a CNN", "gp_threds_cnn.py", minutes=(12, 180), data="mnist"),
+    Figure("bilevel", "tables", "the six tables: EI and UCB, T = 20, 40, 60", "bilevel_tables.py", minutes=(15, 600), data="mnist", gpu=True),
+    Figure("neural-bo", "fig1", "synthetic functions and Tables 1 and 2", "neural_bo_fig1.py", minutes=(15, 600)),
+    Figure("neural-bo", "fig2", "COCO's bbob", "neural_bo_coco.py", minutes=(12, 300)),
+    Figure("neural-bo", "fig3", "sensitive samples", "neural_bo_sensitive.py", minutes=(6, 60), data="mnist"),
+    Figure("neural-bo", "fig4", "document retrieval", "neural_bo_reviews.py", minutes=(5, 40), data="amazon_reviews_hierarchical"),
+    Figure("neural-bo", "fig5", "14-dimensional robot pushing", "neural_bo_pushing.py", minutes=(8, 120)),
+    Figure("neural-bo", "fig6", "running time and memory", "neural_bo_fig6.py", minutes=(3, 20)),
+    Figure("ms-ucb", "fig1", "four functions in 20 to 100 dimensions", "ms_ucb_fig1.py", minutes=(10, 400)),
+    Figure("ms-ucb", "fig2", "the number of subspaces", "ms_ucb_fig2.py", minutes=(4, 60)),
+    Figure("ms-ucb", "fig3", "the dimension of the subspaces", "ms_ucb_fig3.py", minutes=(4, 60)),
+    Figure("ms-ucb", "fig4", "output-layer weights of a network", "ms_ucb_real.py", ("--task", "mnist-net"), (8, 200), "mnist"),
+    Figure("ms-ucb", "fig5", "ramp loss in 5000 dimensions", "ms_ucb_real.py", ("--task", "ramp-loss"), (8, 200), "mnist"),
+)
+
+
+def listing() -> str:
+    """The table `regretless reproduce` prints."""
+    lines = [f"{'paper':<10} {'figure':<8} {'quick':>7} {'full':>7}  {'needs':<28} what"]
+    for f in FIGURES:
+        needs = ", ".join([*([f.data] if f.data else []), *(["a GPU for --full"] if f.gpu else [])]) or "nothing"
+        lines.append(f"{f.paper:<10} {f.name:<8} {f.minutes[0]:>3g} min {f.minutes[1]:>3g} min  {needs:<28} {f.title}")
+    return "\n".join(lines)
+
+
+def find_figures(paper: str, name: str | None) -> list[Figure]:
+    """The figures of a paper, or the one named; unknown names raise with the known ones."""
+    if paper not in PAPERS:
+        raise ValueError(f"unknown paper {paper!r}; known are {', '.join(PAPERS)}")
+    found = [f for f in FIGURES if f.paper == paper and (name is None or f.name.startswith(name) or name.startswith(f.name))]
+    if not found:
+        raise ValueError(f"{paper} has no figure {name!r}; it has {', '.join(f.name for f in FIGURES if f.paper == paper)}")
+    return found
+
+
+def reproduce(
+    figure: Figure, out: Path, *, full: bool = False, seeds: int | None = None, jobs: int = 2, data: Path | None = None, extra: Sequence[str] = ()
+) -> Path:
+    """Runs an experiment (resuming what is there) and returns its folder."""
+    script = EXPERIMENTS / figure.script
+    if not script.is_file():
+        raise ValueError(f"the experiments are part of the source checkout; {figure.script} is not beside this installation")
+    if figure.data:
+        data_folder(figure.data, data)
+    folder = out / f"{figure.paper}-{figure.name}"
+    command = [sys.executable, str(script), "--out", str(folder), "--jobs", str(jobs), *figure.options, *extra]
+    command += ["--full"] if full else []
+    command += ["--seeds", str(seeds)] if seeds is not None else []
+    command += ["--data", str(data)] if data is not None else []
+    done = subprocess.run(command, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{figure.script} ended with exit code {done.returncode}; run the same command again to resume")
+    return folder
+
+
+def report_findings(folder: Path) -> Path:
+    """Writes one page from all findings below a folder; returns its path."""
+    findings = find_all(folder)
+    if not findings:
+        raise ValueError(f"there is no finding in {folder}: run `regretless reproduce PAPER FIGURE --out {folder}` first")
+    path = folder / "report.html"
+    write_whole(path, findings_page(findings).encode())
+    return path
