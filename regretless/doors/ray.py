@@ -1,0 +1,344 @@
+"""Ray's door: `Searcher` for Ray Tune, `GapStopper` to end an experiment by certificate, and `RayExecutor` for `minimize(n_jobs=...)`.
+
+A trial that crashes, or reports NaN or no metric, is told to the method as a failure: nothing stays pending for ever. `save` and `restore`
+keep the whole state without a pickle, and a restored search proposes what an uninterrupted one would have.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import ray
+from ray.tune.result import DEFAULT_METRIC
+from ray.tune.search import Searcher as RaySearcher
+from ray.tune.search import sample
+from ray.tune.search.variant_generator import parse_spec_vars
+from ray.tune.stopper import Stopper
+from ray.tune.utils.util import flatten_dict, unflatten_dict
+from scipy.special import ndtri
+
+from regretless.method import Recipe
+from regretless.optimizer import Direction, Optimizer
+from regretless.space import Choice, Float, Int, Parameter, Space, SpaceLike
+from regretless.statefile import read_state, write_state
+from regretless.stopping import GapBelow
+
+Reader: TypeAlias = Callable[[Any], Any]
+"""From a value of our space to the value the trainable gets."""
+
+FILE_KIND = "regretless-ray-1"
+"""Marks the files `Searcher.save` writes."""
+TAIL = 1e-6
+"""How far quantiles of normal parameters keep from 0 and 1."""
+
+
+# ---------------------------------------------------------------- the searcher
+
+
+class Searcher(RaySearcher):  # type: ignore[misc]
+    """Proposes the trials of a Ray Tune experiment by a method of this library.
+
+        tuner = tune.Tuner(train, param_space={"lr": tune.loguniform(1e-5, 1e-1)},
+                           tune_config=tune.TuneConfig(search_alg=Searcher(seed=0), metric="loss", mode="min", num_samples=50))
+
+    Args:
+        space: a Ray search space (nested dicts of `tune.uniform` and the like) or anything `regretless.Space` takes; left out, Ray passes the
+            experiment's `param_space`.
+        metric: the reported number to optimise; left out, Ray passes the experiment's.
+        mode: "min" or "max"; left out, Ray passes the experiment's.
+        method: a name (`regretless list` shows them), a recipe or "auto".
+        seed: makes the search repeatable, up to the order in which concurrent trials end.
+        budget: the number of trials planned, when known.
+        points_to_evaluate: settings to try first.
+        stop: a rule such as `GapBelow(0.01)`; once it holds no new trial starts (`GapStopper` also ends the running ones).
+    """
+
+    _metric: str | None
+    _mode: str | None
+
+    def __init__(
+        self,
+        space: Mapping[str, Any] | SpaceLike | None = None,
+        *,
+        metric: str | None = None,
+        mode: str | None = None,
+        method: str | Recipe = "auto",
+        seed: int | None = None,
+        budget: int | None = None,
+        points_to_evaluate: list[dict[str, Any]] | None = None,
+        stop: GapBelow | None = None,
+    ) -> None:
+        super().__init__(metric=metric, mode=mode)
+        self._method, self._seed, self._budget, self._stop = method, seed, budget, stop
+        self._first = [flatten_dict(point) for point in points_to_evaluate or []]
+        self._readers: dict[str, Reader] = {}
+        self._space: Space | None = None
+        self._live: dict[str, int] = {}
+        """Ray's ids of running trials -> our numbers."""
+        self.optimizer: Optimizer | None = None
+        """The optimizer behind the search, once the space and the mode are known."""
+        if space is not None:
+            self._space, self._readers = read_space(space)
+            self._begin()
+
+    # -- Ray's hooks
+
+    def set_search_properties(self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any) -> bool:
+        if self._space is not None and config and parse_spec_vars(config)[1]:
+            return False
+        self._metric, self._mode = metric or self._metric, mode or self._mode
+        if self._space is None:
+            self._space, self._readers = read_space(config)
+        self._begin()
+        return True
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+        if self.optimizer is None:
+            raise RuntimeError("the search does not know its space and mode yet: pass space= and mode=, or param_space and mode to the Tuner")
+        if trial_id not in self._live:
+            if self._stop is not None and self._stop(self.optimizer) is not None:
+                return str(RaySearcher.FINISHED)
+            trial = self.optimizer.adopt(self._encoded(self._first.pop(0))) if self._first else self.optimizer.ask()
+            self._live[trial_id] = trial.number
+        params = self.optimizer.trials[self._live[trial_id]].params
+        config: dict[str, Any] = unflatten_dict({name: self._readers[name](value) for name, value in params.items()})
+        return config
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        number = self._live.pop(trial_id, None)
+        if number is None or self.optimizer is None:
+            return
+        value = result.get(self.metric) if result else None
+        if value is None and not error and not result:
+            self.optimizer.forget(number)  # stopped before it reported anything: nobody knows what it is worth
+        elif error or value is None or not math.isfinite(value):
+            self.optimizer.tell(number, failed=True)
+        else:
+            self.optimizer.tell(number, float(value))
+
+    def add_evaluated_point(
+        self, parameters: dict[str, Any], value: float, error: bool = False, pruned: bool = False, intermediate_values: list[float] | None = None
+    ) -> None:
+        if self.optimizer is None:
+            raise RuntimeError("evaluated points can be added once the space and the mode are known: pass space= and mode=")
+        trial = self.optimizer.adopt(self._encoded(flatten_dict(parameters)))
+        self.optimizer.tell(trial, None if error else value, failed=error)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Writes the state to a file, without a pickle."""
+        write_state(checkpoint_path, self._state())
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Reads a file of `save` and goes on as if never interrupted; the constructor's options must be the same."""
+        state = read_state(checkpoint_path)
+        if state.get("kind") != FILE_KIND:
+            raise ValueError(f"{checkpoint_path} is not a file of regretless.doors.ray.Searcher.save (kind {state.get('kind')!r})")
+        try:
+            self._adopt_state(state)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{checkpoint_path} is damaged: {type(error).__name__}: {error}") from None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Ray pickles searchers into its own experiment file; the optimizer travels as its checkpoint."""
+        return {**vars(self), "optimizer": None, "_saved": self._state()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        saved = state.pop("_saved")
+        self.__dict__.update(state)
+        self._adopt_state(saved)
+
+    # -- inside
+
+    def _begin(self) -> None:
+        if self.optimizer is not None or self._space is None or not self._mode:
+            return
+        self._metric = self._metric or DEFAULT_METRIC
+        direction: Direction = "maximize" if self._mode == "max" else "minimize"
+        self.optimizer = Optimizer(self._space, method=self._method, direction=direction, budget=self._budget, seed=self._seed)
+
+    def _encoded(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of our space that stand for a setting in Ray's terms."""
+        if self._space is None:
+            raise RuntimeError("the search space is not known yet")
+        return {name: _inverse(parameter, self._readers[name], point[name]) for name, parameter in self._space.parameters.items()}
+
+    def _state(self) -> dict[str, Any]:
+        optimizer = np.empty(0, dtype=np.uint8)
+        if self.optimizer is not None:
+            with tempfile.TemporaryDirectory() as folder:
+                self.optimizer.save(Path(folder) / "optimizer")
+                optimizer = np.frombuffer((Path(folder) / "optimizer").read_bytes(), dtype=np.uint8)
+        return {"kind": FILE_KIND, "metric": self._metric, "mode": self._mode, "live": self._live, "left": len(self._first), "optimizer": optimizer}
+
+    def _adopt_state(self, state: Mapping[str, Any]) -> None:
+        self._metric, self._mode = state["metric"] or self._metric, state["mode"] or self._mode
+        self._live = {str(trial_id): int(number) for trial_id, number in state["live"].items()}
+        self._first = self._first[len(self._first) - int(state["left"]) :] if self._first else []
+        content = state["optimizer"].tobytes()
+        if content:
+            with tempfile.TemporaryDirectory() as folder:
+                (Path(folder) / "optimizer").write_bytes(content)
+                recipe = self._method if isinstance(self._method, Recipe) else None
+                self.optimizer = Optimizer.load(Path(folder) / "optimizer", space=self._space, method=recipe)
+        self._begin()
+
+
+class GapStopper(Stopper):  # type: ignore[misc]
+    """Ends a whole experiment, running trials included, when the rule holds for the search.
+
+    searcher = Searcher(seed=0)
+    tune.RunConfig(stop=GapStopper(GapBelow(0.01), searcher))
+    """
+
+    def __init__(self, rule: GapBelow, searcher: Any) -> None:
+        self.rule = rule
+        self.searcher = searcher
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        searcher = self.searcher
+        while not hasattr(searcher, "optimizer") and hasattr(searcher, "searcher"):  # inside a ConcurrencyLimiter or the like
+            searcher = searcher.searcher
+        return searcher.optimizer is not None and self.rule(searcher.optimizer) is not None
+
+
+# ---------------------------------------------------------------- spaces
+
+
+def read_space(space: Mapping[str, Any] | SpaceLike) -> tuple[Space, dict[str, Reader]]:
+    """The space of a Ray search space (or of ours), and for each parameter the way back to what the trainable gets."""
+    if not isinstance(space, Mapping) or any(isinstance(p, Float | Int | Choice) for p in space.values()):
+        own = Space(space)
+        return own, dict.fromkeys(own.names, _as_is)
+    _, _, grids = parse_spec_vars(dict(space))
+    if grids:
+        names = ["/".join(map(str, path)) for path, _ in grids]
+        raise ValueError(f"grid_search cannot be searched by a method that chooses its own points; use tune.choice for {names}")
+    _, domains, _ = parse_spec_vars(flatten_dict(dict(space), prevent_delimiter=True))
+    parameters: dict[str, Parameter] = {}
+    readers: dict[str, Reader] = {}
+    for path, domain in domains:
+        name = "/".join(map(str, path))
+        try:
+            parameters[name], readers[name] = _from_domain(domain)
+        except ValueError as error:
+            raise ValueError(f"parameter {name!r}: {error}") from None
+    return Space(parameters), readers
+
+
+def _from_domain(domain: sample.Domain) -> tuple[Parameter, Reader]:
+    sampler, q = domain.get_sampler(), None
+    if isinstance(sampler, sample.Quantized):
+        sampler, q = sampler.sampler, sampler.q
+    if isinstance(domain, sample.Categorical):
+        categories = list(domain.categories)
+        return Choice(range(len(categories))), _Listed(categories)
+    if isinstance(domain, sample.Float) and isinstance(sampler, sample.Uniform | sample.LogUniform):
+        log = isinstance(sampler, sample.LogUniform)
+        if q and not log:
+            return Float(math.ceil(domain.lower / q - 1e-9) * q, math.floor(domain.upper / q + 1e-9) * q, step=q), _as_is
+        return Float(domain.lower, domain.upper, log=log), _Rounded(q, domain.lower, domain.upper) if q else _as_is
+    if isinstance(domain, sample.Float) and isinstance(sampler, sample.Normal):
+        return Float(0.0, 1.0), _Normal(sampler.mean, sampler.sd, q)
+    if isinstance(domain, sample.Integer) and isinstance(sampler, sample.Uniform | sample.LogUniform):
+        high = domain.upper if q and q > 1 else domain.upper - 1  # Ray includes the upper bound of quantised ranges only
+        if isinstance(sampler, sample.LogUniform):
+            return Int(domain.lower, high, log=True), _Rounded(q, domain.lower, high) if q and q > 1 else _as_is
+        return Int(domain.lower, high, step=q or 1), _as_is
+    raise ValueError(f"{type(domain).__name__} with a {type(sampler).__name__} sampler cannot be searched; give a range, a choice or a fixed value")
+
+
+class _Listed:
+    """A category by its position, because categories may be any objects."""
+
+    def __init__(self, values: list[Any]) -> None:
+        self.values = values
+
+    def __call__(self, position: int) -> Any:
+        return self.values[position]
+
+
+class _Rounded:
+    """The nearest multiple of q within the bounds."""
+
+    def __init__(self, q: float, low: float, high: float) -> None:
+        self.q, self.low, self.high = q, low, high
+
+    def __call__(self, value: float) -> float:
+        return min(max(round(value / self.q) * self.q, self.low), self.high)
+
+
+class _Normal:
+    """The quantile of a normal distribution."""
+
+    def __init__(self, mean: float, sd: float, q: float | None) -> None:
+        self.mean, self.sd, self.q = mean, sd, q
+
+    def __call__(self, u: float) -> float:
+        value = self.mean + self.sd * float(ndtri(min(max(u, TAIL), 1 - TAIL)))
+        return round(value / self.q) * self.q if self.q else value
+
+
+def _as_is(value: Any) -> Any:
+    return value
+
+
+def _inverse(parameter: Parameter, reader: Reader, value: Any) -> Any:
+    if isinstance(reader, _Listed):
+        return reader.values.index(value)
+    if isinstance(reader, _Normal):
+        raise ValueError("points to evaluate cannot be given for normal parameters, which are searched by their quantiles")
+    return value
+
+
+# ---------------------------------------------------------------- executor
+
+
+class RayExecutor(Executor):
+    """Runs calls as Ray tasks, for `minimize(..., n_jobs=RayExecutor())`; calls lost with a node are repeated by Ray on another.
+
+    Args:
+        max_workers: calls at once; the cluster's CPUs divided by `num_cpus` when not given.
+        num_cpus: CPUs each call needs.
+        num_gpus: GPUs each call needs.
+        max_retries: how often a call whose worker or node died is repeated.
+    """
+
+    def __init__(self, max_workers: int | None = None, *, num_cpus: float = 1.0, num_gpus: float = 0.0, max_retries: int = 3) -> None:
+        if not ray.is_initialized():
+            ray.init(ignore_reinit_error=True)
+        available = ray.cluster_resources()
+        room = int(available.get("CPU", 1) / num_cpus) if num_cpus else int(available.get("CPU", 1))
+        if num_gpus:
+            room = min(room, int(available.get("GPU", 0) / num_gpus))
+        self._max_workers = max_workers or room
+        if self._max_workers < 1:
+            raise ValueError(f"the Ray cluster has no room for a call with num_cpus={num_cpus} and num_gpus={num_gpus}; it has {available}")
+        self._call = ray.remote(num_cpus=num_cpus, num_gpus=num_gpus, max_retries=max_retries)(_call)
+        self._running: dict[Future[Any], Any] = {}
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        reference = self._call.remote(fn, args, kwargs)
+        future: Future[Any] = reference.future()
+        self._running[future] = reference
+        future.add_done_callback(lambda done: self._running.pop(done, None))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        for future, reference in list(self._running.items()):
+            if cancel_futures:
+                ray.cancel(reference)
+            elif wait:
+                future.exception()
+
+
+def _call(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return fn(*args, **kwargs)

@@ -1,0 +1,321 @@
+"""Ray Tune on a real local cluster: crashed and NaN trials, exact resumption, ASHA beside us, stopping, executors (Ray's and Dask's)."""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
+os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+os.environ.setdefault("RAY_TRAIN_V2_ENABLED", "0")
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'regretless[ray]'")
+from ray import tune  # noqa: E402
+from ray.tune.schedulers import ASHAScheduler  # noqa: E402
+
+from regretless import Choice, Float, Int, minimize  # noqa: E402
+from regretless.baselines.random_search import RandomSearch  # noqa: E402
+from regretless.doors.ray import GapStopper, RayExecutor, Searcher, read_space  # noqa: E402
+from regretless.method import Certificate  # noqa: E402
+from regretless.stopping import GapBelow  # noqa: E402
+
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(600)]
+SPACE = {"x": tune.uniform(-5.0, 10.0), "net": {"lr": tune.loguniform(1e-5, 1e-1), "act": tune.choice(["relu", "tanh"])}, "fixed": 3}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    ray.init(num_cpus=2, include_dashboard=False, logging_level="error", log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+def value(config: dict[str, Any]) -> float:
+    return (config["x"] - 2) ** 2 / 25 + (math.log10(config["net"]["lr"]) + 3) ** 2 + (config["net"]["act"] == "relu")
+
+
+def train(config: dict[str, Any]) -> dict[str, float]:
+    if config["x"] > 6:
+        raise ValueError("diverged")
+    return {"loss": math.nan if config["x"] < -2 else value(config)}
+
+
+def drive(searcher: Searcher, n: int, *, first: int = 0) -> list[dict[str, Any]]:
+    """n trials one after another, without a cluster; every fifth crashes and every seventh reports NaN."""
+    configs = []
+    for i in range(first, first + n):
+        config = searcher.suggest(f"t{i}")
+        assert isinstance(config, dict)
+        configs.append(config)
+        if i % 5 == 4:
+            searcher.on_trial_complete(f"t{i}", error=True)
+        else:
+            searcher.on_trial_complete(f"t{i}", {"loss": math.nan if i % 7 == 6 else value(config)})
+    return configs
+
+
+def make(method: str = "gp-ei", **options: Any) -> Searcher:
+    return Searcher(SPACE, metric="loss", mode="min", method=method, seed=3, **options)
+
+
+# ---------------------------------------------------------------- the searcher by itself
+
+
+def test_failures_are_told_and_nothing_stays_pending() -> None:
+    searcher = make("random")
+    drive(searcher, 15)
+    assert searcher.optimizer is not None
+    assert [t.state for t in searcher.optimizer.trials] == ["failed" if i % 5 == 4 or i % 7 == 6 else "done" for i in range(15)]
+    assert not searcher.optimizer.pending
+    searcher.on_trial_complete("never seen", {"loss": 1.0})
+    searcher.suggest("stopped early")
+    searcher.on_trial_complete("stopped early")
+    assert not searcher.optimizer.pending
+    assert len(searcher.optimizer.method.failed) == 5
+
+
+@pytest.mark.parametrize("method", ["random", "gp-ei", "turbo"])
+def test_save_and_restore_resume_exactly(method: str, tmp_path: Path) -> None:
+    whole = drive(make(method), 24)
+    first = make(method)
+    assert drive(first, 16) == whole[:16]
+    first.save(str(tmp_path / "searcher"))
+    second = make(method)
+    second.restore(str(tmp_path / "searcher"))
+    assert drive(second, 8, first=16) == whole[16:]
+    third = pickle.loads(pickle.dumps(first))
+    assert drive(third, 8, first=16) == whole[16:]
+
+
+def test_running_trials_survive_a_restore(tmp_path: Path) -> None:
+    searcher = make("gp-ei")
+    drive(searcher, 6)
+    running = searcher.suggest("running")
+    searcher.save(str(tmp_path / "searcher"))
+    again = make("gp-ei")
+    again.restore(str(tmp_path / "searcher"))
+    assert again.suggest("running") == running
+    again.on_trial_complete("running", {"loss": 1.0})
+    assert again.optimizer is not None
+    assert not again.optimizer.pending
+    with pytest.raises(ValueError, match="not a file of|not a readable"):
+        again.restore(__file__)
+
+
+def test_points_and_values_known_before() -> None:
+    searcher = make("random", points_to_evaluate=[{"x": 1.0, "net": {"lr": 1e-3, "act": "tanh"}}])
+    searcher.add_evaluated_point({"x": 2.0, "net": {"lr": 1e-3, "act": "relu"}}, 1.0)
+    first = searcher.suggest("a")
+    assert first == {"x": 1.0, "net": {"lr": pytest.approx(1e-3), "act": "tanh"}}
+    assert searcher.optimizer is not None
+    assert searcher.optimizer.best.value == 1.0
+
+
+def test_spaces_are_read_as_ray_means_them() -> None:
+    space, readers = read_space({
+        "u": tune.uniform(-1, 2), "l": tune.loguniform(1e-4, 1), "q": tune.quniform(0.5, 2.0, 0.5), "i": tune.randint(2, 9), "li": tune.lograndint(1, 65),
+        "qi": tune.qrandint(0, 10, 2), "c": tune.choice([[1], {"a": 2}]), "n": tune.randn(5, 2), "ql": tune.qloguniform(0.1, 10, 0.1), "deep": {"er": tune.uniform(0, 1)},
+    })  # fmt: skip
+    p = space.parameters
+    assert p["u"] == Float(-1.0, 2.0)
+    assert p["l"] == Float(1e-4, 1.0, log=True)
+    assert p["q"] == Float(0.5, 2.0, step=0.5)
+    assert p["i"] == Int(2, 8)
+    assert p["li"] == Int(1, 64, log=True)
+    assert p["qi"] == Int(0, 10, step=2)
+    assert p["c"] == Choice(range(2))
+    assert readers["c"](1) == {"a": 2}
+    assert readers["n"](0.5) == pytest.approx(5)
+    assert readers["ql"](0.333) == pytest.approx(0.3)
+    assert p["deep/er"] == Float(0.0, 1.0)
+    with pytest.raises(ValueError, match="use tune.choice for \\['g'\\]"):
+        read_space({"g": tune.grid_search([1, 2])})
+    with pytest.raises(ValueError, match="parameter 'f'.*cannot be searched"):
+        read_space({"f": tune.sample_from(lambda spec: 1)})
+
+
+def test_a_search_without_a_space_says_what_is_missing() -> None:
+    with pytest.raises(RuntimeError, match="pass space= and mode="):
+        Searcher().suggest("a")
+
+
+# ---------------------------------------------------------------- on a cluster
+
+
+def test_remote_trials_crash_and_report_nan_without_zombies(cluster: None, tmp_path: Path) -> None:
+    searcher = Searcher(method="gp-ei", seed=0)
+    results = tune.Tuner(
+        train,
+        param_space=SPACE,
+        tune_config=tune.TuneConfig(search_alg=searcher, metric="loss", mode="min", num_samples=14, max_concurrent_trials=2),
+        run_config=tune.RunConfig(storage_path=str(tmp_path), name="zombies", verbose=0),
+    ).fit()
+    assert len(results) == 14
+    assert searcher.optimizer is not None
+    trials = searcher.optimizer.trials
+    assert not searcher.optimizer.pending
+    for trial in trials:
+        x = trial.params["x"]
+        assert trial.state == ("failed" if x > 6 or x < -2 else "done")
+    assert {t.state for t in trials} == {"failed", "done"}
+    assert results.get_best_result().metrics["loss"] == searcher.optimizer.best.value
+    assert all(result.config["fixed"] == 3 for result in results if result.config)
+
+
+def train_slowly(config: dict[str, Any]) -> None:
+    for step in range(1, 5):
+        tune.report({"loss": value(config) + 1 / step})
+
+
+def test_asha_stops_trials_beside_us(cluster: None, tmp_path: Path) -> None:
+    searcher = Searcher(method="sobol", seed=0)
+    scheduler = ASHAScheduler(max_t=4, grace_period=1, reduction_factor=2)
+    results = tune.Tuner(
+        train_slowly,
+        param_space=SPACE,
+        tune_config=tune.TuneConfig(search_alg=searcher, scheduler=scheduler, metric="loss", mode="min", num_samples=8, max_concurrent_trials=2),
+        run_config=tune.RunConfig(storage_path=str(tmp_path), name="asha", verbose=0),
+    ).fit()
+    steps = [result.metrics["training_iteration"] for result in results]
+    assert min(steps) < 4
+    assert searcher.optimizer is not None
+    assert sorted(t.value for t in searcher.optimizer.trials if t.value is not None) == pytest.approx(sorted(r.metrics["loss"] for r in results))
+
+
+def test_an_experiment_resumes_with_what_the_search_knew(cluster: None, tmp_path: Path) -> None:
+    """The driver dies after six of ten trials; Tuner.restore goes on with the saved search."""
+    searcher = Searcher(method="gp-ei", seed=0)
+
+    class DriverDies(tune.Callback):  # type: ignore[misc]
+        def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+            if sum(t.status == "TERMINATED" for t in trials) >= 6:
+                raise KeyboardInterrupt
+
+    config = tune.TuneConfig(search_alg=searcher, metric="loss", mode="min", num_samples=10, max_concurrent_trials=1)
+    tuner = tune.Tuner(
+        value_of,
+        param_space=SPACE,
+        tune_config=config,
+        run_config=tune.RunConfig(storage_path=str(tmp_path), name="resumed", verbose=0, callbacks=[DriverDies()]),
+    )
+    try:
+        tuner.fit()
+    except KeyboardInterrupt:
+        pass
+    restored = tune.Tuner.restore(str(tmp_path / "resumed"), trainable=value_of, restart_errored=False)
+    limiter = restored._local_tuner._tune_config.search_alg
+    restored._local_tuner._run_config.callbacks = []
+    results = restored.fit()
+    assert len(results) == 10
+    found = limiter if hasattr(limiter, "optimizer") else limiter.searcher
+    assert len(found.optimizer.trials) >= 10
+    assert sum(t.state == "done" for t in found.optimizer.trials) >= 9
+
+
+def value_of(config: dict[str, Any]) -> dict[str, float]:
+    return {"loss": value(config)}
+
+
+def test_a_certificate_ends_the_experiment(cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RandomSearch, "_certificate", lambda self, delta: Certificate(1.0 / len(self.y), -1.0, 0.0, delta, "theory", ("a fake",)))
+    for stop_running in (False, True):
+        rule = GapBelow(0.25)
+        searcher = Searcher(method="random", seed=0, stop=None if stop_running else rule)
+        results = tune.Tuner(
+            value_of,
+            param_space=SPACE,
+            tune_config=tune.TuneConfig(search_alg=searcher, metric="loss", mode="min", num_samples=20, max_concurrent_trials=1),
+            run_config=tune.RunConfig(
+                storage_path=str(tmp_path), name=f"gap{stop_running}", verbose=0, stop=GapStopper(rule, searcher) if stop_running else None
+            ),
+        ).fit()
+        assert rule.reason is not None
+        assert "a fake" in rule.reason
+        assert 5 <= len(results) <= 8
+
+
+# ---------------------------------------------------------------- executors
+
+
+def bowl(x: float, y: float) -> float:
+    if y > 0.9:
+        raise ArithmeticError("too far")
+    return (x - 0.3) ** 2 + (y - 0.6) ** 2
+
+
+PLANE = {"x": Float(0, 1), "y": Float(0, 1)}
+
+
+def test_minimize_on_a_ray_cluster(cluster: None) -> None:
+    with RayExecutor() as executor:
+        assert executor._max_workers == 2
+        result = minimize(bowl, PLANE, trials=16, method="gp-ei", seed=0, n_jobs=executor, catch=ArithmeticError, progress=False)
+    assert result.nfev == 16
+    assert result.best.value is not None
+    assert result.best.value < 0.05
+    with RayExecutor(1) as executor, pytest.raises(ArithmeticError, match="too far"):
+        minimize(bowl, {"x": Float(0, 1), "y": Float(0.95, 1)}, trials=2, method="random", n_jobs=executor, progress=False)
+    with pytest.raises(ValueError, match="no room"):
+        RayExecutor(num_gpus=1)
+
+
+def test_minimize_on_dask() -> None:
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'regretless[dask]'")
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        result = minimize(bowl, PLANE, trials=16, method="gp-ei", seed=0, n_jobs=client.get_executor(), catch=ArithmeticError, progress=False)
+    assert result.nfev == 16
+    assert result.best.value is not None
+    assert result.best.value < 0.05
+    assert len({t.params["x"] for t in result.trials}) == 16
+
+
+@pytest.mark.slow
+def test_64_workers_leave_the_suggester_idle(tmp_path: Path) -> None:
+    """64 concurrent trials that sleep: the search may cost a fifth of the wall time at most."""
+    ray.shutdown()
+    ray.init(num_cpus=64, include_dashboard=False, logging_level="error", log_to_driver=False)
+    try:
+        spent = 0.0
+
+        class Timed(Searcher):
+            def suggest(self, trial_id: str) -> Any:
+                nonlocal spent
+                start = time.perf_counter()
+                found = super().suggest(trial_id)
+                spent += time.perf_counter() - start
+                return found
+
+        from concurrent.futures import wait
+
+        searcher = Timed({"x": Float(-5, 10), "y": Float(0, 3)}, metric="loss", mode="min", method="gp-ucb", seed=0)
+        executor = RayExecutor(64)
+        start = time.perf_counter()
+        running: dict[Any, str] = {}
+        for i in range(192):
+            config = searcher.suggest(str(i))
+            running[executor.submit(sleep_and_score, config)] = str(i)
+            while len(running) >= 64:
+                for future in wait(running, return_when="FIRST_COMPLETED").done:
+                    searcher.on_trial_complete(running.pop(future), {"loss": future.result()})
+        for future in wait(running).done:
+            searcher.on_trial_complete(running.pop(future), {"loss": future.result()})
+        assert spent < 0.2 * (time.perf_counter() - start)
+        assert searcher.optimizer is not None
+        assert len(np.unique([t.unit for t in searcher.optimizer.trials], axis=0)) == 192
+    finally:
+        ray.shutdown()
+
+
+def sleep_and_score(config: dict[str, Any]) -> float:
+    time.sleep(5)
+    return (config["x"] - 2) ** 2 / 25 + (config["y"] - 1) ** 2
