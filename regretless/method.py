@@ -101,6 +101,8 @@ class Method(ABC):
     """How this method wants choices encoded."""
     max_dim: ClassVar[int] = 1_000_000
     """The largest dimension this method accepts."""
+    model_free: ClassVar[bool] = False
+    """Whether this is a floor to measure from, which learns nothing and need not beat random search."""
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
         self.cube = cube if isinstance(cube, Cube) else Cube.box(cube)

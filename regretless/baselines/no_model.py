@@ -20,6 +20,8 @@ class StayAtBest(Method):
         initial: the number of Sobol points.
     """
 
+    model_free = True
+
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, initial: int = 5) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         self._design = _first_points(self, initial)
@@ -41,6 +43,8 @@ class RandomMutation(Method):
         initial: the number of Sobol points.
         step: the sd of a step in every coordinate, in units of the cube's side.
     """
+
+    model_free = True
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, initial: int = 5, step: float = 0.1) -> None:
         super().__init__(cube, seed=seed, budget=budget)

@@ -15,6 +15,8 @@ from regretless.space import Array, Cube
 class RandomSearch(Method):
     """Uniform draws from the cube."""
 
+    model_free = True
+
     def _propose(self, rng: np.random.Generator) -> Array:
         return rng.random(self.dim)
 
@@ -23,6 +25,7 @@ class SobolSearch(Method):
     """A scrambled Sobol sequence: the step-th point of a sequence fixed by the seed."""
 
     max_dim = MAX_DIM
+    model_free = True
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
         super().__init__(cube, seed=seed, budget=budget)

@@ -1,0 +1,144 @@
+"""Our Gaussian-process methods against their peers on COCO's bbob and on shifted high-dimensional functions.
+
+    python experiments/gp_quality.py --jobs 16 --out runs/gp_quality [--part bbob|high] [--seeds 3]
+
+bbob: 24 functions, instances 1 to 5, d = 2, 5, 10 with 20 d evaluations; every method starts by its own rule. Ranks are joint, by the final value, over
+the problems a set of methods shares; costly peers get fewer instances and are ranked only where they ran. Ours run with several seeds: the
+spread shown is that of their mean rank over seeds. High: shifted Ackley, Levy, Ellipsoid and Rosenbrock in 50 and 100 dimensions.
+"""
+
+from __future__ import annotations
+
+import argparse
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import rankdata
+
+from regretless.baselines import BASELINES
+from regretless.bench.peers import PEERS
+from regretless.bench.record import Record, Run, load_records
+from regretless.bench.runner import run_all
+from regretless.methods import METHODS
+
+OURS = ("gp-ucb", "gp-ei")
+CHEAP = ("random", "turbo", "optuna-tpe", "cma", "nevergrad-ngopt")
+INSTANCES = {
+    "gp": range(1, 6),
+    "optuna-gp": {2: range(1, 6), 5: range(1, 4), 10: range(1, 2)},
+    "botorch-logei": {2: range(1, 3), 5: range(1, 2), 10: range(1, 2)},
+}
+"""Instances each costly peer runs on, by dimension."""
+BOTORCH_D10 = range(1, 25, 3)
+"""The functions BoTorch runs on at d = 10: about four minutes each."""
+HIGH = ("ackley", "levy", "ellipsoid", "rosenbrock")
+
+
+def recipe(name: str):
+    return {**METHODS, **BASELINES, **PEERS}[name]
+
+
+def bbob_runs(seeds: int) -> list[Run]:
+    runs = []
+    for dim, function in product((10, 5, 2), range(1, 25)):
+        for name in ("botorch-logei", "optuna-gp"):
+            if name == "botorch-logei" and dim == 10 and function not in BOTORCH_D10:
+                continue
+            runs += [bbob_run(name, function, dim, i, 0) for i in INSTANCES[name][dim]]
+        for i in INSTANCES["gp"]:
+            runs += [bbob_run(name, function, dim, i, 0) for name in CHEAP]
+            runs += [bbob_run(name, function, dim, i, s) for name in OURS for s in range(seeds if name == "gp-ucb" else 1)]
+    cost = {"botorch-logei": 0, "optuna-gp": 1}
+    return sorted(runs, key=lambda r: (cost.get(r.label.split("#")[0], 2), -r.budget))
+
+
+def bbob_run(name: str, function: int, dim: int, instance: int, seed: int) -> Run:
+    label = f"{name}#{seed}"
+    return Run(
+        recipe(name), "bbob", {"function": function, "dim": dim, "instance": instance}, seed=100 * instance + seed, budget=20 * dim, label=label
+    )
+
+
+def high_runs(seeds: int) -> list[Run]:
+    runs = []
+    for dim, name, seed in product((50, 100), HIGH, range(seeds)):
+        options = {"dim": dim, "shift": 0.6, **({"bound": 5.0} if name == "ackley" else {})}
+        for method in ("gp-ucb", "gp-ei", "ms-ucb", "turbo", "random"):
+            runs.append(Run(recipe(method), name, options, seed=seed, budget=300, init=20, label=method))
+        if dim == 50 and seed < 2:
+            runs.append(Run(recipe("botorch-logei")(restarts=2, raw=64), name, options, seed=seed, budget=150, init=20, label="botorch-logei"))
+    return sorted(runs, key=lambda r: r.label != "botorch-logei")
+
+
+def bbob_table(records: list[Record]) -> str:
+    lines = []
+    for dim in (2, 5, 10):
+        final: dict[tuple[str, int], dict[tuple[int, int], float]] = {}
+        cost: dict[str, list[float]] = {}
+        for r in records:
+            o = r.settings["options"]
+            if r.settings["problem"] != "bbob" or o["dim"] != dim:
+                continue
+            name, _, seed = r.label.partition("#")
+            final.setdefault((name, int(seed)), {})[o["function"], o["instance"]] = r.simple_regret()[-1]
+            cost.setdefault(name, []).append(1e3 * float(np.mean(r.cpu[2:])))
+        lines.append(f"\nd = {dim}, {20 * dim} evaluations\n| methods ranked together | problems | " + "mean ranks |\n| --- | --- | --- |")
+        everyone = list(dict.fromkeys(name for name, _ in final))
+        for group in (everyone, [n for n in everyone if n != "botorch-logei"], [n for n in everyone if n not in ("botorch-logei", "optuna-gp")]):
+            lines.append(rank_line(group, final))
+        lines.append("ms per ask: " + ", ".join(f"{n} {np.median(c):.1f}" for n, c in cost.items()))
+    return "\n".join(lines)
+
+
+def rank_line(group: list[str], final: dict) -> str:
+    """Mean joint ranks over the problems that the whole group shares; those of ours with their sd over seeds."""
+    if not all((n, 0) in final for n in [*group, "gp-ucb"]):
+        return ""
+    shared = sorted(set.intersection(*(set(final[n, 0]) for n in group)))
+    seeds = [s for s in range(9) if ("gp-ucb", s) in final]
+    means = []
+    for s in seeds:
+        values = np.array([[final[(n, s) if (n, s) in final else (n, 0)].get(p, np.nan) for n in group] for p in shared])
+        values = values[~np.isnan(values).any(axis=1)]
+        means.append(rankdata(np.maximum(values, 1e-10), axis=1).mean(axis=0))
+    spread = np.std([m[group.index("gp-ucb")] for m in means])
+    order = np.argsort(np.mean(means, axis=0))
+    words = ", ".join(f"{group[i]} {np.mean(means, axis=0)[i]:.2f}" + (f" +- {spread:.2f}" if group[i] == "gp-ucb" else "") for i in order)
+    return f"| {len(group)} | {len(shared)} | {words} |"
+
+
+def high_table(records: list[Record]) -> str:
+    lines = [
+        "| problem | " + " | ".join(["evaluations", *(labels := ["gp-ucb", "gp-ei", "ms-ucb", "turbo", "botorch-logei", "random"])]) + " |",
+        "| --- |" + " --- |" * 7,
+    ]
+    for dim, name, n in product((50, 100), HIGH, (150, 300)):
+        chosen = [r for r in records if r.settings["problem"] == name and r.settings["options"]["dim"] == dim]
+        cells = []
+        for label in labels:
+            logs = [np.log10(r.simple_regret()[n - 1]) for r in chosen if r.label == label and len(r.y) >= n]
+            cells.append(f"{np.median(logs):.2f} ({len(logs)})" if logs else "")
+        lines.append(f"| {name} {dim} | {n} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=Path, default=Path("runs/gp_quality"))
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--part", choices=("bbob", "high", "table"), default="bbob")
+    parser.add_argument("--only", default="", help="comma-separated method names")
+    options = parser.parse_args()
+    runs = {"bbob": bbob_runs, "high": high_runs, "table": lambda seeds: []}[options.part](options.seeds)
+    if options.only:
+        runs = [r for r in runs if r.label.split("#")[0] in options.only.split(",")]
+    run_all(runs, options.out, jobs=options.jobs)
+    records = load_records(options.out)
+    print(bbob_table(records))
+    print(high_table(records))
+
+
+if __name__ == "__main__":
+    main()
