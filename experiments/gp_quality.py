@@ -2,8 +2,8 @@
 
     python experiments/gp_quality.py --jobs 16 --out runs/gp_quality [--part bbob|high] [--seeds 3]
 
-bbob: 24 functions, instances 1 to 5, d = 2, 5, 10 with 20 d evaluations; every method starts by its own rule. Ranks are joint, by the final value, over
-the problems a set of methods shares; costly peers get fewer instances and are ranked only where they ran. Ours run with several seeds: the
+bbob: 24 functions, instances 1 to 5, d = 2, 5, 10 with 20 d evaluations; every method starts by its own rule. Ranks are joint, by the final value,
+over the problems a set of methods shares; costly peers get fewer instances and are ranked only where they ran. Ours run with several seeds: the
 spread shown is that of their mean rank over seeds. High: shifted Ackley, Levy, Ellipsoid and Rosenbrock in 50 and 100 dimensions.
 """
 
