@@ -6,12 +6,15 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from regretless.bilevel_state import Tree
+from regretless.methods.bilevel import convex_step, dominated_step, nonsmooth_step
 
 State: TypeAlias = Any
 """Whatever `init` returns: the inner problem's own state."""
+StepRule: TypeAlias = Literal["raw", "convex", "dominated", "nonsmooth"] | Callable[[dict[str, Any], int], float]
+"""How the inner step size comes about; see `step_sizes`."""
 
 
 class Finished(Exception):  # noqa: N818 - an end, not an error
@@ -125,3 +128,26 @@ class _Live:
     loss: float = math.inf
     model: Any = None
     steps: int = 0
+
+
+def step_sizes(rule: StepRule, horizon: int | None = None) -> Callable[[dict[str, Any], int], float] | None:
+    """The step size as a function of the hyper-parameters and the step j; None for "raw", which leaves it to the optimiser's own setting.
+
+    - "raw": the learning rate is a hyper-parameter, searched as it is. The default: the best raw rate hardly moves with the horizon.
+    - "convex": params["lr"] / sqrt(N) (Thm. 1). - "nonsmooth": params["lr"] N^-p, p = params["p"] or 3/4 (Thm. 19). Both need `horizon`, N.
+    - "dominated": (2 j + 1) / (2 mu (j + 1)^2) with mu = params["mu"] (Thm. 18).
+    - a function of (params, j).
+    """
+    if callable(rule):
+        return rule
+    if rule == "raw":
+        return None
+    if rule == "dominated":
+        return lambda params, j: dominated_step(params["mu"], j)
+    if rule not in ("convex", "nonsmooth"):
+        raise ValueError(f"step_size must be 'raw', 'convex', 'dominated', 'nonsmooth' or a function of (params, j), got {rule!r}")
+    if horizon is None or horizon < 1:
+        raise ValueError(f"step_size={rule!r} needs horizon=, the steps N of a whole run; got {horizon!r}")
+    if rule == "convex":
+        return lambda params, j: convex_step(params["lr"], horizon)
+    return lambda params, j: nonsmooth_step(params["lr"], horizon, params.get("p", 0.75))

@@ -471,6 +471,8 @@ def test_the_default_beats_random_promotion_on_the_mlp() -> None:
     problem = Bilevel(inner.init, inner.step, inner.validate, steps=inner.steps)
     gaps = []
     for seed in range(12):
-        ours, other = (minimize_bilevel(problem, inner.space, budget_steps=2000, seed=seed, method=m, progress=False).value for m in ("bilevel", "random"))
+        ours, other = (
+            minimize_bilevel(problem, inner.space, budget_steps=2000, seed=seed, method=m, progress=False).value for m in ("bilevel", "random")
+        )
         gaps.append(math.log(ours) - math.log(other))
     assert np.mean(gaps) < np.std(gaps) / math.sqrt(len(gaps)), "the model should not be behind chance"

@@ -18,8 +18,9 @@
     optuna.create_study(sampler=sampler).optimize(objective)      # ends when the steps are spent
 
 An Optuna trial cannot be reopened, so every stretch of training is a trial of its own; those of one run share their parameters, their folder and
-the attribute "regretless:run". All decisions follow from the study's storage, so a study goes on in another process as if never interrupted.
-A pruned trial's run is not promoted any more; what it reported counts.
+the attribute "regretless:run". All decisions follow from the study's storage, so a study goes on in another process, and workers can share one.
+The run of a pruned or failed trial is not promoted any more; what it reported counts. A trial whose process died counts as under way until
+Optuna marks it as failed (heartbeats do that).
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ from regretless.bilevel_outer import Outer
 from regretless.bilevel_result import RunRecord
 from regretless.bilevel_schedule import Job, Run, plan
 from regretless.doors.optuna import as_distributions, as_space
-from regretless.method import Recipe, keyed_generator
-from regretless.space import SpaceLike
+from regretless.method import Recipe
+from regretless.space import Array, SpaceLike
 
-RUN, START, UNTIL, SEED = "regretless:run", "regretless:start", "regretless:until", "regretless:seed"
-"""Attributes of a trial: the run it belongs to, its first and last training step, and the run's seed."""
+RUN, START, UNTIL, SEED, UNIT = "regretless:run", "regretless:start", "regretless:until", "regretless:seed", "regretless:unit"
+"""User attributes of a trial: the run it belongs to, its first and last training step, the run's seed and its point of the cube."""
 RACES = 8
 """Times a stretch is chosen again when another worker has taken the same at the same moment."""
 
@@ -91,19 +92,19 @@ class BilevelSampler(BaseSampler):
 
     def start(self, trial: Trial | FrozenTrial) -> int:
         """The training steps behind the state this trial continues; 0: a new run."""
-        return int(trial.user_attrs[START])
+        return int(_attributes(trial)[START])
 
     def horizon(self, trial: Trial | FrozenTrial) -> int:
         """The training steps this trial's run is to have taken when it returns."""
-        return int(trial.user_attrs[UNTIL])
+        return int(_attributes(trial)[UNTIL])
 
     def run_seed(self, trial: Trial | FrozenTrial) -> int:
         """A seed for the run: the same for all its trials."""
-        return int(trial.user_attrs[SEED])
+        return int(_attributes(trial)[SEED])
 
     def checkpoint(self, trial: Trial | FrozenTrial) -> Path:
         """The folder of the run's states, made when missing."""
-        folder = self.folder / f"run-{int(trial.user_attrs[RUN]):05d}"
+        folder = self.folder / f"run-{int(_attributes(trial)[RUN]):05d}"
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
@@ -116,21 +117,27 @@ class BilevelSampler(BaseSampler):
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         return {name: d for name, d in self.search_space.items() if not d.single()}
 
-    def sample_relative(self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]) -> dict[str, Any]:
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        """Chooses the stretch of training that this trial is, and writes it into its attributes."""
         self._raise_error_if_multi_objective(study)
         if study.direction != StudyDirection.MINIMIZE:
             raise ValueError("BilevelSampler minimises a validation loss: create the study with direction='minimize'")
         for _ in range(RACES):
-            records, spent, _ = self._known(study, trial)
-            job = self.schedule.job([r.run for r in records], spent) or Job(None, 1, "new")  # a trial asked beyond the budget is a single step
+            records, spent = self._known(study, trial)
+            job = self.schedule.job([r.run for r in records.values()], spent) or Job(
+                None, 1, "new"
+            )  # a trial asked beyond the budget is a single step
             record = records[job.run] if job.run is not None else self._new(records)
-            attributes = {RUN: record.number, START: record.steps, UNTIL: job.until, SEED: self.outer.run_seed(record.number)}
-            for name, value in attributes.items():
+            chosen = {RUN: record.number, START: record.steps, UNTIL: job.until, SEED: record.seed, UNIT: record.unit.tolist()}
+            for name, value in chosen.items():
                 study._storage.set_trial_user_attr(trial._trial_id, name, value)
-            taken = {(t.user_attrs.get(RUN), t.user_attrs.get(START)) for t in self._running(study, trial) if t.number < trial.number}
-            if (record.number, record.steps) not in taken:
-                break
-        return record.params
+            earlier = [t for t in self._running(study, trial) if t.number < trial.number]
+            if (record.number, record.steps) not in {(t.user_attrs[RUN], t.user_attrs[START]) for t in earlier}:
+                return
+
+    def sample_relative(self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]) -> dict[str, Any]:
+        unit = study._storage.get_trial(trial._trial_id).user_attrs[UNIT]
+        return self.outer.space.decode(np.array(unit), self.outer.choices)
 
     def sample_independent(self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution) -> Any:
         if param_distribution.single():
@@ -141,52 +148,49 @@ class BilevelSampler(BaseSampler):
         """Nothing to do: draws are keyed on the number of the run."""
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
-        spent = self._known(study, None)[1] + (_steps(trial, state) if trial.number not in {t.number for t in self._ended(study)} else 0)
+        ended = any(t.number == trial.number for t in self._ended(study))  # Optuna stores the outcome after this hook
+        spent = self._known(study, trial)[1] + (0 if ended else _steps(trial, state))
         if spent >= self.schedule.budget_steps and getattr(study._thread_local, "in_optimize_loop", False):
             study.stop()
 
     # -- what the storage knows
 
     def _ended(self, study: Study) -> list[FrozenTrial]:
-        return [t for t in study.get_trials(deepcopy=False) if t.state.is_finished() and RUN in t.user_attrs]
+        return [t for t in study.get_trials(deepcopy=False) if t.state.is_finished() and UNIT in t.user_attrs]
 
     def _running(self, study: Study, trial: FrozenTrial | None) -> list[FrozenTrial]:
+        """Trials under way, other than `trial`; one that has not yet written all its attributes is not there yet."""
         running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-        return [t for t in running if RUN in t.user_attrs and (trial is None or t.number != trial.number)]
+        return [t for t in running if UNIT in t.user_attrs and (trial is None or t.number != trial.number)]
 
-    def _new(self, records: list[RunRecord]) -> RunRecord:
-        number = len(records)
-        method = self.outer.method([r for r in records if r.run.ends or r.status == "failed"])
-        waiting = [r.unit for r in records if not r.run.ends and r.status != "failed"]
+    def _new(self, records: Mapping[int, RunRecord]) -> RunRecord:
+        """A new run: the outer method's proposal, away from the runs that have not reported yet."""
+        number = max(records, default=-1) + 1
+        method = self.outer.method([r for r in records.values() if r.run.ends or r.status == "failed"])
+        waiting = [r.unit for r in records.values() if not r.run.ends and r.status != "failed"]
         if waiting:
             method.wait_for(np.array(waiting))
-        unit = method.ask(step=number)[0]
+        return self._record(number, method.ask(step=number)[0])
+
+    def _record(self, number: int, unit: Array) -> RunRecord:
         return RunRecord(number, self.outer.space.decode(unit, self.outer.choices), unit, self.outer.run_seed(number), Run(number))
 
-    def _known(self, study: Study, trial: FrozenTrial | None) -> tuple[list[RunRecord], int, int]:
-        """The runs as their trials tell them, the steps spent, and how many trials are under way."""
+    def _known(self, study: Study, trial: FrozenTrial | None) -> tuple[dict[int, RunRecord], int]:
+        """The runs by number, as their trials tell them, and the steps spent."""
         records: dict[int, RunRecord] = {}
         spent = 0
-        running = self._running(study, trial)
-        names = self.infer_relative_search_space(study, trial)  # type: ignore[arg-type]
-        for t in sorted([*self._ended(study), *running], key=lambda t: t.number):
-            number = int(t.user_attrs[RUN])
-            params = {name: t.params[name] for name in names if name in t.params}
+        for t in sorted([*self._ended(study), *self._running(study, trial)], key=lambda t: (t.user_attrs[RUN], t.number)):
+            number = t.user_attrs[RUN]
             if number not in records:
-                unit = self.outer.space.encode(params, self.outer.choices) if len(params) == len(names) else self._unit_of_chance(number)
-                records[number] = RunRecord(number, params, unit, self.outer.run_seed(number), Run(number))
-            record = records[number]
+                records[number] = self._record(number, np.array(t.user_attrs[UNIT]))
             spent += _steps(t, t.state)
-            _take(record, t)
-        filled = [records.get(n) or self._lost(n) for n in range(max(records, default=-1) + 1)]
-        return filled, spent, len(running)
+            _take(records[number], t)
+        return records, spent
 
-    def _unit_of_chance(self, number: int) -> Any:
-        """Stands for the point of a trial that died before its parameters were stored."""
-        return self.outer.cube.snap(keyed_generator(self.seed, number, stream=1).random(self.outer.cube.dim))
 
-    def _lost(self, number: int) -> RunRecord:
-        return RunRecord(number, {}, self._unit_of_chance(number), self.outer.run_seed(number), Run(number, thawable=False), status="failed")
+def _attributes(trial: Trial | FrozenTrial) -> dict[str, Any]:
+    """A trial's attributes; a live trial's own copy is older than what the sampler has written."""
+    return trial.user_attrs if isinstance(trial, FrozenTrial) else trial.storage.get_trial(trial._trial_id).user_attrs
 
 
 def _steps(trial: FrozenTrial, state: TrialState) -> int:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regretless.method import keyed_generator
+from regretless.numerics.batches import keyed_batches
 from regretless.problems.data import data_folder
 from regretless.space import Float, Int, Parameter
 
@@ -81,18 +82,6 @@ def _labels(path: Path) -> Labels:
     return _raw(path, 1).astype(np.int64)
 
 
-def batches(n: int, seed: int, step: int, steps: int, batch: int = BATCH) -> Any:
-    """The indices of `steps` mini-batches from `step` on: whole batches of a permutation keyed on (seed, epoch)."""
-    per_epoch = n // batch
-    epoch = -1
-    for j in range(step, step + steps):
-        if j // per_epoch != epoch:
-            epoch = j // per_epoch
-            order = keyed_generator(seed, epoch, stream=1).permutation(n)
-        at = (j % per_epoch) * batch
-        yield order[at : at + batch]
-
-
 # ---------------------------------------------------------------- dense nets in NumPy
 
 
@@ -130,7 +119,7 @@ class DenseTraining:
         scratch = np.empty_like(w)
         rows = np.arange(BATCH)
         with np.errstate(over="ignore", invalid="ignore"):
-            for index in batches(len(self._y), state["seed"], state["steps"], n):
+            for index in keyed_batches(len(self._y), BATCH, state["seed"], state["steps"], n):
                 inputs = [self._x[index]]
                 for W, b in layers[:-1]:
                     inputs.append(np.maximum(inputs[-1] @ W + b, 0))
@@ -236,7 +225,7 @@ class ConvTraining:
 
         x, y = self._data["train"]
         weights, velocity, hyper = state["weights"], state["velocity"], state["hyper"]
-        for index in batches(len(y), state["seed"], state["steps"], n, self.batch):
+        for index in keyed_batches(len(y), self.batch, state["seed"], state["steps"], n):
             rows = torch.from_numpy(index).to(self.device)
             loss = torch.nn.functional.cross_entropy(self._forward(weights, x[rows], hyper["dropout"], state["masks"]), y[rows])
             grads = torch.autograd.grad(loss, weights)

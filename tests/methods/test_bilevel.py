@@ -86,7 +86,11 @@ def test_return_rules() -> None:
     rng = np.random.default_rng(3)
     X = rng.random((20, 2))
     y = bowl(X) + 0.1 * rng.standard_normal(20)
-    for options, last in ((dict(preset="paper"), False), (dict(preset="paper", acquisition="ucb", horizon=50), True), (dict(acquisition="ucb", horizon=50), False)):
+    for options, last in (
+        ({"preset": "paper"}, False),
+        ({"preset": "paper", "acquisition": "ucb", "horizon": 50}, True),
+        ({"acquisition": "ucb", "horizon": 50}, False),
+    ):
         method = BBO(2, seed=0, **options)
         method.tell(X, y)
         means = method._surrogate.gp(X, y, method.yvar).mean_at(X)
@@ -97,12 +101,12 @@ def test_return_rules() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (dict(preset="papers"), "preset"),
-        (dict(acquisition="pi"), "acquisition"),
-        (dict(acquisition="ucb"), "horizon"),
-        (dict(horizon=0), "horizon"),
-        (dict(phi=-1.0), "phi"),
-        (dict(noise=math.nan), "noise"),
+        ({"preset": "papers"}, "preset"),
+        ({"acquisition": "pi"}, "acquisition"),
+        ({"acquisition": "ucb"}, "horizon"),
+        ({"horizon": 0}, "horizon"),
+        ({"phi": -1.0}, "phi"),
+        ({"noise": math.nan}, "noise"),
     ],
 )
 def test_bad_options_are_named(options: dict, message: str) -> None:
@@ -110,7 +114,9 @@ def test_bad_options_are_named(options: dict, message: str) -> None:
         BBO(2, seed=0, **options)
 
 
-@pytest.mark.parametrize("options", [dict(preset="paper"), dict(preset="paper", acquisition="ucb", horizon=100), dict(acquisition="ucb", horizon=100)])
+@pytest.mark.parametrize(
+    "options", [{"preset": "paper"}, {"preset": "paper", "acquisition": "ucb", "horizon": 100}, {"acquisition": "ucb", "horizon": 100}]
+)
 def test_every_variant_replays(options: dict) -> None:
     a, b = BBO(2, seed=4, **options), BBO(2, seed=4, **options)
     for _ in range(9):
