@@ -297,6 +297,7 @@ class NGOpt(Method):
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
         super().__init__(cube, seed=seed, budget=budget)
+        warnings.filterwarnings("ignore", message="COBYLA: Invalid RHOEND")  # said from its thread, after our own silence has ended
         self._optimizer: Any = None
         self._out: tuple[Array, Any] | None = None
         """The candidate the optimiser waits for: its optimisers for small budgets take one at a time."""
@@ -311,7 +312,6 @@ class NGOpt(Method):
             space = ng.p.Array(init=start, lower=0.0, upper=1.0).set_mutation(sigma=1 / 6)  # nevergrad's own sigma for a bounded array
         else:
             space = ng.p.Tuple(*(_nevergrad_parameter(axis, u) for axis, u in zip(self.cube.axes, start.tolist(), strict=True)))
-        warnings.filterwarnings("ignore", message="COBYLA: Invalid RHOEND")  # said from its thread, after our own silence has ended
         space.random_state = np.random.RandomState(_library_seed(self.seed))
         return ng.optimizers.NGOpt(parametrization=space, budget=max(2, self.budget or 100), num_workers=1)
 
@@ -325,7 +325,7 @@ class NGOpt(Method):
                 self._tell(float(np.min(self.y, initial=0.0)) - 1.0)
             candidate = _in_daemon(self._optimizer.ask)
         values = np.asarray(candidate.value).tolist()
-        x = np.array([_place(axis, int(v)) if axis.categorical else v for axis, v in zip(self.cube.axes, values, strict=True)])
+        x = np.array([_place(axis, int(v)) if axis.levels else v for axis, v in zip(self.cube.axes, values, strict=True)])
         self._out = self.cube.snap(x), candidate
         return x
 
@@ -342,10 +342,16 @@ class NGOpt(Method):
 
 
 def _nevergrad_parameter(axis: Axis, start: float) -> Any:
-    """Unordered labels as a choice; whole numbers stay on the cube's line and are snapped."""
+    """Unordered labels as a choice, whole numbers as whole numbers, so that NGOpt sees what it chooses an optimiser for."""
     import nevergrad as ng
 
-    return ng.p.Choice(list(range(axis.levels))) if axis.categorical else ng.p.Scalar(init=start, lower=0.0, upper=1.0).set_mutation(sigma=1 / 6)
+    if axis.categorical:
+        return ng.p.Choice(list(range(axis.levels)))
+    if not axis.levels:
+        return ng.p.Scalar(init=start, lower=0.0, upper=1.0).set_mutation(sigma=1 / 6)
+    low, high = axis.log_low, axis.log_low + axis.levels - 1
+    kind = ng.p.Log if axis.log_low else ng.p.Scalar
+    return kind(init=_label(axis, start), lower=low, upper=high).set_integer_casting()
 
 
 def _in_daemon(call: Callable[[], T]) -> T:

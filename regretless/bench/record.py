@@ -125,6 +125,8 @@ class Record:
     seconds_ask: Array
     seconds_tell: Array
     seconds_evaluate: Array
+    cpu: Array
+    """Processor seconds in ask and tell: what they cost however busy the machine was."""
     checkpoints: tuple[Checkpoint, ...] = ()
     error: str | None = None
     """The traceback of a run that failed."""
@@ -213,6 +215,7 @@ def read_record(path: str | Path) -> Record:
             seconds_ask=np.array([step["ask"] for step in steps], dtype=np.float64),
             seconds_tell=np.array([step["tell"] for step in steps], dtype=np.float64),
             seconds_evaluate=np.array([step["evaluate"] for step in steps], dtype=np.float64),
+            cpu=np.array([step.get("cpu", math.nan) for step in steps], dtype=np.float64),
             checkpoints=tuple(_checkpoint(line) for line in lines if "checkpoint" in line),
             error=lines[-1].get("error"),
             path=path,
@@ -259,8 +262,8 @@ class RecordWriter:
         self._file: TextIO = open(self._part, "w", encoding="utf-8")  # noqa: SIM115 - closed by finish or fail
         self._write({"kind": KIND, "settings": run.settings, "facts": facts})
 
-    def step(self, x: Array, y: float, value: float, ask: float, evaluate: float, tell: float) -> None:
-        seconds = {"ask": round(ask, 7), "evaluate": round(evaluate, 7), "tell": round(tell, 7)}
+    def step(self, x: Array, y: float, value: float, ask: float, evaluate: float, tell: float, cpu: float) -> None:
+        seconds = {"ask": round(ask, 7), "evaluate": round(evaluate, 7), "tell": round(tell, 7), "cpu": round(cpu, 7)}
         self._write({"x": stored(x), "y": y, "value": value, **seconds})
 
     def checkpoint(self, n: int, x: Array, value: float, certificate: Certificate | None, seconds: float) -> None:

@@ -86,7 +86,7 @@ def finals_section(problem: str, methods: Mapping[str, Sequence[Record]]) -> Sec
     known = first.optimum is not None
     kind = "min" if known or first.sign < 0 else "max"
     name, advised = ("simple regret", "regret of the recommendation") if known else ("best value", "value of the recommendation")
-    columns = ["method", "seeds", name, advised, *(["average regret"] if known else []), "ms per ask and tell"]
+    columns = ["method", "seeds", name, advised, *(["average regret"] if known else []), "CPU ms per ask and tell"]
     rows: list[list[Cell]] = [
         [f.label, f.seeds, spread(f.final), spread(f.recommended), *([spread(f.average)] if known else []), float(f"{f.ask_ms:.3g}")]
         for f in finals(methods)
@@ -97,12 +97,15 @@ def finals_section(problem: str, methods: Mapping[str, Sequence[Record]]) -> Sec
 
 def ranks_section(records: Sequence[Record]) -> Section | None:
     """Mean joint ranks over all problems and seeds; None when fewer than two methods ran everything."""
-    labels, per_problem, overall = rank_table(records)
-    if len(labels) < 2:
+    table = rank_table(records)
+    if len(table.labels) < 2:
         return None
-    order = np.argsort(overall, kind="stable")
+    per_problem = table.per_problem()
     columns = ["method", "all", *per_problem]
-    rows: list[list[Cell]] = [[labels[i], float(f"{overall[i]:.3g}"), *(float(f"{r[i]:.3g}") for r in per_problem.values())] for i in order]
+    rows: list[list[Cell]] = [
+        [table.labels[i], float(f"{table.mean[i]:.3g}"), *(float(f"{r[i]:.3g}") for r in per_problem.values())]
+        for i in np.argsort(table.mean, kind="stable")
+    ]
     note = "1 is best: the methods of each problem and seed are ranked jointly by the final noiseless value, ties share their mean rank."
     return table_section("Mean ranks", columns, rows, best=dict.fromkeys(columns[1:], "min"), note=note)
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import multiprocessing
 import os
+import sys
 import time
 import traceback
 from collections import deque
@@ -21,7 +23,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from regretless.auto import find_recipe
+from regretless.auto import choose_method, find_recipe
 from regretless.bench.peers import PEERS
 from regretless.bench.record import SUFFIX, Record, RecordWriter, Run, load_records, read_record, surroundings
 from regretless.method import Recipe, keyed_generator
@@ -32,10 +34,15 @@ from regretless.space import Array
 
 INITIAL_POINTS = 201
 """Stream of the generator that scrambles the common initial points."""
+WARM_UP = 202
+"""Stream of the generator of the points a method is warmed up with."""
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS")
 """Variables that keep a worker on one core, set before its libraries load."""
 NEWS_SECONDS = 0.3
 """A worker reports its progress at most this often."""
+
+LOG_SECONDS = 10.0
+"""The bar is drawn this often where it goes to a file instead of a terminal."""
 
 Progress = Callable[[int], None]
 
@@ -76,32 +83,50 @@ def initial_points(run: Run, problem: Problem) -> Array:
 
 
 def _drive(run: Run, problem: Problem, writer: RecordWriter, progress: Progress) -> None:
-    clock = time.perf_counter
+    clock, processor = time.perf_counter, time.process_time
     space = problem.space
-    begin = clock()
-    recipe = method_named(run.method) if isinstance(run.method, str) else run.method
+    recipe = _resolved(run, problem)
+    _warm_up(recipe)
+    begin, cpu_begin = clock(), processor()
     optimizer = Optimizer(space, method=recipe, direction=problem.direction, budget=run.budget, seed=run.seed)
-    building = clock() - begin
+    building, cpu = clock() - begin, processor() - cpu_begin
     initial = initial_points(run, problem)
     for n in range(run.budget):
+        begin, cpu_begin = clock(), processor()
         if n < len(initial):
             trial, asked = optimizer.adopt(space.decode(initial[n])), 0.0
         else:
-            begin = clock()
             trial = optimizer.ask()
-            asked = clock() - begin + building
-            building = 0.0
+            asked, building = clock() - begin + building, 0.0
+        cpu += processor() - cpu_begin
         begin = clock()
         y, value = problem.observe(trial.params)
         evaluated = clock() - begin
-        begin = clock()
+        begin, cpu_begin = clock(), processor()
         optimizer.tell(trial, y)
         told = clock() - begin
+        cpu += processor() - cpu_begin
         x = trial.unit if optimizer.method.choices == "shares" else space.encode(trial.params)
-        writer.step(x, y, value, asked, evaluated, told)
+        writer.step(x, y, value, asked, evaluated, told, cpu)
+        cpu = 0.0
         if n + 1 == run.budget or n + 1 in run.checkpoints:
             _check(n + 1, optimizer, problem, writer)
         progress(1)
+
+
+def _resolved(run: Run, problem: Problem) -> Recipe:
+    recipe = method_named(run.method) if isinstance(run.method, str) else run.method
+    return choose_method(problem.space, run.budget)[0] if isinstance(recipe, str) else recipe
+
+
+@functools.cache
+def _warm_up(recipe: Recipe) -> None:
+    """Lets imports, compilers and caches of a method have their say before its clock starts, once per process."""
+    with contextlib.suppress(Exception):  # what is wrong with a method shows in its run
+        X = keyed_generator(0, 0, stream=WARM_UP).random((12, 2))
+        method = recipe.build(2, seed=0, budget=20)
+        method.tell(X, X.sum(axis=1))
+        method.ask(1)
 
 
 def _check(n: int, optimizer: Optimizer, problem: Problem, writer: RecordWriter) -> None:
@@ -135,7 +160,8 @@ def run_all(runs: Iterable[Run], out: str | Path, jobs: int = 2, progress: bool 
     distinct = {run.key: run for run in runs}
     missing = [run for key, run in distinct.items() if not _finished(out / f"{key}{SUFFIX}")]
     around = surroundings()
-    with tqdm(total=sum(run.budget for run in missing), unit="eval", disable=not progress, smoothing=0.02) as bar:
+    pause = 0.1 if sys.stderr.isatty() else LOG_SECONDS
+    with tqdm(total=sum(run.budget for run in missing), unit="eval", disable=not progress, smoothing=0.02, mininterval=pause) as bar:
 
         def advance(steps: int) -> None:
             bar.update(steps)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from regretless.bench.record import Record, by_problem
-from regretless.bench.stats import mean_ranks, quartiles
+from regretless.bench.record import Record
+from regretless.bench.stats import quartiles, ranks
 from regretless.space import Array
 
 QUANTITIES = ("simple regret", "average regret", "cumulative regret")
@@ -61,7 +62,13 @@ class Final:
     average: Array
     """Average regret, NaN where the optimum is not known."""
     ask_ms: float
-    """Milliseconds per ask and tell, the median over seeds of the mean over evaluations."""
+    """CPU milliseconds per ask and tell, the median over seeds of the mean over evaluations."""
+
+
+def ms_per_ask(record: Record) -> float:
+    """Mean CPU milliseconds per ask and tell after the common initial points; NaN when there were no others."""
+    own = record.cpu[record.settings["init"] :]
+    return 1e3 * float(own.mean()) if len(own) else float("nan")
 
 
 def finals(records: Mapping[str, Sequence[Record]]) -> list[Final]:
@@ -72,33 +79,53 @@ def finals(records: Mapping[str, Sequence[Record]]) -> list[Final]:
         end = [r.simple_regret()[-1] if known else r.best()[-1] for r in group]
         advised = [r.recommended_regret() if known else r.recommended for r in group]
         average = [r.average_regret()[-1] if known else np.nan for r in group]
-        cost = [1e3 * (r.seconds_ask + r.seconds_tell)[r.settings["init"] :].mean() for r in group if len(r.value) > r.settings["init"]]
+        cost = [ms_per_ask(r) for r in group]
         final, recommended, mean = (quartiles(np.array(values)[:, None])[:, 0] for values in (end, advised, average))
-        table.append(Final(label, len(group), final, recommended, mean, float(np.median(cost)) if cost else float("nan")))
+        table.append(Final(label, len(group), final, recommended, mean, float(np.median(cost))))
     return table
 
 
-def rank_table(records: Sequence[Record]) -> tuple[list[str], dict[str, Array], Array]:
-    """Mean ranks of the final noiseless value: method labels, per-problem mean ranks, and the mean over all cases.
+@dataclass(frozen=True)
+class RankTable:
+    """Joint ranks, 1 being best, over cases; a case is a problem with a seed."""
 
-    A case is a problem with a seed; the methods of a case are ranked jointly and ties share their mean rank. Only methods that ran every
-    case of the records take part, so that every rank is among the same field.
+    labels: list[str]
+    problems: list[str]
+    """The problem of each case."""
+    ranks: Array
+    """Cases x methods."""
+
+    @property
+    def mean(self) -> Array:
+        """Mean rank of each method."""
+        result: Array = self.ranks.mean(axis=0)
+        return result
+
+    @property
+    def error(self) -> Array:
+        """Standard error of each mean rank; the seeds of a problem count as independent cases."""
+        n = len(self.ranks)
+        result: Array = self.ranks.std(axis=0, ddof=1) / n**0.5 if n > 1 else np.full(len(self.labels), np.nan)
+        return result
+
+    def per_problem(self) -> dict[str, Array]:
+        """Mean rank of each method on each problem."""
+        names = np.array(self.problems)
+        return {name: self.ranks[names == name].mean(axis=0) for name in dict.fromkeys(self.problems)}
+
+
+def rank_table(records: Sequence[Record], labels: Sequence[str] | None = None, *, by: Literal["best", "recommended"] = "best") -> RankTable:
+    """Ranks the methods of each case jointly, ties sharing their mean rank.
+
+    Args:
+        records: finished runs.
+        labels: the field; the cases are those that all of it ran. By default the methods that ran every case of the records.
+        by: the best noiseless value evaluated, or the noiseless value of the final recommendation.
     """
-    groups = by_problem(records)
-    cases = {(problem, record.seed) for problem, methods in groups.items() for group in methods.values() for record in group}
-    done: dict[str, set[tuple[str, int]]] = {}
-    for problem, methods in groups.items():
-        for label, group in methods.items():
-            done.setdefault(label, set()).update((problem, record.seed) for record in group)
-    labels = sorted(label for label, have in done.items() if have == cases)
-    per_problem: dict[str, Array] = {}
-    rows = []
-    if len(labels) < 2:
-        return labels, {}, np.empty(0)
-    for problem, methods in groups.items():
-        found = {(r.label, r.seed): -r.sign * r.best()[-1] for group in methods.values() for r in group}
-        seeds = sorted({seed for label, seed in found if label == labels[0]})
-        table = np.array([[found[label, seed] for label in labels] for seed in seeds])
-        per_problem[problem] = mean_ranks(table)
-        rows.append(table)
-    return labels, per_problem, mean_ranks(np.concatenate(rows))
+    loss = {(r.problem, r.seed, r.label): -r.sign * (r.best()[-1] if by == "best" else r.recommended) for r in records}
+    cases = sorted({(problem, seed) for problem, seed, _ in loss})
+    every = sorted({label for _, _, label in loss})
+    field = [label for label in every if all((*case, label) in loss for case in cases)] if labels is None else list(labels)
+    shared = [case for case in cases if all((*case, label) in loss for label in field)]
+    table = np.array([[loss[(*case, label)] for label in field] for case in shared]).reshape(len(shared), len(field))
+    return RankTable(field, [problem for problem, _ in shared], ranks(table))

@@ -52,6 +52,8 @@ def test_a_record_is_the_run(tmp_path):
     assert isinstance(record.checkpoints[-1].certificate, Certificate)
     assert record.facts["versions"]["numpy"] == np.__version__
     assert record.seconds[-1] >= record.seconds[0] >= 0
+    assert (record.cpu >= 0).all()
+    assert record.cpu.sum() > 0
     lines = record.path.read_text().splitlines()
     assert all(json.loads(line) for line in lines)
     assert json.loads(lines[-1])["end"] == "done"
@@ -146,7 +148,7 @@ def test_many_coordinates_and_failures_survive_the_file(tmp_path):
     run = Run("random", "levy", {"dim": 150}, budget=3)
     book = writer(tmp_path, run, dim=150)
     for row, y in zip(x, (3.0, np.nan, 2.0), strict=True):
-        book.step(row, y, y, 0.1, 0.2, 0.3)
+        book.step(row, y, y, 0.1, 0.2, 0.3, 0.4)
     book.finish(1.0)
     record = read_record(book.path)
     np.testing.assert_array_equal(record.x, x)
@@ -158,7 +160,7 @@ def test_many_coordinates_and_failures_survive_the_file(tmp_path):
 
 def test_an_unknown_optimum_is_said(tmp_path):
     book = writer(tmp_path, Run("random", "svm-digits", {}, budget=1), optimum=None, direction="maximize")
-    book.step(np.zeros(2), 0.5, 0.5, 0, 0, 0)
+    book.step(np.zeros(2), 0.5, 0.5, 0, 0, 0, 0)
     book.finish(0.0)
     record = read_record(book.path)
     with pytest.raises(ValueError, match="no known optimum"):

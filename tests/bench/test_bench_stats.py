@@ -92,15 +92,21 @@ def test_traces_and_finals_are_the_records(records):
 
 
 def test_rank_table_ranks_each_problem_and_seed_jointly(records):
-    labels, per_problem, overall = rank_table(records)
-    assert labels == ["random", "sobol"]
+    table = rank_table(records)
+    assert table.labels == ["random", "sobol"]
     by_case = {(r.problem, r.seed, r.label): r.best()[-1] for r in records}
     wins = [by_case[p, s, "random"] < by_case[p, s, "sobol"] for p in ("branin", "levy(dim=2)") for s in range(3)]
-    assert overall[0] == pytest.approx(np.mean([1.0 if won else 2.0 for won in wins]))
-    assert overall.sum() == pytest.approx(3.0)
-    assert set(per_problem) == {"branin", "levy(dim=2)"}
+    assert table.mean[0] == pytest.approx(np.mean([1.0 if won else 2.0 for won in wins]))
+    assert table.mean.sum() == pytest.approx(3.0)
+    assert table.error[0] == pytest.approx(np.std([1.0 if won else 2.0 for won in wins], ddof=1) / 6**0.5)
+    assert set(table.per_problem()) == {"branin", "levy(dim=2)"}
     missing = [r for r in records if not (r.label == "sobol" and r.seed == 2 and r.problem == "branin")]
-    assert rank_table(missing)[0] == ["random"]  # a method with a gap is not ranked
+    assert rank_table(missing).labels == ["random"]  # a method with a gap is not ranked
+    assert len(rank_table(missing, ["random", "sobol"]).ranks) == 5  # unless the field is given: then the shared cases count
+    advised = rank_table(records, by="recommended")
+    by_case = {(r.problem, r.seed, r.label): r.recommended for r in records}
+    wins = [by_case[p, s, "random"] < by_case[p, s, "sobol"] for p in ("branin", "levy(dim=2)") for s in range(3)]
+    assert advised.mean[0] == pytest.approx(np.mean([1.0 if won else 2.0 for won in wins]))
 
 
 def test_without_an_optimum_the_best_value_is_traced(records):
