@@ -214,7 +214,7 @@ class Sampler(BaseSampler):
             if replica.study_id == study._study_id and replica.space == space and replica.rows == [row for row, _ in history[:n]]:
                 break
         else:
-            n, replica = 0, _Replica(study._study_id, space, self.method, seed=self.seed, budget=self.budget)
+            n, replica = 0, _Replica(study._study_id, space, self.method, seed=self.seed, budget=self.budget, sign=_sign(study))
         kept[:] = [replica, *(other for other in kept if other is not replica)][:REPLICAS]
         replica.take(history[n:])
         return replica
@@ -280,7 +280,7 @@ class Sampler(BaseSampler):
 class _Replica:
     """A method on the common space of a study, and the finished trials it has been told."""
 
-    def __init__(self, study_id: int, space: Distributions, recipe: str | Recipe, *, seed: int, budget: int | None) -> None:
+    def __init__(self, study_id: int, space: Distributions, recipe: str | Recipe, *, seed: int, budget: int | None, sign: float) -> None:
         self.study_id, self.space = study_id, space
         self.rows: list[Row] = []
         self.lost_after = math.inf
@@ -291,7 +291,7 @@ class _Replica:
         self.method: Method = chosen.build(self._cube_space.cube(self._choices), seed=seed, budget=budget)
         bind = getattr(self.method, "bind", None)
         if bind is not None:
-            bind(self._cube_space)
+            bind(self._cube_space, sign)
 
     def take(self, history: list[tuple[Row, FrozenTrial]]) -> None:
         """Tells the method trials that finished after those it knows."""

@@ -174,7 +174,10 @@ class Searcher(RaySearcher):  # type: ignore[misc]
             with tempfile.TemporaryDirectory() as folder:
                 self.optimizer.save(Path(folder) / "optimizer")
                 optimizer = np.frombuffer((Path(folder) / "optimizer").read_bytes(), dtype=np.uint8)
-        return {"kind": FILE_KIND, "metric": self._metric, "mode": self._mode, "live": self._live, "left": len(self._first), "optimizer": optimizer}
+        return {
+            "kind": FILE_KIND, "metric": self._metric, "mode": self._mode, "live": self._live, "left": len(self._first), "optimizer": optimizer,
+            "readers": {name: _description(reader) for name, reader in self._readers.items()},
+        }  # fmt: skip
 
     def _adopt_state(self, state: Mapping[str, Any]) -> None:
         self._metric, self._mode = state["metric"] or self._metric, state["mode"] or self._mode
@@ -186,6 +189,8 @@ class Searcher(RaySearcher):  # type: ignore[misc]
                 (Path(folder) / "optimizer").write_bytes(content)
                 recipe = self._method if isinstance(self._method, Recipe) else None
                 self.optimizer = Optimizer.load(Path(folder) / "optimizer", space=self._space, method=recipe)
+            if self._space is None:  # Ray restores experiments without telling the space again
+                self._space, self._readers = self.optimizer.space, {name: _reader(name, d) for name, d in state["readers"].items()}
         self._begin()
 
 
@@ -289,6 +294,28 @@ class _Normal:
 
 def _as_is(value: Any) -> Any:
     return value
+
+
+def _description(reader: Reader) -> dict[str, Any] | None:
+    """A reader as plain values for a file; None when its categories are objects that no file can hold."""
+    if isinstance(reader, _Listed):
+        plain = all(value is None or isinstance(value, str | int | float | bool) for value in reader.values)
+        return {"listed": reader.values} if plain else None
+    if isinstance(reader, _Rounded):
+        return {"rounded": [reader.q, reader.low, reader.high]}
+    if isinstance(reader, _Normal):
+        return {"normal": [reader.mean, reader.sd, reader.q]}
+    return {}
+
+
+def _reader(name: str, description: Mapping[str, Any] | None) -> Reader:
+    if description is None:
+        raise ValueError(f"the file could not hold the categories of parameter {name!r}: pass space= to the searcher before restoring it")
+    if "listed" in description:
+        return _Listed(list(description["listed"]))
+    if "rounded" in description:
+        return _Rounded(*description["rounded"])
+    return _Normal(*description["normal"]) if "normal" in description else _as_is
 
 
 def _inverse(parameter: Parameter, reader: Reader, value: Any) -> Any:

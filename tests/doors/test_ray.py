@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import pickle
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,9 +34,11 @@ SPACE = {"x": tune.uniform(-5.0, 10.0), "net": {"lr": tune.loguniform(1e-5, 1e-1
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the workers cannot import a test file
     ray.init(num_cpus=2, include_dashboard=False, logging_level="error", log_to_driver=False)
     yield
     ray.shutdown()
+    ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 def value(config: dict[str, Any]) -> float:
@@ -105,8 +109,22 @@ def test_running_trials_survive_a_restore(tmp_path: Path) -> None:
     again.on_trial_complete("running", {"loss": 1.0})
     assert again.optimizer is not None
     assert not again.optimizer.pending
-    with pytest.raises(ValueError, match="not a file of|not a readable"):
+    with pytest.raises(ValueError, match=r"not a file of|not a readable"):
         again.restore(__file__)
+
+
+def test_a_restored_search_needs_no_space_unless_its_categories_are_objects(tmp_path: Path) -> None:
+    searcher = Searcher(metric="loss", mode="min", method="random", seed=3)
+    searcher.set_search_properties("loss", "min", {**SPACE, "q": tune.qloguniform(0.1, 10, 0.1), "n": tune.randn(5, 2)})
+    searcher.save(str(tmp_path / "plain"))
+    again = Searcher(method="random", seed=3)
+    again.restore(str(tmp_path / "plain"))
+    assert [again.suggest(f"t{i}") for i in range(5)] == [searcher.suggest(f"t{i}") for i in range(5)]
+    objects = Searcher({"c": tune.choice([[1], [2]]), "x": tune.uniform(0, 1)}, metric="loss", mode="min", method="random", seed=3)
+    objects.save(str(tmp_path / "objects"))
+    blank = Searcher(method="random", seed=3)
+    with pytest.raises(ValueError, match="categories of parameter 'c': pass space="):
+        blank.restore(str(tmp_path / "objects"))
 
 
 def test_points_and_values_known_before() -> None:
@@ -120,8 +138,9 @@ def test_points_and_values_known_before() -> None:
 
 def test_spaces_are_read_as_ray_means_them() -> None:
     space, readers = read_space({
-        "u": tune.uniform(-1, 2), "l": tune.loguniform(1e-4, 1), "q": tune.quniform(0.5, 2.0, 0.5), "i": tune.randint(2, 9), "li": tune.lograndint(1, 65),
-        "qi": tune.qrandint(0, 10, 2), "c": tune.choice([[1], {"a": 2}]), "n": tune.randn(5, 2), "ql": tune.qloguniform(0.1, 10, 0.1), "deep": {"er": tune.uniform(0, 1)},
+        "u": tune.uniform(-1, 2), "l": tune.loguniform(1e-4, 1), "q": tune.quniform(0.5, 2.0, 0.5), "i": tune.randint(2, 9),
+        "li": tune.lograndint(1, 65), "qi": tune.qrandint(0, 10, 2), "c": tune.choice([[1], {"a": 2}]), "n": tune.randn(5, 2),
+        "ql": tune.qloguniform(0.1, 10, 0.1), "deep": {"er": tune.uniform(0, 1)},
     })  # fmt: skip
     p = space.parameters
     assert p["u"] == Float(-1.0, 2.0)
@@ -135,9 +154,9 @@ def test_spaces_are_read_as_ray_means_them() -> None:
     assert readers["n"](0.5) == pytest.approx(5)
     assert readers["ql"](0.333) == pytest.approx(0.3)
     assert p["deep/er"] == Float(0.0, 1.0)
-    with pytest.raises(ValueError, match="use tune.choice for \\['g'\\]"):
+    with pytest.raises(ValueError, match=r"use tune.choice for \['g'\]"):
         read_space({"g": tune.grid_search([1, 2])})
-    with pytest.raises(ValueError, match="parameter 'f'.*cannot be searched"):
+    with pytest.raises(ValueError, match=r"parameter 'f'.*cannot be searched"):
         read_space({"f": tune.sample_from(lambda spec: 1)})
 
 
@@ -154,7 +173,7 @@ def test_remote_trials_crash_and_report_nan_without_zombies(cluster: None, tmp_p
     results = tune.Tuner(
         train,
         param_space=SPACE,
-        tune_config=tune.TuneConfig(search_alg=searcher, metric="loss", mode="min", num_samples=14, max_concurrent_trials=2),
+        tune_config=tune.TuneConfig(search_alg=searcher, metric="loss", mode="min", num_samples=14, max_concurrent_trials=2, reuse_actors=True),
         run_config=tune.RunConfig(storage_path=str(tmp_path), name="zombies", verbose=0),
     ).fit()
     assert len(results) == 14
@@ -180,7 +199,9 @@ def test_asha_stops_trials_beside_us(cluster: None, tmp_path: Path) -> None:
     results = tune.Tuner(
         train_slowly,
         param_space=SPACE,
-        tune_config=tune.TuneConfig(search_alg=searcher, scheduler=scheduler, metric="loss", mode="min", num_samples=8, max_concurrent_trials=2),
+        tune_config=tune.TuneConfig(
+            search_alg=searcher, scheduler=scheduler, metric="loss", mode="min", num_samples=8, max_concurrent_trials=2, reuse_actors=True
+        ),
         run_config=tune.RunConfig(storage_path=str(tmp_path), name="asha", verbose=0),
     ).fit()
     steps = [result.metrics["training_iteration"] for result in results]
@@ -198,17 +219,15 @@ def test_an_experiment_resumes_with_what_the_search_knew(cluster: None, tmp_path
             if sum(t.status == "TERMINATED" for t in trials) >= 6:
                 raise KeyboardInterrupt
 
-    config = tune.TuneConfig(search_alg=searcher, metric="loss", mode="min", num_samples=10, max_concurrent_trials=1)
+    config = tune.TuneConfig(search_alg=searcher, metric="loss", mode="min", num_samples=10, max_concurrent_trials=1, reuse_actors=True)
     tuner = tune.Tuner(
         value_of,
         param_space=SPACE,
         tune_config=config,
         run_config=tune.RunConfig(storage_path=str(tmp_path), name="resumed", verbose=0, callbacks=[DriverDies()]),
     )
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         tuner.fit()
-    except KeyboardInterrupt:
-        pass
     restored = tune.Tuner.restore(str(tmp_path / "resumed"), trainable=value_of, restart_errored=False)
     limiter = restored._local_tuner._tune_config.search_alg
     restored._local_tuner._run_config.callbacks = []
@@ -231,7 +250,7 @@ def test_a_certificate_ends_the_experiment(cluster: None, tmp_path: Path, monkey
         results = tune.Tuner(
             value_of,
             param_space=SPACE,
-            tune_config=tune.TuneConfig(search_alg=searcher, metric="loss", mode="min", num_samples=20, max_concurrent_trials=1),
+            tune_config=tune.TuneConfig(search_alg=searcher, metric="loss", mode="min", num_samples=20, max_concurrent_trials=1, reuse_actors=True),
             run_config=tune.RunConfig(
                 storage_path=str(tmp_path), name=f"gap{stop_running}", verbose=0, stop=GapStopper(rule, searcher) if stop_running else None
             ),
