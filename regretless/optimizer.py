@@ -84,7 +84,7 @@ class Optimizer:
         self.method: Method = self.recipe.build(self.space.cube(self.recipe.method.choices), seed=self.seed, budget=budget)
         bind = getattr(self.method, "bind", None)
         if bind is not None:  # methods whose model works in the user's own units
-            bind(self.space)
+            bind(self.space, 1.0 if direction == "maximize" else -1.0)
         self.trials: list[Trial] = []
         """All trials, in the order of their numbers."""
         self._sign = 1.0 if direction == "maximize" else -1.0
@@ -170,7 +170,7 @@ class Optimizer:
             space = None  # labels that no file can hold: load() then asks for the space
         write_state(path, {
             "kind": FILE_KIND, "direction": self.direction, "budget": self.budget, "seed": self.seed, "space": space, "names": list(self.space.names),
-            "recipe": self.recipe.to_json(), "why": self.why, "unit": np.array([t.unit for t in self.trials]).reshape(len(self.trials), -1),
+            "recipe": self.recipe.to_json(), "why": self.why, "unit": np.array([t.unit for t in self.trials]).reshape(-1, self.method.dim),
             "state": np.array([STATES.index(t.state) for t in self.trials], dtype=np.int64),
             "value": np.array([math.nan if t.value is None else t.value for t in self.trials]),
             "var": np.array([math.nan if t.var is None else t.var for t in self.trials]),
