@@ -31,6 +31,8 @@ QUADRATIC_BOUNDS = (1e-6, 1e4)
 SIGNAL_BOUNDS = (1e-3, 1e4)
 MANY = 400
 """Values beyond which the starts of a fresh fit are told apart on this many of them."""
+INDEPENDENT = 5
+"""Dimensions up to which the length-scales are independent of each other a priori."""
 WALL = 1e25
 """The value of a theta whose covariance cannot be factorised."""
 
@@ -43,6 +45,8 @@ class Prior:
     """
 
     lengthscale: tuple[float, float]
+    shared: float = 0.0
+    """The sd of a shift common to the logarithms of all length-scales, besides the sd that each has of its own; an isotropic one has both."""
     noise: tuple[float, float] | None = (-6.0 * math.log(10.0), math.log(10.0))
     """None: the relative noise is fixed at its floor."""
     quadratic: tuple[float, float] | None = (-2.0, 2.0)
@@ -56,10 +60,17 @@ class Prior:
 
     @classmethod
     def scaled(cls, dim: int, *, quadratic: bool = True) -> Prior:
-        """The default: length-scales grow with the root of the dimension, as distances in the cube do."""
+        """The default: length-scales grow with the root of the dimension, as distances in the cube do, and share most of what is unknown about them.
+
+        Each log length-scale has sd 1, of which the correlation 1 - sqrt(5 / d) is common to all. Were they independent, the scale of the whole
+        function would be settled by the prior d times over: in 100 dimensions no data could move it.
+        """
         centre = math.log(0.5) + 0.5 * math.log(dim)
+        own = math.sqrt(min(1.0, math.sqrt(INDEPENDENT / dim)))
         bounds = (0.005, 50.0 * max(1.0, math.sqrt(dim) / 4.0))
-        return cls(lengthscale=(centre, 1.0), quadratic=(-2.0, 2.0) if quadratic else None, lengthscale_bounds=bounds)
+        return cls(
+            lengthscale=(centre, own), shared=math.sqrt(1.0 - own * own), quadratic=(-2.0, 2.0) if quadratic else None, lengthscale_bounds=bounds
+        )
 
 
 class Objective:
@@ -75,7 +86,10 @@ class Objective:
         self.scales = kernel.dim if ard else 1
         free_noise = prior.noise is not None and bool(self.unknown.any())
         free_signal = prior.signal is not None and not self.profile
-        entries = [(prior.lengthscale, prior.lengthscale_bounds)] * self.scales
+        common, own = prior.shared**2, prior.lengthscale[1] ** 2
+        self.share = common / (own + self.scales * common) if ard else 0.0
+        scale_prior = prior.lengthscale if ard else (prior.lengthscale[0], math.sqrt(own + common))
+        entries = [(scale_prior, prior.lengthscale_bounds)] * self.scales
         self.at_noise = self.at_quadratic = self.at_signal = -1
         if free_noise and prior.noise is not None:
             self.at_noise = len(entries)
@@ -157,8 +171,11 @@ class Objective:
         gradient = self._gradient(theta, hyper, W, noise, alpha / math.sqrt(s2), inverse, at_zero)
         if self.at_signal >= 0:
             gradient[self.at_signal] += 0.5 * n - 0.5 * squares / s2
-        away = (theta - self.centre) / self.sd
-        return value + 0.5 * float(away @ away), gradient + away / self.sd
+        away = theta - self.centre
+        pull = away / (self.sd * self.sd)
+        if self.share:  # the precision of s^2 11' + t^2 I is (I - share 11') / t^2
+            pull[: self.scales] -= self.share * pull[: self.scales].sum()
+        return value + 0.5 * float(away @ pull), gradient + pull
 
     def _gradient(self, theta: Array, hyper: Hyper, W: Array, noise: Array, alpha: Array, inverse: Array, at_zero: Array) -> Array:
         """-1/2 sum M * dA/dtheta with M = alpha alpha' - inverse (alpha already divided by sqrt(s2))."""

@@ -1,5 +1,6 @@
 """The MAP fit: gradients, BoTorch's optimum, and data that should break it."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -10,7 +11,7 @@ from botorch.models import SingleTaskGP
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
 from regretless.numerics.fit import Objective, Prior, fit
-from regretless.numerics.gp import GP, Kernel
+from regretless.numerics.gp import GP, Hyper, Kernel
 
 
 @pytest.mark.parametrize("kind", ["se", "matern52"])
@@ -103,3 +104,34 @@ def test_noise_is_found(sd):
     hyper = fit(kernel, X, (y - y.mean()) / scale)
     gp = GP.exact(kernel, hyper, X, (y - y.mean()) / scale)
     assert math.sqrt(hyper.noise * gp.signal) * scale == pytest.approx(sd, rel=0.35)
+
+
+def test_the_prior_on_length_scales_is_the_stated_normal():
+    """sd 1 each, correlation 1 - sqrt(5 / d); one isotropic length-scale has sd 1 too."""
+    rng = np.random.default_rng(4)
+    X, y = rng.random((15, 20)), rng.standard_normal(15)
+    for ard in (True, False):
+        objective = Objective(Kernel("se", 20), X, y, None, Prior.scaled(20), ard=ard)
+        flat = Objective(Kernel("se", 20), X, y, None, dataclasses.replace(Prior.scaled(20), lengthscale=(0.0, 1e9), shared=0.0), ard=ard)
+        theta = objective.centre.copy()
+        away = 0.5 * rng.standard_normal(objective.scales)
+        theta[: objective.scales] += away
+        cov = np.full((20, 20), 1 - math.sqrt(5 / 20)) + math.sqrt(5 / 20) * np.eye(20) if ard else np.eye(1)
+        assert objective.one(theta)[0] - flat.one(theta)[0] == pytest.approx(0.5 * away @ np.linalg.solve(cov, away), rel=1e-6)
+        steps = 1e-5 * np.eye(len(theta))
+        differences = [(objective.one(theta + s)[0] - objective.one(theta - s)[0]) / 2e-5 for s in steps]
+        np.testing.assert_allclose(objective.one(theta)[1], differences, rtol=1e-5, atol=1e-5)
+
+
+def test_a_short_common_length_scale_is_found_in_many_dimensions():
+    """Values drawn from a process whose 60 length-scales are all a fifth of their prior's centre, at points close together."""
+    rng = np.random.default_rng(5)
+    X, truth, kernel = 0.5 + 0.05 * rng.standard_normal((120, 60)), 0.8, Kernel("matern52", 60)
+    gp = GP.exact(kernel, Hyper(np.full(60, truth), 1e-8), X[:1] + 9.0, np.zeros(1))  # told one value far away: a prior
+    y = gp.draw(X, 1, rng)[0]
+    y = (y - y.mean()) / y.std()
+    prior = Prior.scaled(60, quadratic=False)
+    independent = dataclasses.replace(prior, lengthscale=(prior.lengthscale[0], 1.0), shared=0.0)
+    ours, stiff = (float(np.median(fit(kernel, X, y, prior=p, rounds=40).lengthscale)) for p in (prior, independent))
+    assert ours == pytest.approx(truth, rel=0.5)
+    assert stiff > 2 * truth
