@@ -71,7 +71,7 @@ WARM_RATE, WARM_DECAY, WARM_STEPS, WARM_SKIPPED = 2e-3, 5e-3, 100, 5
 """Adam's rate, decay and steps per value in the authors' code, and the first values that never enter U there."""
 DESIGN = 20
 """Evaluations of a space-filling design before the model is asked, 2 (d + 1) where that is fewer (not in paper: a fixed number per task)."""
-GLOBAL_SHARE = 0.1
+GLOBAL_SHARE = 0.05
 """The share of asks whose candidates come from the whole cube (not in paper): no part of it is given up for good."""
 SHORTLIST = 64
 """The best values told, whose posterior means decide where the search stands and what is recommended."""
@@ -93,7 +93,10 @@ class NeuralBO(Method):
         preset: "default" (default), "paper" (Alg. 1 and 2 as printed) or "authors" (their public code's settings).
         width, depth, activation: the net; depth counts layers of weights, at least 2.
         nu: exploration; None is the preset's, "theory" is sqrt(2) B + R / sqrt(lam) sqrt(2 log(1 / alpha)) (Thm. 1).
-        lam: ridge and noise variance over prior variance; None lets the evidence choose (practical) or is the preset's.
+        lam: ridge, and noise variance over prior variance; None is the preset's.
+        shape: "fixed", or "evidence": input scales, the additive share and lam are chosen by marginal likelihood as values come in.
+        additive: the share of the prior variance given to the additive branch, in [0, 1).
+        trust_region: whether candidates come from a trust region; else from the whole cube (Alg. 1, l. 5).
         network: a torch.nn.Module with one output per row, in place of the fully connected net (default preset only); its start is theta0.
         encode: cube points (n x d) to what the net reads (n x ..., array or tensor): images, embeddings.
         candidates: the features (n x q) of a finite pool; the space is then one `Int(0, n - 1)` that numbers its rows.
@@ -119,6 +122,9 @@ class NeuralBO(Method):
         activation: str | None = None,
         nu: float | Literal["theory"] | None = None,
         lam: float | None = None,
+        shape: Literal["fixed", "evidence"] = "fixed",
+        additive: float = 0.5,
+        trust_region: bool = True,
         network: torch.nn.Module | None = None,
         encode: Encode | None = None,
         candidates: Array | None = None,
@@ -152,7 +158,12 @@ class NeuralBO(Method):
         self._encode = encode
         self._depth, self._network, self._device = depth, network, device
         self._dual_limit, self._sketch_size = int(_positive("dual_limit", dual_limit)), int(_positive("sketch_size", sketch_size))
-        self._fixed_shape = lam is not None or norm_bound is not None
+        if shape not in ("fixed", "evidence") or not 0 <= additive < 1:
+            raise ValueError(f"shape must be 'fixed' or 'evidence' and additive in [0, 1), got shape={shape!r}, additive={additive!r}")
+        if shape == "evidence" and norm_bound is not None:
+            raise ValueError("norm_bound speaks of one kernel: it needs shape='fixed'")
+        self._fixed_shape, self._additive = shape == "fixed", additive
+        self._local = trust_region and preset == "default"
         self._n_design = min(DESIGN, 2 * (self.dim + 1)) if self._pool is None else 2
         self._design = sobol_points(self._n_design, self.dim, self.fixed_generator())
         self._offset, self._unit = np.zeros(1), 1.0
@@ -186,7 +197,7 @@ class NeuralBO(Method):
         n = self._settings.n_candidates
         if self._pool is not None:
             return self._fresh_rows(rng, n)
-        if self.preset != "default" or rng.random() < GLOBAL_SHARE:
+        if not self._local or rng.random() < GLOBAL_SHARE:
             Z = sobol_points(n, self.dim, rng)
         else:
             Z = local_points(self._leading()[0], self._region.length, n, self.cube, rng)
@@ -199,6 +210,11 @@ class NeuralBO(Method):
         means = self._model.mean(self._inputs[order])
         points: Array = self.X[order[np.argsort(-means, kind="stable")]]
         return points
+
+    def sample(self, U: Array, rng: np.random.Generator) -> Array:
+        """One draw of the posterior function at cube points U (C x d), C: what `ask` maximises over its candidates."""
+        self._refresh()
+        return self._model.draw(self.nu, rng)(self._read(U))
 
     def _recommend(self) -> Array:
         if len(self.y) < 2:
@@ -276,7 +292,7 @@ class NeuralBO(Method):
         else:
             dense = draw_mlp(rng, probe.shape[1], width=s.width, depth=self._depth, activation=s.activation)
             net = BranchNet(dense.to(self._device), on_device(probe, self._device), rng)
-            shape = replace(net.shape, lam=s.lam) if self._fixed_shape else None
+            shape = replace(net.shape, lam=s.lam, share=self._additive if net.additive else 0.0) if self._fixed_shape else None
         limit, size = self._dual_limit, self._sketch_size
         return ClosedForm(net, seed=self.seed, dual_limit=limit, sketch_size=size, device=self._device, shape=shape)
 

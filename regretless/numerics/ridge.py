@@ -2,7 +2,7 @@
 
 Both hold the posterior of f = g(x) . w, w ~ N(0, I), y = f + N(0, lam), and answer the same three questions: the mean as a weight-space
 direction, a draw of the whole function as a direction (a *coherent* draw: one function, evaluated anywhere), the standard deviation at
-points. Targets are given late, so that they may be standardised anew whenever the history grows.
+points. In kernel form targets are given late, so that they may be standardised anew whenever the history grows.
 
 Rows enter in blocks whose edges depend on the number of rows alone, and the incomplete last block is redone whenever it is asked for. So
 the arithmetic, bit for bit, is a function of the history and not of how it was cut into tells.
@@ -152,7 +152,7 @@ class SketchRidge:
         probe = self.sketch(rows_of(example, slice(0, 1)))
         self.size = int(probe.shape[1])
         self._moments = _eye(self.size, probe) * 0.0
-        self._sums = self._moments[:, :2].clip(0.0) * 0.0
+        self._sums = self._moments[0] * 1.0
         self._tail: tuple[Tensor, Tensor] | None = None
 
     def sketch(self, factors: Factors) -> Tensor:
@@ -166,7 +166,7 @@ class SketchRidge:
         return parts[0] if len(parts) == 1 else namespace(parts[0]).concatenate(parts, 1)
 
     def extend(self, X: Array, y: Array, there: Callable[[Array], Tensor] = lambda rows: rows) -> None:
-        """Takes in all rows X and raw values y (n), host arrays; rows beyond the last complete block go `there` one block at a time."""
+        """Takes in all rows X and targets y (n), host arrays; rows beyond the last complete block go `there` one block at a time."""
         n = len(X)
         if n == self._n:
             return
@@ -174,32 +174,32 @@ class SketchRidge:
         for start in range(self._fixed, n, SKETCH_BLOCK):
             stop = min(start + SKETCH_BLOCK, n)
             Z = self.sketch(self._net.factors(there(X[start:stop])))
-            ones = like(np.column_stack([y[start:stop], np.ones(stop - start)]).astype(np.float64), Z)
+            targets = like(y[start:stop], Z)
             if stop - start == SKETCH_BLOCK:
                 _add_gram(self._moments, Z)
-                self._sums = self._sums + Z.T @ ones
+                self._sums = self._sums + targets @ Z
                 self._fixed = stop
             else:
-                self._tail = Z, ones
+                self._tail = Z, targets
         self._n = n
 
-    def _system(self, centre: float, scale: float) -> tuple[Tensor, Tensor]:
-        """The factor of Z'Z + lam I and Z' (y - centre) / scale."""
+    def _system(self) -> tuple[Tensor, Tensor]:
+        """The factor of Z'Z + lam I, and Z'y."""
         A, b = self._moments + _eye(self.size, self._moments) * self.lam, self._sums
         if self._tail is not None:
-            Z, ones = self._tail
+            Z, targets = self._tail
             _add_gram(A, Z)
-            b = b + Z.T @ ones
-        return cholesky(A), (b[:, 0] - centre * b[:, 1]) / scale
+            b = b + targets @ Z
+        return cholesky(A), b
 
-    def mean(self, centre: float, scale: float) -> Tensor:
-        """The posterior mean of the r weights for targets (y - centre) / scale."""
-        L, b = self._system(centre, scale)
+    def mean(self) -> Tensor:
+        """The posterior mean of the r weights."""
+        L, b = self._system()
         return solve_lower(L, solve_lower(L, b), transposed=True)
 
-    def draw(self, centre: float, scale: float, nu: float, rng: np.random.Generator) -> Tensor:
+    def draw(self, nu: float, rng: np.random.Generator) -> Tensor:
         """Mean plus nu times a draw from N(0, lam (Z'Z + lam I)^-1), r."""
-        L, b = self._system(centre, scale)
+        L, b = self._system()
         noise = like(rng.standard_normal(self.size), L) * (nu * self.lam**0.5)
         return solve_lower(L, solve_lower(L, b) + noise, transposed=True)
 
@@ -207,7 +207,7 @@ class SketchRidge:
         return self.sketch(factors) @ w
 
     def deviation(self, factors: Factors) -> Tensor:
-        L, _ = self._system(0.0, 1.0)
+        L, _ = self._system()
         return ((solve_lower(L, self.sketch(factors).T) ** 2).sum(0) * self.lam) ** 0.5
 
     @property

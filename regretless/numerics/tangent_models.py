@@ -7,7 +7,7 @@ they hold follows from the inputs, the values and the seed, never from when they
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -50,13 +50,13 @@ class ClosedForm:
         self._posterior: KernelRidge | SketchRidge | None = None
         self._X: Tensor = np.empty((0, 1))
         self._y: Array = np.empty(0)
-        self._centre, self._scale = 0.0, 1.0
+        self._warp = Warp()
 
     def refresh(self, X: Array, y: Array) -> None:
-        """Takes the history: inputs n x ... and values n."""
+        """Takes the history: inputs n x ... and values n; the sketch's warp is that of the last scheduled size, so that rows stay as they are."""
         n = len(y)
         self._X, self._y = X, y
-        self._centre, self._scale = standardisation(y)
+        self._warp = Warp.of(y if n <= self._dual_limit else y[: self._size(n)])
         self._choose(n)
         if n <= self._dual_limit:
             if not isinstance(self._posterior, KernelRidge):
@@ -66,22 +66,29 @@ class ClosedForm:
             if not isinstance(self._posterior, SketchRidge):
                 example = self._shaped.factors(self._there(X[:1]))
                 self._posterior = SketchRidge(self._shaped, self.shape.lam, self._sketch_size, keyed_generator(self._seed, 0, SKETCH), example)
-            self._posterior.extend(X, y, self._there)
+            self._posterior.extend(X, self._warp(y), self._there)
 
     @property
     def _shaped(self) -> BranchNet | ModuleTangent:
         return self._net.at(self.shape) if isinstance(self._net, BranchNet) else self._net
 
+    def _size(self, n: int) -> int:
+        """The last scheduled size."""
+        if n > self._dual_limit:
+            return fit_sizes(LATE_GROWTH, self._dual_limit, n)
+        return fit_sizes(GROWTH, FIRST_FIT, n)
+
     def _choose(self, n: int) -> None:
         """Chooses the shape anew when n has passed a scheduled size; the values beyond that size play no part."""
-        size = fit_sizes(GROWTH, FIRST_FIT, min(n, self._dual_limit))
-        if n > self._dual_limit:
-            size = fit_sizes(LATE_GROWTH, self._dual_limit, n)
-        if self._fixed is not None or n < FIRST_FIT or size == self._shape_size:
+        size = self._size(n)
+        if size == self._shape_size or n < FIRST_FIT:
             return
         self._shape_size = size
-        centre, scale = standardisation(self._y[:size])
-        targets = (self._y[:size] - centre) / scale
+        if n > self._dual_limit:
+            self._posterior = None  # another warp: every row enters anew
+        if self._fixed is not None:
+            return
+        targets = Warp.of(self._y[:size])(self._y[:size])
         shape = choose_shape(self._net, self._there(self._X[:size]), targets) if isinstance(self._net, BranchNet) else self._noise_only(size, targets)
         if shape != self.shape:
             self.shape, self._posterior = shape, None
@@ -102,24 +109,18 @@ class ClosedForm:
             w = posterior.draw(self._targets, nu, rng)
             return lambda Z: self._over_rows(Z, lambda A: posterior.values(A, w))
         assert posterior is not None
-        v = posterior.draw(self._centre, self._scale, nu, rng)
+        v = posterior.draw(nu, rng)
         return lambda Z: self._over_rows(Z, lambda A: posterior.values(A, v))
 
     def mean(self, Z: Array) -> Array:
-        """The posterior mean in the values' units, C."""
+        """The posterior mean, taken back to the values' units, C."""
         posterior = self._posterior
         if isinstance(posterior, KernelRidge):
             w = posterior.mean(self._targets)
-            return self._centre + self._scale * self._over_rows(Z, lambda A: posterior.values(A, w))
+            return self._warp.inverse(self._over_rows(Z, lambda A: posterior.values(A, w)))
         assert posterior is not None
-        v = posterior.mean(self._centre, self._scale)
-        return self._centre + self._scale * self._over_rows(Z, lambda A: posterior.values(A, v))
-
-    def deviation(self, Z: Array) -> Array:
-        """The posterior standard deviation in the values' units, C."""
-        assert self._posterior is not None
-        made: Array = self._over_rows(Z, self._posterior.deviation) * (self._scale * self.shape.variance**0.5)
-        return made
+        v = posterior.mean()
+        return self._warp.inverse(self._over_rows(Z, lambda A: posterior.values(A, v)))
 
     def raw_moments(self, Z: Array) -> tuple[Array, Array]:
         """Mean and sigma of the kernel for the values as they are, not standardised (the setting of Thm. 1), C each."""
@@ -136,13 +137,15 @@ class ClosedForm:
         net = self._net.at(shape)
         posterior = KernelRidge(net, shape.lam)
         posterior.extend(self._there(self._X))
-        residual, spread = (on_host(v) for v in posterior.left_out(self._targets))
+        centre, scale = standardisation(self._y)
+        targets = self._there((self._y - centre) / scale)
+        residual, spread = (on_host(v) for v in posterior.left_out(targets))
         variance = float(np.mean((residual / spread) ** 2))  # the leave-one-out form of the best signal variance
         if np.mean(np.abs(residual) > MISFIT * spread * variance**0.5) > MISFIT_SHARE:
             return "leave-one-out residuals are larger than the model allows"
-        w, unit = posterior.mean(self._targets), self._scale * variance**0.5
+        w, unit = posterior.mean(targets), scale * variance**0.5
         mean = self._over_rows(Z, lambda A: posterior.values(A, w), net)
-        return self._centre + self._scale * mean, unit * self._over_rows(Z, posterior.deviation, net)
+        return centre + scale * mean, unit * self._over_rows(Z, posterior.deviation, net)
 
     @property
     def exact(self) -> KernelRidge | None:
@@ -156,7 +159,7 @@ class ClosedForm:
 
     @property
     def _targets(self) -> Tensor:
-        return self._there((self._y - self._centre) / self._scale)
+        return self._there(self._warp(self._y))
 
     def _there(self, X: Array) -> Tensor:
         return on_device(X, self._device)
@@ -249,6 +252,40 @@ class WarmTraining:
             v = solve_lower(L, kernel(data, A))
             made.append(np.sqrt((diagonal(A) - (v**2).sum(0)).clip(0.0)))
         return np.concatenate(made)
+
+
+@dataclass(frozen=True)
+class Warp:
+    """Values to targets of mean 0 and deviation 1: as they are above the median, on a logarithmic scale below it.
+
+    Bad values say that a place is bad; how bad must not set the scale on which good ones are told apart.
+    """
+
+    middle: float = 0.0
+    unit: float = 1.0
+    centre: float = 0.0
+    scale: float = 1.0
+
+    @classmethod
+    def of(cls, y: Array) -> Warp:
+        middle = float(np.median(y))
+        unit = float(y.max()) - middle
+        if not unit > 1e-13 * max(abs(middle), abs(float(y.min()))):
+            unit = standardisation(y)[1]
+        return cls(middle, unit, *standardisation(_bent((y - middle) / unit)))
+
+    def __call__(self, y: Array) -> Array:
+        return (_bent((y - self.middle) / self.unit) - self.centre) / self.scale
+
+    def inverse(self, targets: Array) -> Array:
+        t = targets * self.scale + self.centre
+        made: Array = self.middle + self.unit * np.where(t < 0, -np.expm1(np.minimum(-t, 700.0)), t)
+        return made
+
+
+def _bent(z: Array) -> Array:
+    made: Array = np.where(z < 0, -np.log1p(-np.minimum(z, 0.0)), z)
+    return made
 
 
 def standardisation(y: Array) -> tuple[float, float]:

@@ -1,0 +1,62 @@
+"""Speed of NeuralBO: asks and tells at n = 300, 10,000 and 100,000, each against its limit, with NumPy's matrix product as the yardstick.
+
+    OMP_NUM_THREADS=1 python benchmarks/neural_bo.py
+
+Processor time of one thread. Limits are the project's promises (width 256, 1000 candidates): 50 ms at n = 300, d = 20; 150 ms at n = 10,000 with at
+most 10 MB held beside the data; 1 s at n = 100,000, d = 100.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from regretless.methods.neural_bo import NeuralBO
+
+CASES = ((300, 20, 0.050), (1500, 20, 0.150), (10_000, 20, 0.150), (100_000, 100, 1.0))
+
+
+def yardstick() -> float:
+    """Seconds of a 1000 x 1000 matrix product here and now."""
+    A = np.random.default_rng(0).random((1000, 1000))
+    times = []
+    for _ in range(5):
+        start = time.process_time()
+        A @ A
+        times.append(time.process_time() - start)
+    return float(np.median(times))
+
+
+def measure(n: int, dim: int, asks: int = 5) -> tuple[float, float, float]:
+    """Median seconds of an ask after one new value, of the bulk tell with its first ask, and megabytes held."""
+    rng = np.random.default_rng(1)
+    X = rng.random((n, dim))
+    method = NeuralBO(dim, seed=0)
+    start = time.process_time()
+    method.tell(X, -((X - 0.4) ** 2).sum(1) + 0.1 * rng.standard_normal(n))
+    method.ask()
+    first = time.process_time() - start
+    times = []
+    for _ in range(asks):
+        method.tell(rng.random((1, dim)), [0.0])
+        start = time.process_time()
+        method.ask()
+        times.append(time.process_time() - start)
+    return float(np.median(times)), first, method.nbytes / 1e6
+
+
+def main() -> None:
+    unit = yardstick()
+    print(f"a 1000 x 1000 matrix product takes {1000 * unit:.1f} ms")
+    print("| n | d | ask | limit | asks in matrix products | first ask after a bulk tell | held |\n| --- | --- | --- | --- | --- | --- | --- |")
+    for n, dim, limit in CASES:
+        ask, first, held = measure(n, dim)
+        verdict = "kept" if ask <= limit else "MISSED"
+        print(
+            f"| {n} | {dim} | {1000 * ask:.1f} ms | {1000 * limit:.0f} ms, {verdict} | {ask / unit:.2f} | {first:.2f} s | {held:.1f} MB |", flush=True
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""What each part of NeuralBO's default is worth: the default, and one part changed at a time, on shifted functions in 10 and 20 dimensions.
+
+python experiments/neural_bo_ablation.py --jobs 16 --out runs/neural_bo_ablation --seeds 5
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from regretless.bench.record import Run, by_problem, load_records
+from regretless.bench.runner import run_all
+from regretless.methods import METHODS
+
+NeuralBO = METHODS["neural-bo"]
+VARIANTS = {
+    "default": {},
+    "evidence": {"shape": "evidence"},
+    "dense only": {"additive": 0.0},
+    "additive 0.8": {"additive": 0.8},
+    "no trust region": {"trust_region": False},
+    "nu 0.25": {"nu": 0.25},
+    "nu 1": {"nu": 1.0},
+    "softplus": {"activation": "softplus"},
+    "relu": {"activation": "relu"},
+    "depth 3": {"depth": 3},
+    "width 512": {"width": 512},
+    "2000 candidates": {"n_candidates": 2000},
+    "paper": {"preset": "paper"},
+}
+PROBLEMS = [("ackley", 0.6), ("levy", 0.6), ("michalewicz", 0.0)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=Path, default=Path("runs/neural_bo_ablation"))
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--budget", type=int, default=300)
+    parser.add_argument("--dims", default="10,20")
+    parser.add_argument("--variants", default="", help="comma-separated; all by default")
+    parser.add_argument("--report", action="store_true", help="run nothing")
+    options = parser.parse_args()
+    chosen = options.variants.split(",") if options.variants else list(VARIANTS)
+    runs = [
+        Run(
+            NeuralBO(**VARIANTS[v]),
+            name,
+            {"dim": int(d), "noise_share": 0.1, **({"shift": shift} if shift else {})},
+            seed,
+            options.budget,
+            20,
+            label=v,
+        )
+        for d in options.dims.split(",")
+        for name, shift in PROBLEMS
+        for v in chosen
+        for seed in range(options.seeds)
+    ]
+    if not options.report:
+        run_all(runs, options.out, jobs=options.jobs)
+    grouped = by_problem(load_records(options.out))
+    print("| variant | " + " | ".join(grouped) + " |\n|" + " --- |" * (len(grouped) + 1))
+    for v in [v for v in VARIANTS if any(v in runs for runs in grouped.values())]:
+        cells = []
+        for methods in grouped.values():
+            values = [-r.sign * r.best[-1] for r in methods.get(v, [])]
+            cells.append(f"{np.median(values):.3g} ({min(values):.3g} to {max(values):.3g})" if values else "-")
+        print(f"| {v} | " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""NeuralBO on a GPU: time of an ask for n = 1e3 .. 1e6 values and d = 10 .. 1000, and the same points as on the CPU.
+
+    python experiments/neural_bo_gpu.py --out runs/neural_bo_gpu                device "cuda" against the CPU
+    python experiments/neural_bo_gpu.py --out runs/neural_bo_gpu --quick        small sizes only
+    python experiments/neural_bo_gpu.py --device cpu --quick                    the same table without a GPU
+
+Points are compared before their maximiser is taken: the drawn function at the candidates, largest relative difference; and the asked points
+themselves, which are equal unless two candidates tie to rounding.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+
+from regretless.methods.neural_bo import NeuralBO
+
+CPU_LIMIT = 10**8
+"""Numbers n * d up to which the CPU is run beside the device."""
+
+
+def made(n: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.random((n, dim))
+    return X, -((X - 0.4) ** 2).mean(1) + 0.01 * rng.standard_normal(n)
+
+
+def timed(device: str, X: np.ndarray, y: np.ndarray) -> tuple[float, float, np.ndarray, np.ndarray]:
+    """Seconds of the first ask after a bulk tell, seconds of a later one, the points asked, and a draw at fixed candidates."""
+    method = NeuralBO(X.shape[1], seed=0, device=device)
+    method.tell(X, y)
+    start = time.perf_counter()
+    points = [method.ask()]
+    first = time.perf_counter() - start
+    seconds = []
+    for _ in range(3):
+        method.tell(points[-1], [float(y.max())])
+        start = time.perf_counter()
+        points.append(method.ask())
+        seconds.append(time.perf_counter() - start)
+    values = method.sample(np.random.default_rng(1).random((256, X.shape[1])), np.random.default_rng(2))
+    return first, float(np.median(seconds)), np.concatenate(points), values
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=Path, default=Path("runs/neural_bo_gpu"))
+    parser.add_argument("--jobs", type=int, default=1, help="accepted for uniformity; everything is timed one after another")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    sizes, dims = ((10**3, 10**4), (10, 100)) if options.quick else ((10**3, 10**4, 10**5, 10**6), (10, 100, 1000))
+    rows = []
+    print("| n | d | device: first ask | device: ask | CPU: first ask | CPU: ask | points equal | largest relative difference of a draw |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    timed(options.device, *made(64, 4))  # the device's start is nobody's time
+    for n in sizes:
+        for dim in dims:
+            X, y = made(n, dim)
+            first, ask, points, values = timed(options.device, X, y)
+            row = {"n": n, "d": dim, "first_s": first, "ask_s": ask}
+            cells = "- | - | - | -"
+            if n * dim <= CPU_LIMIT:
+                cpu_first, cpu_ask, cpu_points, cpu_values = timed("cpu", X, y)
+                same = int(np.isclose(points, cpu_points, atol=1e-9).all(axis=1).sum())
+                difference = float(np.abs(values - cpu_values).max() / np.abs(cpu_values).max())
+                row |= {"cpu_first_s": cpu_first, "cpu_ask_s": cpu_ask, "equal": same, "difference": difference}
+                cells = f"{cpu_first:.2f} s | {1000 * cpu_ask:.1f} ms | {same} of {len(points)} | {difference:.1e}"
+            rows.append(row)
+            print(f"| {n:.0e} | {dim} | {first:.2f} s | {1000 * ask:.1f} ms | {cells} |", flush=True)
+            (options.out / "throughput.json").write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()
