@@ -54,6 +54,8 @@ class GPUCB(Method):
         kernel: "matern52" or "se"; None: by preset.
         ard: one length-scale per coordinate; None: by dimension.
         noise: a known noise variance of all values, or None to fit it.
+        quadratic: add the quadratic trend to the kernel; None: by preset and dimension.
+        tame: clip low values before fitting; None: by preset.
         exploit: maximise the mean alone in the last fifth of a known budget; None: by preset.
         delta: the paper's failure probability (Sec. 6: 0.1).
         verify: every verify-th ask goes where the certificate's upper bound is largest, so that the certified gap shrinks; 0: never. Meant for runs
@@ -71,6 +73,8 @@ class GPUCB(Method):
         kernel: Kind | None = None,
         ard: bool | None = None,
         noise: float | None = None,
+        quadratic: bool | None = None,
+        tame: bool | None = None,
         exploit: bool | None = None,
         delta: float = 0.1,
         verify: int = 0,
@@ -92,9 +96,9 @@ class GPUCB(Method):
             seed=self.seed,
             kernel=kernel or ("se" if paper else "matern52"),
             ard=ard,
-            quadratic=False if paper else None,
+            quadratic=False if paper and quadratic is None else quadratic,
             noise=noise,
-            tame=not paper,
+            tame=not paper if tame is None else tame,
         )
 
     def _propose(self, rng: np.random.Generator) -> Array:
