@@ -231,9 +231,9 @@ def test_an_optuna_study_promotes_runs_and_stops_when_the_steps_are_spent(tmp_pa
     assert study.best_value < 0.11
 
 
-def test_an_optuna_study_goes_on_in_another_process(tmp_path: Path) -> None:
+def test_an_optuna_study_goes_on_under_a_fresh_sampler(tmp_path: Path) -> None:
     whole = optuna_study(BilevelSampler(SPACE, budget_steps=80, folder=tmp_path / "a", seed=3))
-    storage = f"sqlite:///{tmp_path}/study.db"
+    storage = optuna.storages.InMemoryStorage()
     for n_trials in (5, 6, None):
         parts = optuna_study(BilevelSampler(SPACE, budget_steps=80, folder=tmp_path / "b", seed=3), storage, n_trials)
     assert told(parts) == told(whole)

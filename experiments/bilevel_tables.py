@@ -1,0 +1,246 @@
+"""The tables of the bilevel paper (Sec. 5): test error against the inner horizon N and the number of outer steps T, and the convex law.
+
+    python experiments/bilevel_tables.py --jobs 2 --out runs/bilevel_tables                       # N and the data reduced tenfold, about 30 minutes
+    python experiments/bilevel_tables.py --device cuda --full --out runs/bilevel_tables_full      # the paper's T and N on the whole of MNIST
+    python experiments/bilevel_tables.py --convex --out runs/bilevel_tables                       # softmax regression, excess risk against N
+
+A CNN with two convolutions and one dense layer; lr, momentum, weight decay and dropout are tuned. One study per (acquisition, N, seed) is run up
+to the largest T of that N, and read off at T = 20, 40 and 60: the algorithms do not know T. Every trained net's test loss and error are kept, so
+that the tables can be read by the algorithms' own return rules and by the best validation loss. "UCB, measured" has our default's constants
+(phi = 0.3, fitted noise, log loss); "EI" and "UCB" are preset="paper". On a GPU all studies train side by side, one net each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import multiprocessing
+import os
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.optimize import curve_fit
+
+from regretless.bilevel import Bilevel, minimize_bilevel
+from regretless.method import Method, keyed_generator
+from regretless.methods import METHODS
+from regretless.problems.mnist_training import load_digits, training
+from regretless.space import Space
+from regretless.statefile import write_whole
+
+BBO = METHODS["bilevel"]
+TABLES = {20: (100, 500, 1000, 2000, 3000), 40: (500, 1000, 2000, 3000, 4000), 60: (1000, 2000, 3000, 4000, 6000)}
+"""T and the paper's five N for each."""
+PAPER = {
+    "EI": {20: "3.15 2.73 2.70 2.43 2.46", 40: "3.45 2.42 2.44 2.39 2.51", 60: "2.58 2.40 2.34 2.10 2.25"},
+    "UCB": {20: "2.93 2.59 2.49 2.39 2.31", 40: "2.56 2.34 2.29 2.27 2.22", 60: "2.57 2.26 2.23 2.19 2.20"},
+}
+ACQUISITIONS = ("EI", "UCB", "UCB, measured")
+REDUCED = 10
+"""What the reduced tables divide N by; their data are 5000 digits at 14 x 14."""
+CAP = 5.0
+"""Validation losses above it, and those of nets that have blown up, count as this."""
+LONG = 20_480
+"""Steps of the runs whose best validation loss stands for the optimum of softmax regression."""
+FIRST_SEED = 7000
+
+
+class Outer:
+    """The outer level of one study, fed one trained net at a time."""
+
+    def __init__(self, acquisition: str, horizon: int, seed: int, space: Space) -> None:
+        self.acquisition, self.horizon, self.seed, self.space = acquisition, horizon, seed, space
+        options: dict[str, Any] = {"preset": "default" if "measured" in acquisition else "paper"}
+        if acquisition.startswith("UCB"):
+            options |= {"acquisition": "ucb", "horizon": horizon}
+        self.method: Method = BBO(**options).build(space.cube(), seed=seed)
+        self.trials: list[dict[str, float]] = []
+        self.returned: dict[str, int] = {}
+        """By T, the trial the algorithm returns."""
+
+    def next_setting(self) -> tuple[dict[str, Any], int]:
+        self.unit = self.method.ask()[0]
+        return self.space.decode(self.unit), int(keyed_generator(self.seed, len(self.trials), stream=9).integers(2**31))
+
+    def take(self, val: float, test_loss: float, test_error: float) -> None:
+        val = min(val, CAP) if math.isfinite(val) else CAP
+        self.method.tell(self.unit[None], -math.log(val) if "measured" in self.acquisition else -val)
+        self.trials.append({"val": val, "test_loss": test_loss if math.isfinite(test_loss) else CAP, "test_error": test_error})
+        if len(self.trials) in TABLES:
+            chosen = self.method.recommend()
+            self.returned[str(len(self.trials))] = int(np.flatnonzero((chosen == self.method.X).all(axis=1))[-1])
+
+    def record(self, seconds: float) -> dict[str, Any]:
+        return {**vars_of(self), "trials": self.trials, "returned": self.returned, "seconds": seconds}
+
+
+def vars_of(outer: Outer) -> dict[str, Any]:
+    return {"acquisition": outer.acquisition, "N": outer.horizon, "seed": outer.seed}
+
+
+def studies(seeds: int, divide: int) -> list[tuple[str, int, int, int]]:
+    """(acquisition, N, T, seed) of every study, longest first."""
+    longest = {n: max(t for t, ns in TABLES.items() if n in ns) for ns in TABLES.values() for n in ns}
+    cells = [(a, n // divide, t, FIRST_SEED + s) for s in range(seeds) for n, t in longest.items() for a in ACQUISITIONS]
+    return sorted(cells, key=lambda c: (c[3], -c[1] * c[2]))
+
+
+def record_path(out: Path, acquisition: str, horizon: int, seed: int) -> Path:
+    return out / "records" / f"{acquisition.replace(', ', '-')}-{horizon}-{seed}.json"
+
+
+# ---------------------------------------------------------------- many studies side by side
+
+
+def side_by_side(work: list[tuple[str, int, int, int]], out: Path, device: str, side: int, sizes: tuple[int, int, int], data: str | None) -> None:
+    """Runs all studies at once, each training one net of a fleet; a record is written when its study ends."""
+    import torch
+
+    from regretless.problems.mnist_fleet import Fleet
+
+    if device == "cpu":
+        torch.set_num_threads(1)
+    fleet = Fleet(load_digits(*sizes, side=side, folder=data), len(work), device=device, seed=work[0][3])
+    outers = [Outer(acquisition, n, seed, Space(fleet.space)) for acquisition, n, _, seed in work]
+    done = [0] * len(work)
+    busy = set(range(len(work)))
+    for slot, outer in enumerate(outers):
+        fleet.start(slot, *outer.next_setting())
+    begin = time.perf_counter()
+    stride = math.gcd(*(n for _, n, _, _ in work))
+    while busy:
+        fleet.steps(stride)
+        ready = []
+        for slot in busy:
+            done[slot] += stride
+            if done[slot] == work[slot][1]:
+                ready.append(slot)
+        if not ready:
+            continue
+        (val, _), (test_loss, test_error) = fleet.evaluate(ready, "val"), fleet.evaluate(ready, "test")
+        for i, slot in enumerate(ready):
+            outer = outers[slot]
+            outer.take(val[i], test_loss[i], test_error[i])
+            done[slot] = 0
+            if len(outer.trials) < work[slot][2]:
+                fleet.start(slot, *outer.next_setting())
+            else:
+                busy.discard(slot)
+                record = outer.record(time.perf_counter() - begin)
+                write_whole(record_path(out, outer.acquisition, outer.horizon, outer.seed), json.dumps(record).encode())
+                print(f"{len(work) - len(busy)} of {len(work)} studies, {time.perf_counter() - begin:.0f} s", flush=True)
+
+
+# ---------------------------------------------------------------- tables
+
+
+def tables(out: Path, divide: int) -> str:
+    """Mean ± sd over seeds of the test error in per cent (and the test loss) that each rule returns."""
+    records = [json.loads(p.read_text()) for p in sorted((out / "records").glob("*.json"))]
+    lines = []
+    for rule in ("the algorithm's return rule", "the least validation loss"):
+        for acquisition in ACQUISITIONS:
+            lines += ["", f"### {acquisition}, by {rule}: test error % (test loss), mean ± sd", ""]
+            for t, horizons in TABLES.items():
+                lines += [f"| T = {t}, N = | {' | '.join(str(n // divide) for n in horizons)} |", "|---" * (len(horizons) + 1) + "|"]
+                row = [_cell(records, acquisition, n // divide, t, rule.startswith("the least")) for n in horizons]
+                lines.append(f"| ours | {' | '.join(row)} |")
+                if acquisition in PAPER:
+                    lines.append(f"| paper{'' if divide == 1 else f', N x {divide}'} | {' | '.join(PAPER[acquisition][t].split())} |")
+                lines.append("")
+    return "\n".join(lines)
+
+
+def _cell(records: list[dict[str, Any]], acquisition: str, horizon: int, t: int, by_validation: bool) -> str:
+    found = [r for r in records if (r["acquisition"], r["N"]) == (acquisition, horizon) and len(r["trials"]) >= t]
+    if not found:
+        return "-"
+    picks = []
+    for r in found:
+        best = int(np.argmin([trial["val"] for trial in r["trials"][:t]])) if by_validation else r["returned"][str(t)]
+        picks.append((r["trials"][best]["test_error"], r["trials"][best]["test_loss"]))
+    mean, sd = np.mean(picks, axis=0), np.std(picks, axis=0, ddof=1) if len(picks) > 1 else (math.nan, math.nan)
+    return f"{mean[0]:.2f} ± {sd[0]:.2f} ({mean[1]:.3f})"
+
+
+# ---------------------------------------------------------------- the convex law
+
+
+def convex_study(horizon: int, trials: int, seed: int, data: str | None) -> float:
+    """The least validation loss of a study on softmax regression."""
+    inner = training("softmax", folder=data)
+    problem = Bilevel(inner.init, inner.step, inner.validate, steps=inner.steps)
+    return minimize_bilevel(problem, inner.space, trials=trials, horizon=horizon, seed=seed, validations=1, progress=False).value
+
+
+def convex_law(out: Path, seeds: int, jobs: int, data: str | None) -> str:
+    """Excess validation loss against N: fitted L* + a N^-b, and the log-log slope with L* from long training."""
+    horizons = [10 * 2**k for k in range(10)]
+    path = out / "convex.json"
+    losses: dict[str, float] = json.loads(path.read_text()) if path.exists() else {}
+    todo = [(n, 20, FIRST_SEED + s) for n in horizons for s in range(seeds)] + [(LONG, 8, FIRST_SEED + s) for s in range(2)]
+    todo = [(n, trials, s) for n, trials, s in todo if f"{n}-{s}" not in losses]
+    if todo:
+        with _pool(jobs) as pool:
+            running = {pool.submit(convex_study, n, trials, s, data): (n, s) for n, trials, s in todo}
+            for future in as_completed(running):
+                n, s = running[future]
+                losses[f"{n}-{s}"] = future.result()
+                write_whole(path, json.dumps(losses).encode())
+    mean = np.array([np.mean([v for key, v in losses.items() if key.startswith(f"{n}-")]) for n in horizons])
+    floor = min(v for key, v in losses.items() if key.startswith(f"{LONG}-"))
+    x = np.log(np.array(horizons, dtype=float))
+    slope = np.polyfit(x, np.log(mean - floor), 1)[0]
+    (best, _, power), _ = curve_fit(
+        lambda n, level, a, b: level + a * n**-b, np.array(horizons, dtype=float), mean, p0=(floor, 3.0, 0.6), maxfev=20_000
+    )
+    rows = [f"| {n} | {m:.4f} | {m - floor:.4f} |" for n, m in zip(horizons, mean, strict=True)]
+    return "\n".join([
+        "", f"### The convex law: softmax regression, T = 20, {seeds} seeds, least validation loss", "",
+        "| N | validation loss | excess over the best of long training |", "|---|---|---|", *rows, "",
+        f"log-log slope of the excess: {slope:.2f} (theory: -1/2 up to logarithms); joint fit L* + a N^-b: L* = {law[0]:.3f}, b = {law[2]:.2f}", "",
+    ])  # fmt: skip
+
+
+def _pool(jobs: int) -> ProcessPoolExecutor:
+    os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))  # for the workers
+    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("runs/bilevel_tables"))
+    parser.add_argument("--seeds", type=int, help="3 for the reduced tables, 5 for the full ones")
+    parser.add_argument("--device", default="cpu", help='"cpu" or "cuda"')
+    parser.add_argument("--full", action="store_true", help="the paper's N on 50,000 digits of 28 x 28")
+    parser.add_argument("--quick", action="store_true", help="the reduced tables (the default)")
+    parser.add_argument("--convex", action="store_true", help="the convex law only")
+    parser.add_argument("--data", help="the folder that holds mnist/")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    seeds = args.seeds or (5 if args.full else 3)
+    divide = 1 if args.full else REDUCED
+    side, sizes = (28, (50_000, 10_000, 10_000)) if args.full else (14, (5000, 2000, 5000))
+    text = ""
+    if not args.convex:
+        work = [w for w in studies(seeds, divide) if not record_path(args.out, w[0], w[1], w[3]).exists()]
+        if work and args.device == "cuda":
+            side_by_side(work, args.out, args.device, side, sizes, args.data)
+        elif work:
+            with _pool(args.jobs) as pool:
+                running = [pool.submit(side_by_side, [w], args.out, args.device, side, sizes, args.data) for w in work]
+                for future in as_completed(running):
+                    future.result()
+        text = tables(args.out, divide)
+    text += convex_law(args.out, seeds, args.jobs, args.data)
+    print(text)
+    (args.out / "tables.md").write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
