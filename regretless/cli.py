@@ -55,6 +55,11 @@ def list_everything() -> None:
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), help="Seconds after which no new evaluation starts.")
 @click.option("--until-gap", type=click.FloatRange(0, min_open=True), help="Stop once the certified regret is at most this.")
 @click.option("--report", type=click.Path(dir_okay=False), help="Write an HTML page with the result.")
+@click.option(
+    "--storage", help="Keep the run in an Optuna storage and resume it: sqlite:///FILE, postgresql://..., journal:FILE or grpc://HOST:PORT."
+)
+@click.option("--study", default="regretless", show_default=True, help="Name of the study in the storage.")
+@click.option("--workers", default=1, show_default=True, type=click.IntRange(1), help="Processes that share the study.")
 def tune(
     objective: str,
     space_file: str,
@@ -67,13 +72,34 @@ def tune(
     timeout: float | None,
     until_gap: float | None,
     report: str | None,
+    storage: str | None,
+    study: str,
+    workers: int,
 ) -> None:
     """Tunes a function of a Python file.
 
-    FUNCTION is called with one keyword argument per parameter of the space and returns a number.
+    FUNCTION is called with one keyword argument per parameter of the space and returns a number. With --storage the run lives in an Optuna study: it
+    resumes where it stopped, and further workers, here or on other machines, join it by the same command.
     """
     import regretless
 
+    if storage is None and (study, workers) != ("regretless", 1):
+        raise click.UsageError("--study and --workers need --storage; --jobs runs evaluations in threads without one")
+    if storage is not None:
+        from regretless.doors.studies import result_of_study, tune_in_storage
+
+        if checkpoint is not None or jobs != 1:
+            raise click.UsageError("--storage keeps the run itself and --workers runs evaluations at once: leave out --checkpoint and --jobs")
+        tuned = tune_in_storage(
+            load_function(objective), space_file, storage=storage, study=study, trials=trials, workers=workers, method=method,
+            direction="maximize" if maximize else "minimize", seed=seed, until_gap=until_gap, timeout=timeout,
+        )  # fmt: skip
+        outcome = result_of_study(tuned)
+        click.echo(str(outcome))
+        click.echo(f"to look at it: pip install optuna-dashboard; optuna-dashboard {storage}")
+        if report is not None:
+            click.echo(f"report: {outcome.report(report)}")
+        return
     search = regretless.maximize if maximize else regretless.minimize
     stop = None if until_gap is None else regretless.GapBelow(until_gap)
     result = search(
@@ -82,6 +108,18 @@ def tune(
     click.echo(str(result))
     if report is not None:
         click.echo(f"report: {result.report(report)}")
+
+
+@main.command()
+@click.argument("study")
+@click.option("--storage", required=True, help="sqlite:///FILE, postgresql://..., journal:FILE or grpc://HOST:PORT.")
+@click.option("--out", type=click.Path(file_okay=False), help="Folder to write to; the study's name when not given.")
+def export(study: str, storage: str, out: str | None) -> None:
+    """Writes a study of any Optuna storage as CSV, JSON and an HTML page."""
+    from regretless.doors.studies import export_study
+
+    for path in export_study(storage, study, out or study):
+        click.echo(path)
 
 
 @main.group()

@@ -119,7 +119,7 @@ def _optimize(
     with _Bar(optimizer, int(trials), progress) as bar:
         run = _Run(optimizer, fun, int(trials), timeout, callback, catch, checkpoint, stop, bar)
         if isinstance(n_jobs, Executor):
-            message = run.parallel(n_jobs, getattr(n_jobs, "_max_workers", None) or trials)
+            message = run.parallel(n_jobs, _width(n_jobs) or int(trials))
         elif n_jobs > 1:
             with ThreadPoolExecutor(n_jobs) as pool:
                 message = run.parallel(pool, n_jobs)
@@ -242,6 +242,13 @@ def evaluate(fun: Objective, argument: Any) -> tuple[Any, Any]:
     """Calls fun on a setting; a module-level function, so that process pools can send it. Returns (value, variance or None)."""
     out = fun(**argument) if isinstance(argument, Mapping) else fun(argument)
     return (out[0], out[1]) if isinstance(out, tuple) and len(out) == 2 else (out, None)
+
+
+def _width(pool: Executor) -> int | None:
+    """How many calls an executor runs at once, where it can be known: pools of the standard library and ours say so, Dask's has a client."""
+    workers: int | None = getattr(pool, "_max_workers", None)
+    client: Any = getattr(pool, "_client", None)
+    return sum(client.nthreads().values()) if workers is None and client is not None else workers
 
 
 def _check_signature(fun: Objective, space: Space) -> None:

@@ -294,6 +294,10 @@ def open_storage(url: str) -> BaseStorage:
             return optuna.storages.get_storage(optuna.storages.RDBStorage(url, engine_kwargs=options))
     except (sqlalchemy.exc.ArgumentError, sqlalchemy.exc.NoSuchModuleError, ImportError) as error:
         raise ValueError(f"the storage {url!r} cannot be opened: {error}") from None
+    except (sqlalchemy.exc.DatabaseError, optuna.exceptions.StorageInternalError) as error:
+        raise ConnectionError(f"the storage {url!r} cannot be reached: {error.__cause__ or error}") from None
+    except RuntimeError as error:  # tables of another version, or of something else
+        raise ValueError(f"the storage {url!r} cannot be used: {error}") from None
 
 
 def patiently(call: Callable[[], T]) -> T:
@@ -301,6 +305,7 @@ def patiently(call: Callable[[], T]) -> T:
     import sqlalchemy.exc
 
     away: list[type[BaseException]] = [optuna.exceptions.StorageInternalError, sqlalchemy.exc.OperationalError, sqlalchemy.exc.InterfaceError]
+    away.append(ConnectionError)
     with contextlib.suppress(ImportError):
         import grpc  # type: ignore[import-untyped]
 

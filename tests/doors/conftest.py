@@ -13,9 +13,6 @@ from postgres import PostgresServer, find_binaries, install_binaries
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
-STORAGES = ["sqlite", "journal", "postgresql", "grpc"]
-"""Every kind of storage that several processes can share."""
-
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:

@@ -6,8 +6,6 @@ import copy
 import json
 import math
 import pickle
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -17,12 +15,11 @@ from typing import Any
 import numpy as np
 import optuna
 import pytest
-from conftest import STORAGES
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.samplers import BaseSampler
 from optuna.testing.pytest_samplers import BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySamplerTestCase
 from optuna.trial import TrialState
-from worker import PLANE, SPACE, bowl, bowl_trial, mixed_trial
+from worker import PLANE, SPACE, STORAGES, bowl, bowl_trial, mixed_trial, start_worker, wait_for
 
 from regretless.baselines import BASELINES
 from regretless.doors.optuna import ANNOUNCED, VARIANCE, Sampler, as_distributions
@@ -32,21 +29,11 @@ from regretless.methods import METHODS
 EVERY = [*METHODS, *BASELINES]
 EXACT = ["random", "gp-ei", "turbo"]
 """The methods of the exactness tests: without a model, with a fitted model, with a trust region that remembers."""
-WORKER = Path(__file__).with_name("worker.py")
 DRAWN = "ignore:parameter .* is not part of:UserWarning"
 
 
 def params_of(study: optuna.Study) -> list[dict[str, Any]]:
     return [t.params for t in study.get_trials(deepcopy=False)]
-
-
-def start_worker(storage: str, jobs: list[tuple[str, str]], trials: int, *more: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, str(WORKER), storage, json.dumps(jobs), "--trials", str(trials), *more], stderr=subprocess.PIPE)
-
-
-def wait_for(worker: subprocess.Popen[bytes]) -> None:
-    _, error = worker.communicate(timeout=240)
-    assert worker.returncode == 0, error.decode()[-3000:]
 
 
 # ---------------------------------------------------------------- Optuna's own suites

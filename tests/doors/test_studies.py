@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import math
-import os
 import random
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,11 +15,12 @@ from typing import Any
 
 import optuna
 import pytest
+from click.testing import CliRunner
 from optuna.trial import TrialState
 from postgres import PostgresServer
-from test_optuna import start_worker, wait_for
-from worker import PLANE, SPACE, Logged, bowl, mixed
+from worker import PLANE, SPACE, STORAGES, Deadly, Failing, Logged, bowl, mixed, start_worker, wait_for
 
+from regretless.cli import main
 from regretless.doors import studies
 from regretless.doors.studies import export_study, open_storage, patiently, result_of_study, tune_in_storage
 from regretless.stopping import STOP_NOTE
@@ -62,7 +63,7 @@ def test_killed_and_resumed_is_as_if_never_killed(kind: str, storage_url: Callab
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["sobol", "gp-ei"])
-@pytest.mark.parametrize("kind", ["sqlite", "journal", "postgresql", "grpc"])
+@pytest.mark.parametrize("kind", STORAGES)
 def test_killed_twenty_times(kind: str, method: str, storage_url: Callable[[str], str], tmp_path: Path) -> None:
     kill_until_done(storage_url(kind), tmp_path, kills=20, trials=80, method=method)
 
@@ -101,15 +102,6 @@ def test_workers_on_one_machine_share_a_study(tmp_path: Path) -> None:
     assert again.sampler.method.name == "sobol"  # type: ignore[union-attr]
 
 
-class Deadly:
-    """Kills its worker on one half of the plane."""
-
-    def __call__(self, x: float, y: float) -> float:
-        if x > 7:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return bowl(x, y)
-
-
 def test_a_setting_that_kills_its_worker_becomes_a_failed_trial(tmp_path: Path) -> None:
     study = tune_in_storage(
         Deadly(), PLANE, storage=f"sqlite:///{tmp_path}/s.db", study="deadly", trials=6, workers=2, method="sobol", seed=1, progress=False
@@ -117,11 +109,6 @@ def test_a_setting_that_kills_its_worker_becomes_a_failed_trial(tmp_path: Path) 
     states = {t.state for t in study.trials}
     assert states == {TrialState.COMPLETE, TrialState.FAIL}
     assert all((t.state == TrialState.FAIL) == (t.params["x"] > 7) for t in study.trials)
-
-
-class Failing:
-    def __call__(self, x: float, y: float) -> float:
-        raise ZeroDivisionError("no luck")
 
 
 def test_errors_end_the_run_unless_caught(tmp_path: Path) -> None:
@@ -161,12 +148,19 @@ def test_settings_of_a_study_are_kept(tmp_path: Path) -> None:
         ("study.db", "is written sqlite"),
         ("grpc://nowhere", "grpc://HOST:PORT"),
         ("nosuch://x", "cannot be opened"),
-        ("sqlite://////", "cannot be opened|unable to open"),
+        ("sqlite:////nowhere/at/all.db", "cannot be reached"),
+        ("postgresql+psycopg://nobody@127.0.0.1:1/none", "cannot be reached"),
     ],
 )
 def test_bad_urls_are_named(url: str, message: str) -> None:
-    with pytest.raises((ValueError, Exception), match=message):
+    with pytest.raises((ValueError, ConnectionError), match=message):
         open_storage(url)
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    (tmp_path / "s.db").write_bytes(b"this is no database" * 100)
+    with pytest.raises((ValueError, ConnectionError), match="cannot be"):
+        open_storage(f"sqlite:///{tmp_path}/s.db")
 
 
 def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,6 +202,32 @@ def test_export_writes_a_table_a_description_and_a_page(tmp_path: Path) -> None:
     assert set(result.params) == set(SPACE.names)
     with pytest.raises(ValueError, match="there is no study 'other' in the storage; it has foreign"):
         export_study(url, "other", tmp_path / "out")
+
+
+def test_the_command_tunes_resumes_and_exports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    (tmp_path / "training_script.py").write_text("def cost(a, n):\n    return (a - 2.2) ** 2 + 0.1 * (n - 4) ** 2\n")
+    (tmp_path / "space.toml").write_text('[a]\ntype = "float"\nlow = 1\nhigh = 4\n[n]\ntype = "int"\nlow = 1\nhigh = 9\n')
+    url = f"sqlite:///{tmp_path}/s.db"
+    tune = ["tune", "training_script.py:cost", "--space", "space.toml", "--storage", url, "--study", "mine", "--method", "sobol"]
+    first = CliRunner().invoke(main, [*tune, "--trials", "4", "--seed", "3"])
+    assert first.exit_code == 0, first.output
+    assert f"optuna-dashboard {url}" in first.output
+    second = CliRunner().invoke(main, [*tune, "--trials", "8", "--workers", "2", "--report", "page.html"])
+    assert second.exit_code == 0, second.output
+    assert "8 evaluations" in second.output
+    assert (tmp_path / "page.html").exists()
+    study = optuna.load_study(study_name="mine", storage=url)
+    assert [t.state for t in study.trials] == [TrialState.COMPLETE] * 8
+    exported = CliRunner().invoke(main, ["export", "mine", "--storage", url])
+    assert exported.exit_code == 0, exported.output
+    assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == ["report.html", "study.json", "trials.csv"]
+    for arguments in ([*tune, "--trials", "9", "--seed", "4"], ["export", "other", "--storage", url], ["export", "x", "--storage", "nonsense"],
+                      [*tune, "--trials", "9", "--checkpoint", "c"], [*tune[:4], "--trials", "3", "--workers", "2"]):  # fmt: skip
+        bad = CliRunner().invoke(main, arguments)
+        assert bad.exit_code == 2
+        assert "Traceback" not in bad.output
 
 
 def test_a_gap_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,9 @@ import argparse
 import json
 import math
 import os
+import signal
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -17,6 +20,8 @@ from regretless.space import Choice, Float, Int, Space
 
 SPACE = Space({"x": Float(-5.0, 10.0), "lr": Float(1e-5, 1e-1, log=True), "k": Int(1, 8), "kind": Choice(["a", "b", "c"])})
 """A mixed space off zero, uneven and with a log scale."""
+STORAGES = ["sqlite", "journal", "postgresql", "grpc"]
+"""Every kind of storage that several processes can share."""
 PLANE = Space({"x": Float(-5.0, 10.0), "y": Float(1.0, 4.0)})
 
 
@@ -53,6 +58,30 @@ class Logged:
         with open(self.path, "a") as file:
             file.write(json.dumps({"pid": os.getpid(), "params": params, "value": value}) + "\n")
         return value
+
+
+class Deadly:
+    """Kills its worker on one side of the plane."""
+
+    def __call__(self, x: float, y: float) -> float:
+        if x > 7:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return bowl(x, y)
+
+
+class Failing:
+    def __call__(self, x: float, y: float) -> float:
+        raise ZeroDivisionError("no luck")
+
+
+def start_worker(storage: str, jobs: list[tuple[str, str]], trials: int, *more: str) -> subprocess.Popen[bytes]:
+    """Runs this file as a process that works on (study, method) pairs of a storage."""
+    return subprocess.Popen([sys.executable, __file__, storage, json.dumps(jobs), "--trials", str(trials), *more], stderr=subprocess.PIPE)
+
+
+def wait_for(worker: subprocess.Popen[bytes]) -> None:
+    _, error = worker.communicate(timeout=240)
+    assert worker.returncode == 0, error.decode()[-3000:]
 
 
 def main() -> None:
