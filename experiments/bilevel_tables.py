@@ -195,9 +195,7 @@ def convex_law(out: Path, seeds: int, jobs: int, data: str | None) -> str:
     floor = min(v for key, v in losses.items() if key.startswith(f"{LONG}-"))
     x = np.log(np.array(horizons, dtype=float))
     slope = np.polyfit(x, np.log(mean - floor), 1)[0]
-    (best, _, power), _ = curve_fit(
-        lambda n, level, a, b: level + a * n**-b, np.array(horizons, dtype=float), mean, p0=(floor, 3.0, 0.6), maxfev=20_000
-    )
+    law = curve_fit(lambda n, level, a, b: level + a * n**-b, np.exp(x), mean, p0=(floor, 3.0, 0.6), maxfev=20_000)[0]
     rows = [f"| {n} | {m:.4f} | {m - floor:.4f} |" for n, m in zip(horizons, mean, strict=True)]
     return "\n".join([
         "", f"### The convex law: softmax regression, T = 20, {seeds} seeds, least validation loss", "",
