@@ -34,6 +34,8 @@ MOST_MOVES = 24
 """Positions tried for one coordinate in a sweep; of longer grids near and far ones are sampled."""
 SWEEPS = 10
 ROUNDS = 25
+ROUGH, FINE = 1e-6, 1e-12
+"""Tolerances of the joint ascent, which only has to tell the starts apart, and of the best one's."""
 BASE_DIM = 2000
 """Dimensions up to which candidates come from a Sobol sequence; beyond, uniform draws are no worse and quicker."""
 
@@ -85,10 +87,10 @@ def maximise_many(
 
     X = candidates(cube, rng, incumbents, raw)
     X = X[_distinct_best(X, _finite(score(X)), starts)]
-    X, f = _climb(acquisition, score, cube, rng, X, rounds)
+    X, f = _climb(acquisition, score, cube, rng, X, rounds, ROUGH)
     order = np.argsort(-f, kind="stable")
     X, f = X[order], f[order]
-    top, value = _climb(acquisition, score, cube, rng, X[:1], rounds)
+    top, value = _climb(acquisition, score, cube, rng, X[:1], rounds, FINE)
     if value[0] >= f[0]:
         X[0], f[0] = top[0], value[0]
     return X, f
@@ -139,31 +141,33 @@ def _distinct_best(X: Array, values: Array, count: int) -> list[int]:
     return chosen
 
 
-def _climb(acquisition: Acquisition, score: Score, cube: Cube, rng: np.random.Generator, X: Array, rounds: int) -> tuple[Array, Array]:
+def _climb(
+    acquisition: Acquisition, score: Score, cube: Cube, rng: np.random.Generator, X: Array, rounds: int, tolerance: float
+) -> tuple[Array, Array]:
     """Each row advanced to a local maximum: legal points (q x d) and values (q)."""
     held = cube.discrete.copy()
     for start, stop in cube.groups:
         held[start:stop] = True
     if cube.plain:
-        return _ascend_lines(acquisition, X, held, rounds)
+        return _ascend_lines(acquisition, X, held, rounds, tolerance)
     f = _finite(score(X))
     for _ in range(SWEEPS):
         if not held.all():
-            X, f = _ascend_lines(acquisition, X, held, rounds)
+            X, f = _ascend_lines(acquisition, X, held, rounds, tolerance)
         X, f, improved = _sweep(score, cube, rng, X, f)
         if not improved:
             break
     return X, f
 
 
-def _ascend_lines(acquisition: Acquisition, X: Array, held: NDArray[np.bool_], rounds: int) -> tuple[Array, Array]:
+def _ascend_lines(acquisition: Acquisition, X: Array, held: NDArray[np.bool_], rounds: int, tolerance: float) -> tuple[Array, Array]:
     """Each row advanced along its lines, the held coordinates staying where they are."""
 
     def down(P: Array) -> tuple[Array, Array]:
         f, g = acquisition(P)
         return -f, -g
 
-    best, f = minimise(down, X, np.where(held, X, 0.0), np.where(held, X, 1.0), rounds=rounds)
+    best, f = minimise(down, X, np.where(held, X, 0.0), np.where(held, X, 1.0), rounds=rounds, tolerance=tolerance)
     return best, -f
 
 

@@ -105,12 +105,23 @@ class Objective:
         self._A, self._slope = np.empty((n, n)), np.empty((n, n))
         self._distance = self._squared() if not ard else None
         self._sides = np.empty((2, n))
+        self._trend: Array | None = None
 
     def _squared(self) -> Array:
         D = np.empty((self.n, self.n))
         for i, j in blocks(self.n):
             D[i:j, :j] = squared_distances(self.Z[i:j], self.Z[:j])
         return D
+
+    def _squared_trend(self, i: int, j: int) -> Array:
+        """(1 + u.u')^2 of a block; kept between evaluations while there is one block only."""
+        if self._trend is not None:
+            return self._trend
+        t = self.kernel.trend(self.Z[i:j], self.Z[:j])
+        t *= t
+        if j - i == self.n:
+            self._trend = t
+        return t
 
     # -- theta and hyper-parameters
 
@@ -148,8 +159,7 @@ class Objective:
             r2 = squared_distances(W[i:j], W[:j]) if self._distance is None else self._distance[i:j, :j] / hyper.lengthscale[0] ** 2
             A[i:j, :j], slope[i:j, :j] = kernel.base_slope(r2)
             if q:
-                t = kernel.trend(self.Z[i:j], self.Z[:j])
-                A[i:j, :j] += q / 4.0 * t * t
+                A[i:j, :j] += (q / 4.0) * self._squared_trend(i, j)
         at_zero = kernel.at_zero(self.Z, q)
         A.ravel()[:: n + 1] = at_zero + noise
         U, info = lapack.dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
@@ -187,9 +197,7 @@ class Objective:
             M -= inverse[i:j, :j]
             M[:, i:j] = np.tril(M[:, i:j], -1)
             if q:
-                t = self.kernel.trend(self.Z[i:j], self.Z[:j])
-                t *= t
-                trend += float(np.vdot(M, t))
+                trend += float(np.vdot(M, self._squared_trend(i, j)))
             M *= self._slope[i:j, :j]
             if self._distance is not None:
                 radial += float(np.vdot(M, self._distance[i:j, :j]))

@@ -24,8 +24,8 @@ from regretless.space import Array, Cube
 
 FRESH_EVERY = 10
 """Scheduled fits between two that start afresh."""
-GAP = 25
-"""A scheduled size is followed by the one larger by 1/GAP of it, at least 1: every tell up to 50, every fourth at 100."""
+GAP = 16
+"""A scheduled size is followed by the one larger by 1/GAP of it, at least 1: every tell up to 32, every sixth at 100."""
 ISOTROPIC_ABOVE = 100
 """Dimensions beyond which a length-scale per coordinate is no longer fitted by default."""
 QUADRATIC_UP_TO = 20
