@@ -20,7 +20,7 @@ Notation (paper symbol, meaning, shape):
 Deviations from the paper (numbered as on the method's page; `preset="paper"` has none of them):
     1. The oracle is a multi-start Levenberg-Marquardt fit with the prior on w; the printed SGD (rate 1e-11) trains nothing.
     2. Phase I is a scrambled Sobol sequence of about 1.3 p points and its gradients count in Sigma; the paper draws uniformly, n = sqrt(T).
-    3. lam = sigma^2 (prior variance 1) and sqrt(beta) = kappa sigma with the noise sigma estimated; the printed beta = d_w^3 F^4 t / T never binds.
+    3. lam = sigma^2 (prior variance 1) and sqrt(beta_t) = kappa sigma sqrt(log(1 + t)) with the noise sigma estimated; the printed beta = d_w^3 F^4 t / T never binds.
     4. w is fitted again after every value (`refit="drift"`: only when the linearisation has drifted); the paper linearises once and for all.
     5. The inner maximum is the closed form of the linearised model, max_w = f + sqrt(beta) |g|_{Sigma^-1}; `inner="ball"` climbs in the ball.
     6. The leave-one-out guard.
@@ -31,15 +31,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from regretless.method import Certificate, Method
+from regretless.method import Method
+from regretless.numerics.acquisition import kept_from_failures, log_expected_improvement
 from regretless.numerics.ascend import maximise, maximise_many
 from regretless.numerics.ball import Ball
+from regretless.numerics.design import away_from_known
 from regretless.numerics.differences import with_gradient
-from regretless.numerics.guard import Guard
+from regretless.numerics.guard import PER_PARAMETER, Guard, Kind
 from regretless.numerics.oracle import Fit, Oracle
 from regretless.numerics.parametric import Family, TwoLayerNet
 from regretless.numerics.sobol import MAX_DIM, draw, sobol_sequence
@@ -54,8 +56,6 @@ Model: TypeAlias = "str | Callable[..., torch.Tensor] | torch.nn.Module | None"
 Belief: TypeAlias = Callable[[Array], tuple[Array, Array]]
 """Cube points (q x d) to the mean and the standard deviation of the standardised function there (q each)."""
 
-PER_PARAMETER = 1.3
-"""Points of Phase I per parameter: the fewest with which the oracle finds the function in most mechanistic families."""
 FULL_QUADRATIC = 8
 """Dimensions up to which the default family has cross terms."""
 SGD_STEPS, SGD_RATE = 2000, 1e-11
@@ -64,6 +64,8 @@ ASCENT_STEPS, ASCENT_RATE = 2000, 1e-4
 """(App. D.1) The printed joint ascent over x and w."""
 CHECK_EVERY = 50
 """Steps of the printed ascent between two looks at the ball."""
+GOOD = 5
+"""Told points with the best fitted means, around which candidates are drawn."""
 LEMMA_DELTA = 0.05
 """delta of Lemma 5.3 where it sets the radius of the search."""
 DIFFERENCE = 1e-5
@@ -83,8 +85,8 @@ class GOUCB(Method):
         width: hidden units of the families "sigmoid-net" and "mlp" (Sec. 6: 25).
         preset: "practical", or "paper" for Algorithm 1 with the settings printed in App. D.1.
         phase_one: points of Phase I; None: 1.3 per parameter, at most a third of the budget ("paper": n = sqrt(T)).
-        kappa: sqrt(beta) in units of the noise.
-        radius: "noise" for beta = (kappa sigma)^2, "lemma" for Lemma 5.3 with the constants below.
+        kappa: sqrt(beta_t) = kappa sqrt(log(1 + t)) in units of the noise.
+        radius: "noise" for that, "lemma" for Lemma 5.3 with the constants below.
         inner: "linear" for the closed form of the linearised model, "ball" for a projected ascent over x and w in Ball_t.
         refit: "always", or "drift": linearise once and apply Eq. 5 until the fitted values have drifted by more than the noise.
         guard: choose each time by leave-one-out among family, family plus residual process, and process; None: unless realizable.
@@ -115,7 +117,7 @@ class GOUCB(Method):
         width: int = 25,
         preset: Literal["practical", "paper"] = "practical",
         phase_one: int | None = None,
-        kappa: float = 1.0,
+        kappa: float = 0.5,
         radius: Literal["noise", "lemma"] = "noise",
         inner: Literal["linear", "ball"] = "linear",
         refit: Literal["always", "drift"] = "always",
@@ -185,27 +187,38 @@ class GOUCB(Method):
         if self.preset == "paper":
             return self._propose_printed(rng)
         fit = self._fit()  # (Alg. 1, Phase II, l. 2-3)
-        kind = self._kind(fit)
-        self.chosen = kind
+        self.chosen = kind = self._kind(fit)
+        if kind == "process":
+            return self._propose_by_process(rng)
         belief = self._belief(kind, fit)
-        radius = math.sqrt(self._beta(fit) / fit.sigma2) if kind == "family" else self.kappa  # (Alg. 1, Phase II, l. 4)
+        radius = math.sqrt(self._beta(fit) / fit.sigma2)  # (Alg. 1, Phase II, l. 4)
 
         def optimism(U: Array) -> Array:
             mean, sd = belief(U)
             return mean + radius * sd
 
         near = self._good_points(belief)  # (Alg. 1, Phase II, l. 5)
-        acquisition = with_gradient(optimism, self.cube)
+        acquisition, score = kept_from_failures((with_gradient(optimism, self.cube), optimism), self.X, self.failed, logarithmic=False)
         if kind == "family" and self.inner == "ball":
-            starts, _ = maximise_many(acquisition, self.cube, rng, incumbents=near, score=optimism)
+            starts, _ = maximise_many(acquisition, self.cube, rng, incumbents=near, score=score)
             return self._climb_in_ball(starts, fit)
-        return maximise(acquisition, self.cube, rng, incumbents=near, score=optimism)
+        return maximise(acquisition, self.cube, rng, incumbents=near, score=score)
+
+    def _propose_by_process(self, rng: np.random.Generator) -> Array:
+        """The point of largest log expected improvement under the process alone: what is done while the family cannot be trusted."""
+        gp = self._guard.process(self.X, self.y, self.yvar, self.pending)
+        means = gp.mean_at(self.X)
+        best = max(float(means.max()), float(gp.mean_at(self.pending).max(initial=-math.inf)))
+        acquisition, score = kept_from_failures(log_expected_improvement(gp, best), self.X, self.failed, logarithmic=True)
+        x = maximise(acquisition, self.cube, rng, incumbents=self.X[np.argsort(-means, kind="stable")[:GOOD]], score=score)
+        return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
 
     def _spread(self) -> Array:
         """The step-th point of a Sobol sequence fixed by the seed."""
         if self._sequence.num_generated > self.step:
             self._sequence.reset()
-        self._sequence.fast_forward(self.step - self._sequence.num_generated)
+        if self._sequence.num_generated < self.step:
+            self._sequence.fast_forward(self.step - self._sequence.num_generated)
         return draw(self._sequence, 1)[0]
 
     # -- the model
@@ -230,7 +243,7 @@ class GOUCB(Method):
     def _fit(self) -> Fit:
         return self._oracle(self.X, self.y, self.yvar)
 
-    def _belief(self, kind: str, fit: Fit) -> Belief:
+    def _belief(self, kind: Kind, fit: Fit) -> Belief:
         """The posterior of one of the guard's models, pending points conditioned on."""
         oracle, pending = self._oracle, self.pending
         if kind == "process":
@@ -261,10 +274,11 @@ class GOUCB(Method):
 
         return family
 
-    def _kind(self, fit: Fit) -> str:
+    def _kind(self, fit: Fit) -> Kind:
+        """The model to act on: the family until the guard objects; the process while there are too few data to tell."""
         return self._guard.choice(self.X, self.y, self.yvar, fit) if self.guard else "family"
 
-    def _good_points(self, belief: Belief, most: int = 5) -> Array:
+    def _good_points(self, belief: Belief, most: int = GOOD) -> Array:
         """The told points with the best fitted means, most x d."""
         return self.X[np.argsort(-belief(self.X)[0], kind="stable")[:most]]
 
@@ -280,7 +294,7 @@ class GOUCB(Method):
     def _beta(self, fit: Fit) -> float:
         """beta_t of Eq. 6 in standardised units."""
         if self.radius == "noise":
-            return self.kappa**2 * fit.sigma2
+            return self.kappa**2 * math.log1p(max(fit.n - self.phase_one, 0) + 1) * fit.sigma2
         return lemma_beta(
             math.sqrt(fit.sigma2), fit.ball.lam, fit.ball.log_det(), self.phase_one, max(fit.n - self.phase_one, 1), self.family.p,
             F=self.range_bound, mu=self.convexity, C=self.constant, C_h=self.curvature or 0.0, delta=LEMMA_DELTA,

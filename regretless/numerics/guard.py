@@ -23,6 +23,12 @@ MOST_ROWS = 128
 """Rows that the shares of the hybrid are fitted to; of longer histories an even selection and the best."""
 
 
+PER_PARAMETER = 1.3
+"""Values per parameter below which the oracle rarely finds the function, and leave-one-out at fitted parameters flatters the family."""
+HYBRID_MARGIN, PROCESS_MARGIN = 2.0, 6.0
+"""By how many nats the hybrid must beat the family, and the process both: the user chose the family, and with few data densities are noisy."""
+
+
 class Guard:
     """Fits the alternatives and compares; every answer is a function of the history (caches only save time)."""
 
@@ -31,17 +37,20 @@ class Guard:
         self._shares: tuple[int, Shares] | None = None
 
     def choice(self, X: Array, y: Array, yvar: Array, fit: Fit) -> Kind:
-        """The model whose leave-one-out predictions are best."""
-        scores = self.scores(X, y, yvar, fit)
-        return max(scores, key=lambda kind: scores[kind])
+        """The process while data are too few for the family; then the family, unless the densities speak clearly for one of the others."""
+        if fit.n < PER_PARAMETER * len(fit.v):
+            return "process"
+        total = self.scores(X, y, yvar, fit)
+        kind: Kind = "hybrid" if total["hybrid"] > total["family"] + HYBRID_MARGIN else "family"
+        return "process" if total["process"] > total[kind] + PROCESS_MARGIN else kind
 
     def scores(self, X: Array, y: Array, yvar: Array, fit: Fit) -> dict[Kind, float]:
-        """The mean leave-one-out log density of each model."""
+        """The sum of the leave-one-out log densities under each model."""
         kept = tamed(y) == y
         return {
-            "family": float(family_density(fit)[kept].mean()),
-            "hybrid": float(self.hybrid(X, fit).leave_one_out()[kept].mean()),
-            "process": float(process_density(self._surrogate.gp(X, y, yvar), fit.scale)[kept].mean()),
+            "family": float(family_density(fit)[kept].sum()),
+            "hybrid": float(self.hybrid(X, fit).leave_one_out()[kept].sum()),
+            "process": float(process_density(self._surrogate.gp(X, y, yvar), fit.scale)[kept].sum()),
         }
 
     def hybrid(self, X: Array, fit: Fit, pending: tuple[Array, Array] | None = None) -> Hybrid:

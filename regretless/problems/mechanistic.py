@@ -44,7 +44,9 @@ SMALL = 1e-9
 class Realizable(Problem):
     """A member of a known family: `rows` maps points in the problem's units (n x d) to values (n); maximised."""
 
-    def __init__(self, name: str, space: Space, rows: Callable[[Array], Array], *, model: Any, optimum: float, best: Array, unit: float, noise: float) -> None:
+    def __init__(
+        self, name: str, space: Space, rows: Callable[[Array], Array], *, model: Any, optimum: float, best: Array, unit: float, noise: float
+    ) -> None:
         super().__init__(name, space, direction="maximize", optimum=optimum, optima=[space.decode(best)], noise=noise)
         self.rows, self.model, self.regret_unit = rows, model, unit
         self._ends = np.array([[p.low, p.high] for p in space.parameters.values() if isinstance(p, Float)])
@@ -57,7 +59,9 @@ class Realizable(Problem):
         return self.rows((1 - U) * low + U * high)
 
 
-def drawn(name: str, space: Space, draw: Callable[[np.random.Generator], Callable[[Array], Array]], model: Any, seed: int, *, interior: bool = True) -> Realizable:
+def drawn(
+    name: str, space: Space, draw: Callable[[np.random.Generator], Callable[[Array], Array]], model: Any, seed: int, *, interior: bool = True
+) -> Realizable:
     """The first fair instance of a family: `draw` makes the rows of an instance from a generator.
 
     interior: also demand that the optimum is inside the box; a random net nearly always has it in a corner.
@@ -139,7 +143,9 @@ def hill_temperature(*, bump: float = 0.0, seed: int = 0) -> Realizable:
     def ripple(U: Array) -> Array:
         return bump * np.sin(2 * np.pi * (1.5 * U[:, 0] + U[:, 2])) * np.cos(3 * np.pi * U[:, 1])
 
-    return _from_model("hill-temperature" if not bump else f"hill-temperature bump {bump:g}", space, hill_temperature_model, seed, more=ripple if bump else None)
+    return _from_model(
+        "hill-temperature" if not bump else f"hill-temperature bump {bump:g}", space, hill_temperature_model, seed, more=ripple if bump else None
+    )
 
 
 def michaelis_inhibition_model(w: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
@@ -230,7 +236,9 @@ def three_gaussians(*, seed: int = 0) -> Realizable:
 # ---------------------------------------------------------------- more parameters than data
 
 
-def _from_family(name: str, family: Family, d: int, seed: int, weights: Callable[[np.random.Generator], Array], model: Any, *, interior: bool) -> Realizable:
+def _from_family(
+    name: str, family: Family, d: int, seed: int, weights: Callable[[np.random.Generator], Array], model: Any, *, interior: bool
+) -> Realizable:
     space = Space({f"x{j}": Float(-1, 1) for j in range(d)})
 
     def draw(rng: np.random.Generator) -> Callable[[Array], Array]:
