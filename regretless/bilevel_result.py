@@ -69,7 +69,7 @@ class BilevelResult:
     success: bool
     schedule: Promotion | Fixed = field(repr=False)
     certificate: Certificate = field(repr=False)
-    """How much lower the (log) loss may still get by another setting, or why that is not known."""
+    """With a fixed horizon: how much lower the loss (its log, where the outer method was told logs) may be for another setting."""
     best_run: int = -1
     """The number of the run that `params` and `state` come from; -1 when every run failed."""
 

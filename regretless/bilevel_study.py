@@ -207,8 +207,10 @@ class Study:
         if best is None:
             nothing = Certificate.none("no run was validated", 0.05)
             return BilevelResult({}, math.nan, None, 0, self.records, self.spent, f"{message}; no run succeeded", False, schedule, nothing)
-        method = self.outer.method(self.records)
+        certificate = Certificate.none("runs of different length were compared; a certificate needs equal ones (trials= and horizon=)", 0.05)
         if isinstance(schedule, Fixed):  # Algorithms 1 and 2 return a setting by their own rule, not the least loss seen
+            method = self.outer.method(self.records)
+            certificate = method.certificate().scaled(-1.0)
             chosen = method.recommend()
             best = next((r.number, r.steps) for r in self.records if np.array_equal(r.unit, chosen))
         record = self.records[best[0]]
@@ -217,7 +219,6 @@ class Study:
         else:  # the store was too small for it: the run is repeated, which is exact
             state, _ = self.problem.advance(self.problem.init(dict(record.params), record.seed), best[1])
         value = record.run.ends[best[1]]
-        certificate = method.certificate().scaled(-1.0)
         return BilevelResult(record.params, value, state, best[1], self.records, self.spent, message, success, schedule, certificate, best[0])
 
 

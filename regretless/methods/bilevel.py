@@ -35,6 +35,7 @@ import numpy as np
 from regretless.method import Certificate, Method
 from regretless.numerics.acquisition import kept_from_failures, log_expected_improvement, upper_confidence
 from regretless.numerics.ascend import maximise
+from regretless.numerics.confidence import fitted_certificate
 from regretless.numerics.design import Design, away_from_known, design_size
 from regretless.numerics.gp import GP
 from regretless.numerics.kernels import Kind
@@ -137,7 +138,8 @@ class BBO(Method):
         return best
 
     def _certificate(self, delta: float) -> Certificate:
-        return Certificate.none("the coverage of the fitted model's bounds has not been measured yet", delta)
+        # Lemma 2 needs a kernel, B and phi that are known; here they are fitted or measured, so its bound cannot be claimed
+        return fitted_certificate(self.X, self.y, self.yvar, self.cube, self.recommend(), delta, self.fixed_generator())
 
 
 # ---------------------------------------------------------------- the paper's formulas
