@@ -1,5 +1,7 @@
 """regretless: black-box optimisation that says how much regret may be left, and when to stop.
 
+The shortest way in:
+
     import regretless as rg
 
     result = rg.minimize(train, {"lr": rg.Float(1e-5, 1e-1, log=True), "layers": rg.Int(1, 6)}, trials=80)

@@ -188,6 +188,43 @@ def reproduce(paper: str | None, figure: str | None, full: bool, seeds: int | No
         click.echo(run_figure(chosen, out, full=full, seeds=seeds, jobs=jobs, data=data))
 
 
+@main.group()
+def data() -> None:
+    """The data sets some experiments need."""
+
+
+@data.command("list")
+def data_list() -> None:
+    """Shows every data set: its files, who uses it, and where it comes from."""
+    from regretless.problems.catalogue import DATA_SETS
+
+    for entry in DATA_SETS.values():
+        click.echo(f"{click.style(entry.name, bold=True)} (used by {entry.used_by}): {', '.join(entry.files)}\n  {entry.source}")
+
+
+@data.command("check")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+def data_check(folder: Path) -> None:
+    """Verifies the files under a folder by their checksums; exit code 1 when one is missing or differs."""
+    from regretless.problems.catalogue import check
+
+    states = check(folder)
+    for name, file, state in states:
+        click.echo(f"{state:<8} {name}/{file}")
+    sys.exit(0 if all(state == "ok" for _, _, state in states) else 1)
+
+
+@data.command("fetch")
+@click.argument("name")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+def data_fetch(name: str, folder: Path) -> None:
+    """Downloads a data set into a folder and verifies it."""
+    from regretless.problems.catalogue import fetch
+
+    for path in fetch(name, folder):
+        click.echo(path)
+
+
 def load_function(target: str) -> Callable[..., Any]:
     """The function of a "FILE.py:FUNCTION" text."""
     file, _, name = target.rpartition(":")

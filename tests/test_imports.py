@@ -59,7 +59,13 @@ HEAVY = {"optuna": "doors", "ray": "doors", "sklearn": None, "botorch": None, "d
 def test_outside_libraries_stay_behind_their_doors(path: Path) -> None:
     here = room(".".join(("regretless", *path.relative_to(PACKAGE).with_suffix("").parts)))
     for node in ast.walk(ast.parse(path.read_text())):
-        names = [node.module] if isinstance(node, ast.ImportFrom) and node.module else [a.name for a in node.names] if isinstance(node, ast.Import) else []
+        names = (
+            [node.module]
+            if isinstance(node, ast.ImportFrom) and node.module
+            else [a.name for a in node.names]
+            if isinstance(node, ast.Import)
+            else []
+        )
         for name in names:
             library = name.split(".")[0]
             if library in HEAVY:

@@ -171,9 +171,7 @@ def test_a_killed_run_resumes_with_the_same_points(tmp_path) -> None:
 
 
 def test_the_table_the_figure_and_the_page(tmp_path) -> None:
-    result = quiet(
-        lambda a, n, c: cost(a, n) if n < 8 else math.nan, {**SPACE, "c": rg.Choice(["u<b>", "v"])}
-    )
+    result = quiet(lambda a, n, c: cost(a, n) if n < 8 else math.nan, {**SPACE, "c": rg.Choice(["u<b>", "v"])})
     table = result.to_dataframe()
     assert list(table.columns) == ["number", "state", "value", "var", "a", "n", "c"]
     assert len(table) == 12

@@ -110,7 +110,9 @@ def test_a_list_of_pairs_is_a_space_of_numbers() -> None:
 
 def test_toml(tmp_path) -> None:
     path = tmp_path / "space.toml"
-    path.write_text('[lr]\ntype = "float"\nlow = 1e-5\nhigh = 0.1\nlog = true\n[n]\ntype = "int"\nlow = 1\nhigh = 9\nstep = 2\n[act]\ntype = "choice"\nlabels = ["relu", "tanh"]\n')
+    path.write_text(
+        '[lr]\ntype = "float"\nlow = 1e-5\nhigh = 0.1\nlog = true\n[n]\ntype = "int"\nlow = 1\nhigh = 9\nstep = 2\n[act]\ntype = "choice"\nlabels = ["relu", "tanh"]\n'
+    )
     assert Space(path) == Space({"lr": Float(1e-5, 0.1, log=True), "n": Int(1, 9, step=2), "act": Choice(["relu", "tanh"])})
 
 
@@ -156,7 +158,7 @@ def test_bad_spaces_say_what_is_wrong(build, words: str) -> None:
         ('[lr]\ntype = "float"\nlow = 1\nhigh = 2\nlogg = true', "parameter 'lr'.*unknown keys.*logg"),
         ('[lr]\ntype = "float"\nlow = 1', "parameter 'lr'.*missing keys.*high"),
         ('[lr]\ntype = "real"', "parameter 'lr'.*type must be one of"),
-        ('lr = 3', "parameter 'lr'.*expected a table"),
+        ("lr = 3", "parameter 'lr'.*expected a table"),
         ('[lr]\ntype = "float"\nlow = "a"\nhigh = 2', "parameter 'lr'.*low must be a finite number"),
         ('[lr]\ntype = "float"\nlow = 1\nhigh = 2\nlog = "yes"', "parameter 'lr'.*log must be true or false"),
         ('[lr]\ntype = "choice"\nlabels = []', "parameter 'lr'.*at least one label"),

@@ -36,4 +36,5 @@ class SobolSearch(Method):
             self._sequence.reset()
         if self._sequence.num_generated < self.step:
             self._sequence.fast_forward(self.step - self._sequence.num_generated)
-        return draw(self._sequence, 1)[0]
+        point: Array = draw(self._sequence, 1)[0]
+        return point
