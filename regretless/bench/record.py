@@ -29,6 +29,8 @@ from regretless.space import Array
 KIND = "regretless-record-1"
 """Marks the first line; the number grows when the layout changes."""
 SUFFIX, UNFINISHED = ".jsonl", ".part"
+LAST_LINE = 256
+"""More bytes than the last line of a run that ended well has."""
 PLAIN_DIM = 100
 """Up to this many coordinates a point is a list of numbers; beyond, base64 of its little-endian float64 bytes, a third of the size."""
 PACKAGES = ("regretless", "numpy", "scipy", "torch", "optuna", "botorch", "gpytorch", "cma", "nevergrad", "smac", "scikit-learn", "coco-experiment")
@@ -222,6 +224,17 @@ def read_record(path: str | Path) -> Record:
         )
     except (OSError, json.JSONDecodeError, LookupError, TypeError) as error:
         raise ValueError(f"{path} is not a record: {error!r}") from None
+
+
+def ended_well(path: Path) -> bool:
+    """Whether a record is there and its run came to its end; looks at the last line only."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(-min(LAST_LINE, path.stat().st_size), 2)
+            last = file.read().splitlines()[-1]
+        return bool(json.loads(last).get("end") == "done")
+    except (OSError, ValueError, LookupError, AttributeError):
+        return False
 
 
 def load_records(out: str | Path, *, failed: bool = False) -> list[Record]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from regretless.bench.record import Record, by_problem, load_records
-from regretless.bench.stats import quartiles
+from regretless.bench.stats import paired, quartiles
 from regretless.bench.summary import BEST, finals, rank_table, traces
 from regretless.page import (
     Band,
@@ -86,13 +86,34 @@ def finals_section(problem: str, methods: Mapping[str, Sequence[Record]]) -> Sec
     known = first.optimum is not None
     kind = "min" if known or first.sign < 0 else "max"
     name, advised = ("simple regret", "regret of the recommendation") if known else ("best value", "value of the recommendation")
-    columns = ["method", "seeds", name, advised, *(["average regret"] if known else []), "CPU ms per ask and tell"]
+    columns = ["method", "seeds", name, advised, *(["average regret"] if known else []), "CPU ms per ask and tell", "seeds better than the best"]
+    table = finals(methods)
+    leader = min(table, key=lambda f: float(f.final[1]) if kind == "min" else -float(f.final[1])).label
     rows: list[list[Cell]] = [
-        [f.label, f.seeds, spread(f.final), spread(f.recommended), *([spread(f.average)] if known else []), float(f"{f.ask_ms:.3g}")]
-        for f in finals(methods)
+        [
+            f.label,
+            f.seeds,
+            spread(f.final),
+            spread(f.recommended),
+            *([spread(f.average)] if known else []),
+            float(f"{f.ask_ms:.3g}"),
+            "the best" if f.label == leader else against(methods[f.label], methods[leader]),
+        ]
+        for f in table
     ]
     best = {name: kind, advised: kind, **({"average regret": "min"} if known else {})}
-    return table_section(f"{problem}: final figures", columns, rows, best=best, note="Medians over seeds, quartiles in brackets.")
+    note = f"Medians over seeds, quartiles in brackets. The last column pairs each method with {leader} seed by seed; p is the sign test's."
+    return table_section(f"{problem}: final figures", columns, rows, best=best, note=note)
+
+
+def against(records: Sequence[Record], leader: Sequence[Record]) -> str:
+    """On how many common seeds the final noiseless value beats the leader's, as text."""
+    ends = {r.seed: -r.sign * r.best()[-1] for r in leader}
+    pairs = np.array([(-r.sign * r.best()[-1], ends[r.seed]) for r in records if r.seed in ends]).reshape(-1, 2)
+    if not len(pairs):
+        return "no common seeds"
+    result = paired(pairs[:, 0], pairs[:, 1])
+    return f"{result.wins} of {len(pairs)} (p {result.p:.2g})"
 
 
 def ranks_section(records: Sequence[Record]) -> Section | None:

@@ -25,7 +25,7 @@ from typing import Any
 
 from regretless.auto import choose_method, find_recipe
 from regretless.bench.peers import PEERS
-from regretless.bench.record import SUFFIX, Record, RecordWriter, Run, load_records, read_record, surroundings
+from regretless.bench.record import SUFFIX, Record, RecordWriter, Run, ended_well, load_records, read_record, surroundings
 from regretless.method import Recipe, keyed_generator
 from regretless.numerics.sobol import sobol_points
 from regretless.optimizer import Optimizer
@@ -158,7 +158,7 @@ def run_all(runs: Iterable[Run], out: str | Path, jobs: int = 2, progress: bool 
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     distinct = {run.key: run for run in runs}
-    missing = [run for key, run in distinct.items() if not _finished(out / f"{key}{SUFFIX}")]
+    missing = [run for key, run in distinct.items() if not ended_well(out / f"{key}{SUFFIX}")]  # what failed is tried again
     around = surroundings()
     pause = 0.1 if sys.stderr.isatty() else LOG_SECONDS
     with tqdm(total=sum(run.budget for run in missing), unit="eval", disable=not progress, smoothing=0.02, mininterval=pause) as bar:
@@ -178,11 +178,6 @@ def run_all(runs: Iterable[Run], out: str | Path, jobs: int = 2, progress: bool 
             with contextlib.closing(_Pool(min(jobs, len(missing)), out, around, timeout)) as pool:
                 pool.work(missing, advance, remain)
     return [read_record(out / f"{key}{SUFFIX}") for key in distinct]
-
-
-def _finished(path: Path) -> bool:
-    """Whether a record is there and ended well; what failed is tried again."""
-    return path.exists() and read_record(path).error is None
 
 
 class _Worker:
