@@ -42,6 +42,8 @@ PAPER = {
 ACQUISITIONS = ("EI", "UCB", "UCB, measured")
 REDUCED = 10
 """What the reduced tables divide N by; their data are 5000 digits at 14 x 14."""
+CLOSE_UP = 0.7
+"""A fleet drops the nets of studies that have ended once this share is still going."""
 CAP = 5.0
 """Validation losses above it, and those of nets that have blown up, count as this."""
 LONG = 20_480
@@ -52,8 +54,10 @@ FIRST_SEED = 7000
 class Outer:
     """The outer level of one study, fed one trained net at a time."""
 
-    def __init__(self, acquisition: str, horizon: int, seed: int, space: Space) -> None:
-        self.acquisition, self.horizon, self.seed, self.space = acquisition, horizon, seed, space
+    def __init__(self, acquisition: str, horizon: int, most: int, seed: int, space: Space) -> None:
+        self.acquisition, self.horizon, self.most, self.seed, self.space = acquisition, horizon, most, seed, space
+        self.steps = 0
+        """Steps that the net in training has taken."""
         options: dict[str, Any] = {"preset": "default" if "measured" in acquisition else "paper"}
         if acquisition.startswith("UCB"):
             options |= {"acquisition": "ucb", "horizon": horizon}
@@ -62,8 +66,12 @@ class Outer:
         self.returned: dict[str, int] = {}
         """By T, the trial the algorithm returns."""
 
+    @property
+    def over(self) -> bool:
+        return len(self.trials) == self.most
+
     def next_setting(self) -> tuple[dict[str, Any], int]:
-        self.unit = self.method.ask()[0]
+        self.unit, self.steps = self.method.ask()[0], 0
         return self.space.decode(self.unit), int(keyed_generator(self.seed, len(self.trials), stream=9).integers(2**31))
 
     def take(self, val: float, test_loss: float, test_error: float) -> None:
@@ -75,11 +83,8 @@ class Outer:
             self.returned[str(len(self.trials))] = int(np.flatnonzero((chosen == self.method.X).all(axis=1))[-1])
 
     def record(self, seconds: float) -> dict[str, Any]:
-        return {**vars_of(self), "trials": self.trials, "returned": self.returned, "seconds": seconds}
-
-
-def vars_of(outer: Outer) -> dict[str, Any]:
-    return {"acquisition": outer.acquisition, "N": outer.horizon, "seed": outer.seed}
+        cell = {"acquisition": self.acquisition, "N": self.horizon, "seed": self.seed}
+        return {**cell, "trials": self.trials, "returned": self.returned, "seconds": seconds}
 
 
 def studies(seeds: int, divide: int) -> list[tuple[str, int, int, int]]:
@@ -96,7 +101,9 @@ def record_path(out: Path, acquisition: str, horizon: int, seed: int) -> Path:
 # ---------------------------------------------------------------- many studies side by side
 
 
-def side_by_side(work: list[tuple[str, int, int, int]], out: Path, device: str, side: int, sizes: tuple[int, int, int], data: str | None) -> None:
+def side_by_side(
+    work: list[tuple[str, int, int, int]], out: Path, device: str, graph: bool, side: int, sizes: tuple[int, int, int], data: str | None
+) -> None:
     """Runs all studies at once, each training one net of a fleet; a record is written when its study ends."""
     import torch
 
@@ -104,35 +111,33 @@ def side_by_side(work: list[tuple[str, int, int, int]], out: Path, device: str, 
 
     if device == "cpu":
         torch.set_num_threads(1)
-    fleet = Fleet(load_digits(*sizes, side=side, folder=data), len(work), device=device, seed=work[0][3])
-    outers = [Outer(acquisition, n, seed, Space(fleet.space)) for acquisition, n, _, seed in work]
-    done = [0] * len(work)
-    busy = set(range(len(work)))
+    fleet = Fleet(load_digits(*sizes, side=side, folder=data), len(work), device=device, seed=work[0][3], graph=graph)
+    outers = [Outer(acquisition, n, t, seed, Space(fleet.space)) for acquisition, n, t, seed in work]
     for slot, outer in enumerate(outers):
         fleet.start(slot, *outer.next_setting())
-    begin = time.perf_counter()
-    stride = math.gcd(*(n for _, n, _, _ in work))
-    while busy:
+    begin, stride, ended = time.perf_counter(), math.gcd(*(outer.horizon for outer in outers)), 0
+    while not all(outer.over for outer in outers):
         fleet.steps(stride)
-        ready = []
-        for slot in busy:
-            done[slot] += stride
-            if done[slot] == work[slot][1]:
-                ready.append(slot)
+        for outer in outers:
+            outer.steps += stride
+        ready = [slot for slot, outer in enumerate(outers) if not outer.over and outer.steps == outer.horizon]
         if not ready:
             continue
         (val, _), (test_loss, test_error) = fleet.evaluate(ready, "val"), fleet.evaluate(ready, "test")
         for i, slot in enumerate(ready):
             outer = outers[slot]
             outer.take(val[i], test_loss[i], test_error[i])
-            done[slot] = 0
-            if len(outer.trials) < work[slot][2]:
+            if not outer.over:
                 fleet.start(slot, *outer.next_setting())
-            else:
-                busy.discard(slot)
-                record = outer.record(time.perf_counter() - begin)
-                write_whole(record_path(out, outer.acquisition, outer.horizon, outer.seed), json.dumps(record).encode())
-                print(f"{len(work) - len(busy)} of {len(work)} studies, {time.perf_counter() - begin:.0f} s", flush=True)
+                continue
+            ended += 1
+            record = outer.record(time.perf_counter() - begin)
+            write_whole(record_path(out, outer.acquisition, outer.horizon, outer.seed), json.dumps(record).encode())
+            print(f"{ended} of {len(work)} studies, {time.perf_counter() - begin:.0f} s", flush=True)
+        going = [slot for slot, outer in enumerate(outers) if not outer.over]
+        if 0 < len(going) <= CLOSE_UP * len(outers):
+            fleet.keep(going)
+            outers = [outers[slot] for slot in going]
 
 
 # ---------------------------------------------------------------- tables
@@ -215,6 +220,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/bilevel_tables"))
     parser.add_argument("--seeds", type=int, help="3 for the reduced tables, 5 for the full ones")
     parser.add_argument("--device", default="cpu", help='"cpu" or "cuda"')
+    parser.add_argument("--eager", action="store_true", help="no CUDA graph")
     parser.add_argument("--full", action="store_true", help="the paper's N on 50,000 digits of 28 x 28")
     parser.add_argument("--quick", action="store_true", help="the reduced tables (the default)")
     parser.add_argument("--convex", action="store_true", help="the convex law only")
@@ -228,10 +234,10 @@ def main() -> None:
     if not args.convex:
         work = [w for w in studies(seeds, divide) if not record_path(args.out, w[0], w[1], w[3]).exists()]
         if work and args.device == "cuda":
-            side_by_side(work, args.out, args.device, side, sizes, args.data)
+            side_by_side(work, args.out, args.device, not args.eager, side, sizes, args.data)
         elif work:
             with _pool(args.jobs) as pool:
-                running = [pool.submit(side_by_side, [w], args.out, args.device, side, sizes, args.data) for w in work]
+                running = [pool.submit(side_by_side, [w], args.out, args.device, False, side, sizes, args.data) for w in work]
                 for future in as_completed(running):
                     future.result()
         text = tables(args.out, divide)

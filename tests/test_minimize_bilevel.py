@@ -20,7 +20,7 @@ from regretless.bilevel_schedule import Fixed, Promotion, Run
 from regretless.bilevel_state import pack, unpack
 from regretless.bilevel_study import validation_steps
 from regretless.method import keyed_generator
-from regretless.problems.mnist_training import training
+from regretless.problems.mnist_training import ConvTraining, DenseTraining, Digits, training
 from regretless.space import Choice, Float
 
 SPACE = {"lr": Float(1e-3, 1.0, log=True), "start": Float(-4.0, 8.0)}
@@ -455,19 +455,27 @@ def test_fixed_and_promotion_take_whole_numbers() -> None:
 
 @pytest.mark.parametrize("name", ["softmax", "mlp", "cnn"])
 def test_a_thawed_training_goes_on_exactly(name: str) -> None:
-    inner = training(name)
+    rng = np.random.default_rng(0)
+    templates = rng.standard_normal((10, 14, 14)).astype(np.float32)
+    labels = rng.integers(10, size=300)
+    data = templates[labels] + rng.standard_normal((300, 14, 14)).astype(np.float32), labels
+    digits = Digits(data, data, data)
+    inner = ConvTraining(digits) if name == "cnn" else DenseTraining(digits, () if name == "softmax" else (8,), tune_momentum=True)
     params = {"lr": 0.05, "l2": 1e-4, "momentum": 0.8, "scale": 1.0, "dropout": 0.3, "channels": 4}
     problem = Bilevel(inner.init, inner.step, inner.validate, getattr(inner, "save", None), getattr(inner, "load", None), inner.steps)
     straight, _ = problem.advance(inner.init(params, 5), 60)
     first, _ = problem.advance(inner.init(params, 5), 25)
     second, _ = problem.advance(problem.thaw(params, 5, unpack(pack(problem.freeze(first)))[0]), 35)
     assert inner.validate(second) == inner.validate(straight)
-    assert inner.test(straight)[1] < 60, "sixty steps should beat chance by far"
+    assert inner.test(straight)[1] < 40, "sixty steps should beat chance by far"
 
 
 @pytest.mark.slow
 def test_the_default_beats_random_promotion_on_the_mlp() -> None:
-    inner = training("mlp")
+    try:
+        inner = training("mlp")
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
     problem = Bilevel(inner.init, inner.step, inner.validate, steps=inner.steps)
     gaps = []
     for seed in range(12):

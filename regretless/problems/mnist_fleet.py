@@ -35,6 +35,7 @@ class Fleet:
         batch: examples per step and net.
         device: "cpu" or "cuda".
         seed: of the mini-batches and dropout masks.
+        graph: capture the step as a CUDA graph; without it a GPU takes the same steps several times slower.
     """
 
     space: Mapping[str, Parameter] = {
@@ -44,8 +45,10 @@ class Fleet:
         "dropout": Float(0.0, 0.7),
     }
 
-    def __init__(self, digits: Digits, size: int, *, channels: int = 8, batch: int = 64, device: str = "cpu", seed: int = 0) -> None:
-        self.size, self.batch, self.device = size, batch, torch.device(device)
+    def __init__(
+        self, digits: Digits, size: int, *, channels: int = 8, batch: int = 64, device: str = "cpu", seed: int = 0, graph: bool = True
+    ) -> None:
+        self.size, self.batch, self.device, self.graph = size, batch, torch.device(device), graph
         self.data = {part: (torch.from_numpy(x).to(self.device), torch.from_numpy(y).to(self.device)) for part, (x, y) in vars(digits).items()}
         side = digits.train[0].shape[1]
         self.shapes = [(channels, 1, 3, 3), (2 * channels, channels, 3, 3), (CLASSES, 2 * channels * (side // 4) ** 2)]
@@ -69,7 +72,7 @@ class Fleet:
 
     def steps(self, n: int) -> None:
         """n steps of every net."""
-        if self.device.type != "cuda":
+        if self.device.type != "cuda" or not self.graph:
             for _ in range(n):
                 self._step()
             return
@@ -77,6 +80,13 @@ class Fleet:
             self._capture()
         for _ in range(n):
             self._graph.replay()  # type: ignore[union-attr]
+
+    def keep(self, slots: Sequence[int]) -> None:
+        """Drops all nets but those in these slots, which become 0, 1, ... in this order."""
+        rows = torch.tensor(list(slots), device=self.device)
+        self.weights = [w.detach()[rows].clone().requires_grad_() for w in self.weights]
+        self.velocity = [v[rows].clone() for v in self.velocity]
+        self.hyper, self.size, self._graph = self.hyper[:, rows].clone(), len(rows), None
 
     def evaluate(self, slots: Sequence[int], part: str) -> tuple[list[float], list[float]]:
         """Mean cross-entropy and error in per cent of the nets in these slots on "val" or "test"."""
@@ -142,6 +152,8 @@ def forward(weights: Sequence[Tensor], x: Tensor, dropout: Tensor | None, draws:
 def _convolve(x: Tensor, w: Tensor, bias: Tensor) -> Tensor:
     """3 x 3 convolutions with padding 1, one kernel per net: x k x b x c x s x s, w k x o x c x 3 x 3, bias k x o."""
     k, b, c, side, _ = x.shape
-    patches = functional.unfold(x.reshape(k * b, c, side, side), 3, padding=1).view(k, b, 9 * c, side * side)
+    padded = functional.pad(x, (1, 1, 1, 1))
+    shifted = [padded[..., i : i + side, j : j + side] for i in range(3) for j in range(3)]  # torch's own unfold launches a kernel per image
+    patches = torch.stack(shifted, dim=3).view(k, b, 9 * c, side * side)
     out = torch.matmul(w.flatten(2)[:, None], patches) + bias.view(k, 1, -1, 1)
     return out.view(k, b, -1, side, side)

@@ -2,16 +2,30 @@
 
 import itertools
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 
 from regretless.numerics.batches import keyed_batches
 from regretless.problems.mnist_fleet import Fleet
-from regretless.problems.mnist_training import ConvTraining, DenseTraining, load_digits, training
+from regretless.problems.mnist_training import ConvTraining, DenseTraining, Digits, load_digits, training
 
 PARAMS = {"lr": 0.05, "momentum": 0.5, "l2": 1e-3, "dropout": 0.0, "channels": 4}
-DIGITS = load_digits(400, 100, 100)
+
+
+def made_digits(side: int = 14) -> Digits:
+    """Ten templates with noise: digits enough for a net, whether or not MNIST is on this machine."""
+    rng = np.random.default_rng(0)
+    templates = rng.standard_normal((10, side, side)).astype(np.float32)
+    parts = []
+    for n in (400, 100, 100):
+        labels = rng.integers(10, size=n)
+        parts.append((templates[labels] + rng.standard_normal((n, side, side)).astype(np.float32), labels))
+    return Digits(*parts)
+
+
+DIGITS = made_digits()
 
 
 def fleet(size: int = 3, dropout: float = 0.0) -> Fleet:
@@ -86,6 +100,20 @@ def _layers(flat: torch.Tensor, sizes: tuple[int, ...]) -> list[tuple[torch.Tens
         out.append((flat[at : at + a * b].view(a, b), flat[at + a * b : at + (a + 1) * b]))
         at += (a + 1) * b
     return out
+
+
+def test_the_real_digits_are_what_they_should_be() -> None:
+    try:
+        small = load_digits(500, 200, 300)
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    assert [len(y) for _, y in (small.train, small.val, small.test)] == [500, 200, 300]
+    assert small.train[0].shape == (500, 14, 14)
+    pixels = load_digits(500, 200, 300, side=28).train[0]
+    assert abs(float(pixels.mean())) < 0.05
+    assert abs(float(pixels.std()) - 1) < 0.05
+    assert np.allclose(pixels.reshape(500, 14, 2, 14, 2).mean(axis=(2, 4)), small.train[0], atol=1e-5), "14 x 14 is the mean over 2 x 2 pixels"
+    assert np.bincount(small.test[1], minlength=10).min() > 15
 
 
 def test_bad_names_and_sizes_are_refused() -> None:
