@@ -20,7 +20,8 @@ Notation (paper symbol, meaning, shape):
 Deviations from the paper (numbered as on the method's page; `preset="paper"` has none of them):
     1. The oracle is a multi-start Levenberg-Marquardt fit with the prior on w; the printed SGD (rate 1e-11) trains nothing.
     2. Phase I is a scrambled Sobol sequence of about 1.3 p points and its gradients count in Sigma; the paper draws uniformly, n = sqrt(T).
-    3. lam = sigma^2 (prior variance 1) and sqrt(beta_t) = kappa sigma sqrt(log(1 + t)) with the noise sigma estimated; the printed beta = d_w^3 F^4 t / T never binds.
+    3. lam = sigma^2 (prior variance 1) and sqrt(beta_t) = kappa sigma sqrt(log(1 + t)), sigma the estimated noise; the printed
+       beta = d_w^3 F^4 t / T never binds.
     4. w is fitted again after every value (`refit="drift"`: only when the linearisation has drifted); the paper linearises once and for all.
     5. The inner maximum is the closed form of the linearised model, max_w = f + sqrt(beta) |g|_{Sigma^-1}; `inner="ball"` climbs in the ball.
     6. The leave-one-out guard.
@@ -31,19 +32,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
+from scipy.special import ndtri, stdtrit
 
-from regretless.method import Method
+from regretless.method import Certificate, Method
 from regretless.numerics.acquisition import kept_from_failures, log_expected_improvement
 from regretless.numerics.ascend import maximise, maximise_many
 from regretless.numerics.ball import Ball
+from regretless.numerics.ball_ascent import ascend_in_ball
+from regretless.numerics.confidence import fitted_certificate
 from regretless.numerics.design import away_from_known
 from regretless.numerics.differences import with_gradient
-from regretless.numerics.guard import PER_PARAMETER, Guard, Kind
+from regretless.numerics.guard import HYBRID_MARGIN, PER_PARAMETER, Guard, Kind
+from regretless.numerics.likelihood_set import Region
 from regretless.numerics.oracle import Fit, Oracle
 from regretless.numerics.parametric import Family, TwoLayerNet
+from regretless.numerics.printed import initial_weights, printed_ascent, printed_oracle
 from regretless.numerics.sobol import MAX_DIM, draw, sobol_sequence
 from regretless.numerics.units import centred, ratios, user_units
 from regretless.numerics.user_model import UserFunction, UserModule, family_of
@@ -58,18 +64,12 @@ Belief: TypeAlias = Callable[[Array], tuple[Array, Array]]
 
 FULL_QUADRATIC = 8
 """Dimensions up to which the default family has cross terms."""
-SGD_STEPS, SGD_RATE = 2000, 1e-11
-"""(App. D.1) The printed oracle."""
-ASCENT_STEPS, ASCENT_RATE = 2000, 1e-4
-"""(App. D.1) The printed joint ascent over x and w."""
-CHECK_EVERY = 50
-"""Steps of the printed ascent between two looks at the ball."""
+FITTED_WIDTH = 1.5
+"""Widens the normal quantile of a fitted certificate: the linearised standard deviation knows one mode only."""
 GOOD = 5
 """Told points with the best fitted means, around which candidates are drawn."""
 LEMMA_DELTA = 0.05
 """delta of Lemma 5.3 where it sets the radius of the search."""
-DIFFERENCE = 1e-5
-"""Half the width of central differences in x."""
 UNKNOWN_T = 64
 """T of the paper's formulas when no budget is known; the larger of its experiments."""
 
@@ -148,6 +148,7 @@ class GOUCB(Method):
         self.preset, self.kappa, self.radius, self.inner, self.refit = preset, float(kappa), radius, inner, refit
         self.noise, self.realizable, self.curvature, self.start = noise, realizable, curvature, start
         self.range_bound, self.convexity, self.constant = float(range_bound), float(convexity), float(constant)
+        self.family: Family
         if model is None and preset == "paper":  # (Sec. 6)
             self.family = TwoLayerNet(self.dim, width, "sigmoid", plain=True)
         else:
@@ -219,7 +220,8 @@ class GOUCB(Method):
             self._sequence.reset()
         if self._sequence.num_generated < self.step:
             self._sequence.fast_forward(self.step - self._sequence.num_generated)
-        return draw(self._sequence, 1)[0]
+        point: Array = draw(self._sequence, 1)[0]
+        return point
 
     # -- the model
 
@@ -228,7 +230,7 @@ class GOUCB(Method):
         """The oracle for the space bound, its model checked."""
         if self._ready is None:
             space = self._space or Space([(0.0, 1.0)] * self.dim)
-            inputs = {"user": user_units, "ratio": ratios, "centred": lambda _: centred}[self.family.inputs](space)
+            inputs = centred if self.family.inputs == "centred" else (user_units if self.family.inputs == "user" else ratios)(space)
             if isinstance(self.family, UserFunction | UserModule):
                 self.family.check(inputs(self.cube.snap(draw(sobol_sequence(self.dim, self.fixed_generator()), 8))))
             self._ready = Oracle(self.family, inputs, sign=self._sign, seed=self.seed, block=self.phase_one, noise=self.noise, refit=self.refit)
@@ -287,7 +289,106 @@ class GOUCB(Method):
             best: Array = self.X[int(np.argmax(self.y))]
             return best
         fit = self._fit()
-        return self._good_points(self._belief(self._kind(fit), fit), 1)[0]
+        model_best: Array = self._good_points(self._belief(self._kind(fit), fit), 1)[0]
+        return model_best
+
+    # -- what is known afterwards
+
+    def _certificate(self, delta: float) -> Certificate:
+        """ "theory" when the family is declared true and the noise is known (see `likelihood_set`), otherwise "fitted"."""
+        if len(self.y) < self.phase_one or self.preset == "paper":
+            return Certificate.none("Phase I is not over" if self.preset != "paper" else "the printed settings fit no model", delta)
+        fit, x = self._fit(), self.recommend()
+        kind = self._kind(fit)
+        if self.realizable and self.noise is not None and math.isfinite(self.family.reach):
+            return self._theory(fit, x, delta)
+        if kind == "process":
+            return fitted_certificate(self.X, self.y, self.yvar, self.cube, x, delta, self.fixed_generator())
+        belief, b = self._belief(kind, fit), FITTED_WIDTH * float(ndtri(1 - delta / 2))
+
+        def bound(U: Array) -> Array:
+            mean, sd = belief(U)
+            return mean + b * sd
+
+        top = maximise(with_gradient(bound, self.cube), self.cube, self.fixed_generator(), incumbents=self._good_points(belief), score=bound)
+        mean, sd = belief(x[None])
+        lower, upper = float(mean[0] - b * sd[0]), float(bound(top[None])[0])
+        model = "the family" if kind == "family" else "the family plus a residual process"
+        assumptions = (f"{model} with parameters and noise fitted", "coverage as measured on test problems")
+        return self._in_units(fit, lower, upper, delta, "fitted", assumptions)
+
+    def _theory(self, fit: Fit, x: Array, delta: float) -> Certificate:
+        """Bounds over all parameters that the data do not refute at level delta."""
+        oracle, rng = self._oracle, self.fixed_generator()
+
+        def values(V: Array, U: Array) -> tuple[Array, Array]:
+            return oracle.predict(V, U, fit.offset, fit.scale)
+
+        belief = self._belief("family", fit)
+        region = Region(values, self.X, fit.z, fit.weight, fit.v, fit.ball, math.sqrt(fit.sigma2), self.family.reach, delta, rng)
+        if region.empty:
+            return Certificate.none("the data refute all members of the family near the fit: it is not realizable, or the noise is larger", delta)
+        lower = region.extreme(x, -1.0)[0]
+        upper = region.largest(self.cube, np.concatenate([x[None], self._good_points(belief)]))
+        assumptions = ("the objective is a member of the family", f"the noise is {self.noise:g}-sub-Gaussian")
+        return self._in_units(fit, lower, upper, delta, "theory", assumptions)
+
+    def _in_units(
+        self, fit: Fit, lower: float, upper: float, delta: float, kind: Literal["theory", "fitted"], assumptions: tuple[str, ...]
+    ) -> Certificate:
+        low, high = fit.offset + fit.scale * lower, fit.offset + fit.scale * max(upper, lower)
+        return Certificate(gap=high - low, lower=low, upper=high, delta=delta, kind=kind, assumptions=assumptions)
+
+    def parameters(self, level: float = 0.95) -> dict[str, tuple[float, float, float]]:
+        """The fitted parameters in the user's units, each with the ends of its confidence interval: name -> (value, low, high).
+
+        Intervals are those of the linearised fit (t quantiles), cut at the bounds; one that fills its bounds says that the data do not
+        determine the parameter, which does not keep the predictions from being good.
+        """
+        if not 0 < level < 1:
+            raise ValueError(f"level must be between 0 and 1, got {level!r}")
+        if len(self.y) == 0:
+            raise RuntimeError("parameters() needs at least one successful evaluation")
+        fit = self._fit()
+        free = max(fit.n - float((fit.ball.norms(fit.rows) ** 2).sum()), 1.0)
+        half = float(stdtrit(free, 0.5 + level / 2)) * math.sqrt(fit.sigma2) * fit.ball.norms(np.eye(self.family.p))
+        ends = np.clip(np.stack([fit.v, fit.v - half, fit.v + half]), -self.family.reach, self.family.reach)
+        value, low, high = self.family.user(ends)
+        return {name: (float(a), float(b), float(c)) for name, a, b, c in zip(self.family.names, value, low, high, strict=True)}
+
+    def misfit(self) -> str:
+        """What speaks against the family, in one sentence; empty when nothing does."""
+        if len(self.y) < self.phase_one:
+            return ""
+        fit = self._fit()
+        total = self._guard.scores(self.X, self.y, self.yvar, fit)
+        best = max(total["hybrid"], total["process"])
+        if fit.n < PER_PARAMETER * self.family.p:
+            return f"{fit.n} values are too few to judge a family of {self.family.p} parameters"
+        if best <= total["family"] + HYBRID_MARGIN:
+            return ""
+        other = "the family plus a residual process" if total["hybrid"] >= total["process"] else "a Gaussian process"
+        return f"the family misses structure: {other} predicts left-out values better by {best - total['family']:.1f} nats over {fit.n} values"
+
+    def residuals(self) -> tuple[Array, Array]:
+        """Fitted values and residuals (told minus fitted) of the family in the user's units, n each."""
+        fit = self._fit()
+        return self._sign * (fit.offset + fit.scale * fit.values), self._sign * fit.scale * fit.residuals
+
+    def plot_residuals(self, axes: Any = None) -> Any:
+        """Residuals against fitted values with the two-sigma band, on the matplotlib axes given or on new ones; returns the axes."""
+        if axes is None:
+            from matplotlib.figure import Figure
+
+            axes = Figure(figsize=(5, 3.5), layout="constrained").add_subplot()
+        fitted, residual = self.residuals()
+        fit = self._fit()
+        sd = math.sqrt(fit.sigma2) * fit.scale
+        axes.axhspan(-2 * sd, 2 * sd, color="0.92", zorder=0)
+        axes.axhline(0, color="0.6", lw=1)
+        axes.scatter(fitted, residual, c=np.arange(fit.n), s=18)
+        axes.set(xlabel="fitted value", ylabel="told minus fitted", title=self.misfit() or "no misfit found")
+        return axes
 
     # -- the ball
 
@@ -348,85 +449,3 @@ def lemma_beta(sigma: float, lam: float, log_det: float, n: int, t: int, p: int,
     iota = math.log(max(n * C_h**2, 1.0)) + math.log(2 / delta)
     away = C * p * F**2 * iota / (mu * n)
     return 4 * sigma**2 * (log_det + math.log(math.pi**2 * t**2 / (3 * delta))) + 4 * lam * away + (C_h * away) ** 2 * t * 2 * log_det
-
-
-def ascend_in_ball(
-    pairs: Callable[[Array, Array], tuple[Array, Array]], cube: Cube, starts: Array, v: Array, ball: Ball, beta: float, reach: float,
-    steps: int = 60, rate: float = 0.1,
-) -> tuple[Array, Array]:  # fmt: skip
-    """Projected ascent of f_x(w) over x in the cube and w in the ball around v, from q starts at once: points (q x d) and values (q).
-
-    w = v + Sigma^{-1/2} u with |u|^2 <= beta makes the ball round, so that the projection is a division; u begins at its linearised optimum.
-    `pairs` gives values (k x n) and derivatives (k x n x p) of k parameter vectors at n cube points. Steps are Adam's.
-    """
-    V, c = ball.root()
-
-    def root(Q: Array) -> Array:
-        return (Q - (c * (Q @ V)) @ V.T) / math.sqrt(ball.lam)
-
-    q, d = starts.shape
-    X, s = starts.copy(), math.sqrt(beta)
-    G = root(pairs(v[None], X)[1][0])
-    u = s * G / np.maximum(np.linalg.norm(G, axis=1, keepdims=True), 1e-300)
-    held = cube.discrete.copy()
-    for start, stop in cube.groups:
-        held[start:stop] = True
-    h, own = DIFFERENCE, np.arange(q)
-    best_X, best = X.copy(), np.full(q, -np.inf)
-    m1, m2 = np.zeros((q, d + len(v))), np.zeros((q, d + len(v)))
-    for i in range(steps + 1):
-        W = np.clip(v + root(u), -reach, reach)
-        ahead, behind = np.minimum(X[:, None] + h * np.eye(d), 1.0), np.maximum(X[:, None] - h * np.eye(d), 0.0)
-        points = np.concatenate([X[:, None], ahead, behind], axis=1)
-        F, J = pairs(W, points.reshape(-1, d))
-        F, J = F.reshape(q, q, 2 * d + 1)[own, own], J.reshape(q, q, 2 * d + 1, -1)[own, own, 0]
-        better = F[:, 0] > best
-        best, best_X = np.where(better, F[:, 0], best), np.where(better[:, None], X, best_X)
-        slope = (F[:, 1 : d + 1] - F[:, d + 1 :]) / np.einsum("qjj->qj", ahead - behind)
-        gradient = np.concatenate([np.where(held, 0.0, slope), root(J)], axis=1)
-        m1, m2 = 0.9 * m1 + 0.1 * gradient, 0.99 * m2 + 0.01 * gradient**2
-        move = rate * 0.05 ** (i / steps) * (m1 / (1 - 0.9 ** (i + 1))) / (np.sqrt(m2 / (1 - 0.99 ** (i + 1))) + 1e-12)
-        X = np.clip(X + move[:, :d], 0.0, 1.0)
-        u = u + s * move[:, d:]
-        u *= np.minimum(1.0, s / np.maximum(np.linalg.norm(u, axis=1, keepdims=True), 1e-300))
-    return best_X, best
-
-
-def initial_weights(family: Family, d: int, rng: np.random.Generator) -> Array:
-    """Where the printed oracle starts, p: layers of a net as torch draws them, U(-1, 1) / sqrt(fan-in); other families at their prior's centre."""
-    if not isinstance(family, TwoLayerNet):
-        return np.zeros(family.p)
-    first = rng.uniform(-1, 1, family.width * (d + 1)) / math.sqrt(d)
-    second = rng.uniform(-1, 1, family.width + 1) / math.sqrt(family.width)
-    return np.concatenate([first, second])
-
-
-def printed_oracle(jacobian: Callable[[Array, Array], tuple[Array, Array]], x: Array, y: Array, w: Array) -> Array:
-    """w_0 (p): SGD_STEPS steps of gradient descent on the mean squared error of n values (n is below any batch size), rate SGD_RATE."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        for _ in range(SGD_STEPS):
-            F, J = jacobian(w[None], x)
-            following = w - SGD_RATE * (2 / len(y)) * ((F[0] - y) @ J[0])
-            if not np.isfinite(following).all():
-                break
-            w = following
-    return w
-
-
-def printed_ascent(family: Family, inputs: Callable[[Array], Array], sign: float, u: Array, w: Array, ball: Ball, beta: float) -> Array:
-    """The cube point reached from u by ASCENT_STEPS joint steps over x (in the user's units) and w, rate ASCENT_RATE, w kept in the ball, d."""
-    d, centre = len(u), w
-    ends = inputs(np.stack([np.zeros(d), np.ones(d)]))
-    low, high = ends.min(axis=0), ends.max(axis=0)
-    x = inputs(u[None])[0]
-    for i in range(ASCENT_STEPS):
-        dx, dw = family.ascent_direction(w, x)
-        x = np.clip(x + sign * ASCENT_RATE * dx, low, high)
-        w = w + sign * ASCENT_RATE * dw
-        if i % CHECK_EVERY == 0 or i == ASCENT_STEPS - 1:  # the ball is never reached, so it is enough to look now and then
-            away = w - centre
-            squared = ball.lam * float(away @ away) + float(((ball.G @ away) ** 2).sum())
-            if squared > beta:
-                w = centre + math.sqrt(beta / squared) * away
-    reached: Array = (x - ends[0]) / (ends[1] - ends[0])
-    return reached

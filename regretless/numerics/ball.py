@@ -58,9 +58,9 @@ class Ball:
         if T:
             row = self._half_solve(self._G[:T] @ g)
             self._L[T, :T] = row
-            pivot = self.lam + g @ g - row @ row
+            pivot = self.lam + float(g @ g) - float(row @ row)
         else:
-            pivot = self.lam + g @ g
+            pivot = self.lam + float(g @ g)
         # in exact arithmetic the pivot is at least lam; rounding may only touch the last digits of that
         self._L[T, T] = math.sqrt(max(pivot, self.lam))
         self._T = T + 1

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regretless.space import Array
 
@@ -54,7 +55,7 @@ def fit_least_squares(
 ) -> Fits:
     """Levenberg-Marquardt from every row of `starts` (k x p); `weight` is n, or k x n for weights that differ between the starts."""
     v = np.clip(np.asarray(starts, dtype=np.float64), low, high)
-    k, p = v.shape
+    k = len(v)
     root = None if weight is None else np.sqrt(np.broadcast_to(weight, (k, len(y))))
     F, J = model(v)
     cost = _cost(F, y, v, lam, anchor, root)
@@ -85,7 +86,7 @@ def fit_least_squares(
     return Fits(v[order], cost[order], F[order], J[order])
 
 
-def distinct(fits: Fits, keep: int, apart: float) -> Array:
+def distinct(fits: Fits, keep: int, apart: float) -> NDArray[np.intp]:
     """Indices of up to `keep` best fits whose fitted values differ pairwise by more than `apart` (root mean square): modes, not copies."""
     chosen: list[int] = []
     for i in range(len(fits.cost)):
@@ -93,7 +94,7 @@ def distinct(fits: Fits, keep: int, apart: float) -> Array:
             chosen.append(i)
             if len(chosen) == keep:
                 break
-    return np.array(chosen or [0])
+    return np.array(chosen or [0], dtype=np.intp)
 
 
 def _cost(F: Array, y: Array, v: Array, lam: float, anchor: Array | float, root: Array | None) -> Array:
@@ -105,7 +106,7 @@ def _cost(F: Array, y: Array, v: Array, lam: float, anchor: Array | float, root:
     return cost
 
 
-def _mean_diagonal(J: Array, root: Array | None, rows: Array) -> Array:
+def _mean_diagonal(J: Array, root: Array | None, rows: NDArray[np.intp]) -> Array:
     part = J[rows] if root is None else J[rows] * root[rows][:, :, None]
     mean: Array = np.einsum("kij,kij->k", part, part) / part.shape[2]
     return mean

@@ -46,7 +46,9 @@ def _column(parameter: Parameter, u: Array) -> Array:
     if isinstance(parameter, Float) and parameter.step is None:
         if parameter.log:
             low, high = np.log(parameter.low), np.log(parameter.high)
-            return np.clip(np.exp((1 - u) * low + u * high), parameter.low, parameter.high)
+            curved: Array = np.clip(np.exp((1 - u) * low + u * high), parameter.low, parameter.high)
+            return curved
         return (1 - u) * parameter.low + u * parameter.high
     step = 1.0 if parameter.step is None else float(parameter.step)
-    return np.minimum(parameter.low + parameter.axis.index(u) * step, parameter.high)
+    stepped: Array = np.minimum(parameter.low + parameter.axis.index(u) * step, parameter.high)
+    return stepped

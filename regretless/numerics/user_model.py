@@ -91,7 +91,8 @@ class UserModule(Family):
         self.way: Way = "vmap"
 
     def user(self, V: Array) -> Array:
-        return V * self._scale
+        W: Array = V * self._scale
+        return W
 
     def _call(self, w: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         import torch
@@ -139,7 +140,7 @@ def batched_jacobian(f: Callable[..., Any], W: Array, X: Array, way: Way) -> tup
 
 
 def checked(f: Callable[..., Any], W: Array, X: Array) -> Way:
-    """Raises ValueError on a model of wrong shape, type, with non-finite or non-differentiable values; returns the fastest way that agrees with the plain one."""
+    """The fastest way that agrees with the plain one; raises ValueError on wrong shapes and types, and values not finite or not differentiable."""
     import torch
 
     X = np.ascontiguousarray(X[:PROBE_ROWS])
@@ -153,7 +154,8 @@ def checked(f: Callable[..., Any], W: Array, X: Array) -> Way:
         if not isinstance(out, torch.Tensor) or tuple(out.shape) != (n,):
             shape = tuple(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
             raise ValueError(
-                f"model(w, x) must return one value per row of x: with w of shape ({len(w_row)},) and x of shape {(n, X.shape[1])} it returned {shape}, right is ({n},)"
+                f"model(w, x) must return one value per row of x: with w of shape ({len(w_row)},) and x of shape {(n, X.shape[1])} "
+                f"it returned {shape}, right is ({n},)"
             )
         if out.dtype != torch.float64:
             raise ValueError(f"model(w, x) must keep float64 (w and x are), it returned {out.dtype}; drop casts such as .float()")
@@ -166,7 +168,8 @@ def checked(f: Callable[..., Any], W: Array, X: Array) -> Way:
         gradient = np.array([_gradient(out[i], w) for i in range(n)])
         if not np.isfinite(gradient).all():
             raise ValueError(
-                f"the gradient of model(w, x) is not finite at w = {np.array2string(w_row, precision=4)}; narrow w_bounds or guard square roots and powers at 0"
+                f"the gradient of model(w, x) is not finite at w = {np.array2string(w_row, precision=4)}; "
+                "narrow w_bounds or guard square roots and powers at 0"
             )
         h = PROBE_STEP * np.maximum(np.abs(w_row), PROBE_STEP) * direction
         with torch.no_grad():
@@ -184,7 +187,7 @@ def checked(f: Callable[..., Any], W: Array, X: Array) -> Way:
     for way in fast:
         try:
             quick = batched_jacobian(f, W, X, way)
-        except Exception:  # noqa: BLE001, S112 - a function can refuse either way of calling it with any error; each means the next way
+        except Exception:
             continue
         if all(a.shape == b.shape and np.allclose(a, b, rtol=1e-8, atol=1e-10 * np.abs(b).max(initial=1.0)) for a, b in zip(quick, slow)):
             return way

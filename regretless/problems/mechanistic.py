@@ -215,11 +215,11 @@ def three_gaussians_model(w: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """Three bumps in four dimensions: amplitudes w[0:3], widths w[3:6], centres w[6:18]."""
     import torch
 
-    total = 0.0
+    total = torch.zeros_like(x[:, 0])
     for c in range(3):
         squared = sum((x[:, j] - w[6 + 4 * c + j]) ** 2 for j in range(4))
         total = total + w[c] * torch.exp(-squared / (2 * w[3 + c] ** 2))
-    return total  # type: ignore[return-value]
+    return total
 
 
 three_gaussians_model.w_bounds = {  # type: ignore[attr-defined]
