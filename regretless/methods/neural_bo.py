@@ -38,7 +38,7 @@ from regretless.method import Certificate, Method
 from regretless.numerics.branches import BranchNet, Shape
 from regretless.numerics.ntk import Mlp, ModuleTangent, diagonal, draw_mlp, on_device
 from regretless.numerics.sobol import sobol_points
-from regretless.numerics.tangent_models import ClosedForm, TrainNN, WarmTraining
+from regretless.numerics.tangent_models import Chosen, ClosedForm, TrainNN, WarmTraining
 from regretless.numerics.trust_region import Region, local_points, region_after
 from regretless.space import Array, Cube
 
@@ -93,8 +93,8 @@ class NeuralBO(Method):
         preset: "default" (default), "paper" (Alg. 1 and 2 as printed) or "authors" (their public code's settings).
         width, depth, activation: the net; depth counts layers of weights, at least 2.
         nu: exploration; None is the preset's, "theory" is sqrt(2) B + R / sqrt(lam) sqrt(2 log(1 / alpha)) (Thm. 1).
-        lam: ridge, and noise variance over prior variance; None is the preset's.
-        shape: "fixed", or "evidence": input scales, the additive share and lam are chosen by marginal likelihood as values come in.
+        lam: ridge, and noise variance over prior variance; None is the preset's or, in the default, chosen by evidence.
+        shape: "fixed", or "evidence": input scales and the additive share are chosen by evidence too, as values come in.
         additive: the share of the prior variance given to the additive branch, in [0, 1).
         trust_region: whether candidates come from a trust region; else from the whole cube (Alg. 1, l. 5).
         network: a torch.nn.Module with one output per row, in place of the fully connected net (default preset only); its start is theta0.
@@ -162,7 +162,9 @@ class NeuralBO(Method):
             raise ValueError(f"shape must be 'fixed' or 'evidence' and additive in [0, 1), got shape={shape!r}, additive={additive!r}")
         if shape == "evidence" and norm_bound is not None:
             raise ValueError("norm_bound speaks of one kernel: it needs shape='fixed'")
-        self._fixed_shape, self._additive = shape == "fixed", additive
+        settled = lam is not None or norm_bound is not None
+        self._chosen: Chosen = "nothing" if settled else "noise" if shape == "fixed" else "shape"
+        self._additive = additive
         self._local = trust_region and preset == "default"
         self._n_design = min(DESIGN, 2 * (self.dim + 1)) if self._pool is None else 2
         self._design = sobol_points(self._n_design, self.dim, self.fixed_generator())
@@ -284,17 +286,16 @@ class NeuralBO(Method):
             warm = authors_net(rng, probe.shape[1], s.width, self._depth)
             return WarmTraining(warm, lam=s.lam, rate=WARM_RATE, decay=WARM_DECAY, steps=WARM_STEPS, skipped=WARM_SKIPPED)
         net: BranchNet | ModuleTangent
-        shape: Shape | None = None
         if self._network is not None:
             net = ModuleTangent(self._network, rng, device=self._device)
             net.norm = float(diagonal(net.factors(probe)).mean()) or 1.0
-            shape = Shape(1.0, share=0.0, lam=s.lam) if self._fixed_shape else None
+            shape = Shape(1.0, share=0.0, lam=s.lam)
         else:
             dense = draw_mlp(rng, probe.shape[1], width=s.width, depth=self._depth, activation=s.activation)
             net = BranchNet(dense.to(self._device), on_device(probe, self._device), rng)
-            shape = replace(net.shape, lam=s.lam, share=self._additive if net.additive else 0.0) if self._fixed_shape else None
+            shape = replace(net.shape, lam=s.lam, share=self._additive if net.additive else 0.0)
         limit, size = self._dual_limit, self._sketch_size
-        return ClosedForm(net, seed=self.seed, dual_limit=limit, sketch_size=size, device=self._device, shape=shape)
+        return ClosedForm(net, shape, seed=self.seed, chosen=self._chosen, dual_limit=limit, sketch_size=size, device=self._device)
 
     @property
     def learning_rate(self) -> tuple[float, float] | None:

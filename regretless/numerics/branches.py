@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from regretless.numerics.ntk import Direction, Factors, Mlp, Tensor, diagonal, kernel, like, namespace, on_host
+from regretless.numerics.ntk import Direction, Factors, Mlp, ModuleTangent, Tensor, diagonal, kernel, like, namespace, on_host
 from regretless.space import Array
 
 UNITS_PER_INPUT, MOST_UNITS = 16, 1024
@@ -30,6 +30,8 @@ COORDINATE_SCALES = (1.0, 3.0)
 SHARES = (0.0, 0.3, 0.7, 0.95)
 NOISES = (1e-3, 1e-2, 1e-1)
 """Noise variances tried, over the mean prior variance."""
+NOISE_LEVELS = (3e-3, 1e-2, 3e-2, 1e-1, 3e-1)
+"""The same where nothing else is chosen."""
 EVIDENCE_POINTS = 200
 """The evidence is that of this many values, the best ones: the model is to be good where the search is."""
 
@@ -118,6 +120,15 @@ def choose_shape(net: BranchNet, X: Tensor, y: Array) -> Shape:
                     most = evidence
                     found = Shape(scale / q**0.5, coordinate_scale, share, lam, variance)
     return found
+
+
+def choose_noise(net: BranchNet | ModuleTangent, shape: Shape, X: Tensor, y: Array) -> Shape:
+    """The shape with the noise level, and signal variance, of the largest evidence for standardised values y (n) at inputs X (n x ...)."""
+    best = np.argsort(-y, kind="stable")[:EVIDENCE_POINTS]
+    A = net.factors(X[best])
+    K = on_host(kernel(A, A))
+    _, variance, lam = max((*log_evidence(K, y[best], lam), lam) for lam in NOISE_LEVELS)
+    return replace(shape, lam=lam, variance=variance)
 
 
 def log_evidence(K: Array, y: Array, lam: float) -> tuple[float, float]:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from regretless.method import keyed_generator
-from regretless.numerics.branches import NOISES, BranchNet, Shape, choose_shape, fit_sizes, log_evidence
+from regretless.numerics.branches import BranchNet, Shape, choose_noise, choose_shape, fit_sizes
 from regretless.numerics.ntk import Factors, Mlp, ModuleTangent, Tensor, diagonal, kernel, on_device, on_host
 from regretless.numerics.ridge import KernelRidge, SketchRidge, cholesky, solve_lower
 from regretless.numerics.training import Adam, Descent, descend, epoch_batches
 from regretless.space import Array
 
+Chosen: TypeAlias = Literal["nothing", "noise", "shape"]
+"""What the evidence chooses: nothing, the noise level, or the whole shape (a module has no shape but its noise)."""
 Path: TypeAlias = Callable[[Array], Array]
 """A drawn function: inputs C x ... to values C."""
 
@@ -38,14 +40,16 @@ class ClosedForm:
     Kernel form up to `dual_limit` values, a sketch of `sketch_size` features beyond.
     """
 
-    def __init__(self, net: BranchNet | ModuleTangent, *, seed: int, dual_limit: int, sketch_size: int, device: str, shape: Shape | None) -> None:
+    def __init__(
+        self, net: BranchNet | ModuleTangent, shape: Shape, *, seed: int, chosen: Chosen, dual_limit: int, sketch_size: int, device: str
+    ) -> None:
         self._net = net
+        self.shape = shape
+        self._chosen = chosen
         self._seed = seed
         self._dual_limit = dual_limit
         self._sketch_size = sketch_size
         self._device = device
-        self._fixed = shape
-        self.shape = shape or (net.shape if isinstance(net, BranchNet) else Shape(1.0, share=0.0))
         self._shape_size = 0
         self._posterior: KernelRidge | SketchRidge | None = None
         self._X: Tensor = np.empty((0, 1))
@@ -86,20 +90,16 @@ class ClosedForm:
         self._shape_size = size
         if n > self._dual_limit:
             self._posterior = None  # another warp: every row enters anew
-        if self._fixed is not None:
+        if self._chosen == "nothing":
             return
         targets = Warp.of(self._y[:size])(self._y[:size])
-        shape = choose_shape(self._net, self._there(self._X[:size]), targets) if isinstance(self._net, BranchNet) else self._noise_only(size, targets)
+        inputs = self._there(self._X[:size])
+        if self._chosen == "shape" and isinstance(self._net, BranchNet):
+            shape = choose_shape(self._net, inputs, targets)
+        else:
+            shape = choose_noise(self._shaped, self.shape, inputs, targets)
         if shape != self.shape:
             self.shape, self._posterior = shape, None
-
-    def _noise_only(self, size: int, targets: Array) -> Shape:
-        best = np.argsort(-targets, kind="stable")[:200]
-        A = self._net.factors(self._X[:size][best])
-        K = on_host(kernel(A, A))
-        tried = [(*log_evidence(K, targets[best], lam), lam) for lam in NOISES]
-        _, variance, lam = max(tried)
-        return replace(self.shape, lam=lam, variance=variance)
 
     def draw(self, nu: float, rng: np.random.Generator) -> Path:
         """One function of the posterior, nu times as far from the mean as a posterior draw (coherent: defined everywhere at once)."""

@@ -100,6 +100,18 @@ def test_theory_schedule():
         NeuralBO(2, seed=0, nu="theory")
 
 
+@pytest.mark.parametrize("options", [{}, {"dual_limit": 12, "sketch_size": 60}, {"shape": "evidence", "depth": 3}], ids=str)
+def test_torch_devices_give_the_same_points(options):
+    """Any device but plain "cpu" goes through torch tensors; "cpu:0" is one without a GPU."""
+    X = np.random.default_rng(11).random((24, 3))
+    asked = []
+    for device in ("cpu", "cpu:0"):
+        method = NeuralBO(3, seed=2, device=device, **options)
+        method.tell(X, bowl(X))
+        asked.append(np.concatenate([method.ask(3), method.recommend()[None]]))
+    np.testing.assert_allclose(asked[1], asked[0], atol=1e-9)
+
+
 # ---------------------------------------------------------------- inputs that are no box
 
 
