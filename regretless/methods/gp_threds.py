@@ -23,7 +23,7 @@ Deviations, both presets
 Default preset only
     6. Tests start from the SHARED latest earlier samples near their cell; the paper starts each afresh.
     7. After an epoch the interval is what its tests found, [best lower, best upper bound], not a step of a bisection: a mistaken threshold repairs
-       itself, and no epoch passes without a sample.
+       itself, and no epoch passes without a sample. A given interval that a lower bound passes is given up, and the search begins again.
     8. Values are standardised: by the interval when it is given, otherwise by a maximum-likelihood fit (first after a Sobol design, then whenever
        the number of values has grown by half), which also gives length-scale and noise unless they are given.
     9. Cells stop shrinking at side SMALLEST; `tree.stopped` says so.
@@ -40,6 +40,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from regretless.method import Certificate, Method
+from regretless.numerics.acquisition import upper_confidence
 from regretless.numerics.ascend import maximise
 from regretless.numerics.confidence import fitted_certificate
 from regretless.numerics.fit import fit
@@ -47,7 +48,7 @@ from regretless.numerics.gp import GP
 from regretless.numerics.grid import KernelName
 from regretless.numerics.kernels import Kernel
 from regretless.numerics.norm_ball import NormBall
-from regretless.numerics.scale import Scale, fit_scale, merged
+from regretless.numerics.scale import Scale, fit_scale, grouped, merged
 from regretless.numerics.sobol import sobol_points
 from regretless.numerics.surrogate import standardisation
 from regretless.numerics.threshold_tree import Cell, CellTest, GridPriors, ThresholdTree, draw_tree
@@ -62,7 +63,11 @@ BOUND, PAPER_BOUND = 0.5, 0.5
 """B by default: in units of the standardised values, and as the authors set it for Branin (Fig. 4)."""
 SLACK, PAPER_SLACK = 0.05, 0.2
 """c by default, and in Fig. 4."""
-SHARED = 100
+PATIENCE, PAPER_PATIENCE = 20, 50
+"""t_term by default, and in the authors' code."""
+LEAST_R = 0.1
+"""Of R in the default preset's beta, in standardised units: with less, small noise makes the tests rash and the search settles beside the optimum."""
+SHARED = 400
 """Earlier samples that a test starts from, at most."""
 LOOK_BACK = 4096
 """How many of the latest samples are searched for them."""
@@ -72,7 +77,7 @@ REFIT = 1.5
 """The number of values grows by this factor between fits of the scale."""
 SMALLEST = 1e-6
 """Cells are not halved below this side."""
-STALL = 100
+STALL = 50
 """Told points in a row from elsewhere that close a test."""
 AVOIDED = 0.1
 """Points closer than this many sides to a failed evaluation are not proposed in a cell while others are left."""
@@ -80,6 +85,10 @@ LEAST_NOISE = 1e-6
 """Of lambda in standardised units, so that exact values leave the posterior well conditioned."""
 HORIZON = 1000
 """T where no budget is given; it only enters through logarithms."""
+CAUTION = 1.0
+"""Posterior sd subtracted from the mean in the recommendation, so that it never trusts a bump of the mean between distant samples."""
+ELSEWHERE = 32
+"""Random points to choose from when every point of the running cell is pending or near a failure."""
 MERGED = 800
 """Values beyond which the recommendation's model averages close neighbours."""
 
@@ -103,7 +112,7 @@ class GPThreDS(Method):
             lengthscale and noise.
         delta0: confidence of the deciding beta (Sec. 5).
         c: slack of a rejection, per side of the cell.
-        t_term: samples after which a test accepts (the authors' 50); "formula": Eq. (7), which asks for 1e5 and more.
+        t_term: samples after which a test accepts; None: 20 (paper preset: the authors' 50); "formula": Eq. (7), which asks for 1e5 and more.
         points_per_axis: of a cell's grid; None: by dimension.
         gain: gamma in beta: "realised" by the samples of the test, or "log" or "root" of their number (the authors' stand-ins).
         p: confidence of the walk's inner tests, below 1/2 (Sec. 3.2.1).
@@ -131,7 +140,7 @@ class GPThreDS(Method):
         norm_bound: float | None = None,
         delta0: float = 1e-3,
         c: float | None = None,
-        t_term: int | Literal["formula"] = 50,
+        t_term: int | Literal["formula"] | None = None,
         points_per_axis: int | None = None,
         gain: Literal["realised", "log", "root"] | None = None,
         p: float = 0.1,
@@ -147,7 +156,8 @@ class GPThreDS(Method):
         self.fresh = self.paper or search == "walk"
         self.B = float(B) if B is not None else PAPER_BOUND if self.paper else BOUND
         self.c = float(c) if c is not None else PAPER_SLACK if self.paper else SLACK
-        self.delta0, self.p, self.t_term = float(delta0), float(p), t_term
+        self.delta0, self.p = float(delta0), float(p)
+        self.t_term: int | str = t_term or (PAPER_PATIENCE if self.paper else PATIENCE)
         self.gain = gain or ("log" if self.paper else "realised")
         self.lengthscale, self.noise = lengthscale, noise
         if self.paper:  # Sec. 5
@@ -162,6 +172,8 @@ class GPThreDS(Method):
         self.tree = ThresholdTree(interval=self.interval or (-math.inf, math.inf), live=[Cell.whole(self.dim)])
         """Live cells, thresholds, regions given up; see `ThresholdTree`."""
         self.scale = self._first_scale()
+        self._trusting = self.interval is not None
+        """Whether the scale comes from the given interval."""
         self._seen = self._fitted_at = 0
         """Values the search has taken in, and how many there were at the last fit."""
         self._test: CellTest | None = None
@@ -184,7 +196,16 @@ class GPThreDS(Method):
         for x, reach in [(x, 1e-9) for x in pending] + [(x, AVOIDED) for x in self.failed]:
             ucb[(np.abs(test.grid - x) <= reach * test.cell.sides).all(axis=1)] = -np.inf
         best = int(ucb.argmax())
-        return test.grid[best] if ucb[best] > -np.inf else rng.random(self.dim)
+        return test.grid[best] if ucb[best] > -np.inf else self._elsewhere(rng)
+
+    def _elsewhere(self, rng: np.random.Generator) -> Array:
+        """A random point whose nearest known neighbour is good and has not failed: for cells in which no point is left to propose."""
+        draws = rng.random((ELSEWHERE, self.dim))
+        known = np.concatenate([self.X, self.failed])
+        values = np.concatenate([self.y, np.full(len(self.failed), -np.inf)])
+        nearest = np.abs(draws[:, None, :] - known).max(axis=2).argmin(axis=1)
+        best: Array = draws[int(values[nearest].argmax())]
+        return best
 
     def _update(self, X: Array, y: Array) -> None:
         for x, value in zip(X, y.tolist(), strict=True):
@@ -198,8 +219,8 @@ class GPThreDS(Method):
             return np.asarray(self.X[0])
         gp = self._whole_model()
         best = self.X[np.argsort(-gp.mean_at(self.X), kind="stable")[:5]]
-        x: Array = maximise(gp.mean_grad, self.cube, self.fixed_generator(), incumbents=best, score=gp.mean_at)
-        return x
+        acquisition, score = upper_confidence(gp, -CAUTION)
+        return maximise(acquisition, self.cube, self.fixed_generator(), incumbents=best, score=score)
 
     def _certificate(self, delta: float) -> Certificate:
         if self.norm_bound is not None:
@@ -271,7 +292,12 @@ class GPThreDS(Method):
             else:
                 a, b = a - (b - a) / 2, b - (b - a) / 2  # (Alg. 1, l. 12)
             if not self.fresh:  # not in paper: what the tests found
-                tree.contradictions += found[0] > tree.interval[1]
+                if found[0] > b:
+                    tree.contradictions += 1
+                    if self._trusting:  # the given interval was wrong, and with it the scale: begin again with what is known now
+                        self._trusting = False
+                        tree.live, tree.depth, tree.pruned = [Cell.whole(self.dim)], 0, []
+                        width = found[1] - found[0]
                 a, b = found
             tree.interval = (a, b)
             tree.epoch += 1
@@ -380,7 +406,8 @@ class GPThreDS(Method):
             start = max(0, self._seen - LOOK_BACK)
             near = start + np.flatnonzero(cell.near(self.X[start : self._seen]))[-SHARED:]
             if len(near):
-                test.posterior.condition(self.X[near], scale.inside(self.y[near]))
+                X, y, counts = grouped(self.X[near], self.y[near])
+                test.posterior.condition(X, scale.inside(y), counts)
         test.score(self._beta(test))
         self._test = test
         return test
@@ -388,13 +415,16 @@ class GPThreDS(Method):
     def _beta(self, test: CellTest, delta: float | None = None) -> float:
         t = test.posterior.t
         gain = test.posterior.gain if self.gain == "realised" else math.log(max(t, 1)) if self.gain == "log" else math.sqrt(t)
-        return confidence_width(gain, self.B, math.sqrt(self.scale.noise), self.delta0 if delta is None else delta)
+        R = math.sqrt(self.scale.noise)
+        return confidence_width(gain, self.B, R if self.paper else max(R, LEAST_R), self.delta0 if delta is None else delta)
 
     def _patience(self, test: CellTest, slack: float, delta: float | None = None) -> float:
         """Samples after which a test with this confidence accepts; the constant belongs to confidence delta0 (Alg. 3) or p (the walk)."""
+        if delta is None and self.t_term != "formula":
+            return float(self.t_term)
         noise = self.scale.noise
         delta = self.delta0 if delta is None else delta
-        if self.t_term == "formula":
+        if isinstance(self.t_term, str):
             return termination_time(len(test.grid), slack, self.B, math.sqrt(noise), noise, delta)
         usual = self.p if self.search == "walk" else self.delta0
         return math.ceil(self.t_term * (self._beta(test, delta) / self._beta(test, usual)) ** 2)
@@ -418,7 +448,7 @@ class GPThreDS(Method):
 
     def _refit(self) -> None:
         """Fits what was not given, whenever the number of values has grown by the factor REFIT."""
-        known = self.paper or (self.interval is not None and self.lengthscale is not None and self.noise is not None)
+        known = self.paper or (self._trusting and self.lengthscale is not None and self.noise is not None)
         if known or self._seen < max(REFIT * self._fitted_at, FIRST_PER_DIM * self.dim):
             return
         self._fitted_at = n = self._seen
@@ -501,7 +531,7 @@ def _check_options(given: dict[str, Any]) -> None:
             raise ValueError(f"{name} must be between 0 and {top:g}, got {given[name]!r}")
     if given["interval"] is not None and not (len(given["interval"]) == 2 and -math.inf < given["interval"][0] < given["interval"][1] < math.inf):
         raise ValueError(f"interval must be two finite numbers a < b, got {given['interval']!r}")
-    if given["t_term"] != "formula" and not (isinstance(given["t_term"], int) and given["t_term"] >= 1):
+    if given["t_term"] not in (None, "formula") and not (isinstance(given["t_term"], int) and given["t_term"] >= 1):
         raise ValueError(f"t_term must be a whole number of at least 1 or 'formula', got {given['t_term']!r}")
     if given["points_per_axis"] is not None and not (isinstance(given["points_per_axis"], int) and given["points_per_axis"] >= 2):
         raise ValueError(f"points_per_axis must be a whole number of at least 2 or None, got {given['points_per_axis']!r}")

@@ -80,21 +80,22 @@ class RowPosterior:
         self._X = np.empty((FIRST_ROWS, grid.shape[1]))
         self._z = np.empty(FIRST_ROWS)
 
-    def condition(self, X: Array, y: Array) -> None:
-        """Takes in earlier samples p x d, p at once; only legal before any other sample."""
+    def condition(self, X: Array, y: Array, counts: Array | None = None) -> None:
+        """Takes in earlier samples p x d, p at once; only legal before any other sample. counts: of values averaged in each, p."""
         p = len(X)
         if self.t or not p:
             raise ValueError("condition() needs at least one sample and a posterior without any")
         self._make_room(p)
         K = correlation(self._kernel, X, X, self._lengthscale)
-        K[np.diag_indices_from(K)] += self.noise
+        noise = np.full(p, self.noise) if counts is None else self.noise / counts
+        K[np.diag_indices_from(K)] += noise
         L, info = dpotrf(K, lower=1, clean=1, overwrite_a=1)
         if info:
             raise np.linalg.LinAlgError(f"the covariance of {p} samples with noise {self.noise} is not positive definite")
         self._L[:p, :p], self._X[:p], self._z[:p] = L, X, dtrtrs(L, y, lower=1)[0]
         self.t = p
         self._W[:p], self.mean, self.variance = self._columns(self.grid)
-        self.gain = float(np.log(np.diagonal(L)).sum()) - 0.5 * p * math.log(self.noise)
+        self.gain = float(np.log(np.diagonal(L)).sum() - 0.5 * np.log(noise).sum())
 
     def extend(self, Z: Array) -> None:
         """Adds points q x d to the grid; the posterior there is as if they had been in it from the start."""

@@ -1,7 +1,7 @@
 """The scale of noisy values: shift, standard deviation, length-scale and noise of one isotropic Gaussian process, by maximum likelihood.
 
 Meant for loops that cannot afford a full fit: a grid of length-scales and noises on a few dozen values, with mean and variance in closed form. One
-eigendecomposition per length-scale serves every noise. `merged` thins many values to a few by averaging close neighbours.
+eigendecomposition per length-scale serves every noise. `grouped` averages values at the same point, `merged` close neighbours too.
 """
 
 from __future__ import annotations
@@ -66,6 +66,15 @@ def fit_scale(X: Array, y: Array, kernel: KernelName, *, lengthscale: float | No
     _, mean0, sd, length, ratio = best
     sd *= size
     return Scale(float(y.mean()) + size * mean0, sd, length, max((noise / sd) ** 2, NOISES[0]) if noise else ratio)
+
+
+def grouped(X: Array, y: Array) -> tuple[Array, Array, Array]:
+    """The distinct points (m x d) in lexicographic order, the averages of their values (m) and how many there were (m)."""
+    order = np.lexsort(X.T)
+    X, y = X[order], y[order]
+    first = np.flatnonzero(np.concatenate([[True], (X[1:] != X[:-1]).any(axis=1)]))
+    count = np.diff(np.append(first, len(y))).astype(np.float64)
+    return X[first], np.add.reduceat(y, first) / count, count
 
 
 def merged(X: Array, y: Array, most: int) -> tuple[Array, Array, Array]:
