@@ -36,6 +36,7 @@ from regretless.numerics.acquisition import kept_from_failures, upper_confidence
 from regretless.numerics.additive import AdditiveGP, AdditiveSurrogate
 from regretless.numerics.ascend import Acquisition, Score, maximise
 from regretless.numerics.confidence import fitted_certificate
+from regretless.numerics.contest import Contest
 from regretless.numerics.design import Design, away_from_known, design_size
 from regretless.numerics.gp import GP
 from regretless.numerics.moments import Acquire, confidence_bound, log_improvement, of_posterior
@@ -55,6 +56,10 @@ CHAIN = 2
 """not in paper: further random blocks through which an ascent goes on."""
 POLISHED = 5
 """not in paper: best points of the subspaces that are handed to the ascent in all coordinates."""
+MODELS = ((2, True), (2, False), (0, True), (0, False))
+"""not in paper: orders of the trend, and whether low values are drawn in, of the isotropic models that compete."""
+ARD_UP_TO = 1000
+"""not in paper: dimensions up to which a model with a length-scale per coordinate competes as well."""
 EFFORT, EFFORT_LARGE, LARGE = (420, 4, 25), (96, 2, 16), 1_000_000
 """not in paper: candidates, ascents and rounds of the search in all coordinates, and the same where values times dimensions exceed LARGE."""
 CAP = 500
@@ -116,11 +121,9 @@ class MSUCB(Method):
         self.cap = cap if cap is not None else 0 if self.paper else CAP
         self.initial = initial if initial is not None else INITIAL if self.paper else design_size(self.dim, budget)
         self._design = Design(self.cube, self.initial, self.fixed_generator())
-        self._surrogate: Surrogate | AdditiveSurrogate
-        if self.paper:
-            self._surrogate = Surrogate(self.cube, seed=self.seed, ard=False, quadratic=False, noise=noise, tame=False)
-        else:
-            self._surrogate = AdditiveSurrogate(self.cube, noise=noise)
+        self._surrogate = Surrogate(self.cube, seed=self.seed, ard=not self.paper, quadratic=False, noise=noise, tame=False)
+        additive = [AdditiveSurrogate(self.cube, noise=noise, orders=orders, soften=soften) for orders, soften in MODELS]
+        self._contest = Contest([*additive, *([self._surrogate] if 1 < self.dim <= ARD_UP_TO else [])])
         self._anchors = Anchors(self.dim, 1 if self.paper else 2)
         self._sizes = [0]  # |Z_t| for every t drawn so far
 
@@ -136,7 +139,7 @@ class MSUCB(Method):
             return first
         if len(self.y) == 0:  # everything has failed so far
             return rng.random(self.dim)
-        gp = self._surrogate.gp(self.X, self.y, self.yvar, self.pending)  # (Alg. 1, l. 2 and 9)
+        gp = self._model(self.pending)  # (Alg. 1, l. 2 and 9)
         means = gp.mean_at(self.X)
         incumbents = self.X[np.argsort(-means, kind="stable")[:INCUMBENTS]]
         acquire = self._acquire(gp, float(means.max()))
@@ -150,6 +153,11 @@ class MSUCB(Method):
         else:
             x = self._default_step(gp, acquire, pair, incumbents, rng)
         return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
+
+    def _model(self, pending: Array) -> GP | AdditiveGP:
+        """The posterior. not in paper: by default of the model that predicted best of late."""
+        surrogate = self._surrogate if self.paper else self._contest.choose(self.X, self.y, self.yvar)
+        return surrogate.gp(self.X, self.y, self.yvar, pending)
 
     def _best_of_subspaces(self, gp: GP | AdditiveGP, acquire: Acquire, pending: Array, rng: np.random.Generator) -> tuple[Array, float]:
         """The maximiser over the subspaces of Z_t and its value (Alg. 1, l. 4-6; Eq. 8)."""
@@ -173,7 +181,7 @@ class MSUCB(Method):
             sums = sums.and_rows(fields.sums(incumbents).at(np.repeat(np.arange(len(incumbents)), COPIES)))
         local = np.arange(len(bases) + len(near)) >= len(bases)
         subspaces = Subspaces(np.concatenate([bases, near]), self._free(len(local), rng), local, sums)
-        weights = gp.relevance_of(self._lines) if isinstance(gp, AdditiveGP) else None
+        weights = gp.hyper.lengthscale[self._lines] ** -2.0 if isinstance(gp, GP) else None  # short length-scales say what matters
         X, _ = maximise_subspaces(gp, acquire, subspaces, rng, chain=CHAIN, lines=self._lines, weights=weights, fields=fields)
         starts = np.concatenate([X[:POLISHED], incumbents])
         raw, ascents, rounds = EFFORT if len(self.y) * self.dim <= LARGE else EFFORT_LARGE
@@ -218,8 +226,7 @@ class MSUCB(Method):
     # -- answers
 
     def _recommend(self) -> Array:
-        gp = self._surrogate.gp(self.X, self.y, self.yvar)
-        best: Array = self.X[int(np.argmax(gp.mean_at(self.X)))]
+        best: Array = self.X[int(np.argmax(self._model(self.pending[:0]).mean_at(self.X)))]
         return best
 
     def _certificate(self, delta: float) -> Certificate:
@@ -232,7 +239,7 @@ class MSUCB(Method):
 
     def _paper_certificate(self, delta: float) -> Certificate:
         """f* - f(r) <= max over X_t of the upper bound + 1 / t^2 + what Z_t leaves uncovered - the lower bound at r (Prop. 1), r recommended."""
-        gp, t = self._surrogate.gp(self.X, self.y, self.yvar), self._t()
+        gp, t = self._model(self.pending[:0]), self._t()
         width = math.sqrt(theory_beta(t, self.d, self.dim, delta, self.a, self.b))
         bound = confidence_bound(width, gp.signal)
         if self.d == self.dim:

@@ -1,16 +1,12 @@
-"""A Gaussian process for many coordinates: a stationary part, an additive polynomial trend, and weights that say which coordinates matter.
+"""A Gaussian process for many coordinates: a stationary part and an additive polynomial trend.
 
 With z the embedded point of `Kernel` (lines as x - 1/2), u = 2 x - 1 over the m lines and phi_k the k-th Legendre polynomial scaled to mean square 1,
 
-    k(x, x') = base(sum_j rho_j (z_j - z'_j)^2 / l^2) + 1/m sum_k w_k sum_i rho_i phi_k(u_i) phi_k(u'_i).
+    k(x, x') = base(|z - z'|^2 / l^2) + 1/m sum_k w_k sum_i phi_k(u_i) phi_k(u'_i).
 
 From a few hundred values in a hundred dimensions a stationary kernel alone sees little more than its prior mean; a sum of one-dimensional
 polynomials has few enough unknowns to be learnt, and the evidence decides (through w) how much of the data it explains. l, w, the noise and the
 signal variance are found by maximum a posteriori on n x n arrays that are built once: a fit costs O(n^3) whatever the dimension.
-
-Relevance. rho (mean 1) is found by expectation-maximisation of the trend's coefficients, as in sparse Bayesian learning (Tipping, JMLR 2001): a
-coordinate's weight is multiplied by the ratio of the posterior to the prior mean square of its coefficients. A few levels of such steps are fitted,
-and the one with the best posterior density, less a price per level, is kept; on dense functions that is level 0, where every coordinate counts alike.
 
 `AdditiveSurrogate.gp` is a pure function of its arguments and keeps the schedule of `Surrogate`, so a replayed history gives the same posterior.
 """
@@ -21,7 +17,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from regretless.numerics.kernels import Kernel, squared_distances
@@ -35,10 +30,8 @@ SHORTEST, LONGEST = 0.1, 50.0
 WEIGHTS = (1e-6, 60.0)
 """Bounds of the trend's weights."""
 NOISES = (NOISE_FLOOR, 1.0)
-FRESH_ROUNDS, WARM_ROUNDS, LEVEL_ROUNDS = 40, 15, 10
-"""Evaluations of the posterior density in a fresh fit, a warm one, and after a level of relevance."""
-LEVELS, STEPS_PER_LEVEL, PRICE = 3, 3, 2.0
-"""Levels of relevance tried, steps in each, and what a level must gain in log density to be preferred."""
+FRESH_ROUNDS, WARM_ROUNDS = 40, 15
+"""Evaluations of the posterior density in a fresh fit and in a warm one."""
 JITTER = 1e-10
 CHUNK = 2**20
 """Numbers in one temporary array of a query (8 MB)."""
@@ -78,17 +71,16 @@ def legendre_slope(U: Array, k: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """The hyper-parameters: l, the weights w of the orders (K), the relative noise, the relevance rho of the embedded coordinates (e)."""
+    """The hyper-parameters: l, the weights w of the orders (K), the relative noise."""
 
     lengthscale: float
     weights: Array
     noise: float
-    relevance: Array
 
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Points as the kernel sees them: sqrt(rho) z of the m lines, the embedded choices, and the features of the orders from 2 on (n x m each).
+    """Points as the kernel sees them: z of the m lines, the embedded choices, and the features of the orders from 2 on (n x m each).
 
     The feature of order 1 is a multiple of the first, so that the distances and the linear trend share one matrix product.
     """
@@ -98,15 +90,14 @@ class Places:
     features: tuple[Array, ...]
 
     @classmethod
-    def of(cls, kernel: Kernel, X: Array, rho: Array, orders: int) -> Places:
+    def of(cls, kernel: Kernel, X: Array, orders: int) -> Places:
         m = len(kernel.lines)
         Z = kernel.embed(X)
-        U = 2.0 * Z[:, :m]
-        root = np.sqrt(rho[:m] / m)
-        features = tuple(legendre(U, k) * root for k in range(2, orders + 1))
-        choices = Z[:, m:] * np.sqrt(rho[m:])
-        U *= 0.5 * np.sqrt(rho[:m])
-        return cls(U, choices, features)
+        lines = Z[:, :m]
+        features = [legendre(2.0 * lines, k) for k in range(2, orders + 1)]
+        for F in features:
+            F *= 1.0 / math.sqrt(m)
+        return cls(lines, Z[:, m:], tuple(features))
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -142,14 +133,14 @@ class Places:
 
 
 class _Fit:
-    """The posterior density of (l, w, noise) for given relevance, on n x n arrays only."""
+    """The posterior density of (l, w, noise), on n x n arrays only."""
 
-    def __init__(self, kernel: Kernel, X: Array, y: Array, known: Array, rho: Array, orders: int) -> None:
-        self.kernel, self.X, self.y, self.known, self.rho, self.orders = kernel, X, y, known, rho, orders
-        self.places = Places.of(kernel, X, rho, orders)
-        self.products = self.places.products(self.places, orders)
+    def __init__(self, kernel: Kernel, X: Array, y: Array, known: Array, orders: int) -> None:
+        self.kernel, self.y, self.known, self.orders = kernel, y, known, orders
+        places = Places.of(kernel, X, orders)
+        self.products = places.products(places, orders)
         self.squared, self.trends = self.products[0], self.products[1:]
-        root = math.sqrt(len(rho))
+        root = math.sqrt(X.shape[1])
         self.centre = np.array([math.sqrt(2.0) + math.log(root), *[-3.0] * orders, math.log(1e-4)])
         self.sd = np.array([math.sqrt(3.0), *[3.0] * orders, 3.0])
         bounds = np.log([(SHORTEST * root, LONGEST * root), *[WEIGHTS] * orders, NOISES])
@@ -198,37 +189,11 @@ class _Fit:
         away = (theta - self.centre) / self.sd
         return value + 0.5 * float(away @ away), gradient + away / self.sd
 
-    def minimum(self, starts: Array, rounds: int) -> tuple[Array, float]:
+    def minimum(self, starts: Array, rounds: int) -> Array:
+        """The best theta reached from the starts (k x entries)."""
         thetas, values = minimise(self.at, np.clip(starts, self.lower, self.upper), self.lower, self.upper, rounds=rounds, reach=0.3, tolerance=1e-7)
-        best = int(np.argmin(values))
-        return thetas[best], float(values[best])
-
-    def shape(self, theta: Array) -> Shape:
-        return Shape(math.exp(theta[0]), np.exp(theta[1:-1]), math.exp(theta[-1]), self.rho)
-
-    def more_relevant(self, theta: Array) -> Array:
-        """rho after one step of expectation-maximisation, e."""
-        K, _ = self.covariance(theta)
-        L, info = lapack.dpotrf(K, lower=1, clean=0)
-        if info:
-            return self.rho
-        sides = np.stack([self.y, np.ones(len(self.y))], axis=1)
-        white = blas.dtrsm(1.0, L, sides, lower=1)
-        mean = float(white[:, 0] @ white[:, 1]) / float(white[:, 1] @ white[:, 1])
-        r = white[:, 0] - mean * white[:, 1]
-        s2 = (float(r @ r) + 1.0) / (len(r) + 1.0)
-        alpha = blas.dtrsv(L, r, lower=1, trans=1)
-        energy, prior = np.zeros(len(self.kernel.lines)), 0.0
-        scale = math.sqrt(12.0 / len(energy))
-        for k, w in enumerate(np.exp(theta[1:-1])):
-            F = scale * self.places.lines if k == 0 else self.places.features[k - 1]
-            V = blas.dtrsm(1.0, L, F, lower=1)
-            energy += (w * (alpha @ F)) ** 2 / s2 + np.maximum(w - w * w * np.einsum("ij,ij->j", V, V), 0.0)
-            prior += float(w)
-        rho = self.rho.copy()
-        rho[: len(energy)] *= energy / prior
-        rho[: len(energy)] *= len(energy) / rho[: len(energy)].sum()
-        return rho
+        best: Array = thetas[int(np.argmin(values))]
+        return best
 
 
 def _symmetric(lower: Array) -> Array:
@@ -265,12 +230,7 @@ class AdditiveGP:
     ) -> None:
         self.kernel, self.shape, self.X, self.y, self.offset, self.scale = kernel, shape, X, y, offset, scale
         self.orders = len(shape.weights)
-        self.places = Places.of(kernel, X, shape.relevance, self.orders)
-        self.inverse = np.sqrt(shape.relevance) / shape.lengthscale
-        """1 / l of each embedded coordinate, with its relevance, e."""
-        m = len(kernel.lines)
-        self.root = np.sqrt(shape.relevance[:m] / m)
-        """What the features of every line are multiplied with, m."""
+        self.places = Places.of(kernel, X, self.orders)
         A = self._covariance(self._all_products(products))
         A.ravel()[:: len(A) + 1] = self.places.at_zero(shape.weights)
         diagonal, jitter = np.diagonal(A) + noise, 0.0
@@ -289,6 +249,13 @@ class AdditiveGP:
         self.alpha = self.upper(residual[None])[0]
         self.signal = (float(residual @ residual) + 1.0) / (len(y) + 1.0)
 
+    def log_evidence(self) -> float:
+        """The log density of the standardised values under the fitted process, constant mean and signal variance plugged in."""
+        n = len(self.y)
+        half_log_determinant = float(np.log(np.diagonal(self._L)[:n]).sum())
+        squares = self.signal * (n + 1.0) - 1.0
+        return -0.5 * squares / self.signal - half_log_determinant - 0.5 * n * math.log(2 * math.pi * self.signal)
+
     def _all_products(self, known: tuple[Array, ...] | None) -> tuple[Array, ...]:
         if known is None:
             return self.places.products(self.places, self.orders)
@@ -303,10 +270,6 @@ class AdditiveGP:
         for w, T in zip(self.shape.weights, products[1:], strict=True):
             K += w * T
         return K
-
-    def relevance_of(self, coordinates: NDArray[np.intp]) -> Array:
-        """rho of coordinates that are no choices."""
-        return self.shape.relevance[np.searchsorted(self.kernel.lines, coordinates)]
 
     def lower(self, R: Array) -> Array:
         """L^-1 applied to each row of R, q x n."""
@@ -325,7 +288,7 @@ class AdditiveGP:
         rows = max(1, CHUNK // X.shape[1])
         K, prior = np.empty((len(X), len(self.places))), np.empty(len(X))
         for i in range(0, len(X), rows):
-            query = Places.of(self.kernel, X[i : i + rows], self.shape.relevance, self.orders)
+            query = Places.of(self.kernel, X[i : i + rows], self.orders)
             K[i : i + rows] = self._covariance(query.products(self.places, self.orders))
             prior[i : i + rows] = query.at_zero(self.shape.weights)
         V = self.lower(K)
@@ -336,14 +299,14 @@ class AdditiveGP:
         rows = max(1, CHUNK // X.shape[1])
         mean = np.empty(len(X))
         for i in range(0, len(X), rows):
-            query = Places.of(self.kernel, X[i : i + rows], self.shape.relevance, self.orders)
+            query = Places.of(self.kernel, X[i : i + rows], self.orders)
             mean[i : i + rows] = self._covariance(query.products(self.places, self.orders)) @ self.alpha
         return mean + self.mean
 
     def mean_var_grad(self, X: Array) -> tuple[Array, Array, Array, Array]:
         """As `mean_var`, and the gradients of both in x (q x d each); coordinates of choices have gradient 0."""
         q, m, w = len(X), len(self.kernel.lines), self.shape.weights
-        query = Places.of(self.kernel, X, self.shape.relevance, self.orders)
+        query = Places.of(self.kernel, X, self.orders)
         squared, *trends = query.products(self.places, self.orders)
         K, slope = self.kernel.base_slope(squared / self.shape.lengthscale**2)
         for weight, T in zip(w, trends, strict=True):
@@ -354,11 +317,10 @@ class AdditiveGP:
         S = C * np.concatenate([slope, slope]) * (2.0 / self.shape.lengthscale**2)
         linear = 12.0 / m * w[0] if self.orders else 0.0
         gradient = np.concatenate([query.lines, query.lines]) * S.sum(axis=1)[:, None] + (linear * C - S) @ self.places.lines
-        gradient *= np.sqrt(self.shape.relevance[:m])
-        own = linear * query.lines * np.sqrt(self.shape.relevance[:m])
+        own = linear * query.lines
         U = 2.0 * (X[:, self.kernel.lines] - 0.5)
         for k, (weight, F, G) in enumerate(zip(w[1:], query.features, self.places.features, strict=True), start=2):
-            derivative = 2.0 * weight * legendre_slope(U, k) * self.root
+            derivative = 2.0 / math.sqrt(m) * weight * legendre_slope(U, k)
             gradient += np.concatenate([derivative, derivative]) * (C @ G)
             own += derivative * F
         by_mean, by_variance = np.zeros((q, self.kernel.dim)), np.zeros((q, self.kernel.dim))
@@ -377,19 +339,18 @@ class AdditiveSurrogate:
         cube: what is known of the space.
         noise: a known noise variance of all values in their own units, or None to fit it.
         orders: of the trend's polynomials, 0 to 4; each beyond the first costs memory for as many numbers as the told points have.
-        levels: levels of relevance tried; 0: all coordinates count alike.
+        soften: model `softened` values.
     """
 
-    def __init__(self, cube: Cube, *, noise: float | None = None, orders: int = 2, levels: int = LEVELS) -> None:
+    def __init__(self, cube: Cube, *, noise: float | None = None, orders: int = 2, soften: bool = False) -> None:
         if noise is not None and not (noise >= 0 and math.isfinite(noise)):
             raise ValueError(f"noise must be a variance of at least 0 or None, got {noise!r}")
         self.kernel = Kernel("matern52", cube.dim, np.array([axis.levels if axis.categorical else 0 for axis in cube.axes]))
-        self.noise = noise
+        self.noise, self.soften = noise, soften
         self.orders = orders if len(self.kernel.lines) else 0
-        self.levels = levels if self.orders and len(self.kernel.lines) > 1 else 0
         self._seen: tuple[Array, Array, Array] = (np.empty((0, cube.dim)), np.empty(0), np.empty(0))
-        self._plain: dict[int, tuple[Array, float]] = {}  # index of a scheduled fit -> theta and negative log density without relevance
-        self._shapes: dict[int, tuple[Shape, tuple[Array, ...]]] = {}  # and the products of the points it was fitted to
+        self._fits: dict[int, Array] = {}  # index of a scheduled fit -> theta
+        self._products: tuple[int, tuple[Array, ...]] | None = None  # index of the latest fit, and the products of its points
 
     def gp(self, X: Array, y: Array, yvar: Array | None = None, pending: Array | None = None) -> AdditiveGP:
         """The posterior for points X (n x d, n >= 1), values y (n) and noise variances yvar (n, NaN unknown), pending points (p x d) hallucinated."""
@@ -400,43 +361,35 @@ class AdditiveSurrogate:
             yvar = np.where(np.isnan(yvar), self.noise, yvar)
         self._forget_what_differs(X, y, yvar)
         k, size = scheduled(len(y))
-        shape, products = self._shape(k, size, X, y, yvar)
-        offset, scale = standardisation(y)
-        noise = np.where(np.isnan(yvar), shape.noise, _relative(yvar, scale))
+        theta = self._fitted(k, size, X, y, yvar)
+        if self._products is None or self._products[0] != k:
+            places = Places.of(self.kernel, X[:size], self.orders)
+            self._products = k, places.products(places, self.orders)
+        shape = Shape(math.exp(theta[0]), np.exp(theta[1:-1]), math.exp(theta[-1]))
+        values, slope = self.seen_as(y, y)
+        offset, scale = standardisation(values)
+        noise = np.where(np.isnan(yvar), shape.noise, _relative(yvar * slope**2, scale))
         if pending is not None and len(pending):
             X, noise = np.concatenate([X, pending]), np.concatenate([noise, np.full(len(pending), shape.noise)])
-        return AdditiveGP(self.kernel, shape, X, np.array(y), noise, offset=offset, scale=scale, products=products)
+        return AdditiveGP(self.kernel, shape, X, values, noise, offset=offset, scale=scale, products=self._products[1])
 
-    def _fit(self, size: int, X: Array, y: Array, yvar: Array, rho: Array | None = None) -> _Fit:
-        offset, scale = standardisation(y[:size])
-        rho = np.ones(len(self.kernel.owner)) if rho is None else rho
-        return _Fit(self.kernel, X[:size], (y[:size] - offset) / scale, _relative(yvar[:size], scale), rho, self.orders)
+    def seen_as(self, told: Array, y: Array) -> tuple[Array, Array]:
+        """Values y (k) as the model of the told ones (n) sees them, and the slope of that map at each (k)."""
+        return softened(told, y) if self.soften else (np.array(y), np.ones(len(y)))
 
-    def _plain_fit(self, k: int, size: int, X: Array, y: Array, yvar: Array) -> tuple[Array, float]:
-        """theta and negative log density of scheduled fit k, which has seen `size` values, all coordinates counting alike."""
-        if k not in self._plain:
-            fit = self._fit(size, X, y, yvar)
+    def _fitted(self, k: int, size: int, X: Array, y: Array, yvar: Array) -> Array:
+        """theta of scheduled fit k, which has seen `size` values."""
+        if k not in self._fits:
+            values, slope = self.seen_as(y[:size], y[:size])
+            offset, scale = standardisation(values)
+            fit = _Fit(self.kernel, X[:size], (values - offset) / scale, _relative(yvar[:size] * slope**2, scale), self.orders)
             if k % FRESH_EVERY:
-                warm, _ = self._plain_fit(k - 1, scheduled(size - 1)[1], X, y, yvar)
-                self._plain[k] = fit.minimum(warm[None], WARM_ROUNDS)
+                warm = self._fitted(k - 1, scheduled(size - 1)[1], X, y, yvar)
+                self._fits[k] = fit.minimum(warm[None], WARM_ROUNDS)
             else:
-                self._plain[k] = fit.minimum(fit.starts(), FRESH_ROUNDS)
-        return self._plain[k]
-
-    def _shape(self, k: int, size: int, X: Array, y: Array, yvar: Array) -> tuple[Shape, tuple[Array, ...]]:
-        """The hyper-parameters of scheduled fit k, and the products of its points under them."""
-        if k not in self._shapes:
-            theta, value = self._plain_fit(k, size, X, y, yvar)
-            fit = self._fit(size, X, y, yvar)
-            best, least = (fit.shape(theta), fit.products), value
-            for level in range(1, self.levels + 1):
-                for _ in range(STEPS_PER_LEVEL):
-                    fit = self._fit(size, X, y, yvar, fit.more_relevant(theta))
-                theta, value = fit.minimum(theta[None], LEVEL_ROUNDS)
-                if value + PRICE * level < least:
-                    best, least = (fit.shape(theta), fit.products), value + PRICE * level
-            self._shapes = {k: best}
-        return self._shapes[k]
+                self._fits[k] = fit.minimum(fit.starts(), FRESH_ROUNDS)
+            self._products = k, fit.products
+        return self._fits[k]
 
     def _forget_what_differs(self, X: Array, y: Array, yvar: Array) -> None:
         """Drops what the cache holds about histories of which this one is no continuation."""
@@ -444,10 +397,25 @@ class AdditiveSurrogate:
         same = (X[:common] == self._seen[0][:common]).all(axis=1) & (y[:common] == self._seen[1][:common])
         same &= (yvar[:common] == self._seen[2][:common]) | (np.isnan(yvar[:common]) & np.isnan(self._seen[2][:common]))
         agree = common if same.all() else int(np.argmin(same))
-        self._plain = {k: fitted for k, fitted in self._plain.items() if _size(k) <= agree}
-        self._shapes = {k: shape for k, shape in self._shapes.items() if _size(k) <= agree}
+        self._fits = {k: theta for k, theta in self._fits.items() if _size(k) <= agree}
+        if self._products is not None and _size(self._products[0]) > agree:
+            self._products = None
         if len(y) != len(self._seen[1]) or agree < len(y):
             self._seen = X, y.copy(), yvar.copy()  # X is not copied: it may be large, and told points never change
+
+
+def softened(told: Array, y: Array) -> tuple[Array, Array]:
+    """Values y (k) with low ones drawn in, and the slope of that map at each (k).
+
+    y itself above the median c of the told values, c - s log(1 + (c - y) / s) below it, s = max - c. How far below the median a value lies says
+    little about the optimum, and a long tail of such values drowns the rest.
+    """
+    middle, top = float(np.median(told)), float(told.max())
+    span = top - middle
+    if not span > 1e-12 * (abs(top) + abs(middle)):
+        return np.array(y), np.ones(len(y))
+    below = np.maximum(middle - y, 0.0) / span
+    return np.where(y < middle, middle - span * np.log1p(below), y), 1.0 / (1.0 + below)
 
 
 def _relative(yvar: Array, scale: float) -> Array:

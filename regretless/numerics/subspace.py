@@ -80,7 +80,7 @@ class Anchors:
     def sums(self, fields: Fields, X: Array, pending: Array) -> Sums | None:
         """What `Fibres.sums` gives for the base points, from the products; None where coordinates do not count alike."""
         orders, m = len(fields.weights), len(fields.columns)
-        if not fields.kernel.plain or np.ptp(fields.inverse) > 0 or orders > len(self._products) or (orders and np.ptp(fields.root) > 0):
+        if not fields.kernel.plain or np.ptp(fields.inverse) > 0 or orders > len(self._products):
             return None
         products = self.products(X, pending)
         Z = (self.Z - 0.5) ** 2
@@ -91,7 +91,7 @@ class Anchors:
         squared *= fields.inverse[0] ** 2
         trend, prior = np.zeros((len(zz), 0)), np.ones(len(zz))
         if orders:
-            share = fields.weights * fields.root[0] ** 2
+            share = fields.weights / m
             trend = 12.0 * share[0] * products[0]
             prior += 12.0 * share[0] * zz
             if orders > 1:  # phi_2(u) phi_2(u') = 5/4 (9 u^2 u'^2 - 3 u^2 - 3 u'^2 + 1) with u = 2 z
@@ -182,26 +182,27 @@ class Fields:
     upper: Callable[[Array], Array]
     weights: Array
     """Weights of the trend's orders; empty where there is none."""
-    root: Array
-    """What the trend's features of every line are multiplied with, m."""
     sums: Callable[[Array], Sums]
     """The sums over all coordinates between points (s x d) and those of the posterior."""
 
     @classmethod
     def of(cls, gp: GP | AdditiveGP) -> Fields:
         if isinstance(gp, AdditiveGP):
-            shape, kernel, root = gp.shape, gp.kernel, gp.root
+            shape, kernel = gp.shape, gp.kernel
+            inverse = np.full(len(kernel.owner), 1.0 / shape.lengthscale)
 
             def sums(X: Array) -> Sums:
-                query = Places.of(kernel, X, shape.relevance, gp.orders)
+                query = Places.of(kernel, X, gp.orders)
                 squared, *trends = query.products(gp.places, gp.orders)
-                trend = np.zeros((len(X), 0)) if not trends else sum((w * T for w, T in zip(shape.weights, trends, strict=True)), np.zeros(1))
+                trend = np.zeros((len(X), squared.shape[1] if trends else 0))
+                for w, T in zip(shape.weights, trends, strict=True):
+                    trend += w * T
                 return Sums(squared / shape.lengthscale**2, trend, query.at_zero(shape.weights))
 
-            return cls(kernel, _columns(kernel, gp.X), gp.inverse, gp.alpha, gp.mean, gp.signal, gp.lower, gp.upper, shape.weights, root, sums)
+            return cls(kernel, _columns(kernel, gp.X), inverse, gp.alpha, gp.mean, gp.signal, gp.lower, gp.upper, shape.weights, sums)
         if gp.hyper.quadratic:
             raise ValueError("subspaces need a posterior without the quadratic trend")
-        factor, none = gp.factor, np.empty(0)
+        factor = gp.factor
         inverse = np.broadcast_to(factor.inverse_scales, (factor.Z.shape[1],))
 
         def stationary(X: Array) -> Sums:
@@ -209,7 +210,7 @@ class Fields:
             return Sums(squared, np.zeros((len(X), 0)), np.ones(len(X)))
 
         columns = _columns(factor.kernel, factor.X)
-        return cls(factor.kernel, columns, inverse, gp._alpha, gp.mean, gp.signal, factor.lower, factor.upper, none, none, stationary)
+        return cls(factor.kernel, columns, inverse, gp._alpha, gp.mean, gp.signal, factor.lower, factor.upper, np.empty(0), stationary)
 
 
 def _columns(kernel: Kernel, X: Array) -> Array:
@@ -236,7 +237,7 @@ class Fibres:
         for j in range(free.shape[1]):
             z, column = values[:, j] - 0.5, f.columns[at[:, j]]
             for k in self._orders:
-                factor = f.weights[k - 1] * f.root[at[:, j]] ** 2
+                factor = f.weights[k - 1] / len(f.kernel.lines)
                 own = legendre(2.0 * z, k)
                 trend += (factor * own)[:, None] * legendre(2.0 * column, k)
                 prior += factor * own * own
@@ -267,7 +268,7 @@ class Fibres:
         f = self.fields
         at = self._place[free]
         inverse, columns = f.inverse[at], f.columns[at]  # s x k, s x k x n
-        factors = [f.weights[k - 1] * f.root[at] ** 2 for k in self._orders] if len(f.weights) else []
+        factors = f.weights / max(1, len(f.kernel.lines))
         features = [legendre(2.0 * columns, k) for k in self._orders]
 
         def down(numbered: Array) -> tuple[Array, Array]:
@@ -278,10 +279,10 @@ class Fibres:
             prior, own = fixed.prior[row], []
             for k, factor, theirs in zip(self._orders, factors, features, strict=True):
                 value, derivative = legendre(2.0 * z, k), legendre_slope(2.0 * z, k)
-                K += np.einsum("sk,skn->sn", factor[row] * value, theirs[row])
-                prior = prior + np.einsum("sk,sk,sk->s", factor[row], value, value)
-                own.append((value, 2.0 * factor[row] * derivative))
-            if factors:
+                K += factor * np.einsum("sk,skn->sn", value, theirs[row])
+                prior = prior + factor * np.einsum("sk,sk->s", value, value)
+                own.append((value, 2.0 * factor * derivative))
+            if len(factors):
                 K += fixed.trend[row]
             mean, variance, V = self._moments(K, prior)
             acquired, by_mean, by_variance = self.acquire(mean, variance)

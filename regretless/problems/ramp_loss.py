@@ -125,7 +125,10 @@ def read_gisette(path: Path) -> tuple[sparse.csr_array, Array]:
         V, labels = _read_libsvm(path)
     if set(np.unique(labels)) != {-1.0, 1.0}:
         raise ValueError(f"the labels must be -1 and 1, got {np.unique(labels)[:5]}")
-    largest = np.maximum(np.abs(V).max(axis=0).toarray().ravel(), 1e-300)
+    columns = V.tocsc()
+    largest = np.ones(V.shape[1])
+    filled = np.flatnonzero(np.diff(columns.indptr))
+    largest[filled] = np.maximum(np.maximum.reduceat(np.abs(columns.data), columns.indptr[filled]), 1e-300)
     return sparse.csr_array(V.multiply(1.0 / largest)), labels
 
 

@@ -12,10 +12,10 @@ from regretless.numerics.kernels import Kernel
 from regretless.space import Axis, Cube
 
 
-def posterior(n=14, d=6, orders=2, pending=0, seed=0, rho=None):
+def posterior(n=14, d=6, orders=2, pending=0, seed=0):
     rng = np.random.default_rng(seed)
     X, y = rng.random((n + pending, d)), rng.standard_normal(n)
-    shape = Shape(1.3, np.array([0.7, 0.4, 0.2, 0.1])[:orders], 1e-3, np.ones(d) if rho is None else rho)
+    shape = Shape(1.3, np.array([0.7, 0.4, 0.2, 0.1])[:orders], 1e-3)
     return AdditiveGP(Kernel("matern52", d), shape, X, y, np.full(n + pending, 1e-3), offset=0.0, scale=1.0), X, y
 
 
@@ -29,18 +29,17 @@ def test_features_are_the_scaled_legendre_polynomials(k):
 
 
 def test_posterior_is_the_direct_formula():
-    rho = np.array([2.0, 0.5, 1.0, 1.5, 0.4, 0.6])
-    gp, X, y = posterior(rho=rho)
+    gp, X, y = posterior()
     rng = np.random.default_rng(1)
     Q = rng.random((5, 6))
 
     def kernel(A, B):
-        r2 = ((A[:, None] - B[None]) ** 2 * rho).sum(axis=2) / 1.3**2
+        r2 = ((A[:, None] - B[None]) ** 2).sum(axis=2) / 1.3**2
         r = np.sqrt(5 * r2)
         out = (1 + r + r * r / 3) * np.exp(-r)
         for k, w in ((1, 0.7), (2, 0.4)):
             a, b = legendre(2 * A - 1, k), legendre(2 * B - 1, k)
-            out += w * (a * rho) @ b.T / 6
+            out += w * a @ b.T / 6
         return out
 
     inverse = np.linalg.inv(kernel(X, X) + 1e-3 * np.eye(14))
@@ -64,7 +63,7 @@ def test_without_trend_it_is_the_library_s_gaussian_process():
 
 @pytest.mark.parametrize("orders", [0, 1, 2, 4])
 def test_gradients_are_those_of_finite_differences(orders):
-    gp, _, _ = posterior(orders=orders, pending=2, rho=np.array([2.0, 0.5, 1.0, 1.5, 0.4, 0.6]))
+    gp, _, _ = posterior(orders=orders, pending=2)
     x, h = np.random.default_rng(3).random((1, 6)), 1e-6
     _, _, dm, dv = gp.mean_var_grad(x)
     for j in range(6):
@@ -87,21 +86,19 @@ def test_density_gradient_is_that_of_finite_differences():
     rng = np.random.default_rng(5)
     X, known = rng.random((20, 4)), np.full(20, np.nan)
     known[:3] = 0.01
-    fit = _Fit(Kernel("matern52", 4), X, rng.standard_normal(20), known, np.array([0.5, 1.5, 1.2, 0.8]), 2)
+    fit = _Fit(Kernel("matern52", 4), X, rng.standard_normal(20), known, 2)
     theta, h = np.array([0.2, -1.0, -2.0, -4.0]), 1e-5
     _, gradient = fit.one(theta)
     numeric = [(fit.one(theta + h * e)[0] - fit.one(theta - h * e)[0]) / (2 * h) for e in np.eye(4)]
     np.testing.assert_allclose(gradient, numeric, rtol=1e-5, atol=1e-6)
 
 
-def test_relevance_finds_the_two_coordinates_that_matter_and_leaves_dense_functions_alone():
-    rng = np.random.default_rng(6)
-    X = rng.random((80, 40))
-    sparse = AdditiveSurrogate(Cube.box(40)).gp(X, 3 * X[:, 7] - 4 * (X[:, 31] - 0.4) ** 2)
-    assert set(np.argsort(-sparse.shape.relevance)[:2]) == {7, 31}
-    assert sparse.shape.relevance[[7, 31]].sum() > 20  # of 40 in all
-    dense = AdditiveSurrogate(Cube.box(40)).gp(X, -((X - 0.45) ** 2).sum(axis=1))
-    assert dense.shape.relevance.max() < 3
+def test_evidence_is_the_density_of_the_values():
+    from scipy.stats import multivariate_normal
+
+    gp, _, y = posterior()
+    mean, covariance = np.full(14, gp.mean), gp._covariance(gp.places.products(gp.places, 2)) + 1e-3 * np.eye(14)
+    assert gp.log_evidence() == pytest.approx(multivariate_normal(mean, gp.signal * covariance).logpdf(y), rel=1e-9)
 
 
 def test_a_separable_bowl_in_fifty_dimensions_is_learnt_from_a_hundred_values():
