@@ -1,0 +1,147 @@
+"""IGP-UCB, adaptive discretisation, EI and PI on a grid: their choices against independent slow forms, and (slow) the regret of the paper."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from regretless.baselines.adaptive_discretization import AdaptiveDiscretization
+from regretless.baselines.grid_ei import GridEI, GridPI
+from regretless.baselines.igp_ucb import IGPUCB
+from regretless.method import Method
+from regretless.numerics.grid import correlation
+from regretless.problems import make_problem
+from regretless.space import Array, Float, Int, Space
+
+BRANIN = make_problem("branin-threds")
+
+
+def slow_posterior(X: Array, y: Array, grid: Array, kernel: Any = "se") -> tuple[Array, Array]:
+    """Mean and sd on a grid by a direct solve, l = 0.2 and noise variance 0.01."""
+    K = correlation(kernel, X, X, 0.2) + 0.01 * np.eye(len(X))
+    cross = correlation(kernel, X, grid, 0.2)
+    solved = np.linalg.solve(K, np.column_stack([cross, y]))
+    return cross.T @ solved[:, -1], np.sqrt(np.maximum(1 - (cross * solved[:, :-1]).sum(axis=0), 0))
+
+
+def told(method: Method, n: int = 25) -> Method:
+    rng = np.random.default_rng(0)
+    for i in range(n):
+        X = method.ask() if i % 5 else rng.random((1, method.dim))  # some foreign points, off the grid
+        method.tell(X, BRANIN.true_unit(X) + 0.1 * rng.standard_normal(1))
+        method.forget(method.pending)
+    return method
+
+
+def chosen(method: Any) -> tuple[int, Array]:
+    x = method.ask()[0]
+    grid = method._model.grid
+    return int(np.abs(grid - x).sum(axis=1).argmin()), grid
+
+
+@pytest.mark.parametrize("kernel", ["se", "matern52"])
+@pytest.mark.parametrize("gain", ["log", "realised"])
+def test_igp_ucb_maximises_its_bound(kernel: Any, gain: Any) -> None:
+    method = told(IGPUCB(2, seed=0, preset="paper", kernel=kernel, gain=gain, points_per_axis=25))
+    index, grid = chosen(method)
+    mean, sd = slow_posterior(method.X, method.y, grid, kernel)
+    K = correlation(kernel, method.X, method.X, 0.2)
+    information = math.log(25) if gain == "log" else 0.5 * np.linalg.slogdet(np.eye(25) + K / 0.01)[1]
+    score = mean + (0.5 + 0.1 * math.sqrt(2 * (information + 1 + math.log(1000)))) * sd
+    assert score[index] == pytest.approx(score.max(), abs=1e-8)
+
+
+def test_grid_ei_and_pi_maximise_their_criteria() -> None:
+    for make, criterion in ((GridEI, lambda z, s: s * (z * norm.cdf(z) + norm.pdf(z))), (GridPI, lambda z, s: norm.cdf(z))):
+        method = told(make(2, seed=0, preset="paper", points_per_axis=25, margin=0.05))
+        index, grid = chosen(method)
+        mean, sd = slow_posterior(method.X, method.y, grid)
+        score = criterion((mean - mean.max() - 0.05) / sd, sd)
+        assert score[index] == pytest.approx(score.max(), rel=1e-6)
+
+
+def test_a_pending_point_lowers_the_bound_around_it() -> None:
+    method = told(IGPUCB(2, seed=0, preset="paper", points_per_axis=25))
+    X = method.ask(6)
+    assert len(np.unique(X, axis=0)) == 6
+    mean, _ = slow_posterior(method.X, method.y, method._model.grid)
+    after = np.concatenate([method.X, X[:5]])
+    _, sd = slow_posterior(after, np.zeros(len(after)), method._model.grid)
+    score = mean + method._beta() * sd + method._model.taken(X[:5])
+    assert np.allclose(method._model.grid[int(score.argmax())], X[5])
+
+
+def test_grids_keep_to_legal_points() -> None:
+    cube = Space({"n": Int(1, 4), "x": Float(0, 1)}).cube()
+    for make in (IGPUCB, GridEI, GridPI, AdaptiveDiscretization):
+        method = make(cube, seed=0, budget=30)
+        for _ in range(30):
+            X = method.ask()
+            assert np.array_equal(cube.snap(X), X)
+            method.tell(X, -((X - 0.6) ** 2).sum(axis=1))
+        assert abs(method.recommend()[0] - 0.625) < 0.01
+
+
+def test_adaptive_discretization_samples_the_box_of_the_largest_index() -> None:
+    method = AdaptiveDiscretization(2, seed=0, budget=200, preset="paper")
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        X = method.ask()
+        method.tell(X, BRANIN.true_unit(X) + 0.1 * rng.standard_normal(1))
+    x = method.ask()[0]
+    mean, sd = slow_posterior(method.X, method.y, method._boxes)
+    T, d = 200, 2
+    beta = math.sqrt(2 * (2 + math.log(T * math.log2(T)) + d * math.log2(T) * math.log(2) + math.log(2)))
+    assert method.beta == pytest.approx(beta)
+    c4 = 2 * math.log(8 * math.pi**2 / 6) + 2 * math.log(T**2 * math.pi**2 / 6)
+
+    def variation(h: int) -> float:
+        root = math.sqrt(4 + c4 + h * math.log(2) + 4 * d * math.log(2 ** (h / d) / 0.2))
+        return 4 * 2 ** (-h / d) * (root + 1 + 2.7 * math.sqrt(2 * math.log(2)))
+
+    index = {}
+    for box in np.flatnonzero(method._active):
+        h, parent = int(method._depth[box]), int(method._parent[box])
+        assert h == 0 or not method._active[parent]
+        index[int(box)] = min(mean[box] + beta * sd[box], mean[parent] + beta * sd[parent] + variation(max(h - 1, 1))) + variation(h)
+    best = max(index, key=lambda box: index[box])
+    assert np.allclose(method._boxes[best], x) or index[best] == pytest.approx(index[method._target], abs=1e-9)
+    h = int(method._depth[method._target])
+    assert beta * sd[method._target] > variation(h) or h == math.ceil(math.log2(T))
+
+
+def test_active_boxes_tile_the_cube() -> None:
+    method = AdaptiveDiscretization(3, seed=1, budget=300)
+    for i in range(60):
+        X = method.ask()
+        method.tell(X, np.sin(5 * X).sum(axis=1) + 0.01 * i)
+    assert (2.0 ** -method._depth[method._active].astype(float)).sum() == pytest.approx(1.0)
+    assert ((method._boxes > 0) & (method._boxes < 1)).all()
+
+
+REGRET = {
+    ("branin-threds", "AD"): (0.07, 0.09), ("rosenbrock-threds", "AD"): (0.05, 0.08),
+    ("branin-threds", "IGP-UCB"): (0.0, 0.03), ("rosenbrock-threds", "IGP-UCB"): (0.0, 0.03),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("problem", "name"), REGRET)
+def test_the_baselines_have_the_regret_of_the_paper(problem: str, name: str) -> None:
+    means = []
+    for seed in range(10):
+        target = make_problem(problem, noise=0.1, seed=seed)
+        B = 0.5 if problem == "branin-threds" else 2.0
+        method: Method = (
+            AdaptiveDiscretization(2, seed=seed, budget=1000, preset="paper")
+            if name == "AD"
+            else IGPUCB(2, seed=seed, budget=1000, preset="paper", B=B)
+        )
+        for _ in range(1000):
+            X = method.ask()
+            method.tell(X, target.evaluate_unit(X))
+        means.append(float(target.optimum or 0) - target.true_unit(method.X).mean())
+    low, high = REGRET[problem, name]
+    assert low <= np.mean(means) <= high
