@@ -25,9 +25,10 @@ from regretless.bench.runner import method_named, run_all
 from regretless.bench.summary import ms_per_ask, rank_table
 from regretless.page import Cell, html_page, table_section
 
-OURS = ("auto", "gp-ei", "gp-ucb", "neural-bo")
+OURS = ("gp-ucb", "gp-ei", "neural-bo")
+"""`method="auto"` is gp-ucb up to 20 parameters and ms-ucb beyond; it is not a contestant of its own, because ties would blur the ranks."""
 PEERS = ("optuna-gp", "botorch-logei", "turbo", "nevergrad-ngopt", "optuna-tpe", "smac", "optuna-cmaes", "cma", "random")
-HIGH_OURS = ("auto", "ms-ucb", "gp-ei", "neural-bo")
+HIGH_OURS = ("ms-ucb", "gp-ucb", "gp-ei", "neural-bo")
 HIGH_PEERS = ("optuna-gp", "botorch-logei:restarts=2,raw=64", "turbo", "nevergrad-ngopt", "optuna-tpe", "optuna-cmaes", "cma", "random")
 """BoTorch with fewer starts, because its ask takes seconds in a hundred dimensions; SMAC's forest is left out for the same reason."""
 
