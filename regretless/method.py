@@ -31,7 +31,9 @@ State: TypeAlias = dict[str, Any]
 """Names to arrays, numbers, text, truth values, None or further states: what can be written without a pickle."""
 
 REDRAWS = 64
-"""Fresh uniform draws tried when a proposal coincides with a pending point; only small finite spaces ever need more than one."""
+"""Fresh uniform draws tried when a proposal coincides with a pending or failed point; only small finite spaces ever need more than one."""
+FAILED_NEARBY = 1e-3
+"""How close, in every coordinate, a proposal may come to a failed point; the border between failures and successes can still be traced finely."""
 FIXED_DRAWS = 2**63
 """The step that keys what is drawn once for the whole run."""
 
@@ -265,14 +267,18 @@ class Method(ABC):
     # -- inside
 
     def _distinct(self, x: Array, rng: np.random.Generator) -> Array:
-        """x, or a fresh draw when x is already pending and the space has room for another."""
-        if not self._is_pending(x) or len(self._pending) >= self.cube.size:
+        """x, or a fresh draw when x is already pending or next to a failure and the space has room for another."""
+        if not self._is_taken(x) or len(self._pending) + len(self._failed.X) >= self.cube.size:
             return x
         for _ in range(REDRAWS):
             other = self.cube.snap(rng.random(self.dim))
-            if not self._is_pending(other):
+            if not self._is_taken(other):
                 return other
         return x
+
+    def _is_taken(self, x: Array) -> bool:
+        """Whether x is pending, or an evaluation next to it failed: it would only fail again."""
+        return self._is_pending(x) or bool((np.abs(self._failed.X - x).max(axis=1, initial=0.0) < FAILED_NEARBY).any())
 
     def _is_pending(self, x: Array) -> bool:
         return any(np.array_equal(x, p) for p in self._pending)
