@@ -287,7 +287,7 @@ def test_a_stale_heartbeat_is_no_failure_of_the_point(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- failed, pruned, noisy
 
 
-class Diverged(Exception):
+class DivergedError(Exception):
     pass
 
 
@@ -295,7 +295,7 @@ def failing_beyond(x: float) -> Callable[[optuna.Trial], float]:
     def objective(trial: optuna.Trial) -> float:
         value = bowl_trial(trial)
         if trial.params["x"] > x:
-            raise Diverged
+            raise DivergedError
         return value
 
     return objective
@@ -305,7 +305,7 @@ def failing_beyond(x: float) -> Callable[[optuna.Trial], float]:
 def test_failures_are_left_alone(method: str) -> None:
     """A third of the plane fails: nothing is proposed next to a failed point again, and few trials are spent there."""
     study = optuna.create_study(sampler=Sampler(method, seed=0, search_space=PLANE))
-    study.optimize(failing_beyond(5.0), n_trials=30, catch=(Diverged,))
+    study.optimize(failing_beyond(5.0), n_trials=30, catch=(DivergedError,))
     U = np.array([[(t.params["x"] + 5) / 15, (t.params["y"] - 1) / 3] for t in study.trials])
     failed = np.array([t.state == TrialState.FAIL for t in study.trials])
     assert failed.any()
@@ -318,7 +318,7 @@ def test_failures_are_left_alone(method: str) -> None:
 def test_an_optimum_behind_failures_is_approached(method: str) -> None:
     """The optimum of the bowl itself fails; the best setting that works lies on the border."""
     study = optuna.create_study(sampler=Sampler(method, seed=0, search_space=PLANE))
-    study.optimize(failing_beyond(2.5), n_trials=30, catch=(Diverged,))
+    study.optimize(failing_beyond(2.5), n_trials=30, catch=(DivergedError,))
     assert study.best_value < bowl(2.5, 1.9) + 0.005  # random search: 0.03
 
 
@@ -326,7 +326,7 @@ def test_an_optimum_behind_failures_is_approached(method: str) -> None:
 @pytest.mark.filterwarnings("ignore:GP-ThreDS in")
 def test_no_method_repeats_a_failure(method: str) -> None:
     study = optuna.create_study(sampler=Sampler(method, seed=0, search_space=PLANE, budget=12))
-    study.optimize(failing_beyond(-6.0), n_trials=12, catch=(Diverged,))
+    study.optimize(failing_beyond(-6.0), n_trials=12, catch=(DivergedError,))
     U = np.array([[(t.params["x"] + 5) / 15, (t.params["y"] - 1) / 3] for t in study.trials])
     assert min(np.abs(U[i] - U[:i]).max(axis=1).min() for i in range(1, 12)) >= 1e-3
 
