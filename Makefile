@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 JOBS ?= 2
 
-.PHONY: help demo test test-slow lint bench docs clean
+.PHONY: help demo test test-slow lint bench bench-peers docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -36,6 +36,9 @@ lint: $(VENV)/installed ## ruff and strict mypy
 
 bench: $(VENV)/installed ## speed against the peers, as ratios in one run
 	@$(ONE_THREAD) $(BIN)/python -m benchmarks
+
+bench-peers: $(VENV)/installed ## ranks and ms per ask beside the peers (PEERS="--quick", "--full", "--tables"; hours, resumable)
+	@$(ONE_THREAD) $(BIN)/python -m benchmarks.peers --jobs $(JOBS) $(PEERS)
 
 docs: $(VENV)/installed ## build the documentation site into site/
 	@$(BIN)/mkdocs build --strict --quiet

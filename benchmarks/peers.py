@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from regretless.bench.peers import installed
 from regretless.bench.record import Record, Run, load_records
 from regretless.bench.runner import method_named, run_all
 from regretless.bench.summary import ms_per_ask, rank_table
@@ -141,7 +142,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sections = []
     for name in chosen:
         suite, folder = every[name], options.out / name
-        methods = options.methods.split() if options.methods else suite.methods
+        named = options.methods.split() if options.methods else suite.methods
+        methods = [method for method in named if installed(method.partition(":")[0])]
+        for method in sorted(set(named) - set(methods)):
+            print(f"left out: {method} is not installed here")
         if not options.tables:
             run_all(runs_of(suite, seeds, methods, 0.5 if options.quick else 1.0), folder, options.jobs, timeout=options.timeout)
         records = load_records(folder, failed=True) if folder.is_dir() else []

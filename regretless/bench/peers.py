@@ -9,6 +9,7 @@ a run cannot be resumed from its history; records of whole runs are all the benc
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import logging
 import random
 import tempfile
@@ -38,9 +39,20 @@ PEERS = {
     )
 }
 
+LIBRARIES = {
+    "optuna-tpe": "optuna", "optuna-gp": "optuna", "optuna-cmaes": "cmaes", "botorch-logei": "botorch", "smac": "smac",
+    "nevergrad-ngopt": "nevergrad", "cma": "cma",
+}  # fmt: skip
+"""The module each peer needs."""
+
 STREAM = 301
 """Stream of the generators that seed the libraries."""
 SEED_BITS = 2**31 - 1
+
+
+def installed(name: str) -> bool:
+    """Whether the library of a peer is there; any other method needs none."""
+    return name not in LIBRARIES or importlib.util.find_spec(LIBRARIES[name]) is not None
 
 
 # ---------------------------------------------------------------- shared by the peers

@@ -1,6 +1,5 @@
 """Every peer through one table of tests: legal proposals, repeatability, foreign points, failures, mixed spaces, global streams left alone."""
 
-import importlib.util
 import random
 import subprocess
 import sys
@@ -8,20 +7,19 @@ import sys
 import numpy as np
 import pytest
 
-from regretless.bench.peers import PEERS
+from regretless.bench.peers import LIBRARIES, PEERS, installed
 from regretless.bench.runner import Run, run_all
 from regretless.problems import make_problem
 from regretless.space import Choice, Float, Int, Space
 
-NEEDS = {"botorch-logei": "botorch", "smac": "smac", "nevergrad-ngopt": "nevergrad", "cma": "cma", "optuna-cmaes": "cmaes"}
 CHEAPER = {"botorch-logei": {"restarts": 2, "raw": 16}}
 SPACE = Space({"lr": Float(1e-5, 1e-1, log=True), "n": Int(1, 6), "m": Int(1, 1000, log=True), "act": Choice(["a", "b", "c"])})
 
 
 @pytest.fixture(params=PEERS)
 def peer(request):
-    if importlib.util.find_spec(NEEDS.get(request.param, "optuna")) is None:
-        pytest.skip(f"{NEEDS[request.param]} is not installed")
+    if not installed(request.param):
+        pytest.skip(f"{LIBRARIES[request.param]} is not installed")
     recipe = PEERS[request.param]
     return recipe(**CHEAPER[request.param]) if request.param in CHEAPER else recipe
 
@@ -76,6 +74,11 @@ def test_runs_through_the_bench(peer, tmp_path):
     (record,) = run_all([Run(peer, "sphere", {"dim": 2, "shift": 0.6}, budget=8, init=3)], tmp_path, jobs=0, progress=False)
     assert record.error is None, record.error
     assert len(record.value) == 8
+
+
+def test_every_peer_names_its_library():
+    assert set(LIBRARIES) == set(PEERS)
+    assert installed("random")
 
 
 def test_an_abandoned_nevergrad_run_does_not_hang_the_process():
