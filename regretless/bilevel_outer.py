@@ -35,6 +35,8 @@ class Outer:
         self.space, self.recipe, self.seed, self.schedule, self.scale, self.cap = space, recipe, seed, schedule, scale, cap
         self.choices = recipe.method.choices
         self.cube = space.cube(self.choices)
+        self.noise_given = recipe.options.get("preset") == "paper" or recipe.options.get("noise") is not None
+        """Whether the method has a noise variance of its own, which those of the curves must not replace."""
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -49,7 +51,8 @@ class Outer:
         if records:
             y, yvar = outer_values([r.run for r in records], self.scale, self.cap)
             failed = np.array([r.status == "failed" and not r.run.ends for r in records])
-            method.tell(np.array([r.unit for r in records]), np.where(failed, np.nan, y), yvar=np.where(failed, np.nan, yvar))
+            known = np.full(len(y), np.nan) if self.noise_given else np.where(failed, np.nan, yvar)
+            method.tell(np.array([r.unit for r in records]), np.where(failed, np.nan, y), yvar=known)
         return method
 
     def propose(self, records: Sequence[RunRecord]) -> Array:

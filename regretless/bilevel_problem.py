@@ -116,7 +116,7 @@ class Bilevel:
         return state if self.save is None else self.save(state)
 
     def thaw(self, params: dict[str, Any], seed: int, saved: Tree) -> State:
-        return saved if self.load is None else self.load(self.init(params, seed), saved)
+        return saved if self.load is None else self.load(self.init(dict(params), seed), saved)
 
 
 @dataclass(eq=False)

@@ -70,8 +70,7 @@ class Study:
         begin = time.perf_counter()
         record = self._new_record(self.outer.propose(self.records)) if job.run is None else self.records[job.run]
         stretch = self._stretch(record, job)
-        kept = stretch.state is not None and stretch.status in ("ok", "finished")
-        if kept:
+        if stretch.status in ("ok", "finished"):
             try:
                 self.store.put(_name(record.number, stretch.done), self.problem.freeze(stretch.state))
             except StateError:
@@ -101,7 +100,9 @@ class Study:
                 out.tried = target
                 out.state, taken = self.problem.advance(out.state, target - out.done)
                 out.done += taken
-                if taken or not out.curve:
+                if out.done == 0:
+                    raise RuntimeError("the run had finished before its first step")
+                if taken:
                     out.curve.append((out.done, float(self.problem.validate(out.state))))
                 if out.done < target:
                     out.status, out.tried = "finished", out.done

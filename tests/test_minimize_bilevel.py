@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from regretless import BBO, RandomSearch
 from regretless.bilevel import Bilevel, BilevelResult, Finished, minimize_bilevel, plan
-from regretless.bilevel_outer import curve_noise, outer_values
+from regretless.bilevel_outer import Outer, curve_noise, outer_values
 from regretless.bilevel_schedule import Fixed, Promotion, Run
 from regretless.bilevel_state import pack, unpack
 from regretless.bilevel_study import validation_steps
 from regretless.method import keyed_generator
 from regretless.problems.mnist_training import ConvTraining, DenseTraining, Digits, training
-from regretless.space import Choice, Float
+from regretless.space import Choice, Float, Space
 
 SPACE = {"lr": Float(1e-3, 1.0, log=True), "start": Float(-4.0, 8.0)}
 TARGET = 2.0
@@ -125,6 +125,14 @@ def test_the_fixed_split_follows_the_paper() -> None:
     last = study(budget_steps=None, trials=8, horizon=20, method=BBO(preset="paper", acquisition="ucb", horizon=20))
     assert last.best_run == 7, "Algorithm 2 returns the last point"
     assert last.value == last.runs[7].loss
+
+
+def test_the_papers_noise_is_not_replaced_by_that_of_the_curves() -> None:
+    records = study(budget_steps=None, trials=6, horizon=8).runs
+    space, schedule = Space(SPACE), Fixed(6, 8)
+    ours, paper = (Outer(space, recipe, 0, schedule, "linear", None).method(records) for recipe in (BBO, BBO(preset="paper")))
+    assert np.isfinite(ours.yvar).all()
+    assert np.isnan(paper.yvar).all()
 
 
 def test_choices_and_other_methods_work_as_well() -> None:
@@ -354,6 +362,9 @@ def test_a_run_that_has_finished_is_not_charged_for_more() -> None:
     result = study(Bilevel.from_generator(short), budget_steps=100)
     assert all(r.steps <= 5 and r.spent == r.steps for r in result.runs)
     assert any(r.status == "finished" for r in result.runs)
+
+    with pytest.raises(RuntimeError, match="before its first step"):
+        study(Bilevel.from_generator(lambda params, seed: iter(())))  # type: ignore[arg-type,return-value]
 
     def once(state: dict[str, Any], n: int) -> dict[str, Any]:
         raise Finished(taken=0)
