@@ -57,7 +57,7 @@ def fit_least_squares(
     v = np.clip(np.asarray(starts, dtype=np.float64), low, high)
     k = len(v)
     root = None if weight is None else np.sqrt(np.broadcast_to(weight, (k, len(y))))
-    F, J = model(v)
+    F, J = (np.array(a) for a in model(v))
     cost = _cost(F, y, v, lam, anchor, root)
     scale = np.maximum(_mean_diagonal(J, root, np.arange(k)), np.finfo(np.float64).tiny)
     damping = DAMPING * scale

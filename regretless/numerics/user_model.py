@@ -146,7 +146,7 @@ def checked(f: Callable[..., Any], W: Array, X: Array) -> Way:
     X = np.ascontiguousarray(X[:PROBE_ROWS])
     n = len(X)
     x = torch.from_numpy(X)
-    agrees = False
+    agrees, moved = False, np.zeros(W.shape[1], dtype=bool)
     direction = np.random.Generator(np.random.Philox(1)).standard_normal(W.shape[1])
     for w_row in W:
         w = torch.from_numpy(w_row.copy()).requires_grad_(True)
@@ -171,6 +171,7 @@ def checked(f: Callable[..., Any], W: Array, X: Array) -> Way:
                 f"the gradient of model(w, x) is not finite at w = {np.array2string(w_row, precision=4)}; "
                 "narrow w_bounds or guard square roots and powers at 0"
             )
+        moved |= (gradient != 0).any(axis=0)
         h = PROBE_STEP * np.maximum(np.abs(w_row), PROBE_STEP) * direction
         with torch.no_grad():
             ahead, behind = f(torch.from_numpy(w_row + h), x).numpy(), f(torch.from_numpy(w_row - h), x).numpy()
@@ -182,6 +183,12 @@ def checked(f: Callable[..., Any], W: Array, X: Array) -> Way:
         raise ValueError(
             "the gradient of model(w, x) disagrees with its finite differences: the model is not differentiable in w (rounding, branches, detach?)"
         )
+    for j in np.flatnonzero(~moved):
+        other = W[0].copy()
+        other[j] = W[1, j]
+        with torch.no_grad():
+            if not torch.equal(f(torch.from_numpy(W[0].copy()), x), f(torch.from_numpy(other), x)):
+                raise ValueError(f"model(w, x) is not differentiable in w[{j}]: its gradient is 0 although the values change (rounding, comparisons?)")
     slow = batched_jacobian(f, W, X, "loop")
     fast: tuple[Way, ...] = ("stacked", "vmap")
     for way in fast:

@@ -38,6 +38,16 @@ PROBLEMS = {
         Factory("pushing", "regretless.problems.pushing:pushing"),
         Factory("reviews", "regretless.problems.reviews:reviews"),
         Factory("sensitive", "regretless.problems.sensitive:sensitive"),
+        Factory("hill-temperature", "regretless.problems.mechanistic:hill_temperature"),
+        Factory("michaelis-inhibition", "regretless.problems.mechanistic:michaelis_inhibition"),
+        Factory("gompertz-growth", "regretless.problems.mechanistic:gompertz_growth"),
+        Factory("drug-timing", "regretless.problems.mechanistic:drug_timing"),
+        Factory("three-gaussians", "regretless.problems.mechanistic:three_gaussians"),
+        Factory("teacher-net", "regretless.problems.mechanistic:teacher_net"),
+        Factory("random-quadratic", "regretless.problems.mechanistic:random_quadratic"),
+        Factory("uci-hpo", "regretless.problems.uci_hpo:uci_hpo"),
+        Factory("mnist-net", "regretless.problems.mnist_net:MnistNet"),
+        Factory("ramp-loss", "regretless.problems.ramp_loss:RampLoss"),
     )
 }
 

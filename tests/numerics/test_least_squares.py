@@ -1,0 +1,146 @@
+"""The batched Levenberg-Marquardt fit against scipy's trust-region solver, and the oracle on realizable data."""
+
+import numpy as np
+import pytest
+from scipy.optimize import least_squares
+
+from regretless.numerics.least_squares import distinct, fit_least_squares
+from regretless.numerics.oracle import Oracle, row_weights
+from regretless.numerics.parametric import named_family
+from regretless.numerics.sobol import sobol_points
+from regretless.numerics.units import user_units
+from regretless.numerics.user_model import UserFunction
+from regretless.problems import make_problem
+
+MECHANISTIC = ("hill-temperature", "michaelis-inhibition", "gompertz-growth", "drug-timing")
+LAM = 0.0025
+
+
+def realizable(name, seed):
+    """A problem, its family, 2 p noisy Sobol points and the test R^2 of standardised predictions."""
+    problem = make_problem(name, seed=seed)
+    family = UserFunction(problem.model, problem.model.w_bounds)
+    rng = np.random.default_rng(seed)
+    X = sobol_points(2 * family.p, 3, rng)
+    family.check(user_units(problem.space)(X))
+    return problem, family, X, problem.evaluate_unit(X)
+
+
+@pytest.mark.parametrize("name", MECHANISTIC)
+def test_the_best_cost_is_that_of_scipys_solver_from_the_same_starts(name):
+    problem, family, X, y = realizable(name, 11)
+    x, z, s = user_units(problem.space)(X), (y - y.mean()) / y.std(), y.std()
+
+    def standard(V):
+        F, J = family.jacobian(V, x)
+        return (F - y.mean()) / s, J / s
+
+    starts = family.starts(8, np.random.default_rng(0))
+    ours = fit_least_squares(standard, z, starts, low=-1.0, high=1.0, lam=LAM)
+
+    def residual(v):
+        return np.append(standard(v[None])[0][0] - z, np.sqrt(LAM) * v)
+
+    def jacobian(v):
+        return np.vstack([standard(v[None])[1][0], np.sqrt(LAM) * np.eye(family.p)])
+
+    theirs = min(2 * least_squares(residual, start, jac=jacobian, bounds=(-1, 1)).cost for start in starts)
+    assert ours.cost[0] <= 1.02 * theirs
+    assert (np.diff(ours.cost) >= 0).all()
+    assert (np.abs(ours.v) <= 1).all()
+
+
+def test_a_linear_problem_is_solved_exactly_in_both_spaces():
+    rng = np.random.default_rng(1)
+    for n, p in ((30, 5), (5, 30)):
+        A, y = rng.standard_normal((n, p)), rng.standard_normal(n)
+        fits = fit_least_squares(
+            lambda V, A=A: (V @ A.T, np.broadcast_to(A, (len(V), *A.shape))), y, rng.standard_normal((4, p)), low=-np.inf, high=np.inf, lam=0.1
+        )
+        np.testing.assert_allclose(fits.v, np.tile(np.linalg.solve(A.T @ A + 0.1 * np.eye(p), A.T @ y), (4, 1)), atol=1e-4)
+
+
+def test_bounds_hold_and_are_reached():
+    fits = fit_least_squares(lambda V: (V[:, :1] * 1.0, np.ones((len(V), 1, 1))), np.array([7.0]), np.zeros((2, 1)), low=-1, high=1, lam=1e-6)
+    assert fits.v.ravel().tolist() == [1.0, 1.0]
+
+
+def test_weights_may_differ_between_starts():
+    A = np.ones((2, 1))
+    weight = np.array([[1.0, 0.0], [0.0, 1.0]])
+    fits = fit_least_squares(
+        lambda V: (V @ A.T, np.broadcast_to(A, (len(V), 2, 1))), np.array([3.0, 5.0]), np.zeros((2, 1)), low=-9, high=9, lam=1e-9, weight=weight
+    )
+    assert sorted(np.round(fits.v.ravel(), 4)) == [3.0, 5.0]
+
+
+def test_starts_that_overflow_lose_and_are_not_chosen():
+    def model(V):
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.exp(V * 1000), 1000 * np.exp(V * 1000)[:, :, None]
+
+    fits = fit_least_squares(model, np.array([1.0]), np.array([[5.0], [0.0005]]), low=-9, high=9, lam=1e-6)
+    assert fits.v[0, 0] == pytest.approx(0.0, abs=1e-3)
+    assert np.isinf(fits.cost[1])
+
+
+def test_distinct_keeps_modes_and_drops_copies():
+    fits = fit_least_squares(lambda V: (V**2, 2 * V[:, :, None]), np.array([1.0]), np.array([[0.5], [0.9], [-0.7]]), low=-3, high=3, lam=1e-12)
+    assert len(distinct(fits, 3, apart=1e-3)) == 1  # both roots predict the same
+
+
+def test_the_oracle_is_a_function_of_the_history():
+    rng = np.random.default_rng(2)
+    X = rng.random((37, 2))
+    y = np.sin(4 * X[:, 0]) + X[:, 1] + 0.02 * rng.standard_normal(37)
+    yvar = np.full(37, np.nan)
+
+    def oracle():
+        return Oracle(named_family("mlp", 2, 3), lambda U: 2 * U - 1, sign=1.0, seed=5, block=12)
+
+    stepwise = oracle()
+    for n in range(10, 38):
+        fit = stepwise(X[:n], y[:n], yvar[:n])
+    at_once = oracle()(X, y, yvar)
+    assert np.array_equal(fit.v, at_once.v)
+    assert fit.sigma2 == at_once.sigma2
+
+
+def test_drift_appends_until_the_linearisation_is_off():
+    rng = np.random.default_rng(3)
+    problem, family, X, y = realizable("hill-temperature", 5)
+    kinds = {}
+    for refit in ("always", "drift"):
+        oracle = Oracle(family, user_units(problem.space), sign=1.0, seed=0, block=12, refit=refit)
+        more = np.vstack([X, rng.random((5, 3))])
+        values = np.append(y, problem.true_unit(more[12:]))
+        kinds[refit] = oracle(more, values, np.full(len(values), np.nan))
+    truth = problem.true_unit(grid := rng.random((200, 3)))
+    for fit in kinds.values():
+        predicted = fit.offset + fit.scale * oracle.predict(fit.v[None], grid, fit.offset, fit.scale)[0][0]
+        assert 1 - np.mean((predicted - truth) ** 2) / np.var(truth) > 0.9
+
+
+def test_row_weights():
+    assert row_weights(np.array([np.nan, np.nan])).tolist() == [1.0, 1.0]
+    assert row_weights(np.array([0.01, 0.04, np.nan])) == pytest.approx([2.5, 0.625, 1.0])
+
+
+def explained(name, seed):
+    problem, family, X, y = realizable(name, seed)
+    fit = Oracle(family, user_units(problem.space), sign=1.0, seed=seed, block=len(y))(X, y, np.full(len(y), np.nan))
+    grid = np.random.default_rng(99).random((500, 3))
+    F = family.jacobian(fit.v[None], user_units(problem.space)(grid))[0][0]
+    truth = problem.true_unit(grid)
+    return 1 - np.mean((F - truth) ** 2) / np.var(truth)
+
+
+@pytest.mark.parametrize("name", MECHANISTIC)
+def test_the_oracle_finds_the_function(name):
+    assert np.median([explained(name, seed) for seed in range(3)]) >= 0.95
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MECHANISTIC)
+def test_the_oracle_finds_the_function_in_twenty_draws(name):
+    assert np.median([explained(name, seed) for seed in range(100, 120)]) >= 0.97
