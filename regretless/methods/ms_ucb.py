@@ -79,7 +79,7 @@ class MSUCB(Method):
         kappa: the width of the confidence bound; None: sqrt(beta_t) in the paper preset, LogEI instead of a bound in the default one.
         a, b, delta: constants of Assumption 1 for standardised values, and the failure probability in beta_t.
         cap: most points of Z_t searched in one step, the newest first; 0: all of them, as the proof needs; None: all in the paper preset, 500 else.
-        initial: points of the initial design; None: 20 (Sec. 5) in the paper preset, else as for the other methods.
+        initial: points of the initial design; None: 20 (Sec. 5), in the default preset fewer in few dimensions or with a small budget.
         noise: a known noise variance of all values, or None to fit it.
     """
 
@@ -119,7 +119,7 @@ class MSUCB(Method):
         self.N0, self.alpha, self.kappa, self.a, self.b, self.delta = N0, alpha, kappa, a, b, delta
         self.coords = coords or ("last" if self.paper else "random")
         self.cap = cap if cap is not None else 0 if self.paper else CAP
-        self.initial = initial if initial is not None else INITIAL if self.paper else design_size(self.dim, budget)
+        self.initial = initial if initial is not None else INITIAL if self.paper else min(design_size(self.dim, budget), INITIAL)
         self._design = Design(self.cube, self.initial, self.fixed_generator())
         self._surrogate = Surrogate(self.cube, seed=self.seed, ard=not self.paper, quadratic=False, noise=noise, tame=False)
         additive = [AdditiveSurrogate(self.cube, noise=noise, orders=orders, soften=soften) for orders, soften in MODELS]
@@ -139,6 +139,9 @@ class MSUCB(Method):
             return first
         if len(self.y) == 0:  # everything has failed so far
             return rng.random(self.dim)
+        known = np.concatenate([self.X, self.failed, self.pending])
+        if not self.paper and len(known) < 2 * self.initial and not (known == self._design.points[0]).all(axis=1).any():
+            return np.array(self._design.points[0])  # not in paper: others chose the first points and left out the centre
         gp = self._model(self.pending)  # (Alg. 1, l. 2 and 9)
         means = gp.mean_at(self.X)
         incumbents = self.X[np.argsort(-means, kind="stable")[:INCUMBENTS]]
@@ -152,7 +155,7 @@ class MSUCB(Method):
             x, _ = self._best_of_subspaces(gp, acquire, self.pending, rng)
         else:
             x = self._default_step(gp, acquire, pair, incumbents, rng)
-        return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
+        return away_from_known(x, self.cube, known, rng)
 
     def _model(self, pending: Array) -> GP | AdditiveGP:
         """The posterior. not in paper: by default of the model that predicted best of late."""

@@ -32,6 +32,8 @@ WEIGHTS = (1e-6, 60.0)
 NOISES = (NOISE_FLOOR, 1.0)
 FRESH_ROUNDS, WARM_ROUNDS = 40, 15
 """Evaluations of the posterior density in a fresh fit and in a warm one."""
+SUBSET = 250
+"""Values on which the starts of a fresh fit compete; the best goes on with all of them."""
 JITTER = 1e-10
 CHUNK = 2**20
 """Numbers in one temporary array of a query (8 MB)."""
@@ -191,7 +193,7 @@ class _Fit:
 
     def minimum(self, starts: Array, rounds: int) -> Array:
         """The best theta reached from the starts (k x entries)."""
-        thetas, values = minimise(self.at, np.clip(starts, self.lower, self.upper), self.lower, self.upper, rounds=rounds, reach=0.3, tolerance=1e-7)
+        thetas, values = minimise(self.at, np.clip(starts, self.lower, self.upper), self.lower, self.upper, rounds=rounds, reach=0.3, tolerance=1e-5)
         best: Array = thetas[int(np.argmin(values))]
         return best
 
@@ -386,8 +388,13 @@ class AdditiveSurrogate:
             if k % FRESH_EVERY:
                 warm = self._fitted(k - 1, scheduled(size - 1)[1], X, y, yvar)
                 self._fits[k] = fit.minimum(warm[None], WARM_ROUNDS)
-            else:
+            elif size <= SUBSET:
                 self._fits[k] = fit.minimum(fit.starts(), FRESH_ROUNDS)
+            else:  # the starts are told apart on a part of the values
+                part = np.linspace(0, size - 1, SUBSET).astype(np.intp)
+                known = _relative(yvar[part] * slope[part] ** 2, scale)
+                start = _Fit(self.kernel, X[part], (values[part] - offset) / scale, known, self.orders).minimum(fit.starts(), FRESH_ROUNDS)
+                self._fits[k] = fit.minimum(start[None], FRESH_ROUNDS)
             self._products = k, fit.products
         return self._fits[k]
 
