@@ -71,7 +71,7 @@ class Run:
     @property
     def settings(self) -> dict[str, Any]:
         """Everything that decides the outcome, as plain values."""
-        method = {"name": self.method, "options": {}} if isinstance(self.method, str) else self.method.to_json()
+        method = {"name": self.method, "options": {}} if isinstance(self.method, str) else _lasting(self.method.to_json())
         return {
             "method": method, "problem": self.problem, "options": self.options, "seed": self.seed, "budget": self.budget, "init": self.init,
             "label": self.title, "checkpoints": list(self.checkpoints),
@@ -94,7 +94,14 @@ class Run:
 
 def called(name: str, options: dict[str, Any]) -> str:
     """A name with its options, for people: levy(dim=20, shift=0.6)."""
-    return name + (f"({', '.join(f'{k}={v}' for k, v in options.items())})" if options else "")
+    return name + (f"({', '.join(f'{k}={_lasting(str(v))}' for k, v in options.items())})" if options else "")
+
+
+def _lasting(value: Any) -> Any:
+    """The same without addresses in memory, which differ from process to process: <function f at 0x7f..> becomes <function f>."""
+    if isinstance(value, dict):
+        return {key: _lasting(v) for key, v in value.items()}
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", value) if isinstance(value, str) else value
 
 
 # ---------------------------------------------------------------- reading

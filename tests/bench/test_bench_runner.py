@@ -15,7 +15,7 @@ from faulty_methods import DAWDLES, DIES, HOT, RAISES
 from regretless.baselines import BASELINES
 from regretless.bench.record import SUFFIX, UNFINISHED, Record, RecordWriter, Run, by_problem, load_records, read_record
 from regretless.bench.runner import initial_points, method_named, run_all, run_from_names, with_options
-from regretless.method import Certificate
+from regretless.method import Certificate, Recipe
 from regretless.problems import make_problem
 
 
@@ -185,6 +185,9 @@ def test_keys_differ_with_every_setting():
     assert len(set(keys)) == len(keys)
     assert Run(**base).key == keys[0]
     assert Run(**{**base, "method": BASELINES["gp-ucb"]}).key != Run(**{**base, "method": BASELINES["gp-ei"]}).key
+    first, second = (Recipe("go", "faulty_methods:OneHot", {"model": model}) for model in (lambda x: x, lambda x: x))
+    assert repr(first.options) != repr(second.options)  # two addresses
+    assert Run(**{**base, "method": first}).key == Run(**{**base, "method": second}).key
     with pytest.raises(ValueError, match="0 <= init <= budget"):
         Run("random", "levy", budget=3, init=4)
 
