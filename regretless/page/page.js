@@ -39,6 +39,19 @@
     return found;
   }
 
+  // A name keeps its colour from chart to chart, unless another series of the same chart has it.
+  const known = new Map();
+  function colours(series) {
+    const used = new Set();
+    return series.map((s) => {
+      if (!known.has(s.name)) known.set(s.name, known.size % 10);
+      let i = known.get(s.name);
+      if (used.has(i)) i = [...Array(10).keys()].find((k) => !used.has(k)) ?? i;
+      used.add(i);
+      return i;
+    });
+  }
+
   function chart(figure) {
     const data = JSON.parse(figure.querySelector("script").textContent);
     const state = { x: 0, y: 0, logX: false, logY: false, hidden: new Set() };
@@ -46,7 +59,7 @@
     const stage = make("div", {}, figure);
     const legend = make("div", { class: "legend" }, figure);
     const tip = make("div", { class: "tip", hidden: "" }, figure);
-    const colour = (s) => `var(--c${data.series.indexOf(s) % 10})`;
+    const palette = colours(data.series), colour = (s) => `var(--c${palette[data.series.indexOf(s)]})`;
     let frame = null;
 
     // -- buttons

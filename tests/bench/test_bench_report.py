@@ -127,6 +127,7 @@ window.addEventListener("load", () => {
   document.getElementById("theme").click(); seen.theme = document.documentElement.dataset.theme !== theme;
   document.querySelectorAll("th")[1].click(); seen.sorted = [...document.querySelectorAll("tbody tr td:first-child")].map((c) => c.textContent);
   seen.dots = document.querySelectorAll("circle").length; seen.wide = document.documentElement.scrollWidth;
+  seen.colours = [...document.querySelectorAll("path.curve")].map((p) => p.dataset.name + p.getAttribute("stroke"));
   document.getElementById("seen").textContent = JSON.stringify(seen);
 });
 window.addEventListener("error", (e) => { document.title = "error: " + e.message; });
@@ -143,7 +144,8 @@ def test_in_a_browser(tmp_path):
     ]
     dots = {"rate": [Points("trials", [1e-3, 1e-2], [1.0, 2.0])]}
     table = table_section("Table", ["method", "value"], [["a", 3.0], ["b", 1.0], ["c", 20.0]])
-    sections = [curves_section("Curves", curves, log_y=["simple regret"]), scatter_section("Dots", dots, x_log=["rate"]), table]
+    swapped = curves_section("Swapped", curves[::-1])
+    sections = [curves_section("Curves", curves, log_y=["simple regret"]), scatter_section("Dots", dots, x_log=["rate"]), table, swapped]
     path = tmp_path / "page.html"
     path.write_text(html_page("Browser", sections).replace("</body>", ACTIONS + "</body>"))
     command = [
@@ -166,4 +168,5 @@ def test_in_a_browser(tmp_path):
     assert seen["theme"]
     assert seen["sorted"] == ["b", "a", "c"]
     assert seen["dots"] >= 2
+    assert sorted(set(seen["colours"])) == ["alphavar(--c0)", "betavar(--c1)"]  # the same in both charts, whatever their order
     assert seen["wide"] <= 500  # nothing sticks out on a phone (headless windows are at least 500 wide)
