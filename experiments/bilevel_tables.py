@@ -206,7 +206,8 @@ def convex_law(out: Path, seeds: int, jobs: int, data: str | None) -> str:
     return "\n".join([
         "", f"### The convex law: softmax regression, T = 20, {seeds} seeds, least validation loss", "",
         "| N | validation loss | excess over the best of long training |", "|---|---|---|", *rows, "",
-        f"log-log slope of the excess, N <= {LONG // 32}: {slope:.2f} (theory: at most -1/2 up to logarithms); joint fit L* + a N^-b: L* = {law[0]:.3f}, b = {law[2]:.2f}", "",
+        f"log-log slope of the excess, N <= {LONG // 32}: {slope:.2f} (theory: at most -1/2 up to logarithms);",
+        f"joint fit L* + a N^-b: L* = {law[0]:.3f}, b = {law[2]:.2f}", "",
     ])  # fmt: skip
 
 
