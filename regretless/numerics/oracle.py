@@ -27,7 +27,9 @@ from regretless.space import Array
 
 EVERY = 10
 """Sizes between two full fits."""
-FULL_STARTS, FULL_ITERATIONS = 24, 60
+FULL_STARTS, FULL_ITERATIONS = 24, 40
+LEAST_STARTS, LARGE = 6, 1500
+"""A family of p parameters gets LARGE / p starts, between LEAST_STARTS and FULL_STARTS: large nets are never identified, and start close to good fits."""
 WARM_FRESH, WARM_ITERATIONS = 2, 12
 POLISH_ITERATIONS = 8
 KEEP = 3
@@ -127,7 +129,7 @@ class Oracle:
 
     def _full(self, X: Array, y: Array, yvar: Array) -> Fit:
         rng = keyed_generator(self.seed, len(y), stream=STREAM)
-        starts = np.vstack([np.zeros(self.family.p), self.family.starts(FULL_STARTS - 1, rng)])
+        starts = np.vstack([np.zeros(self.family.p), self.family.starts(min(FULL_STARTS, max(LEAST_STARTS, LARGE // self.family.p)) - 1, rng)])
         first = self._fitted(X, y, yvar, starts, NOISE**2, FULL_ITERATIONS)
         return self._fitted(X, y, yvar, first.solutions, first.sigma2, POLISH_ITERATIONS)
 

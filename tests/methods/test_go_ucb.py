@@ -174,7 +174,7 @@ def test_intervals_cover_identifiable_parameters():
     inside = 0
     for seed in range(20):
         method = told(GOUCB(2, seed=seed, model=bumps, w_bounds=BOUNDS, phase_one=10), truth, 30, seed)
-        value, low, high = method.parameters(0.95)["w0"]
+        _, low, high = method.parameters(0.95)["w0"]
         inside += low <= 0.6 <= high
     assert inside >= 16
 
