@@ -15,6 +15,7 @@ from regretless.bench.record import Record, by_problem, load_records
 from regretless.bench.stats import paired, quartiles
 from regretless.bench.summary import BEST, finals, rank_table, traces
 from regretless.page import (
+    MOST_POINTS,
     Band,
     Cell,
     Curve,
@@ -25,11 +26,14 @@ from regretless.page import (
     scatter_section,
     table_section,
     text_section,
+    thinned,
 )
 from regretless.space import Array
 
 EVALUATIONS, SECONDS = "evaluations", "seconds in the method"
 FILE = "report.html"
+PAGE_POINTS, LEAST_POINTS = 24_000, 30
+"""Points of all curves of a page together, which keeps it near 2 MB, and of one curve at the least."""
 
 
 def report_folder(out: str | Path) -> Path:
@@ -48,8 +52,10 @@ def records_page(records: Sequence[Record], title: str) -> str:
     sections = []
     if good:
         sections += [s for s in [ranks_section(good)] if s is not None]
-        for problem, methods in by_problem(good).items():
-            curves, figures = regret_section(problem, methods), finals_section(problem, methods)
+        groups = by_problem(good)
+        most = max(LEAST_POINTS, min(MOST_POINTS, PAGE_POINTS // sum(map(len, groups.values()))))
+        for problem, methods in groups.items():
+            curves, figures = regret_section(problem, methods, most=most), finals_section(problem, methods)
             sections.append(Section(problem, curves.body + figures.body))
         sections.append(settings_section(good))
     failed = [record for record in records if record.error is not None]
@@ -64,18 +70,19 @@ def records_page(records: Sequence[Record], title: str) -> str:
 # ---------------------------------------------------------------- sections
 
 
-def record_curves(methods: Mapping[str, Sequence[Record]]) -> list[Curve]:
-    """Curves of one problem's records: every quantity against evaluations and against seconds inside the method."""
+def record_curves(methods: Mapping[str, Sequence[Record]], most: int = MOST_POINTS) -> list[Curve]:
+    """Curves of one problem's records: every quantity against evaluations and against seconds inside the method, at most about `most` points."""
     curves = []
     for trace in traces(methods):
-        x = {EVALUATIONS: trace.n, SECONDS: np.median(trace.seconds, axis=0)}
-        curves.append(Curve(trace.label, x, {name: _band(values) for name, values in trace.quantities.items()}))
+        keep = thinned(len(trace.n), most)
+        x = {EVALUATIONS: trace.n[keep], SECONDS: np.median(trace.seconds[:, keep], axis=0)}
+        curves.append(Curve(trace.label, x, {name: _band(values[:, keep]) for name, values in trace.quantities.items()}))
     return curves
 
 
-def regret_section(problem: str, methods: Mapping[str, Sequence[Record]], note: str = "") -> Section:
+def regret_section(problem: str, methods: Mapping[str, Sequence[Record]], note: str = "", most: int = MOST_POINTS) -> Section:
     """The interactive curves of one problem."""
-    curves = record_curves(methods)
+    curves = record_curves(methods, most)
     logs = [name for name in curves[0].y if name != BEST]
     return curves_section(problem, curves, log_x=[SECONDS], log_y=logs, note=note or _about(next(iter(methods.values()))[0]))
 

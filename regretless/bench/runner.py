@@ -14,6 +14,7 @@ import contextlib
 import functools
 import multiprocessing
 import os
+import signal
 import sys
 import time
 import traceback
@@ -269,7 +270,8 @@ class _Pool:
 
 
 def _serve(pipe: Connection, out: Path, around: dict[str, Any]) -> None:
-    """The life of a worker: takes runs, does them, tells how far it is."""
+    """The life of a worker: takes runs, does them, tells how far it is. An interrupt is the parent's to handle."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     steps, last = 0, time.monotonic()
 
     def news(more: int) -> None:
@@ -282,7 +284,7 @@ def _serve(pipe: Connection, out: Path, around: dict[str, Any]) -> None:
     while True:
         try:
             run = pipe.recv()
-        except (EOFError, KeyboardInterrupt):
+        except EOFError:
             return
         do_run(run, out, around, news)
         pipe.send((steps, True))
