@@ -74,7 +74,8 @@ def minimize_bilevel(
         cap: losses above it count as equal to it (for cross-entropy, something like 5); NaN and infinite losses always count as the worst seen.
         seed: makes the study repeatable.
         folder: where the journal and the states live; an existing study there is resumed. Without it everything stays in memory.
-        keep: the most states kept; the runs that promise least are dropped first and cannot be promoted any more.
+        keep: the most states kept, beside the snapshot of the run in training; the runs that promise least are dropped first and cannot be
+            promoted any more.
         keep_bytes: the most bytes these states may take together.
         snapshot_seconds: how often a long stretch of training writes its state, so that a kill costs less.
         validations: validations per stretch of training.

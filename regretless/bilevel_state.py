@@ -13,7 +13,7 @@ import math
 import os
 import struct
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -195,14 +195,13 @@ class Store:
             else:
                 self._path(name).unlink(missing_ok=True)
 
-    @property
-    def fits(self) -> bool:
-        """Whether the store is within its bounds."""
-        return len(self.sizes) <= self.most and sum(self.sizes.values()) <= self.most_bytes
+    def surplus(self, may_go: Iterable[str], beside: Collection[str] = ()) -> list[str]:
+        """The first names of `may_go` without which the store is within its bounds, all of them when even that is not enough.
 
-    def surplus(self, may_go: Iterable[str]) -> list[str]:
-        """The first names of `may_go` without which the store would be within its bounds; all of them when even that is not enough."""
-        count, total, gone = len(self.sizes), sum(self.sizes.values()), []
+        States named in `beside` do not count.
+        """
+        counted = [size for name, size in self.sizes.items() if name not in beside]
+        count, total, gone = len(counted), sum(counted), []
         for name in may_go:
             if count <= self.most and total <= self.most_bytes:
                 break

@@ -42,6 +42,7 @@ class Study:
         for line in journal.lines:
             self._take(line)
         self._tidy()
+        self._bound()
 
     def go(self, progress: bool, callback: Callable[[RunRecord], Any] | None) -> BilevelResult:
         message, success = "the budget was spent", True
@@ -175,13 +176,14 @@ class Study:
             self.store.drop(name)
 
     def _bound(self) -> None:
-        """Keeps the store within its bounds: the runs with the worst losses lose their states first, never the best one."""
-        if self.store.fits:
-            return
+        """Keeps the store within its bounds: the runs with the worst losses lose their states first, never the best one.
+
+        The snapshot of a stretch under way does not count: whether there is one depends on the clock, and what is dropped must not.
+        """
         best = self._best()
         frozen = sorted((r for r in self.records if _name(r.number, r.steps) in self.store), key=lambda r: (-r.loss, -r.number))
         names = {_name(r.number, r.steps): r.number for r in frozen if (r.number, r.steps) != best}
-        gone = self.store.surplus(names)
+        gone = self.store.surplus(names, beside=[name for name in self.store.sizes if name.startswith("part")])
         if gone:
             line = {"dropped": [names[name] for name in gone]}
             self.journal.append(line)  # first the word, then the deed: a kill in between is caught up with by _tidy

@@ -103,8 +103,9 @@ def test_surplus_names_the_first_that_must_go() -> None:
     store = Store(most=2)
     for name in "abcd":
         store.put(name, {})
-    assert not store.fits
     assert store.surplus(["c", "a", "b"]) == ["c", "a"]
+    assert store.surplus(["c", "a", "b"], beside=["d"]) == ["c"]
+    assert store.surplus(["c"]) == ["c"]
     size = store.sizes["a"]
     small = Store(most_bytes=2 * size)
     for name in "abc":

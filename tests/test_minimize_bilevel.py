@@ -149,9 +149,10 @@ class Killed(BaseException):
     """Ends a study as a kill would: nothing catches it."""
 
 
-def test_a_study_killed_anywhere_resumes_to_the_same_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("keep", [64, 3], ids=["roomy", "states are dropped"])
+def test_a_study_killed_anywhere_resumes_to_the_same_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: int) -> None:
     """Dies at every few of all its file operations, before and after each, and is resumed every time."""
-    whole = facts(study(budget_steps=150))
+    whole = facts(study(budget_steps=150, keep=keep))
     operations, left = 0, 10**9
 
     def counted(real: Any) -> Any:
@@ -177,7 +178,7 @@ def test_a_study_killed_anywhere_resumes_to_the_same_result(tmp_path: Path, monk
         while True:
             left = every + deaths % 7  # so that deaths fall on other operations each time round
             try:
-                result = study(budget_steps=150, snapshot_seconds=0.0, folder=folder)
+                result = study(budget_steps=150, keep=keep, snapshot_seconds=0.0, folder=folder)
                 break
             except Killed:
                 deaths += 1
