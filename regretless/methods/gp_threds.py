@@ -71,7 +71,7 @@ SHARED = 400
 """Earlier samples that a test starts from, at most."""
 LOOK_BACK = 4096
 """How many of the latest samples are searched for them."""
-FIRST_PER_DIM = 4
+FIRST_PER_DIM = 6
 """Points per dimension of the design that precedes the search when no interval is known."""
 REFIT = 1.5
 """The number of values grows by this factor between fits of the scale."""
@@ -292,15 +292,18 @@ class GPThreDS(Method):
             else:
                 a, b = a - (b - a) / 2, b - (b - a) / 2  # (Alg. 1, l. 12)
             if not self.fresh:  # not in paper: what the tests found
-                if found[0] > b:
-                    tree.contradictions += 1
-                    if self._trusting:  # the given interval was wrong, and with it the scale: begin again with what is known now
-                        self._trusting = False
-                        tree.live, tree.depth, tree.pruned = [Cell.whole(self.dim)], 0, []
-                        width = found[1] - found[0]
+                tree.contradictions += found[0] > b
+                if self._mistaken(found[0]):  # the given interval was wrong, and with it the scale: begin again with what is known now
+                    self._trusting = False
+                    tree.live, tree.depth, tree.pruned = [Cell.whole(self.dim)], 0, []
+                    width = found[1] - found[0]
                 a, b = found
             tree.interval = (a, b)
             tree.epoch += 1
+
+    def _mistaken(self, low: float) -> bool:
+        """Whether a lower bound and a value have passed the given interval while the scale still comes from it."""
+        return self._trusting and self.interval is not None and self.interval[1] < min(low, float(self.y[: self._seen].max()))
 
     # -- Algorithm 3
 

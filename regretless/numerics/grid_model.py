@@ -43,11 +43,14 @@ class GridModel:
         self.grid = product_grid(self._axes)
         self._values = 0
         self._fitted_at = 0
+        self.best_before = 0.0
+        """The largest posterior mean before the latest value, in the units of the values."""
         self.posterior = self._fresh()
 
     def tell(self, X: Array, y: Array) -> None:
         """Takes in the values after those it has: X and y are the whole history."""
         while self._values < len(y):
+            self.best_before = self.scale.shift + self.scale.sd * float(self.posterior.mean.max())
             n = self._values = self._values + 1
             if self._fits and n >= max(REFIT * self._fitted_at, FIRST_FIT):
                 self._fitted_at = n
@@ -61,6 +64,11 @@ class GridModel:
     def sd_after(self, pending: Array) -> Array:
         """The posterior sd on the grid were the pending points (p x d) known as well, n."""
         return np.sqrt(self.posterior.variance_after(pending) if len(pending) else self.posterior.variance)
+
+    @property
+    def target(self) -> float:
+        """`best_before` in standardised units."""
+        return (self.best_before - self.scale.shift) / self.scale.sd
 
     def taken(self, X: Array) -> Array:
         """0 for grid points to choose from, -inf for those that are among X (p x d), n."""
