@@ -17,7 +17,8 @@ from regretless.methods import METHODS
 NeuralBO = METHODS["neural-bo"]
 VARIANTS = {
     "default": {},
-    "evidence": {"shape": "evidence"},
+    "noise by evidence": {"shape": "noise"},
+    "shape by evidence": {"shape": "evidence"},
     "dense only": {"additive": 0.0},
     "additive 0.8": {"additive": 0.8},
     "no trust region": {"trust_region": False},

@@ -19,9 +19,9 @@ Deviations, by preset ("paper" follows the text, "authors" their public code, "d
     3. default: mirrored start (h = 0 exactly) and an appended 1, because a bias-free ReLU net is 0 with certainty at the origin; sine
        units, because the gradient features of ReLU jump; closed-form mean, which TrainNN approximates; one coherent draw instead of
        independent ones, whose maximum is inflated by the number of candidates.
-    4. default: an additive branch of one-coordinate units; scales, shares and noise by evidence (numerics.branches).
+    4. default: an additive branch of one-coordinate units (numerics.branches); values below the median on a logarithmic scale.
     5. default: candidates from a trust region that shrinks and grows with failure and success (Eriksson et al., NeurIPS 2019) and, a
-       tenth of the time, from the whole cube; a draw's maximum over whole-cube candidates is hardly better than random in ten dimensions.
+       twentieth of the time, from the whole cube; a draw's maximum over whole-cube candidates is hardly better than random in ten dimensions.
 """
 
 from __future__ import annotations
@@ -65,6 +65,8 @@ PRESETS: dict[str, Settings] = {
     "paper": Settings(width=500, activation="relu", nu=0.1, lam=0.01, n_candidates=1000),  # Sec. 7; nu from the grid {0.1, 1, 10}
     "authors": Settings(width=200, activation="relu", nu=2.0, lam=0.01, n_candidates=50_000),  # their configuration for Ackley
 }
+CHOSEN: dict[str, Chosen] = {"fixed": "nothing", "noise": "noise", "evidence": "shape"}
+"""What the evidence chooses, by the name of the shape."""
 RATE, BATCH, EPOCHS = 1e-3, 50, 50
 """SGD's learning rate, batch and epochs (Sec. 7)."""
 WARM_RATE, WARM_DECAY, WARM_STEPS, WARM_SKIPPED = 2e-3, 5e-3, 100, 5
@@ -93,8 +95,8 @@ class NeuralBO(Method):
         preset: "default" (default), "paper" (Alg. 1 and 2 as printed) or "authors" (their public code's settings).
         width, depth, activation: the net; depth counts layers of weights, at least 2.
         nu: exploration; None is the preset's, "theory" is sqrt(2) B + R / sqrt(lam) sqrt(2 log(1 / alpha)) (Thm. 1).
-        lam: ridge, and noise variance over prior variance; None is the preset's or, in the default, chosen by evidence.
-        shape: "fixed", or "evidence": input scales and the additive share are chosen by evidence too, as values come in.
+        lam: ridge, and noise variance over prior variance; None is the preset's.
+        shape: "fixed"; "noise": lam is chosen by evidence as values come in; "evidence": so are the input scales and the additive share.
         additive: the share of the prior variance given to the additive branch, in [0, 1).
         trust_region: whether candidates come from a trust region; else from the whole cube (Alg. 1, l. 5).
         network: a torch.nn.Module with one output per row, in place of the fully connected net (default preset only); its start is theta0.
@@ -122,7 +124,7 @@ class NeuralBO(Method):
         activation: str | None = None,
         nu: float | Literal["theory"] | None = None,
         lam: float | None = None,
-        shape: Literal["fixed", "evidence"] = "fixed",
+        shape: Literal["fixed", "noise", "evidence"] = "fixed",
         additive: float = 0.5,
         trust_region: bool = True,
         network: torch.nn.Module | None = None,
@@ -154,16 +156,15 @@ class NeuralBO(Method):
         if (nu == "theory" or norm_bound is not None) and (norm_bound is None or noise is None):
             raise ValueError("the theory's nu and certificate need both norm_bound (B) and noise (R)")
         self.nu = self._theory_nu(alpha) if nu == "theory" else chosen.nu if nu is None else float(nu)
-        self._pool = None if candidates is None else _checked_pool(candidates, self.cube)
+        self._pool = None if candidates is None else _checked_pool(candidates, self.cube, raw=network is not None)
         self._encode = encode
         self._depth, self._network, self._device = depth, network, device
         self._dual_limit, self._sketch_size = int(_positive("dual_limit", dual_limit)), int(_positive("sketch_size", sketch_size))
-        if shape not in ("fixed", "evidence") or not 0 <= additive < 1:
-            raise ValueError(f"shape must be 'fixed' or 'evidence' and additive in [0, 1), got shape={shape!r}, additive={additive!r}")
-        if shape == "evidence" and norm_bound is not None:
-            raise ValueError("norm_bound speaks of one kernel: it needs shape='fixed'")
-        settled = lam is not None or norm_bound is not None
-        self._chosen: Chosen = "nothing" if settled else "noise" if shape == "fixed" else "shape"
+        if shape not in CHOSEN or not 0 <= additive < 1:
+            raise ValueError(f"shape must be one of {sorted(CHOSEN)} and additive in [0, 1), got shape={shape!r}, additive={additive!r}")
+        if shape != "fixed" and (lam is not None or norm_bound is not None):
+            raise ValueError(f"lam and norm_bound belong to shape='fixed'; shape={shape!r} lets the evidence choose")
+        self._chosen = CHOSEN[shape]
         self._additive = additive
         self._local = trust_region and preset == "default"
         self._n_design = min(DESIGN, 2 * (self.dim + 1)) if self._pool is None else 2
@@ -258,11 +259,10 @@ class NeuralBO(Method):
     def _read(self, U: Array) -> Array:
         """What the net reads for cube points U (n x d): inputs on [-1, 1] or thereabouts."""
         if self._pool is not None:
-            made: Any = self._pool[self.cube.axes[0].index(U[:, 0])]
-        elif self._encode is None:
+            return np.take(self._pool, self.cube.axes[0].index(U[:, 0]), axis=0)
+        if self._encode is None:
             return 2 * U - 1
-        else:
-            made = self._encode(U)
+        made = self._encode(U)
         array: Array = np.asarray(made.detach().cpu() if hasattr(made, "detach") else made, dtype=np.float64)
         if len(array) != len(U) or not np.isfinite(array).all():
             raise ValueError(f"encode must give one finite row per point: {len(U)} points, result of shape {array.shape}")
@@ -276,9 +276,8 @@ class NeuralBO(Method):
         """The net at theta0, drawn once for the run, and the model on it."""
         rng, s = self.fixed_generator(), self._settings
         probe = self._read(self.cube.snap(sobol_points(PROBE, self.dim, rng)))
-        if self._network is None and (self._pool is not None or self._encode is not None):
-            self._offset = probe.mean(0)
-            self._unit = (3 * float(((probe - self._offset) ** 2).mean()) or 1.0) ** -0.5  # the mean square of [-1, 1] is 1/3
+        if self._network is None and self._encode is not None:
+            self._offset, self._unit = _normaliser(probe)
             probe = (probe - self._offset) * self._unit
         if self.preset == "paper":
             return TrainNN(paper_net(rng, probe.shape[1], s.width, self._depth), seed=self.seed, lam=s.lam, rate=RATE, batch=BATCH, epochs=EPOCHS)
@@ -386,11 +385,20 @@ def _positive(name: str, value: float) -> float:
     return value
 
 
-def _checked_pool(candidates: Array, cube: Cube) -> Array:
-    """The pool's features, float64, n x q, once they fit the cube."""
+def _normaliser(features: Array) -> tuple[Array, float]:
+    """Offset (q) and factor that bring features to the mean and mean square of [-1, 1]."""
+    offset = features.mean(0)
+    return offset, (3 * float(((features - offset) ** 2).mean()) or 1.0) ** -0.5
+
+
+def _checked_pool(candidates: Array, cube: Cube, raw: bool) -> Array:
+    """The pool's features, float64, n x q, once they fit the cube; normalised unless a user's module reads them raw."""
     pool = np.asarray(candidates, dtype=np.float64)
     if pool.ndim != 2 or not np.isfinite(pool).all():
         raise ValueError(f"candidates must be a finite array of features, one row per candidate, got shape {pool.shape}")
     if cube.dim != 1 or cube.axes[0].levels != len(pool):
         raise ValueError(f"with {len(pool)} candidates the space must be one whole number, Int(0, {len(pool) - 1}), that says which row is meant")
-    return pool
+    if raw:
+        return pool
+    offset, unit = _normaliser(pool)
+    return (pool - offset) * unit

@@ -28,6 +28,9 @@ SKETCH, TRAINING = 61, 62
 """Streams of the keyed generators: the sketch's signs, the order of the training batches."""
 FIRST_FIT, GROWTH, LATE_GROWTH = 4, 1.2, 2.0
 """The shape is chosen at 4 values, then whenever a fifth more are known; twice as many once every value must be sketched anew."""
+BEND, TYPICAL = 0.5, 4.5
+"""Deviations below the median beyond which values are compressed; a deviation is the standard one or, where outliers rule that, 4.5 times
+the median absolute one (three standard ones of a normal law)."""
 MISFIT, MISFIT_SHARE = 4.0, 0.05
 """Too many leave-one-out residuals beyond this many standard deviations, and the model is not trusted with a bound."""
 ROWS = 2048
@@ -256,7 +259,7 @@ class WarmTraining:
 
 @dataclass(frozen=True)
 class Warp:
-    """Values to targets of mean 0 and deviation 1: as they are above the median, on a logarithmic scale below it.
+    """Values to targets of mean 0 and deviation 1: as they are while good, on a logarithmic scale BEND deviations below the median.
 
     Bad values say that a place is bad; how bad must not set the scale on which good ones are told apart.
     """
@@ -269,9 +272,8 @@ class Warp:
     @classmethod
     def of(cls, y: Array) -> Warp:
         middle = float(np.median(y))
-        unit = float(y.max()) - middle
-        if not unit > 1e-13 * max(abs(middle), abs(float(y.min()))):
-            unit = standardisation(y)[1]
+        spread, typical = standardisation(y)[1], TYPICAL * float(np.median(np.abs(y - middle)))
+        unit = BEND * (typical if 1e-13 * abs(middle) < typical < spread else spread)
         return cls(middle, unit, *standardisation(_bent((y - middle) / unit)))
 
     def __call__(self, y: Array) -> Array:
@@ -279,12 +281,12 @@ class Warp:
 
     def inverse(self, targets: Array) -> Array:
         t = targets * self.scale + self.centre
-        made: Array = self.middle + self.unit * np.where(t < 0, -np.expm1(np.minimum(-t, 700.0)), t)
+        made: Array = self.middle + self.unit * np.where(t < -1, -np.exp(np.clip(-t - 1, 0.0, 700.0)), t)
         return made
 
 
 def _bent(z: Array) -> Array:
-    made: Array = np.where(z < 0, -np.log1p(-np.minimum(z, 0.0)), z)
+    made: Array = np.where(z < -1, -1 - np.log(np.maximum(-z, 1.0)), z)
     return made
 
 

@@ -6,7 +6,7 @@ import pytest
 from regretless.methods import METHODS
 from regretless.methods.neural_bo import NeuralBO, authors_net, paper_net
 from regretless.numerics.ntk import flat_features
-from regretless.numerics.tangent_models import ClosedForm, standardisation
+from regretless.numerics.tangent_models import ClosedForm, Warp, standardisation
 from regretless.numerics.trust_region import FIRST_LENGTH, Region, local_points, region_after
 from regretless.space import Choice, Cube, Float, Int, Space
 
@@ -269,6 +269,17 @@ def test_standardisation_of_constants():
     assert scale > 1
     assert isinstance(NeuralBO(2, seed=0)._model, ClosedForm)
     assert METHODS["neural-bo"].method is NeuralBO
+
+
+def test_warp_keeps_the_order_and_goes_back():
+    y = np.array([-1e6, -30.0, -2.0, 0.0, 0.4, 1.0, 1.5])
+    warp = Warp.of(y)
+    targets = warp(y)
+    assert (np.diff(targets) > 0).all()
+    assert targets.mean() == pytest.approx(0.0, abs=1e-12)
+    assert targets.std() == pytest.approx(1.0)
+    np.testing.assert_allclose(warp.inverse(targets), y, rtol=1e-9)
+    assert targets[-1] - targets[2] > 0.1 * (targets[2] - targets[0])  # the outlier does not set the scale
 
 
 @pytest.mark.slow
