@@ -23,9 +23,10 @@ from regretless.numerics.gp import GP, Hyper
 from regretless.numerics.kernels import Kernel
 from regretless.numerics.moments import confidence_bound
 from regretless.numerics.subspace import Anchors, Fields, Subspaces, maximise_subspaces, random_blocks
+from regretless.numerics.surrogate import SIZES, scheduled
 from regretless.space import Array, Cube
 
-SIZES = ((100, 100), (100, 500), (1000, 100), (1000, 500), (5000, 100), (5000, 500))
+SETTINGS = ((100, 100), (100, 500), (1000, 100), (1000, 500), (5000, 100), (5000, 500))
 FREE = 5
 MEMORY = """
 import resource, sys
@@ -106,7 +107,7 @@ def full_time(gp: GP, X: Array) -> float:
 
 def maximisations() -> None:
     print("    D    n | subspaces: 100    1000  1000 with trend | full D | BoTorch | full D and BoTorch over 100 subspaces")
-    for D, n in SIZES:
+    for D, n in SETTINGS:
         X, y = data(D, n)
         lengthscale = 0.5 * D**0.5
         gp = GP.exact(Kernel("matern52", D), Hyper(np.array([lengthscale]), 1e-4), X, y, offset=float(y.mean()), scale=float(y.std()))
@@ -127,13 +128,15 @@ def whole_asks() -> None:
         method.ask()  # builds all caches: a replay
         method.forget(method.pending)
         times: list[float] = []
-        gap = max(1, n // 25)
-        for _ in range(gap + 1):  # passes one scheduled fit
+        following = SIZES[scheduled(n)[0] + 1]
+        gap = following - scheduled(n)[1]
+        for _ in range(following - n + 1):  # passes one scheduled fit
             start = time.process_time()
             x = method.ask()
             times.append(time.process_time() - start)
-            method.tell(x, y[:1])
-        between, spread = 1e3 * np.median(times), 1e3 * np.mean(times)
+            method.tell(x, np.random.default_rng(len(times)).normal(y.max(), y.std(), 1))
+        between = 1e3 * np.median(times)
+        spread = between + (1e3 * max(times) - between) / gap
         print(f"D = {D}, n = {n}: ask {between:.0f} ms between fits, {spread:.0f} ms with the fit spread over its {gap} asks", flush=True)
 
 

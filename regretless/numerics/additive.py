@@ -21,7 +21,7 @@ from scipy.linalg import blas, lapack
 
 from regretless.numerics.kernels import Kernel, squared_distances
 from regretless.numerics.lbfgs import minimise
-from regretless.numerics.surrogate import FRESH_EVERY, scheduled, standardisation
+from regretless.numerics.surrogate import FRESH_EVERY, SIZES, scheduled, standardisation
 from regretless.space import Array, Cube
 
 NOISE_FLOOR = 1e-8
@@ -386,7 +386,7 @@ class AdditiveSurrogate:
             offset, scale = standardisation(values)
             fit = _Fit(self.kernel, X[:size], (values - offset) / scale, _relative(yvar[:size] * slope**2, scale), self.orders)
             if k % FRESH_EVERY:
-                warm = self._fitted(k - 1, scheduled(size - 1)[1], X, y, yvar)
+                warm = self._fitted(k - 1, SIZES[k - 1], X, y, yvar)
                 self._fits[k] = fit.minimum(warm[None], WARM_ROUNDS)
             elif size <= SUBSET:
                 self._fits[k] = fit.minimum(fit.starts(), FRESH_ROUNDS)
@@ -404,8 +404,8 @@ class AdditiveSurrogate:
         same = (X[:common] == self._seen[0][:common]).all(axis=1) & (y[:common] == self._seen[1][:common])
         same &= (yvar[:common] == self._seen[2][:common]) | (np.isnan(yvar[:common]) & np.isnan(self._seen[2][:common]))
         agree = common if same.all() else int(np.argmin(same))
-        self._fits = {k: theta for k, theta in self._fits.items() if _size(k) <= agree}
-        if self._products is not None and _size(self._products[0]) > agree:
+        self._fits = {k: theta for k, theta in self._fits.items() if SIZES[k] <= agree}
+        if self._products is not None and SIZES[self._products[0]] > agree:
             self._products = None
         if len(y) != len(self._seen[1]) or agree < len(y):
             self._seen = X, y.copy(), yvar.copy()  # X is not copied: it may be large, and told points never change
@@ -428,11 +428,3 @@ def softened(told: Array, y: Array) -> tuple[Array, Array]:
 def _relative(yvar: Array, scale: float) -> Array:
     """Known noise variances relative to the variance of the values, never below the floor; NaN stays."""
     return np.where(np.isnan(yvar), np.nan, np.maximum(yvar / (scale * scale), NOISE_FLOOR))
-
-
-def _size(k: int) -> int:
-    """The size of scheduled fit k."""
-    size = 1
-    while scheduled(size)[0] < k:
-        size += 1
-    return size
