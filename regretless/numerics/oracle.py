@@ -29,7 +29,7 @@ EVERY = 10
 """Sizes between two full fits."""
 FULL_STARTS, FULL_ITERATIONS = 24, 40
 LEAST_STARTS, LARGE = 6, 1500
-"""A family of p parameters gets LARGE / p starts, between LEAST_STARTS and FULL_STARTS: large nets are never identified, and start close to good fits."""
+"""A family of p parameters gets LARGE / p starts, between LEAST_STARTS and FULL_STARTS: large nets fit well from anywhere."""
 WARM_FRESH, WARM_ITERATIONS = 2, 12
 POLISH_ITERATIONS = 8
 KEEP = 3
