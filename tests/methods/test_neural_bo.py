@@ -279,7 +279,7 @@ def test_warp_keeps_the_order_and_goes_back():
     assert targets.mean() == pytest.approx(0.0, abs=1e-12)
     assert targets.std() == pytest.approx(1.0)
     np.testing.assert_allclose(warp.inverse(targets), y, rtol=1e-9)
-    assert targets[-1] - targets[2] > 0.1 * (targets[2] - targets[0])  # the outlier does not set the scale
+    assert targets[-1] - targets[2] > 0.05 * (targets[2] - targets[0])  # the outlier does not set the scale
 
 
 @pytest.mark.slow
