@@ -47,7 +47,7 @@ class Prior:
     lengthscale: tuple[float, float]
     shared: float = 0.0
     """The sd of a shift common to the logarithms of all length-scales, besides the sd that each has of its own; an isotropic one has both."""
-    noise: tuple[float, float] | None = (-6.0 * math.log(10.0), math.log(10.0))
+    noise: tuple[float, float] | None = (-6.0 * math.log(10.0), 2.0 * math.log(10.0))
     """None: the relative noise is fixed at its floor."""
     quadratic: tuple[float, float] | None = (-2.0, 2.0)
     """None: no quadratic trend."""
@@ -74,11 +74,14 @@ class Prior:
 
 
 class Objective:
-    """The negative log posterior of theta for data X (n x d), standardised y (n) and known relative-to-unit noise variances yvar (n, NaN unknown)."""
+    """The negative log posterior of theta for data X (n x d), standardised y (n) and known noise variances yvar (n, NaN unknown).
 
-    def __init__(self, kernel: Kernel, X: Array, y: Array, yvar: Array | None, prior: Prior, *, ard: bool) -> None:
-        self.kernel, self.y, self.prior, self.ard = kernel, y, prior, ard
-        self.Z = kernel.embed(X)
+    rotation: the axes along which the length-scales are measured.
+    """
+
+    def __init__(self, kernel: Kernel, X: Array, y: Array, yvar: Array | None, prior: Prior, *, ard: bool, rotation: Array | None = None) -> None:
+        self.kernel, self.y, self.prior, self.ard, self.rotation = kernel, y, prior, ard, rotation
+        self.Z = kernel.embed(X, rotation)
         n = self.n = len(y)
         self.yvar = np.full(n, np.nan) if yvar is None else yvar
         self.unknown = np.isnan(self.yvar)
@@ -129,7 +132,7 @@ class Objective:
         noise = math.exp(theta[self.at_noise]) if self.at_noise >= 0 else self.prior.noise_bounds[0]
         q = math.exp(theta[self.at_quadratic]) if self.at_quadratic >= 0 else 0.0
         s2 = math.exp(theta[self.at_signal]) if self.at_signal >= 0 else 1.0
-        return Hyper(np.exp(theta[: self.scales]), noise, s2, q)
+        return Hyper(np.exp(theta[: self.scales]), noise, s2, q, self.rotation)
 
     def theta(self, hyper: Hyper) -> Array:
         """The free entries of hyper-parameters, within bounds; what they do not hold is at the centre of its prior."""
@@ -233,11 +236,12 @@ def fit(
 ) -> Hyper:
     """The MAP hyper-parameters for points X (n x d) and standardised values y (n) with known noise variances yvar (n, NaN where unknown).
 
-    warm: start from these and take `rounds` evaluations. Without it, three starts (length-scales at the centre of their prior, shorter and longer)
-    take `rounds` each, on an evenly spaced part of the data where there are many, and the best goes on for as many again on all of them.
+    warm: start from these, in their axes, and take `rounds` evaluations. Without it, three starts (length-scales at the centre of their
+    prior, shorter and longer) take `rounds` each, on an evenly spaced part of the data where there are many, and the best goes on for as
+    many again on all of them.
     """
     prior = prior or Prior.scaled(kernel.dim)
-    objective = Objective(kernel, X, y, yvar, prior, ard=ard)
+    objective = Objective(kernel, X, y, yvar, prior, ard=ard, rotation=None if warm is None else warm.rotation)
     if warm is not None:
         best = objective.theta(warm)
     else:

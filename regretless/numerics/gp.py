@@ -56,7 +56,7 @@ class Factor:
         """The full factor of the points X (n x d), each with its relative noise (n)."""
         self.kernel, self.hyper = kernel, hyper
         self.X, self.noise = np.array(X, dtype=np.float64), np.array(noise, dtype=np.float64)
-        self.Z = kernel.embed(self.X)
+        self.Z = kernel.embed(self.X, hyper.rotation)
         self.inverse_scales = kernel.inverse_scales(hyper)
         self.W = self.Z * self.inverse_scales
         """Embedded points divided by the length-scales, n x e."""
@@ -103,9 +103,13 @@ class Factor:
         top = top - rest @ self._B
         return np.concatenate([blas.dtrsm(1.0, self._L0, top.T, lower=0, overwrite_b=1).T, rest], axis=1)
 
+    def embed(self, X: Array) -> Array:
+        """The points X (q x d) as the kernel sees them, q x e."""
+        return self.kernel.embed(X, self.hyper.rotation)
+
     def cross(self, X: Array) -> Array:
         """k(x, X_i) for each row x, q x n."""
-        Z = self.kernel.embed(X)
+        Z = self.embed(X)
         K = self.kernel.base(squared_distances(Z * self.inverse_scales, self.W, self.norms))
         if self.hyper.quadratic:
             t = self.kernel.trend(Z, self.Z)
@@ -118,7 +122,7 @@ class Factor:
         """The factor with the points X (p x d) appended, one after the other, in O(n^2) each."""
         out: Factor = object.__new__(Factor)
         out.kernel, out.hyper, out.full, out._L0, out.inverse_scales = self.kernel, self.hyper, self.full, self._L0, self.inverse_scales
-        Z = self.kernel.embed(X)
+        Z = self.embed(X)
         W = Z * self.inverse_scales
         out.X, out.noise = np.concatenate([self.X, X]), np.concatenate([self.noise, noise])
         out.Z, out.W = np.concatenate([self.Z, Z]), np.concatenate([self.W, W])
@@ -213,7 +217,7 @@ class GP:
         """Posterior mean (q) and variance (q) of the function, without noise, at X (q x d)."""
         K = self.factor.cross(X)
         V = self.factor.lower(K)
-        prior = self.factor.kernel.at_zero(self.factor.kernel.embed(X), self.hyper.quadratic)
+        prior = self.factor.kernel.at_zero(self.factor.embed(X), self.hyper.quadratic)
         left = prior - np.einsum("ij,ij->i", V, V)
         return self.mean + K @ self._alpha, self.signal * np.maximum(left, 0.0)
 
@@ -225,7 +229,7 @@ class GP:
     def mean_var_grad(self, X: Array) -> tuple[Array, Array, Array, Array]:
         """As `mean_var`, and the gradients of both in x (q x d each); coordinates of choices have gradient 0."""
         q, kernel, factor = len(X), self.factor.kernel, self.factor
-        Z = kernel.embed(X)
+        Z = factor.embed(X)
         K, slope, t = self._cross_slope(Z)
         V = factor.lower(K)
         left = kernel.at_zero(Z, self.hyper.quadratic) - np.einsum("ij,ij->i", V, V)
@@ -234,12 +238,12 @@ class GP:
         G = self._weighted_gradient(Z, C, slope, t)
         dm, dv = G[:q], -2.0 * self.signal * G[q:]
         if t is not None:
-            dv[:, kernel.lines] += self.signal * self._prior_gradient(Z)
+            dv += self.signal * self._to_coordinates(self._prior_gradient(Z))
         return self.mean + K @ self._alpha, self.signal * np.maximum(left, 0.0), dm, dv
 
     def mean_grad(self, X: Array) -> tuple[Array, Array]:
         """Posterior mean (q) and its gradient (q x d), O(n d) a point."""
-        Z = self.factor.kernel.embed(X)
+        Z = self.factor.embed(X)
         K, slope, t = self._cross_slope(Z)
         return self.mean + K @ self._alpha, self._weighted_gradient(Z, np.broadcast_to(self._alpha, (1, *K.shape)), slope, t)
 
@@ -276,8 +280,10 @@ class GP:
         return gradient
 
     def _to_coordinates(self, G: Array) -> Array:
-        """Gradients in the lines (q x m) as gradients in all coordinates (q x d)."""
+        """Gradients in the embedded lines (q x m) as gradients in all coordinates (q x d)."""
         kernel = self.factor.kernel
+        if self.hyper.rotation is not None:
+            G = np.dot(G, self.hyper.rotation.T)
         if kernel.plain:
             return G
         out = np.zeros((len(G), kernel.dim))
@@ -287,7 +293,7 @@ class GP:
     def covariance(self, X: Array) -> Array:
         """Joint posterior covariance of the function at X, q x q."""
         factor, kernel = self.factor, self.factor.kernel
-        Z = kernel.embed(X)
+        Z = factor.embed(X)
         W = Z * factor.inverse_scales
         C = lower_gram(kernel, Z, W, self.hyper.quadratic)
         C = np.tril(C) + np.tril(C, -1).T
@@ -343,7 +349,7 @@ class GP:
         weights = self._alpha - sd * factor.upper(factor.lower(told[None]))[0]
 
         def path(X: Array) -> tuple[Array, Array]:
-            Z = kernel.embed(X)
+            Z = factor.embed(X)
             values, gradients = prior(Z)
             K, slope, t = self._cross_slope(Z)
             update = self._weighted_gradient(Z, np.broadcast_to(weights, (1, *K.shape)), slope, t)

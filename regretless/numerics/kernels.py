@@ -32,12 +32,15 @@ class Hyper:
     noise: variance of the noise, relative to the signal variance; values with a noise variance of their own ignore it.
     signal: variance of the process in standardised units (see `GP.scale`); a GP that profiles it out replaces it by its estimate.
     quadratic: the weight q of the quadratic trend, relative to the signal variance; 0 means none.
+    rotation: an orthogonal matrix of the coordinates that are no choices (m x m), whose columns are the axes along which the length-scales are
+        measured; None means the coordinates themselves.
     """
 
     lengthscale: Array
     noise: float
     signal: float = 1.0
     quadratic: float = 0.0
+    rotation: Array | None = None
 
 
 class Kernel:
@@ -62,11 +65,14 @@ class Kernel:
         self.owner = np.concatenate([self.lines, *(np.full(k, i) for i, k in self.choices)]).astype(np.intp)
         """The coordinate each embedded coordinate comes from, e."""
 
-    def embed(self, X: Array) -> Array:
-        """The embedded points, n x e."""
+    def embed(self, X: Array, rotation: Array | None = None) -> Array:
+        """The embedded points, n x e, in the axes of the rotation where there is one (the trend does not change under rotations)."""
+        lines = np.ascontiguousarray(X) - 0.5 if self.plain else X[:, self.lines] - 0.5
+        if rotation is not None:
+            lines = np.dot(lines, rotation)
         if self.plain:
-            return np.ascontiguousarray(X) - 0.5
-        parts = [X[:, self.lines] - 0.5]
+            return lines
+        parts = [lines]
         for i, k in self.choices:
             label = np.clip(np.floor(X[:, i] * k), 0, k - 1)
             parts.append((label[:, None] == np.arange(k)) * math.sqrt(0.5))

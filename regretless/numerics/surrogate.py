@@ -19,9 +19,14 @@ import math
 import numpy as np
 
 from regretless.numerics.fit import Prior, fit
+from regretless.numerics.frame import turned
 from regretless.numerics.gp import GP, Factor, Hyper, Kernel, Kind, relative_noise
 from regretless.space import Array, Cube
 
+TURN_EVERY = 5
+"""Scheduled fits between two that may turn the axes."""
+ROTATED = (3, 20)
+"""Dimensions in which axes are turned: in the plane it gained nothing, and in many the directions are not known well enough from affordable data."""
 FRESH_EVERY = 10
 """Scheduled fits between two that start afresh."""
 GAP = 16
@@ -75,6 +80,7 @@ class Surrogate:
         prior: priors on the hyper-parameters; None: the dimension-scaled default.
         tame: clip low values before fitting.
         hyper: fixed hyper-parameters; nothing is fitted then.
+        rotate: let every fifth fit turn the axes of the length-scales, where that explains the values better (see `frame`).
     """
 
     def __init__(
@@ -89,6 +95,7 @@ class Surrogate:
         prior: Prior | None = None,
         tame: bool = True,
         hyper: Hyper | None = None,
+        rotate: bool = False,
     ) -> None:
         if noise is not None and not (noise >= 0 and math.isfinite(noise)):
             raise ValueError(f"noise must be a variance of at least 0 or None, got {noise!r}")
@@ -98,6 +105,7 @@ class Surrogate:
         quadratic = cube.dim <= QUADRATIC_UP_TO if quadratic is None else quadratic
         self.prior = prior or Prior.scaled(cube.dim, quadratic=quadratic and len(self.kernel.lines) > 0)
         self.noise, self.tame, self.hyper = noise, tame, hyper
+        self.rotate = rotate and self.ard and ROTATED[0] <= len(self.kernel.lines) <= ROTATED[1]
         self._seen: tuple[Array, Array, Array] = (np.empty((0, cube.dim)), np.empty(0), np.empty(0))
         self._fits: dict[int, tuple[Hyper, float]] = {}  # index of a scheduled fit -> hyper-parameters and scale
         self._factor: tuple[int, Factor] | None = None  # index of its fit, and the factor of the longest prefix
@@ -140,7 +148,10 @@ class Surrogate:
             variances = yvar[:size] / (scale * scale)
             standard = (values - offset) / scale
             rounds = FRESH_ROUNDS if warm is None else WARM_ROUNDS
-            self._fits[k] = fit(self.kernel, X[:size], standard, variances, ard=self.ard, prior=self.prior, warm=warm, rounds=rounds), scale
+            hyper = fit(self.kernel, X[:size], standard, variances, ard=self.ard, prior=self.prior, warm=warm, rounds=rounds)
+            if self.rotate and k % TURN_EVERY == 0:
+                hyper = turned(self.kernel, X[:size], standard, variances, hyper, prior=self.prior, rounds=rounds)
+            self._fits[k] = hyper, scale
         return self._fits[k]
 
     def _forget_what_differs(self, X: Array, y: Array, yvar: Array) -> None:

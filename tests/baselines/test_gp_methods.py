@@ -119,15 +119,15 @@ def test_pending_points_spread_a_batch(name):
     assert min(gaps) > 1e-4
 
 
-def noisy_gap(name, seed, share):
-    """True value of the recommendation minus the luckiest observation's, on a noisy bowl whose range is 1."""
+def noisy_gap(name, seed, share, d=2):
+    """True value of the recommendation minus the luckiest observation's, on a noisy bowl whose range is about 1."""
     rng = np.random.default_rng(seed)
-    centre = rng.uniform(0.2, 0.8, 2)
+    centre = rng.uniform(0.2, 0.8, d)
 
     def truth(X):
-        return -((np.atleast_2d(X) - centre) ** 2).sum(axis=1) / 0.8
+        return -((np.atleast_2d(X) - centre) ** 2).sum(axis=1) / (0.4 * d)
 
-    method = run(BASELINES[name].build(2, seed=seed, budget=30), 30, lambda x: truth(x) + share * rng.standard_normal(len(x)))
+    method = run(BASELINES[name].build(d, seed=seed, budget=30), 30, lambda x: truth(x) + share * rng.standard_normal(len(x)))
     return (truth(method.recommend()) - truth(method.X[np.argmax(method.y)]))[0]
 
 
