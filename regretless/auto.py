@@ -5,7 +5,6 @@ from __future__ import annotations
 from regretless.baselines import BASELINES
 from regretless.method import Recipe
 from regretless.methods import METHODS
-from regretless.numerics.confidence import MOST_DIMENSIONS
 from regretless.space import Space
 
 HIGH_DIMENSION = 20
@@ -14,6 +13,8 @@ LARGE_BUDGET = 3000
 """Beyond this many evaluations the exact GP costs more than a second per ask."""
 
 
+CERTIFIED_UP_TO = 10
+"""Dimensions in which the fitted certificate holds (`numerics/confidence.py`, which is slow to import)."""
 VERIFY_EVERY = 2
 """Asks per verifying one when the run is to end by its certificate (docs/certificates.md)."""
 
@@ -21,7 +22,7 @@ VERIFY_EVERY = 2
 def choose_method(space: Space, budget: int | None, *, certify: bool = False) -> tuple[Recipe, str]:
     """The recipe for a space and a budget, and the reason in one sentence; `certify` when the run is to end by its certificate."""
     dim = len(space)
-    if certify and dim <= MOST_DIMENSIONS:
+    if certify and dim <= CERTIFIED_UP_TO:
         reason = f"{dim} parameters and a certificate to reach: every second evaluation goes where the bound is largest"
         return BASELINES["gp-ucb"](verify=VERIFY_EVERY), reason
     if budget is not None and budget > LARGE_BUDGET:

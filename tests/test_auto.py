@@ -1,0 +1,35 @@
+"""method="auto": what it chooses, and that it says why."""
+
+import subprocess
+import sys
+
+import pytest
+
+from regretless.auto import CERTIFIED_UP_TO, choose_method, find_recipe
+from regretless.numerics.confidence import MOST_DIMENSIONS
+from regretless.space import Space
+
+
+@pytest.mark.parametrize(
+    ("dim", "budget", "certify", "name"),
+    [(2, 50, False, "gp-ucb"), (20, 200, False, "gp-ucb"), (21, 200, False, "ms-ucb"), (5, 10_000, False, "neural-bo"), (3, 60, True, "gp-ucb")],
+)
+def test_rule(dim: int, budget: int, certify: bool, name: str) -> None:
+    recipe, why = choose_method(Space([(0, 1)] * dim), budget, certify=certify)
+    assert recipe.name == name
+    assert str(dim) in why or str(budget) in why
+    assert ("verify" in recipe.options) is certify
+
+
+def test_its_constant_is_the_certificate_s() -> None:
+    assert CERTIFIED_UP_TO == MOST_DIMENSIONS
+
+
+def test_unknown_names_list_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="unknown method 'gpucb'; known are auto, go-ucb"):
+        find_recipe("gpucb")
+
+
+def test_importing_the_package_loads_no_heavy_library() -> None:
+    code = "import sys, regretless; print([m for m in ('torch', 'optuna', 'sklearn', 'scipy.stats', 'matplotlib', 'pandas') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
