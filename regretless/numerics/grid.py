@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import numpy as np
-from scipy.linalg.blas import dger, dsymv
+from scipy.linalg.blas import dsymv, dsyr
 from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from regretless.space import Array
@@ -278,7 +278,7 @@ class ProductPosterior:
         g = dsymv(1.0, self._S, phi, lower=1)
         total = float(phi @ g) + self.noise
         surprise = (y - float(phi @ self.weights)) / total
-        self._S = dger(-1.0 / total, g, g, a=self._S, overwrite_a=1, overwrite_x=0, overwrite_y=0)
+        self._S = dsyr(-1.0 / total, g, lower=1, a=self._S, overwrite_a=1)  # its lower half
         self.weights += surprise * g
         v = self._on_grid(g)
         self.mean += surprise * v
