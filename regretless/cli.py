@@ -34,10 +34,11 @@ def main() -> None:
 
 @main.command("list")
 def list_everything() -> None:
-    """Shows the methods, baselines and problems, one line each."""
+    """Shows the methods, baselines, peers (for `bench`) and problems, one line each."""
+    from regretless.bench.peers import PEERS
     from regretless.problems import PROBLEMS
 
-    for title, entries in (("methods", METHODS), ("baselines", BASELINES), ("problems", PROBLEMS)):
+    for title, entries in (("methods", METHODS), ("baselines", BASELINES), ("peers", PEERS), ("problems", PROBLEMS)):
         click.echo(click.style(title, bold=True))
         for name, entry in entries.items():
             click.echo(f"  {name:<24} {entry.summary}")
@@ -132,15 +133,16 @@ def bench() -> None:
 @click.option("--problems", required=True, help="Comma-separated names.")
 @click.option("--seeds", default=10, show_default=True, type=click.IntRange(1), help="Runs per method and problem.")
 @click.option("--budget", default=50, show_default=True, type=click.IntRange(1), help="Evaluations per run.")
+@click.option("--init", default=0, show_default=True, type=click.IntRange(0), help="How many of them are common initial points.")
 @click.option("--jobs", default=2, show_default=True, type=click.IntRange(1), help="Processes at once.")
 @click.option(
     "--out", default="runs", show_default=True, type=click.Path(file_okay=False), help="Folder of the records; finished runs in it are kept."
 )
-def bench_run(methods: str, problems: str, seeds: int, budget: int, jobs: int, out: str) -> None:
+def bench_run(methods: str, problems: str, seeds: int, budget: int, init: int, jobs: int, out: str) -> None:
     """Runs methods x problems x seeds, resumably, one record each."""
     from regretless.bench.runner import run_from_names
 
-    run_from_names(methods.split(","), problems.split(","), seeds=seeds, budget=budget, out=Path(out), jobs=jobs)
+    run_from_names(methods.split(","), problems.split(","), seeds=seeds, budget=budget, init=init, out=Path(out), jobs=jobs)
 
 
 @bench.command("plot")
