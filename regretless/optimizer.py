@@ -111,7 +111,7 @@ class Optimizer:
         self.method.wait_for(u)
         return self._new_trial(u)
 
-    def tell(self, trial: Trial | int, value: float | None = None, *, var: float | None = None, failed: bool = False) -> None:
+    def tell(self, trial: Trial | int, value: float | None = None, var: float | None = None, *, failed: bool = False) -> None:
         """The value of a pending trial (or of its number); NaN, infinities and `failed=True` mean that the evaluation failed.
 
         var: the known noise variance of the value, for instance the squared standard error of a mean over repetitions.
