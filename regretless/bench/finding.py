@@ -77,7 +77,7 @@ class Finding:
     def write(self, out: str | Path) -> Path:
         """Writes the finding into the experiment's folder."""
         path = Path(out) / FILE
-        write_whole(path, json.dumps(asdict(self), indent=1).encode())
+        write_whole(path, json.dumps(asdict(self), separators=(",", ":")).encode())
         return path
 
     @classmethod
