@@ -119,6 +119,18 @@ def test_plots_and_text(tmp_path: Path) -> None:
     assert len(result.to_dataframe()) == len(result.records())
 
 
+def test_the_bar_runs_over_steps_and_promotions_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    result = study(budget_steps=120, progress=True, verbose=True)
+    shown = capsys.readouterr()
+    assert "120/120" in shown.err
+    assert f"best {result.value:.5g}" in shown.err
+    promotions = [why for r in result.runs for why, _, _ in r.log if why != "new"]
+    assert shown.out.count("promoted to") == promotions.count("promoted") > 0
+    assert shown.out.count("leads on to") == promotions.count("leader") > 0
+    study(budget_steps=120)
+    assert capsys.readouterr() == ("", "")
+
+
 def test_the_fixed_split_follows_the_paper() -> None:
     first = study(budget_steps=None, trials=8, horizon=20, method=BBO(preset="paper"))
     assert [r.steps for r in first.runs] == [20] * 8
