@@ -229,7 +229,7 @@ def read_record(path: str | Path) -> Record:
             error=lines[-1].get("error"),
             path=path,
         )
-    except (OSError, json.JSONDecodeError, LookupError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
         raise ValueError(f"{path} is not a record: {error!r}") from None
 
 

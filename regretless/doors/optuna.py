@@ -243,7 +243,8 @@ class Sampler(BaseSampler):
         for t in running:
             if t._trial_id in stale or (t.datetime_start is not None and (now - t.datetime_start).total_seconds() > ttl):
                 continue
-            u = replica.encode(_announced(t, replica.space) | t.system_attrs.get("fixed_params", {}) | t.params)
+            fixed = t.system_attrs.get("fixed_params", {})
+            u = replica.encode(_announced(t, replica.space) | (fixed if isinstance(fixed, dict) else {}) | t.params)
             if u is not None:
                 points[t.number] = u
         return points
@@ -327,7 +328,7 @@ class _Replica:
         try:
             inner = {name: _internal(distribution, params[name]) for name, distribution in self.space.items()}
             return self._cube_space.encode(inner, self._choices)
-        except (KeyError, ValueError):
+        except (KeyError, ValueError, TypeError, OverflowError):
             return None
 
     def decode(self, u: Array) -> dict[str, Any]:
@@ -402,7 +403,7 @@ def lost_after(trials: Iterable[FrozenTrial]) -> float:
 
 def _variance(trial: FrozenTrial) -> float | None:
     found = trial.user_attrs.get(VARIANCE)
-    return float(found) if isinstance(found, int | float) and found >= 0 else None
+    return float(found) if isinstance(found, float | int) and not isinstance(found, bool) and 0 <= found < math.inf else None
 
 
 def _sign(study: Study) -> float:
@@ -441,5 +442,5 @@ def _announced(trial: FrozenTrial, space: Distributions) -> dict[str, Any]:
     try:
         found = json.loads("".join(pieces))
         return {name: space[name].to_external_repr(value) for name, value in found.items() if name in space}
-    except (ValueError, TypeError, AttributeError, IndexError):
+    except (ValueError, TypeError, AttributeError, IndexError, OverflowError, RecursionError):
         return {}

@@ -181,7 +181,8 @@ class _Worker:
         storage, study_id = self.study._storage, self.study._study_id
         trials = self.study.get_trials(deepcopy=False)
         for t in trials:
-            if t.state == TrialState.RUNNING and t.system_attrs.get(OWNER, {}).get("token") == token["token"]:
+            owner = t.system_attrs.get(OWNER)
+            if t.state == TrialState.RUNNING and isinstance(owner, dict) and owner.get("token") == token["token"]:
                 return t._trial_id  # created before the storage went away in mid-answer
         for t in _orphans(trials):
             owner = t.system_attrs[OWNER]
@@ -334,14 +335,14 @@ def _born(pid: int) -> str:
 
 
 def _alive(owner: Mapping[str, Any]) -> bool:
-    pid = int(owner["pid"])
+    pid = owner["pid"]
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         pass
-    return _born(pid) == str(owner["born"])
+    return _born(pid) == str(owner.get("born"))
 
 
 def _orphans(trials: list[FrozenTrial]) -> list[FrozenTrial]:
@@ -350,7 +351,7 @@ def _orphans(trials: list[FrozenTrial]) -> list[FrozenTrial]:
     found = []
     for t in trials:
         owner = t.system_attrs.get(OWNER)
-        if t.state != TrialState.RUNNING or not isinstance(owner, dict) or t.datetime_start is None:
+        if t.state != TrialState.RUNNING or not isinstance(owner, dict) or not isinstance(owner.get("pid"), int) or t.datetime_start is None:
             continue
         if owner.get("host") == socket.gethostname():
             dead = not _alive(owner)
@@ -364,7 +365,7 @@ def _orphans(trials: list[FrozenTrial]) -> list[FrozenTrial]:
 def _settings(study: Study, method: str, seed: int | None) -> tuple[str, int]:
     """The method and seed of a study: those it has, or the ones given, which are written into it."""
     stored = study.user_attrs.get(SETTINGS)
-    if not isinstance(stored, dict):
+    if not isinstance(stored, dict) or not isinstance(stored.get("method"), str) or not isinstance(stored.get("seed"), int):
         if method != "auto":
             find_recipe(method)
         stored = {"method": method, "seed": secrets.randbits(32) if seed is None else seed}

@@ -1,0 +1,132 @@
+"""When `GapBelow` stops, and whether it was right to: 24 bbob functions, d = 2, 3, eps = 5 % of the range, delta = 0.05, at most 60 d evaluations.
+
+    python experiments/stopping.py --jobs 2 --out runs/stopping [--seeds 3] [--quick]
+
+A stop is right when the true gap of the recommended point is at most eps, 5 % of the range of the values seen by then. Optuna's terminator
+(`RegretBoundEvaluator`, asked after every fifth trial, the same eps as its error) watches the very same runs; its point is the best one observed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from regretless.baselines import BASELINES
+from regretless.optimizer import Optimizer
+from regretless.problems import make_problem
+from regretless.stopping import GapBelow
+
+EPS, DELTA, PER_DIM = 0.05, 0.05, 60
+METHODS = {"gp-ucb": BASELINES["gp-ucb"], "gp-ucb-verify": BASELINES["gp-ucb"](verify=2), "gp-ei": BASELINES["gp-ei"]}
+OPTUNA_EVERY, OPTUNA_FROM = 5, 20
+"""Trials between two looks of Optuna's terminator, and its own least number of trials."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=Path, default=Path("runs/stopping"))
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seeds", type=int, default=3, help="bbob instances 1, 2, ... per function")
+    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--dims", default="2,3")
+    parser.add_argument("--quick", action="store_true", help="six functions, one instance")
+    parser.add_argument("--without-optuna", action="store_true", help="leave out the terminator, which costs most of the time")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    functions = (1, 3, 8, 12, 17, 21) if options.quick else range(1, 25)
+    instances = range(1, 2 if options.quick else options.seeds + 1)
+    tasks = [
+        (m, f, int(d), i, not options.without_optuna)
+        for m in options.methods.split(",")
+        for d in options.dims.split(",")
+        for f in functions
+        for i in instances
+    ]
+    left = [task for task in tasks if not _file(options.out, task).exists()]
+    with ProcessPoolExecutor(options.jobs) as pool:
+        futures = {pool.submit(one_run, *task): task for task in left}
+        for future in tqdm(as_completed(futures), total=len(left), desc="runs"):
+            _file(options.out, futures[future]).write_text(json.dumps(future.result()))
+    print(table([json.loads(_file(options.out, task).read_text()) for task in tasks if _file(options.out, task).exists()]))
+
+
+def one_run(method: str, function: int, dim: int, instance: int, with_optuna: bool) -> dict[str, Any]:
+    """One run until both rules have stopped or 60 d evaluations are spent."""
+    problem = make_problem("bbob", function=function, dim=dim, instance=instance, seed=instance)
+    optimizer = Optimizer(problem.space, method=METHODS[method], direction="minimize", budget=PER_DIM * dim, seed=instance)
+    rule, terminator = GapBelow(EPS, DELTA, relative=True), _Terminator(dim) if with_optuna else None
+    record: dict[str, Any] = {"method": method, "function": function, "dim": dim, "instance": instance, "ours": None, "optuna": None}
+    for n in range(1, PER_DIM * dim + 1):
+        trial = optimizer.ask()
+        optimizer.tell(trial, problem.true(trial.params))
+        values = [t.value for t in optimizer.trials if t.value is not None]
+        allowed = EPS * (max(values) - min(values))
+        if record["ours"] is None and rule(optimizer) is not None:
+            gap = problem.regret(optimizer.recommend())
+            record["ours"] = {"n": n, "gap": gap, "allowed": allowed, "right": bool(gap <= allowed), "claimed": rule.certificate.gap}
+        if terminator is not None and record["optuna"] is None and n >= OPTUNA_FROM and n % OPTUNA_EVERY == 0:
+            bound = terminator.bound(optimizer)
+            if bound < allowed:
+                gap = problem.regret(optimizer.best.params)
+                record["optuna"] = {"n": n, "gap": gap, "allowed": allowed, "right": bool(gap <= allowed), "claimed": bound}
+        if record["ours"] is not None and (terminator is None or record["optuna"] is not None):
+            break
+    record["last"] = rule.certificate.reason if record["ours"] is None else ""
+    return record
+
+
+class _Terminator:
+    """Optuna's regret bound on the trials of an optimizer of ours."""
+
+    def __init__(self, dim: int) -> None:
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.evaluator = optuna.terminator.RegretBoundEvaluator(seed=0)
+        self.optuna = optuna
+
+    def bound(self, optimizer: Optimizer) -> float:
+        lows = {name: self.optuna.distributions.FloatDistribution(p.low, p.high) for name, p in optimizer.space.parameters.items()}  # type: ignore[union-attr]
+        trials = [self.optuna.create_trial(params=t.params, distributions=lows, value=t.value) for t in optimizer.trials]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return float(self.evaluator.evaluate(trials, self.optuna.study.StudyDirection.MINIMIZE))
+
+
+def table(records: list[dict[str, Any]]) -> str:
+    """The Markdown table: for each method and dimension, how many runs each rule stopped, when, and how often rightly."""
+    lines = [
+        "| method | d | rule | runs | functions stopped | runs stopped | right | median n at the stop |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for method in dict.fromkeys(r["method"] for r in records):
+        for dim in [*dict.fromkeys(r["dim"] for r in records), None]:
+            chosen = [r for r in records if r["method"] == method and dim in (None, r["dim"])]
+            for rule, title in (("ours", "GapBelow"), ("optuna", "Optuna's terminator")):
+                stopped = [r for r in chosen if r[rule] is not None]
+                functions = {(r["function"], r["dim"]) for r in chosen}
+                on = {(r["function"], r["dim"]) for r in stopped}
+                right = f"{np.mean([r[rule]['right'] for r in stopped]):.3f}" if stopped else "-"
+                when = f"{np.median([r[rule]['n'] for r in stopped]):.0f}" if stopped else "-"
+                where = "all" if dim is None else dim
+                counts = f"{len(chosen)} | {len(on)} of {len(functions)} | {len(stopped)}"
+                lines.append(f"| {method} | {where} | {title} | {counts} | {right} | {when} |")
+    return "\n".join(lines)
+
+
+def _file(out: Path, task: tuple[str, int, int, int, bool]) -> Path:
+    method, function, dim, instance, with_optuna = task
+    return out / f"{method}-f{function:02d}-d{dim}-i{instance}{'' if with_optuna else '-alone'}.json"
+
+
+if __name__ == "__main__":
+    main()

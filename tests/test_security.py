@@ -1,0 +1,250 @@
+"""Hostile files: every loader answers with a ValueError in one sentence; no code runs, nothing hangs, no traceback reaches the command line.
+
+Ten thousand damaged inputs: bytes flipped, cut, doubled and spliced into valid files, JSON and TOML trees with values of the wrong kind.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import pickle
+import random
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+import pytest
+from click.testing import CliRunner
+
+from regretless.bench.record import read_record
+from regretless.bench.runner import run_from_names
+from regretless.bilevel_state import pack, unpack
+from regretless.cli import main
+from regretless.doors.optuna import ANNOUNCED, VARIANCE, Sampler, as_distributions
+from regretless.optimizer import Optimizer
+from regretless.space import Choice, Float, Int, Space
+from regretless.statefile import read_state, write_state
+
+SPACE = """
+[lr]
+type = "float"
+low = 1e-5
+high = 1e-1
+log = true
+[n]
+type = "int"
+low = 1
+high = 9
+[act]
+type = "choice"
+labels = ["relu", "tanh"]
+"""
+SPITE = [
+    None,
+    True,
+    -1,
+    0,
+    1e308,
+    math.nan,
+    math.inf,
+    2**70,
+    "",
+    "x" * 50,
+    "__import__('os').abort()",
+    [],
+    {},
+    [[]],
+    {"$array": "json"},
+    {"type": {}},
+    [1, "a", None],
+]
+"""Values of the wrong kind, put anywhere."""
+
+
+class Bomb:
+    """Unpickling this would create a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (self.path,)
+
+
+def damaged(valid: bytes, rng: random.Random) -> bytes:
+    """A valid file with one to four wounds."""
+    data = bytearray(valid)
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(data) + 1)
+        kind = rng.randrange(6)
+        if kind == 0 and data:
+            data[at % len(data)] = rng.randrange(256)
+        elif kind == 1:
+            del data[at : at + rng.randint(1, 40)]
+        elif kind == 2:
+            data[at:at] = rng.randbytes(rng.randint(1, 20))
+        elif kind == 3:
+            data[at:at] = data[: rng.randint(1, 60)]
+        elif kind == 4:
+            data = data[:at]
+        else:
+            data[at:at] = rng.choice([b"\xff\xfe", b"\0" * 9, b"[" * 500, b'"', b"}", b"1e999", b"\n[a]\n", b"\x80\x04c", b"PK\x03\x04"])
+    return bytes(data)
+
+
+def spoiled(tree: Any, rng: random.Random) -> Any:
+    """A tree with one value replaced, dropped or moved to where it does not belong."""
+    if isinstance(tree, dict) and tree and rng.random() < 0.9:
+        key = rng.choice(list(tree))
+        kind = rng.randrange(8)
+        out = dict(tree)
+        if kind == 0:
+            del out[key]
+        elif kind == 1:
+            out[rng.choice(["kind", "low", "x", "__class__", ""])] = rng.choice(SPITE)
+        else:
+            out[key] = spoiled(tree[key], rng)
+        return out
+    if isinstance(tree, list) and tree and rng.random() < 0.7:
+        i = rng.randrange(len(tree))
+        return [*tree[:i], spoiled(tree[i], rng), *tree[i + 1 :]]
+    return rng.choice(SPITE)
+
+
+def survives(load: Callable[[Path], Any], path: Path, inputs: list[bytes]) -> int:
+    """How many inputs were refused; anything but a ValueError of one readable message fails the test."""
+    messages = []
+    for content in inputs:
+        path.write_bytes(content)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                load(path)
+        except ValueError as error:
+            messages.append(str(error).strip())
+    assert all(messages)
+    return len(messages)
+
+
+@pytest.mark.timeout(120)
+def test_spaces(tmp_path: Path) -> None:
+    rng = random.Random(1)
+    inputs = [damaged(SPACE.encode(), rng) for _ in range(3500)]
+    assert survives(Space.from_toml, tmp_path / "space.toml", inputs) > 1500
+    (tmp_path / "good.toml").write_text(SPACE)
+    description = Space.from_toml(tmp_path / "good.toml").to_json()
+
+    def load(path: Path) -> Space:
+        return Space.from_json(json.loads(path.read_text()))
+
+    assert survives(load, tmp_path / "space.json", [json.dumps(spoiled(description, rng)).encode() for _ in range(1500)]) > 700
+
+
+def checkpoint(path: Path) -> bytes:
+    optimizer = Optimizer({"x": Float(-5, 10), "k": Int(1, 5), "c": Choice(["a", "b"])}, method="random", seed=0)
+    for i in range(6):
+        trial = optimizer.ask()
+        optimizer.tell(trial, float(i)) if i % 3 else optimizer.tell(trial, failed=True)
+    optimizer.ask()
+    optimizer.save(path)
+    return path.read_bytes()
+
+
+@pytest.mark.timeout(180)
+def test_checkpoints(tmp_path: Path) -> None:
+    rng = random.Random(2)
+    valid = checkpoint(tmp_path / "valid")
+    assert survives(Optimizer.load, tmp_path / "bad", [damaged(valid, rng) for _ in range(1800)]) > 1000
+    state = read_state(tmp_path / "valid")
+    for _ in range(700):
+        bad = spoiled(state, rng)
+        try:
+            write_state(tmp_path / "bad", bad if isinstance(bad, dict) else {"kind": bad})
+        except TypeError:
+            continue  # nothing that could be written
+        assert survives(Optimizer.load, tmp_path / "bad", [(tmp_path / "bad").read_bytes()]) in (0, 1)
+
+
+def test_checkpoints_never_run_code(tmp_path: Path) -> None:
+    trap = tmp_path / "trapped"
+    bombs = [pickle.dumps(Bomb(trap))]
+    for entry in ("json.npy", "array0.npy"):  # an array of objects, which NumPy would unpickle if it were allowed to
+        buffer, array = io.BytesIO(), io.BytesIO()
+        np.save(array, np.array([Bomb(trap)], dtype=object), allow_pickle=True)
+        with zipfile.ZipFile(buffer, "w") as archive:
+            archive.writestr(entry, array.getvalue())
+        bombs.append(buffer.getvalue())
+    plain = io.BytesIO()
+    np.save(plain, np.array([Bomb(trap)], dtype=object), allow_pickle=True)
+    bombs.append(plain.getvalue())
+    for load in (Optimizer.load, read_state, read_record, lambda p: unpack(p.read_bytes())):
+        assert survives(load, tmp_path / "bomb", bombs) == len(bombs)
+    assert not trap.exists()
+
+
+def test_a_checkpoint_that_claims_to_be_huge_is_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "huge"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,), }"
+        header += b" " * (118 - len(header)) + b"\n"
+        archive.writestr("json.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    with pytest.raises(ValueError, match="not a readable state file"):
+        Optimizer.load(path)
+
+
+@pytest.mark.timeout(180)
+def test_records(tmp_path: Path) -> None:
+    rng = random.Random(3)
+    run_from_names(["random"], ["branin"], seeds=1, budget=5, out=tmp_path / "runs", jobs=1)
+    valid = next(path for path in (tmp_path / "runs").rglob("*") if path.is_file() and path.stat().st_size)
+    lines = [json.loads(line) for line in valid.read_text().splitlines()]
+    inputs = [damaged(valid.read_bytes(), rng) for _ in range(1200)]
+    for _ in range(800):
+        i = rng.randrange(len(lines))
+        inputs.append("\n".join(json.dumps(line) for line in [*lines[:i], spoiled(lines[i], rng), *lines[i + 1 :]]).encode())
+    assert survives(read_record, tmp_path / valid.name, inputs) > 500
+
+
+@pytest.mark.timeout(120)
+def test_inner_states(tmp_path: Path) -> None:
+    rng = random.Random(4)
+    valid = pack({"w": np.arange(6.0).reshape(2, 3), "step": 3, "list": [1, "a", None]}, {"note": 1})
+    assert survives(lambda path: unpack(path.read_bytes()), tmp_path / "state", [damaged(valid, rng) for _ in range(1000)]) > 500
+
+
+def test_attributes_of_a_storage() -> None:
+    """Another worker, or anybody with access to the database, may write anything into a study's attributes."""
+    rng = random.Random(5)
+    space = as_distributions({"x": Float(0, 1), "c": Choice(["a", "b"])})
+    study = optuna.create_study(sampler=Sampler("random", seed=0, search_space=space))
+    for _ in range(30):
+        attributes = {f"{ANNOUNCED}:0": rng.choice([*SPITE, json.dumps(spoiled({"x": 0.5, "c": 1.0}, rng)), "[" * 100_000, '{"c": 1e9, "x": 0.1}'])}
+        running = optuna.trial.create_trial(state=optuna.trial.TrialState.RUNNING, system_attrs=attributes)
+        study._storage.create_new_trial(study._study_id, template_trial=running)
+        study.add_trial(optuna.create_trial(params={"x": 0.5, "c": "a"}, distributions=space, value=1.0, user_attrs={VARIANCE: rng.choice(SPITE)}))
+    for _ in range(3):
+        trial = study.ask(space)
+        assert 0 <= trial.params["x"] <= 1
+        study.tell(trial, 1.0)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff\xfe\x00", b"[a\n", b"a = 1", b'[a]\ntype = "float"\nlow = 2\nhigh = 1', b"x = " + b"[" * 5000, pickle.dumps({})]
+)
+def test_the_command_line_shows_one_line(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("def cost(a):\n    return a\n")
+    (tmp_path / "space.toml").write_bytes(content)
+    (tmp_path / "good.toml").write_text('[a]\ntype = "float"\nlow = 0\nhigh = 1\n')
+    (tmp_path / "run.npz").write_bytes(content or b"x")
+    objective = f"{tmp_path}/train.py:cost"
+    for arguments in (["--space", f"{tmp_path}/space.toml"], ["--space", f"{tmp_path}/good.toml", "--checkpoint", f"{tmp_path}/run.npz"]):
+        result = CliRunner().invoke(main, ["tune", objective, "--trials", "2", *arguments])
+        assert result.exit_code == 2
+        assert "Traceback" not in result.output
+        assert len(result.output.strip().splitlines()) == 1
