@@ -19,6 +19,8 @@ VARIANTS = {
     "default": {},
     "noise by evidence": {"shape": "noise"},
     "shape by evidence": {"shape": "evidence"},
+    "gentle warp": {"warp": "gentle"},
+    "no warp": {"warp": "none"},
     "dense only": {"additive": 0.0},
     "additive 0.8": {"additive": 0.8},
     "no trust region": {"trust_region": False},

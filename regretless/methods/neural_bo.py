@@ -29,7 +29,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from scipy.special import ndtri
@@ -38,7 +38,7 @@ from regretless.method import Certificate, Method
 from regretless.numerics.branches import BranchNet, Shape
 from regretless.numerics.ntk import Mlp, ModuleTangent, diagonal, draw_mlp, on_device
 from regretless.numerics.sobol import sobol_points
-from regretless.numerics.tangent_models import Chosen, ClosedForm, TrainNN, WarmTraining
+from regretless.numerics.tangent_models import Chosen, ClosedForm, TrainNN, WarmTraining, Warping
 from regretless.numerics.trust_region import Region, local_points, region_after
 from regretless.space import Array, Cube
 
@@ -98,6 +98,7 @@ class NeuralBO(Method):
         lam: ridge, and noise variance over prior variance; None is the preset's.
         shape: "fixed"; "noise": lam is chosen by evidence as values come in; "evidence": so are the input scales and the additive share.
         additive: the share of the prior variance given to the additive branch, in [0, 1).
+        warp: how bad values are compressed: "strong", "gentle" or "none".
         trust_region: whether candidates come from a trust region; else from the whole cube (Alg. 1, l. 5).
         network: a torch.nn.Module with one output per row, in place of the fully connected net (default preset only); its start is theta0.
         encode: cube points (n x d) to what the net reads (n x ..., array or tensor): images, embeddings.
@@ -126,6 +127,7 @@ class NeuralBO(Method):
         lam: float | None = None,
         shape: Literal["fixed", "noise", "evidence"] = "fixed",
         additive: float = 0.5,
+        warp: Warping = "strong",
         trust_region: bool = True,
         network: torch.nn.Module | None = None,
         encode: Encode | None = None,
@@ -165,7 +167,9 @@ class NeuralBO(Method):
         if shape != "fixed" and (lam is not None or norm_bound is not None):
             raise ValueError(f"lam and norm_bound belong to shape='fixed'; shape={shape!r} lets the evidence choose")
         self._chosen = CHOSEN[shape]
-        self._additive = additive
+        if warp not in get_args(Warping):
+            raise ValueError(f"warp must be one of {get_args(Warping)}, got {warp!r}")
+        self._additive, self._warping = additive, warp
         self._local = trust_region and preset == "default"
         self._n_design = min(DESIGN, 2 * (self.dim + 1)) if self._pool is None else 2
         self._design = sobol_points(self._n_design, self.dim, self.fixed_generator())
@@ -293,8 +297,8 @@ class NeuralBO(Method):
             dense = draw_mlp(rng, probe.shape[1], width=s.width, depth=self._depth, activation=s.activation)
             net = BranchNet(dense.to(self._device), on_device(probe, self._device), rng)
             shape = replace(net.shape, lam=s.lam, share=self._additive if net.additive else 0.0)
-        limit, size = self._dual_limit, self._sketch_size
-        return ClosedForm(net, shape, seed=self.seed, chosen=self._chosen, dual_limit=limit, sketch_size=size, device=self._device)
+        limits = {"dual_limit": self._dual_limit, "sketch_size": self._sketch_size}
+        return ClosedForm(net, shape, seed=self.seed, chosen=self._chosen, warping=self._warping, device=self._device, **limits)
 
     @property
     def learning_rate(self) -> tuple[float, float] | None:

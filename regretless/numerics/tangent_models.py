@@ -21,6 +21,7 @@ from regretless.space import Array
 
 Chosen: TypeAlias = Literal["nothing", "noise", "shape"]
 """What the evidence chooses: nothing, the noise level, or the whole shape (a module has no shape but its noise)."""
+Warping: TypeAlias = Literal["strong", "gentle", "none"]
 Path: TypeAlias = Callable[[Array], Array]
 """A drawn function: inputs C x ... to values C."""
 
@@ -44,11 +45,20 @@ class ClosedForm:
     """
 
     def __init__(
-        self, net: BranchNet | ModuleTangent, shape: Shape, *, seed: int, chosen: Chosen, dual_limit: int, sketch_size: int, device: str
+        self,
+        net: BranchNet | ModuleTangent,
+        shape: Shape,
+        *,
+        seed: int,
+        chosen: Chosen,
+        warping: Warping,
+        dual_limit: int,
+        sketch_size: int,
+        device: str,
     ) -> None:
         self._net = net
         self.shape = shape
-        self._chosen = chosen
+        self._chosen, self._warping = chosen, warping
         self._seed = seed
         self._dual_limit = dual_limit
         self._sketch_size = sketch_size
@@ -63,7 +73,7 @@ class ClosedForm:
         """Takes the history: inputs n x ... and values n; the sketch's warp is that of the last scheduled size, so that rows stay as they are."""
         n = len(y)
         self._X, self._y = X, y
-        self._warp = Warp.of(y if n <= self._dual_limit else y[: self._size(n)])
+        self._warp = Warp.of(y if n <= self._dual_limit else y[: self._size(n)], self._warping)
         self._choose(n)
         if n <= self._dual_limit:
             if not isinstance(self._posterior, KernelRidge):
@@ -95,7 +105,7 @@ class ClosedForm:
             self._posterior = None  # another warp: every row enters anew
         if self._chosen == "nothing":
             return
-        targets = Warp.of(self._y[:size])(self._y[:size])
+        targets = Warp.of(self._y[:size], self._warping)(self._y[:size])
         inputs = self._there(self._X[:size])
         if self._chosen == "shape" and isinstance(self._net, BranchNet):
             shape = choose_shape(self._net, inputs, targets)
@@ -259,9 +269,10 @@ class WarmTraining:
 
 @dataclass(frozen=True)
 class Warp:
-    """Values to targets of mean 0 and deviation 1: as they are while good, on a logarithmic scale BEND deviations below the median.
+    """Values to targets of mean 0 and deviation 1: as they are while good, on a logarithmic scale more than a unit below `middle`.
 
-    Bad values say that a place is bad; how bad must not set the scale on which good ones are told apart.
+    Bad values say that a place is bad; how bad must not set the scale on which good ones are told apart. "strong" compresses all below the
+    median, in units of the best value's lead on it; "gentle" what is BEND deviations below the median; "none" nothing.
     """
 
     middle: float = 0.0
@@ -270,10 +281,17 @@ class Warp:
     scale: float = 1.0
 
     @classmethod
-    def of(cls, y: Array) -> Warp:
-        middle = float(np.median(y))
-        spread, typical = standardisation(y)[1], TYPICAL * float(np.median(np.abs(y - middle)))
-        unit = BEND * (typical if 1e-13 * abs(middle) < typical < spread else spread)
+    def of(cls, y: Array, warping: Warping) -> Warp:
+        middle, spread = float(np.median(y)), standardisation(y)[1]
+        lead, typical = float(y.max()) - middle, TYPICAL * float(np.median(np.abs(y - middle)))
+        rounding = 1e-13 * float(np.abs(y).max())
+        if warping == "strong":
+            unit = lead if lead > rounding else spread
+            middle += unit
+        elif warping == "gentle":
+            unit = BEND * (typical if rounding < typical < spread else spread)
+        else:
+            unit = 2 * max(middle - float(y.min()), spread)
         return cls(middle, unit, *standardisation(_bent((y - middle) / unit)))
 
     def __call__(self, y: Array) -> Array:

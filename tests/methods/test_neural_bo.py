@@ -255,6 +255,8 @@ def test_pending_draws_are_independent():
         ({"activation": "step"}, "activation"),
         ({"preset": "paper", "device": "cuda"}, "device"),
         ({"norm_bound": 1.0}, "noise"),
+        ({"warp": "mild"}, "warp"),
+        ({"shape": "noise", "lam": 0.1}, "shape"),
     ],
 )
 def test_bad_options_name_themselves(options, message):
@@ -271,15 +273,16 @@ def test_standardisation_of_constants():
     assert METHODS["neural-bo"].method is NeuralBO
 
 
-def test_warp_keeps_the_order_and_goes_back():
+@pytest.mark.parametrize(("warping", "share"), [("strong", 0.05), ("gentle", 0.05), ("none", 0.0)])
+def test_warp_keeps_the_order_and_goes_back(warping, share):
     y = np.array([-1e6, -30.0, -2.0, 0.0, 0.4, 1.0, 1.5])
-    warp = Warp.of(y)
+    warp = Warp.of(y, warping)
     targets = warp(y)
     assert (np.diff(targets) > 0).all()
     assert targets.mean() == pytest.approx(0.0, abs=1e-12)
     assert targets.std() == pytest.approx(1.0)
-    np.testing.assert_allclose(warp.inverse(targets), y, rtol=1e-9)
-    assert targets[-1] - targets[2] > 0.05 * (targets[2] - targets[0])  # the outlier does not set the scale
+    np.testing.assert_allclose(warp.inverse(targets), y, rtol=1e-9, atol=1e-6)
+    assert targets[-1] - targets[2] > share * (targets[2] - targets[0])  # the outlier does not set the scale, unless nothing is warped
 
 
 @pytest.mark.slow
