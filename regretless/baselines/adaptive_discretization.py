@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regretless.method import Certificate, Method, keyed_generator
-from regretless.numerics.confidence import fitted_certificate
 from regretless.numerics.grid import RowPosterior
-from regretless.numerics.scale import Scale, fit_scale, merged
+from regretless.numerics.scale import Scale, fit_scale
+from regretless.numerics.whole_model import whole_certificate
 from regretless.space import Array, Cube
 
 HORIZON = 1000
@@ -37,8 +37,8 @@ FIRST_FIT, REFIT = 4, 1.5
 """Values at the first fit of the scale, and the growth between fits."""
 TIE, TIES = 1e-12, 301
 """Indices closer than this are level; the stream of the draws that order them."""
-CERTIFIED_FROM = 800
-"""Values beyond which the certificate's model averages close neighbours."""
+RECOMMENDED_FROM = 800
+"""The latest values the recommendation's posterior uses, at most."""
 
 
 class AdaptiveDiscretization(Method):
@@ -108,13 +108,13 @@ class AdaptiveDiscretization(Method):
     def _recommend(self) -> Array:
         """The told point nearest in the model to the best mean at a centre."""
         told = self._fresh(self.X)
-        told.condition(self.X[-CERTIFIED_FROM:], self.scale.inside(self.y[-CERTIFIED_FROM:]))
+        told.condition(self.X[-RECOMMENDED_FROM:], self.scale.inside(self.y[-RECOMMENDED_FROM:]))
         best: Array = self.X[int(told.mean.argmax())]
         return best
 
     def _certificate(self, delta: float) -> Certificate:
-        X, y, _ = merged(self.X, self.y, CERTIFIED_FROM)
-        return fitted_certificate(X, y, np.full(len(y), np.nan), self.cube, self.recommend(), delta, self.fixed_generator())
+        noise = self.scale.noise * self.scale.sd**2
+        return whole_certificate(self.X, self.y, noise, self.cube, self.recommend(), delta, self.fixed_generator())
 
     # -- the tree
 

@@ -17,14 +17,11 @@ from scipy.special import log_ndtr
 
 from regretless.method import Certificate, Method
 from regretless.numerics.acquisition import log_h_of
-from regretless.numerics.confidence import fitted_certificate
 from regretless.numerics.grid import KernelName
 from regretless.numerics.grid_model import MAX_DIM, GridModel
-from regretless.numerics.scale import merged
+from regretless.numerics.whole_model import whole_certificate
 from regretless.space import Array, Cube
 
-CERTIFIED_FROM = 800
-"""Values beyond which the certificate's model averages close neighbours."""
 LEAST_SD = 1e-10
 
 
@@ -84,8 +81,8 @@ class GridEI(Method):
         return self._model.best_told(self.X)
 
     def _certificate(self, delta: float) -> Certificate:
-        X, y, _ = merged(self.X, self.y, CERTIFIED_FROM)
-        return fitted_certificate(X, y, np.full(len(y), np.nan), self.cube, self.recommend(), delta, self.fixed_generator())
+        noise = self._model.scale.noise * self._model.scale.sd**2
+        return whole_certificate(self.X, self.y, noise, self.cube, self.recommend(), delta, self.fixed_generator())
 
 
 class GridPI(Method):
@@ -133,8 +130,8 @@ class GridPI(Method):
         return self._model.best_told(self.X)
 
     def _certificate(self, delta: float) -> Certificate:
-        X, y, _ = merged(self.X, self.y, CERTIFIED_FROM)
-        return fitted_certificate(X, y, np.full(len(y), np.nan), self.cube, self.recommend(), delta, self.fixed_generator())
+        noise = self._model.scale.noise * self._model.scale.sd**2
+        return whole_certificate(self.X, self.y, noise, self.cube, self.recommend(), delta, self.fixed_generator())
 
 
 def _best_free(model: GridModel, score: Array, pending: Array, failed: Array) -> Array:

@@ -21,14 +21,10 @@ from typing import Literal
 import numpy as np
 
 from regretless.method import Certificate, Method
-from regretless.numerics.confidence import fitted_certificate
 from regretless.numerics.grid import KernelName
 from regretless.numerics.grid_model import MAX_DIM, GridModel
-from regretless.numerics.scale import merged
+from regretless.numerics.whole_model import whole_certificate
 from regretless.space import Array, Cube
-
-CERTIFIED_FROM = 800
-"""Values beyond which the certificate's model averages close neighbours."""
 
 
 class IGPUCB(Method):
@@ -98,5 +94,5 @@ class IGPUCB(Method):
         return self._model.best_told(self.X)
 
     def _certificate(self, delta: float) -> Certificate:
-        X, y, _ = merged(self.X, self.y, CERTIFIED_FROM)
-        return fitted_certificate(X, y, np.full(len(y), np.nan), self.cube, self.recommend(), delta, self.fixed_generator())
+        noise = self._model.scale.noise * self._model.scale.sd**2
+        return whole_certificate(self.X, self.y, noise, self.cube, self.recommend(), delta, self.fixed_generator())

@@ -19,14 +19,15 @@ Deviations, both presets
     3. A rejection test with no grid point left is a rejection; when all lower bounds are low, a time-out still accepts the best of them.
     4. A told point near the running cell is a sample of its test whoever asked for it; others are kept and reach the tests that start later (default)
        or the recommendation (paper). STALL told points in a row from elsewhere close a test, so that a cell whose evaluations fail cannot hang.
-    5. The recommendation is the arg max of the mean of one model refitted to all values; the paper has none.
+    5. The recommendation is the arg max of the mean, less one sd, of one model refitted to all values; the paper has none.
+    6. Noise variances told with single values are not used: the tests know one R.
 Default preset only
-    6. Tests start from the SHARED latest earlier samples near their cell; the paper starts each afresh.
-    7. After an epoch the interval is what its tests found, [best lower, best upper bound], not a step of a bisection: a mistaken threshold repairs
+    7. Tests start from the SHARED latest earlier samples near their cell; the paper starts each afresh.
+    8. After an epoch the interval is what its tests found, [best lower, best upper bound], not a step of a bisection: a mistaken threshold repairs
        itself, and no epoch passes without a sample. A given interval that a lower bound passes is given up, and the search begins again.
-    8. Values are standardised: by the interval when it is given, otherwise by a maximum-likelihood fit (first after a Sobol design, then whenever
+    9. Values are standardised: by the interval when it is given, otherwise by a maximum-likelihood fit (first after a Sobol design, then whenever
        the number of values has grown by half), which also gives length-scale and noise unless they are given.
-    9. Cells stop shrinking at side SMALLEST; `tree.stopped` says so.
+   10. Cells stop shrinking at side SMALLEST; `tree.stopped` says so.
 """
 
 from __future__ import annotations
@@ -40,18 +41,12 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from regretless.method import Certificate, Method
-from regretless.numerics.acquisition import upper_confidence
-from regretless.numerics.ascend import maximise
-from regretless.numerics.confidence import fitted_certificate
-from regretless.numerics.fit import fit
-from regretless.numerics.gp import GP
 from regretless.numerics.grid import KernelName
-from regretless.numerics.kernels import Kernel
 from regretless.numerics.norm_ball import NormBall
-from regretless.numerics.scale import Scale, fit_scale, grouped, merged
+from regretless.numerics.scale import Scale, fit_scale, grouped
 from regretless.numerics.sobol import sobol_points
-from regretless.numerics.surrogate import standardisation
-from regretless.numerics.threshold_tree import Cell, CellTest, GridPriors, ThresholdTree, draw_tree
+from regretless.numerics.threshold_tree import Cell, CellTest, GridPriors, ThresholdTree, beside_the_best, draw_tree
+from regretless.numerics.whole_model import cautious_best, whole_certificate
 from regretless.space import Array, Cube
 
 Search: TypeAlias = Generator[None, tuple[Array, float], Any]
@@ -85,12 +80,8 @@ LEAST_NOISE = 1e-6
 """Of lambda in standardised units, so that exact values leave the posterior well conditioned."""
 HORIZON = 1000
 """T where no budget is given; it only enters through logarithms."""
-CAUTION = 1.0
-"""Posterior sd subtracted from the mean in the recommendation, so that it never trusts a bump of the mean between distant samples."""
 ELSEWHERE = 32
 """Random points to choose from when every point of the running cell is pending or near a failure."""
-MERGED = 800
-"""Values beyond which the recommendation's model averages close neighbours."""
 
 
 class DimensionWarning(UserWarning):
@@ -107,7 +98,7 @@ class GPThreDS(Method):
         kernel: "se" or "matern52".
         lengthscale: of the kernel, in sides of the cube; None: fitted (paper preset: 0.2).
         noise: the standard deviation of the noise, R; None: fitted (paper preset: 0.1).
-        B: what the deciding beta takes for the norm of f; a knob, not a bound (the norms of the paper's functions are 40 times larger).
+        B: what the deciding beta takes for the norm of f; a knob, not a bound (the norms of the paper's functions are 20 to 40 times larger).
         norm_bound: a true bound on the norm of f (not standardised) in the kernel's RKHS, if known; the certificate is then a theorem. Needs
             lengthscale and noise.
         delta0: confidence of the deciding beta (Sec. 5).
@@ -148,9 +139,8 @@ class GPThreDS(Method):
         super().__init__(cube, seed=seed, budget=budget)
         _check_options(locals())
         if self.dim >= 4:
-            warnings.warn(
-                f"GP-ThreDS in {self.dim} dimensions has few grid points per axis; use method='gp-ucb' or 'turbo' there", DimensionWarning, 2
-            )
+            advice = "its grids have few points per axis there; use 'gp-ucb' or 'turbo' instead"
+            warnings.warn(f"GP-ThreDS in {self.dim} dimensions: {advice}", DimensionWarning, stacklevel=2)
         self.paper = preset == "paper"
         self.search, self.kernel, self.norm_bound = search, kernel, norm_bound
         self.fresh = self.paper or search == "walk"
@@ -165,7 +155,7 @@ class GPThreDS(Method):
         self.interval, self.horizon = interval, budget or HORIZON
         self._grids = GridPriors(self.cube, points_per_axis or POINTS_PER_AXIS[self.dim])
         self._first = sobol_points(FIRST_PER_DIM * self.dim, self.dim, self.fixed_generator())
-        self._model: tuple[int, GP] | None = None
+        self._recommended: tuple[int, Array] | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -196,16 +186,7 @@ class GPThreDS(Method):
         for x, reach in [(x, 1e-9) for x in pending] + [(x, AVOIDED) for x in self.failed]:
             ucb[(np.abs(test.grid - x) <= reach * test.cell.sides).all(axis=1)] = -np.inf
         best = int(ucb.argmax())
-        return test.grid[best] if ucb[best] > -np.inf else self._elsewhere(rng)
-
-    def _elsewhere(self, rng: np.random.Generator) -> Array:
-        """A random point whose nearest known neighbour is good and has not failed: for cells in which no point is left to propose."""
-        draws = rng.random((ELSEWHERE, self.dim))
-        known = np.concatenate([self.X, self.failed])
-        values = np.concatenate([self.y, np.full(len(self.failed), -np.inf)])
-        nearest = np.abs(draws[:, None, :] - known).max(axis=2).argmin(axis=1)
-        best: Array = draws[int(values[nearest].argmax())]
-        return best
+        return test.grid[best] if ucb[best] > -np.inf else beside_the_best(rng.random((ELSEWHERE, self.dim)), self.X, self.y, self.failed)
 
     def _update(self, X: Array, y: Array) -> None:
         for x, value in zip(X, y.tolist(), strict=True):
@@ -213,14 +194,11 @@ class GPThreDS(Method):
             self._running.send((x, value))
 
     def _recommend(self) -> Array:
-        """The arg max of the mean of one model of all values, over told points and from the best of them uphill."""
         n = len(self.y)
-        if n == 1 or np.ptp(self.y) == 0.0:
-            return np.asarray(self.X[0])
-        gp = self._whole_model()
-        best = self.X[np.argsort(-gp.mean_at(self.X), kind="stable")[:5]]
-        acquisition, score = upper_confidence(gp, -CAUTION)
-        return maximise(acquisition, self.cube, self.fixed_generator(), incumbents=best, score=score)
+        if self._recommended is None or self._recommended[0] != n:
+            noise = self.scale.noise * self.scale.sd**2
+            self._recommended = n, cautious_best(self.X, self.y, noise, self.kernel, self.cube, self.fixed_generator())
+        return self._recommended[1]
 
     def _certificate(self, delta: float) -> Certificate:
         if self.norm_bound is not None:
@@ -236,8 +214,8 @@ class GPThreDS(Method):
         if self.paper:
             a, b = self.tree.interval
             return Certificate.none(f"the paper's own interval [{a:.4g}, {b:.4g}] is not a guarantee, and norm_bound is not known", delta)
-        X, y, _ = merged(self.X, self.y, MERGED)
-        return fitted_certificate(X, y, np.full(len(y), np.nan), self.cube, self.recommend(), delta, self.fixed_generator())
+        noise = self.scale.noise * self.scale.sd**2
+        return whole_certificate(self.X, self.y, noise, self.cube, self.recommend(), delta, self.fixed_generator())
 
     def plot(self, axes: Any = None) -> Any:
         """Draws the shrinking domain on matplotlib axes (made when not given), in one and two dimensions."""
@@ -452,8 +430,10 @@ class GPThreDS(Method):
     def _refit(self) -> None:
         """Fits what was not given, whenever the number of values has grown by the factor REFIT."""
         known = self.paper or (self._trusting and self.lengthscale is not None and self.noise is not None)
-        if known or self._seen < max(REFIT * self._fitted_at, FIRST_PER_DIM * self.dim):
-            return
+        if not known and self._seen >= max(REFIT * self._fitted_at, FIRST_PER_DIM * self.dim):
+            self._fit()
+
+    def _fit(self) -> None:
         self._fitted_at = n = self._seen
         scale = fit_scale(self.X[:n], self.y[:n], self.kernel, lengthscale=self.lengthscale, noise=self.noise)
         self.scale = replace(scale, noise=max(scale.noise, LEAST_NOISE))
@@ -463,23 +443,9 @@ class GPThreDS(Method):
         first = len(self._first) if self.budget is None else max(2, min(len(self._first), self.budget // 3))
         while self._seen < first:
             yield
-        self._fitted_at = n = self._seen
-        scale = fit_scale(self.X[:n], self.y[:n], self.kernel, lengthscale=self.lengthscale, noise=self.noise)
-        self.scale = replace(scale, noise=max(scale.noise, LEAST_NOISE))
+        self._fit()
         self._open(self.tree.live[0], shared=True)
         self.tree.interval = self._found()
-
-    def _whole_model(self) -> GP:
-        """One Gaussian process of all values, fitted anew; close neighbours are averaged where there are many."""
-        n = len(self.y)
-        if self._model is None or self._model[0] != n:
-            X, y, count = merged(self.X, self.y, MERGED)
-            offset, scale = standardisation(y)
-            yvar = None if n <= MERGED else (self.scale.noise * self.scale.sd**2) / count
-            kernel = Kernel(self.kernel, self.dim)
-            hyper = fit(kernel, X, (y - offset) / scale, None if yvar is None else yvar / scale**2)
-            self._model = n, GP.exact(kernel, hyper, X, y, yvar, offset=offset, scale=scale)
-        return self._model[1]
 
 
 # ---------------------------------------------------------------- the paper's formulas
@@ -520,23 +486,18 @@ def leaf_confidence(delta0: float, T: int, r: int, p: float, dim: int) -> float:
 def _check_options(given: dict[str, Any]) -> None:
     """Raises ValueError for an option that makes no sense, naming it."""
     words = {"preset": ("default", "paper"), "search": ("heuristic", "walk"), "kernel": ("se", "matern52"), "gain": (None, "realised", "log", "root")}
-    for name, legal in words.items():
-        if given[name] not in legal:
-            raise ValueError(f"{name} must be one of {legal}, got {given[name]!r}")
-    for name in ("lengthscale", "B", "norm_bound"):
-        if given[name] is not None and not (math.isfinite(given[name]) and given[name] > 0):
-            raise ValueError(f"{name} must be a positive number or None, got {given[name]!r}")
-    for name in ("noise", "c"):
-        if given[name] is not None and not (math.isfinite(given[name]) and given[name] >= 0):
-            raise ValueError(f"{name} must be at least 0 or None, got {given[name]!r}")
-    for name, top in (("delta0", 1.0), ("p", 0.5)):
-        if not 0 < given[name] < top:
-            raise ValueError(f"{name} must be between 0 and {top:g}, got {given[name]!r}")
-    if given["interval"] is not None and not (len(given["interval"]) == 2 and -math.inf < given["interval"][0] < given["interval"][1] < math.inf):
-        raise ValueError(f"interval must be two finite numbers a < b, got {given['interval']!r}")
-    if given["t_term"] not in (None, "formula") and not (isinstance(given["t_term"], int) and given["t_term"] >= 1):
-        raise ValueError(f"t_term must be a whole number of at least 1 or 'formula', got {given['t_term']!r}")
-    if given["points_per_axis"] is not None and not (isinstance(given["points_per_axis"], int) and given["points_per_axis"] >= 2):
-        raise ValueError(f"points_per_axis must be a whole number of at least 2 or None, got {given['points_per_axis']!r}")
+    wrong = [f"{name} must be one of {legal}" for name, legal in words.items() if given[name] not in legal]
+    for name, low, high in (("delta0", 0.0, 1.0), ("p", 0.0, 0.5), *((name, 0.0, math.inf) for name in ("lengthscale", "B", "norm_bound"))):
+        if given[name] is not None and not low < given[name] < high:
+            wrong.append(f"{name} must be between {low:g} and {high:g}")
+    wrong += [f"{name} must be finite and at least 0" for name in ("noise", "c") if given[name] is not None and not 0 <= given[name] < math.inf]
+    for name, least in (("t_term", 1), ("points_per_axis", 2)):
+        if given[name] is not None and given[name] != "formula" and not (isinstance(given[name], int) and given[name] >= least):
+            wrong.append(f"{name} must be a whole number of at least {least}")
+    a, b = given["interval"] or (0.0, 1.0)
+    if not -math.inf < a < b < math.inf:
+        wrong.append("interval must be two finite numbers a < b")
+    if wrong:
+        raise ValueError(f"{wrong[0]}, got {given[wrong[0].split()[0]]!r}")
     if given["norm_bound"] is not None and (given["lengthscale"] is None or given["noise"] is None):
         raise ValueError("norm_bound is a bound in a known kernel: give lengthscale and noise with it")

@@ -206,6 +206,14 @@ class CellTest:
         return index
 
 
+def beside_the_best(draws: Array, X: Array, y: Array, failed: Array) -> Array:
+    """Of random points (k x d) the one whose nearest neighbour among told (n x d, values n) and failed ones (p x d) has the best value, d."""
+    values = np.concatenate([y, np.full(len(failed), -np.inf)])
+    nearest = np.abs(draws[:, None, :] - np.concatenate([X, failed])).max(axis=2).argmin(axis=1)
+    best: Array = draws[int(values[nearest].argmax())]
+    return best
+
+
 def draw_tree(tree: ThresholdTree, X: Array, axes: Any) -> None:
     """Draws the shrinking domain of a 1-D or 2-D search on matplotlib axes: darker cells were given up later, live ones are outlined."""
     from matplotlib.patches import Rectangle
