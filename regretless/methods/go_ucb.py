@@ -329,7 +329,14 @@ class GOUCB(Method):
         if region.empty:
             return Certificate.none("the data refute all members of the family near the fit: it is not realizable, or the noise is larger", delta)
         lower = region.extreme(x, -1.0)[0]
-        upper = region.largest(self.cube, np.concatenate([x[None], self._good_points(belief)]))
+        wide = math.sqrt(max(region.limit - float(region.squares(fit.v[None])[0]), 0.0) / fit.sigma2)
+
+        def bound(U: Array) -> Array:
+            mean, sd = belief(U)
+            return mean + wide * sd
+
+        hopeful, _ = maximise_many(with_gradient(bound, self.cube), self.cube, rng, incumbents=self._good_points(belief), score=bound)
+        upper = region.largest(self.cube, np.concatenate([x[None], hopeful]))
         assumptions = ("the objective is a member of the family", f"the noise is {self.noise:g}-sub-Gaussian")
         return self._in_units(fit, lower, upper, delta, "theory", assumptions)
 

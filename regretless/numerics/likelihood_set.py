@@ -23,6 +23,7 @@ import numpy as np
 from regretless.numerics.ascend import maximise
 from regretless.numerics.ball import Ball
 from regretless.numerics.differences import with_gradient
+from regretless.numerics.sobol import sobol_points
 from regretless.space import Array, Cube
 
 SAMPLES = 2048
@@ -30,19 +31,25 @@ WIDE = 0.1
 """Share of the samples that come from the prior itself."""
 STRETCH = 1.3
 """The Laplace part of the proposal is this much wider than the linearised posterior, so that its weights stay bounded."""
-STEPS, RAYS = 24, 8
-"""Steps of the ascent to the edge of the set, and rays it begins with."""
-PULLS = 5
-"""Corrections of a step that left the set, each exact where the squares are quadratic along the ray."""
-ALTERNATIONS = 2
-"""Rounds of the worst parameters of a point and the best point of those parameters."""
+STEPS, STARTS = 20, 8
+"""Steps of the climb to the edge of the set, and members of the set it begins at."""
+CUTS = np.array([1.0, 0.6, 0.3, 0.1, 0.03, 0.005])
+"""Shares of a step that are tried; the best that stays in the set is taken."""
+RIDGE = 1e-8
+"""Of the mean diagonal of J'J, added to it where the data do not determine the parameters."""
+SCREEN, SOME, TRIED, CLIMBS = 256, 128, 16, 3
+"""Points screened with so many members, points whose worst parameters are sought, and climbs that go on, in the search over the cube."""
+ALTERNATIONS = 6
+"""Most rounds of a climb: the best point of some parameters, the worst parameters of that point."""
 
 Squares = Callable[[Array], Array]
 """Parameter vectors (k x p) to residual sums of squares (k)."""
 
 
-def threshold(squares: Squares, v: Array, ball: Ball, sigma: float, reach: float, delta: float, rng: np.random.Generator) -> float:
-    """The largest RSS of a member of C, for a uniform prior on the box [-reach, reach]^p.
+def threshold(
+    squares: Squares, v: Array, ball: Ball, sigma: float, reach: float, delta: float, rng: np.random.Generator
+) -> tuple[float, Array]:  # fmt: skip
+    """The largest RSS of a member of C, for a uniform prior on the box [-reach, reach]^p, and the members met on the way (k x p).
 
     `ball` is the linearisation at the fit v (p), Sigma = lam I + J'J.
     """
@@ -64,11 +71,12 @@ def threshold(squares: Squares, v: Array, ball: Ball, sigma: float, reach: float
     values[inside] = squares(W[inside])
     least = float(values.min())
     if not math.isfinite(least):
-        return math.inf
+        return math.inf, W[:0]
     log_terms = -(values - least) / (2 * sigma**2) + np.where(inside, log_prior - log_proposal, -np.inf)
     top = float(log_terms.max())
     log_z = top + math.log(float(np.exp(log_terms - top).mean())) - least / (2 * sigma**2)
-    return 2 * sigma**2 * (math.log(1 / delta) - log_z)
+    limit = 2 * sigma**2 * (math.log(1 / delta) - log_z)
+    return limit, W[values <= limit]
 
 
 class Region:
@@ -81,12 +89,11 @@ class Region:
         self, values: Callable[[Array, Array], tuple[Array, Array]], X: Array, z: Array, weight: Array, v: Array, ball: Ball, sigma: float,
         reach: float, delta: float, rng: np.random.Generator,
     ) -> None:  # fmt: skip
-        self._values, self._X, self._z, self._weight, self._v, self._ball, self._reach, self._rng = values, X, z, weight, v, ball, reach, rng
-        self._V, self._c = ball.root()
-        self.limit = threshold(self.squares, v, ball, sigma, reach, delta, rng)
-        self._least = float(self.squares(v[None])[0])
-        self.empty = not (math.isfinite(self.limit) and self._least <= self.limit)
+        self._values, self._X, self._z, self._weight, self._reach, self._rng = values, X, z, weight, reach, rng
+        self.limit, members = threshold(self.squares, v, ball, sigma, reach, delta, rng)
+        self.empty = not (math.isfinite(self.limit) and float(self.squares(v[None])[0]) <= self.limit)
         """Whether even the fit is refuted."""
+        self._members = np.concatenate([v[None], members])
 
     def squares(self, V: Array) -> Array:
         """The weighted residual sums of squares of parameter vectors (k x p), k."""
@@ -94,66 +101,80 @@ class Region:
         return rss
 
     def extreme(self, x: Array, sign: float) -> tuple[float, Array]:
-        """The largest (sign 1) or smallest (sign -1) value at x (d) over C that an ascent finds, and its parameters (p).
+        """The largest (sign 1) or smallest (sign -1) value at x (d) over C that a climb finds, and its parameters (p).
 
-        From v along several rays, in the metric of the ball, in which C is nearly round; steps that leave C are pulled back towards v.
+        From the most extreme members known: maximise the linearised value where the linearised residuals allow, cut the step until C allows it.
         """
-        v, slack = self._v, math.sqrt(self.limit - self._least)
+        F = sign * self._values(self._members, x[None])[0][:, 0]
+        order = np.argsort(-F, kind="stable")[:STARTS]
+        V, best = self._members[order], F[order]
+        for _ in range(STEPS):
+            step = self._step(V, sign * self._values(V, x[None])[1][:, 0])
+            trial = np.clip(V[:, None] + CUTS[:, None] * step[:, None], -self._reach, self._reach)
+            k, m, p = trial.shape
+            flat = trial.reshape(-1, p)
+            values = np.where(self.squares(flat) <= self.limit, sign * self._values(flat, x[None])[0][:, 0], -np.inf).reshape(k, m)
+            pick = np.argmax(values, axis=1)
+            gained = values[np.arange(k), pick] > best + 1e-9 * (1 + np.abs(best))
+            if not gained.any():
+                break
+            V = np.where(gained[:, None], trial[np.arange(k), pick], V)
+            best = np.where(gained, values[np.arange(k), pick], best)
+        top = int(np.argmax(best))
+        return sign * float(best[top]), V[top]
 
-        def value(V: Array) -> tuple[Array, Array]:
-            F, J = self._values(V, x[None])
-            return sign * F[:, 0], sign * J[:, 0]
-
-        F, G = value(v[None])
-        best, where = float(F[0]), v
-        U = self._pulled(slack * np.concatenate([_unit(self._root(G)), _unit(self._rng.standard_normal((RAYS - 1, len(v))))]))
-        for i in range(STEPS):
-            V = np.clip(v + self._root(U), -self._reach, self._reach)
-            F, G = value(V)
-            top = int(np.argmax(F))
-            if F[top] > best:
-                best, where = float(F[top]), V[top]
-            U = self._pulled(U + 0.5 * 0.88**i * slack * _unit(self._root(G)))
-        return sign * best, where
+    def _step(self, V: Array, g: Array) -> Array:
+        """For each member (k x p) the step s that maximises g.s where |r + J s|^2 <= limit; parameters at a bound that it would cross stay, k x p."""
+        root = np.sqrt(self._weight)
+        F, J = self._values(V, self._X)
+        r, J = root * (F - self._z), root[:, None] * J
+        held, edge = np.zeros_like(V, dtype=bool), self._reach * (1 - 1e-9)
+        p = V.shape[1]
+        step = np.zeros_like(V)
+        for _ in range(p):
+            free = np.where(held[:, None, :], 0.0, J)
+            A = np.matmul(free.transpose(0, 2, 1), free)
+            B = A.copy()
+            B[:, np.arange(p), np.arange(p)] += RIDGE * (np.trace(A, axis1=1, axis2=2)[:, None] / p + 1e-300)
+            sides = np.stack([np.where(held, 0.0, g), np.matmul(r[:, None], free)[:, 0]], axis=2)
+            a, b = np.moveaxis(np.linalg.solve(B, sides), 2, 0)
+            left = self.limit - ((r - np.matmul(free, b[:, :, None])[:, :, 0]) ** 2).sum(axis=1)
+            bend = np.einsum("ki,kij,kj->k", a, A, a)
+            step = np.sqrt(np.maximum(left, 0.0) / np.maximum(bend, 1e-300))[:, None] * a - b
+            more = ((edge <= V) & (step > 0)) | ((-edge >= V) & (step < 0))
+            if not (more & ~held).any():
+                break
+            held |= more
+        step = np.where(held, 0.0, step)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            room = np.where(step > 0, (self._reach - V) / step, np.where(step < 0, (-self._reach - V) / step, np.inf))
+        shortened: Array = step * np.minimum(1.0, room.min(axis=1))[:, None]  # up to the first wall; the next step goes along it
+        return shortened
 
     def largest(self, cube: Cube, starts: Array) -> float:
-        """The largest value over the cube and C found: from each start, the worst parameters of a point and their best point in turn."""
-        largest = -math.inf
-        for x in starts:
+        """The largest value over the cube and C found.
+
+        The worst parameters of the starts (k x d) and of the points that members of C make high, then, from the best of them, the worst
+        parameters of a point and the best point of those parameters in turn, while that gains.
+        """
+        points = cube.snap(sobol_points(SCREEN, cube.dim, self._rng))
+        heights = self._values(self._members[:SOME], points)[0].max(axis=0)
+        points = np.concatenate([starts, points[np.argsort(-heights, kind="stable")[:TRIED]]])
+        found = [self.extreme(x, 1.0) for x in points]
+        order = sorted(range(len(points)), key=lambda i: -found[i][0])
+        largest = found[order[0]][0]
+        for i in order[:CLIMBS]:
+            height, v = found[i]
             for _ in range(ALTERNATIONS):
-                found, v = self.extreme(x, 1.0)
 
                 def surface(U: Array, v: Array = v) -> Array:
                     values: Array = self._values(v[None], U)[0][0]
                     return values
 
-                x = maximise(with_gradient(surface, cube), cube, self._rng, incumbents=x[None], score=surface)
-                largest = max(largest, found, float(surface(x[None])[0]))
+                x = maximise(with_gradient(surface, cube), cube, self._rng, incumbents=points[i][None], score=surface)
+                before = height
+                height, v = self.extreme(x, 1.0)
+                largest = max(largest, height)
+                if height <= before + 1e-4 * abs(before):
+                    break
         return largest
-
-    def _root(self, Q: Array) -> Array:
-        """Sigma^{-1/2} applied to the rows of Q."""
-        return (Q - (self._c * (Q @ self._V)) @ self._V.T) / math.sqrt(self._ball.lam)
-
-    def _pulled(self, U: Array) -> Array:
-        """Rows of U shortened until v + Sigma^{-1/2} u lies in C and in the box; v itself where that fails."""
-        room = self.limit - self._least
-        for _ in range(PULLS):
-            step = self._root(U)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                to_wall = np.where(step > 0, (self._reach - self._v) / step, np.where(step < 0, (-self._reach - self._v) / step, np.inf))
-            U = U * np.minimum(1.0, np.maximum(to_wall.min(axis=1), 0.0))[:, None]
-            excess = self.squares(np.clip(self._v + self._root(U), -self._reach, self._reach)) - self._least
-            out = ~(excess <= room)
-            if not out.any():
-                return U
-            with np.errstate(invalid="ignore"):
-                shorter = np.where(out, 0.995 * np.sqrt(room / np.where(np.isfinite(excess) & (excess > 0), excess, 4 * room + 1e-300)), 1.0)
-            U = U * np.minimum(shorter, 1.0)[:, None]
-        excess = self.squares(np.clip(self._v + self._root(U), -self._reach, self._reach)) - self._least
-        return np.where((excess <= room)[:, None], U, 0.0)
-
-
-def _unit(Q: Array) -> Array:
-    lengths: Array = np.linalg.norm(Q, axis=1, keepdims=True)
-    return Q / np.maximum(lengths, 1e-300)

@@ -22,12 +22,14 @@ def line(n, seed):
 def test_the_threshold_is_that_of_the_exact_mixture():
     _, x, z, v, ball = line(20, 0)
     squares = lambda V: ((V * x - z) ** 2).sum(axis=1)  # noqa: E731
-    got = threshold(squares, v, ball, SIGMA, 1.0, 0.1, np.random.default_rng(1))
+    got, members = threshold(squares, v, ball, SIGMA, 1.0, 0.1, np.random.default_rng(1))
     s = SIGMA / np.sqrt(x @ x)
     fit = x @ z / (x @ x)
     log_z = -((z - fit * x) ** 2).sum() / (2 * SIGMA**2) + np.log(
         0.5 * np.sqrt(2 * np.pi) * s * 0.5 * (erf((1 - fit) / s / np.sqrt(2)) - erf((-1 - fit) / s / np.sqrt(2)))
     )
+    assert (squares(members) <= got).all()
+    assert len(members) > 100
     assert got == pytest.approx(2 * SIGMA**2 * (np.log(10) - log_z), rel=0.01)
 
 
