@@ -32,7 +32,6 @@ from regretless.bench.claims import (
     medians_table,
 )
 from regretless.bench.finding import Finding
-from regretless.bench.plots import plot_folder
 from regretless.bench.record import Record, Run, by_problem
 from regretless.bench.summary import ms_per_ask
 from regretless.methods import METHODS
@@ -144,7 +143,6 @@ def main() -> None:
     text = "log10 gap: median [quartiles] (runs)\n\n" + table(records) + "\n\n" + verdict(records) + "\n"
     (options.out / "table.md").write_text(text)
     print(text)
-    plot_folder(options.out)
     variants_finding(
         "fig1",
         "shifted functions in 20 to 100 dimensions",

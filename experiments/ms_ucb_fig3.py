@@ -15,7 +15,6 @@ from itertools import pairwise
 from ms_ucb_fig1 import BUDGET, INITIAL, SHIFT, table, variants_finding
 
 from regretless.bench.claims import experiment_options, gather, grouped, improves
-from regretless.bench.plots import plot_folder
 from regretless.bench.record import Run
 from regretless.methods import METHODS
 
@@ -51,7 +50,6 @@ def main() -> None:
     text = table(records, labels)
     (options.out / "table.md").write_text(text + "\n")
     print(text)
-    plot_folder(options.out)
     checks = {p: [c for less, more in pairwise(PAPERS) for c in improves(cases, label(p, more), label(p, less))] for p in ("paper", "default")}
     variants_finding(
         "fig3",

@@ -1,9 +1,9 @@
 """NeuralBO, Fig. 1 and Tables 1 and 2: Ackley, Levy and Michalewicz in 10, 20, 50 and 100 dimensions, as printed and shifted.
 
-    python experiments/neural_bo_fig1.py --jobs 2 --out runs/neural_bo_fig1 --quick          d = 10, 20, 3 seeds, 200 evaluations, cheap methods
-    python experiments/neural_bo_fig1.py --jobs 16 --out runs/neural_bo_fig1 --seeds 5       all dimensions, 500 evaluations
-    python experiments/neural_bo_fig1.py --jobs 16 --out runs/neural_bo_fig1 --long          one setting (Levy, d = 20) for 2000 evaluations
-    python experiments/neural_bo_fig1.py --out runs/neural_bo_fig1 --report                  tables and figures from the records there are
+    python experiments/neural_bo_fig1.py --jobs 2 --out runs/neural_bo_fig1                  d = 10, 5 seeds, 100 evaluations
+    python experiments/neural_bo_fig1.py --jobs 16 --out runs/neural_bo_fig1 --full          d = 10, 20, 50, 100, 10 seeds, 500 evaluations
+    python experiments/neural_bo_fig1.py --jobs 16 --out runs/neural_bo_fig1 --full --long   one setting (Levy, d = 20) for 2000 evaluations
+    python experiments/neural_bo_fig1.py --out runs/neural_bo_fig1 --full --report           tables and the finding from the records there are
 
 Noise sd is 0.1 of the function's own sd; 20 initial points common to all methods; the value compared is the best noiseless one among the
 points evaluated, as the paper plots it. Michalewicz' formula has other optima outside its box and is run as printed only.
@@ -12,40 +12,61 @@ points evaluated, as the paper plots it. Michalewicz' formula has other optima o
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 import numpy as np
 
-from regretless.bench.plots import plot_folder
-from regretless.bench.record import Record, Run, by_problem, load_records
-from regretless.bench.runner import run_all
+from regretless.bench.claims import (
+    Cases,
+    Check,
+    charts,
+    checks_table,
+    core_seconds,
+    experiment_options,
+    fewest,
+    gather,
+    grouped,
+    judged,
+    leads,
+    medians_table,
+)
+from regretless.bench.finding import Finding
+from regretless.bench.record import Record, Run, by_problem
 from regretless.bench.stats import benjamini_hochberg, larger, normality
+from regretless.methods import METHODS as FIVE
 
-OURS = "neural-bo"
-CHEAP = ("neural-bo", "random", "optuna-tpe", "cma", "turbo", "neural-greedy", "dngo")
-METHODS = (*CHEAP, "gp-ucb", "gp-ei", "gp-ts", "rf-ei")
+OURS, PRINTED = "neural-bo", "neural-bo (paper)"
+RECIPES = {PRINTED: FIVE["neural-bo"](preset="paper")}
+"""Labels that are not names."""
+THERE = ("neural-greedy", "gp-ucb", "gp-ts", "gp-ei", "dngo", "rf-ei")
+"""What the paper compares with."""
+METHODS = (OURS, PRINTED, *THERE, "random", "optuna-tpe", "cma", "turbo")
+ALPHA = 0.05
+"""The level of the paper's tests."""
+THEIRS = (65, 72)
+"""Pairs of Table 2 that differ significantly, and all pairs."""
 PROBLEMS = ("ackley", "levy", "michalewicz")
-SHIFT, NOISE_SHARE, INITIAL = 0.6, 0.1, 20
+DIMS, SHIFT, NOISE_SHARE, INITIAL = (10, 20, 50, 100), 0.6, 0.1, 20
 
 
 def settings(options: argparse.Namespace) -> list[Run]:
     """The cells asked for."""
-    methods = options.methods.split(",") if options.methods else CHEAP if options.quick else METHODS
-    dims = (20,) if options.long else (10, 20) if options.quick else tuple(int(d) for d in options.dims.split(","))
-    budget = 2000 if options.long else 200 if options.quick else options.budget
-    seeds = 3 if options.quick else options.seeds
+    methods = options.methods.split(",") if options.methods else METHODS
+    dims = (20,) if options.long else tuple(int(d) for d in options.dims.split(",")) if options.dims else DIMS if options.full else DIMS[:1]
+    budget = 2000 if options.long else options.budget or (500 if options.full else 100)
     cells = []
     for dim in dims:
         for name in ("levy",) if options.long else PROBLEMS:
             for shift in (0.0, SHIFT) if name != "michalewicz" else (0.0,):
                 problem = {"dim": dim, "noise_share": NOISE_SHARE, **({"shift": shift} if shift else {})}
-                cells += [Run(m, name, problem, seed, budget=budget, init=INITIAL) for m in methods for seed in range(seeds)]
+                cells += [
+                    Run(RECIPES.get(m, m), name, problem, s, budget=budget, init=INITIAL, label=m) for m in methods for s in range(options.seeds)
+                ]
     return cells
 
 
 def final(records: list[Record]) -> np.ndarray:
     """The best noiseless value of each run, lower being better."""
-    return np.array([-record.sign * record.best[-1] for record in records])
+    return np.array([-record.sign * record.best()[-1] for record in records])
 
 
 def tables(records: list[Record]) -> str:
@@ -82,25 +103,57 @@ def tables(records: list[Record]) -> str:
     )
 
 
+def beaten(cases: Cases, label: str) -> list[Check]:
+    """Table 2: per problem and baseline of the paper, is its mean significantly larger than the method's, corrected over all pairs?"""
+    pairs, p = [], []
+    for problem, runs in cases.items():
+        for rival in THERE:
+            if label in runs and rival in runs and min(len(runs[label]), len(runs[rival])) > 1:
+                pairs.append((problem, rival))
+                p.append(larger(final(list(runs[rival])), final(list(runs[label]))))
+    rejected, adjusted = benjamini_hochberg(p, ALPHA)
+    return [
+        Check(f"{problem}: mean below {rival}'s (t-test)", bool(yes), f"p {raw:.2g}, {q:.2g} after Benjamini-Hochberg")
+        for (problem, rival), yes, raw, q in zip(pairs, rejected, p, adjusted, strict=True)
+    ]
+
+
+def finding(records: list[Record], options: argparse.Namespace) -> Finding:
+    """Fig. 1: comparable to or better than every baseline; Table 2 beside it."""
+    cases = grouped(records)
+    checks, ours = leads(cases, PRINTED, THERE, what="best value"), leads(cases, OURS, THERE, what="best value")
+    verdict, sentence = judged(checks, fewest(cases), ours)
+    tests = beaten(cases, OURS)
+    significant = f"{sum(t.held for t in tests)} of {len(tests)} pairs differ significantly"
+    sentence += f" Table 2 with our default: {significant}, in the paper {THEIRS[0]} of {THEIRS[1]}."
+    return Finding(
+        "neural-bo", "fig1", "synthetic functions, Tables 1 and 2",
+        "NeuralBO is comparable to or better than GP-UCB, GP-TS, GP-EI, DNGO, NeuralGreedy and random forests on Ackley, Levy and Michalewicz "
+        "in 10 to 100 dimensions, significantly so in nearly all pairs.",
+        verdict, sentence,
+        settings={"size": "full" if options.full else "quick", "seeds": fewest(cases), "evaluations": records[0].settings["budget"],
+                  "initial points": INITIAL, "noise sd": f"{NOISE_SHARE} of the function's sd", "methods": ", ".join(METHODS)},
+        charts=charts(cases, {"best value so far": Record.best}, log_y=False),
+        tables=[checks_table(checks, "checks of the method as printed"), checks_table(ours, "the same checks of our default"),
+                medians_table(cases, what="best value", order=METHODS), checks_table(tests, "Table 2, our default"),
+                checks_table(beaten(cases, PRINTED), "Table 2, as printed")],
+        seconds=core_seconds(cases),
+    )  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, default=Path("runs/neural_bo_fig1"))
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--budget", type=int, default=500)
-    parser.add_argument("--dims", default="10,20,50,100")
+    parser.add_argument("--budget", type=int)
+    parser.add_argument("--dims", default="", help="comma-separated")
     parser.add_argument("--methods", default="", help="comma-separated; all by default")
-    parser.add_argument("--timeout", type=float, default=None, help="seconds after which a run is given up")
-    parser.add_argument("--quick", action="store_true")
     parser.add_argument("--long", action="store_true")
-    parser.add_argument("--report", action="store_true", help="run nothing")
-    options = parser.parse_args()
-    if not options.report:
-        run_all(settings(options), options.out, jobs=options.jobs, timeout=options.timeout)
-    text = tables(load_records(options.out))
+    options = experiment_options(parser, "runs/neural_bo_fig1")
+    records = gather(settings(options), options)
+    text = tables(records)
     (options.out / "tables.md").write_text(text)
-    print(text)
-    plot_folder(options.out)
+    found = finding(records, options)
+    found.write(options.out)
+    print(f"{text}\n{found.verdict}: {found.sentence}")
 
 
 if __name__ == "__main__":

@@ -16,11 +16,20 @@ import resource
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 
+from regretless.bench.claims import LEAST_SEEDS, Check, checks_table, experiment_options, judged
+from regretless.bench.finding import Finding, Table
+from regretless.page import Curve, curves_chart
+from regretless.statefile import write_whole
+
+OURS, GP = "neural-bo", "gp-ucb"
 SIZES = (100, 300, 1000, 3000, 10_000)
+CONSTANT = 3.0
+"""Memory counts as nearly constant when it grows less than this over the last tenfold of values, over what the data themselves take."""
+DIM = 14
+"""Of the robot-pushing task, which the paper measures."""
 LIMITS = {"gp-ucb": 3000}
 """Sizes beyond which a method is not run: the GP's factor alone takes n^2 numbers and n^3 steps."""
 
@@ -50,20 +59,65 @@ def measure(method: str, n: int, dim: int) -> dict[str, float | str | int]:
     return {"method": method, "n": n, "dim": dim, "first_s": first, "ask_s": float(np.median(asks)), "peak_mb": after - before, "held_mb": held}
 
 
+def finding(rows: list[dict], options: argparse.Namespace) -> Finding:
+    """Three checks: NeuralBO's memory hardly grows, the GP's does, and NeuralBO's is the smaller where both were run last."""
+    by = {(r["method"], r["dim"], r["n"]): r for r in rows}
+    growth = {m: _growth(rows, m) for m in (OURS, GP)}
+    last = max(n for method, dim, n in by if method == GP and dim == DIM and (OURS, DIM, n) in by)
+    ours, theirs = by[OURS, DIM, last], by[GP, DIM, last]
+    checks = [
+        Check(f"{OURS}: memory nearly constant", growth[OURS] < CONSTANT, f"grows {growth[OURS]:.2f}-fold over the last tenfold of values"),
+        Check(f"{GP}: memory grows", growth[GP] >= CONSTANT, f"grows {growth[GP]:.2f}-fold over the last tenfold of values"),
+        Check(
+            f"less memory than {GP} at {last} values",
+            ours["peak_mb"] < theirs["peak_mb"],
+            f"{ours['peak_mb']:.0f} MB against {theirs['peak_mb']:.0f} MB",
+        ),
+    ]
+    verdict, sentence = judged(checks, LEAST_SEEDS)  # sizes of memory, not samples of a distribution
+    lines = [
+        Curve(f"{m}, d = {d}", {"values": [r["n"] for r in own]},
+              {"peak memory gained, MB": [max(r["peak_mb"], 1.0) for r in own], "CPU seconds per ask": [max(r["ask_s"], 1e-4) for r in own]})
+        for (m, d), own in _series(rows).items()
+    ]  # fmt: skip
+    columns = ["method", "values", "d", "CPU s per ask", "first ask after a bulk tell, s", "peak memory gained, MB", "held by the model, MB"]
+    cells = [[r["method"], r["n"], r["dim"], *(float(f"{r[k]:.3g}") for k in ("ask_s", "first_s", "peak_mb", "held_mb"))] for r in rows]
+    return Finding(
+        "neural-bo", "fig6", "running time and memory",
+        "The memory NeuralBO and NeuralGreedy need stays nearly constant as evaluations accumulate, while that of GP-UCB grows fast.",
+        verdict, sentence,
+        settings={"size": "full" if options.full else "quick", "values": ", ".join(str(n) for n in SIZES), "d": DIM, "asks timed": 3, "threads": 1,
+                  "memory": "resident set, not GPU memory as in the paper"},
+        charts=[("memory and time", curves_chart(lines, log_x=True, log_y=True))],
+        tables=[checks_table(checks), Table("measurements", columns, cells)],
+        seconds=sum(r["first_s"] + 3 * r["ask_s"] for r in rows),
+    )  # fmt: skip
+
+
+def _series(rows: list[dict]) -> dict[tuple[str, int], list[dict]]:
+    found: dict[tuple[str, int], list[dict]] = {}
+    for r in rows:
+        found.setdefault((r["method"], r["dim"]), []).append(r)
+    return found
+
+
+def _growth(rows: list[dict], method: str) -> float:
+    """The factor by which the peak memory grows from a tenth of the most values to the most values."""
+    own = {r["n"]: max(r["peak_mb"], 1.0) for r in rows if r["method"] == method and r["dim"] == DIM}
+    most = max(own)
+    return own[most] / own[min(own, key=lambda n: abs(n - most / 10))]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, default=Path("runs/neural_bo_fig6"))
-    parser.add_argument("--jobs", type=int, default=1, help="accepted for uniformity; points are timed one after another")
-    parser.add_argument("--methods", default="neural-bo,neural-greedy,gp-ucb")
-    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--methods", default=f"{OURS},neural-greedy,{GP}")
     parser.add_argument("--point", nargs=3, metavar=("METHOD", "N", "DIM"), help="measure one point and print it")
-    options = parser.parse_args()
+    options = experiment_options(parser, "runs/neural_bo_fig6")
     if options.point:
         print(json.dumps(measure(options.point[0], int(options.point[1]), int(options.point[2]))))
         return
-    options.out.mkdir(parents=True, exist_ok=True)
-    cells = [(m, n, 14) for m in options.methods.split(",") for n in SIZES if n <= LIMITS.get(m, n)]
-    cells += [("neural-bo", n, 100) for n in (10_000, 100_000)] if options.full else []
+    cells = [(m, n, DIM) for m in options.methods.split(",") for n in SIZES if n <= LIMITS.get(m, n)]
+    cells += [(OURS, n, 100) for n in (10_000, 100_000)] if options.full else []
     rows = []
     print(
         "| method | n | d | ask | first ask after a bulk tell | peak memory gained | held by the model |\n| --- | --- | --- | --- | --- | --- | --- |"
@@ -71,34 +125,20 @@ def main() -> None:
     for method, n, dim in cells:
         path = options.out / f"{method}-n{n}-d{dim}.json"
         if not path.exists():
+            if options.report:
+                continue
             threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-            command = [sys.executable, __file__, "--point", method, str(n), str(dim)]
-            path.write_text(subprocess.run(command, env={**os.environ, **threads}, check=True, capture_output=True, text=True).stdout)
+            command = [sys.executable, __file__, "--out", str(options.out), "--point", method, str(n), str(dim)]
+            result = subprocess.run(command, env={**os.environ, **threads}, check=True, capture_output=True, text=True).stdout
+            write_whole(path, result.encode())
         row = json.loads(path.read_text())
         rows.append(row)
         print(
             f"| {method} | {n} | {dim} | {1000 * row['ask_s']:.0f} ms | {row['first_s']:.2f} s | {row['peak_mb']:.0f} MB | {row['held_mb']:.1f} MB |"
         )
-    figure(rows, options.out / "cost.png")
-
-
-def figure(rows: list[dict], path: Path) -> None:
-    """Time and memory against n."""
-    from matplotlib.figure import Figure
-
-    drawing = Figure(figsize=(9, 3.6), layout="constrained")
-    axes = drawing.subplots(1, 2)
-    for method, dim in dict.fromkeys((r["method"], r["dim"]) for r in rows):
-        own = [r for r in rows if (r["method"], r["dim"]) == (method, dim)]
-        for axis, key in zip(axes, ("ask_s", "peak_mb"), strict=True):
-            axis.plot([r["n"] for r in own], [max(r[key], 1e-3) for r in own], marker="o", label=f"{method}, d = {dim}")
-    for axis, label in zip(axes, ("seconds per ask", "peak memory gained, MB"), strict=True):
-        axis.set_xscale("log")
-        axis.set_yscale("log")
-        axis.set_xlabel("values")
-        axis.set_ylabel(label)
-    axes[0].legend(frameon=False)
-    drawing.savefig(path, dpi=150)
+    found = finding(rows, options)
+    found.write(options.out)
+    print(f"{found.verdict}: {found.sentence}")
 
 
 if __name__ == "__main__":

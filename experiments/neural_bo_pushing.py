@@ -1,8 +1,8 @@
 """NeuralBO, Fig. 5: the 14-parameter robot pushing task, best reward against evaluations.
 
-    python experiments/neural_bo_pushing.py --jobs 2 --out runs/neural_bo_pushing --quick        200 evaluations, 2 seeds
-    python experiments/neural_bo_pushing.py --jobs 16 --out runs/neural_bo_pushing --seeds 10    1000 evaluations
+    python experiments/neural_bo_pushing.py --jobs 2 --out runs/neural_bo_pushing                150 evaluations, 5 seeds
     python experiments/neural_bo_pushing.py --jobs 16 --out runs/neural_bo_pushing --full        6000 evaluations, as in the paper
+    python experiments/neural_bo_pushing.py --jobs 16 --out runs/neural_bo_pushing --budget 1000
 
 15 common initial points. Methods whose cost grows with the cube of the evaluations are left out of the full run by --methods.
 """
@@ -10,42 +10,69 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 import numpy as np
 
-from regretless.bench.plots import plot_folder
-from regretless.bench.record import Run, by_problem, load_records
-from regretless.bench.runner import run_all
+from regretless.bench.claims import (
+    charts,
+    checks_table,
+    core_seconds,
+    experiment_options,
+    fewest,
+    gather,
+    grouped,
+    judged,
+    leads,
+    medians_table,
+)
+from regretless.bench.finding import Finding
+from regretless.bench.record import Record, Run
+from regretless.methods import METHODS as FIVE
 
-METHODS = ("neural-bo", "random", "optuna-tpe", "turbo", "neural-greedy", "dngo", "gp-ucb", "gp-ei", "gp-ts", "rf-ei")
+OURS, PRINTED = "neural-bo", "neural-bo (paper)"
+RECIPES = {PRINTED: FIVE["neural-bo"](preset="paper")}
+"""Labels that are not names."""
+THERE = ("neural-greedy", "gp-ucb", "gp-ts", "gp-ei", "dngo", "rf-ei")
+"""What the paper compares with."""
+METHODS = (OURS, PRINTED, *THERE, "random", "optuna-tpe", "turbo")
+INITIAL = 15
+
+
+def finding(records: list[Record], options: argparse.Namespace) -> Finding:
+    cases = grouped(records)
+    checks, ours = leads(cases, PRINTED, THERE, what="loss (minus the reward)"), leads(cases, OURS, THERE, what="loss (minus the reward)")
+    verdict, sentence = judged(checks, fewest(cases), ours)
+    sign = records[0].sign
+    return Finding(
+        "neural-bo", "fig5", "14-parameter robot pushing",
+        "NeuralBO reaches the highest median reward of all methods, after 5000 of 6000 evaluations.", verdict, sentence,
+        settings={"size": "full" if options.full else "quick", "seeds": fewest(cases), "evaluations": records[0].settings["budget"],
+                  "initial points": INITIAL, "methods": ", ".join(METHODS)},
+        charts=charts(cases, {"best value so far": Record.best}, log_y=False),
+        tables=[checks_table(checks, "checks of the method as printed"), checks_table(ours, "the same checks of our default"),
+                medians_table(cases, what="best reward", sign=-sign, order=METHODS)],
+        seconds=core_seconds(cases),
+    )  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, default=Path("runs/neural_bo_pushing"))
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--methods", default=",".join(METHODS))
-    parser.add_argument("--timeout", type=float, default=None, help="seconds after which a run is given up")
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--full", action="store_true")
-    parser.add_argument("--report", action="store_true", help="run nothing")
-    options = parser.parse_args()
-    budget = 6000 if options.full else 200 if options.quick else 1000
-    seeds = 2 if options.quick else options.seeds
-    runs = [Run(m, "pushing", {}, seed, budget=budget, init=15) for m in options.methods.split(",") for seed in range(seeds)]
-    if not options.report:
-        run_all(runs, options.out, jobs=options.jobs, timeout=options.timeout)
+    parser.add_argument("--budget", type=int)
+    options = experiment_options(parser, "runs/neural_bo_pushing")
+    budget = options.budget or (6000 if options.full else 150)
+    labels = options.methods.split(",")
+    runs = [Run(RECIPES.get(m, m), "pushing", {}, seed, budget=budget, init=INITIAL, label=m) for seed in range(options.seeds) for m in labels]
+    records = gather(runs, options)
     print("| method | runs | evaluations | median best reward (range) | median ask |\n| --- | --- | --- | --- | --- |")
-    for methods in by_problem(load_records(options.out)).values():
-        for label, records in sorted(methods.items(), key=lambda item: -np.median([r.best[-1] for r in item[1]])):
-            best = [float(r.best[-1]) for r in records]
-            ask = np.median([np.median(r.seconds_ask[15:]) for r in records])
-            print(
-                f"| {label} | {len(best)} | {len(records[0].y)} | {np.median(best):.2f} ({min(best):.2f} to {max(best):.2f}) | {1000 * ask:.1f} ms |"
-            )
-    plot_folder(options.out)
+    for methods in grouped(records).values():
+        for label, group in sorted(methods.items(), key=lambda item: -np.median([r.best()[-1] for r in item[1]])):
+            best = [float(r.best()[-1]) for r in group]
+            ask = np.median([np.median(r.seconds_ask[INITIAL:]) for r in group])
+            print(f"| {label} | {len(best)} | {len(group[0].y)} | {np.median(best):.2f} ({min(best):.2f} to {max(best):.2f}) | {1000 * ask:.1f} ms |")
+    found = finding(records, options)
+    found.write(options.out)
+    print(f"{found.verdict}: {found.sentence}")
 
 
 if __name__ == "__main__":

@@ -145,20 +145,20 @@ class Check(NamedTuple):
 
 def leads(cases: Cases, label: str, rivals: Sequence[str], loss: Loss = final_loss, what: str = "loss") -> list[Check]:
     """Per problem that `label` and a rival ran: has it the lowest median of all? Medians are over common seeds; a tie counts as led."""
-    checks = []
-    for problem, methods in cases.items():
-        losses = common(methods, [label, *(r for r in rivals if r != label)], loss)
-        if label not in losses or len(losses) < 2 or not len(losses[label]):
-            continue
-        medians = {name: float(np.median(values)) for name, values in losses.items()}
-        rival = min((name for name in medians if name != label), key=medians.__getitem__)
-        against = paired(losses[label], losses[rival])
-        found = (
-            f"{label} {medians[label]:.4g}, best of the others {rival} {medians[rival]:.4g}; "
-            f"better on {against.wins} of {len(losses[label])} paired seeds (p {against.p:.2g})"
-        )
-        checks.append(Check(f"{problem}: lowest median {what}", medians[label] <= medians[rival], found))
-    return checks
+    found = ((problem, common(methods, [label, *(r for r in rivals if r != label)], loss)) for problem, methods in cases.items())
+    return [lowest(problem, losses, label, what) for problem, losses in found if label in losses and len(losses) > 1 and len(losses[label])]
+
+
+def lowest(problem: str, losses: Mapping[str, Array], label: str, what: str = "loss") -> Check:
+    """Is the median of `label` the lowest of all methods? `losses` holds one value per seed and method, paired; a tie counts as lowest."""
+    medians = {name: float(np.median(values)) for name, values in losses.items()}
+    rival = min((name for name in medians if name != label), key=medians.__getitem__)
+    against = paired(losses[label], losses[rival])
+    found = (
+        f"{label} {medians[label]:.4g}, best of the others {rival} {medians[rival]:.4g}; "
+        f"better on {against.wins} of {len(losses[label])} paired seeds (p {against.p:.2g})"
+    )
+    return Check(f"{problem}: lowest median {what}", medians[label] <= medians[rival], found)
 
 
 def improves(cases: Cases, better: str, worse: str, loss: Loss = final_loss, what: str = "loss") -> list[Check]:

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
+from regretless.bench.plots import charts_figure, save_figure
 from regretless.bench.record import surroundings
 from regretless.page import Cell, Section, charts_section, html_page, table_section, text_section
 from regretless.statefile import write_whole
@@ -75,8 +76,11 @@ class Finding:
             raise ValueError(f"verdict must be one of {', '.join(get_args(Verdict))}, got {self.verdict!r}")
 
     def write(self, out: str | Path) -> Path:
-        """Writes the finding into the experiment's folder."""
+        """Writes the finding and, as PNG and SVG, a figure of its charts into the experiment's folder; returns the finding's path."""
         path = Path(out) / FILE
+        if self.charts:
+            name = f"{self.paper}-{self.figure}"
+            save_figure(charts_figure(self.charts, f"{PAPERS[self.paper].split(':')[0]}, {self.figure}: {self.title}"), Path(out) / "figures" / name)
         write_whole(path, json.dumps(asdict(self), separators=(",", ":")).encode())
         return path
 

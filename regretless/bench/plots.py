@@ -83,6 +83,44 @@ def draw_traces(
     axes.grid(alpha=0.25)
 
 
+def charts_figure(charts: Sequence[tuple[str, Mapping[str, Any]]], title: str = "") -> Figure:
+    """The charts of a page (`regretless.page.curves_chart`) as one figure: a column per chart, a row per x axis, the first quantity of each."""
+    figure_class, _ = _matplotlib()
+    rows = max(len(chart["x"]) for _, chart in charts)
+    figure = figure_class(figsize=(max(6.4, 4.6 * len(charts)), 3.4 * rows + 0.9), layout="constrained")
+    axes: Any = figure.subplots(rows, len(charts), squeeze=False)
+    names = list(dict.fromkeys(series["name"] for _, chart in charts for series in chart["series"]))
+    lines: dict[str, Any] = {}
+    for column, (name, chart) in enumerate(charts):
+        for row in range(rows):
+            if row < len(chart["x"]):
+                lines |= _draw_chart(axes[row, column], chart, row, names)
+            else:
+                axes[row, column].set_axis_off()
+        axes[0, column].set_title(name, fontsize="medium")
+    figure.suptitle(title)
+    figure.legend(list(lines.values()), list(lines), loc="outside lower center", ncols=min(5, len(lines)), frameon=False)
+    return figure
+
+
+def _draw_chart(axes: Axes, chart: Mapping[str, Any], axis: int, names: Sequence[str]) -> dict[str, Any]:
+    """The first quantity of a chart against one of its x axes; a name keeps its colour over the charts of a figure."""
+    lines = {}
+    for series in chart["series"]:
+        i = names.index(series["name"])
+        colour, style = COLOURS[i % len(COLOURS)], "--" if series.get("dash") else MARKS[(i // len(COLOURS)) % len(MARKS)]
+        x = np.array(series["x"][axis], dtype=np.float64)
+        parts = {part: np.array(values, dtype=np.float64) for part, values in series["y"][0].items()}
+        lines[series["name"]] = axes.plot(x, parts["mid"], style, color=colour, linewidth=1.6, marker="o" if len(x) < 12 else None, markersize=3)[0]
+        if "low" in parts:
+            axes.fill_between(x, parts["low"], parts["high"], color=colour, alpha=0.14, linewidth=0)
+    axes.set_xscale("log" if chart["x"][axis]["log"] else "linear")
+    axes.set_yscale("log" if chart["y"][0]["log"] else "linear")
+    axes.set(xlabel=chart["x"][axis]["name"], ylabel=chart["y"][0]["name"])
+    axes.grid(alpha=0.25)
+    return lines
+
+
 def save_figure(figure: Figure, stem: Path) -> list[Path]:
     """Writes stem.png and stem.svg; the SVG is the same bytes for the same figure."""
     _, rc_context = _matplotlib()
