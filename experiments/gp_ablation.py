@@ -26,7 +26,7 @@ VARIANTS: dict[str, Recipe] = {
     "no quadratic trend": UCB(quadratic=False),
     "neither": UCB(tame=False, quadratic=False),
     "isotropic": UCB(ard=False),
-    "axes fixed": UCB(rotate=False),
+    "turning axes": UCB(rotate=True),
     "SE kernel": UCB(kernel="se"),
     "no final exploitation": UCB(exploit=False),
     "kappa 0.5": UCB(kappa=0.5),

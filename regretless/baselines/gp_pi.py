@@ -75,7 +75,6 @@ class GPPI(Method):
             quadratic=False if self.paper else None,
             noise=noise,
             tame=not self.paper,
-            rotate=not self.paper,
         )
 
     def _propose(self, rng: np.random.Generator) -> Array:

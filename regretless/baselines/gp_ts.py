@@ -76,7 +76,6 @@ class GPTS(Method):
             quadratic=False if self.paper else None,
             noise=noise,
             tame=not self.paper,
-            rotate=not self.paper,
         )
 
     def _propose(self, rng: np.random.Generator) -> Array:

@@ -12,8 +12,7 @@ Deviations
     1. Hyper-parameters are fitted by MAP on a schedule (both presets); the paper takes the kernel as known.
     2. An initial design is evaluated first (both presets): a fitted kernel needs data.
     3. Default preset only: kappa = 1, and 0 for the last fifth of a known budget, because theory's widths (beta_t^(1/2) of 10 and more) are pure
-       exploration on standardised values; values are tamed by a clip; Matern-5/2 with a quadratic trend along axes that may turn. Measured in
-       docs/gp-engine.md.
+       exploration on standardised values; values are tamed by a clip; Matern-5/2 with a quadratic trend. Measured in docs/gp-engine.md.
     4. Pending points are hallucinated (Desautels et al. 2014); proposals keep away from failures.
 """
 
@@ -57,7 +56,7 @@ class GPUCB(Method):
         noise: a known noise variance of all values, or None to fit it.
         quadratic: add the quadratic trend to the kernel; None: by preset and dimension.
         tame: clip low values before fitting; None: by preset.
-        rotate: let fits turn the axes of the length-scales; None: by preset.
+        rotate: let fits turn the axes of the length-scales, for nearly noise-free valleys across the coordinates.
         exploit: maximise the mean alone in the last fifth of a known budget; None: by preset.
         delta: the paper's failure probability (Sec. 6: 0.1).
         verify: every verify-th ask goes where the certificate's upper bound is largest, so that the certified gap shrinks; 0: never. Meant for runs
@@ -77,7 +76,7 @@ class GPUCB(Method):
         noise: float | None = None,
         quadratic: bool | None = None,
         tame: bool | None = None,
-        rotate: bool | None = None,
+        rotate: bool = False,
         exploit: bool | None = None,
         delta: float = 0.1,
         verify: int = 0,
@@ -102,7 +101,7 @@ class GPUCB(Method):
             quadratic=False if paper and quadratic is None else quadratic,
             noise=noise,
             tame=not paper if tame is None else tame,
-            rotate=not paper if rotate is None else rotate,
+            rotate=rotate,
         )
 
     def _propose(self, rng: np.random.Generator) -> Array:
