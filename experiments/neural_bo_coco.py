@@ -1,7 +1,7 @@
 """NeuralBO, Fig. 2: the 24 bbob functions of COCO in 2, 3, 5 and 10 dimensions, 20 evaluations per dimension, post-processed by cocopp.
 
-    python experiments/neural_bo_coco.py --jobs 2 --out runs/neural_bo_coco             d = 2, 3, 5, instances 1-3, the cheap methods (20 minutes)
-    python experiments/neural_bo_coco.py --jobs 16 --out runs/neural_bo_coco --full     d = 2, 3, 5, 10, instances 1-15, all methods
+    python experiments/neural_bo_coco.py --jobs 2 --out runs/neural_bo_coco             d = 2, 3, instances 1-5
+    python experiments/neural_bo_coco.py --jobs 16 --out runs/neural_bo_coco --full     d = 2, 3, 5, 10, instances 1-15
 
 One process runs one method on one function in all dimensions and instances; what is finished is marked and not run again. The observers' folders are
 handed to cocopp together, whose page is under OUT/ppdata; OUT/summary.md has the share of (function, target) pairs reached, targets
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
@@ -20,10 +21,17 @@ import numpy as np
 from tqdm import tqdm
 
 from regretless.auto import find_recipe
+from regretless.bench.claims import Check, checks_table, experiment_options, judged
+from regretless.bench.finding import Finding, Table
 from regretless.bench.peers import PEERS
+from regretless.page import Cell, Curve, curves_chart
+from regretless.statefile import write_whole
 
-CHEAP = ("neural-bo", "random", "optuna-tpe", "cma", "turbo")
-METHODS = (*CHEAP, "gp-ucb", "gp-ei", "gp-ts", "neural-greedy", "dngo", "rf-ei")
+OURS = "neural-bo"
+THERE = ("neural-greedy", "gp-ucb", "gp-ts", "gp-ei", "dngo", "rf-ei")
+"""What the paper compares with."""
+QUICK = (OURS, "neural-greedy", "gp-ucb", "gp-ei", "dngo", "random", "optuna-tpe", "cma")
+METHODS = (OURS, *THERE, "random", "optuna-tpe", "cma", "turbo")
 PER_DIM = 20
 TARGETS = np.logspace(2, -8, 51)
 
@@ -43,7 +51,7 @@ def one_block(method: str, function: int, dims: str, instances: str, out: str) -
         low, high = problem.lower_bounds, problem.upper_bounds
         seed = int(problem.id_instance)
         optimiser = recipe.build(problem.dimension, seed=seed, budget=PER_DIM * problem.dimension)
-        precision = []
+        precision, begin = [], time.process_time()
         for _ in range(PER_DIM * problem.dimension):
             X = optimiser.ask()
             value = float(problem(low + (high - low) * X[0]))
@@ -56,6 +64,7 @@ def one_block(method: str, function: int, dims: str, instances: str, out: str) -
                 "dim": problem.dimension,
                 "instance": seed,
                 "precision": np.minimum.accumulate(precision).tolist(),
+                "seconds": time.process_time() - begin,
             }
         )
         problem.free()
@@ -86,31 +95,74 @@ def summary(rows: list[dict]) -> str:
     return "\n".join(lines)
 
 
+def reached(rows: list[dict], method: str, dim: int) -> np.ndarray:
+    """The share of (function, instance, target) triples reached after each evaluation."""
+    best = np.array([r["precision"] for r in rows if (r["method"], r["dim"]) == (method, dim)])
+    return (best[:, :, None] <= TARGETS).mean(axis=(0, 2))
+
+
+def finding(rows: list[dict], options: argparse.Namespace, seconds: float) -> Finding:
+    """One check per dimension: is NeuralBO's share of targets at the end of the budget the largest?"""
+    methods = list(dict.fromkeys(r["method"] for r in rows))
+    dims = sorted({r["dim"] for r in rows})
+    counts = [sum((r["method"], r["dim"]) == (m, d) for r in rows) for m in methods for d in dims]
+    complete = len(set(counts)) == 1
+    shares = {d: {m: reached(rows, m, d) for m in methods if any((r["method"], r["dim"]) == (m, d) for r in rows)} for d in dims}
+    checks = []
+    for d in dims:
+        ends = {m: float(curve[-1]) for m, curve in shares[d].items() if m in (OURS, *THERE)}
+        if OURS in ends and len(ends) > 1:
+            rival = max((m for m in ends if m != OURS), key=ends.__getitem__)
+            found = f"{OURS} {ends[OURS]:.3f}, best of the others {rival} {ends[rival]:.3f}"
+            checks.append(Check(f"d = {d}: largest share of targets", ends[OURS] >= ends[rival], found))
+    instances = len({r["instance"] for r in rows})
+    verdict, sentence = judged(checks if complete else [], instances)
+    charts = [
+        (
+            f"d = {d}",
+            curves_chart([Curve(m, {"evaluations": np.arange(1, len(c) + 1)}, {"share of targets reached": c}) for m, c in shares[d].items()]),
+        )
+        for d in dims
+    ]
+    cells: list[list[Cell]] = [[m, *(float(f"{shares[d][m][-1]:.4f}") if m in shares[d] else None for d in dims)] for m in methods]
+    columns = ["method", *(f"d = {d}" for d in dims)]
+    return Finding(
+        "neural-bo", "fig2", "COCO's bbob functions",
+        "NeuralBO reaches a larger share of COCO's targets than the other methods within 20 evaluations per dimension, in 2, 3, 5 and 10 dimensions.",
+        verdict, sentence,
+        settings={"size": "full" if options.full else "quick", "functions": len({r["function"] for r in rows}), "instances": instances,
+                  "evaluations": f"{PER_DIM} per dimension", "targets": len(TARGETS), "methods": ", ".join(methods)},
+        charts=charts, tables=[checks_table(checks), Table("share of targets reached", columns, cells, dict.fromkeys(columns[1:], "max"))],
+        seconds=seconds,
+    )  # fmt: skip
+
+
+def _line(name: str, share: np.ndarray) -> Curve:
+    return Curve(name, {"evaluations": np.arange(1, len(share) + 1)}, {"share of targets reached": share})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, default=Path("runs/neural_bo_coco"))
-    parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--methods", default="")
     parser.add_argument("--functions", default="1-24")
-    parser.add_argument("--full", action="store_true")
-    parser.add_argument("--report", action="store_true", help="run nothing")
-    options = parser.parse_args()
-    out = options.out.resolve()
-    out.mkdir(parents=True, exist_ok=True)
-    dims, instances = ("2,3,5,10", "1-15") if options.full else ("2,3,5", "1-3")
-    methods = options.methods.split(",") if options.methods else METHODS if options.full else CHEAP
+    options = experiment_options(parser, "runs/neural_bo_coco", seeds=(5, 15))
+    out = options.out = options.out.resolve()
+    dims, instances = "2,3,5,10" if options.full else "2,3", f"1-{options.seeds}"
+    methods = options.methods.split(",") if options.methods else METHODS if options.full else QUICK
     first, _, last = options.functions.partition("-")
-    tag = "full" if options.full else "reduced"
-    blocks = {(m, f): out / f"{m}-f{f}-{tag}.json" for m in methods for f in range(int(first), int(last or first) + 1)}
+    tag = f"d{dims.replace(',', '-')}-i{options.seeds}"
+    blocks = {(m, f): out / f"{m}-f{f}-{tag}.json" for f in range(int(first), int(last or first) + 1) for m in methods}
     if not options.report:
         with ProcessPoolExecutor(options.jobs) as pool:
             futures = {pool.submit(one_block, m, f, dims, instances, str(out)): path for (m, f), path in blocks.items() if not path.exists()}
             for future in tqdm(as_completed(futures), total=len(futures), desc="functions"):
-                futures[future].write_text(json.dumps(future.result()))
+                write_whole(futures[future], json.dumps(future.result()).encode())
     rows = [row for path in blocks.values() if path.exists() for row in json.loads(path.read_text())]
     text = summary(rows)
     (out / "summary.md").write_text(text)
-    print(text)
+    found = finding(rows, options, sum(float(r["seconds"]) for r in rows))
+    found.write(out)
+    print(f"{text}\n{found.verdict}: {found.sentence}")
     postprocess(out, methods)
 
 
