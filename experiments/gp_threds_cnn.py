@@ -16,6 +16,7 @@ import argparse
 import json
 import math
 import multiprocessing
+import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import lru_cache
@@ -25,8 +26,10 @@ from typing import Any
 import numpy as np
 
 from regretless.baselines import BASELINES
+from regretless.bench.finding import Finding, Table, Verdict
 from regretless.method import Recipe, keyed_generator
 from regretless.methods import METHODS
+from regretless.page import Curve, curves_chart
 from regretless.problems.data import data_folder, read_idx
 from regretless.statefile import write_whole
 
@@ -51,7 +54,9 @@ RECIPES: dict[str, Recipe] = {
     "GP-PI": BASELINES["grid-pi"](preset="paper", margin=0.01, **KNOWN),
     "random": BASELINES["random"],
 }
-THEIRS = {"GP-ThreDS (paper)": "GPTDS", "AD": "AD", "IGP-UCB": "IGP_UCB", "GP-EI": "EI", "GP-PI": "PI"}
+PAPER_CURVE = "GP-ThreDS (paper)"
+MOST_SEEDS = 100
+THEIRS = {PAPER_CURVE: "GPTDS", "AD": "AD", "IGP-UCB": "IGP_UCB", "GP-EI": "EI", "GP-PI": "PI"}
 
 # ---------------------------------------------------------------- the objective
 
@@ -136,23 +141,46 @@ def study(label: str, seed: int, samples: int, per_class: int, folder: str | Non
     return path
 
 
-def table(out: Path) -> str:
-    """Average regret over the samples and the accuracy of the recommendation, ours and theirs, in Markdown."""
-    records = [json.loads(path.read_text()) for path in sorted(out.glob("*.json"))]
+COLUMNS = ("method", "runs", "average regret", "authors'", "recommended accuracy", "best seen")
+
+
+def finding(records: list[dict[str, Any]], folder: str | None, per_class: int, seconds: float) -> Finding:
+    """Average regret over the samples and the accuracy of the recommendation, ours and theirs, and what follows for the paper's claim."""
     try:
-        with np.load(data_folder("gp_threds_published_runs") / "runs.npz") as runs:
-            published = {label: float(runs[f"cnn__{name}__regret"][:, :T].mean()) for label, name in THEIRS.items()}
+        with np.load(data_folder("gp_threds_published_runs", folder) / "runs.npz") as runs:
+            published = {label: runs[f"cnn__{name}__regret"][:, :T] for label, name in THEIRS.items()}
     except FileNotFoundError:
         published = {}
-    lines = ["| method | runs | average regret | authors' | recommended accuracy | best seen |", "| --- | --- | --- | --- | --- | --- |"]
+    rows: list[list[str | float]] = []
+    curves = []
     for label in RECIPES:
         group = [r for r in records if r["label"] == label]
+        theirs: str | float = round(float(published[label].mean()), 3) if label in published else ""
         if group:
-            regret = np.mean([F_STAR - np.mean(r["accuracy"]) for r in group])
+            regret = np.array([F_STAR - np.array(r["accuracy"]) for r in group])
             end, seen = np.mean([r["recommended"] for r in group]), np.mean([max(r["accuracy"]) for r in group])
-            theirs = f"{published[label]:.3f}" if label in published else ""
-            lines.append(f"| {label} | {len(group)} | {regret:.3f} | {theirs} | {end:.3f} | {seen:.3f} |")
-    return "\n".join(lines)
+            rows.append([label, len(group), round(float(regret.mean()), 3), theirs, round(float(end), 3), round(float(seen), 3)])
+            curves.append(_curve(label, regret))
+        if label in published:
+            curves.append(_curve(f"{label}, authors", published[label], dash=True))
+    regrets = {str(row[0]): float(row[2]) for row in rows}
+    runs_each = min((int(row[1]) for row in rows), default=0)
+    rivals = [label for label in THEIRS if label != PAPER_CURVE and label in regrets]
+    better = [label for label in rivals if regrets.get(PAPER_CURVE, math.inf) < regrets[label]]
+    verdict: Verdict = "not decided yet"
+    if per_class == FULL and runs_each >= 10 and len(rivals) == len(THEIRS) - 1:
+        verdict = "reproduces" if len(better) == len(rivals) else "reproduces only in part" if better else "does not reproduce"
+    ranked = ", ".join(f"{label} {regret:g}" for label, regret in sorted(regrets.items(), key=lambda item: item[1]))
+    return Finding(
+        "gp-threds", "fig4cd", "five hyper-parameters of a CNN", "GP-ThreDS has the least average regret on the CNN after 50 samples.",
+        verdict, f"average regret after {T} samples: {ranked}", {"samples": T, "images per digit": per_class, "runs each": runs_each},
+        [("average regret", curves_chart(curves, log_y=True))] if curves else [], [Table("After 50 samples", COLUMNS, rows)], seconds,
+    )  # fmt: skip
+
+
+def _curve(label: str, regret: np.ndarray, dash: bool = False) -> Curve:
+    average = np.cumsum(regret, axis=1) / np.arange(1, regret.shape[1] + 1)
+    return Curve(label, {"samples": np.arange(1, regret.shape[1] + 1)}, {"average regret": np.maximum(average.mean(axis=0), 1e-4)}, dash)
 
 
 def main() -> None:
@@ -166,6 +194,7 @@ def main() -> None:
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--report", action="store_true", help="only read the records")
     options = parser.parse_args()
+    start = time.perf_counter()
     per_class = FULL if options.full else SMALL
     seeds = options.seeds or (1 if options.quick else 10 if options.full else 3)
     samples = 10 if options.quick else T
@@ -175,7 +204,12 @@ def main() -> None:
     with ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         for done in as_completed([pool.submit(study, *cell, samples, per_class, options.data, options.out) for cell in missing]):
             print(done.result(), flush=True)
-    print(table(options.out))
+    found = [_path(options.out, label, seed, samples, per_class) for label in RECIPES for seed in range(MOST_SEEDS)]
+    records = [json.loads(path.read_text()) for path in found if path.exists()]
+    result = finding(records, options.data, per_class, time.perf_counter() - start)
+    for line in (COLUMNS, ["---"] * len(COLUMNS), *result.tables[0].rows):
+        print("| " + " | ".join(map(str, line)) + " |")
+    print(f"{result.verdict}: {result.sentence}\n{result.write(options.out)}")
 
 
 def _path(out: Path, label: str, seed: int, samples: int, per_class: int) -> Path:

@@ -1,6 +1,6 @@
 """GP-ThreDS, Fig. 4 (a), (b) and (d): Branin and Rosenbrock, noise sd 0.1, 1000 samples, beside the authors' published runs.
 
-    python experiments/gp_threds_fig4.py --jobs 2 --out runs/gp_threds_fig4                the table of the issue: 10 seeds, eight methods
+    python experiments/gp_threds_fig4.py --jobs 2 --out runs/gp_threds_fig4                10 seeds, eight methods
     python experiments/gp_threds_fig4.py --jobs 2 --out runs/gp_threds_fig4 --quick        2 seeds, 300 samples
     python experiments/gp_threds_fig4.py --jobs 16 --out runs/gp_threds_fig4 --full        also 10,000 samples of GP-ThreDS, and the random walk
     python experiments/gp_threds_fig4.py --out runs/gp_threds_fig4 --report                table and figures from the records there are
@@ -12,19 +12,22 @@
 from __future__ import annotations
 
 import argparse
+import math
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from regretless.baselines import BASELINES
-from regretless.bench.plots import COLOURS, save_figure
+from regretless.bench.finding import Finding, Table, Verdict
 from regretless.bench.record import Record, Run, load_records
 from regretless.bench.runner import run_all
 from regretless.methods import METHODS
+from regretless.page import Band, Curve, curves_chart
 from regretless.problems.data import data_folder
 
-NOISE = 0.1
+NOISE, SAMPLES = 0.1, 1000
 PROBLEMS = {"branin": ("branin-threds", (0.5, 1.2), 0.5, 20), "rosenbrock": ("rosenbrock-threds", (3.0, 12.0), 2.0, 21)}
 """Name, interval of f*, B and grid points per axis, as in Fig. 4 and the authors' code."""
 THEIRS = {"GP-ThreDS (paper)": "GPTDS", "AD": "AD", "IGP-UCB": "IGP_UCB", "GP-EI": "EI", "GP-PI": "PI"}
@@ -40,7 +43,7 @@ EXPECTED = {
 
 def settings(options: argparse.Namespace) -> list[Run]:
     """The cells asked for."""
-    seeds, budget = (2, 300) if options.quick else (options.seeds, 1000)
+    seeds, budget = (2, 300) if options.quick else (options.seeds, SAMPLES)
     runs = []
     for name, interval, B, points in PROBLEMS.values():
         known = {"lengthscale": 0.2, "noise": NOISE}
@@ -69,57 +72,75 @@ def cumulative(record: Record) -> np.ndarray:
     return np.cumsum(regret) / np.arange(1, len(regret) + 1)
 
 
-def table(records: list[Record]) -> str:
-    """Average regret, simple regret of the recommendation and time per sample, ours and theirs, in Markdown."""
-    published = _published()
-    lines = [
-        "| problem | method | runs | average regret | wanted | authors' | recommendation | us per sample (CPU) | authors' us |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
+COLUMNS = ("problem", "method", "runs", "average regret", "+-", "wanted", "met", "authors'", "recommendation", "us per sample (CPU)", "authors' us")
+
+
+def rows(records: list[Record], published: dict[str, np.ndarray]) -> list[list[str | float]]:
+    """Average regret, simple regret of the recommendation and time per sample, ours and theirs, one row per problem and method."""
+    found: list[list[str | float]] = []
     for problem, (name, *_) in PROBLEMS.items():
         for label, group in _by_label(records, name).items():
             means = np.array([cumulative(r)[-1] for r in group])
-            low, high = EXPECTED.get((problem, label), (np.nan, np.nan))
-            wanted = "" if np.isnan(low) else f"{low:g} to {high:g}{'' if low <= means.mean() <= high else ' MISSED'}"
-            simple = np.mean([abs(r.optimum - r.recommended) for r in group if r.optimum is not None])
-            cpu = np.mean([r.cpu.sum() / len(r.cpu) for r in group]) * 1e6
-            theirs, their_us = "", ""
+            low, high = EXPECTED.get((problem, label), (math.nan, math.nan))
+            wanted, met = ("", "") if math.isnan(low) else (f"{low:g} to {high:g}", "yes" if low <= means.mean() <= high else "no")
+            simple = float(np.mean([abs(r.optimum - r.recommended) for r in group if r.optimum is not None]))
+            cpu = float(np.mean([r.cpu.sum() / len(r.cpu) for r in group])) * 1e6
+            error = float(means.std(ddof=1) / math.sqrt(len(means))) if len(means) > 1 else math.nan
+            theirs: tuple[str | float, str | float] = ("", "")
             if published and label in THEIRS:
                 regret, seconds = (published[f"{problem}__{THEIRS[label]}__{what}"] for what in ("regret", "seconds"))
-                theirs, their_us = f"{regret[:, :1000].mean():.4f}", f"{seconds[:, 999].mean() * 1000:.0f}"
-            error = means.std(ddof=1) / np.sqrt(len(means)) if len(means) > 1 else np.nan
-            cells = (problem, label, len(group), f"{means.mean():.4f} +- {error:.4f}", wanted, theirs, f"{simple:.4f}", f"{cpu:.0f}", their_us)
-            lines.append("| " + " | ".join(map(str, cells)) + " |")
-    return "\n".join(lines)
+                theirs = round(float(regret[:, :1000].mean()), 4), round(float(seconds[:, 999].mean()) * 1000)
+            ours = [round(float(means.mean()), 4), round(error, 4), wanted, met, theirs[0], round(simple, 4), round(cpu), theirs[1]]
+            found.append([problem, label, len(group), *ours])
+    return found
 
 
-def figures(records: list[Record], out: Path) -> list[Path]:
-    """Average regret of both problems against samples and against seconds; the authors' runs dashed."""
-    from matplotlib.figure import Figure
-
-    published = _published()
-    figure = Figure(figsize=(12, 8), layout="constrained")
-    axes: Any = figure.subplots(2, 2)
-    for row, (problem, (name, *_)) in enumerate(PROBLEMS.items()):
-        for i, (label, group) in enumerate(g for g in _by_label(records, name).items() if not g[0].endswith("10,000")):
-            curves = np.array([cumulative(r) for r in group])
-            seconds = np.mean([r.seconds for r in group], axis=0)
-            n = np.arange(1, curves.shape[1] + 1)
-            for column, x in enumerate((n, seconds)):
-                axes[row, column].plot(x, curves.mean(axis=0), color=COLOURS[i], label=label)
+def charts(records: list[Record], published: dict[str, np.ndarray]) -> list[tuple[str, dict[str, Any]]]:
+    """Average regret of each problem against samples and against seconds inside the method, with the authors' runs dashed."""
+    found = []
+    for problem, (name, *_) in PROBLEMS.items():
+        curves = []
+        for label, group in _by_label(records, name).items():
+            n = min(len(r.value) for r in group)
+            if n <= SAMPLES:
+                curves.append(_curve(label, np.array([cumulative(r)[:n] for r in group]), np.array([r.seconds[:n] for r in group])))
             if published and label in THEIRS:
-                regret, clock = (published[f"{problem}__{THEIRS[label]}__{what}"][:, :1000] for what in ("regret", "seconds"))
-                average = (np.cumsum(regret, axis=1) / np.arange(1, regret.shape[1] + 1)).mean(axis=0)
-                axes[row, 0].plot(np.arange(1, regret.shape[1] + 1), average, "--", color=COLOURS[i], alpha=0.6)
-                axes[row, 1].plot(clock.mean(axis=0), average, "--", color=COLOURS[i], alpha=0.6)
-        for column, what in enumerate(("samples", "seconds in the method (log)")):
-            axes[row, column].set(yscale="log", xlabel=what, ylabel=f"average regret, {problem}")
-            axes[row, column].grid(alpha=0.25)
-        axes[row, 1].set_xscale("log")
-    figure.legend(
-        *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False, title="ours; dashed: the authors' runs"
+                regret, seconds = (published[f"{problem}__{THEIRS[label]}__{what}"][:, :SAMPLES] for what in ("regret", "seconds"))
+                average = np.cumsum(regret, axis=1) / np.arange(1, regret.shape[1] + 1)
+                curves.append(_curve(f"{label}, authors", average, seconds, dash=True))
+        if curves:
+            found.append((problem, curves_chart(curves, log_x=("seconds",), log_y=True)))
+    return found
+
+
+def _curve(label: str, regret: np.ndarray, seconds: np.ndarray, dash: bool = False) -> Curve:
+    low, high = np.quantile(regret, (0.25, 0.75), axis=0)
+    axes = {"samples": np.arange(1, regret.shape[1] + 1), "seconds": np.maximum(seconds.mean(axis=0), 1e-6)}
+    return Curve(label, axes, {"average regret": Band(regret.mean(axis=0), low, high)}, dash)
+
+
+def finding(records: list[Record], table: list[list[str | float]], published: dict[str, np.ndarray], seconds: float) -> Finding:
+    """The verdict: the regrets reproduce when each lies where it should; the order of the methods is read off the table."""
+    checked = [row for row in table if row[6]]
+    missed = [f"{row[1]} on {row[0]}: {row[3]}" for row in checked if row[6] == "no"]
+    decided = checked and all(isinstance(row[2], int) and row[2] >= 10 for row in checked)
+    verdict: Verdict = "not decided yet" if not decided else "reproduces" if not missed else "reproduces only in part"
+    value = {(row[0], row[1]): row for row in table}
+    compared = []
+    for problem in PROBLEMS:
+        ours, theirs = value.get((problem, "GP-ThreDS (paper)")), value.get((problem, "IGP-UCB"))
+        if ours and theirs:
+            faster = float(theirs[9]) / float(ours[9])
+            compared.append(f"on {problem} IGP-UCB has {theirs[3]} against {ours[3]} per sample and costs {faster:.1f} times as much CPU time")
+    sentence = (
+        f"{len(checked) - len(missed)} of {len(checked)} average regrets lie where they should{': not ' + '; '.join(missed) if missed else ''}; "
     )
-    return save_figure(figure, out / "figures" / "gp_threds_fig4")
+    return Finding(
+        "gp-threds", "fig4ab", "average regret on Branin and Rosenbrock",
+        "GP-ThreDS lowers the average regret fastest per second and needs up to 100 times less time than IGP-UCB.",
+        verdict, sentence + "; ".join(compared), {"samples": SAMPLES, "noise": NOISE, "seeds": len({r.seed for r in records})},
+        charts(records, published), [Table("Average regret and time", COLUMNS, table)], seconds,
+    )  # fmt: skip
 
 
 def _by_label(records: list[Record], name: str) -> dict[str, list[Record]]:
@@ -130,12 +151,12 @@ def _by_label(records: list[Record], name: str) -> dict[str, list[Record]]:
     return groups
 
 
-def _published() -> dict[str, np.ndarray] | None:
-    """The authors' runs, or None when they are not at hand."""
+def _published(folder: str | None) -> dict[str, np.ndarray]:
+    """The authors' runs; empty when they are not at hand."""
     try:
-        path = data_folder("gp_threds_published_runs") / "runs.npz"
+        path = data_folder("gp_threds_published_runs", folder) / "runs.npz"
     except FileNotFoundError:
-        return None
+        return {}
     with np.load(path) as runs:
         return {name: runs[name] for name in runs.files}
 
@@ -145,19 +166,19 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/gp_threds_fig4"))
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--data", default=None, help="the folder that holds gp_threds_published_runs/")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--report", action="store_true", help="only read the records")
     options = parser.parse_args()
-    if options.quick and options.out == Path("runs/gp_threds_fig4"):
-        options.out = Path("runs/gp_threds_fig4_quick")
+    start = time.perf_counter()
     records = list(load_records(options.out)) if options.report else run_all(settings(options), options.out, options.jobs)
-    done = [r for r in records if r.error is None]
-    text = table(done)
-    (options.out / "table.md").write_text(text + "\n")
-    print(text)
-    for path in figures(done, options.out):
-        print(path)
+    done, published = [r for r in records if r.error is None], _published(options.data)
+    table = rows(done, published)
+    for line in (COLUMNS, ["---"] * len(COLUMNS), *table):
+        print("| " + " | ".join(map(str, line)) + " |")
+    result = finding(done, table, published, time.perf_counter() - start)
+    print(f"{result.verdict}: {result.sentence}\n{result.write(options.out)}")
 
 
 if __name__ == "__main__":
