@@ -60,6 +60,9 @@ MODELS = ((2, True), (2, False), (0, True), (0, False))
 """not in paper: orders of the trend, and whether low values are drawn in, of the isotropic models that compete."""
 ARD_UP_TO = 1000
 """not in paper: dimensions up to which a model with a length-scale per coordinate competes as well."""
+CURVED_UP_TO, CURVED_START = 50, 0.25
+"""not in paper: dimensions up to which one with a full quadratic trend does, and what it is ahead by from the start; it is not stationary, so its
+acquisition is maximised in all coordinates only, without subspaces."""
 EFFORT, EFFORT_LARGE, LARGE = (420, 4, 25), (96, 2, 16), 1_000_000
 """not in paper: candidates, ascents and rounds of the search in all coordinates, and the same where values times dimensions exceed LARGE."""
 CAP = 500
@@ -79,7 +82,7 @@ class MSUCB(Method):
         kappa: the width of the confidence bound; None: sqrt(beta_t) in the paper preset, LogEI instead of a bound in the default one.
         a, b, delta: constants of Assumption 1 for standardised values, and the failure probability in beta_t.
         cap: most points of Z_t searched in one step, the newest first; 0: all of them, as the proof needs; None: all in the paper preset, 500 else.
-        initial: points of the initial design; None: 20 (Sec. 5), in the default preset fewer in few dimensions or with a small budget.
+        initial: points of the initial design; None: 20 (Sec. 5) in the paper preset, else as for the other methods.
         noise: a known noise variance of all values, or None to fit it.
     """
 
@@ -119,11 +122,14 @@ class MSUCB(Method):
         self.N0, self.alpha, self.kappa, self.a, self.b, self.delta = N0, alpha, kappa, a, b, delta
         self.coords = coords or ("last" if self.paper else "random")
         self.cap = cap if cap is not None else 0 if self.paper else CAP
-        self.initial = initial if initial is not None else INITIAL if self.paper else min(design_size(self.dim, budget), INITIAL)
+        self.initial = initial if initial is not None else INITIAL if self.paper else design_size(self.dim, budget)
         self._design = Design(self.cube, self.initial, self.fixed_generator())
         self._surrogate = Surrogate(self.cube, seed=self.seed, ard=not self.paper, quadratic=False, noise=noise, tame=False)
         additive = [AdditiveSurrogate(self.cube, noise=noise, orders=orders, soften=soften) for orders, soften in MODELS]
-        self._contest = Contest([*additive, *([self._surrogate] if 1 < self.dim <= ARD_UP_TO else [])])
+        curved = Surrogate(self.cube, seed=self.seed, ard=True, quadratic=True, noise=noise, tame=False)
+        per_coordinate = [self._surrogate] if 1 < self.dim <= ARD_UP_TO else []
+        few = self.dim <= CURVED_UP_TO
+        self._contest = Contest([*([curved] if few else []), *additive, *per_coordinate], start=CURVED_START if few else 0.0)
         self._anchors = Anchors(self.dim, 1 if self.paper else 2)
         self._sizes = [0]  # |Z_t| for every t drawn so far
 
@@ -176,7 +182,13 @@ class MSUCB(Method):
     def _default_step(
         self, gp: GP | AdditiveGP, acquire: Acquire, pair: tuple[Acquisition, Score], incumbents: Array, rng: np.random.Generator
     ) -> Array:
-        """not in paper: Z_t and the incumbents' subspaces, chained blocks, and an ascent in all coordinates from the best points found."""
+        """not in paper: an ascent in all coordinates from the best points of the subspaces."""
+        starts = incumbents if isinstance(gp, GP) and gp.hyper.quadratic else self._chained(gp, acquire, incumbents, rng)
+        raw, ascents, rounds = EFFORT if len(self.y) * self.dim <= LARGE else EFFORT_LARGE
+        return maximise(pair[0], self.cube, rng, incumbents=starts, raw=raw, starts=ascents, rounds=rounds, score=pair[1])
+
+    def _chained(self, gp: GP | AdditiveGP, acquire: Acquire, incumbents: Array, rng: np.random.Generator) -> Array:
+        """not in paper: the best points of chained blocks in the subspaces of Z_t and around the incumbents, then the incumbents themselves."""
         fields = Fields.of(gp)
         bases, sums = self._base_points(fields, self.pending)
         near = np.repeat(incumbents, COPIES, axis=0)
@@ -186,9 +198,7 @@ class MSUCB(Method):
         subspaces = Subspaces(np.concatenate([bases, near]), self._free(len(local), rng), local, sums)
         weights = gp.hyper.lengthscale[self._lines] ** -2.0 if isinstance(gp, GP) else None  # short length-scales say what matters
         X, _ = maximise_subspaces(gp, acquire, subspaces, rng, chain=CHAIN, lines=self._lines, weights=weights, fields=fields)
-        starts = np.concatenate([X[:POLISHED], incumbents])
-        raw, ascents, rounds = EFFORT if len(self.y) * self.dim <= LARGE else EFFORT_LARGE
-        return maximise(pair[0], self.cube, rng, incumbents=starts, raw=raw, starts=ascents, rounds=rounds, score=pair[1])
+        return np.concatenate([X[:POLISHED], incumbents])
 
     def _base_points(self, fields: Fields, pending: Array) -> tuple[Array, Sums | None]:
         """Z_t, or its newest `cap` points, and their sums with the points of the posterior where these are cached (Alg. 1, l. 4-5)."""

@@ -31,12 +31,13 @@ class Contest:
 
     Args:
         entrants: the surrogates; engine surrogates must not tame their values, which has no density.
+        start: what the first entrant is ahead by from the start, in log density per told value of the window.
     """
 
-    def __init__(self, entrants: Sequence[Surrogate | AdditiveSurrogate]) -> None:
+    def __init__(self, entrants: Sequence[Surrogate | AdditiveSurrogate], *, start: float = 0.0) -> None:
         if any(isinstance(entrant, Surrogate) and entrant.tame for entrant in entrants):
             raise ValueError("a surrogate that clips values gives them no density and cannot be compared")
-        self.entrants = tuple(entrants)
+        self.entrants, self.start = tuple(entrants), start
         self._scores: dict[int, Array] = {}  # scheduled size -> score of every entrant for the values told after it, up to the next size
         self._last: tuple[int, int] = (0, 0)  # a scheduled size, and the entrant chosen at it
 
@@ -45,15 +46,16 @@ class Contest:
         size = scheduled(len(y))[1]
         if self._last[0] != size:
             gaps: list[tuple[int, int]] = []
-            after = size
-            while after > FIRST and size - after < WINDOW:
-                before = scheduled(after - 1)[1]
-                gaps.append((before, after))
-                after = before
+            first = size  # the told values after the first `first` are in the window
+            while first > FIRST and size - first < WINDOW:
+                before = scheduled(first - 1)[1]
+                gaps.append((before, first))
+                first = before
             for before, after in reversed(gaps):  # in the order told, so that fits are built upon each other
                 if before not in self._scores:
                     self._scores[before] = np.array([self._score(entrant, X, y, yvar, before, after) for entrant in self.entrants])
             total = sum((self._scores[before] for before, _ in gaps), np.zeros(len(self.entrants)))
+            total[0] += self.start * (size - first)
             self._last = size, int(np.argmax(total))
         return self.entrants[self._last[1]]
 
