@@ -1,6 +1,6 @@
 """The tables of the bilevel paper (Sec. 5): test error against the inner horizon N and the number of outer steps T, and the convex law.
 
-    python experiments/bilevel_tables.py --jobs 2 --out runs/bilevel_tables                       # N and the data reduced tenfold, about 30 minutes
+    python experiments/bilevel_tables.py --jobs 2 --out runs/bilevel_tables                       # T = 20 and 40, N / 20, 5000 digits, 5 seeds
     python experiments/bilevel_tables.py --device cuda --full --out runs/bilevel_tables_full      # the paper's T and N on the whole of MNIST
     python experiments/bilevel_tables.py --convex --out runs/bilevel_tables                       # softmax regression, excess risk against N
 
@@ -24,10 +24,14 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import curve_fit
+from tqdm import tqdm
 
+from regretless.bench.claims import Check, checks_table, experiment_options, judged
+from regretless.bench.finding import Finding, Table
 from regretless.bilevel import Bilevel, minimize_bilevel
 from regretless.method import Method, keyed_generator
 from regretless.methods import METHODS
+from regretless.page import Band, Curve, curves_chart
 from regretless.problems.mnist_training import load_digits, training
 from regretless.space import Space
 from regretless.statefile import write_whole
@@ -40,8 +44,9 @@ PAPER = {
     "UCB": {20: "2.93 2.59 2.49 2.39 2.31", 40: "2.56 2.34 2.29 2.27 2.22", 60: "2.57 2.26 2.23 2.19 2.20"},
 }
 ACQUISITIONS = ("EI", "UCB", "UCB, measured")
-REDUCED = 10
-"""What the reduced tables divide N by; their data are 5000 digits at 14 x 14."""
+REDUCED, REDUCED_TS = 20, (20, 40)
+"""What the quick tables divide N by, and their T; their data are 5000 digits at 14 x 14."""
+PRINTED = ("EI", "UCB")
 CLOSE_UP = 0.7
 """A fleet drops the nets of studies that have ended once this share is still going."""
 CAP = 5.0
@@ -87,9 +92,9 @@ class Outer:
         return {**cell, "trials": self.trials, "returned": self.returned, "seconds": seconds}
 
 
-def studies(seeds: int, divide: int) -> list[tuple[str, int, int, int]]:
+def studies(seeds: int, divide: int, ts: tuple[int, ...]) -> list[tuple[str, int, int, int]]:
     """(acquisition, N, T, seed) of every study, longest first."""
-    longest = {n: max(t for t, ns in TABLES.items() if n in ns) for ns in TABLES.values() for n in ns}
+    longest = {n: max(t for t in ts if n in TABLES[t]) for t in ts for n in TABLES[t]}
     cells = [(a, n // divide, t, FIRST_SEED + s) for s in range(seeds) for n, t in longest.items() for a in ACQUISITIONS]
     return sorted(cells, key=lambda c: (c[3], -c[1] * c[2]))
 
@@ -143,14 +148,14 @@ def side_by_side(
 # ---------------------------------------------------------------- tables
 
 
-def tables(out: Path, divide: int) -> str:
+def tables(records: list[dict[str, Any]], divide: int, ts: tuple[int, ...]) -> str:
     """Mean ± sd over seeds of the test error in per cent (and the test loss) that each rule returns."""
-    records = [json.loads(p.read_text()) for p in sorted((out / "records").glob("*.json"))]
     lines = []
     for rule in ("the algorithm's return rule", "the least validation loss"):
         for acquisition in ACQUISITIONS:
             lines += ["", f"### {acquisition}, by {rule}: test error % (test loss), mean ± sd", ""]
-            for t, horizons in TABLES.items():
+            for t in ts:
+                horizons = TABLES[t]
                 lines += [f"| T = {t}, N = | {' | '.join(str(n // divide) for n in horizons)} |", "|---" * (len(horizons) + 1) + "|"]
                 row = [_cell(records, acquisition, n // divide, t, rule.startswith("the least")) for n in horizons]
                 lines.append(f"| ours | {' | '.join(row)} |")
@@ -161,15 +166,91 @@ def tables(out: Path, divide: int) -> str:
 
 
 def _cell(records: list[dict[str, Any]], acquisition: str, horizon: int, t: int, by_validation: bool) -> str:
-    found = [r for r in records if (r["acquisition"], r["N"]) == (acquisition, horizon) and len(r["trials"]) >= t]
-    if not found:
+    picks = _picks(records, acquisition, horizon, t, by_validation)
+    if not picks:
         return "-"
-    picks = []
-    for r in found:
-        best = int(np.argmin([trial["val"] for trial in r["trials"][:t]])) if by_validation else r["returned"][str(t)]
-        picks.append((r["trials"][best]["test_error"], r["trials"][best]["test_loss"]))
     mean, sd = np.mean(picks, axis=0), np.std(picks, axis=0, ddof=1) if len(picks) > 1 else (math.nan, math.nan)
     return f"{mean[0]:.2f} ± {sd[0]:.2f} ({mean[1]:.3f})"
+
+
+def _picks(records: list[dict[str, Any]], acquisition: str, horizon: int, t: int, by_validation: bool) -> list[tuple[float, float]]:
+    """Test error and loss of the net that each seed's study returns after t trials."""
+    picks = []
+    for r in sorted(records, key=lambda r: r["seed"]):
+        if (r["acquisition"], r["N"]) == (acquisition, horizon) and len(r["trials"]) >= t:
+            best = int(np.argmin([trial["val"] for trial in r["trials"][:t]])) if by_validation else r["returned"][str(t)]
+            picks.append((r["trials"][best]["test_error"], r["trials"][best]["test_loss"]))
+    return picks
+
+
+def errors(records: list[dict[str, Any]], divide: int, ts: tuple[int, ...]) -> dict[tuple[str, int, int], np.ndarray]:
+    """Test errors by acquisition, T and N, one per seed: of the least validation loss, which all return rules can be compared by."""
+    cells = {(a, t, n // divide): _picks(records, a, n // divide, t, True) for a in ACQUISITIONS for t in ts for n in TABLES[t]}
+    return {key: np.array(picks)[:, 0] for key, picks in cells.items() if picks}
+
+
+def claimed(found: dict[tuple[str, int, int], np.ndarray], ts: tuple[int, ...]) -> list[Check]:
+    """What the tables say: errors fall with N at first; with EI too large an N no longer pays; UCB copes better with the least N."""
+    middle = {key: float(np.median(values)) for key, values in found.items()}
+    checks = []
+    for t in ts:
+        own = {a: {n: m for (b, u, n), m in middle.items() if (b, u) == (a, t)} for a in PRINTED}
+        if len(own["EI"]) < 2 or set(own["EI"]) != set(own["UCB"]):
+            continue
+        least, most = min(own["EI"]), max(own["EI"])
+        for a, errors_of in own.items():
+            best = min(errors_of, key=errors_of.__getitem__)
+            text = f"median test error {errors_of[best]:.2f} % at N = {best}, {errors_of[least]:.2f} % at N = {least}"
+            checks.append(Check(f"{a}, T = {t}: more inner steps help at first", errors_of[best] < errors_of[least], text))
+        best = min(own["EI"], key=own["EI"].__getitem__)
+        text = f"median test error {own['EI'][best]:.2f} % at N = {best}, {own['EI'][most]:.2f} % at N = {most}"
+        checks.append(Check(f"EI, T = {t}: the best N is below the largest", best != most, text))
+        text = f"{own['UCB'][least]:.2f} % against {own['EI'][least]:.2f} %"
+        checks.append(Check(f"T = {t}: UCB no worse than EI at the least N", own["UCB"][least] <= own["EI"][least], text))
+    return checks
+
+
+def finding(records: list[dict[str, Any]], divide: int, ts: tuple[int, ...], full: bool) -> Finding:
+    """The claims about the six tables, judged by median test errors over seeds."""
+    found = errors(records, divide, ts)
+    checks = claimed(found, ts)
+    seeds = min(map(len, found.values()), default=0)
+    verdict, sentence = judged(checks, seeds)
+    lines = {t: [(a, sorted(n for b, u, n in found if (b, u) == (a, t))) for a in ACQUISITIONS] for t in ts}
+    charts = [
+        (f"T = {t}", curves_chart([_line(f"{a}", found, a, t, horizons) for a, horizons in lines[t] if horizons] + _theirs(t, divide), log_x=True))
+        for t in ts if any(horizons for _, horizons in lines[t])
+    ]  # fmt: skip
+    shown = [
+        Table(f"T = {t}: test error %, mean (test loss)", ["acquisition", *(str(n // divide) for n in TABLES[t])],
+              [[a, *(_cell(records, a, n // divide, t, True) for n in TABLES[t])] for a in ACQUISITIONS]
+              + [[f"{a}, paper{'' if divide == 1 else f' (N x {divide})'}", *PAPER[a][t].split()] for a in PRINTED])
+        for t in ts
+    ]  # fmt: skip
+    return Finding(
+        "bilevel", "tables", "test error against inner steps N and outer steps T",
+        "At a fixed number T of outer steps the loss falls as inner steps N grow, then no longer (too little tuning for so long a training); "
+        "UCB tolerates few inner steps better than EI.",
+        verdict, sentence,
+        settings={"size": "full" if full else f"quick: N divided by {divide}, 5000 digits of 14 x 14", "T": ", ".join(map(str, ts)), "seeds": seeds,
+                  "returned": "the net of the least validation loss"},
+        charts=charts, tables=[checks_table(checks), *shown], seconds=sum(float(r["seconds"]) for r in records),
+    )  # fmt: skip
+
+
+def _line(name: str, found: dict[tuple[str, int, int], np.ndarray], acquisition: str, t: int, horizons: list[int]) -> Curve:
+    low, mid, high = np.array([np.quantile(found[acquisition, t, n], (0.25, 0.5, 0.75)) for n in horizons]).T
+    return Curve(name, {"inner steps N": horizons}, {"test error, %": Band(mid, low, high)})
+
+
+def _theirs(t: int, divide: int) -> list[Curve]:
+    """The paper's figures; with reduced N they stand at the N they were divided from."""
+    return [
+        Curve(
+            f"{a}, paper", {"inner steps N": [n // divide for n in TABLES[t]]}, {"test error, %": [float(v) for v in PAPER[a][t].split()]}, dash=True
+        )
+        for a in PRINTED
+    ]
 
 
 # ---------------------------------------------------------------- the convex law
@@ -218,32 +299,32 @@ def _pool(jobs: int) -> ProcessPoolExecutor:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("runs/bilevel_tables"))
-    parser.add_argument("--seeds", type=int, help="3 for the reduced tables, 5 for the full ones")
     parser.add_argument("--device", default="cpu", help='"cpu" or "cuda"')
     parser.add_argument("--eager", action="store_true", help="no CUDA graph")
-    parser.add_argument("--full", action="store_true", help="the paper's N on 50,000 digits of 28 x 28")
-    parser.add_argument("--quick", action="store_true", help="the reduced tables (the default)")
     parser.add_argument("--convex", action="store_true", help="the convex law only")
-    parser.add_argument("--data", help="the folder that holds mnist/")
-    args = parser.parse_args()
-    args.out.mkdir(parents=True, exist_ok=True)
-    seeds = args.seeds or (5 if args.full else 3)
-    divide = 1 if args.full else REDUCED
+    args = experiment_options(parser, "runs/bilevel_tables", seeds=(5, 5), data="mnist")
+    data = None if args.data is None else str(args.data)
+    divide, ts = (1, tuple(TABLES)) if args.full else (REDUCED, REDUCED_TS)
     side, sizes = (28, (50_000, 10_000, 10_000)) if args.full else (14, (5000, 2000, 5000))
     text = ""
     if not args.convex:
-        work = [w for w in studies(seeds, divide) if not record_path(args.out, w[0], w[1], w[3]).exists()]
+        cells = studies(args.seeds, divide, ts)
+        work = [] if args.report else [w for w in cells if not record_path(args.out, w[0], w[1], w[3]).exists()]
         if work and args.device == "cuda":
-            side_by_side(work, args.out, args.device, not args.eager, side, sizes, args.data)
+            side_by_side(work, args.out, args.device, not args.eager, side, sizes, data)
         elif work:
             with _pool(args.jobs) as pool:
-                running = [pool.submit(side_by_side, [w], args.out, args.device, False, side, sizes, args.data) for w in work]
-                for future in as_completed(running):
+                running = [pool.submit(side_by_side, [w], args.out, args.device, False, side, sizes, data) for w in work]
+                for future in tqdm(as_completed(running), total=len(running), unit="study"):
                     future.result()
-        text = tables(args.out, divide)
-    text += convex_law(args.out, seeds, args.jobs, args.data)
+        places = [record_path(args.out, a, n, s) for a, n, _, s in cells]
+        records = [json.loads(path.read_text()) for path in places if path.exists()]
+        text = tables(records, divide, ts)
+        found = finding(records, divide, ts, args.full)
+        found.write(args.out)
+        text += f"\n{found.verdict}: {found.sentence}\n"
+    if args.convex or args.full:
+        text += convex_law(args.out, args.seeds, args.jobs, data)
     print(text)
     (args.out / "tables.md").write_text(text + "\n")
 
