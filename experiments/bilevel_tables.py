@@ -306,18 +306,18 @@ def main() -> None:
     data = None if args.data is None else str(args.data)
     divide, ts = (1, tuple(TABLES)) if args.full else (REDUCED, REDUCED_TS)
     side, sizes = (28, (50_000, 10_000, 10_000)) if args.full else (14, (5000, 2000, 5000))
-    text = ""
+    place, text = args.out / ("full" if args.full else "quick"), ""  # a setting's N may occur in both sizes
     if not args.convex:
         cells = studies(args.seeds, divide, ts)
-        work = [] if args.report else [w for w in cells if not record_path(args.out, w[0], w[1], w[3]).exists()]
+        work = [] if args.report else [w for w in cells if not record_path(place, w[0], w[1], w[3]).exists()]
         if work and args.device == "cuda":
-            side_by_side(work, args.out, args.device, not args.eager, side, sizes, data)
+            side_by_side(work, place, args.device, not args.eager, side, sizes, data)
         elif work:
             with _pool(args.jobs) as pool:
-                running = [pool.submit(side_by_side, [w], args.out, args.device, False, side, sizes, data) for w in work]
+                running = [pool.submit(side_by_side, [w], place, args.device, False, side, sizes, data) for w in work]
                 for future in tqdm(as_completed(running), total=len(running), unit="study"):
                     future.result()
-        places = [record_path(args.out, a, n, s) for a, n, _, s in cells]
+        places = [record_path(place, a, n, s) for a, n, _, s in cells]
         records = [json.loads(path.read_text()) for path in places if path.exists()]
         text = tables(records, divide, ts)
         found = finding(records, divide, ts, args.full)
