@@ -33,8 +33,6 @@ from regretless.method import Certificate, Method, Recipe, keyed_generator
 from regretless.space import Array, Choice, Float, Int, Parameter, Space, SpaceLike
 
 Distributions: TypeAlias = dict[str, BaseDistribution]
-Row: TypeAlias = tuple[int, float | None, float | None]
-"""A finished trial as a method is told it: its number, its value to maximise (None for a failure) and its noise variance (None if unknown)."""
 
 ANNOUNCED = "regretless:params"
 """System attributes under which a trial tells other workers its proposal before Optuna stores the parameters one by one."""
@@ -200,23 +198,18 @@ class Sampler(BaseSampler):
 
     def _replica(self, study: Study, space: Distributions, trials: Iterable[FrozenTrial]) -> _Replica:
         """A method that has been told exactly the finished trials, in the order they finished: a kept one if one fits, else a new one."""
-        sign, heartbeat = _sign(study), _has_heartbeat(study)
         finished = [t for t in trials if t.state.is_finished() and t.datetime_complete is not None]
-        finished.sort(key=lambda t: (t.datetime_complete, t.number))
-        history: list[tuple[Row, FrozenTrial]] = []
-        for t in finished:
-            value = self._value(t, sign, heartbeat)
-            if value is not None and space.keys() <= t.params.keys():
-                history.append(((t.number, value if math.isfinite(value) else None, _variance(t)), t))
         kept = self._replicas.setdefault(study._storage, [])
         for replica in kept:
-            n = len(replica.rows)
-            if replica.study_id == study._study_id and replica.space == space and replica.rows == [row for row, _ in history[:n]]:
+            if replica.study_id == study._study_id and replica.space == space and (fresh := replica.news(finished)) is not None:
                 break
         else:
-            n, replica = 0, _Replica(study._study_id, space, self.method, seed=self.seed, budget=self.budget, sign=_sign(study))
+            replica = _Replica(study._study_id, space, self.method, seed=self.seed, budget=self.budget, sign=_sign(study))
+            fresh = finished
         kept[:] = [replica, *(other for other in kept if other is not replica)][:REPLICAS]
-        replica.take(history[n:])
+        if fresh:
+            sign, heartbeat = _sign(study), _has_heartbeat(study)
+            replica.take([(t, self._value(t, sign, heartbeat)) for t in sorted(fresh, key=_when)])
         return replica
 
     def _value(self, trial: FrozenTrial, sign: float, heartbeat: bool) -> float | None:
@@ -283,7 +276,10 @@ class _Replica:
 
     def __init__(self, study_id: int, space: Distributions, recipe: str | Recipe, *, seed: int, budget: int | None, sign: float) -> None:
         self.study_id, self.space = study_id, space
-        self.rows: list[Row] = []
+        self._told: set[int] = set()
+        """Numbers of the finished trials that were taken in."""
+        self._last: tuple[datetime, int] = datetime.min, -1
+        """When the last of them finished, and its number."""
         self.lost_after = math.inf
         """Seconds after which a running trial of this study is probably lost."""
         self._cube_space = Space({name: _parameter(distribution) for name, distribution in space.items()})
@@ -294,19 +290,26 @@ class _Replica:
         if bind is not None:
             bind(self._cube_space, sign)
 
-    def take(self, history: list[tuple[Row, FrozenTrial]]) -> None:
-        """Tells the method trials that finished after those it knows."""
+    def news(self, finished: list[FrozenTrial]) -> list[FrozenTrial] | None:
+        """The finished trials not yet taken in; None when what was taken in is no beginning of this history."""
+        fresh = [t for t in finished if t.number not in self._told]
+        fits = len(finished) - len(fresh) == len(self._told) and all(_when(t) > self._last for t in fresh)
+        return fresh if fits else None
+
+    def take(self, history: list[tuple[FrozenTrial, float | None]]) -> None:
+        """Tells the method trials that finished after those it knows, each with its value: NaN for infeasible, None for nothing to tell."""
         X, y, yvar = [], [], []
-        for row, trial in history:
-            u = self.encode(trial.params)
-            if u is not None:
+        for trial, value in history:
+            u = None if value is None else self.encode(trial.params)
+            if u is not None and value is not None:
                 X.append(u)
-                y.append(math.nan if row[1] is None else row[1])
-                yvar.append(math.nan if row[2] is None else row[2])
-            self.rows.append(row)
+                y.append(value)
+                yvar.append(_variance(trial))
+            self._told.add(trial.number)
+            self._last = _when(trial)
         if X:
             self.method.tell(np.array(X), np.array(y), yvar=np.array(yvar))
-        latest = lost_after([trial for _, trial in history])
+        latest = lost_after([trial for trial, _ in history])
         if math.isfinite(latest):
             self.lost_after = latest if math.isinf(self.lost_after) else max(self.lost_after, latest)
 
@@ -401,9 +404,14 @@ def lost_after(trials: Iterable[FrozenTrial]) -> float:
     return max(LONGEST_TIMES * max(durations), LOST_SECONDS) if durations else math.inf
 
 
-def _variance(trial: FrozenTrial) -> float | None:
-    found = trial.user_attrs.get(VARIANCE)
-    return float(found) if isinstance(found, float | int) and not isinstance(found, bool) and 0 <= found < math.inf else None
+def _when(trial: FrozenTrial) -> tuple[datetime, int]:
+    return trial.datetime_complete or datetime.min, trial.number
+
+
+def _variance(trial: FrozenTrial) -> float:
+    found: Any = trial.user_attrs.get(VARIANCE)
+    known = isinstance(found, float | int) and not isinstance(found, bool) and 0 <= found < math.inf
+    return float(found) if known else math.nan
 
 
 def _sign(study: Study) -> float:
