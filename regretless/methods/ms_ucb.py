@@ -17,9 +17,10 @@ Deviations (numbers as in docs/methods/ms-ucb.md)
        10 D ascents in each subspace find the same values at hundreds of times the cost.
     3. Hyper-parameters are fitted on the library's schedule, by maximum a posteriori with a broad prior (both presets; the paper fits by likelihood).
     4. Default preset only: coordinates are drawn at random for every subspace instead of always being the last d; base points are also copied from
-       the incumbents; subspaces are chained and the best points polished in all D coordinates; LogEI or a width of 1 replaces beta_t, which is
-       pure exploration on standardised values; the kernel is chosen by evidence; at most `cap` subspaces are searched in one step.
-       The uniform draws of Z_t stay: they are what the guarantee rests on.
+       the incumbents; subspaces are chained and the best points polished in all D coordinates; LogEI (or a width given as kappa) replaces beta_t,
+       which is pure exploration on standardised values; the model is the one that predicted best of late (`numerics/contest.py`) among an additive
+       trend, isotropic and per-coordinate kernels; at most `cap` points of Z_t are searched in one step. The uniform draws of Z_t stay: they are
+       what the guarantee rests on.
     5. Pending points are hallucinated; a proposal that coincides with a known point is moved a little (both presets).
 """
 
