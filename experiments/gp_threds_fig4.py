@@ -1,7 +1,6 @@
 """GP-ThreDS, Fig. 4 (a), (b) and (d): Branin and Rosenbrock, noise sd 0.1, 1000 samples, beside the authors' published runs.
 
     python experiments/gp_threds_fig4.py --jobs 2 --out runs/gp_threds_fig4                10 seeds, eight methods
-    python experiments/gp_threds_fig4.py --jobs 2 --out runs/gp_threds_fig4 --quick        2 seeds, 300 samples
     python experiments/gp_threds_fig4.py --jobs 16 --out runs/gp_threds_fig4 --full        also 10,000 samples of GP-ThreDS, and the random walk
     python experiments/gp_threds_fig4.py --out runs/gp_threds_fig4 --report                table and figures from the records there are
 
@@ -13,18 +12,29 @@ from __future__ import annotations
 
 import argparse
 import math
-import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from regretless.baselines import BASELINES
-from regretless.bench.finding import Finding, Table, Verdict
-from regretless.bench.record import Record, Run, load_records
-from regretless.bench.runner import run_all
+from regretless.bench.claims import (
+    SECONDS,
+    Cases,
+    Check,
+    checks_table,
+    core_seconds,
+    curve,
+    experiment_options,
+    fewest,
+    gather,
+    grouped,
+    judged,
+    leads,
+)
+from regretless.bench.finding import Finding, Table
+from regretless.bench.record import Record, Run
 from regretless.methods import METHODS
-from regretless.page import Band, Curve, curves_chart
+from regretless.page import curves_chart
 from regretless.problems.data import data_folder
 
 NOISE, SAMPLES = 0.1, 1000
@@ -39,11 +49,14 @@ EXPECTED = {
     ("rosenbrock", "GP-ThreDS"): (0.0, 0.03), ("branin", "range unknown"): (0.0, 0.05), ("rosenbrock", "range unknown"): (0.0, 0.12),
 }  # fmt: skip
 """The 10-seed mean of the average regret must lie in these at 1000 samples."""
+PRINTED, OURS = "GP-ThreDS (paper)", "GP-ThreDS"
+FASTER = 10.0
+"""The paper speaks of up to 100 times less time than IGP-UCB, and its runs show 80 and 103 times; a tenth of that is asked for here."""
 
 
 def settings(options: argparse.Namespace) -> list[Run]:
     """The cells asked for."""
-    seeds, budget = (2, 300) if options.quick else (options.seeds, SAMPLES)
+    seeds, budget = options.seeds, SAMPLES
     runs = []
     for name, interval, B, points in PROBLEMS.values():
         known = {"lengthscale": 0.2, "noise": NOISE}
@@ -103,43 +116,72 @@ def charts(records: list[Record], published: dict[str, np.ndarray]) -> list[tupl
         for label, group in _by_label(records, name).items():
             n = min(len(r.value) for r in group)
             if n <= SAMPLES:
-                curves.append(_curve(label, np.array([cumulative(r)[:n] for r in group]), np.array([r.seconds[:n] for r in group])))
+                curves.append(
+                    curve(label, {"average regret": np.array([cumulative(r)[:n] for r in group])}, np.array([r.seconds[:n] for r in group]))
+                )
             if published and label in THEIRS:
                 regret, seconds = (published[f"{problem}__{THEIRS[label]}__{what}"][:, :SAMPLES] for what in ("regret", "seconds"))
                 average = np.cumsum(regret, axis=1) / np.arange(1, regret.shape[1] + 1)
-                curves.append(_curve(f"{label}, authors", average, seconds, dash=True))
+                curves.append(curve(f"{label}, authors", {"average regret": average}, np.maximum(seconds, 1e-6), dash=True))
         if curves:
-            found.append((problem, curves_chart(curves, log_x=("seconds",), log_y=True)))
+            found.append((problem, curves_chart(curves, log_x=[SECONDS], log_y=True)))
     return found
 
 
-def _curve(label: str, regret: np.ndarray, seconds: np.ndarray, dash: bool = False) -> Curve:
-    low, high = np.quantile(regret, (0.25, 0.75), axis=0)
-    axes = {"samples": np.arange(1, regret.shape[1] + 1), "seconds": np.maximum(seconds.mean(axis=0), 1e-6)}
-    return Curve(label, axes, {"average regret": Band(regret.mean(axis=0), low, high)}, dash)
+def at_equal_time(cases: Cases, label: str) -> list[Check]:
+    """Per problem: when `label` has taken all its samples, has it the lowest average regret of the paper's methods?"""
+    checks = []
+    for problem, methods in cases.items():
+        if label not in methods:
+            continue
+        until = float(np.median([r.seconds[-1] for r in methods[label]]))
+
+        def then(record: Record, until: float = until) -> float:
+            taken = int(np.searchsorted(record.seconds, until, side="right"))
+            return float(cumulative(record)[max(taken, 1) - 1])
+
+        checks += leads({problem: methods}, label, [rival for rival in THEIRS if rival != PRINTED], then, f"average regret after {until:.2g} s")
+    return checks
 
 
-def finding(records: list[Record], table: list[list[str | float]], published: dict[str, np.ndarray], seconds: float) -> Finding:
-    """The verdict: the regrets reproduce when each lies where it should; the order of the methods is read off the table."""
-    checked = [row for row in table if row[6]]
-    missed = [f"{row[1]} on {row[0]}: {row[3]}" for row in checked if row[6] == "no"]
-    decided = checked and all(isinstance(row[2], int) and row[2] >= 10 for row in checked)
-    verdict: Verdict = "not decided yet" if not decided else "reproduces" if not missed else "reproduces only in part"
+def faster(cases: Cases, label: str, rival: str = "IGP-UCB") -> list[Check]:
+    """Per problem: does a sample of the rival cost FASTER times as much processor time?"""
+    checks = []
+    for problem, methods in cases.items():
+        if label in methods and rival in methods:
+            cost = {m: float(np.median([r.cpu.mean() for r in methods[m]])) * 1e6 for m in (label, rival)}
+            ratio = cost[rival] / cost[label]
+            text = f"{cost[rival]:.0f} us against {cost[label]:.0f} us: {ratio:.1f} times"
+            checks.append(Check(f"{problem}: at least {FASTER:g} times less time per sample than {rival}", ratio >= FASTER, text))
+    return checks
+
+
+def finding(records: list[Record], table: list[list[str | float]], published: dict[str, np.ndarray], options: argparse.Namespace) -> Finding:
+    """Three kinds of checks: our runs have the authors' average regrets; lowest at equal time; less time per sample."""
+    names = {name: problem for problem, (name, *_) in PROBLEMS.items()}
+    cases = grouped([r for r in records if len(r.value) <= SAMPLES], lambda r: names[r.settings["problem"]])
+    numbers = [
+        Check(f"{row[0]}: {row[1]}'s average regret as published", row[6] == "yes", f"{row[3]}, wanted {row[5]}, the authors' runs {row[7]}")
+        for row in table
+        if row[6] and row[1] in THEIRS
+    ]
+    checks = [*numbers, *at_equal_time(cases, PRINTED), *faster(cases, PRINTED)]
+    ours = [*at_equal_time(cases, OURS), *faster(cases, OURS)]
+    verdict, sentence = judged(checks, fewest(cases))
     value = {(row[0], row[1]): row for row in table}
-    compared = []
-    for problem in PROBLEMS:
-        ours, theirs = value.get((problem, "GP-ThreDS (paper)")), value.get((problem, "IGP-UCB"))
-        if ours and theirs:
-            faster = float(theirs[9]) / float(ours[9])
-            compared.append(f"on {problem} IGP-UCB has {theirs[3]} against {ours[3]} per sample and costs {faster:.1f} times as much CPU time")
-    sentence = (
-        f"{len(checked) - len(missed)} of {len(checked)} average regrets lie where they should{': not ' + '; '.join(missed) if missed else ''}; "
-    )
+    lower = all(float(value[p, "IGP-UCB"][3]) < float(value[p, PRINTED][3]) for p in PROBLEMS if (p, "IGP-UCB") in value and (p, PRINTED) in value)
+    per_sample = [
+        f"{value[p, 'IGP-UCB'][3]} against {value[p, PRINTED][3]} on {p}" for p in PROBLEMS if (p, "IGP-UCB") in value and (p, PRINTED) in value
+    ]
     return Finding(
         "gp-threds", "fig4ab", "average regret on Branin and Rosenbrock",
         "GP-ThreDS lowers the average regret fastest per second and needs up to 100 times less time than IGP-UCB.",
-        verdict, sentence + "; ".join(compared), {"samples": SAMPLES, "noise": NOISE, "seeds": len({r.seed for r in records})},
-        charts(records, published), [Table("Average regret and time", COLUMNS, table)], seconds,
+        verdict, f"{sentence} Per sample, IGP-UCB's average regret is {'lower' if lower else 'not always lower'}: {', '.join(per_sample)}.",
+        {"size": "full" if options.full else "quick", "samples": SAMPLES, "noise sd": NOISE, "seeds": fewest(cases)},
+        charts(records, published),
+        [checks_table(checks, "checks of the method as printed"), checks_table(ours, "the same checks of our default"),
+         Table("average regret and time", COLUMNS, table)],
+        core_seconds(cases),
     )  # fmt: skip
 
 
@@ -151,10 +193,10 @@ def _by_label(records: list[Record], name: str) -> dict[str, list[Record]]:
     return groups
 
 
-def _published(folder: str | None) -> dict[str, np.ndarray]:
+def _published() -> dict[str, np.ndarray]:
     """The authors' runs; empty when they are not at hand."""
     try:
-        path = data_folder("gp_threds_published_runs", folder) / "runs.npz"
+        path = data_folder("gp_threds_published_runs") / "runs.npz"
     except FileNotFoundError:
         return {}
     with np.load(path) as runs:
@@ -163,22 +205,15 @@ def _published(folder: str | None) -> dict[str, np.ndarray]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("runs/gp_threds_fig4"))
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--data", default=None, help="the folder that holds gp_threds_published_runs/")
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--full", action="store_true")
-    parser.add_argument("--report", action="store_true", help="only read the records")
-    options = parser.parse_args()
-    start = time.perf_counter()
-    records = list(load_records(options.out)) if options.report else run_all(settings(options), options.out, options.jobs)
-    done, published = [r for r in records if r.error is None], _published(options.data)
+    options = experiment_options(parser, "runs/gp_threds_fig4", seeds=(10, 10))
+    done = gather(settings(options), options)
+    published = _published()
     table = rows(done, published)
     for line in (COLUMNS, ["---"] * len(COLUMNS), *table):
         print("| " + " | ".join(map(str, line)) + " |")
-    result = finding(done, table, published, time.perf_counter() - start)
-    print(f"{result.verdict}: {result.sentence}\n{result.write(options.out)}")
+    result = finding(done, table, published, options)
+    result.write(options.out)
+    print(f"{result.verdict}: {result.sentence}")
 
 
 if __name__ == "__main__":
