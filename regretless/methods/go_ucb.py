@@ -45,7 +45,7 @@ from regretless.numerics.ball_ascent import ascend_in_ball
 from regretless.numerics.confidence import fitted_certificate
 from regretless.numerics.design import away_from_known
 from regretless.numerics.differences import with_gradient
-from regretless.numerics.guard import HYBRID_MARGIN, PER_PARAMETER, Guard, Kind
+from regretless.numerics.guard import PER_PARAMETER, Guard, Kind
 from regretless.numerics.likelihood_set import Region
 from regretless.numerics.oracle import Fit, Oracle
 from regretless.numerics.parametric import Family, TwoLayerNet
@@ -368,14 +368,17 @@ class GOUCB(Method):
         if len(self.y) < self.phase_one:
             return ""
         fit = self._fit()
-        total = self._guard.scores(self.X, self.y, self.yvar, fit)
-        best = max(total["hybrid"], total["process"])
         if fit.n < PER_PARAMETER * self.family.p:
             return f"{fit.n} values are too few to judge a family of {self.family.p} parameters"
-        if best <= total["family"] + HYBRID_MARGIN:
+        density = self._guard.densities(self.X, self.y, self.yvar, fit)
+        gains = {
+            "the family plus a residual process": float((density["hybrid"] - density["family"]).sum()),
+            "a Gaussian process": float((density["process"] - density["family"]).sum()),
+        }
+        other = max(gains, key=lambda name: gains[name])
+        if self._guard.choice(self.X, self.y, self.yvar, fit) == "family":
             return ""
-        other = "the family plus a residual process" if total["hybrid"] >= total["process"] else "a Gaussian process"
-        return f"the family misses structure: {other} predicts left-out values better by {best - total['family']:.1f} nats over {fit.n} values"
+        return f"the family misses structure: {other} predicts left-out values better by {gains[other]:.1f} nats over {fit.n} values"
 
     def residuals(self) -> tuple[Array, Array]:
         """Fitted values and residuals (told minus fitted) of the family in the user's units, n each."""

@@ -28,6 +28,9 @@ PER_PARAMETER = 1.3
 HYBRID_MARGIN, PROCESS_MARGIN = 2.0, 6.0
 """By how many nats the hybrid must beat the family, and the process both: the user chose the family, and with few data densities are noisy."""
 
+ERRORS = 1.0
+"""And by how many standard errors: many repetitions of one point must not outvote the rest by a trifle each."""
+
 
 class Guard:
     """Fits the alternatives and compares; every answer is a function of the history (caches only save time)."""
@@ -40,17 +43,17 @@ class Guard:
         """The process while data are too few for the family; then the family, unless the densities speak clearly for one of the others."""
         if fit.n < PER_PARAMETER * len(fit.v):
             return "process"
-        total = self.scores(X, y, yvar, fit)
-        kind: Kind = "hybrid" if total["hybrid"] > total["family"] + HYBRID_MARGIN else "family"
-        return "process" if total["process"] > total[kind] + PROCESS_MARGIN else kind
+        density = self.densities(X, y, yvar, fit)
+        kind: Kind = "hybrid" if better(density["hybrid"], density["family"], HYBRID_MARGIN) else "family"
+        return "process" if better(density["process"], density[kind], PROCESS_MARGIN) else kind
 
-    def scores(self, X: Array, y: Array, yvar: Array, fit: Fit) -> dict[Kind, float]:
-        """The sum of the leave-one-out log densities under each model."""
+    def densities(self, X: Array, y: Array, yvar: Array, fit: Fit) -> dict[Kind, Array]:
+        """The leave-one-out log densities under each model, of the values that the process takes as they are."""
         kept = tamed(y) == y
         return {
-            "family": float(family_density(fit)[kept].sum()),
-            "hybrid": float(self.hybrid(X, fit).leave_one_out()[kept].sum()),
-            "process": float(process_density(self._surrogate.gp(X, y, yvar), fit.scale)[kept].sum()),
+            "family": family_density(fit)[kept],
+            "hybrid": self.hybrid(X, fit).leave_one_out()[kept],
+            "process": process_density(self._surrogate.gp(X, y, yvar), fit.scale)[kept],
         }
 
     def hybrid(self, X: Array, fit: Fit, pending: tuple[Array, Array] | None = None) -> Hybrid:
@@ -65,6 +68,12 @@ class Guard:
 
     def process(self, X: Array, y: Array, yvar: Array, pending: Array) -> GP:
         return self._surrogate.gp(X, y, yvar, pending)
+
+
+def better(a: Array, b: Array, margin: float) -> bool:
+    """Whether the densities a (n) beat b (n) by the margin in sum, and by ERRORS standard errors of their differences."""
+    gain = a - b
+    return float(gain.sum()) > max(margin, ERRORS * math.sqrt(len(gain)) * float(gain.std()))
 
 
 def family_density(fit: Fit) -> Array:
