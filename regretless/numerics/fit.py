@@ -49,7 +49,7 @@ class Prior:
     lengthscale: tuple[float, float]
     shared: float = 0.0
     """The sd of a shift common to the logarithms of all length-scales, besides the sd that each has of its own; an isotropic one has both."""
-    noise: tuple[float, float] | None = (-6.0 * math.log(10.0), 2.0 * math.log(10.0))
+    noise: tuple[float, float] | None = (-6.0 * math.log(10.0), math.log(10.0))
     """None: the relative noise is fixed at its floor."""
     quadratic: tuple[float, float] | None = (-2.0, 2.0)
     """None: no quadratic trend."""
