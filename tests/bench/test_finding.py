@@ -1,0 +1,265 @@
+"""From records to verdicts: checks hold and fail where they should, findings survive the disk, and their page works in a browser."""
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regretless.bench.claims import (
+    LEAST_SEEDS,
+    Check,
+    charts,
+    checks_table,
+    common,
+    core_seconds,
+    experiment_options,
+    fewest,
+    final_loss,
+    gather,
+    grouped,
+    improves,
+    judged,
+    leads,
+    lowest,
+    medians_table,
+)
+from regretless.bench.finding import FILE, PAPERS, Finding, Table, find_all, findings_page
+from regretless.bench.record import Record, Run
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def record(label: str, problem: str, seed: int, values: list[float], direction: str = "minimize", optimum: float | None = 0.0) -> Record:
+    """A record whose noiseless values are given; a step costs 1 ms."""
+    n = len(values)
+    settings = {"label": label, "problem": problem, "options": {}, "seed": seed, "budget": n, "init": 0}
+    facts = {"direction": direction, "optimum": optimum, "noise": 0.0, "dim": 1, "title": problem}
+    step, value = np.full(n, 1e-3), np.array(values)
+    return Record(settings, facts, np.zeros((n, 1)), value, value, step, np.zeros(n), np.zeros(n), step)
+
+
+def study(ends: dict[str, list[float]], problem: str = "bowl", **facts) -> list[Record]:
+    """Records of methods whose runs end at these values, one per seed."""
+    return [record(label, problem, seed, [9.0, 8.0, end], **facts) for label, of in ends.items() for seed, end in enumerate(of)]
+
+
+GOOD, BAD = [1.0, 1.1, 1.2, 1.3, 1.4], [2.0, 2.1, 1.0, 2.3, 2.4]
+
+
+def test_a_method_leads_where_its_median_is_lowest() -> None:
+    cases = grouped([*study({"ours": GOOD, "rival": BAD, "other": [9.0] * 5}), *study({"ours": BAD, "rival": GOOD}, "hill")])
+    held, lost = leads(cases, "ours", ["rival", "other", "absent"], what="regret")
+    assert (held.what, held.held, lost.held) == ("bowl: lowest median regret", True, False)
+    assert "best of the others rival 2.1; better on 4 of 5 paired seeds" in held.found
+    assert leads(cases, "absent", ["rival"]) == []
+    assert [c.held for c in leads(cases, "rival", ["ours"])] == [False, True]
+    assert lowest("tie", {"a": np.ones(5), "b": np.ones(5)}, "a").held
+
+
+def test_leads_turns_round_for_what_is_maximised() -> None:
+    cases = grouped(study({"ours": BAD, "rival": GOOD}, direction="maximize", optimum=None))
+    values = np.maximum.accumulate([9.0, 8.0, 1.0])
+    assert final_loss(cases["bowl"]["ours"][0]) == -values[-1]
+    higher = [
+        record(label, "bowl", s, [end], direction="maximize", optimum=None) for label, of in (("a", GOOD), ("b", BAD)) for s, end in enumerate(of)
+    ]
+    assert [c.held for c in leads(grouped(higher), "b", ["a"])] == [True]
+    assert [c.held for c in leads(grouped(higher), "a", ["b"])] == [False]
+
+
+def test_medians_are_over_common_seeds() -> None:
+    lucky = [record("ours", "bowl", seed, [end]) for seed, end in ((0, 5.0), (1, 5.0), (7, 0.0), (8, 0.0), (9, 0.0))]
+    cases = grouped([*lucky, *(record("rival", "bowl", seed, [1.0]) for seed in range(3))])
+    np.testing.assert_array_equal(common(cases["bowl"], ["ours", "rival"], final_loss)["ours"], [5.0, 5.0])
+    assert [c.held for c in leads(cases, "ours", ["rival"])] == [False]
+    assert fewest(cases) == 3
+    apart = grouped([record("ours", "bowl", 0, [1.0]), record("rival", "bowl", 1, [2.0])])
+    assert leads(apart, "ours", ["rival"]) == []
+    assert improves(apart, "ours", "rival") == []
+
+
+def test_improvement_is_strict() -> None:
+    cases = grouped(study({"more": GOOD, "less": BAD, "same": GOOD}))
+    assert [c.held for c in improves(cases, "more", "less")] == [True]
+    assert [c.held for c in improves(cases, "less", "more")] == [False]
+    assert [c.held for c in improves(cases, "more", "same")] == [False]
+
+
+@pytest.mark.parametrize(
+    ("held", "ours", "seeds", "verdict"),
+    [
+        ([True, True], [], LEAST_SEEDS, "reproduces"),
+        ([True, False], [], LEAST_SEEDS, "reproduces only in part"),
+        ([False, False, True], [], LEAST_SEEDS, "does not reproduce"),
+        ([False, False], [True, True], LEAST_SEEDS, "reproduces only in part"),
+        ([False, False], [False, False], LEAST_SEEDS, "does not reproduce"),
+        ([True, True], [True, True], LEAST_SEEDS - 1, "not decided yet"),
+        ([], [], LEAST_SEEDS, "not decided yet"),
+    ],
+)
+def test_verdicts(held, ours, seeds, verdict) -> None:
+    found, sentence = judged([Check(f"c{i}", h, "") for i, h in enumerate(held)], seeds, [Check(f"d{i}", h, "") for i, h in enumerate(ours)])
+    assert found == verdict
+    assert sentence.endswith(".")
+    if verdict == "does not reproduce" or (held and not any(held) and any(ours)):
+        assert "c0" in sentence  # names what fails
+    if held and not any(held) and any(ours):
+        assert sentence.startswith("Only with our default")
+
+
+def test_folds_are_repetitions_of_one_problem() -> None:
+    runs = [record("a", f"task-{fold}", fold, [1.0]) for fold in range(3)]
+    assert fewest(grouped(runs)) == 1
+    assert fewest(grouped(runs, lambda r: "task")) == 3
+
+
+def test_tables_and_charts_show_the_records() -> None:
+    cases = grouped(study({"ours": GOOD, "rival": BAD}))
+    table = medians_table(cases, what="regret", order=["rival"])
+    assert [row[0] for row in table.rows] == ["rival", "ours"]
+    assert table.rows[1][:3] == ["ours", 5, "1.2 (1.1 to 1.3)"]
+    assert table.rows[1][-1] == 1.0
+    assert table.best == {"bowl": "min"}
+    ((name, chart),) = charts(cases, {"simple regret": Record.simple_regret})
+    series = {s["name"]: s for s in chart["series"]}
+    assert (name, [axis["name"] for axis in chart["x"]]) == ("bowl", ["evaluations", "seconds in the method"])
+    assert series["ours"]["y"][0]["mid"] == [9.0, 8.0, 1.2]
+    assert series["ours"]["x"][1] == [0.001, 0.002, 0.003]
+    assert core_seconds(cases) == pytest.approx(10 * 3 * 1e-3)
+    assert checks_table([Check("a", False, "b")]).rows == [["a", "no", "b"]]
+
+
+def test_options_of_experiments(tmp_path, monkeypatch, capsys) -> None:
+    def read(*words: str, **more) -> argparse.Namespace:
+        return experiment_options(argparse.ArgumentParser("study"), str(tmp_path / "out"), words=words, **more)
+
+    assert (read().seeds, read("--full").seeds, read("--full", "--seeds", "3").seeds) == (5, 10, 3)
+    assert read("--out", str(tmp_path / "here")).out.is_dir()
+    monkeypatch.setenv("REGRETLESS_DATA", "somewhere")
+    (tmp_path / "sets" / "mnist").mkdir(parents=True)
+    assert read("--data", str(tmp_path / "sets"), data="mnist").data == tmp_path / "sets"
+    with pytest.raises(SystemExit) as end:
+        read("--data", str(tmp_path / "sets"), data="uci")
+    assert re.fullmatch(
+        r"study: the data set 'uci' is not there \(looked in .*\); put it there, pass --data DIR or set REGRETLESS_DATA", end.value.code
+    )
+    for words in (["--seeds", "0"], ["--quick", "--full"]):
+        with pytest.raises(SystemExit):
+            read(*words)
+    assert "--seeds" in capsys.readouterr().err
+
+
+def test_gather_runs_once_and_reports_what_is_there(tmp_path, capfd) -> None:
+    runs = [Run("random", "branin", {}, seed=seed, budget=4) for seed in range(2)]
+    failing = Run("random", "branin", {"dims": 3}, budget=4)
+    options = experiment_options(argparse.ArgumentParser(), str(tmp_path), words=["--jobs", "0"])
+    assert [r.seed for r in gather([*runs, failing], options)] == [0, 1]
+    assert "failed: random on branin" in capfd.readouterr().err
+    options.report = True
+    more = Run("random", "branin", {}, seed=2, budget=4)
+    assert [r.seed for r in gather([*runs, failing, more], options)] == [0, 1]
+
+
+# ---------------------------------------------------------------- findings
+
+
+def finding(paper: str = "ms-ucb", figure: str = "fig1", sentence: str = "Because.") -> Finding:
+    cases = grouped([*study({"ours": GOOD, "rival": BAD}), *study({"ours": BAD, "rival": GOOD}, "hill")])
+    checks = leads(cases, "ours", ["rival"])
+    return Finding(
+        paper, figure, "a title", "a claim", judged(checks, 5)[0], sentence, {"seeds": 5},
+        charts(cases, {"simple regret": Record.simple_regret, "average regret": Record.average_regret}), [checks_table(checks)], 1.5,
+    )  # fmt: skip
+
+
+def test_findings_are_written_with_their_figure_and_read_back(tmp_path) -> None:
+    pytest.importorskip("matplotlib")
+    first = finding()
+    assert first.write(tmp_path) == tmp_path / FILE
+    assert (tmp_path / "figures" / "ms-ucb-fig1.png").read_bytes()[:4] == b"\x89PNG"
+    assert b"<svg" in (tmp_path / "figures" / "ms-ucb-fig1.svg").read_bytes()
+    again = Finding.read(tmp_path / FILE)
+    assert (again.verdict, again.sentence, again.around) == ("reproduces only in part", "Because.", first.around)
+    assert json.dumps(again.charts) == json.dumps(first.charts)
+    assert isinstance(again.tables[0], Table)
+
+
+def test_findings_are_gathered_in_the_order_of_the_papers(tmp_path) -> None:
+    for paper, figure in (("ms-ucb", "fig2"), ("go-ucb", "fig5"), ("ms-ucb", "fig1"), ("go-ucb", "fig2")):
+        (tmp_path / f"{paper}-{figure}").mkdir()
+        Finding(paper, figure, "t", "c", "not decided yet", "s").write(tmp_path / f"{paper}-{figure}")
+    assert [(f.paper, f.figure) for f in find_all(tmp_path)] == [("go-ucb", "fig2"), ("go-ucb", "fig5"), ("ms-ucb", "fig1"), ("ms-ucb", "fig2")]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"paper": "unheard of"}', "nonsense"])
+def test_what_is_no_finding_is_said(tmp_path, text) -> None:
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(ValueError, match="is not a finding"):
+        Finding.read(tmp_path / FILE)
+
+
+def test_wrong_words_are_refused() -> None:
+    with pytest.raises(ValueError, match="paper must be one of go-ucb"):
+        Finding("mine", "fig1", "t", "c", "reproduces", "s")
+    with pytest.raises(ValueError, match="verdict must be one of"):
+        Finding("ms-ucb", "fig1", "t", "c", "wonderful", "s")  # type: ignore[arg-type]
+
+
+ACTIONS = """
+<pre id="seen"></pre><script>
+window.addEventListener("error", (e) => { document.title = "error: " + e.message; });
+window.addEventListener("load", () => {
+  const figures = [...document.querySelectorAll("figure.chart")], seen = { charts: figures.length, titles: [] };
+  for (const f of figures) seen.titles.push(f.querySelector("figcaption").textContent);
+  const figure = figures[0], button = (text) => [...figure.querySelectorAll("button")].find((b) => b.textContent === text);
+  const curves = () => figure.querySelectorAll("path.curve").length, path = () => figure.querySelector("path.curve").getAttribute("d");
+  seen.curves = curves();
+  button("rival").click(); seen.hidden = curves(); button("rival").click();
+  const before = path();
+  button("seconds in the method").click(); seen.seconds = path() !== before; button("evaluations").click();
+  button("average regret").click(); seen.average = path() !== before; button("simple regret").click();
+  button("log y").click(); seen.linear = path() !== before;
+  const theme = document.documentElement.dataset.theme;
+  document.getElementById("theme").click(); seen.theme = document.documentElement.dataset.theme !== theme;
+  seen.wide = document.documentElement.scrollWidth;
+  document.getElementById("seen").textContent = JSON.stringify(seen);
+});
+</script>
+"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+def test_the_page_of_findings_in_a_browser(tmp_path) -> None:
+    page = findings_page([finding(paper, figure) for paper in PAPERS for figure in ("fig1", "fig2")])
+    assert len(page) < 1_000_000
+    assert not re.search(r"<(link|img|iframe)\b|<script[^>]+src=|@import|url\(", page)
+    path = tmp_path / "report.html"
+    path.write_text(page.replace("</body>", ACTIONS + "</body>"))
+    command = [
+        BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={tmp_path / 'profile'}",
+        "--window-size=390,900", "--virtual-time-budget=4000", "--dump-dom", path.as_uri(),
+    ]  # fmt: skip
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    assert "<title>Reproducing the papers</title>" in dom
+    seen = json.loads(re.search(r'<pre id="seen">(.*?)</pre>', dom, re.DOTALL).group(1))
+    assert (seen["charts"], seen["curves"], seen["hidden"]) == (20, 2, 1)
+    assert seen["titles"][:2] == ["bowl", "hill"]
+    assert all(seen[what] for what in ("seconds", "average", "linear", "theme"))
+    assert seen["wide"] <= 500  # nothing sticks out on a phone
+
+
+def test_committed_findings_are_whole() -> None:
+    """What docs/results keeps can be read and stays small."""
+    folder = Path(__file__).parents[2] / "docs" / "results"
+    found = [Finding.read(path) for path in sorted((folder / "findings").glob("*.json"))]
+    assert found
+    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 5_000_000
+    page = (folder / "report.html").read_text()
+    for one in found:
+        assert one.verdict in page
+        assert f"{PAPERS[one.paper].split(':')[0]}, {one.figure}" in page
