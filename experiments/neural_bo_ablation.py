@@ -69,7 +69,7 @@ def main() -> None:
     for v in [v for v in VARIANTS if any(v in runs for runs in grouped.values())]:
         cells = []
         for methods in grouped.values():
-            values = [-r.sign * r.best[-1] for r in methods.get(v, [])]
+            values = [-r.sign * r.best()[-1] for r in methods.get(v, [])]
             cells.append(f"{np.median(values):.3g} ({min(values):.3g} to {max(values):.3g})" if values else "-")
         print(f"| {v} | " + " | ".join(cells) + " |")
 
