@@ -29,8 +29,6 @@ NOISE_BOUNDS = (1e-8, 10.0)
 """Of the noise relative to the signal: below, the factor of near-duplicates loses all digits; above, nothing is left to model."""
 QUADRATIC_BOUNDS = (1e-6, 1e4)
 SIGNAL_BOUNDS = (1e-3, 1e4)
-NOISY = 10**-1.5
-"""The relative noise from which one start of a fresh fit looks for the noisy explanation: the posterior has one mode with noise and one without."""
 MANY = 400
 """Values beyond which the starts of a fresh fit are told apart on this many of them."""
 INDEPENDENT = 5
@@ -239,7 +237,7 @@ def fit(
     """The MAP hyper-parameters for points X (n x d) and standardised values y (n) with known noise variances yvar (n, NaN where unknown).
 
     warm: start from these, in their axes, and take `rounds` evaluations. Without it, three starts (length-scales at the centre of their
-    prior, shorter, and longer with more noise) take `rounds` each, on an evenly spaced part of the data where there are many, and the best
+    prior, shorter and longer) take `rounds` each, on an evenly spaced part of the data where there are many, and the best
     goes on for as many again on all of them.
     """
     prior = prior or Prior.scaled(kernel.dim)
@@ -253,8 +251,6 @@ def fit(
             few = Objective(kernel, X[part], y[part], None if yvar is None else yvar[part], prior, ard=ard)
         starts = np.array([few.centre] * 3)
         starts[:, : few.scales] += np.array([[0.0], [-1.5], [1.0]])
-        if few.at_noise >= 0:
-            starts[2, few.at_noise] = math.log(NOISY)
         thetas, values = minimise(few.at, starts, few.lower, few.upper, rounds=rounds, reach=0.3, tolerance=1e-7)
         best = objective.theta(few.hyper(thetas[int(np.argmin(values))]))
     theta, _ = minimise(objective.at, best[None], objective.lower, objective.upper, rounds=rounds, reach=0.3, tolerance=1e-7)
