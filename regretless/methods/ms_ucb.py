@@ -126,7 +126,8 @@ class MSUCB(Method):
         self.initial = initial if initial is not None else INITIAL if self.paper else design_size(self.dim, budget)
         self._design = Design(self.cube, self.initial, self.fixed_generator())
         self._surrogate = Surrogate(self.cube, seed=self.seed, ard=not self.paper, quadratic=False, noise=noise, tame=False)
-        additive = [AdditiveSurrogate(self.cube, noise=noise, orders=orders, soften=soften) for orders, soften in MODELS]
+        common: dict[int, tuple[Array, ...]] = {}
+        additive = [AdditiveSurrogate(self.cube, noise=noise, orders=orders, soften=soften, common=common) for orders, soften in MODELS]
         curved = Surrogate(self.cube, seed=self.seed, ard=True, quadratic=True, noise=noise, tame=False)
         per_coordinate = [self._surrogate] if 1 < self.dim <= ARD_UP_TO else []
         few = self.dim <= CURVED_UP_TO
@@ -138,6 +139,9 @@ class MSUCB(Method):
         """Whether coordinate i takes certain positions only and so cannot be free."""
         return bool(self.cube.discrete[i]) or any(start <= i < stop for start, stop in self.cube.groups)
 
+    def _centre_known(self) -> bool:
+        return any((points == self._design.points[0]).all(axis=1).any() for points in (self.X, self.failed, self.pending))
+
     # -- Algorithm 1
 
     def _propose(self, rng: np.random.Generator) -> Array:
@@ -146,8 +150,7 @@ class MSUCB(Method):
             return first
         if len(self.y) == 0:  # everything has failed so far
             return rng.random(self.dim)
-        known = np.concatenate([self.X, self.failed, self.pending])
-        if not self.paper and len(known) < 2 * self.initial and not (known == self._design.points[0]).all(axis=1).any():
+        if not self.paper and self._t() <= self.initial and not self._centre_known():
             return np.array(self._design.points[0])  # not in paper: others chose the first points and left out the centre
         gp = self._model(self.pending)  # (Alg. 1, l. 2 and 9)
         means = gp.mean_at(self.X)
@@ -162,7 +165,7 @@ class MSUCB(Method):
             x, _ = self._best_of_subspaces(gp, acquire, self.pending, rng)
         else:
             x = self._default_step(gp, acquire, pair, incumbents, rng)
-        return away_from_known(x, self.cube, known, rng)
+        return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
 
     def _model(self, pending: Array) -> GP | AdditiveGP:
         """The posterior. not in paper: by default of the model that predicted best of late."""

@@ -96,10 +96,12 @@ class Places:
         m = len(kernel.lines)
         Z = kernel.embed(X)
         lines = Z[:, :m]
-        features = [legendre(2.0 * lines, k) for k in range(2, orders + 1)]
-        for F in features:
-            F *= 1.0 / math.sqrt(m)
-        return cls(lines, Z[:, m:], tuple(features))
+        features = tuple(np.empty(lines.shape) for _ in range(2, orders + 1))
+        rows = max(1, CHUNK // max(1, m))
+        for i in range(0, len(lines), rows):  # block by block: at 5000 dimensions every temporary counts
+            for k, F in enumerate(features, start=2):
+                F[i : i + rows] = legendre(2.0 * lines[i : i + rows], k) * (1.0 / math.sqrt(m))
+        return cls(lines, Z[:, m:], features)
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -137,10 +139,9 @@ class Places:
 class _Fit:
     """The posterior density of (l, w, noise), on n x n arrays only."""
 
-    def __init__(self, kernel: Kernel, X: Array, y: Array, known: Array, orders: int) -> None:
+    def __init__(self, kernel: Kernel, X: Array, y: Array, known: Array, orders: int, products: tuple[Array, ...] | None = None) -> None:
         self.kernel, self.y, self.known, self.orders = kernel, y, known, orders
-        places = Places.of(kernel, X, orders)
-        self.products = places.products(places, orders)
+        self.products = _own_products(kernel, X, orders) if products is None else products
         self.squared, self.trends = self.products[0], self.products[1:]
         root = math.sqrt(X.shape[1])
         self.centre = np.array([math.sqrt(2.0) + math.log(root), *[-3.0] * orders, math.log(1e-4)])
@@ -196,6 +197,12 @@ class _Fit:
         thetas, values = minimise(self.at, np.clip(starts, self.lower, self.upper), self.lower, self.upper, rounds=rounds, reach=0.3, tolerance=1e-5)
         best: Array = thetas[int(np.argmin(values))]
         return best
+
+
+def _own_products(kernel: Kernel, X: Array, orders: int) -> tuple[Array, ...]:
+    """`Places.products` of points with themselves."""
+    places = Places.of(kernel, X, orders)
+    return places.products(places, orders)
 
 
 def _symmetric(lower: Array) -> Array:
@@ -342,13 +349,16 @@ class AdditiveSurrogate:
         noise: a known noise variance of all values in their own units, or None to fit it.
         orders: of the trend's polynomials, 0 to 4; each beyond the first costs memory for as many numbers as the told points have.
         soften: model `softened` values.
+        common: products of the points by scheduled size, shared between surrogates that are told the same points, the highest order first.
     """
 
-    def __init__(self, cube: Cube, *, noise: float | None = None, orders: int = 2, soften: bool = False) -> None:
+    def __init__(
+        self, cube: Cube, *, noise: float | None = None, orders: int = 2, soften: bool = False, common: dict[int, tuple[Array, ...]] | None = None
+    ) -> None:
         if noise is not None and not (noise >= 0 and math.isfinite(noise)):
             raise ValueError(f"noise must be a variance of at least 0 or None, got {noise!r}")
         self.kernel = Kernel("matern52", cube.dim, np.array([axis.levels if axis.categorical else 0 for axis in cube.axes]))
-        self.noise, self.soften = noise, soften
+        self.noise, self.soften, self._common = noise, soften, common
         self.orders = orders if len(self.kernel.lines) else 0
         self._seen: tuple[Array, Array, Array] = (np.empty((0, cube.dim)), np.empty(0), np.empty(0))
         self._fits: dict[int, Array] = {}  # index of a scheduled fit -> theta
@@ -365,8 +375,7 @@ class AdditiveSurrogate:
         k, size = scheduled(len(y))
         theta = self._fitted(k, size, X, y, yvar)
         if self._products is None or self._products[0] != k:
-            places = Places.of(self.kernel, X[:size], self.orders)
-            self._products = k, places.products(places, self.orders)
+            self._products = k, self._products_of(X[:size])
         shape = Shape(math.exp(theta[0]), np.exp(theta[1:-1]), math.exp(theta[-1]))
         values, slope = self.seen_as(y, y)
         offset, scale = standardisation(values)
@@ -374,6 +383,16 @@ class AdditiveSurrogate:
         if pending is not None and len(pending):
             X, noise = np.concatenate([X, pending]), np.concatenate([noise, np.full(len(pending), shape.noise)])
         return AdditiveGP(self.kernel, shape, X, values, noise, offset=offset, scale=scale, products=self._products[1])
+
+    def _products_of(self, X: Array) -> tuple[Array, ...]:
+        """The products of a scheduled number of points, from the common store where there is one."""
+        if self._common is None:
+            return _own_products(self.kernel, X, self.orders)
+        found = self._common.get(len(X))
+        if found is None or len(found) <= self.orders:
+            self._common.clear()
+            found = self._common[len(X)] = _own_products(self.kernel, X, self.orders)
+        return found[: self.orders + 1]
 
     def seen_as(self, told: Array, y: Array) -> tuple[Array, Array]:
         """Values y (k) as the model of the told ones (n) sees them, and the slope of that map at each (k)."""
@@ -384,7 +403,8 @@ class AdditiveSurrogate:
         if k not in self._fits:
             values, slope = self.seen_as(y[:size], y[:size])
             offset, scale = standardisation(values)
-            fit = _Fit(self.kernel, X[:size], (values - offset) / scale, _relative(yvar[:size] * slope**2, scale), self.orders)
+            known = _relative(yvar[:size] * slope**2, scale)
+            fit = _Fit(self.kernel, X[:size], (values - offset) / scale, known, self.orders, self._products_of(X[:size]))
             if k % FRESH_EVERY:
                 warm = self._fitted(k - 1, SIZES[k - 1], X, y, yvar)
                 self._fits[k] = fit.minimum(warm[None], WARM_ROUNDS)
@@ -392,8 +412,7 @@ class AdditiveSurrogate:
                 self._fits[k] = fit.minimum(fit.starts(), FRESH_ROUNDS)
             else:  # the starts are told apart on a part of the values
                 part = np.linspace(0, size - 1, SUBSET).astype(np.intp)
-                known = _relative(yvar[part] * slope[part] ** 2, scale)
-                start = _Fit(self.kernel, X[part], (values[part] - offset) / scale, known, self.orders).minimum(fit.starts(), FRESH_ROUNDS)
+                start = _Fit(self.kernel, X[part], (values[part] - offset) / scale, known[part], self.orders).minimum(fit.starts(), FRESH_ROUNDS)
                 self._fits[k] = fit.minimum(start[None], FRESH_ROUNDS)
             self._products = k, fit.products
         return self._fits[k]

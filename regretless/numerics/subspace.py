@@ -104,10 +104,12 @@ def _products(A: Array, B: Array, powers: int) -> Array:
     """The sums of `Anchors.products` for the rows of A and B, powers x a x b; each is one dot product whatever its company."""
     out = np.empty((powers, len(A), len(B)))
     if len(A) and len(B):
+        rows = max(1, CHUNK // A.shape[1])
         for k in range(powers):
-            left, right = (A - 0.5) ** (k + 1), (B - 0.5) ** (k + 1)
-            for j in range(len(B)):
-                np.einsum("ij,j->i", left, right[j], out=out[k, :, j])
+            for i in range(0, len(A), rows):  # block by block: at 5000 dimensions every temporary counts
+                left = (A[i : i + rows] - 0.5) ** (k + 1)
+                for j in range(len(B)):
+                    np.einsum("ij,j->i", left, (B[j] - 0.5) ** (k + 1), out=out[k, i : i + rows, j])
     return out
 
 
@@ -214,7 +216,8 @@ class Fields:
 
 
 def _columns(kernel: Kernel, X: Array) -> Array:
-    return np.ascontiguousarray(kernel.embed(X).T)
+    """The embedded coordinates of points X (n x d), e x n."""
+    return np.subtract(X.T, 0.5, order="C") if kernel.plain else np.ascontiguousarray(kernel.embed(X).T)
 
 
 class Fibres:
