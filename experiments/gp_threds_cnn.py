@@ -43,7 +43,7 @@ START = (2 / 3, 1 / 3, 1 / 3, 2 / 3, 0.8)
 NOISES = 401
 """Stream of the noise."""
 KNOWN = {"kernel": "matern52", "lengthscale": 0.2, "noise": NOISE}
-THREDS = {**KNOWN, "interval": (0.3, 1.4), "delta0": 2e-2, "c": 0.1, "t_term": 8, "points_per_axis": 4}
+THREDS = {**KNOWN, "interval": (0.3, 1.4), "delta0": 2e-2, "c": 0.1, "t_term": 8, "points_per_axis": (4, 4, 4, 4, 6)}
 RECIPES: dict[str, Recipe] = {
     "GP-ThreDS (paper)": METHODS["gp-threds"](preset="paper", gain="root", B=0.5, **THREDS),
     "GP-ThreDS": METHODS["gp-threds"](**THREDS),

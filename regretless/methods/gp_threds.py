@@ -104,7 +104,7 @@ class GPThreDS(Method):
         delta0: confidence of the deciding beta (Sec. 5).
         c: slack of a rejection, per side of the cell.
         t_term: samples after which a test accepts; None: 20 (paper preset: the authors' 50); "formula": Eq. (7), which asks for 1e5 and more.
-        points_per_axis: of a cell's grid; None: by dimension.
+        points_per_axis: of a cell's grid, one number or one per axis; None: by dimension.
         gain: gamma in beta: "realised" by the samples of the test, or "log" or "root" of their number (the authors' stand-ins).
         p: confidence of the walk's inner tests, below 1/2 (Sec. 3.2.1).
 
@@ -132,7 +132,7 @@ class GPThreDS(Method):
         delta0: float = 1e-3,
         c: float | None = None,
         t_term: int | Literal["formula"] | None = None,
-        points_per_axis: int | None = None,
+        points_per_axis: int | tuple[int, ...] | None = None,
         gain: Literal["realised", "log", "root"] | None = None,
         p: float = 0.1,
     ) -> None:
@@ -491,9 +491,12 @@ def _check_options(given: dict[str, Any]) -> None:
         if given[name] is not None and not low < given[name] < high:
             wrong.append(f"{name} must be between {low:g} and {high:g}")
     wrong += [f"{name} must be finite and at least 0" for name in ("noise", "c") if given[name] is not None and not 0 <= given[name] < math.inf]
-    for name, least in (("t_term", 1), ("points_per_axis", 2)):
-        if given[name] is not None and given[name] != "formula" and not (isinstance(given[name], int) and given[name] >= least):
-            wrong.append(f"{name} must be a whole number of at least {least}")
+    if given["t_term"] not in (None, "formula") and not (isinstance(given["t_term"], int) and given["t_term"] >= 1):
+        wrong.append("t_term must be a whole number of at least 1")
+    points = given["points_per_axis"]
+    each = points if isinstance(points, tuple) else (2 if points is None else points,) * given["self"].dim
+    if len(each) != given["self"].dim or not all(isinstance(m, int) and m >= 2 for m in each):
+        wrong.append("points_per_axis must be a whole number of at least 2, or one for each axis")
     a, b = given["interval"] or (0.0, 1.0)
     if not -math.inf < a < b < math.inf:
         wrong.append("interval must be two finite numbers a < b")

@@ -93,15 +93,14 @@ class ThresholdTree:
 class GridPriors:
     """The covariance of a cell's grid under a stationary kernel: one n x n matrix per cell size."""
 
-    def __init__(self, cube: Cube, points_per_axis: int) -> None:
+    def __init__(self, cube: Cube, points_per_axis: int | tuple[int, ...]) -> None:
         self.cube = cube
-        self.m = points_per_axis
-        self.shape = (points_per_axis,) * cube.dim
-        self.unit = product_grid([np.linspace(-0.5, 0.5, points_per_axis)] * cube.dim)
+        self.shape = (points_per_axis,) * cube.dim if isinstance(points_per_axis, int) else points_per_axis
+        self.unit = product_grid([np.linspace(-0.5, 0.5, m) for m in self.shape])
         """The grid of the cell of side 1 around 0, n x d."""
         self.children = (self.unit > 0) @ (1 << np.arange(cube.dim))
         """The child each grid point lies in, n; points on the border belong to the lower one."""
-        self.middle = int(np.ravel_multi_index(((points_per_axis - 1) // 2,) * cube.dim, self.shape))
+        self.middle = int(np.ravel_multi_index(tuple((m - 1) // 2 for m in self.shape), self.shape))
         self._kept: dict[tuple[object, ...], Array] = {}
 
     def prior(self, sides: Array, kernel: KernelName, lengthscale: float) -> Array:
@@ -122,7 +121,7 @@ class CellTest:
 
     def __init__(self, cell: Cell, priors: GridPriors, *, kernel: KernelName, lengthscale: float, noise: float) -> None:
         self.cell = cell
-        self._m, self._shape = priors.m, priors.shape
+        self._shape = priors.shape
         grid = cell.centre + priors.unit * cell.sides
         self.children, self.middle = priors.children, priors.middle
         self._plain = priors.cube.plain
@@ -196,13 +195,13 @@ class CellTest:
             distance = np.abs(self.grid - x).max(axis=1)
             nearest = int(distance.argmin())
             return nearest if distance[nearest] < 1e-12 else -1
-        index, steps = 0, self._m - 1
-        for xi, centre, side in zip(x.tolist(), self._centre, self._sides, strict=True):
-            place = ((xi - centre) / side + 0.5) * steps
+        index = 0
+        for xi, centre, side, m in zip(x.tolist(), self._centre, self._sides, self._shape, strict=True):
+            place = ((xi - centre) / side + 0.5) * (m - 1)
             nearest = round(place)
-            if abs(place - nearest) > ON_GRID or nearest < 0 or nearest > steps:
+            if abs(place - nearest) > ON_GRID or nearest < 0 or nearest >= m:
                 return -1
-            index = index * self._m + nearest
+            index = index * m + nearest
         return index
 
 

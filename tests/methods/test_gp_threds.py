@@ -299,11 +299,19 @@ def test_seven_dimensions_are_refused() -> None:
 @pytest.mark.parametrize(
     ("option", "value"),
     [("preset", "best"), ("search", "tree"), ("kernel", "rbf"), ("gain", "max"), ("interval", (1.0, 1.0)), ("lengthscale", 0.0), ("noise", -1.0),
-     ("delta0", 1.0), ("p", 0.5), ("t_term", 0), ("points_per_axis", 1), ("norm_bound", 1.0), ("c", -0.1)],
+     ("delta0", 1.0), ("p", 0.5), ("t_term", 0), ("points_per_axis", 1), ("points_per_axis", (3, 3, 3)), ("norm_bound", 1.0), ("c", -0.1)],
 )  # fmt: skip
 def test_bad_options_are_named(option: str, value: Any) -> None:
     with pytest.raises(ValueError, match=option):
         GPThreDS(2, seed=0, **{option: value})
+
+
+def test_axes_may_have_different_numbers_of_points() -> None:
+    method = GPThreDS(2, seed=0, interval=(0.0, 1.2), points_per_axis=(4, 7), **KNOWN)
+    test = method._test
+    assert test is not None
+    assert len(test.grid) == 28
+    assert all(test._index(x) == i for i, x in enumerate(test.grid))
 
 
 @pytest.mark.parametrize("dim", [1, 2])
