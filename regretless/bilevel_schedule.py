@@ -22,6 +22,8 @@ TOP_SHARE = 6
 LEVELS = 4
 FINAL_SHARE = 0.5
 """The part of the budget kept for training the leaders on (docs/methods/bilevel.md, "How the budget is split")."""
+FLAT = 0.03
+"""Leaders are trained on only while tripling their steps lowers the loss by at least this share; after that, search pays better."""
 MEASURED_AT = 400
 """The budget at which d + 2 settings are best for a fixed horizon; their number then grows like budget^MEASURED_POWER."""
 MEASURED_POWER = 0.25
@@ -95,7 +97,8 @@ class Promotion:
         left = self.budget_steps - spent
         if left <= 0:
             return None
-        if left > self.final_share * self.budget_steps and left >= self.rungs[0]:
+        searching = left > self.final_share * self.budget_steps or self._flat(runs)
+        if searching and left >= self.rungs[0]:
             run = self._promotable(runs)
             if run is None:
                 return Job(None, self.rungs[0], "new")
@@ -113,12 +116,25 @@ class Promotion:
                     return run
         return None
 
+    def _best(self, runs: Sequence[Run]) -> Run | None:
+        """The run with the least loss among those that can be trained on."""
+        alive = [r for r in runs if r.thawable and math.isfinite(r.loss)]
+        return min(alive, key=lambda r: (r.loss, r.number)) if alive else None
+
+    def _flat(self, runs: Sequence[Run]) -> bool:
+        """Whether the best run's last stretch gained too little for its length to be worth another."""
+        best = self._best(runs)
+        if best is None or len(best.ends) < 2:
+            return False
+        before, now = sorted(best.ends)[-2:]
+        gain = (best.ends[before] - best.ends[now]) / max(abs(best.ends[before]), 1e-300)
+        return gain * math.log(self.reduction) < FLAT * math.log(now / before)
+
     def _leader(self, runs: Sequence[Run], left: int) -> Job | None:
         """The best run so far goes on, to `reduction` times its steps or to the end of the budget."""
-        alive = [r for r in runs if r.thawable and math.isfinite(r.loss)]
-        if not alive:
+        best = self._best(runs)
+        if best is None:
             return Job(None, min(left, self.rungs[0]), "new")
-        best = min(alive, key=lambda r: (r.loss, r.number))
         return Job(best.number, best.steps + min(left, max(1, math.ceil(best.steps * (self.reduction - 1)))), "leader")
 
 

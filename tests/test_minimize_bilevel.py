@@ -414,6 +414,18 @@ def test_the_last_part_trains_the_leaders() -> None:
     assert schedule.job(runs_at(math.inf), 60).run is None, "without a leader a new setting"
 
 
+def test_a_leader_that_has_flattened_gives_way_to_the_search() -> None:
+    schedule = Promotion(1000, (5, 15), final_share=0.5)
+
+    def leader(gain: float) -> list[Run]:
+        return [Run(0, 15, [(5, 1.0), (15, 1.0 - gain)], {5: 1.0, 15: 1.0 - gain})]
+
+    assert schedule.job(leader(0.2), 600).why == "leader"
+    assert schedule.job(leader(0.01), 600).why == "new", "tripling the steps gained one per cent"
+    assert schedule.job(leader(-0.2), 600).why == "new", "and here it lost"
+    assert schedule.job(leader(0.01), 997).why == "leader", "what is left is too short for anything else"
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 3000), st.floats(0, 0.9), st.lists(st.floats(0.01, 10), min_size=1, max_size=50))
 def test_any_schedule_ends_exactly_at_its_budget(budget: int, share: float, draws: list[float]) -> None:
