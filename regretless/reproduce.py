@@ -51,7 +51,7 @@ FIGURES: tuple[Figure, ...] = (
         also=tuple(f"table{i}" for i in range(1, 7)),
     ),
     Figure("neural-bo", "fig1", "synthetic functions and Tables 1 and 2", "neural_bo_fig1.py", minutes=(9, 1500), also=("table1", "table2")),
-    Figure("neural-bo", "fig2", "COCO's bbob", "neural_bo_coco.py", minutes=(8, 400)),
+    Figure("neural-bo", "fig2", "COCO's bbob", "neural_bo_coco.py", minutes=(6, 400)),
     Figure("neural-bo", "fig3", "sensitive samples", "neural_bo_sensitive.py", minutes=(3, 40), data="mnist"),
     Figure("neural-bo", "fig4", "document retrieval", "neural_bo_reviews.py", minutes=(4, 40), data="amazon_reviews_hierarchical"),
     Figure("neural-bo", "fig5", "14-dimensional robot pushing", "neural_bo_pushing.py", minutes=(4, 1500)),

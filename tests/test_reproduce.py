@@ -1,0 +1,127 @@
+"""`regretless reproduce`: every figure has its experiment, names and missing data are answered in one line, and one figure runs end to end."""
+
+import ast
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from regretless.bench.finding import FILE, PAPERS, Finding
+from regretless.cli import main
+from regretless.reproduce import EXPERIMENTS, FIGURES, find_figures, listing, report_findings, reproduce
+
+QUICK_MINUTES = 90
+"""The quick set of all papers must fit this on two cores."""
+SCRIPTS = sorted({figure.script for figure in FIGURES})
+
+
+def call(*arguments: str):
+    return CliRunner().invoke(main, arguments)
+
+
+def test_listing_names_every_figure() -> None:
+    result = call("reproduce")
+    assert result.exit_code == 0
+    assert result.output.strip() == listing()
+    rows = result.output.splitlines()[1:-1]
+    assert [row.split()[:2] for row in rows] == [[f.paper, f.name] for f in FIGURES]
+    assert {f.paper for f in FIGURES} == set(PAPERS)
+    assert sum(f.minutes[0] for f in FIGURES) <= QUICK_MINUTES
+
+
+@pytest.mark.parametrize(
+    ("paper", "names"),
+    [
+        ("go-ucb", ["fig2", "fig3", "fig4", "fig5"]),
+        ("gp-threds", ["fig4a", "fig4b", "fig4c", "fig4d"]),
+        ("bilevel", [f"table{i}" for i in range(1, 7)]),
+        ("neural-bo", ["fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "table1", "table2"]),
+        ("ms-ucb", ["fig1", "fig2", "fig3", "fig4", "fig5"]),
+    ],
+)
+def test_every_figure_and_table_of_the_papers_is_there(paper, names) -> None:
+    assert find_figures(paper, None) == [f for f in FIGURES if f.paper == paper]
+    for name in names:
+        assert find_figures(paper, name)
+    assert [f.name for f in find_figures("gp-threds", "fig4")] == ["fig4ab", "fig4cd"]
+    assert [f.name for f in find_figures("gp-threds", "fig4d")] == ["fig4ab", "fig4cd"]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_experiments_are_scripts_that_write_findings(script) -> None:
+    """Read, not run: each has a docstring with its commands, the common options, and writes a Finding."""
+    tree = ast.parse((EXPERIMENTS / script).read_text())
+    assert f"python experiments/{script}" in (ast.get_docstring(tree) or "")
+    called = {getattr(node.func, "id", getattr(node.func, "attr", "")) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    assert {"experiment_options", "write"} <= called or {"experiment_options", "variants_finding"} <= called
+    assert {"judged", "variants_finding"} & called
+
+
+@pytest.mark.parametrize("script", ["go_ucb_fig3.py", "ms_ucb_fig2.py"])
+def test_experiments_explain_themselves(script) -> None:
+    done = subprocess.run([sys.executable, str(EXPERIMENTS / script), "--help"], capture_output=True, text=True, timeout=120, check=True)
+    for option in ("--out", "--jobs", "--seeds", "--full", "--data", "--report"):
+        assert option in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_every_experiment_explains_itself(script) -> None:
+    test_experiments_explain_themselves(script)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nobody"], "unknown paper 'nobody'; known are go-ucb, gp-threds"),
+        (["ms-ucb", "fig9"], "ms-ucb has no figure 'fig9'; it has fig1, fig2, fig3, fig4, fig5"),
+        (["neural-bo", "fig10"], "no figure 'fig10'"),
+        (["go-ucb", "fig3", "--data", "."], "the data set 'uci' is not there (looked in uci); put it there, pass --data DIR or set REGRETLESS_DATA"),
+        (["ms-ucb", "fig1", "--seeds", "0"], "--seeds"),
+    ],
+)
+def test_errors_are_one_line(tmp_path, monkeypatch, arguments, words) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = call("reproduce", *arguments)
+    assert result.exit_code == 2
+    assert words in result.output
+    assert "Traceback" not in result.output
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_report_needs_findings(tmp_path) -> None:
+    with pytest.raises(ValueError, match="there is no finding in"):
+        report_findings(tmp_path)
+    Finding("go-ucb", "fig2", "t", "c", "not decided yet", "Too few seeds.").write(tmp_path)
+    result = call("report", str(tmp_path))
+    assert result.exit_code == 0
+    assert "Too few seeds." in (tmp_path / "report.html").read_text()
+
+
+def test_a_figure_end_to_end(tmp_path, capfd) -> None:
+    """GP-ThreDS' Fig. 4 (a) and (b) with one seed of 100 samples: records, a figure, a page; a second run has nothing left to do; one seed decides nothing."""
+    (figure,) = find_figures("gp-threds", "fig4ab")
+    folder = reproduce(figure, tmp_path, seeds=1, extra=["--samples", "100"])
+    assert folder == tmp_path / "gp-threds-fig4ab"
+    found = Finding.read(folder / FILE)
+    assert found.verdict == "not decided yet"
+    assert [title for title, _ in found.charts] == ["branin", "rosenbrock"]
+    assert {series["name"] for series in found.charts[0][1]["series"]} >= {"GP-ThreDS (paper)", "GP-ThreDS", "IGP-UCB", "random"}
+    assert found.settings["seeds"] == 1
+    assert found.seconds > 0
+    assert all((folder / "figures" / f"gp-threds-fig4ab.{end}").stat().st_size > 5000 for end in ("png", "svg"))
+    assert "not decided yet" in (folder / "report.html").read_text()
+    records = {path: path.stat().st_mtime_ns for path in folder.glob("*.jsonl")}
+    assert len(records) == 16
+    next(iter(records)).unlink()
+    capfd.readouterr()
+    reproduce(figure, tmp_path, seeds=1, extra=["--samples", "100"])
+    assert "1 of 16 runs to do" in capfd.readouterr().err.replace("\r", "\n")
+    assert sum(path.stat().st_mtime_ns == then for path, then in records.items()) == 15
+
+
+def test_an_experiment_that_fails_says_how_to_go_on(tmp_path) -> None:
+    (figure,) = find_figures("gp-threds", "fig4ab")
+    with pytest.raises(RuntimeError, match=r"gp_threds_fig4.py ended with exit code 2; run the same command again to resume"):
+        reproduce(figure, tmp_path, extra=["--no-such-option"])
