@@ -41,7 +41,7 @@ bench-peers: $(VENV)/installed ## ranks and ms per ask beside the peers (PEERS="
 	@$(ONE_THREAD) $(BIN)/python -m benchmarks.peers --jobs $(JOBS) $(PEERS)
 
 docs: $(VENV)/installed ## build the documentation site into site/
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) site build *.egg-info .pytest_cache .mypy_cache .ruff_cache regretless-demo.html

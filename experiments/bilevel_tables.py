@@ -6,8 +6,8 @@
 
 A CNN with two convolutions and one dense layer; lr, momentum, weight decay and dropout are tuned. One study per (acquisition, N, seed) is run up
 to the largest T of that N, and read off at T = 20, 40 and 60: the algorithms do not know T. Every trained net's test loss and error are kept, so
-that the tables can be read by the algorithms' own return rules and by the best validation loss. "UCB, measured" has our default's constants
-(phi = 0.3, fitted noise, log loss); "EI" and "UCB" are preset="paper". On a GPU all studies train side by side, one net each.
+that the tables can be read by the algorithms' own return rules and by the best validation loss. "UCB, measured", in the full size only, has our
+default's constants (phi = 0.3, fitted noise, log loss); "EI" and "UCB" are preset="paper". On a GPU all studies train side by side, one net each.
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ class Outer:
         return {**cell, "trials": self.trials, "returned": self.returned, "seconds": seconds}
 
 
-def studies(seeds: int, divide: int, ts: tuple[int, ...]) -> list[tuple[str, int, int, int]]:
+def studies(seeds: int, divide: int, ts: tuple[int, ...], acquisitions: tuple[str, ...]) -> list[tuple[str, int, int, int]]:
     """(acquisition, N, T, seed) of every study, longest first."""
     longest = {n: max(t for t in ts if n in TABLES[t]) for t in ts for n in TABLES[t]}
-    cells = [(a, n // divide, t, FIRST_SEED + s) for s in range(seeds) for n, t in longest.items() for a in ACQUISITIONS]
+    cells = [(a, n // divide, t, FIRST_SEED + s) for s in range(seeds) for n, t in longest.items() for a in acquisitions]
     return sorted(cells, key=lambda c: (c[3], -c[1] * c[2]))
 
 
@@ -308,7 +308,7 @@ def main() -> None:
     side, sizes = (28, (50_000, 10_000, 10_000)) if args.full else (14, (5000, 2000, 5000))
     place, text = args.out / ("full" if args.full else "quick"), ""  # a setting's N may occur in both sizes
     if not args.convex:
-        cells = studies(args.seeds, divide, ts)
+        cells = studies(args.seeds, divide, ts, ACQUISITIONS if args.full else PRINTED)
         work = [] if args.report else [w for w in cells if not record_path(place, w[0], w[1], w[3]).exists()]
         if work and args.device == "cuda":
             side_by_side(work, place, args.device, not args.eager, side, sizes, data)

@@ -41,9 +41,9 @@ class Figure:
 
 FIGURES: tuple[Figure, ...] = (
     Figure("go-ucb", "fig2", "three synthetic functions in 20 dimensions", "go_ucb_fig2.py", minutes=(4, 8)),
-    Figure("go-ucb", "fig3", "hyper-parameters on Breast-cancer", "go_ucb_fig3.py", ("--dataset", "breast-cancer"), (5, 20), "uci"),
-    Figure("go-ucb", "fig4", "hyper-parameters on Australian", "go_ucb_fig3.py", ("--dataset", "australian"), (5, 20), "uci"),
-    Figure("go-ucb", "fig5", "hyper-parameters on Diabetes", "go_ucb_fig3.py", ("--dataset", "diabetes"), (5, 20), "uci"),
+    Figure("go-ucb", "fig3", "hyper-parameters on Breast-cancer", "go_ucb_fig3.py", ("--dataset", "breast-cancer"), (4, 15), "uci"),
+    Figure("go-ucb", "fig4", "hyper-parameters on Australian", "go_ucb_fig3.py", ("--dataset", "australian"), (4, 15), "uci"),
+    Figure("go-ucb", "fig5", "hyper-parameters on Diabetes", "go_ucb_fig3.py", ("--dataset", "diabetes"), (4, 15), "uci"),
     Figure("gp-threds", "fig4ab", "average regret on Branin and Rosenbrock", "gp_threds_fig4.py", minutes=(1, 5), also=("fig4b", "fig4d")),
     Figure("gp-threds", "fig4cd", "five hyper-parameters of a CNN", "gp_threds_cnn.py", minutes=(12, 240), data="mnist", also=("fig4d",)),
     Figure(
