@@ -5,7 +5,7 @@
     python experiments/gp_threds_fig4.py --out runs/gp_threds_fig4 --report                table and figures from the records there are
 
 "paper" curves use the paper's knowledge: kernel SE with l = 0.2, the noise, B and the interval of f*. "GP-ThreDS" has the same knowledge except B;
-"range unknown" has none at all. Average regret is over all samples so far, against samples and against seconds inside the method.
+"range unknown" has none at all. Average regret is over all samples so far, against samples and against processor seconds inside the method.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def charts(records: list[Record], published: dict[str, np.ndarray]) -> list[tupl
             n = min(len(r.value) for r in group)
             if n <= SAMPLES:
                 curves.append(
-                    curve(label, {"average regret": np.array([cumulative(r)[:n] for r in group])}, np.array([r.seconds[:n] for r in group]))
+                    curve(label, {"average regret": np.array([cumulative(r)[:n] for r in group])}, np.array([np.cumsum(r.cpu)[:n] for r in group]))
                 )
             if published and label in THEIRS:
                 regret, seconds = (published[f"{problem}__{THEIRS[label]}__{what}"][:, :SAMPLES] for what in ("regret", "seconds"))
@@ -134,13 +134,15 @@ def at_equal_time(cases: Cases, label: str) -> list[Check]:
     for problem, methods in cases.items():
         if label not in methods:
             continue
-        until = float(np.median([r.seconds[-1] for r in methods[label]]))
+        until = float(np.median([r.cpu.sum() for r in methods[label]]))
 
         def then(record: Record, until: float = until) -> float:
-            taken = int(np.searchsorted(record.seconds, until, side="right"))
+            taken = int(np.searchsorted(np.cumsum(record.cpu), until, side="right"))
             return float(cumulative(record)[max(taken, 1) - 1])
 
-        checks += leads({problem: methods}, label, [rival for rival in THEIRS if rival != PRINTED], then, f"average regret after {until:.2g} s")
+        checks += leads(
+            {problem: methods}, label, [rival for rival in THEIRS if rival != PRINTED], then, f"average regret after {until:.2g} CPU seconds"
+        )
     return checks
 
 

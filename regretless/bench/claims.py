@@ -37,7 +37,7 @@ CHART_POINTS = 40
 """Points of a curve in a finding: all figures of all papers together stay below 5 MB."""
 NAMED = 4
 """A verdict's sentence names at most this many checks that fail."""
-SAMPLES, SECONDS = "evaluations", "seconds in the method"
+SAMPLES, SECONDS = "evaluations", "CPU seconds in the method"
 
 Cases: TypeAlias = Mapping[str, Mapping[str, Sequence[Record]]]
 """Problem -> method label -> records ordered by seed."""
@@ -247,7 +247,7 @@ def charts(
 def _curve(label: str, records: Sequence[Record], quantities: Mapping[str, Callable[[Record], Array]]) -> Curve:
     n = min(len(record.value) for record in records)
     rows = {name: np.array([of(record)[:n] for record in records]) for name, of in quantities.items()}
-    return curve(label, rows, np.array([record.seconds[:n] for record in records]))
+    return curve(label, rows, np.array([np.cumsum(record.cpu)[:n] for record in records]))
 
 
 def curve(label: str, rows: Mapping[str, Array], seconds: Array, *, dash: bool = False) -> Curve:

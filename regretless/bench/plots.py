@@ -21,6 +21,8 @@ COLOURS = ("#0b62c4", "#d1480d", "#0a8a5f", "#a2339b", "#9a6b00", "#0e8fa8", "#c
 """The light palette of the HTML page, so that a method keeps its colour."""
 MARKS = ("-", "--", "-.", ":")
 """Line styles, one per round of the palette."""
+SOLID = ("-", "-.", ":")
+"""The same where dashes mean what others published."""
 DPI = 150
 
 
@@ -99,16 +101,23 @@ def charts_figure(charts: Sequence[tuple[str, Mapping[str, Any]]], title: str = 
                 axes[row, column].set_axis_off()
         axes[0, column].set_title(name, fontsize="medium")
     figure.suptitle(title)
-    figure.legend(list(lines.values()), list(lines), loc="outside lower center", ncols=min(5, len(lines)), frameon=False)
+    columns = max(2, int(figure.get_figwidth() / 2.6))
+    figure.legend(list(lines.values()), list(lines), loc="outside lower center", ncols=min(columns, len(lines)), frameon=False)
     return figure
 
 
 def _draw_chart(axes: Axes, chart: Mapping[str, Any], axis: int, names: Sequence[str]) -> dict[str, Any]:
-    """The first quantity of a chart against one of its x axes; a name keeps its colour over the charts of a figure."""
+    """The first quantity of a chart against one of its x axes.
+
+    A name keeps its colour over the charts of a figure; a dashed line has the colour of the line that its name begins with, if any.
+    """
+    dashed = {series["name"] for series in chart["series"] if series.get("dash")}
+    twins = {name: max((n for n in names if n not in dashed and name.startswith(f"{n},")), key=len, default=name) for name in dashed}
+    own = list(dict.fromkeys(twins.get(name, name) for name in names))
     lines = {}
     for series in chart["series"]:
-        i = names.index(series["name"])
-        colour, style = COLOURS[i % len(COLOURS)], "--" if series.get("dash") else MARKS[(i // len(COLOURS)) % len(MARKS)]
+        i = own.index(twins.get(series["name"], series["name"]))
+        colour, style = COLOURS[i % len(COLOURS)], "--" if series.get("dash") else SOLID[(i // len(COLOURS)) % len(SOLID)]
         x = np.array(series["x"][axis], dtype=np.float64)
         parts = {part: np.array(values, dtype=np.float64) for part, values in series["y"][0].items()}
         lines[series["name"]] = axes.plot(x, parts["mid"], style, color=colour, linewidth=1.6, marker="o" if len(x) < 12 else None, markersize=3)[0]

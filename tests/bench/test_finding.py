@@ -127,7 +127,7 @@ def test_tables_and_charts_show_the_records() -> None:
     assert table.best == {"bowl": "min"}
     ((name, chart),) = charts(cases, {"simple regret": Record.simple_regret})
     series = {s["name"]: s for s in chart["series"]}
-    assert (name, [axis["name"] for axis in chart["x"]]) == ("bowl", ["evaluations", "seconds in the method"])
+    assert (name, [axis["name"] for axis in chart["x"]]) == ("bowl", ["evaluations", "CPU seconds in the method"])
     assert series["ours"]["y"][0]["mid"] == [9.0, 8.0, 1.2]
     assert series["ours"]["x"][1] == [0.001, 0.002, 0.003]
     assert core_seconds(cases) == pytest.approx(10 * 3 * 1e-3)
@@ -221,7 +221,7 @@ window.addEventListener("load", () => {
   seen.curves = curves();
   button("rival").click(); seen.hidden = curves(); button("rival").click();
   const before = path();
-  button("seconds in the method").click(); seen.seconds = path() !== before; button("evaluations").click();
+  button("CPU seconds in the method").click(); seen.seconds = path() !== before; button("evaluations").click();
   button("average regret").click(); seen.average = path() !== before; button("simple regret").click();
   button("log y").click(); seen.linear = path() !== before;
   const theme = document.documentElement.dataset.theme;
