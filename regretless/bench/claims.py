@@ -186,21 +186,22 @@ def judged(checks: Sequence[Check], seeds: int, ours: Sequence[Check] = ()) -> t
     if not checks or seeds < LEAST_SEEDS:
         return (
             "not decided yet",
-            f"{seeds} repetitions of the least repeated method and {len(checks)} checks; at least {LEAST_SEEDS} and 1 are needed.",
+            f"Only {seeds} repetitions of the least repeated method and {len(checks)} checks; at least {LEAST_SEEDS} and 1 are needed.",
         )
     printed, mine = _share(checks), _share(ours)
     failing = [check.what for check in checks if not check.held]
-    sentence = f"{len(checks) - len(failing)} of {len(checks)} checks hold"
-    sentence += f" for the method as printed, {sum(c.held for c in ours)} of {len(ours)} for our default" if ours else ""
+    sentence = f"of {len(checks)} checks {len(checks) - len(failing)} hold"
+    sentence += f" for the method as printed, and of {len(ours)} for our default {sum(c.held for c in ours)}" if ours else ""
     if failing:
         sentence += f"; not: {'; '.join(failing[:NAMED])}{f'; and {len(failing) - NAMED} more' if len(failing) > NAMED else ''}"
+    whole = f"{sentence[0].upper()}{sentence[1:]}."
     if printed == 1:
-        return "reproduces", f"{sentence}."
+        return "reproduces", whole
     if printed >= IN_PART:
-        return "reproduces only in part", f"{sentence}."
+        return "reproduces only in part", whole
     if mine >= IN_PART:
         return "reproduces only in part", f"Only with our default: {sentence}."
-    return "does not reproduce", f"{sentence}."
+    return "does not reproduce", whole
 
 
 def _share(checks: Sequence[Check]) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -20,6 +21,8 @@ from regretless.statefile import write_whole
 Verdict: TypeAlias = Literal["reproduces", "reproduces only in part", "does not reproduce", "not decided yet"]
 FILE = "finding.json"
 """The file an experiment leaves in its folder."""
+SHOWN = ("python", "regretless", "numpy", "scipy", "torch")
+"""Versions that a page names; the finding holds the others too."""
 PAPERS = {
     "go-ucb": "GO-UCB: Global Optimization with Parametric Function Approximation",
     "gp-threds": "GP-ThreDS: A Computationally Efficient Approach to Black-box Optimization using Gaussian Process Models",
@@ -107,26 +110,28 @@ def findings_page(findings: Sequence[Finding]) -> str:
     """One self-contained page: a table of verdicts, then each finding with its charts and tables."""
     overview = [[PAPERS[f.paper].split(":")[0], f.figure, f.title, f.verdict, f.sentence] for f in findings]
     sections = [table_section("Verdicts", ["paper", "figure", "what", "verdict", "because"], overview)]
-    for finding in findings:
-        sections += finding_sections(finding)
+    sections += [finding_section(finding) for finding in findings]
     lead = "Every figure and table of the five papers that was run, with the claim, our numbers and a verdict computed from them."
     return html_page("Reproducing the papers", sections, lead=lead)
 
 
-def finding_sections(finding: Finding) -> list[Section]:
-    """The sections of one finding."""
-    name = f"{PAPERS[finding.paper].split(':')[0]}, {finding.figure}: {finding.title}"
+def finding_section(finding: Finding) -> Section:
+    """One finding: claim, verdict, settings, charts and the first table in sight, the other tables folded."""
+    title = f"{PAPERS[finding.paper].split(':')[0]}, {finding.figure}: {finding.title}"
     settings = "; ".join(f"{k} {v}" for k, v in finding.settings.items())
-    versions = ", ".join(f"{k} {v}" for k, v in {**finding.around.get("versions", {}), "commit": finding.around.get("commit")}.items())
-    sections = [
-        text_section(
-            name,
-            f"Claim: {finding.claim}",
-            f"Verdict: {finding.verdict}. {finding.sentence}",
-            f"Settings: {settings}. Took {finding.seconds:.0f} s. {versions}",
-        )
-    ]
+    versions = finding.around.get("versions", {})
+    made = ", ".join([*(f"{name} {versions[name]}" for name in SHOWN if name in versions), f"commit {finding.around.get('commit')}"])
+    words = text_section(
+        title,
+        f"Paper: {PAPERS[finding.paper].split(': ', 1)[1]}.",
+        f"Claim: {finding.claim}",
+        f"Verdict: {finding.verdict}. {finding.sentence}",
+        f"Settings: {settings}. {finding.seconds:.0f} seconds of one core; {made}.",
+    )
+    body = words.body
     if finding.charts:
-        sections.append(charts_section(f"{name}: curves", [chart for _, chart in finding.charts], titles=[title for title, _ in finding.charts]))
-    sections += [table_section(f"{name}: {t.title}", list(t.columns), [list(r) for r in t.rows], best=t.best) for t in finding.tables]
-    return sections
+        body += charts_section("", [chart for _, chart in finding.charts], titles=[name for name, _ in finding.charts]).body
+    for i, table in enumerate(finding.tables):
+        shown, name = table_section("", list(table.columns), [list(row) for row in table.rows], best=table.best), escape(table.title.capitalize())
+        body += f"<h3>{name}</h3>{shown.body}" if i == 0 else f"<details><summary>{name}</summary>{shown.body}</details>"
+    return Section(title, body)

@@ -39,17 +39,20 @@
     return found;
   }
 
-  // A name keeps its colour from chart to chart, unless another series of the same chart has it.
+  // A name keeps its colour from chart to chart, unless another series of the same chart has it; what others published of a method
+  // (dashed, "method, authors") has the method's.
   const known = new Map();
   function colours(series) {
-    const used = new Set();
-    return series.map((s) => {
+    const used = new Set(), own = new Map();
+    const twin = (s) => s.dash ? series.find((t) => !t.dash && s.name.startsWith(t.name + ",")) : undefined;
+    for (const s of series.filter((t) => !twin(t))) {
       if (!known.has(s.name)) known.set(s.name, known.size % 10);
       let i = known.get(s.name);
       if (used.has(i)) i = [...Array(10).keys()].find((k) => !used.has(k)) ?? i;
       used.add(i);
-      return i;
-    });
+      own.set(s, i);
+    }
+    return series.map((s) => own.get(twin(s) ?? s));
   }
 
   function chart(figure) {
