@@ -26,7 +26,7 @@ import numpy as np
 from scipy.optimize import curve_fit
 from tqdm import tqdm
 
-from regretless.bench.claims import Check, checks_table, experiment_options, judged
+from regretless.bench.claims import Check, checks_table, experiment_options, judged, needed
 from regretless.bench.finding import Finding, Table
 from regretless.bilevel import Bilevel, minimize_bilevel
 from regretless.method import Method, keyed_generator
@@ -318,7 +318,7 @@ def main() -> None:
                 for future in tqdm(as_completed(running), total=len(running), unit="study"):
                     future.result()
         places = [record_path(place, a, n, s) for a, n, _, s in cells]
-        records = [json.loads(path.read_text()) for path in places if path.exists()]
+        records = needed([json.loads(path.read_text()) for path in places if path.exists()], args)
         text = tables(records, divide, ts)
         found = finding(records, divide, ts, args.full)
         found.write(args.out)

@@ -121,8 +121,6 @@ def main() -> None:
         options.out = whole if options.dataset else whole / data
         options.out.mkdir(exist_ok=True)
         records = gather(runs(data, options.full, min(options.seeds, FOLDS)), options)
-        if not records:
-            continue
         text = table(records)
         (options.out / "table.md").write_text(text + "\n")
         found = finding(records, data, options)

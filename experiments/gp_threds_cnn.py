@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from regretless.baselines import BASELINES
-from regretless.bench.claims import checks_table, experiment_options, judged, lowest
+from regretless.bench.claims import checks_table, experiment_options, judged, lowest, needed
 from regretless.bench.finding import Finding, Table
 from regretless.method import Recipe, keyed_generator
 from regretless.methods import METHODS
@@ -205,7 +205,7 @@ def main() -> None:
         for done in as_completed([pool.submit(study, *cell, samples, per_class, data, options.out) for cell in missing]):
             print(done.result(), flush=True)
     found = [_path(options.out, label, seed, samples, per_class) for label in RECIPES for seed in range(MOST_SEEDS)]
-    records = [json.loads(path.read_text()) for path in found if path.exists()]
+    records = needed([json.loads(path.read_text()) for path in found if path.exists()], options)
     result = finding(records, data, per_class, time.perf_counter() - start)
     for line in (COLUMNS, ["---"] * len(COLUMNS), *result.tables[-1].rows):
         print("| " + " | ".join(map(str, line)) + " |")

@@ -117,8 +117,6 @@ def main() -> None:
         options.out = whole if options.task else whole / task
         options.out.mkdir(exist_ok=True)
         records = gather(settings(options, task), options)
-        if not records:
-            continue
         text = table(records)
         (options.out / "table.md").write_text(text + "\n")
         found = finding(records, task, options)

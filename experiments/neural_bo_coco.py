@@ -21,7 +21,7 @@ import numpy as np
 from tqdm import tqdm
 
 from regretless.auto import find_recipe
-from regretless.bench.claims import Check, checks_table, experiment_options, judged
+from regretless.bench.claims import Check, checks_table, experiment_options, judged, needed
 from regretless.bench.finding import Finding, Table
 from regretless.bench.peers import PEERS
 from regretless.page import Cell, Curve, curves_chart
@@ -157,7 +157,7 @@ def main() -> None:
             futures = {pool.submit(one_block, m, f, dims, instances, str(out)): path for (m, f), path in blocks.items() if not path.exists()}
             for future in tqdm(as_completed(futures), total=len(futures), desc="functions"):
                 write_whole(futures[future], json.dumps(future.result()).encode())
-    rows = [row for path in blocks.values() if path.exists() for row in json.loads(path.read_text())]
+    rows = needed([row for path in blocks.values() if path.exists() for row in json.loads(path.read_text())], options)
     text = summary(rows)
     (out / "summary.md").write_text(text)
     found = finding(rows, options, sum(float(r["seconds"]) for r in rows))

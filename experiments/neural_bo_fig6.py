@@ -19,7 +19,7 @@ import time
 
 import numpy as np
 
-from regretless.bench.claims import LEAST_SEEDS, Check, checks_table, experiment_options, judged
+from regretless.bench.claims import LEAST_SEEDS, Check, checks_table, experiment_options, judged, needed
 from regretless.bench.finding import Finding, Table
 from regretless.page import Curve, curves_chart
 from regretless.statefile import write_whole
@@ -136,7 +136,7 @@ def main() -> None:
         print(
             f"| {method} | {n} | {dim} | {1000 * row['ask_s']:.0f} ms | {row['first_s']:.2f} s | {row['peak_mb']:.0f} MB | {row['held_mb']:.1f} MB |"
         )
-    found = finding(rows, options)
+    found = finding(needed(rows, options), options)
     found.write(options.out)
     print(f"{found.verdict}: {found.sentence}")
 

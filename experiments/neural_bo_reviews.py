@@ -21,7 +21,7 @@ from scipy.special import ndtr
 from tqdm import tqdm
 
 from regretless.baselines.dngo import BATCH, EPOCHS, HIDDEN, MOST_STEPS, RATE, integrated_regression
-from regretless.bench.claims import SAMPLES, checks_table, experiment_options, judged, lowest
+from regretless.bench.claims import SAMPLES, checks_table, experiment_options, judged, lowest, needed
 from regretless.bench.finding import Finding, Table
 from regretless.method import keyed_generator
 from regretless.methods import METHODS
@@ -181,6 +181,7 @@ def main() -> None:
             run = json.loads(path.read_text())
             found.setdefault(method, []).append(run["scores"])
             took.setdefault(method, []).append(run["seconds"])
+    needed(list(found), options)
     marks = [n for n in (10, 25, 50, 100, 200) if n <= budget]
     print("| method | runs | " + " | ".join(f"mean best F1 at {n}" for n in marks) + " | mean evaluations to F1 = 1 |")
     print("| --- | --- |" + " --- |" * (len(marks) + 1))

@@ -16,7 +16,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -39,6 +39,7 @@ NAMED = 4
 """A verdict's sentence names at most this many checks that fail."""
 SAMPLES, SECONDS = "evaluations", "CPU seconds in the method"
 
+T = TypeVar("T")
 Cases: TypeAlias = Mapping[str, Mapping[str, Sequence[Record]]]
 """Problem -> method label -> records ordered by seed."""
 Loss: TypeAlias = Callable[[Record], float]
@@ -91,12 +92,20 @@ def gather(runs: Sequence[Run], options: argparse.Namespace) -> list[Record]:
     """The finished records of these runs; what is missing is run first, unless --report was given."""
     if options.report:
         places = [options.out / f"{run.key}{SUFFIX}" for run in runs]
-        return [read_record(path) for path in places if ended_well(path)]
+        return needed([read_record(path) for path in places if ended_well(path)], options)
     records = run_all(runs, options.out, options.jobs, timeout=options.timeout)
     failed = [record for record in records if record.error is not None]
     for record in failed:
         print(f"failed: {record.label} on {record.problem}, seed {record.seed}: {(record.error or '').strip().splitlines()[-1]}", file=sys.stderr)
-    return [record for record in records if record.error is None]
+    return needed([record for record in records if record.error is None], options)
+
+
+def needed(found: list[T], options: argparse.Namespace) -> list[T]:
+    """What was found; when that is nothing, the process ends with one line."""
+    if not found:
+        size = "full" if options.full else "quick"
+        sys.exit(f"there are no records of the {size} size in {options.out}: run the same command without --report first")
+    return found
 
 
 def grouped(records: Iterable[Record], problem: Callable[[Record], str] | None = None) -> dict[str, dict[str, list[Record]]]:

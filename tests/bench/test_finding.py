@@ -163,6 +163,8 @@ def test_gather_runs_once_and_reports_what_is_there(tmp_path, capfd) -> None:
     options.report = True
     more = Run("random", "branin", {}, seed=2, budget=4)
     assert [r.seed for r in gather([*runs, failing, more], options)] == [0, 1]
+    with pytest.raises(SystemExit, match="there are no records of the quick size in"):
+        gather([more], options)
 
 
 # ---------------------------------------------------------------- findings
