@@ -108,8 +108,8 @@ def find_all(folder: str | Path) -> list[Finding]:
 
 def findings_page(findings: Sequence[Finding]) -> str:
     """One self-contained page: a table of verdicts, then each finding with its charts and tables."""
-    overview = [[PAPERS[f.paper].split(":")[0], f.figure, f.title, f.verdict, f.sentence] for f in findings]
-    sections = [table_section("Verdicts", ["paper", "figure", "what", "verdict", "because"], overview)]
+    overview = [[f"{PAPERS[f.paper].split(':')[0]} {f.figure}", f.title, f.verdict] for f in findings]
+    sections = [table_section("Verdicts", ["figure", "what", "verdict"], overview, note="The reason of each verdict is in its section.")]
     sections += [finding_section(finding) for finding in findings]
     lead = "Every figure and table of the five papers that was run, with the claim, our numbers and a verdict computed from them."
     return html_page("Reproducing the papers", sections, lead=lead)
