@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 from regretless.baselines import BASELINES
 from regretless.bench.claims import checks_table, experiment_options, judged, lowest, needed
@@ -202,8 +203,9 @@ def main() -> None:
     cells = [(label, seed) for seed in range(options.seeds) for label in labels]
     missing = [] if options.report else [cell for cell in cells if not _path(options.out, *cell, samples, per_class).exists()]
     with ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for done in as_completed([pool.submit(study, *cell, samples, per_class, data, options.out) for cell in missing]):
-            print(done.result(), flush=True)
+        running = [pool.submit(study, *cell, samples, per_class, data, options.out) for cell in missing]
+        for done in tqdm(as_completed(running), total=len(running), unit="run"):
+            done.result()
     found = [_path(options.out, label, seed, samples, per_class) for label in RECIPES for seed in range(MOST_SEEDS)]
     records = needed([json.loads(path.read_text()) for path in found if path.exists()], options)
     result = finding(records, data, per_class, time.perf_counter() - start)
