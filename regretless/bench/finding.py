@@ -81,10 +81,10 @@ class Finding:
     def write(self, out: str | Path) -> Path:
         """Writes the finding and, as PNG and SVG, a figure of its charts into the experiment's folder; returns the finding's path."""
         path = Path(out) / FILE
-        if self.charts:
-            name = f"{self.paper}-{self.figure}"
-            save_figure(charts_figure(self.charts, f"{PAPERS[self.paper].split(':')[0]}, {self.figure}: {self.title}"), Path(out) / "figures" / name)
         write_whole(path, json.dumps(asdict(self), separators=(",", ":")).encode())
+        if self.charts:
+            name = f"{PAPERS[self.paper].split(':')[0]}, {self.figure}: {self.title}"
+            save_figure(charts_figure(self.charts, name), Path(out) / "figures" / f"{self.paper}-{self.figure}")
         return path
 
     @classmethod
