@@ -12,6 +12,7 @@ A claim is a list of checks, each computed from the records; the verdict counts 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,6 +36,8 @@ IN_PART = 0.5
 """A claim reproduces in part when at least this share of its checks holds, and in full when all do."""
 CHART_POINTS = 40
 """Points of a curve in a finding: all figures of all papers together stay below 5 MB."""
+WORST = 1e300
+"""The loss of a run that found nothing; finite, so that losses have differences."""
 NAMED = 4
 """A verdict's sentence names at most this many checks that fail."""
 SAMPLES, SECONDS = "evaluations", "CPU seconds in the method"
@@ -124,8 +127,14 @@ def final_loss(record: Record) -> float:
 
 
 def common(methods: Mapping[str, Sequence[Record]], labels: Sequence[str], loss: Loss) -> dict[str, Array]:
-    """Losses over the seeds that all these methods ran, label -> one per seed; methods without records are left out."""
+    """Losses over the seeds that all these methods ran, label -> one per seed; methods without records are left out.
+
+    A run that found nothing (NaN) has lost: its loss is WORST. Where no run has a loss, the loss is not one of these records, which raises.
+    """
     values = {label: {r.seed: loss(r) for r in methods[label]} for label in labels if methods.get(label)}
+    if values and all(math.isnan(value) for of in values.values() for value in of.values()):
+        raise ValueError(f"no run of {', '.join(values)} has a loss: these records hold no noiseless values?")
+    values = {label: {seed: WORST if math.isnan(value) else value for seed, value in of.items()} for label, of in values.items()}
     shared = sorted(set.intersection(*(set(v) for v in values.values()))) if values else []
     return {label: np.array([of[seed] for seed in shared]) for label, of in values.items()}
 

@@ -124,7 +124,8 @@ def _draw_chart(axes: Axes, chart: Mapping[str, Any], axis: int, names: Sequence
         if "low" in parts:
             axes.fill_between(x, parts["low"], parts["high"], color=colour, alpha=0.14, linewidth=0)
     axes.set_xscale("log" if chart["x"][axis]["log"] else "linear")
-    axes.set_yscale("log" if chart["y"][0]["log"] else "linear")
+    positive = any(v is not None and v > 0 for series in chart["series"] for v in series["y"][0]["mid"])
+    axes.set_yscale("log" if chart["y"][0]["log"] and positive else "linear")
     axes.set(xlabel=chart["x"][axis]["name"], ylabel=chart["y"][0]["name"])
     axes.grid(alpha=0.25)
     return lines

@@ -83,6 +83,15 @@ def test_medians_are_over_common_seeds() -> None:
     assert improves(apart, "ours", "rival") == []
 
 
+def test_runs_without_a_value_have_lost() -> None:
+    nothing = float("nan")
+    cases = grouped([*study({"ours": GOOD}), *(record("rival", "bowl", s, [nothing] if s < 3 else [0.0]) for s in range(5))])
+    assert [c.held for c in leads(cases, "ours", ["rival"])] == [True]
+    assert [c.held for c in leads(cases, "rival", ["ours"])] == [False]
+    with pytest.raises(ValueError, match="no run of a, b has a loss"):
+        leads(grouped([record(label, "bowl", 0, [nothing]) for label in "ab"]), "a", ["b"])
+
+
 def test_improvement_is_strict() -> None:
     cases = grouped(study({"more": GOOD, "less": BAD, "same": GOOD}))
     assert [c.held for c in improves(cases, "more", "less")] == [True]
