@@ -15,6 +15,8 @@ import numpy as np
 
 from regretless.baselines import BASELINES
 from regretless.bench.claims import (
+    Cases,
+    Check,
     charts,
     checks_table,
     core_seconds,
@@ -85,12 +87,20 @@ def total_loss(record: Record) -> float:
     return float(record.cumulative_regret()[-1])
 
 
+def compared(cases: Cases, label: str) -> list[Check]:
+    """As good as the paper's four baselines, and better than what has no model: to stay at the best initial point must not be enough."""
+    return [
+        *leads(cases, label, THERE, total_loss, "cumulative regret"),
+        *leads(cases, label, NO_MODEL, total_loss, "cumulative regret, below those without a model", strict=True),
+    ]
+
+
 def finding(records: list[Record], options: argparse.Namespace) -> Finding:
     """Against the paper's four baselines and against what has no model, from the start that suits the printed method best."""
     cases = grouped(records, lambda r: {problem: name for name, (problem, *_) in PROBLEMS.items()}[r.settings["problem"]])
-    tries = {start: leads(cases, f"printed, from {start}", (*THERE, *NO_MODEL), total_loss, "cumulative regret") for start in STARTS}
+    tries = {start: compared(cases, f"printed, from {start}") for start in STARTS}
     start = max(STARTS, key=lambda s: sum(check.held for check in tries[s]))
-    ours = leads(cases, OURS, (*THERE, *NO_MODEL), total_loss, "cumulative regret")
+    ours = compared(cases, OURS)
     verdict, sentence = judged(tries[start], fewest(cases), ours)
     return Finding(
         "go-ucb", "fig2", "three functions in 20 dimensions",

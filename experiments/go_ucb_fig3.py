@@ -18,6 +18,7 @@ import numpy as np
 
 from regretless.baselines import BASELINES
 from regretless.bench.claims import (
+    Check,
     charts,
     checks_table,
     core_seconds,
@@ -93,9 +94,13 @@ def finding(records: list[Record], data: str, options: argparse.Namespace) -> Fi
     def total(record: Record) -> float:
         return float(record.cumulative_regret(top[record.problem])[-1])
 
-    tries = {label: leads(cases, label, (*THERE, *NO_MODEL), total, "cumulative regret") for label in PRINTED}
+    def compared(label: str) -> list[Check]:
+        without = leads(cases, label, NO_MODEL, total, "cumulative regret, below those without a model", strict=True)
+        return [*leads(cases, label, THERE, total, "cumulative regret"), *without]
+
+    tries = {label: compared(label) for label in PRINTED}
     printed = max(PRINTED, key=lambda label: sum(check.held for check in tries[label]))
-    ours = leads(cases, OURS, (*THERE, *NO_MODEL), total, "cumulative regret")
+    ours = compared(OURS)
     verdict, sentence = judged(tries[printed], fewest(cases), ours)
     quantities = {"cumulative regret": lambda r: r.cumulative_regret(top[r.problem]), "simple regret": lambda r: r.simple_regret(top[r.problem])}
     return Finding(

@@ -161,14 +161,15 @@ class Check(NamedTuple):
     found: str
 
 
-def leads(cases: Cases, label: str, rivals: Sequence[str], loss: Loss = final_loss, what: str = "loss") -> list[Check]:
-    """Per problem that `label` and a rival ran: has it the lowest median of all? Medians are over common seeds; a tie counts as led."""
+def leads(cases: Cases, label: str, rivals: Sequence[str], loss: Loss = final_loss, what: str = "loss", *, strict: bool = False) -> list[Check]:
+    """Per problem that `label` and a rival ran: has it the lowest median of all? Medians are over common seeds; a tie counts unless strict."""
     found = ((problem, common(methods, [label, *(r for r in rivals if r != label)], loss)) for problem, methods in cases.items())
-    return [lowest(problem, losses, label, what) for problem, losses in found if label in losses and len(losses) > 1 and len(losses[label])]
+    usable = [(problem, losses) for problem, losses in found if label in losses and len(losses) > 1 and len(losses[label])]
+    return [lowest(problem, losses, label, what, strict=strict) for problem, losses in usable]
 
 
-def lowest(problem: str, losses: Mapping[str, Array], label: str, what: str = "loss") -> Check:
-    """Is the median of `label` the lowest of all methods? `losses` holds one value per seed and method, paired; a tie counts as lowest."""
+def lowest(problem: str, losses: Mapping[str, Array], label: str, what: str = "loss", *, strict: bool = False) -> Check:
+    """Is the median of `label` the lowest of all methods? `losses` holds one value per seed and method, paired; a tie counts unless strict."""
     medians = {name: float(np.median(values)) for name, values in losses.items()}
     rival = min((name for name in medians if name != label), key=medians.__getitem__)
     against = paired(losses[label], losses[rival])
@@ -176,7 +177,8 @@ def lowest(problem: str, losses: Mapping[str, Array], label: str, what: str = "l
         f"{label} {medians[label]:.4g}, best of the others {rival} {medians[rival]:.4g}; "
         f"better on {against.wins} of {len(losses[label])} paired seeds (p {against.p:.2g})"
     )
-    return Check(f"{problem}: lowest median {what}", medians[label] <= medians[rival], found)
+    held = medians[label] < medians[rival] if strict else medians[label] <= medians[rival]
+    return Check(f"{problem}: lowest median {what}", held, found)
 
 
 def improves(cases: Cases, better: str, worse: str, loss: Loss = final_loss, what: str = "loss") -> list[Check]:
