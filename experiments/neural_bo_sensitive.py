@@ -54,16 +54,16 @@ def detection(records: list[Record], models: int) -> tuple[dict[str, np.ndarray]
 
 
 def finding(records: list[Record], options: argparse.Namespace, models: int) -> Finding:
-    """Two checks: the highest median sensitivity of a sample, and the highest rate with all samples; with 8 or more also the paper's 90 %."""
+    """Two checks: the highest median sensitivity of a sample, and the highest rate averaged over the numbers of samples; with 8 or more also the paper's 90 %."""
     cases = grouped(records)
     rates, sd, accuracy = detection(records, models)
     count = fewest(cases)
-    final = {label: float(rate[count - 1]) for label, rate in rates.items()}
+    final = {label: float(rate[:count].mean()) for label, rate in rates.items()}  # with all samples most methods detect nearly everything
     rival = max((r for r in THERE if r in final), key=final.__getitem__)
     found = f"{OURS} {final[OURS]:.3f}, best of the others {rival} {final[rival]:.3f}"
     checks = [
         *leads(cases, OURS, THERE, what="loss (minus the sensitivity)"),
-        Check(f"highest detection rate with {count} samples", final[OURS] >= final[rival], found),
+        Check(f"highest detection rate, averaged over 1 to {count} samples", final[OURS] >= final[rival], found),
     ]
     if count >= AT:
         checks.append(Check(f"rate of {NEARLY} with {AT} samples", bool(rates[OURS][AT - 1] >= NEARLY), f"{rates[OURS][AT - 1]:.3f}"))
