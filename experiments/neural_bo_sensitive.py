@@ -54,11 +54,11 @@ def detection(records: list[Record], models: int) -> tuple[dict[str, np.ndarray]
 
 
 def finding(records: list[Record], options: argparse.Namespace, models: int) -> Finding:
-    """Two checks: the highest median sensitivity of a sample, and the highest rate averaged over the numbers of samples; with 8 or more also the paper's 90 %."""
+    """Two checks: the highest median sensitivity of a sample, and the highest rate averaged over their number; with 8 or more also the paper's 90 %."""
     cases = grouped(records)
     rates, sd, accuracy = detection(records, models)
     count = fewest(cases)
-    final = {label: float(rate[:count].mean()) for label, rate in rates.items()}  # with all samples most methods detect nearly everything
+    final = {label: float(rate[:count].mean()) for label, rate in rates.items()}
     rival = max((r for r in THERE if r in final), key=final.__getitem__)
     found = f"{OURS} {final[OURS]:.3f}, best of the others {rival} {final[rival]:.3f}"
     checks = [
