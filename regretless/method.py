@@ -182,10 +182,12 @@ class Method(ABC):
         for x in points:
             self._unpend(x)
         good = np.isfinite(values)
-        self._failed.append(points[~good], np.empty((int((~good).sum()), 2)))
-        if good.any():
-            self._told.append(points[good], np.column_stack([values[good], variances[good]]))
-            self._update(points[good], values[good])
+        if not good.all():
+            self._failed.append(points[~good])
+            points, values, variances = points[good], values[good], variances[good]
+        if len(values):
+            self._told.append(points, values, variances)
+            self._update(points, values)
 
     def forget(self, X: ArrayLike) -> None:
         """Drops pending points that will never be told (crashed, timed out); points that are not pending are ignored."""
@@ -232,8 +234,8 @@ class Method(ABC):
             raise ValueError(f"the state holds {X.shape[-1] if X.ndim else 0} coordinates, this method has {self.dim}")
         if not np.isfinite(y).all() or step < 0:
             raise ValueError("the state is damaged: values must be finite and the step at least 0")
-        self._failed.append(failed, np.empty((len(failed), 2)))
-        self._told.append(X, np.column_stack([y, yvar]))
+        self._failed.append(failed)
+        self._told.append(X, y, yvar)
         self._pending = list(pending)
         self.step = step
         self._load(state.get("own", {}))
@@ -278,14 +280,17 @@ class Method(ABC):
 
     def _is_taken(self, x: Array) -> bool:
         """Whether x is pending, or an evaluation next to it failed: it would only fail again."""
-        return self._is_pending(x) or bool((np.abs(self._failed.X - x).max(axis=1, initial=0.0) < FAILED_NEARBY).any())
+        if self._is_pending(x):
+            return True
+        failed = self._failed.X
+        return len(failed) > 0 and bool((np.abs(failed - x).max(axis=1) < FAILED_NEARBY).any())
 
     def _is_pending(self, x: Array) -> bool:
-        return any(np.array_equal(x, p) for p in self._pending)
+        return any(bool((x == p).all()) for p in self._pending)
 
     def _unpend(self, x: Array) -> None:
         for i, p in enumerate(self._pending):
-            if np.array_equal(x, p):
+            if (x == p).all():
                 del self._pending[i]
                 return
 
@@ -293,7 +298,7 @@ class Method(ABC):
         points = np.atleast_2d(np.asarray(X, dtype=np.float64))
         if points.ndim != 2 or points.shape[1] != self.dim:
             raise ValueError(f"X must be n x {self.dim}, got shape {points.shape}")
-        if not ((points >= 0) & (points <= 1)).all():
+        if len(points) and not (points.min() >= 0 and points.max() <= 1):  # NaN fails both
             raise ValueError("X must lie in the unit cube; a coordinate is outside [0, 1] or NaN")
         return points
 
@@ -303,20 +308,22 @@ class Method(ABC):
         values = np.atleast_1d(np.asarray(y, dtype=np.float64))
         if values.shape != (n,):
             raise ValueError(f"y must hold one value per point: X has {n} points, y has shape {values.shape}")
-        var = np.full(n, np.nan) if yvar is None else np.atleast_1d(np.asarray(yvar, dtype=np.float64))
+        if yvar is None:
+            return points, values, np.full(n, np.nan)
+        var = np.atleast_1d(np.asarray(yvar, dtype=np.float64))
         if var.shape != (n,):
             raise ValueError(f"yvar must hold one variance per point: X has {n} points, yvar has shape {var.shape}")
-        if yvar is not None and not ((var >= 0) | np.isnan(var)).all():
+        if not ((var >= 0) | np.isnan(var)).all():
             raise ValueError(f"yvar must not be negative, got {np.nanmin(var)}")
         return points, values, np.where(np.isinf(var), np.nan, var)
 
 
 class _Rows:
-    """An append-only table of points (n x d) and two numbers each, grown by doubling."""
+    """An append-only table of points (n x d) with a value and a variance each, grown by doubling."""
 
     def __init__(self, dim: int) -> None:
         self._X = np.empty((8, dim))
-        self._numbers = np.empty((8, 2))
+        self._numbers = np.empty((2, 8))
         self._n = 0
 
     @property
@@ -326,17 +333,18 @@ class _Rows:
         return view
 
     def column(self, i: int) -> Array:
-        view: Array = self._numbers[: self._n, i]
+        view: Array = self._numbers[i, : self._n]
         view.flags.writeable = False
         return view
 
-    def append(self, X: Array, numbers: Array) -> None:
-        n = self._n + len(X)
+    def append(self, X: Array, values: Array | float = np.nan, variances: Array | float = np.nan) -> None:
+        old, n = self._n, self._n + len(X)
         if n > len(self._X):
-            room = max(n, 2 * len(self._X))
-            self._X = np.concatenate([self._X[: self._n], np.empty((room - self._n, self._X.shape[1]))])
-            self._numbers = np.concatenate([self._numbers[: self._n], np.empty((room - self._n, 2))])
-        self._X[self._n : n], self._numbers[self._n : n] = X, numbers
+            room = max(n, 2 * len(self._X)) - old
+            self._X = np.concatenate([self._X[:old], np.empty((room, self._X.shape[1]))])
+            self._numbers = np.concatenate([self._numbers[:, :old], np.empty((2, room))], axis=1)
+        self._X[old:n] = X
+        self._numbers[0, old:n], self._numbers[1, old:n] = values, variances
         self._n = n
 
 
