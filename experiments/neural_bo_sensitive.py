@@ -54,7 +54,7 @@ def detection(records: list[Record], models: int) -> tuple[dict[str, np.ndarray]
 
 
 def finding(records: list[Record], options: argparse.Namespace, models: int) -> Finding:
-    """Two checks: the highest median sensitivity of a sample, and the highest rate averaged over their number; with 8 or more also the paper's 90 %."""
+    """Checks: the highest median sensitivity of a sample, the highest rate averaged over their number, and with 8 or more the paper's 90 %."""
     cases = grouped(records)
     rates, sd, accuracy = detection(records, models)
     count = fewest(cases)
