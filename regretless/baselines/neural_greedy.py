@@ -22,7 +22,7 @@ import numpy as np
 from regretless.method import Method, keyed_generator
 from regretless.numerics.ascend import maximise
 from regretless.numerics.branches import fit_sizes
-from regretless.numerics.design import Design, away_from_known, design_size
+from regretless.numerics.design import Design, away_from_known
 from regretless.numerics.ntk import Mlp
 from regretless.numerics.plain_net import fresh_net, trained
 from regretless.numerics.training import epoch_batches
@@ -34,6 +34,8 @@ EVERY, GROWTH = 10, 1.1
 FIT = 71
 """Stream of the generator that draws a fit's start, perturbation and batches."""
 INCUMBENTS = 3
+WARM_UP = 5
+"""Points per dimension before the first fit, as in the authors' experiments; at most half of a known budget. A greedy search stalls on fewer."""
 
 
 class NeuralGreedy(Method):
@@ -50,7 +52,8 @@ class NeuralGreedy(Method):
         if not s > 0:
             raise ValueError(f"s must be positive, got {s!r}")
         self.s = s
-        self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
+        warm_up = WARM_UP * self.dim if budget is None else max(1, min(WARM_UP * self.dim, budget // 2))
+        self._design = Design(self.cube, warm_up, self.fixed_generator())
         self._fitted: tuple[int, Mlp] | None = None
 
     def _propose(self, rng: np.random.Generator) -> Array:
