@@ -198,12 +198,13 @@ class Optimizer:
         space = Space.from_json(state["space"]) if space is None else Space(space)
         if list(space.names) != state["names"]:
             raise ValueError(f"the file was written for parameters {state['names']}, the space given has {list(space.names)}")
-        stored = find_recipe(state["recipe"]["name"])(**state["recipe"]["options"])
-        if method is not None and method.name != stored.name:
-            raise ValueError(f"the file was written by method {stored.name!r}, not {method.name!r}")
-        if method is None and any(isinstance(v, dict) for v in stored.options.values()):
-            raise ValueError(f"the file could not hold all options of {stored.name}: pass method=")
-        optimizer = cls(space, method=method or stored, direction=state["direction"], budget=state["budget"], seed=state["seed"])
+        name, options = state["recipe"]["name"], state["recipe"]["options"]
+        if method is None and any(isinstance(v, dict) for v in options.values()):
+            raise ValueError(f"the file could not hold all options of {name}: pass method=")
+        if method is not None and method.name != name:
+            raise ValueError(f"the file was written by method {name!r}, not {method.name!r}")
+        method = method or find_recipe(name)(**options)
+        optimizer = cls(space, method=method, direction=state["direction"], budget=state["budget"], seed=state["seed"])
         optimizer.why = str(state["why"])
         optimizer.method.load_state_dict(state["method"])
         for u, code, value, var in zip(state["unit"], state["state"], state["value"], state["var"], strict=True):
