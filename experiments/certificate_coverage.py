@@ -10,6 +10,7 @@ chosen on instances 4 to 6; instances 1 to 3 are the ones to read.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -76,8 +77,8 @@ def one_run(method: str, function: int, dim: int, instance: int, noise_share: fl
 def table(rows: list[dict]) -> str:
     """The Markdown table of coverage."""
     lines = ["| method | d | delta | checkpoints | certified | coverage | median gap / range |", "| --- | --- | --- | --- | --- | --- | --- |"]
-    everything = [(m, d, delta) for m in dict.fromkeys(r["method"] for r in rows) for d in [*dict.fromkeys(r["dim"] for r in rows), None] for delta in DELTAS]
-    for method, dim, delta in everything:
+    methods, dims = dict.fromkeys(r["method"] for r in rows), [*dict.fromkeys(r["dim"] for r in rows), None]
+    for method, dim, delta in itertools.product(methods, dims, DELTAS):
         chosen = [r for r in rows if r["method"] == method and r["delta"] == delta and dim in (None, r["dim"])]
         certified = [r for r in chosen if r["gap"] is not None]
         coverage = np.mean([r["gap"] >= r["true"] for r in certified]) if certified else np.nan

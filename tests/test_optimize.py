@@ -151,7 +151,8 @@ def test_a_killed_run_resumes_with_the_same_points(tmp_path) -> None:
         def cost(a, n):
             time.sleep(0.02)
             return (a - 2.2) ** 2 + 0.1 * (n - 4) ** 2
-        result = rg.minimize(cost, {"a": rg.Float(1, 4), "n": rg.Int(1, 9)}, trials=20, method="gp-ei", seed=3, progress=False, checkpoint=sys.argv[1])
+        space = {"a": rg.Float(1, 4), "n": rg.Int(1, 9)}
+        result = rg.minimize(cost, space, trials=20, method="gp-ei", seed=3, progress=False, checkpoint=sys.argv[1])
         print([tuple(t.params.values()) for t in result.trials])
         """)
     )

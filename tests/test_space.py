@@ -111,7 +111,8 @@ def test_a_list_of_pairs_is_a_space_of_numbers() -> None:
 def test_toml(tmp_path) -> None:
     path = tmp_path / "space.toml"
     path.write_text(
-        '[lr]\ntype = "float"\nlow = 1e-5\nhigh = 0.1\nlog = true\n[n]\ntype = "int"\nlow = 1\nhigh = 9\nstep = 2\n[act]\ntype = "choice"\nlabels = ["relu", "tanh"]\n'
+        '[lr]\ntype = "float"\nlow = 1e-5\nhigh = 0.1\nlog = true\n[n]\ntype = "int"\nlow = 1\nhigh = 9\nstep = 2\n'
+        '[act]\ntype = "choice"\nlabels = ["relu", "tanh"]\n'
     )
     assert Space(path) == Space({"lr": Float(1e-5, 0.1, log=True), "n": Int(1, 9, step=2), "act": Choice(["relu", "tanh"])})
 

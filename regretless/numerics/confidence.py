@@ -1,8 +1,9 @@
 """From evaluations to a certificate: how far from the optimum a point may be, by a fitted Gaussian process with measured coverage.
 
-A fitted model is too sure of itself: its length-scales were chosen because they explain the data, and an optimiser stops looking where the model says
-there is nothing to find. So the bounds come from a wary model: a Matern-5/2 process on the values as told (no clipping, no trend) whose length-scales,
-once fitted, are all shortened (Berkenkamp, Schoellig and Krause 2019, for unknown hyper-parameters) and whose signal variance is then estimated anew:
+A fitted model is too sure of itself: its length-scales were chosen because they explain the data, and an optimiser stops looking where the model
+says there is nothing to find. So the bounds come from a wary model: a Matern-5/2 process on the values as told (no clipping, no trend) whose
+length-scales, once fitted, are all shortened (Berkenkamp, Schoellig and Krause 2019, for unknown hyper-parameters) and whose signal variance is then
+estimated anew:
 
     upper = max over the cube of m(x) + b s(x),    lower = m(r) - b s(r) at the recommended point r,    gap = upper - lower.
 

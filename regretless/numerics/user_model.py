@@ -188,7 +188,7 @@ def checked(f: Callable[..., Any], W: Array, X: Array) -> Way:
         other[j] = W[1, j]
         with torch.no_grad():
             if not torch.equal(f(torch.from_numpy(W[0].copy()), x), f(torch.from_numpy(other), x)):
-                raise ValueError(f"model(w, x) is not differentiable in w[{j}]: its gradient is 0 although the values change (rounding, comparisons?)")
+                raise ValueError(f"model(w, x) is not differentiable in w[{j}]: its gradient is 0 although values change (rounding, comparisons?)")
     slow = batched_jacobian(f, W, X, "loop")
     fast: tuple[Way, ...] = ("stacked", "vmap")
     for way in fast:

@@ -41,7 +41,7 @@ def test_fetch_downloads_checks_and_refuses_what_differs(tmp_path, monkeypatch) 
 
 
 def test_sets_that_cannot_be_fetched_say_what_to_do(tmp_path) -> None:
-    with pytest.raises(ValueError, match="make reviews.csv.gz from: Kaggle"):
+    with pytest.raises(ValueError, match=r"make reviews\.csv\.gz from: Kaggle"):
         catalogue.fetch("amazon_reviews_hierarchical", tmp_path)
     with pytest.raises(ValueError, match="unknown data set"):
         catalogue.fetch("nothing", tmp_path)
