@@ -91,7 +91,7 @@ def compared(cases: Cases, label: str) -> list[Check]:
     """As good as the paper's four baselines, and better than what has no model: to stay at the best initial point must not be enough."""
     return [
         *leads(cases, label, THERE, total_loss, "cumulative regret"),
-        *leads(cases, label, NO_MODEL, total_loss, "cumulative regret, below those without a model", strict=True),
+        *leads(cases, label, NO_MODEL, total_loss, "cumulative regret, clearly below those without a model", strict=True),
     ]
 
 

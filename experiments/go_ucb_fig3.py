@@ -95,7 +95,7 @@ def finding(records: list[Record], data: str, options: argparse.Namespace) -> Fi
         return float(record.cumulative_regret(top[record.problem])[-1])
 
     def compared(label: str) -> list[Check]:
-        without = leads(cases, label, NO_MODEL, total, "cumulative regret, below those without a model", strict=True)
+        without = leads(cases, label, NO_MODEL, total, "cumulative regret, clearly below those without a model", strict=True)
         return [*leads(cases, label, THERE, total, "cumulative regret"), *without]
 
     tries = {label: compared(label) for label in PRINTED}

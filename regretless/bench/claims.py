@@ -36,6 +36,8 @@ IN_PART = 0.5
 """A claim reproduces in part when at least this share of its checks holds, and in full when all do."""
 CHART_POINTS = 40
 """Points of a curve in a finding: all figures of all papers together stay below 5 MB."""
+CLEAR = 0.01
+"""Where equal is not enough, a median must be lower by more than this share of the rival's."""
 WORST = 1e300
 """The loss of a run that found nothing; finite, so that losses have differences."""
 NAMED = 4
@@ -162,14 +164,14 @@ class Check(NamedTuple):
 
 
 def leads(cases: Cases, label: str, rivals: Sequence[str], loss: Loss = final_loss, what: str = "loss", *, strict: bool = False) -> list[Check]:
-    """Per problem that `label` and a rival ran: has it the lowest median of all? Medians are over common seeds; a tie counts unless strict."""
+    """Per problem that `label` and a rival ran: has it the lowest median of all? Medians are over common seeds; a tie counts, unless strict: then by CLEAR."""
     found = ((problem, common(methods, [label, *(r for r in rivals if r != label)], loss)) for problem, methods in cases.items())
     usable = [(problem, losses) for problem, losses in found if label in losses and len(losses) > 1 and len(losses[label])]
     return [lowest(problem, losses, label, what, strict=strict) for problem, losses in usable]
 
 
 def lowest(problem: str, losses: Mapping[str, Array], label: str, what: str = "loss", *, strict: bool = False) -> Check:
-    """Is the median of `label` the lowest of all methods? `losses` holds one value per seed and method, paired; a tie counts unless strict."""
+    """Is the median of `label` the lowest of all methods? `losses` holds one value per seed and method, paired; a tie counts, unless strict: then by CLEAR."""
     medians = {name: float(np.median(values)) for name, values in losses.items()}
     rival = min((name for name in medians if name != label), key=medians.__getitem__)
     against = paired(losses[label], losses[rival])
@@ -177,7 +179,7 @@ def lowest(problem: str, losses: Mapping[str, Array], label: str, what: str = "l
         f"{label} {medians[label]:.4g}, best of the others {rival} {medians[rival]:.4g}; "
         f"better on {against.wins} of {len(losses[label])} paired seeds (p {against.p:.2g})"
     )
-    held = medians[label] < medians[rival] if strict else medians[label] <= medians[rival]
+    held = medians[label] < medians[rival] - CLEAR * abs(medians[rival]) if strict else medians[label] <= medians[rival]
     return Check(f"{problem}: lowest median {what}", held, found)
 
 

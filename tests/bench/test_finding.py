@@ -60,6 +60,8 @@ def test_a_method_leads_where_its_median_is_lowest() -> None:
     assert [c.held for c in leads(cases, "rival", ["ours"])] == [False, True]
     assert lowest("tie", {"a": np.ones(5), "b": np.ones(5)}, "a").held
     assert not lowest("tie", {"a": np.ones(5), "b": np.ones(5)}, "a", strict=True).held
+    assert not lowest("hardly", {"a": np.full(5, 0.995), "b": np.ones(5)}, "a", strict=True).held
+    assert lowest("clearly", {"a": np.full(5, -1.02), "b": -np.ones(5)}, "a", strict=True).held
 
 
 def test_leads_turns_round_for_what_is_maximised() -> None:
