@@ -164,14 +164,14 @@ class Check(NamedTuple):
 
 
 def leads(cases: Cases, label: str, rivals: Sequence[str], loss: Loss = final_loss, what: str = "loss", *, strict: bool = False) -> list[Check]:
-    """Per problem that `label` and a rival ran: has it the lowest median of all? Medians are over common seeds; a tie counts, unless strict: then by CLEAR."""
+    """Per problem that `label` and a rival ran: has it the lowest median of all? Over common seeds; a tie counts; strict: lower by CLEAR."""
     found = ((problem, common(methods, [label, *(r for r in rivals if r != label)], loss)) for problem, methods in cases.items())
     usable = [(problem, losses) for problem, losses in found if label in losses and len(losses) > 1 and len(losses[label])]
     return [lowest(problem, losses, label, what, strict=strict) for problem, losses in usable]
 
 
 def lowest(problem: str, losses: Mapping[str, Array], label: str, what: str = "loss", *, strict: bool = False) -> Check:
-    """Is the median of `label` the lowest of all methods? `losses` holds one value per seed and method, paired; a tie counts, unless strict: then by CLEAR."""
+    """Is the median of `label` the lowest of all methods? `losses` holds one value per seed and method, paired; a tie counts; strict: lower by CLEAR."""
     medians = {name: float(np.median(values)) for name, values in losses.items()}
     rival = min((name for name in medians if name != label), key=medians.__getitem__)
     against = paired(losses[label], losses[rival])
