@@ -108,7 +108,7 @@ def finding(records: list[Record], options: argparse.Namespace) -> Finding:
         verdict, f"Started from the {start} point, the best of the {len(STARTS)} starts the paper leaves open: {sentence}",
         settings={"size": "full" if options.full else "quick", "seeds": fewest(cases), "noise sd": NOISE,
                   "evaluations": "; ".join(f"{name} {n} + {T}" for name, (_, n, T) in PROBLEMS.items()), "no-model baselines": ", ".join(NO_MODEL)},
-        charts=charts(cases, {"cumulative regret": Record.cumulative_regret, "simple regret": Record.simple_regret}),
+        charts=charts(cases, {"cumulative regret": Record.cumulative_regret, "simple regret": Record.simple_regret}, log_y=["simple regret"]),
         tables=[checks_table(tries[start], "checks of the method as printed"), checks_table(ours, "the same checks of our default"),
                 medians_table(cases, total_loss, "cumulative regret"), medians_table(cases, lambda r: float(r.simple_regret()[-1]), "simple regret")],
         seconds=core_seconds(cases),

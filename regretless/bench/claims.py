@@ -171,7 +171,7 @@ def leads(cases: Cases, label: str, rivals: Sequence[str], loss: Loss = final_lo
 
 
 def lowest(problem: str, losses: Mapping[str, Array], label: str, what: str = "loss", *, strict: bool = False) -> Check:
-    """Is the median of `label` the lowest of all methods? `losses` holds one value per seed and method, paired; a tie counts; strict: lower by CLEAR."""
+    """Is the median of `label` the lowest of all methods? `losses` has one value per seed and method; a tie counts; strict: lower by CLEAR."""
     medians = {name: float(np.median(values)) for name, values in losses.items()}
     rival = min((name for name in medians if name != label), key=medians.__getitem__)
     against = paired(losses[label], losses[rival])
@@ -256,7 +256,11 @@ def medians_table(cases: Cases, loss: Loss = final_loss, what: str = "best value
 
 
 def charts(
-    cases: Cases, quantities: Mapping[str, Callable[[Record], Array]], *, log_y: bool = True, published: Mapping[str, Sequence[Curve]] | None = None
+    cases: Cases,
+    quantities: Mapping[str, Callable[[Record], Array]],
+    *,
+    log_y: bool | Sequence[str] = True,
+    published: Mapping[str, Sequence[Curve]] | None = None,
 ) -> list[tuple[str, dict[str, Any]]]:
     """A chart per problem: medians with quartiles of each quantity against evaluations and seconds; what others published is dashed."""
     found = []
