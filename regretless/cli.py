@@ -20,10 +20,20 @@ class OneLineErrors(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            return super().main(*args, **kwargs)
-        except (ValueError, TypeError, OSError, ImportError, RuntimeError) as error:
-            click.echo(f"regretless: {' '.join(str(error).split())}", err=True)
+            code = super().main(*args, **{**kwargs, "standalone_mode": False})
+        except click.exceptions.NoArgsIsHelpError as help_text:
+            click.echo(help_text.format_message())
             sys.exit(2)
+        except click.ClickException as error:
+            message = error.format_message()
+        except click.Abort:
+            message = "interrupted"
+        except (ValueError, TypeError, OSError, ImportError, RuntimeError) as error:
+            message = str(error)
+        else:
+            sys.exit(code if isinstance(code, int) else 0)
+        click.echo(f"regretless: {' '.join(message.split())}", err=True)
+        sys.exit(2)
 
 
 @click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -65,6 +65,8 @@ def test_errors_are_one_line(files, arguments, words) -> None:
     result = call("tune", *arguments)
     assert result.exit_code == 2
     assert words in result.output
+    assert result.output.splitlines()[-1].startswith("regretless: ")
+    assert "Usage" not in result.output
     assert "Traceback" not in result.output
 
 
