@@ -130,10 +130,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--part", choices=("bbob", "high", "table"), default="bbob")
     parser.add_argument("--only", default="", help="comma-separated method names")
+    parser.add_argument("--dims", default="", help="comma-separated dimensions")
     options = parser.parse_args()
     runs = {"bbob": bbob_runs, "high": high_runs, "table": lambda seeds: []}[options.part](options.seeds)
     if options.only:
         runs = [r for r in runs if r.label.split("#")[0] in options.only.split(",")]
+    if options.dims:
+        runs = [r for r in runs if str(r.options["dim"]) in options.dims.split(",")]
     run_all(runs, options.out, jobs=options.jobs)
     records = load_records(options.out)
     print(bbob_table(records))
