@@ -4,7 +4,7 @@
 
 The reported gap at delta covers when it is at least f* - f(recommended). The table shows, for every dimension and delta, the share of checkpoints
 certified, the coverage among those, and the median certified gap as a share of the observed range. The constants of `numerics/confidence.py` were
-chosen with instances 1 to 6 in view; `--instances 7,8,9` are fresh.
+chosen with instances 1 to 6 in view; 7 and 8 were read once afterwards, later ones are fresh.
 """
 
 from __future__ import annotations
