@@ -113,9 +113,9 @@ def _optimize(
         raise ValueError(f"n_jobs must be a whole number of at least 1 or an Executor, got {n_jobs!r}")
     _check_signature(fun, space)
     optimizer = _start_or_resume(space, direction, int(trials), method, seed, checkpoint, certify=stop is not None)
-    settings = _settings(x0)
-    for params in settings[len(optimizer.trials) :] if not optimizer.trials else []:
-        optimizer.adopt(params)
+    if not optimizer.trials:  # a resumed run has adopted them already
+        for params in _settings(x0):
+            optimizer.adopt(params)
     with _Bar(optimizer, int(trials), progress) as bar:
         run = _Run(optimizer, fun, int(trials), timeout, callback, catch, checkpoint, stop, bar)
         if isinstance(n_jobs, Executor):

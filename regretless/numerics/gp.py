@@ -182,7 +182,8 @@ class GP:
         """The constant mean."""
         self._residual = np.zeros(factor.n)
         self._residual[: self.n] = white[0] - self.mean * white[1]
-        self._alpha = factor.upper(self._residual[None])[0]
+        self.alpha = factor.upper(self._residual[None])[0]
+        """The weights of the kernel columns: the posterior mean is mean + k(x) @ alpha."""
         squares = float(self._residual @ self._residual)
         self.signal = (squares + SIGNAL_WEIGHT) / (self.n + SIGNAL_WEIGHT) if profile else factor.hyper.signal
         """The signal variance."""
@@ -219,11 +220,11 @@ class GP:
         V = self.factor.lower(K)
         prior = self.factor.kernel.at_zero(self.factor.embed(X), self.hyper.quadratic)
         left = prior - np.einsum("ij,ij->i", V, V)
-        return self.mean + K @ self._alpha, self.signal * np.maximum(left, 0.0)
+        return self.mean + K @ self.alpha, self.signal * np.maximum(left, 0.0)
 
     def mean_at(self, X: Array) -> Array:
         """Posterior mean alone (q), O(n d) a point."""
-        mean: Array = self.factor.cross(X) @ self._alpha
+        mean: Array = self.factor.cross(X) @ self.alpha
         return mean + self.mean
 
     def mean_var_grad(self, X: Array) -> tuple[Array, Array, Array, Array]:
@@ -234,18 +235,18 @@ class GP:
         V = factor.lower(K)
         left = kernel.at_zero(Z, self.hyper.quadratic) - np.einsum("ij,ij->i", V, V)
         C = np.empty((2, q, factor.n))  # weights of the kernel's gradients: of the mean, then of -variance / 2
-        C[0], C[1] = self._alpha, factor.upper(V)
+        C[0], C[1] = self.alpha, factor.upper(V)
         G = self._weighted_gradient(Z, C, slope, t)
         dm, dv = G[:q], -2.0 * self.signal * G[q:]
         if t is not None:
             dv += self.signal * self._to_coordinates(self._prior_gradient(Z))
-        return self.mean + K @ self._alpha, self.signal * np.maximum(left, 0.0), dm, dv
+        return self.mean + K @ self.alpha, self.signal * np.maximum(left, 0.0), dm, dv
 
     def mean_grad(self, X: Array) -> tuple[Array, Array]:
         """Posterior mean (q) and its gradient (q x d), O(n d) a point."""
         Z = self.factor.embed(X)
         K, slope, t = self._cross_slope(Z)
-        return self.mean + K @ self._alpha, self._weighted_gradient(Z, np.broadcast_to(self._alpha, (1, *K.shape)), slope, t)
+        return self.mean + K @ self.alpha, self._weighted_gradient(Z, np.broadcast_to(self.alpha, (1, *K.shape)), slope, t)
 
     def _cross_slope(self, Z: Array) -> tuple[Array, Array, Array | None]:
         """k(x, X_i), the derivative of its stationary part in r^2, and 1 + u.u', all q x n."""
@@ -346,7 +347,7 @@ class GP:
 
         sd = math.sqrt(self.signal)
         told = prior(factor.Z)[0] + np.sqrt(factor.noise) * rng.standard_normal(factor.n)
-        weights = self._alpha - sd * factor.upper(factor.lower(told[None]))[0]
+        weights = self.alpha - sd * factor.upper(factor.lower(told[None]))[0]
 
         def path(X: Array) -> tuple[Array, Array]:
             Z = factor.embed(X)

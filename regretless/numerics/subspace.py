@@ -212,7 +212,7 @@ class Fields:
             return Sums(squared, np.zeros((len(X), 0)), np.ones(len(X)))
 
         columns = _columns(factor.kernel, factor.X)
-        return cls(factor.kernel, columns, inverse, gp._alpha, gp.mean, gp.signal, factor.lower, factor.upper, np.empty(0), stationary)
+        return cls(factor.kernel, columns, inverse, gp.alpha, gp.mean, gp.signal, factor.lower, factor.upper, np.empty(0), stationary)
 
 
 def _columns(kernel: Kernel, X: Array) -> Array:
