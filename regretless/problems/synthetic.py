@@ -12,7 +12,8 @@ import math
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from regretless.problems.problem import Function, embedded
+from regretless.method import keyed_generator
+from regretless.problems.problem import INSTANCE, Function, embedded
 from regretless.space import Array
 
 
@@ -114,15 +115,22 @@ def levy(*, dim: int = 2, bound: float = 10.0) -> Function:
     return Function(f"levy-{dim}", rows, _box(-bound, bound, dim), optimum=0.0, points=np.ones((1, dim)), everywhere=True)
 
 
-def michalewicz(*, dim: int = 2) -> Function:
-    """Michalewicz with steepness 10 on [0, pi]^dim: narrow valleys; the minimum is -1.8013 for dim 2, -9.66015 for dim 10."""
+def michalewicz(*, dim: int = 2, turned: bool = False, seed: int = 0) -> Function:
+    """Michalewicz with steepness 10 on [0, pi]^dim: narrow valleys; the minimum is -1.8013 for dim 2, -9.66015 for dim 10.
+
+    turned: every axis is turned cyclically by a random amount; terms vanish at both ends, so the function stays continuous and keeps its minimum.
+    """
+    turn = keyed_generator(seed, 4, stream=INSTANCE).uniform(0, math.pi, dim) if turned else np.zeros(dim)
 
     def rows(X: Array) -> Array:
         i = np.arange(1, X.shape[1] + 1)
-        return np.asarray(-(np.sin(X) * np.sin(i * X**2 / math.pi) ** 20).sum(axis=1))
+        V = np.where(turn > X, X - turn + math.pi, X - turn)
+        return np.asarray(-(np.sin(V) * np.sin(i * V**2 / math.pi) ** 20).sum(axis=1))
 
-    point = np.array([_michalewicz_axis(i) for i in range(1, dim + 1)])
-    return Function(f"michalewicz-{dim}", rows, _box(0, math.pi, dim), optimum=float(rows(point[None])[0]), points=point[None])
+    point = np.array([_michalewicz_axis(i) for i in range(1, dim + 1)]) + turn
+    point = np.where(point > math.pi, point - math.pi, point)
+    name = f"michalewicz-{dim}{' turned' if turned else ''}"
+    return Function(name, rows, _box(0, math.pi, dim), optimum=float(rows(point[None])[0]), points=point[None])
 
 
 @functools.cache

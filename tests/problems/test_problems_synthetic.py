@@ -131,6 +131,20 @@ def test_michalewicz_optimum_matches_the_literature(dim, value):
     assert make_problem("michalewicz", dim=dim).optimum == pytest.approx(value, abs=1e-5)
 
 
+def test_turned_michalewicz_is_continuous_and_keeps_its_minimum():
+    plain = make_problem("michalewicz", dim=7)
+    for seed in range(5):
+        turned = make_problem("michalewicz", dim=7, turned=True, seed=seed)
+        assert turned.optimum == pytest.approx(plain.optimum, abs=1e-12)
+        assert abs(turned.regret(turned.optima[0])) < 1e-12
+        move = turned.points[0] - plain.points[0]
+        assert np.ptp(move) > 0.1
+        x = np.random.default_rng(seed).uniform(0, math.pi, 7)
+        assert turned.rows(((x + move) % math.pi)[None]) == pytest.approx(plain.rows(x[None]), rel=1e-9)
+        seam = move % math.pi  # where a turned axis begins anew
+        assert turned.rows((seam + 1e-9)[None]) == pytest.approx(turned.rows((seam - 1e-9)[None]), abs=1e-6)
+
+
 def test_branin_value_by_hand():
     assert make_problem("branin").true([0.0, 0.0]) == pytest.approx(36 + 10 * (1 - 1 / (8 * math.pi)) + 10)
 
