@@ -1,30 +1,38 @@
-"""Our methods beside the peers: mean ranks of the final value and CPU milliseconds per ask, on five kinds of problems.
+"""Our methods beside the peers: mean ranks of the final value and CPU milliseconds per ask, on seven suites of problems.
 
     python -m benchmarks.peers --quick                       # a taste, some minutes
     python -m benchmarks.peers --jobs 16 --out runs/peers    # the standard size
     python -m benchmarks.peers --full --jobs 16              # all 24 bbob functions, more seeds
-    python -m benchmarks.peers --tables                      # tables from the records that are there
+    python -m benchmarks.peers --tables                      # tables from the outcomes that are there
 
-Every method of a suite gets the same seeds, instances, noise draws and budgets and chooses its own first points. Runs are resumable. A case
-is a problem with a seed; the methods are ranked jointly within each case, by the noiseless value of what they evaluated and of what they
-recommend, and only over cases that all of them finished.
+Every method of a suite gets the same seeds, instances, noise draws and budgets and chooses its own first points. A case is a problem with a
+seed. The methods are ranked jointly within each case, by the noiseless value of what they evaluated and of what they recommend. Peers whose
+asks take long run on the first seeds only, so a suite has two tables: the whole field on the cases that all of it finished, and the field
+without the costly peers on all cases.
+
+Runs are resumable. What a run came to is kept beside its record in OUT/SUITE/outcomes/METHOD.json: a run with an outcome is not run again,
+and the tables need no records. Delete a method's file (and its records) to run it again.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from regretless.bench.peers import installed
-from regretless.bench.record import Record, Run, load_records
+from regretless.bench.record import SUFFIX, Record, Run, called, ended_well, read_record
 from regretless.bench.runner import method_named, run_all
-from regretless.bench.summary import ms_per_ask, rank_table
-from regretless.page import Cell, html_page, table_section
+from regretless.bench.stats import ranks
+from regretless.bench.summary import ms_per_ask
+from regretless.page import Cell, Section, html_page, table_section
+from regretless.statefile import write_whole
 
 OURS = ("gp-ucb", "gp-ei", "neural-bo")
 """`method="auto"` is gp-ucb up to 20 parameters and ms-ucb beyond; it is not a contestant of its own, because ties would blur the ranks."""
@@ -32,6 +40,8 @@ PEERS = ("optuna-gp", "botorch-logei", "turbo", "nevergrad-ngopt", "optuna-tpe",
 HIGH_OURS = ("ms-ucb", "gp-ucb", "gp-ei", "neural-bo")
 HIGH_PEERS = ("optuna-gp", "botorch-logei:restarts=2,raw=64", "turbo", "nevergrad-ngopt", "optuna-tpe", "optuna-cmaes", "cma", "random")
 """BoTorch with fewer starts, because its ask takes seconds in a hundred dimensions; SMAC's forest is left out for the same reason."""
+COSTLY = ("optuna-gp", "botorch-logei", "smac")
+"""A tenth of a second and more per ask: fewer seeds."""
 
 BBOB_PART = (1, 3, 6, 8, 10, 13, 15, 17, 20, 21, 23, 24)
 """Half of the suite's functions, some of each of its five groups."""
@@ -82,41 +92,128 @@ def suites(functions: Sequence[int]) -> dict[str, Suite]:
     }
 
 
-def runs_of(suite: Suite, seeds: int, methods: Sequence[str], share: float) -> list[Run]:
+# ---------------------------------------------------------------- outcomes
+
+
+class Outcome(NamedTuple):
+    """What a run came to; losses are noiseless values signed so that lower is better."""
+
+    problem: str
+    seed: int
+    budget: int
+    best: float
+    """Of the points evaluated."""
+    recommended: float
+    ms: float
+    """CPU milliseconds per ask and tell."""
+
+
+Outcomes = dict[str, dict[tuple[str, int, int], Outcome]]
+"""Method -> (problem, seed, budget) -> outcome."""
+
+
+def outcome(record: Record) -> Outcome:
+    best, advised = -record.sign * record.best()[-1], -record.sign * record.recommended
+    return Outcome(record.problem, record.seed, int(record.settings["budget"]), float(best), float(advised), float(f"{ms_per_ask(record):.4g}"))
+
+
+def gathered(folder: Path, runs: Iterable[Run]) -> Outcomes:
+    """Outcomes of the runs, from the files of earlier sweeps and from records; a record that is there counts."""
+    files = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((folder / "outcomes").glob("*.json"))]
+    found = {stored["method"]: stored for stored in files}
+    kept: Outcomes = {m: {(o[0], o[1], o[2]): Outcome(*o) for o in stored["outcomes"]} for m, stored in found.items()}
+    made = {m: list(stored["made"]) for m, stored in found.items()}
+    fresh = set()
+    for run in runs:
+        path = folder / f"{run.key}{SUFFIX}"
+        if ended_well(path):
+            record = read_record(path)
+            around = {"versions": record.facts["versions"], "commit": record.facts["commit"]}
+            made.setdefault(run.title, [])
+            made[run.title] += [around] if around not in made[run.title] else []
+            kept.setdefault(run.title, {})[key_of(run)] = outcome(record)
+            fresh.add(run.title)
+    for method in fresh:
+        stored = {"method": method, "made": made[method], "outcomes": sorted(kept[method].values())}
+        name = re.sub(r"[^A-Za-z0-9.=-]+", "_", method)
+        write_whole(folder / "outcomes" / f"{name}.json", json.dumps(stored, separators=(",", ":")).encode())
+    return kept
+
+
+def key_of(run: Run) -> tuple[str, int, int]:
+    return called(run.problem, run.options), run.seed, run.budget
+
+
+def runs_of(suite: Suite, methods: Sequence[str], seeds: int, costly_seeds: int, share: float) -> list[Run]:
     """Seed by seed, so that an interrupted sweep has whole cases."""
     return [
         Run(method_named(method), problem, options, seed=seed, budget=max(8, round(share * budget)), label=method)
         for seed in range(seeds)
         for problem, options, budget in suite.problems
         for method in methods
+        if seed < costly_seeds or method.partition(":")[0] not in COSTLY
     ]
 
 
-Row = tuple[str, float, float, float, float, int]
-"""Method, mean rank and its standard error by the best evaluated, mean rank by the recommendation, CPU ms per ask, runs."""
+# ---------------------------------------------------------------- tables
 
 
-def table(records: Sequence[Record], methods: Sequence[str]) -> tuple[int, list[Row]]:
-    """The number of shared cases and the rows, best first; methods without half of the cases the fullest one has are left out."""
-    counts = {label: sum(r.label == label for r in records) for label in methods}
-    field = [label for label in methods if counts[label] and counts[label] >= max(counts.values()) / 2]
-    if len(field) < 2:
+class Row(NamedTuple):
+    """A method's mean rank and its standard error by the best evaluated, its mean rank by the recommendation, and CPU ms per ask."""
+
+    method: str
+    rank: float
+    error: float
+    advised: float
+    ms: float
+
+
+def table(found: Outcomes, runs: Sequence[Run], field: Sequence[str]) -> tuple[int, list[Row]]:
+    """The number of cases that the whole field finished, and its rows, best first; the seeds of a problem count as independent cases."""
+    wanted = list(dict.fromkeys(key_of(run) for run in runs))
+    cases = [case for case in wanted if all(case in found.get(method, {}) for method in field)]
+    if not cases or len(field) < 2:
         return 0, []
-    best, advised = rank_table(records, field), rank_table(records, field, by="recommended")
-    if not len(best.ranks):
-        return 0, []
-    cost = {label: float(np.median([ms_per_ask(r) for r in records if r.label == label])) for label in field}
+    best = ranks(np.array([[found[m][case].best for m in field] for case in cases]))
+    advised = ranks(np.array([[found[m][case].recommended for m in field] for case in cases]))
+    error = best.std(axis=0, ddof=1) / len(cases) ** 0.5 if len(cases) > 1 else np.full(len(field), np.nan)
     rows = [
-        (label, float(best.mean[i]), float(best.error[i]), float(advised.mean[i]), cost[label], counts[label]) for i, label in enumerate(best.labels)
+        Row(m, float(best[:, i].mean()), float(error[i]), float(advised[:, i].mean()), float(np.median([found[m][case].ms for case in cases])))
+        for i, m in enumerate(field)
     ]
-    return len(best.ranks), sorted(rows, key=lambda row: row[1])
+    return len(cases), sorted(rows, key=lambda row: row.rank)
 
 
-def print_table(name: str, cases: int, rows: Sequence[Row]) -> None:
-    print(f"\n== {name}: {cases} cases, {len(rows)} methods")
-    print(f"{'method':<34}{'mean rank':>16}{'recommended':>13}{'CPU ms/ask':>12}{'runs':>6}")
-    for label, rank, error, advised, cost, count in rows:
-        print(f"{label:<34}{rank:>9.2f} +-{error:>4.2f}{advised:>13.2f}{cost:>12.1f}{count:>6}")
+def tables(found: Outcomes, runs: Sequence[Run], methods: Sequence[str]) -> list[tuple[int, list[Row]]]:
+    """The whole field on its shared cases, then the field without costly peers where that has more cases; methods without a run are left out."""
+    whole = [m for m in methods if found.get(m)]
+    cheap = [m for m in whole if m.partition(":")[0] not in COSTLY]
+    first, second = table(found, runs, whole), table(found, runs, cheap)
+    return [t for t in ([first] if whole == cheap or second[0] <= first[0] else [first, second]) if t[1]]
+
+
+def as_text(name: str, cases: int, rows: Sequence[Row]) -> str:
+    lines = [f"== {name}: {cases} cases, {len(rows)} methods", f"{'method':<34}{'mean rank':>16}{'recommended':>13}{'CPU ms/ask':>12}"]
+    lines += [f"{r.method:<34}{r.rank:>9.2f} +-{r.error:>5.2f}{r.advised:>13.2f}{r.ms:>12.3g}" for r in rows]
+    return "\n".join(lines)
+
+
+def as_markdown(name: str, cases: int, rows: Sequence[Row]) -> str:
+    lines = [f"### {name}: {cases} cases", "", "| method | mean rank | of the recommendation | CPU ms per ask |", "| --- | --- | --- | --- |"]
+    for r in rows:
+        shown = f"**{r.method}**" if r.method in OURS + HIGH_OURS else r.method
+        lines.append(f"| {shown} | {r.rank:.2f} ± {r.error:.2f} | {r.advised:.2f} | {r.ms:.3g} |")
+    return "\n".join(lines)
+
+
+def as_section(name: str, cases: int, rows: Sequence[Row], noisy: bool) -> Section:
+    columns = ["method", "mean rank", "standard error", "mean rank of the recommendation", "CPU ms per ask"]
+    note = f"{cases} cases; ranks are joint within a case, 1 is best." + (" Noisy: the recommendation is what counts." if noisy else "")
+    shown: list[list[Cell]] = [[r.method, *(float(f"{v:.3g}") for v in r[1:])] for r in rows]
+    return table_section(name, columns, shown, best={"mean rank": "min", "mean rank of the recommendation": "min"}, note=note)
+
+
+# ---------------------------------------------------------------- the command
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -124,42 +221,42 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/peers"), help="folder of the records, one folder per suite in it")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seeds", type=int, help="seeds per problem (quick 2, standard 5, full 10)")
+    parser.add_argument("--costly-seeds", type=int, help=f"the same of {', '.join(COSTLY)} (quick 1, standard 2, full 10)")
     parser.add_argument("--suites", help="comma-separated, of: " + ", ".join(suites(BBOB_PART)))
     parser.add_argument("--methods", help="names separated by spaces (options after a colon), instead of each suite's own field")
     parser.add_argument("--quick", action="store_true", help="three bbob functions, half budgets, two seeds")
     parser.add_argument("--full", action="store_true", help="all 24 bbob functions, ten seeds")
-    parser.add_argument("--tables", action="store_true", help="only the tables of the records that are there")
+    parser.add_argument("--tables", action="store_true", help="only the tables of what is there")
     parser.add_argument("--timeout", type=float, default=3600.0, help="seconds after which a single run is given up")
     options = parser.parse_args(arguments)
     if options.quick and options.full:
         parser.error("--quick and --full exclude each other")
     functions = (1, 8, 21) if options.quick else range(1, 25) if options.full else BBOB_PART
     seeds = options.seeds or (2 if options.quick else 10 if options.full else 5)
+    costly = min(seeds, options.costly_seeds or (1 if options.quick else 10 if options.full else 2))
     every = suites(functions)
     chosen = options.suites.split(",") if options.suites else list(every)
     if any(name not in every for name in chosen):
         parser.error(f"--suites takes {', '.join(every)}")
-    sections = []
+    sections, words = [], []
     for name in chosen:
         suite, folder = every[name], options.out / name
-        named = options.methods.split() if options.methods else suite.methods
-        methods = [method for method in named if installed(method.partition(":")[0])]
-        for method in sorted(set(named) - set(methods)):
-            print(f"left out: {method} is not installed here")
+        methods = options.methods.split() if options.methods else suite.methods
+        runs = runs_of(suite, methods, seeds, costly, 0.5 if options.quick else 1.0)
         if not options.tables:
-            run_all(runs_of(suite, seeds, methods, 0.5 if options.quick else 1.0), folder, options.jobs, timeout=options.timeout)
-        records = load_records(folder, failed=True) if folder.is_dir() else []
-        failed = [r for r in records if r.error is not None]
-        cases, rows = table([r for r in records if r.error is None], methods)
-        print_table(name, cases, rows)
-        for record in failed:
-            print(f"   failed: {record.label} on {record.problem}, seed {record.seed}: {(record.error or '').strip().splitlines()[-1][:120]}")
-        columns = ["method", "mean rank", "standard error", "mean rank of the recommendation", "CPU ms per ask", "runs"]
-        marks = {"mean rank": "min", "mean rank of the recommendation": "min"}
-        note = f"{cases} cases; ranks are joint within a case, 1 is best." + (" Noisy: the recommendation is what counts." if suite.noisy else "")
-        shown: list[list[Cell]] = [[label, *(float(f"{v:.3g}") for v in numbers), count] for label, *numbers, count in rows]
-        sections.append(table_section(name, columns, shown, best=marks if rows else None, note=note))
+            there = gathered(folder, runs)
+            for method in sorted(m for m in methods if not installed(m.partition(":")[0])):
+                print(f"left out: {method} is not installed here")
+            todo = [run for run in runs if installed(run.title.partition(":")[0]) and key_of(run) not in there.get(run.title, {})]
+            for record in run_all(todo, folder, options.jobs, timeout=options.timeout):
+                if record.error is not None:
+                    print(f"failed: {record.label} on {record.problem}, seed {record.seed}: {record.error.strip().splitlines()[-1][:120]}")
+        for cases, rows in tables(gathered(folder, runs), runs, methods):
+            print(f"\n{as_text(name, cases, rows)}", flush=True)
+            sections.append(as_section(name, cases, rows, suite.noisy))
+            words.append(as_markdown(name, cases, rows))
     options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "peers.md").write_text("\n\n".join(words) + "\n", encoding="utf-8")
     page = options.out / "peers.html"
     page.write_text(html_page("Our methods beside the peers", sections), encoding="utf-8")
     print(f"\npage: {page}")

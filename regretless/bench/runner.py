@@ -16,6 +16,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections import deque
@@ -272,6 +273,7 @@ class _Pool:
 def _serve(pipe: Connection, out: Path, around: dict[str, Any]) -> None:
     """The life of a worker: takes runs, does them, tells how far it is. An interrupt is the parent's to handle."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     steps, last = 0, time.monotonic()
 
     def news(more: int) -> None:
@@ -289,6 +291,14 @@ def _serve(pipe: Connection, out: Path, around: dict[str, Any]) -> None:
         do_run(run, out, around, news)
         pipe.send((steps, True))
         steps = 0
+
+
+def _end_with_parent() -> None:
+    """Ends this process as soon as its parent is gone, so that a killed sweep that is resumed does not find its old runs still going."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _write_failure(run: Run, out: Path, around: Mapping[str, Any], why: str) -> None:
