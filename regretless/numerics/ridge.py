@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from scipy.linalg import blas, lapack
+from scipy.sparse import csr_array
 
 from regretless.numerics.ntk import Direction, Factors, Tensor, along, combine, diagonal, kernel, like, namespace, plus, rows_of
 from regretless.space import Array
@@ -146,7 +147,7 @@ class SketchRidge:
                 S, T = _signs((a_in.shape[1], share), rng), _signs((a_out.shape[1], share), rng)
                 self._maps.append((like(S, a_in), like(T, a_in) / math.sqrt(share)))
             else:
-                self._maps.append(None if a_in.shape[1] <= limit else _hash_matrix(a_in.shape[1], limit, rng, a_in))
+                self._maps.append(None if a_in.shape[1] <= limit else _Hash(a_in.shape[1], limit, rng, a_in))
         self._fixed = 0
         self._n = 0
         probe = self.sketch(rows_of(example, slice(0, 1)))
@@ -162,7 +163,7 @@ class SketchRidge:
             if a_out is not None:
                 parts.append((a_in @ how[0]) * (a_out @ how[1]))
             else:
-                parts.append(a_in if how is None else a_in @ how)
+                parts.append(a_in if how is None else how(a_in))
         return parts[0] if len(parts) == 1 else namespace(parts[0]).concatenate(parts, 1)
 
     def extend(self, X: Array, y: Array, there: Callable[[Array], Tensor] = lambda rows: rows) -> None:
@@ -213,8 +214,9 @@ class SketchRidge:
     @property
     def nbytes(self) -> int:
         """Bytes held beside the data, whatever n."""
-        maps = [part for how in self._maps if how is not None for part in (how if isinstance(how, tuple) else (how,))]
-        return sum(int(np.prod(tuple(part.shape))) * 8 for part in [self._moments, self._sums, *maps])
+        maps = [part for how in self._maps if isinstance(how, tuple) for part in how]
+        hashes = sum(how.nbytes for how in self._maps if isinstance(how, _Hash))
+        return hashes + sum(int(np.prod(tuple(part.shape))) * 8 for part in [self._moments, self._sums, *maps])
 
 
 # ---------------------------------------------------------------- linear algebra that NumPy and torch spell differently
@@ -262,11 +264,29 @@ def _signs(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     return (2 * rng.integers(0, 2, size=shape) - 1).astype(np.float64)
 
 
-def _hash_matrix(p: int, r: int, rng: np.random.Generator, example: Tensor) -> Tensor:
-    """A p x r matrix with one random sign per row (feature hashing)."""
-    H = np.zeros((p, r))
-    H[np.arange(p), rng.integers(r, size=p)] = _signs((p,), rng)
-    return like(H, example)
+class _Hash:
+    """Feature hashing of p columns into r: each goes to one random column with a random sign, so inner products are kept on average."""
+
+    def __init__(self, p: int, r: int, rng: np.random.Generator, example: Tensor) -> None:
+        where, signs = rng.integers(r, size=p), _signs((p,), rng)
+        self._host = isinstance(example, np.ndarray)
+        self._r = r
+        if self._host:
+            self._matrix = csr_array((signs, (where, np.arange(p))), shape=(r, p))
+        else:
+            self._where, self._signs = namespace(example).as_tensor(where, device=example.device), like(signs, example)
+
+    def __call__(self, A: Tensor) -> Tensor:
+        """n x p to n x r."""
+        if self._host:
+            return np.ascontiguousarray((self._matrix @ A.T).T)
+        return A.new_zeros((len(A), self._r)).index_add_(1, self._where, A * self._signs)
+
+    @property
+    def nbytes(self) -> int:
+        if not self._host:
+            return 16 * len(self._where)
+        return int(self._matrix.data.nbytes + self._matrix.indices.nbytes + self._matrix.indptr.nbytes)
 
 
 def _with_block(L: Tensor, start: int, stop: int, other: Tensor) -> Tensor:

@@ -62,6 +62,14 @@ def test_sketch_finds_the_hill_and_holds_at_most_ten_megabytes():
     assert bowl(asked).mean() > np.quantile(bowl(X), 0.95)
 
 
+def test_sketch_holds_at_most_ten_megabytes_in_a_hundred_dimensions():
+    X = np.random.default_rng(5).random((40, 100))
+    method = NeuralBO(100, seed=5, dual_limit=30)
+    method.tell(X, bowl(X))
+    method.ask()
+    assert 8e6 < method.nbytes <= 10e6
+
+
 def test_default_beats_the_presets_of_the_paper_on_a_bowl():
     found = {}
     for name, options in {"default": {}, "paper": {"preset": "paper"}}.items():

@@ -221,6 +221,19 @@ def test_sketch_approaches_the_exact_posterior():
     assert errors[1] < 0.1 < errors[0]
 
 
+def test_long_layers_are_hashed_alike_in_numpy_and_torch_and_keep_inner_products():
+    torch = pytest.importorskip("torch")
+    A = rng(61).standard_normal((40, 900))
+    sketches = [SketchRidge(None, 0.1, 400, rng(62), ((part[:1], None),)) for part in (A, torch.as_tensor(A))]
+    Z = sketches[0].sketch(((A, None),))
+    assert Z.shape == (40, 400)
+    np.testing.assert_allclose(Z, sketches[1].sketch(((torch.as_tensor(A), None),)).numpy(), rtol=1e-12, atol=1e-12)
+    off = (Z @ Z.T - A @ A.T)[~np.eye(40, dtype=bool)] / 900
+    assert abs(off.mean()) < 0.01  # unbiased
+    assert off.std() < 1.5 * (1 / 400) ** 0.5
+    assert sketches[0].nbytes < 8 * 400 * 402 + 20 * 1300  # the map is two short lists, not a matrix
+
+
 def test_covariance_of_coherent_draws_is_the_posterior():
     net = draw_mlp(rng(34), 2, width=32)
     X, y, Z, lam = rng(35).uniform(-1, 1, (8, 2)), rng(36).standard_normal(8), rng(37).uniform(-1, 1, (6, 2)), 0.05
