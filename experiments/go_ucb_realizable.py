@@ -1,6 +1,6 @@
 """GO-UCB where the family is known, where it is a little wrong, where it is wrong, and where it has more parameters than data.
 
-    python experiments/go_ucb_realizable.py --jobs 16 --out runs/go_ucb_realizable [--seeds 10] [--quick]
+    python experiments/go_ucb_realizable.py --jobs 16 --out runs/go_ucb_realizable [--seeds 10] [--first-seed 2000] [--only hill drug] [--quick]
 
 Every method gets the same Phase-I points; regret is counted in Phase II alone, in units of f* - median, so that random search pays about 1 per
 evaluation. Simple regret is in units of the range. The ratio of a seed is GO-UCB's Phase-II regret over that of the rival with the lowest median.
@@ -9,7 +9,9 @@ evaluation. Simple regret is in units of the range. The ratio of a seed is GO-UC
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,8 @@ class Case:
 
 
 RIVALS = ("gp-ucb", "gp-ei", "turbo", "optuna-tpe", "cma")
+NO_MODEL = ("stay-at-best", "random-mutation")
+LABELS = ("GO-UCB", *RIVALS, *NO_MODEL, "random", "GO-UCB, no guard")
 KNOWN = {"wanted": 0.10, "against": RIVALS, "worst": 0.30, "simple": 0.002, "baselines": True}
 CASES = {
     "hill": Case("hill-temperature", {}, 8, 40, {"model": f"{MODELS}:hill_temperature_model"}, **KNOWN),
@@ -60,6 +64,8 @@ CASES = {
     "quadratic 8": Case("random-quadratic", {"dim": 8}, 24, 48, {"model": "quadratic"}, 1.2, ("gp-ei",)),
     "Ackley 5, net": Case("ackley", {"dim": 5, "shift": 0.6}, 20, 60, {"model": "mlp", "width": 10}, 1.6, ("gp-ei",)),
     "Levy 5, net": Case("levy", {"dim": 5, "shift": 0.6}, 20, 60, {"model": "mlp", "width": 10}, 1.6, ("gp-ei",)),
+    "Ackley 5, small net": Case("ackley", {"dim": 5, "shift": 0.6}, 30, 60, {"model": "mlp", "width": 3}, 1.6, ("gp-ei",)),
+    "Levy 5, small net": Case("levy", {"dim": 5, "shift": 0.6}, 30, 60, {"model": "mlp", "width": 3}, 1.6, ("gp-ei",)),
 }
 SURVEY = 4096
 
@@ -81,16 +87,15 @@ def units(case: Case, seed: int) -> tuple[float, float]:
     return best - float(np.median(values)), best - float(values.min())
 
 
-def runs(seeds: int, names: list[str]) -> list[Run]:
+def runs(seeds: Sequence[int], names: Sequence[str], labels: Sequence[str]) -> list[Run]:
+    """All runs, seed by seed, so that a study cut short has few seeds of every case and not many of the first ones."""
     out = []
-    for name in names:
+    for seed, name in product(seeds, names):
         case = CASES[name]
-        for seed in range(FIRST_SEED, FIRST_SEED + seeds):
-            options = dict(case.options)
-            if case.problem in ("ackley", "levy"):
-                options["noise"] = NOISE_SHARE * units(case, seed)[1]
-            for label in ("GO-UCB", "GO-UCB, no guard", *RIVALS, "stay-at-best", "random-mutation", "random"):
-                out.append(Run(recipe(label, case), case.problem, options, seed, case.n + case.T, init=case.n, label=label))
+        options = dict(case.options)
+        if case.problem in ("ackley", "levy"):
+            options["noise"] = NOISE_SHARE * units(case, seed)[1]
+        out += [Run(recipe(label, case), case.problem, options, seed, case.n + case.T, init=case.n, label=label) for label in labels]
     return out
 
 
@@ -99,7 +104,8 @@ def scores(records: list[Record], case: Case) -> dict[str, dict[int, tuple[float
     out: dict[str, dict[int, tuple[float, float, float]]] = {}
     for r in records:
         options = {k: v for k, v in r.settings["options"].items() if k != "noise"}
-        if r.settings["problem"] != case.problem or options != case.options or len(r.value) < case.n + case.T:
+        shape = r.settings["init"], len(r.value)
+        if r.settings["problem"] != case.problem or options != case.options or shape != (case.n, case.n + case.T):
             continue
         unit, size = units(case, r.seed)
         regret = r.regret()
@@ -143,7 +149,7 @@ def verdict(name: str, case: Case, found: dict[str, dict[int, tuple[float, float
     )
     if case.baselines:
         worse = [
-            f"{label} on seed {s}" for label in ("stay-at-best", "random-mutation") if label in found
+            f"{label} on seed {s}" for label in NO_MODEL if label in found
             for s in seeds if found["GO-UCB"][s][0] >= found[label][s][0]
         ]  # fmt: skip
         text += f"; simple regret wanted {case.simple}: {'holds' if simple <= case.simple else 'FAILS'}"
@@ -156,13 +162,16 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("runs/go_ucb_realizable"))
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
     parser.add_argument("--quick", action="store_true", help="two seeds of the mechanistic families")
     parser.add_argument("--only", nargs="*", choices=list(CASES), default=list(CASES))
+    parser.add_argument("--methods", nargs="*", choices=LABELS, default=LABELS)
     parser.add_argument("--table", action="store_true", help="only the table of the records that are there")
     options = parser.parse_args()
     names = ["hill", "michaelis", "gompertz", "drug"] if options.quick else options.only
     if not options.table:
-        run_all(runs(2 if options.quick else options.seeds, names), options.out, options.jobs)
+        seeds = range(options.first_seed, options.first_seed + (2 if options.quick else options.seeds))
+        run_all(runs(seeds, names, options.methods), options.out, options.jobs)
     text = table(load_records(options.out))
     print(text)
     (options.out / "table.md").write_text(text + "\n")

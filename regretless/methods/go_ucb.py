@@ -68,6 +68,8 @@ FITTED_WIDTH = 1.5
 """Widens the normal quantile of a fitted certificate: the linearised standard deviation knows one mode only."""
 GOOD = 5
 """Told points with the best fitted means, around which candidates are drawn."""
+GOOD_BY_PROCESS = 3
+"""The same under the process alone: with GP-EI's number the proposals of that stage are GP-EI's, point for point."""
 LEMMA_DELTA = 0.05
 """delta of Lemma 5.3 where it sets the radius of the search."""
 UNKNOWN_T = 64
@@ -211,7 +213,7 @@ class GOUCB(Method):
         means = gp.mean_at(self.X)
         best = max(float(means.max()), float(gp.mean_at(self.pending).max(initial=-math.inf)))
         acquisition, score = kept_from_failures(log_expected_improvement(gp, best), self.X, self.failed, logarithmic=True)
-        x = maximise(acquisition, self.cube, rng, incumbents=self.X[np.argsort(-means, kind="stable")[:GOOD]], score=score)
+        x = maximise(acquisition, self.cube, rng, incumbents=self.X[np.argsort(-means, kind="stable")[:GOOD_BY_PROCESS]], score=score)
         return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
 
     def _spread(self) -> Array:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from regretless import Float, Optimizer
+from regretless.baselines.gp_ei import GPEI
 from regretless.method import Recipe
 from regretless.methods.go_ucb import GOUCB, lemma_beta
 from regretless.numerics.ball import Ball
@@ -68,6 +69,19 @@ def test_with_a_linear_family_it_is_linucb_point_for_point():
         value = features(x) @ theta + sigma * rng.standard_normal(1)
         method.tell(x, value)
         X, y = np.vstack([X, x]), np.append(y, value)
+
+
+def test_with_too_few_values_for_the_family_it_is_gp_ei_point_for_point():
+    ours, theirs = GOUCB(3, seed=4, budget=24, model="mlp", width=5, phase_one=8), GPEI(3, seed=4, budget=24)
+    X = np.random.default_rng(2).random((8, 3))
+    for method in (ours, theirs):
+        method.tell(X, np.cos(5 * X).sum(axis=1))
+    for step in range(8, 20):  # 26 parameters want 34 values
+        x = ours.ask(step=step)
+        assert np.array_equal(x, theirs.ask(step=step))
+        assert ours.chosen == "process"
+        for method in (ours, theirs):
+            method.tell(x, np.cos(5 * x).sum(axis=1))
 
 
 def test_the_linearised_acquisition_is_maximised_as_well_as_by_brute_force():
