@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regretless.bench.finding import PAPERS, find_all, findings_page
+from regretless.bench.finding import PAPERS, draw_missing, find_all, findings_page
 from regretless.problems.data import data_folder
 from regretless.statefile import write_whole
 
@@ -107,10 +107,11 @@ def reproduce(
 
 
 def report_findings(folder: Path) -> Path:
-    """Writes one page from all findings below a folder; returns its path."""
+    """Writes one page from all findings below a folder, and the figures that are not drawn yet; returns the page's path."""
     findings = find_all(folder)
     if not findings:
         raise ValueError(f"there is no finding in {folder}: run `regretless reproduce PAPER FIGURE --out {folder}` first")
+    draw_missing(folder)
     path = folder / "report.html"
     write_whole(path, findings_page(findings).encode())
     return path

@@ -7,6 +7,7 @@ experiment from its records, never typed.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
@@ -15,10 +16,12 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from regretless.bench.plots import charts_figure, save_figure
 from regretless.bench.record import surroundings
-from regretless.page import Cell, Section, charts_section, html_page, table_section, text_section
+from regretless.page import Cell, Section, charts_section, html_page, table_section
 from regretless.statefile import write_whole
 
 Verdict: TypeAlias = Literal["reproduces", "reproduces only in part", "does not reproduce", "not decided yet"]
+PILLS = {"reproduces": "good", "reproduces only in part": "part", "does not reproduce": "bad", "not decided yet": "open"}
+"""How the page colours a verdict."""
 FILE = "finding.json"
 """The file an experiment leaves in its folder."""
 SHOWN = ("python", "regretless", "numpy", "scipy", "torch")
@@ -79,13 +82,25 @@ class Finding:
             raise ValueError(f"verdict must be one of {', '.join(get_args(Verdict))}, got {self.verdict!r}")
 
     def write(self, out: str | Path) -> Path:
-        """Writes the finding and, as PNG and SVG, a figure of its charts into the experiment's folder; returns the finding's path."""
+        """Writes the finding and, where matplotlib is, a figure of its charts into the experiment's folder; returns the finding's path."""
         path = Path(out) / FILE
         write_whole(path, json.dumps(asdict(self), separators=(",", ":")).encode())
-        if self.charts:
-            name = f"{PAPERS[self.paper].split(':')[0]}, {self.figure}: {self.title}"
-            save_figure(charts_figure(self.charts, name), Path(out) / "figures" / f"{self.paper}-{self.figure}")
+        self.draw(out)
         return path
+
+    def draw(self, out: str | Path) -> None:
+        """Draws the charts into the folder's figures/ as PNG and SVG; without matplotlib it says that it does not."""
+        if not self.charts:
+            return
+        name = f"{PAPERS[self.paper].split(':')[0]}, {self.figure}: {self.title}"
+        try:
+            save_figure(charts_figure(self.charts, name), self.drawn(out))
+        except ImportError as error:
+            print(f"no figure of {self.paper} {self.figure}: {error}; then `regretless report {out}` draws it", file=sys.stderr)
+
+    def drawn(self, out: str | Path) -> Path:
+        """Where its figure lies in a folder, without the ending."""
+        return Path(out) / "figures" / f"{self.paper}-{self.figure}"
 
     @classmethod
     def read(cls, path: str | Path) -> Finding:
@@ -106,13 +121,39 @@ def find_all(folder: str | Path) -> list[Finding]:
     return sorted(found, key=lambda f: (order.index(f.paper), f.figure))
 
 
+def draw_missing(folder: str | Path) -> None:
+    """Draws the figures of all findings below a folder that have none, or an older one: findings may come from a machine without matplotlib."""
+    for path in sorted(Path(folder).rglob(FILE)):
+        finding = Finding.read(path)
+        figure = finding.drawn(path.parent).with_suffix(".svg")
+        if not figure.is_file() or figure.stat().st_mtime < path.stat().st_mtime:
+            finding.draw(path.parent)
+
+
 def findings_page(findings: Sequence[Finding]) -> str:
     """One self-contained page: a table of verdicts, then each finding with its charts and tables."""
-    overview = [[f"{PAPERS[f.paper].split(':')[0]} {f.figure}", f.title, f.verdict] for f in findings]
-    sections = [table_section("Verdicts", ["figure", "what", "verdict"], overview, note="The reason of each verdict is in its section.")]
-    sections += [finding_section(finding) for finding in findings]
     lead = "Every figure and table of the five papers that was run, with the claim, our numbers and a verdict computed from them."
-    return html_page("Reproducing the papers", sections, lead=lead)
+    return html_page("Reproducing the papers", [_overview(findings), *map(finding_section, findings)], lead=lead, contents=False)
+
+
+def _overview(findings: Sequence[Finding]) -> Section:
+    """The verdicts by paper, each linked to its section, which `html_page` numbers from this one."""
+    rows, counts = "", {verdict: sum(f.verdict == verdict for f in findings) for verdict in get_args(Verdict)}
+    for i, f in enumerate(findings):
+        if i == 0 or f.paper != findings[i - 1].paper:
+            rows += f'<tr><th class="words" colspan="3">{escape(PAPERS[f.paper])}</th></tr>'
+        rows += (
+            f'<tr><td><a href="#s{i + 1}">{escape(f.figure)}</a></td><td class="words">{escape(f.title)}</td><td class="words">{_pill(f)}</td></tr>'
+        )
+    summary = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    return Section(
+        "Verdicts",
+        f'<p class="note">Of {len(findings)} figures and tables: {summary}.</p><div class="scroll"><table class="plain">{rows}</table></div>',
+    )
+
+
+def _pill(finding: Finding) -> str:
+    return f'<span class="verdict {PILLS[finding.verdict]}">{escape(finding.verdict)}</span>'
 
 
 def finding_section(finding: Finding) -> Section:
@@ -120,15 +161,13 @@ def finding_section(finding: Finding) -> Section:
     title = f"{PAPERS[finding.paper].split(':')[0]}, {finding.figure}: {finding.title}"
     settings = "; ".join(f"{k} {v}" for k, v in finding.settings.items())
     versions = finding.around.get("versions", {})
-    made = ", ".join([*(f"{name} {versions[name]}" for name in SHOWN if name in versions), f"commit {finding.around.get('commit')}"])
-    words = text_section(
-        title,
-        f"Paper: {PAPERS[finding.paper].split(': ', 1)[1]}.",
-        f"Claim: {finding.claim}",
-        f"Verdict: {finding.verdict}. {finding.sentence}",
-        f"Settings: {settings}. {finding.seconds:.0f} seconds of one core; {made}.",
+    made = [f"{name} {versions[name]}" for name in SHOWN if name in versions]
+    made += [f"commit {finding.around['commit']}"] if finding.around.get("commit") else []
+    body = (
+        f"<p><b>Claim.</b> {escape(finding.claim)}</p>"
+        f"<p>{_pill(finding)} {escape(finding.sentence)}</p>"
+        f'<p class="note">{escape(settings)}. {finding.seconds:.0f} seconds of one core; {escape(", ".join(made))}.</p>'
     )
-    body = words.body
     if finding.charts:
         body += charts_section("", [chart for _, chart in finding.charts], titles=[name for name, _ in finding.charts]).body
     for i, table in enumerate(finding.tables):

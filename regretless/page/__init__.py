@@ -70,15 +70,15 @@ class Points:
 # ---------------------------------------------------------------- the page
 
 
-def html_page(title: str, sections: Sequence[Section], *, lead: str = "", foot: str = "Made by regretless.") -> str:
-    """A complete page; `lead` and `foot` are plain text."""
+def html_page(title: str, sections: Sequence[Section], *, lead: str = "", foot: str = "Made by regretless.", contents: bool = True) -> str:
+    """A complete page; `lead` and `foot` are plain text, `contents` lists the sections on top when there are more than three."""
     ids = [f"s{i}" for i in range(len(sections))]
     links = "".join(f'<a href="#{i}">{html.escape(s.title)}</a>' for i, s in zip(ids, sections, strict=True))
     body = "\n".join(f'<section id="{i}"><h2>{html.escape(s.title)}</h2>\n{s.body}\n</section>' for i, s in zip(ids, sections, strict=True))
     return Template(_asset("page.html")).substitute(
         title=html.escape(title),
         lead=f'<p class="lead">{html.escape(lead)}</p>' if lead else "",
-        contents=f"<nav>{links}</nav>" if len(sections) > 3 else "",
+        contents=f"<nav>{links}</nav>" if contents and len(sections) > 3 else "",
         body=body,
         foot=html.escape(foot),
         css=_asset("page.css"),

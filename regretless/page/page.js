@@ -17,7 +17,7 @@
   const show = (v) => {
     if (v === 0 || v === null || !Number.isFinite(v)) return String(v);
     const a = Math.abs(v);
-    return a >= 1e5 || a < 1e-3 ? v.toExponential(2).replace("e+", "e") : String(Number(v.toPrecision(4)));
+    return a >= 1e5 || a < 1e-3 ? v.toExponential(2).replace(/\.?0*e\+?/, "e") : String(Number(v.toPrecision(4)));
   };
 
   // Tick positions with labels between two ends, about `count` of them.
@@ -39,20 +39,22 @@
     return found;
   }
 
-  // A name keeps its colour from chart to chart, unless another series of the same chart has it; what others published of a method
-  // (dashed, "method, authors") has the method's.
-  const known = new Map();
-  function colours(series) {
-    const used = new Set(), own = new Map();
+  // A name keeps its colour from chart to chart, unless another series of the same chart has it; when all colours are taken the next
+  // ones come dotted, then dash-dotted. What others published of a method (dashed, "method, authors") has the method's colour.
+  const COLOURS = 10, STROKES = ["", "2 3.5", "9 3 2 3"], PUBLISHED = "6 4", known = new Map();
+  function looks(series) {
+    const used = new Set(), own = new Map(), every = [...Array(COLOURS * STROKES.length).keys()];
     const twin = (s) => s.dash ? series.find((t) => !t.dash && s.name.startsWith(t.name + ",")) : undefined;
     for (const s of series.filter((t) => !twin(t))) {
-      if (!known.has(s.name)) known.set(s.name, known.size % 10);
-      let i = known.get(s.name);
-      if (used.has(i)) i = [...Array(10).keys()].find((k) => !used.has(k)) ?? i;
-      used.add(i);
-      own.set(s, i);
+      if (!known.has(s.name)) known.set(s.name, known.size % COLOURS);
+      const wish = known.get(s.name), slot = used.has(wish) ? every.find((k) => !used.has(k)) ?? wish : wish;
+      used.add(slot);
+      own.set(s, slot);
     }
-    return series.map((s) => own.get(twin(s) ?? s));
+    return series.map((s) => {
+      const slot = own.get(twin(s) ?? s);
+      return { colour: `var(--c${slot % COLOURS})`, stroke: s.dash ? PUBLISHED : STROKES[Math.floor(slot / COLOURS)] };
+    });
   }
 
   function chart(figure) {
@@ -62,7 +64,8 @@
     const stage = make("div", {}, figure);
     const legend = make("div", { class: "legend" }, figure);
     const tip = make("div", { class: "tip", hidden: "" }, figure);
-    const palette = colours(data.series), colour = (s) => `var(--c${palette[data.series.indexOf(s)]})`;
+    const own = looks(data.series), look = (s) => own[data.series.indexOf(s)], colour = (s) => look(s).colour;
+    const dashes = (s) => look(s).stroke ? { "stroke-dasharray": look(s).stroke } : {};
     let frame = null;
 
     // -- buttons
@@ -96,7 +99,8 @@
         const b = button(legend, "", () => true, () => { state.hidden.has(s.name) ? state.hidden.delete(s.name) : state.hidden.add(s.name); });
         b.dataset.name = s.name;
         b.title = "click to hide or show, double-click to see it alone";
-        make("i", { style: `border-color:${colour(s)}`, ...(s.dash ? { class: "dash" } : {}) }, b);
+        const swatch = make("svg:svg", { viewBox: "0 0 26 4", "aria-hidden": "true" }, b);
+        make("svg:line", { x1: 0, x2: 26, y1: 2, y2: 2, stroke: colour(s), "stroke-width": 3, ...dashes(s) }, swatch);
         b.append(s.name);
         b.addEventListener("dblclick", () => {
           const alone = data.series.every((o) => o === s || state.hidden.has(o.name));
@@ -168,7 +172,7 @@
           const there = keep.map((i) => `${px(xs[i]).toFixed(1)} ${py(high[i]).toFixed(1)}`), back = keep.reverse().map((i) => `${px(xs[i]).toFixed(1)} ${py(low[i]).toFixed(1)}`);
           if (keep.length > 1) make("svg:path", { d: `M${there.join("L")}L${back.join("L")}Z`, fill: colour(s), "fill-opacity": 0.13, class: "band" }, svg);
         }
-        make("svg:path", { d: path(xs, mid), fill: "none", stroke: colour(s), "stroke-width": 2, "stroke-linejoin": "round", ...(s.dash ? { "stroke-dasharray": "6 4" } : {}), class: "curve", "data-name": s.name }, svg);
+        make("svg:path", { d: path(xs, mid), fill: "none", stroke: colour(s), "stroke-width": 2, "stroke-linejoin": "round", ...dashes(s), class: "curve", "data-name": s.name }, svg);
       }
       const layer = make("svg:g", {}, svg);
       frame = { svg, layer, box, px, py, ok, width };
