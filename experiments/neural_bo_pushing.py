@@ -13,6 +13,7 @@ import argparse
 
 import numpy as np
 
+from regretless.baselines import BASELINES
 from regretless.bench.claims import (
     charts,
     checks_table,
@@ -30,7 +31,7 @@ from regretless.bench.record import Record, Run
 from regretless.methods import METHODS as FIVE
 
 OURS, PRINTED = "neural-bo", "neural-bo (paper)"
-RECIPES = {PRINTED: FIVE["neural-bo"](preset="paper")}
+RECIPES = {PRINTED: FIVE["neural-bo"](preset="paper"), "rf-ei": BASELINES["rf-ei"](trees=20)}
 """Labels that are not names."""
 THERE = ("neural-greedy", "gp-ucb", "gp-ts", "gp-ei", "dngo", "rf-ei")
 """What the paper compares with."""
@@ -59,10 +60,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--budget", type=int)
+    parser.add_argument("--first-seed", type=int, default=0)
     options = experiment_options(parser, "runs/neural_bo_pushing")
     budget = options.budget or (6000 if options.full else 150)
     labels = options.methods.split(",")
-    runs = [Run(RECIPES.get(m, m), "pushing", {}, seed, budget=budget, init=INITIAL, label=m) for seed in range(options.seeds) for m in labels]
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    runs = [Run(RECIPES.get(m, m), "pushing", {}, seed, budget=budget, init=INITIAL, label=m) for seed in seeds for m in labels]
     records = gather(runs, options)
     print("| method | runs | evaluations | median best reward (range) | median ask |\n| --- | --- | --- | --- | --- |")
     for methods in grouped(records).values():
