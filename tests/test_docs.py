@@ -1,12 +1,38 @@
-"""The Python examples of the pages run as they stand."""
+"""The Python examples of the pages run, and the reference names everything that is public."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parent.parent / "docs"
+import regretless
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
 RUNNABLE = ["index.md", "spaces.md", "ask-tell.md", "writing-a-method.md", "certificates.md"]
+
+
+def blocks(path: Path) -> list[str]:
+    """The Python of a page, with its budgets made small."""
+    found = re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL)
+    small = ((r"\btrials=80", "trials=6"), (r"n_trials=\d+", "n_trials=4"), (r"budget_steps=[\d_]+", "budget_steps=60"))
+    for pattern, instead in small:
+        found = [re.sub(pattern, instead, code) for code in found]
+    return found
+
+
+def test_the_plan_of_the_tutorial_is_what_is_printed() -> None:
+    page = (DOCS / "tutorial-bilevel.md").read_text()
+    space = {"lr": regretless.Float(1e-3, 1.0, log=True), **{name: regretless.Float(0.0, 0.9) for name in "abcd"}}
+    for line in str(regretless.plan(space, budget_steps=20_000, convex=False)).splitlines():
+        assert line in page
+
+
+def run(page: str, code: str, names: dict | None = None) -> dict:
+    """Executes code as a page's; returns the names it leaves."""
+    names = {"__name__": "page", **(names or {})}
+    exec(compile(code, page, "exec"), names)
+    return names
 
 
 @pytest.mark.parametrize("page", RUNNABLE)
@@ -17,3 +43,95 @@ def test_examples_run(page: str, tmp_path, monkeypatch) -> None:
     (tmp_path / f"{name}.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))
     __import__(name)
+
+
+def test_the_readme_runs(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    import optuna
+
+    def train(lr, layers, act):
+        return (lr - 0.01) ** 2 + layers + (act == "tanh")
+
+    minimised, asked, optuna_world = blocks(ROOT / "README.md")
+    names = run("README.md", minimised, {"train": train})
+    assert len(names["result"].trials) == 6
+    assert (tmp_path / "run.html").stat().st_size > 1000
+    names = run("README.md", asked, {**names, "objective": train})
+    assert regretless.Optimizer.load("run.npz").space == names["opt"].space
+    objective = lambda trial: (trial.suggest_float("x", -1, 2) - 0.3) ** 2  # noqa: E731
+    names = run("README.md", optuna_world, {**names, "objective": objective, "optuna": optuna})
+    assert len(names["study"].trials) == 4
+
+
+MODEL = """
+class Model:
+    def __init__(self, lr, momentum, weight_decay, dropout, channels, seed):
+        self.lr, self.x = lr, 1.0
+
+    def train_one_epoch(self):
+        self.x *= 1 - min(self.lr, 0.5)
+
+    def validation_loss(self):
+        return self.x**2 + 0.1
+"""
+
+
+NUMBER = """
+def build(seed):
+    return [1.0]
+
+def train_one_step(model, lr):
+    model[0] *= 1 - min(lr, 0.5)
+
+def validation_loss(model):
+    return model[0]
+
+def save(model, path):
+    path.write_text(str(model[0]))
+
+def load(path):
+    return [float(path.read_text())]
+"""
+
+
+def test_the_tutorial_of_training_loops_runs(tmp_path, monkeypatch) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("matplotlib").use("Agg")
+    monkeypatch.chdir(tmp_path)
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    images = torch.as_tensor(rng.random((64, 1, 12, 12)), dtype=torch.float32)
+    data = images, torch.as_tensor(rng.integers(10, size=64))
+    X, y = rng.random((60, 3)), rng.integers(2, size=60)
+    functions, net, sklearn, generator, split, study, optuna_study = blocks(DOCS / "tutorial-bilevel.md")
+    first = run("tutorial", functions)
+    run("tutorial", sklearn, {"X": X, "y": y, "X_val": X, "y_val": y})
+    names = run("tutorial", net, {"train_loader": data, "val_loader": data})
+    names |= run("tutorial", split)
+    other = run("tutorial", MODEL + generator, first)["problem"]
+    assert regretless.minimize_bilevel(other, names["space"], budget_steps=60, seed=0, progress=False).value < 1
+    names = run("tutorial", study, names)
+    assert isinstance(names["model"], torch.nn.Module)
+    assert (tmp_path / "curves.png").stat().st_size > 1000
+    # in an Optuna study: a "model" is one number, its file holds it
+    rest = "\n".join(
+        f'    trial.suggest_{kind}("{name}", {low}, {high}, log={log})'
+        for name, kind, low, high, log in [
+            ("momentum", "float", 0.0, 0.99, False), ("weight_decay", "float", 1e-6, 1e-1, True), ("dropout", "float", 0.0, 0.7, False),
+            ("channels", "int", 4, 16, True),
+        ]
+    )  # fmt: skip
+    code = re.sub(r"( +lr = .*\n)", lambda m: m.group(1) + rest + "\n", optuna_study)
+    assert code != optuna_study
+    study_run = run("tutorial", NUMBER + code, {"space": names["space"]})["study"]
+    assert study_run.best_value < 1
+
+
+def test_the_reference_names_everything_public() -> None:
+    listed = re.findall(r"^::: (\S+)$", (DOCS / "api.md").read_text(), re.MULTILINE)
+    assert len(listed) == len(set(listed))
+    ends = {name.rpartition(".")[2] for name in listed}
+    assert set(regretless.__all__) - ends <= {"METHODS", "BASELINES"}
+    recipes = [*regretless.METHODS.values(), *regretless.BASELINES.values()]
+    assert {f"{recipe.method.__module__}.{recipe.method.__name__}" for recipe in recipes} <= set(listed)
