@@ -127,6 +127,10 @@ window.addEventListener("load", () => {
   document.getElementById("theme").click(); seen.theme = document.documentElement.dataset.theme !== theme;
   document.querySelectorAll("th")[1].click(); seen.sorted = [...document.querySelectorAll("tbody tr td:first-child")].map((c) => c.textContent);
   seen.dots = document.querySelectorAll("circle").length; seen.wide = document.documentElement.scrollWidth;
+  const many = [...document.querySelectorAll("figure.chart")].at(-1);
+  seen.looks = [...many.querySelectorAll("path.curve")].map((p) => p.getAttribute("stroke") + p.getAttribute("stroke-dasharray"));
+  seen.swatches = [...many.querySelectorAll(".legend line")].map((p) => p.getAttribute("stroke") + p.getAttribute("stroke-dasharray"));
+  many.remove();
   seen.colours = [...document.querySelectorAll("path.curve")].map((p) => p.dataset.name + p.getAttribute("stroke"));
   document.getElementById("seen").textContent = JSON.stringify(seen);
 });
@@ -145,7 +149,8 @@ def test_in_a_browser(tmp_path):
     dots = {"rate": [Points("trials", [1e-3, 1e-2], [1.0, 2.0])]}
     table = table_section("Table", ["method", "value"], [["a", 3.0], ["b", 1.0], ["c", 20.0]])
     swapped = curves_section("Swapped", curves[::-1])
-    sections = [curves_section("Curves", curves, log_y=["simple regret"]), scatter_section("Dots", dots, x_log=["rate"]), table, swapped]
+    many = curves_section("Many", [Curve(f"m{i}", {"n": n}, {"regret": i + n}) for i in range(25)])
+    sections = [curves_section("Curves", curves, log_y=["simple regret"]), scatter_section("Dots", dots, x_log=["rate"]), table, swapped, many]
     path = tmp_path / "page.html"
     path.write_text(html_page("Browser", sections).replace("</body>", ACTIONS + "</body>"))
     command = [
@@ -169,4 +174,6 @@ def test_in_a_browser(tmp_path):
     assert seen["sorted"] == ["b", "a", "c"]
     assert seen["dots"] >= 2
     assert sorted(set(seen["colours"])) == ["alphavar(--c0)", "betavar(--c1)"]  # the same in both charts, whatever their order
+    assert len(set(seen["looks"])) == 25  # no two curves of a chart look the same
+    assert seen["swatches"] == seen["looks"]
     assert seen["wide"] <= 500  # nothing sticks out on a phone (headless windows are at least 500 wide)

@@ -111,7 +111,8 @@ if __name__ == "__main__":
 """
 
 
-def test_a_kill_leaves_finished_records_and_the_rest_can_be_done(tmp_path):
+@pytest.mark.parametrize("whole", [True, False], ids=["all of it", "the parent only"])
+def test_a_kill_leaves_finished_records_and_the_rest_can_be_done(tmp_path, whole):
     script = tmp_path / "sweep.py"
     out = tmp_path / "out"
     script.write_text(SCRIPT.format(here=str(Path(__file__).parent), out=str(out)))
@@ -126,8 +127,14 @@ def test_a_kill_leaves_finished_records_and_the_rest_can_be_done(tmp_path):
         else:
             pytest.fail("the sweep did not get going")
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
+        (os.killpg if whole else os.kill)(process.pid, signal.SIGKILL)
         process.wait()
+    if not whole:  # the worker notices that it is alone: a resumed sweep must not meet it at its files
+        time.sleep(1.0)
+        (part,) = out.glob(f"dawdles*{UNFINISHED}")
+        left = part.read_text()
+        time.sleep(0.5)
+        assert part.read_text() == left
     (record,) = load_records(out)
     assert record.label == "random"
     assert len(record.value) == 20

@@ -28,7 +28,7 @@ from regretless.bench.claims import (
     lowest,
     medians_table,
 )
-from regretless.bench.finding import FILE, PAPERS, Finding, Table, find_all, findings_page
+from regretless.bench.finding import FILE, PAPERS, Finding, Table, draw_missing, find_all, findings_page
 from regretless.bench.record import Record, Run
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -208,6 +208,22 @@ def test_findings_are_gathered_in_the_order_of_the_papers(tmp_path) -> None:
         (tmp_path / f"{paper}-{figure}").mkdir()
         Finding(paper, figure, "t", "c", "not decided yet", "s").write(tmp_path / f"{paper}-{figure}")
     assert [(f.paper, f.figure) for f in find_all(tmp_path)] == [("go-ucb", "fig2"), ("go-ucb", "fig5"), ("ms-ucb", "fig1"), ("ms-ucb", "fig2")]
+
+
+def test_without_matplotlib_the_finding_is_kept_and_drawn_later(tmp_path, monkeypatch, capsys) -> None:
+    def missing(*_):
+        raise ImportError("plots need matplotlib")
+
+    with monkeypatch.context() as without:
+        without.setattr("regretless.bench.finding.charts_figure", missing)
+        finding("ms-ucb", "fig1").write(tmp_path)
+    assert "no figure of ms-ucb fig1: plots need matplotlib" in capsys.readouterr().err
+    assert not (tmp_path / "figures").exists()
+    draw_missing(tmp_path)
+    drawn = [tmp_path / "figures" / f"ms-ucb-fig1.{end}" for end in ("png", "svg")]
+    times = [path.stat().st_mtime_ns for path in drawn]
+    draw_missing(tmp_path)
+    assert [path.stat().st_mtime_ns for path in drawn] == times  # what is drawn stays
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"paper": "unheard of"}', "nonsense"])
