@@ -1,8 +1,8 @@
 """NeuralBO, Fig. 5: the 14-parameter robot pushing task, best reward against evaluations.
 
-    python experiments/neural_bo_pushing.py --jobs 2 --out runs/neural_bo_pushing                150 evaluations, 5 seeds
+    python experiments/neural_bo_pushing.py --jobs 2 --out runs/neural_bo_pushing                1000 evaluations, 5 seeds
+    python experiments/neural_bo_pushing.py --jobs 2 --out runs/neural_bo_pushing --quick        150 evaluations
     python experiments/neural_bo_pushing.py --jobs 16 --out runs/neural_bo_pushing --full        6000 evaluations, as in the paper
-    python experiments/neural_bo_pushing.py --jobs 16 --out runs/neural_bo_pushing --budget 1000
 
 15 common initial points. Methods whose cost grows with the cube of the evaluations are left out of the full run by --methods.
 """
@@ -47,7 +47,7 @@ def finding(records: list[Record], options: argparse.Namespace) -> Finding:
     return Finding(
         "neural-bo", "fig5", "14-parameter robot pushing",
         "NeuralBO reaches the highest median reward of all methods, after 5000 of 6000 evaluations.", verdict, sentence,
-        settings={"size": "full" if options.full else "quick", "seeds": fewest(cases), "evaluations": records[0].settings["budget"],
+        settings={"size": "full" if options.full else "quick" if options.quick else "medium", "seeds": fewest(cases), "evaluations": records[0].settings["budget"],
                   "initial points": INITIAL, "methods": ", ".join(METHODS)},
         charts=charts(cases, {"best value so far": Record.best}, log_y=False),
         tables=[checks_table(checks, "checks of the method as printed"), checks_table(ours, "the same checks of our default"),
@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("--budget", type=int)
     parser.add_argument("--first-seed", type=int, default=0)
     options = experiment_options(parser, "runs/neural_bo_pushing")
-    budget = options.budget or (6000 if options.full else 150)
+    budget = options.budget or (6000 if options.full else 150 if options.quick else 1000)
     labels = options.methods.split(",")
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     runs = [Run(RECIPES.get(m, m), "pushing", {}, seed, budget=budget, init=INITIAL, label=m) for seed in seeds for m in labels]

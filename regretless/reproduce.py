@@ -95,7 +95,7 @@ def reproduce(
         data_folder(figure.data, data)
     folder = out / f"{figure.paper}-{figure.name}"
     command = [sys.executable, str(script), "--out", str(folder), "--jobs", str(jobs), *figure.options, *extra]
-    command += ["--full"] if full else []
+    command += ["--full" if full else "--quick"]
     command += ["--seeds", str(seeds)] if seeds is not None else []
     command += ["--data", str(data)] if data is not None else []
     print(f"{figure.paper} {figure.name}: {figure.title}, about {figure.minutes[full]:g} minutes on two cores", file=sys.stderr, flush=True)
