@@ -12,27 +12,30 @@ chosen on seeds below 3000, the rule for flat leaders after a look at 7000 to 70
 from __future__ import annotations
 
 import argparse
-import copy
 import json
 import math
 import multiprocessing
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from regretless.bilevel import Bilevel, minimize_bilevel, plan
+from regretless.bilevel import Bilevel, RunRecord, minimize_bilevel, plan
 from regretless.method import keyed_generator
-from regretless.problems.mnist_training import ConvTraining, DenseTraining, training
+from regretless.problems.mnist_training import ConvTraining, DenseTraining, load_digits, training
 from regretless.space import Choice, Float
 from regretless.statefile import write_whole
 
-FIRST_SEED = 9000
+if TYPE_CHECKING:
+    from regretless.problems.mnist_lockstep import Berth
+
+Training: TypeAlias = "DenseTraining | ConvTraining | Berth"
+FIRST_SEED = 11_000
 QUICK = [("mlp", 2000)]
 FULL = [(net, budget) for net in ("softmax", "mlp", "cnn") for budget in (2000, 12_000)]
 OURS = "BBO (default)"
@@ -43,10 +46,21 @@ OURS = "BBO (default)"
 def bilevel(**options: Any) -> Callable[..., dict[str, Any]]:
     """minimize_bilevel with these options; `settings` of equal horizon (a number, or "plan"), or promotion up to budget / `top` steps."""
 
-    def study(inner: DenseTraining | ConvTraining, budget: int, seed: int) -> dict[str, Any]:
-        problem = Bilevel(inner.init, inner.step, inner.validate, getattr(inner, "save", None), getattr(inner, "load", None), inner.steps)
+    def study(inner: Training, budget: int, seed: int) -> dict[str, Any]:
+        last: list[Any] = [None]
+
+        def validate(state: Any) -> float:
+            last[0] = state
+            return inner.validate(state)
+
+        def note(record: RunRecord) -> None:
+            if record.loss < best["val"]:
+                best.update(zip(("val", "test_loss", "test_error"), (record.loss, *inner.test(last[0])), strict=True))
+
+        best: dict[str, float] = {"val": math.inf, "test_loss": math.inf, "test_error": 90.0}
+        problem = Bilevel(inner.init, inner.step, validate, getattr(inner, "save", None), getattr(inner, "load", None), inner.steps)
         chosen = dict(options)
-        settings = chosen.pop("settings", None)
+        settings, reserved = chosen.pop("settings", None), 0
         if settings is not None:
             trials = plan(inner.space, budget_steps=budget).measured.trials if settings == "plan" else settings
             chosen |= {"trials": trials, "horizon": math.ceil(budget / trials)}  # rounded up: in favour of the fixed split
@@ -54,14 +68,12 @@ def bilevel(**options: Any) -> Callable[..., dict[str, Any]]:
             chosen["budget_steps"] = budget
             if "top" in chosen:
                 chosen["rungs"] = ladder(budget / chosen.pop("top"))
-        result = minimize_bilevel(problem, inner.space, seed=seed, progress=False, **chosen)
-        # with a fixed horizon the return rule of the algorithm is the best posterior mean; here every method returns its best validated state
-        best = min((loss, r.number, n) for r in result.runs for n, loss in r.run.ends.items())
-        state = result.state
-        if (best[1], best[2]) != (result.best_run, result.steps):
-            record = result.runs[best[1]]
-            state, _ = problem.advance(problem.init(record.params, record.seed), best[2])
-        return {"val": best[0], "state": state, "settings": len(result.runs), "longest": max(r.steps for r in result.runs), "spent": result.spent}
+        result = minimize_bilevel(problem, inner.space, seed=seed, progress=False, callback=note, **chosen)
+        if settings is not None:  # a run that blows up stops at its next validation; its setting has had its share of the budget all the same
+            reserved = sum(chosen["horizon"] - r.spent for r in result.runs if r.status == "diverged")
+        return {
+            **best, "settings": len(result.runs), "longest": max(r.steps for r in result.runs), "spent": result.spent, "reserved": reserved
+        }  # fmt: skip
 
     return study
 
@@ -69,7 +81,7 @@ def bilevel(**options: Any) -> Callable[..., dict[str, Any]]:
 def optuna_study(sampler: str, pruner: str, top: float, reports: int) -> Callable[..., dict[str, Any]]:
     """An Optuna study whose trials train for budget / top steps at most and report `reports` times (0: at the rungs of the pruner)."""
 
-    def study(inner: DenseTraining | ConvTraining, budget: int, seed: int) -> dict[str, Any]:
+    def study(inner: Training, budget: int, seed: int) -> dict[str, Any]:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -82,7 +94,7 @@ def optuna_study(sampler: str, pruner: str, top: float, reports: int) -> Callabl
         }
         samplers = {"tpe": lambda: optuna.samplers.TPESampler(seed=seed), "random": lambda: optuna.samplers.RandomSampler(seed=seed)}
         tuner = optuna.create_study(sampler=samplers[sampler](), pruner=pruners[pruner]())
-        spent, best, best_state, longest = 0, math.inf, None, 0
+        spent, best, tests, longest = 0, math.inf, (math.inf, 90.0), 0
         while spent < budget:
             trial = tuner.ask()
             params = {name: suggest(trial, name, p) for name, p in inner.space.items()}
@@ -94,16 +106,20 @@ def optuna_study(sampler: str, pruner: str, top: float, reports: int) -> Callabl
                 state = inner.steps(state, until - done)
                 spent, done, loss = spent + until - done, until, inner.validate(state)
                 if loss < best:
-                    best, best_state = loss, copy.deepcopy(inner.save(state) if isinstance(inner, ConvTraining) else state)
+                    best, tests = loss, inner.test(state)
                 trial.report(loss if math.isfinite(loss) else 1e6, done)
                 if trial.should_prune() or not math.isfinite(loss):
                     pruned = True
                     break
             longest = max(longest, done)
-            tuner.tell(trial, *(() if pruned else (loss,)), **({"state": optuna.trial.TrialState.PRUNED} if pruned else {}))
-        if isinstance(inner, ConvTraining):
-            best_state = inner.load(inner.init({"lr": 1.0, "channels": 4}, 0), best_state)  # type: ignore[arg-type]
-        return {"val": best, "state": best_state, "settings": len(tuner.trials), "longest": longest, "spent": spent}
+            if pruned:
+                tuner.tell(trial, state=optuna.trial.TrialState.PRUNED)
+            else:
+                tuner.tell(trial, loss)
+        return {
+            "val": best, "test_loss": tests[0], "test_error": tests[1], "settings": len(tuner.trials), "longest": longest, "spent": spent,
+            "reserved": 0,
+        }  # fmt: skip
 
     return study
 
@@ -156,24 +172,33 @@ def inner_problem(net: str, data: str | None) -> DenseTraining | ConvTraining:
 
 
 def one(net: str, budget: int, method: str, seed: int, path: Path, data: str | None) -> Path:
-    inner = inner_problem(net, data)
+    study_of(inner_problem(net, data), net, budget, method, seed, path)
+    return path
+
+
+def study_of(inner: Training, net: str, budget: int, method: str, seed: int, path: Path, *, timed: bool = True) -> None:
+    """Runs one study and writes its record."""
     start = time.process_time()
     found = METHODS[method](inner, budget, seed)
-    seconds = time.process_time() - start
-    test_loss, test_error = inner.test(found.pop("state"))
-    assert budget <= found["spent"] < budget + found["settings"], f"{method} took {found['spent']} steps of {budget}"
-    record = {
-        "net": net,
-        "budget": budget,
-        "method": method,
-        "seed": seed,
-        "test_loss": test_loss,
-        "test_error": test_error,
-        "seconds": seconds,
-        **found,
-    }
-    write_whole(path, json.dumps(record).encode())
-    return path
+    seconds = time.process_time() - start if timed else None
+    total = found["spent"] + found.pop("reserved")
+    assert budget <= total < budget + found["settings"], f"{method} took {total} steps of {budget}"
+    write_whole(path, json.dumps({"net": net, "budget": budget, "method": method, "seed": seed, "seconds": seconds, **found}).encode())
+
+
+def together(work: list[tuple[str, int, str, int]], out: Path, device: str, data: str | None) -> None:
+    """Runs studies of the CNN side by side, their nets in one fleet."""
+    import torch
+
+    from regretless.problems.mnist_lockstep import run
+
+    torch.set_num_threads(1)
+    torch.set_float32_matmul_precision("high")  # 10 bits of mantissa in products, summed in float32: far finer than the noise of SGD
+
+    def study(w: tuple[str, int, str, int]) -> Callable[[Berth], None]:
+        return lambda berth: study_of(berth, *w, record_path(out, *w), timed=False)
+
+    run([study(w) for w in work], load_digits(folder=data), device=device, seed=work[0][3])
 
 
 def record_path(out: Path, net: str, budget: int, method: str, seed: int) -> Path:
@@ -201,10 +226,11 @@ def table(out: Path) -> str:
             paired = np.array([ours[s]["test_error"] - r["test_error"] for s, r in by_seed.items() if s in ours])
             difference = "" if method == OURS or len(paired) < 2 else f"{paired.mean():+.2f} ± {se(paired):.2f}"
             wins = "" if method == OURS else f"{int((paired < 0).sum())}/{len(paired)}"
-            means = [np.mean([r[key] for r in by_seed.values()]) for key in ("settings", "longest", "seconds")]
+            means = [np.mean([r[key] for r in by_seed.values()]) for key in ("settings", "longest")]
+            timed = [r["seconds"] for r in by_seed.values() if r["seconds"] is not None]
             lines.append(
                 f"| {method} | {len(error)} | {error.mean():.2f} ± {se(error):.2f} | {val.mean():.4f} | {difference} | {wins} "
-                f"| {means[0]:.1f} | {means[1]:.0f} | {means[2]:.1f} |"
+                f"| {means[0]:.1f} | {means[1]:.0f} | {f'{np.mean(timed):.1f}' if timed else '-'} |"
             )
     return "\n".join(lines)
 
@@ -247,6 +273,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", help="parts of method names; only methods that contain one of them are run")
     parser.add_argument("--data", help="the folder that holds mnist/")
     parser.add_argument("--minutes", type=float, default=math.inf, help="start no study after this long")
+    parser.add_argument("--device", default="cpu", help='"cuda": studies of the CNN run side by side on one GPU, in --jobs fleets')
     args = parser.parse_args()
     cells = [(c.split(":")[0], int(c.split(":")[1])) for c in args.cells] if args.cells else FULL if args.full else QUICK
     methods = [m for m in METHODS if not args.methods or any(part in m for part in args.methods)]
@@ -257,8 +284,14 @@ def main() -> None:
     if work:
         os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))  # for the workers
         with ProcessPoolExecutor(args.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+            if args.device != "cpu":  # the others are quicker on a core of their own
+                fleets = [[w for w in work if w[0] == "cnn"][k :: args.jobs] for k in range(args.jobs)]
+                side_by_side = [pool.submit(together, part, args.out, args.device, args.data) for part in fleets if part]
+                for future in side_by_side:
+                    future.result()
+                work = [w for w in work if w[0] != "cnn"]
             waiting = iter(work)
-            running = {}
+            running: dict[Future[Path], tuple[str, int, str, int]] = {}
             while True:
                 while len(running) < 2 * args.jobs and time.monotonic() - start < 60 * args.minutes and (w := next(waiting, None)):
                     running[pool.submit(one, *w, record_path(args.out, *w), args.data)] = w

@@ -116,6 +116,8 @@ def side_by_side(
 
     if device == "cpu":
         torch.set_num_threads(1)
+    else:
+        torch.set_float32_matmul_precision("high")  # 10 bits of mantissa in products, summed in float32: far finer than the noise of SGD
     fleet = Fleet(load_digits(*sizes, side=side, folder=data), len(work), device=device, seed=work[0][3], graph=graph)
     outers = [Outer(acquisition, n, t, seed, Space(fleet.space)) for acquisition, n, t, seed in work]
     for slot, outer in enumerate(outers):

@@ -180,6 +180,14 @@ def _flat(data: tuple[Images, Labels]) -> tuple[Images, Labels]:
 
 # ---------------------------------------------------------------- a CNN in torch
 
+CONV_SPACE: dict[str, Parameter] = {
+    "lr": Float(1e-3, 1.0, log=True),
+    "momentum": Float(0.0, 0.99),
+    "l2": Float(1e-6, 1e-1, log=True),
+    "dropout": Float(0.0, 0.7),
+    "channels": Int(4, 16, log=True),
+}
+
 
 class ConvTraining:
     """Two 3 x 3 convolutions, each with ReLU and 2 x 2 pooling, and one dense layer; SGD with momentum, weight decay and dropout.
@@ -195,13 +203,7 @@ class ConvTraining:
         self._data = {
             part: (torch.from_numpy(x)[:, None].to(self.device), torch.from_numpy(y).to(self.device)) for part, (x, y) in vars(digits).items()
         }
-        self.space: dict[str, Parameter] = {
-            "lr": Float(1e-3, 1.0, log=True),
-            "momentum": Float(0.0, 0.99),
-            "l2": Float(1e-6, 1e-1, log=True),
-            "dropout": Float(0.0, 0.7),
-            "channels": Int(4, 16, log=True),
-        }
+        self.space: dict[str, Parameter] = dict(CONV_SPACE)
 
     def init(self, params: dict[str, Any], seed: int) -> dict[str, Any]:
         import torch
