@@ -54,7 +54,7 @@ class DNGO(Method):
         if not xi >= 0:
             raise ValueError(f"xi must not be negative, got {xi!r}")
         self.xi = xi
-        self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
+        self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator(), centre=False)
         self._trained: tuple[int, Mlp] | None = None
 
     def _propose(self, rng: np.random.Generator) -> Array:

@@ -53,7 +53,7 @@ class NeuralGreedy(Method):
             raise ValueError(f"s must be positive, got {s!r}")
         self.s = s
         warm_up = WARM_UP * self.dim if budget is None else max(1, min(WARM_UP * self.dim, budget // 2))
-        self._design = Design(self.cube, warm_up, self.fixed_generator())
+        self._design = Design(self.cube, warm_up, self.fixed_generator(), centre=False)
         self._fitted: tuple[int, Mlp] | None = None
 
     def _propose(self, rng: np.random.Generator) -> Array:

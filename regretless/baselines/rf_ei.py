@@ -42,7 +42,7 @@ class RFEI(Method):
             raise ValueError(f"trees must be at least 2, got {trees!r}")
         self.trees, self.xi = trees, xi
         self._regressor = _forest_class()
-        self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
+        self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator(), centre=False)
         self._fitted: tuple[int, list[Any]] | None = None
 
     def _propose(self, rng: np.random.Generator) -> Array:

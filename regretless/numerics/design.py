@@ -24,12 +24,12 @@ def design_size(dim: int, budget: int | None) -> int:
 
 
 class Design:
-    """The centre of the cube, then scrambled Sobol points; fixed for a run by its generator."""
+    """The centre of the cube (unless not wanted), then scrambled Sobol points; fixed for a run by its generator."""
 
-    def __init__(self, cube: Cube, size: int, rng: np.random.Generator) -> None:
+    def __init__(self, cube: Cube, size: int, rng: np.random.Generator, *, centre: bool = True) -> None:
         self.size = size
-        centre = np.full((1, cube.dim), 0.5)
-        self.points = cube.snap(np.concatenate([centre, sobol_points(size + SPARE, cube.dim, rng)]))
+        first = np.full((int(centre), cube.dim), 0.5)
+        self.points = cube.snap(np.concatenate([first, sobol_points(size + SPARE, cube.dim, rng)]))
 
     def next_point(self, X: Array, failed: Array, pending: Array) -> Array | None:
         """The first design point that is neither told, failed nor pending; None when the design is complete, whoever chose the points."""
