@@ -84,7 +84,8 @@ class Shape:
 class Places:
     """Points as the kernel sees them: z of the m lines, the embedded choices, and the features of the orders from 2 on (n x m each).
 
-    The feature of order 1 is a multiple of the first, so that the distances and the linear trend share one matrix product.
+    The feature of order 1 is a multiple of the first, so that the distances and the linear trend share one matrix product. Where all
+    coordinates are lines, the values of one coordinate lie side by side in `lines`, which the subspaces share.
     """
 
     lines: Array
@@ -94,7 +95,7 @@ class Places:
     @classmethod
     def of(cls, kernel: Kernel, X: Array, orders: int) -> Places:
         m = len(kernel.lines)
-        Z = kernel.embed(X)
+        Z = np.subtract(X.T, 0.5, order="C").T if kernel.plain else kernel.embed(X)
         lines = Z[:, :m]
         features = tuple(np.empty(lines.shape) for _ in range(2, orders + 1))
         rows = max(1, CHUNK // max(1, m))

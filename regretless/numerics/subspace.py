@@ -77,14 +77,25 @@ class Anchors:
             self._products = grown
         return np.concatenate([self._products, _products(self.Z, pending, powers)], axis=2) if len(pending) else self._products
 
+    def _powers(self) -> tuple[Array, Array]:
+        """The sums of the squares and of the fourth powers of every base point's coordinates (m each), centred at 1/2."""
+        zz, fourth = np.empty(len(self.Z)), np.empty(len(self.Z))
+        rows = max(1, CHUNK // max(1, self.Z.shape[1]))
+        for i in range(0, len(zz), rows):
+            square = self.Z[i : i + rows] - 0.5
+            square *= square
+            zz[i : i + rows] = square.sum(axis=1)
+            np.einsum("ij,ij->i", square, square, out=fourth[i : i + rows])
+        return zz, fourth
+
     def sums(self, fields: Fields, X: Array, pending: Array) -> Sums | None:
         """What `Fibres.sums` gives for the base points, from the products; None where coordinates do not count alike."""
         orders, m = len(fields.weights), len(fields.columns)
         if not fields.kernel.plain or np.ptp(fields.inverse) > 0 or orders > len(self._products):
             return None
         products = self.products(X, pending)
-        Z = (self.Z - 0.5) ** 2
-        zz, xx = Z.sum(axis=1), np.einsum("ij,ij->j", fields.columns, fields.columns)
+        zz, fourth = self._powers()
+        xx = np.einsum("ij,ij->j", fields.columns, fields.columns)
         squared = products[0] * -2.0
         squared += zz[:, None]
         squared += xx
@@ -96,7 +107,7 @@ class Anchors:
             prior += 12.0 * share[0] * zz
             if orders > 1:  # phi_2(u) phi_2(u') = 5/4 (9 u^2 u'^2 - 3 u^2 - 3 u'^2 + 1) with u = 2 z
                 trend += 1.25 * share[1] * (144.0 * products[1] - 12.0 * zz[:, None] - 12.0 * xx + m)
-                prior += 1.25 * share[1] * (144.0 * np.einsum("ij,ij->i", Z, Z) - 24.0 * zz + m)
+                prior += 1.25 * share[1] * (144.0 * fourth - 24.0 * zz + m)
         return Sums(np.maximum(squared, 0.0, out=squared), trend, prior)
 
 
@@ -201,7 +212,8 @@ class Fields:
                     trend += w * T
                 return Sums(squared / shape.lengthscale**2, trend, query.at_zero(shape.weights))
 
-            return cls(kernel, _columns(kernel, gp.X), inverse, gp.alpha, gp.mean, gp.signal, gp.lower, gp.upper, shape.weights, sums)
+            columns = gp.places.lines.T if kernel.plain else _columns(kernel, gp.X)
+            return cls(kernel, columns, inverse, gp.alpha, gp.mean, gp.signal, gp.lower, gp.upper, shape.weights, sums)
         if gp.hyper.quadratic:
             raise ValueError("subspaces need a posterior without the quadratic trend")
         factor = gp.factor
