@@ -12,10 +12,12 @@ import numpy as np
 from regretless.bench.record import Record, by_problem, load_records
 from regretless.bench.stats import quartiles
 from regretless.bench.summary import BEST, QUANTITIES, Trace, traces
+from regretless.space import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 COLOURS = ("#0b62c4", "#d1480d", "#0a8a5f", "#a2339b", "#9a6b00", "#0e8fa8", "#c4214f", "#5b5fc7", "#5f7d12", "#6b6f76")
 """The light palette of the HTML page, so that a method keeps its colour."""
@@ -24,6 +26,8 @@ MARKS = ("-", "--", "-.", ":")
 SOLID = ("-", "-.", ":")
 """The same where dashes mean what others published."""
 DPI = 150
+FEW = 12
+"""Lines of fewer points show them."""
 
 
 def plot_folder(out: str | Path) -> list[Path]:
@@ -67,19 +71,12 @@ def draw_traces(
     log_y: bool = True,
 ) -> None:
     """One quantity of several methods on given axes: the median over seeds and a band between two quantiles."""
-    for i, trace in enumerate(found):
-        low, mid, high = quartiles(trace.quantities[quantity], (bands[0], 0.5, bands[1]))
-        x = np.median(trace.seconds, axis=0) if seconds else trace.n
+    drawn = [(np.median(t.seconds, axis=0) if seconds else t.n, quartiles(t.quantities[quantity], (bands[0], 0.5, bands[1]))) for t in found]
+    log_x, log_y = _logarithmic([(x, mid) for x, (_, mid, _) in drawn], seconds, log_y)
+    axes.set(xscale="log" if log_x else "linear", yscale="log" if log_y else "linear")
+    for i, (trace, (x, (low, mid, high))) in enumerate(zip(found, drawn, strict=True)):
         colour, style = COLOURS[i % len(COLOURS)], MARKS[(i // len(COLOURS)) % len(MARKS)]
-        if log_y:  # an exact hit has no logarithm
-            low, mid, high = (np.where(q > 0, q, np.nan) for q in (low, mid, high))
-        axes.plot(x, mid, style, color=colour, label=trace.label, linewidth=1.6)
-        if len(trace.seeds) > 1:
-            axes.fill_between(x, low, high, color=colour, alpha=0.14, linewidth=0)
-    if log_y and any(np.nanmax(trace.quantities[quantity], initial=-np.inf) > 0 for trace in found):
-        axes.set_yscale("log")
-    if seconds:
-        axes.set_xscale("log")
+        _draw(axes, x, mid, (low, high) if len(trace.seeds) > 1 else None, log_x, log_y, colour, style).set_label(trace.label)
     axes.set_xlabel("seconds in the method" if seconds else "evaluations")
     axes.set_ylabel(quantity)
     axes.grid(alpha=0.25)
@@ -114,21 +111,44 @@ def _draw_chart(axes: Axes, chart: Mapping[str, Any], axis: int, names: Sequence
     dashed = {series["name"] for series in chart["series"] if series.get("dash")}
     twins = {name: max((n for n in names if n not in dashed and name.startswith(f"{n},")), key=len, default=name) for name in dashed}
     own = list(dict.fromkeys(twins.get(name, name) for name in names))
+    points = [(_numbers(series["x"][axis]), _numbers(series["y"][0]["mid"])) for series in chart["series"]]
+    log_x, log_y = _logarithmic(points, chart["x"][axis]["log"], chart["y"][0]["log"])
+    axes.set(xscale="log" if log_x else "linear", yscale="log" if log_y else "linear")
     lines = {}
-    for series in chart["series"]:
+    for series, (x, mid) in zip(chart["series"], points, strict=True):
         i = own.index(twins.get(series["name"], series["name"]))
         colour, style = COLOURS[i % len(COLOURS)], "--" if series.get("dash") else SOLID[(i // len(COLOURS)) % len(SOLID)]
-        x = np.array(series["x"][axis], dtype=np.float64)
-        parts = {part: np.array(values, dtype=np.float64) for part, values in series["y"][0].items()}
-        lines[series["name"]] = axes.plot(x, parts["mid"], style, color=colour, linewidth=1.6, marker="o" if len(x) < 12 else None, markersize=3)[0]
-        if "low" in parts:
-            axes.fill_between(x, parts["low"], parts["high"], color=colour, alpha=0.14, linewidth=0)
-    axes.set_xscale("log" if chart["x"][axis]["log"] else "linear")
-    positive = any(v is not None and v > 0 for series in chart["series"] for v in series["y"][0]["mid"])
-    axes.set_yscale("log" if chart["y"][0]["log"] and positive else "linear")
+        band = (_numbers(series["y"][0]["low"]), _numbers(series["y"][0]["high"])) if "low" in series["y"][0] else None
+        lines[series["name"]] = _draw(axes, x, mid, band, log_x, log_y, colour, style)
+        if len(x) < FEW:
+            lines[series["name"]].set(marker="o", markersize=3)
     axes.set(xlabel=chart["x"][axis]["name"], ylabel=chart["y"][0]["name"])
     axes.grid(alpha=0.25)
     return lines
+
+
+def _numbers(values: Sequence[float | None]) -> Array:
+    """The values with NaN for what is missing."""
+    return np.array(values, dtype=np.float64)
+
+
+def _logarithmic(points: Sequence[tuple[Array, Array]], wish_x: bool, wish_y: bool) -> tuple[bool, bool]:
+    """Which axes can be logarithmic as wished: those on which something can be seen then."""
+    x, y = (np.concatenate(parts) for parts in zip(*points, strict=True))
+    seen = np.isfinite(x) & np.isfinite(y)
+    log_y = wish_y and bool((seen & (y > 0)).any())
+    return wish_x and bool((seen & (x > 0) & ((y > 0) | (not log_y))).any()), log_y
+
+
+def _draw(axes: Axes, x: Array, mid: Array, band: tuple[Array, Array] | None, log_x: bool, log_y: bool, colour: str, style: str) -> Line2D:
+    """A line and its band; what has no logarithm is left out, and a band that reaches down to 0 ends at the line's lowest point."""
+    x = np.where(x > 0, x, np.nan) if log_x else x
+    seen = mid[mid > 0]
+    mid = np.where(mid > 0, mid, np.nan) if log_y else mid
+    if band is not None and (len(seen) or not log_y):
+        low, high = (np.where(part > 0, part, seen.min()) for part in band) if log_y else band
+        axes.fill_between(x, low, high, color=colour, alpha=0.14, linewidth=0)
+    return axes.plot(x, mid, style, color=colour, linewidth=1.6)[0]
 
 
 def save_figure(figure: Figure, stem: Path) -> list[Path]:

@@ -29,7 +29,9 @@ from regretless.bench.claims import (
     medians_table,
 )
 from regretless.bench.finding import FILE, PAPERS, Finding, Table, draw_missing, find_all, findings_page
+from regretless.bench.plots import charts_figure, regret_figure, save_figure
 from regretless.bench.record import Record, Run
+from regretless.page import Band, Curve, curves_chart
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -293,3 +295,15 @@ def test_committed_findings_are_whole() -> None:
     for one in found:
         assert one.verdict in page
         assert f"{PAPERS[one.paper].split(':')[0]}, {one.figure}" in page
+
+
+@pytest.mark.parametrize("values", [[np.nan] * 4, [0.0] * 4, [-1.0] * 4, [3.0, -2.0, 0.0, np.nan], [5.0] * 4], ids=str)
+@pytest.mark.parametrize("x", [np.zeros(4), np.arange(4.0), np.arange(1.0, 5.0)], ids=str)
+def test_figures_of_whatever_was_found(tmp_path, x, values) -> None:
+    """Nothing to see on a logarithmic axis is no error: tasks without a noiseless value, exact hits, methods that take no time."""
+    y = np.array(values)
+    chart = curves_chart([Curve("random", {"n": x}, {"v": Band(y, y - 1, y + 1)})], log_x=True, log_y=True)
+    save_figure(charts_figure([("a", chart)], "t"), tmp_path / "chart")
+    for optimum in (0.0, None):
+        runs = [record("random", "p", seed, values, optimum=optimum) for seed in range(3)]
+        save_figure(regret_figure({"random": runs}, "t"), tmp_path / "records")
