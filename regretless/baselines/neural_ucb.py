@@ -51,7 +51,7 @@ class NeuralUCB(Method):
             raise ValueError(f"lam must be positive, nu not negative and n_candidates at least 1, got {lam!r}, {nu!r}, {n_candidates!r}")
         self.lam, self.nu, self.n_candidates = lam, nu, n_candidates
         rng = self.fixed_generator()
-        self._design = Design(self.cube, design_size(self.dim, budget), rng, centre=False)
+        self._design = Design(self.cube, design_size(self.dim, budget), rng)
         self._start = fresh_net(rng, self.dim, (WIDTH,), "relu")
         self._trained: tuple[int, Mlp] | None = None
 
