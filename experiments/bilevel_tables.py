@@ -304,7 +304,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", help='"cpu" or "cuda"')
     parser.add_argument("--eager", action="store_true", help="no CUDA graph")
     parser.add_argument("--convex", action="store_true", help="the convex law only")
-    args = experiment_options(parser, "runs/bilevel_tables", seeds=(5, 5), data="mnist")
+    args = experiment_options(parser, "runs/bilevel_tables", seeds=(5, 10), data="mnist")
     data = None if args.data is None else str(args.data)
     divide, ts = (1, tuple(TABLES)) if args.full else (REDUCED, REDUCED_TS)
     side, sizes = (28, (50_000, 10_000, 10_000)) if args.full else (14, (5000, 2000, 5000))

@@ -29,7 +29,7 @@ def table(findings: list[Finding]) -> str:
             lines.append(f"| {figure.paper} | {figure.name}: {figure.title} | - | - | - | not run yet |")
             continue
         size = str(f.settings.get("size", "-")).split(":")[0]
-        times = next((f.settings[word] for word in ("seeds", "folds", "targets", "samples", "instances", "runs each") if word in f.settings), "-")
+        times = next((f.settings[word] for word in ("seeds", "repetitions", "targets", "samples", "instances", "runs each") if word in f.settings), "-")
         lines.append(f"| {f.paper} | {f.figure}: {f.title} | {size} | {times} | {f.seconds / 60:.1f} | {f.verdict} |")
     return "\n".join(lines)
 
