@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from regretless.bench.compact import compact
 from regretless.bench.finding import PAPERS, draw_missing, find_all, findings_page
 from regretless.problems.data import data_folder
 from regretless.statefile import write_whole
@@ -102,6 +103,7 @@ def reproduce(
     done = subprocess.run(command, check=False)
     if done.returncode:
         raise RuntimeError(f"{figure.script} ended with exit code {done.returncode}; run the same command again to resume")
+    compact(folder)
     report_findings(folder)
     return folder
 

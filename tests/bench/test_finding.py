@@ -1,6 +1,7 @@
 """From records to verdicts: checks hold and fail where they should, findings survive the disk, and their page works in a browser."""
 
 import argparse
+import csv
 import json
 import re
 import shutil
@@ -28,9 +29,11 @@ from regretless.bench.claims import (
     lowest,
     medians_table,
 )
+from regretless.bench.compact import CSV, JSON, compact
 from regretless.bench.finding import FILE, PAPERS, Finding, Table, draw_missing, find_all, findings_page
 from regretless.bench.plots import charts_figure, regret_figure
 from regretless.bench.record import Record, Run
+from regretless.bench.runner import run_all
 from regretless.page import Band, Curve, curves_chart
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -307,3 +310,30 @@ def test_figures_of_whatever_was_found(values) -> None:
     for optimum in (0.0, None):
         runs = [record("random", "p", seed, values, optimum=optimum) for seed in range(3)]
         regret_figure({"random": runs}, "t").draw_without_rendering()
+
+
+def test_records_in_one_small_file(tmp_path) -> None:
+    runs = [Run("random", "levy", {"dim": 2, "noise": 0.1}, seed=s, budget=8, init=2) for s in range(2)]
+    records = run_all(runs, tmp_path, jobs=0, progress=False)
+    path = compact(tmp_path)
+    assert path == tmp_path / CSV
+    lines = list(csv.DictReader(path.open()))
+    assert [(line["method"], line["seed"], line["evaluations"], line["initial"]) for line in lines] == [
+        ("random", str(s), "8", "2") for s in range(2)
+    ]
+    for line, one in zip(lines, records, strict=True):
+        assert float(line["best after 100 %"]) == pytest.approx(one.best()[-1], rel=1e-5)
+        assert float(line["best after 25 %"]) == pytest.approx(one.best()[1], rel=1e-5)
+        assert float(line["mean value"]) == pytest.approx(one.value.mean(), rel=1e-5)
+
+
+def test_json_records_in_one_small_file(tmp_path) -> None:
+    assert compact(tmp_path) is None
+    (tmp_path / "quick" / "cache").mkdir(parents=True)
+    (tmp_path / "quick" / "cache" / "1.json").write_text("1.0")
+    (tmp_path / "quick" / "a.json").write_text('{"seed": 3, "scores": [0.123456789, 1e-12], "name": "x"}')
+    finding("ms-ucb", "fig1").write(tmp_path)
+    path = compact(tmp_path)
+    assert path == tmp_path / JSON
+    assert json.loads(path.read_text()) == {"quick/a": {"seed": 3, "scores": [0.123457, 1e-12], "name": "x"}}
+    assert compact(tmp_path) == path  # it does not take itself for a record
