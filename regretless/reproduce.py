@@ -5,12 +5,14 @@ The experiments live beside the package, in `experiments/` of a source checkout;
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from regretless.bench.claims import PARENT
 from regretless.bench.compact import compact
 from regretless.bench.finding import PAPERS, draw_missing, find_all, findings_page
 from regretless.problems.data import data_folder
@@ -100,7 +102,7 @@ def reproduce(
     command += ["--seeds", str(seeds)] if seeds is not None else []
     command += ["--data", str(data)] if data is not None else []
     print(f"{figure.paper} {figure.name}: {figure.title}, about {figure.minutes[full]:g} minutes on two cores", file=sys.stderr, flush=True)
-    done = subprocess.run(command, check=False)
+    done = subprocess.run(command, check=False, env={**os.environ, PARENT: str(os.getpid())})
     if done.returncode:
         raise RuntimeError(f"{figure.script} ended with exit code {done.returncode}; run the same command again to resume")
     compact(folder)

@@ -77,7 +77,7 @@ def test_every_experiment_explains_itself(script) -> None:
         (["nobody"], "unknown paper 'nobody'; known are go-ucb, gp-threds"),
         (["ms-ucb", "fig9"], "ms-ucb has no figure 'fig9'; it has fig1, fig2, fig3, fig4, fig5"),
         (["neural-bo", "fig10"], "no figure 'fig10'"),
-        (["go-ucb", "fig3", "--data", "."], "the data set 'uci' is not there (looked in uci); put it there, pass --data DIR or set REGRETLESS_DATA"),
+        (["go-ucb", "fig3", "--data", "."], "the data set 'uci' is not there (looked in uci): it holds australian.csv.gz"),
         (["ms-ucb", "fig1", "--seeds", "0"], "--seeds"),
     ],
 )

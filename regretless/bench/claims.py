@@ -15,6 +15,8 @@ import argparse
 import math
 import os
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -42,6 +44,9 @@ WORST = 1e300
 """The loss of a run that found nothing; finite, so that losses have differences."""
 NAMED = 4
 """A verdict's sentence names at most this many checks that fail."""
+PARENT = "REGRETLESS_PARENT"
+"""Names the process of `regretless reproduce` to the experiment it starts."""
+WATCH_SECONDS = 0.3
 SAMPLES, SECONDS = "evaluations", "CPU seconds in the method"
 
 T = TypeVar("T")
@@ -76,6 +81,8 @@ def experiment_options(
     parser.add_argument("--timeout", type=float, help="seconds after which a single run is given up")
     parser.add_argument("--report", action="store_true", help="run nothing: the finding from the records that are there")
     options = parser.parse_args(words)
+    if PARENT in os.environ:
+        threading.Thread(target=_end_without, args=(int(os.environ[PARENT]),), daemon=True).start()
     options.seeds = seeds[options.full] if options.seeds is None else options.seeds
     if options.seeds < 1:
         parser.error(f"--seeds must be at least 1, got {options.seeds}")
@@ -88,6 +95,13 @@ def experiment_options(
             sys.exit(f"{parser.prog}: {error}")
     options.out.mkdir(parents=True, exist_ok=True)
     return options
+
+
+def _end_without(parent: int) -> None:
+    """Ends this process when the command that started it was killed, so that the same command can resume what is there."""
+    while os.getppid() == parent:
+        time.sleep(WATCH_SECONDS)
+    os._exit(1)
 
 
 # ---------------------------------------------------------------- records

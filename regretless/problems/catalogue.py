@@ -10,12 +10,25 @@ import hashlib
 import urllib.error
 import urllib.request
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from regretless.statefile import write_whole
 
 FETCH_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A table where it is published (comma-separated, ARFF, or separated by blanks) and what makes it ours."""
+
+    url: str
+    header: str
+    """Names of our columns; the last is the class."""
+    classes: dict[str, str]
+    """Their classes and ours."""
+    trim: bool = False
+    """Whether zeros at the end of decimals are dropped."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +41,8 @@ class DataSet:
     source: str
     used_by: str
     url: str = ""
+    origins: dict[str, Origin] = field(default_factory=dict)
+    """Files that are made from what is published elsewhere."""
 
 
 DATA_SETS = {
@@ -54,6 +69,24 @@ DATA_SETS = {
             },
             "UCI Machine Learning Repository (Australian credit, Wisconsin breast cancer) and OpenML 37 (Pima diabetes), as CSV with a class column",
             "GO-UCB",
+            origins={
+                "australian.csv.gz": Origin(
+                    "https://archive.ics.uci.edu/ml/machine-learning-databases/statlog/australian/australian.dat",
+                    "A1,A2,A3,A4,A5,A6,A7,A8,A9,A10,A11,A12,A13,A14,class",
+                    {"0": "0", "1": "1"},
+                ),
+                "diabetes.csv.gz": Origin(
+                    "https://www.openml.org/data/download/37/dataset_37_diabetes.arff",
+                    "pregnant,glucose,pressure,triceps,insulin,mass,pedigree,age,class",
+                    {"tested_negative": "0", "tested_positive": "1"},
+                    trim=True,
+                ),
+                "breast_cancer_wisconsin_original.csv.gz": Origin(
+                    "https://archive.ics.uci.edu/ml/machine-learning-databases/breast-cancer-wisconsin/breast-cancer-wisconsin.data",
+                    "id,clump_thickness,cell_size,cell_shape,marginal_adhesion,epithelial_size,bare_nuclei,bland_chromatin,normal_nucleoli,mitoses,class",
+                    {"2": "0", "4": "1"},
+                ),
+            },
         ),
         DataSet(
             "amazon_reviews_hierarchical",
@@ -108,19 +141,39 @@ def fetch(name: str, folder: Path) -> list[Path]:
     data = DATA_SETS.get(name)
     if data is None:
         raise ValueError(f"unknown data set {name!r}; known are {', '.join(DATA_SETS)}")
-    if not data.url:
+    if not data.url and not data.origins:
         raise ValueError(f"{name} cannot be fetched as it is; make {', '.join(data.files)} from: {data.source}")
     paths = []
     for file, expected in data.files.items():
         path = folder / name / file
         if not path.is_file() or checksum(path) != expected:
-            try:
-                with urllib.request.urlopen(data.url + file, timeout=FETCH_SECONDS) as answer:
-                    write_whole(path, answer.read())
-            except (urllib.error.URLError, OSError) as error:
-                raise ValueError(f"cannot fetch {data.url}{file}: {error}") from None
+            origin = data.origins.get(file)
+            url = data.url + file if origin is None else origin.url
+            content = _download(url)
+            write_whole(path, content if origin is None else gzip.compress(as_csv(content.decode(), origin).encode(), mtime=0))
             if checksum(path) != expected:
                 path.unlink()
-                raise ValueError(f"{data.url}{file} is not the file expected (its checksum differs)")
+                raise ValueError(f"{url} does not give the file expected, {file} (its checksum differs); it comes from: {data.source}")
         paths.append(path)
     return paths
+
+
+def _download(url: str) -> bytes:
+    try:
+        with urllib.request.urlopen(url, timeout=FETCH_SECONDS) as answer:
+            content: bytes = answer.read()
+            return content
+    except (urllib.error.URLError, OSError) as error:
+        raise ValueError(f"cannot fetch {url}: {error}") from None
+
+
+def as_csv(text: str, origin: Origin) -> str:
+    """A published table as ours: a header, commas, empty cells for what is missing, classes renamed."""
+    lines = [origin.header]
+    for line in text.splitlines():
+        if line.strip() and not line.lstrip().startswith(("@", "%")):  # what ARFF puts around its data
+            *cells, last = line.split(",") if "," in line else line.split()
+            numbers = ["" if cell.strip() == "?" else cell.strip() for cell in cells]
+            trimmed = [cell.rstrip("0").rstrip(".") if origin.trim and "." in cell else cell for cell in numbers]
+            lines.append(",".join([*trimmed, origin.classes.get(last.strip(), last.strip())]))
+    return "\n".join(lines) + "\n"

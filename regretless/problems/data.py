@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from regretless.problems.catalogue import DATA_SETS
+
 ENVIRONMENT = "REGRETLESS_DATA"
 USUAL_PLACES = (Path("data"), Path("..") / "shared" / "data")
 """Tried in order, relative to the current folder, when neither an argument nor the environment names a folder."""
@@ -23,7 +25,12 @@ def data_folder(name: str, folder: str | Path | None = None) -> Path:
         if (place / name).is_dir():
             return place / name
     looked = ", ".join(str(place / name) for place in places)
-    raise FileNotFoundError(f"the data set {name!r} is not there (looked in {looked}); put it there, pass --data DIR or set {ENVIRONMENT}")
+    known = DATA_SETS.get(name)
+    what = f"it holds {', '.join(known.files)}, from {known.source}; " if known else ""
+    get = f"`regretless data fetch {name} DIR` or " if known and (known.url or known.origins) else ""
+    raise FileNotFoundError(
+        f"the data set {name!r} is not there (looked in {looked}): {what}{get}put its files into DIR/{name}, and pass --data DIR or set {ENVIRONMENT}"
+    )
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
