@@ -21,7 +21,7 @@ from scipy.linalg import blas, lapack
 
 from regretless.numerics.kernels import Kernel, squared_distances
 from regretless.numerics.lbfgs import minimise
-from regretless.numerics.surrogate import FRESH_EVERY, SIZES, scheduled, standardisation
+from regretless.numerics.surrogate import FRESH_EVERY, SIZES, scheduled, softened, standardisation
 from regretless.space import Array, Cube
 
 NOISE_FLOOR = 1e-8
@@ -429,20 +429,6 @@ class AdditiveSurrogate:
             self._products = None
         if len(y) != len(self._seen[1]) or agree < len(y):
             self._seen = X, y.copy(), yvar.copy()  # X is not copied: it may be large, and told points never change
-
-
-def softened(told: Array, y: Array) -> tuple[Array, Array]:
-    """Values y (k) with low ones drawn in, and the slope of that map at each (k).
-
-    y itself above the median c of the told values, c - s log(1 + (c - y) / s) below it, s = max - c. How far below the median a value lies says
-    little about the optimum, and a long tail of such values drowns the rest.
-    """
-    middle, top = float(np.median(told)), float(told.max())
-    span = top - middle
-    if not span > 1e-12 * (abs(top) + abs(middle)):
-        return np.array(y), np.ones(len(y))
-    below = np.maximum(middle - y, 0.0) / span
-    return np.where(y < middle, middle - span * np.log1p(below), y), 1.0 / (1.0 + below)
 
 
 def _relative(yvar: Array, scale: float) -> Array:

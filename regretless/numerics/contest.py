@@ -63,9 +63,7 @@ class Contest:
     def _score(entrant: Surrogate | AdditiveSurrogate, X: Array, y: Array, yvar: Array, before: int, after: int) -> float:
         """The log density that the entrant, knowing the first `before` values, gives to the next, up to `after`, for y in units of their spread."""
         gp = entrant.gp(X[:before], y[:before], yvar[:before])
-        values, slope = (
-            entrant.seen_as(y[:before], y[before:after]) if isinstance(entrant, AdditiveSurrogate) else (y[before:after], np.ones(after - before))
-        )
+        values, slope = entrant.seen_as(y[:before], y[before:after])
         mean, variance = gp.mean_var(X[before:after])
         own = yvar[before:after] * slope**2 / gp.scale**2
         variance = variance + np.where(np.isnan(own), _noise(gp) * gp.signal, own)

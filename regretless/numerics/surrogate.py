@@ -57,6 +57,20 @@ def tamed(y: Array) -> Array:
     return np.maximum(y, middle - (top - middle)) if top > middle else y
 
 
+def softened(told: Array, y: Array) -> tuple[Array, Array]:
+    """Values y (k) with low ones drawn in, and the slope of that map at each (k).
+
+    y itself above the median c of the told values, c - s log(1 + (c - y) / s) below it, s = max - c. How far below the median a value lies says
+    little about the optimum, and a long tail of such values drowns the rest.
+    """
+    middle, top = float(np.median(told)), float(told.max())
+    span = top - middle
+    if not span > 1e-12 * (abs(top) + abs(middle)):
+        return np.array(y), np.ones(len(y))
+    below = np.maximum(middle - y, 0.0) / span
+    return np.where(y < middle, middle - span * np.log1p(below), y), 1.0 / (1.0 + below)
+
+
 def standardisation(y: Array) -> tuple[float, float]:
     """Offset and scale that bring y to mean 0 and variance 1; the scale of constant values is their size or 1."""
     size = float(np.abs(y).max())
@@ -79,6 +93,7 @@ class Surrogate:
         noise: a known noise variance of all values in their own units, or None to fit it; values told with their own variance keep that.
         prior: priors on the hyper-parameters; None: the dimension-scaled default.
         tame: clip low values before fitting.
+        soften: model `softened` values instead.
         hyper: fixed hyper-parameters; nothing is fitted then.
         rotate: let every fifth fit turn the axes of the length-scales, where that explains the values better (see `frame`).
     """
@@ -94,17 +109,20 @@ class Surrogate:
         noise: float | None = None,
         prior: Prior | None = None,
         tame: bool = True,
+        soften: bool = False,
         hyper: Hyper | None = None,
         rotate: bool = False,
     ) -> None:
         if noise is not None and not (noise >= 0 and math.isfinite(noise)):
             raise ValueError(f"noise must be a variance of at least 0 or None, got {noise!r}")
+        if tame and soften:
+            raise ValueError("values are either clipped (tame) or drawn in (soften), not both")
         self.cube, self.seed = cube, seed
         self.kernel = Kernel(kernel, cube.dim, np.array([axis.levels if axis.categorical else 0 for axis in cube.axes]))
         self.ard = cube.dim <= ISOTROPIC_ABOVE if ard is None else ard
         quadratic = cube.dim <= QUADRATIC_UP_TO if quadratic is None else quadratic
         self.prior = prior or Prior.scaled(cube.dim, quadratic=quadratic and len(self.kernel.lines) > 0)
-        self.noise, self.tame, self.hyper = noise, tame, hyper
+        self.noise, self.tame, self.soften, self.hyper = noise, tame, soften, hyper
         self.rotate = rotate and self.ard and ROTATED[0] <= len(self.kernel.lines) <= ROTATED[1]
         self._seen: tuple[Array, Array, Array] = (np.empty((0, cube.dim)), np.empty(0), np.empty(0))
         self._fits: dict[int, tuple[Hyper, float]] = {}  # index of a scheduled fit -> hyper-parameters and scale
@@ -122,10 +140,10 @@ class Surrogate:
         k, size = scheduled(len(y))
         hyper, scale = self._fitted(k, size, X, y, yvar)
         known = not np.isnan(yvar).all()
-        values = tamed(y) if self.tame else y
+        values, slope = self.seen_as(y[:size] if known else y, y)
         offset, current = standardisation(values)
         scale = scale if known else current
-        noise = relative_noise(hyper, len(y), yvar, scale)
+        noise = relative_noise(hyper, len(y), yvar * slope**2, scale)
         if self._factor is None or self._factor[0] != k:
             self._factor = k, Factor(self.kernel, hyper, X[:size], noise[:size])
         done = self._factor[1].n
@@ -134,10 +152,14 @@ class Surrogate:
         gp = GP(self._factor[1], values, offset=offset, scale=scale, profile=not known)
         return gp if pending is None or len(pending) == 0 else gp.condition(pending)
 
+    def seen_as(self, told: Array, y: Array) -> tuple[Array, Array]:
+        """Values y (k) as the model of the told ones (n) sees them, and the slope of that map at each (k); a clip, of all values, has none."""
+        return softened(told, y) if self.soften else (tamed(y) if self.tame else y, np.ones(len(y)))
+
     def _fitted(self, k: int, size: int, X: Array, y: Array, yvar: Array) -> tuple[Hyper, float]:
         """Hyper-parameters and scale of scheduled fit k, of the first `size` values."""
         if k not in self._fits:
-            values = tamed(y[:size]) if self.tame else y[:size]
+            values, slope = self.seen_as(y[:size], y[:size])
             offset, scale = standardisation(values)
             if self.hyper is not None:
                 self._fits[k] = self.hyper, scale
@@ -145,7 +167,7 @@ class Surrogate:
             warm = None
             if k % FRESH_EVERY:
                 warm = self._fitted(k - 1, SIZES[k - 1], X, y, yvar)[0]
-            variances = yvar[:size] / (scale * scale)
+            variances = yvar[:size] * slope**2 / (scale * scale)
             standard = (values - offset) / scale
             rounds = FRESH_ROUNDS if warm is None else WARM_ROUNDS
             hyper = fit(self.kernel, X[:size], standard, variances, ard=self.ard, prior=self.prior, warm=warm, rounds=rounds)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from regretless.numerics.additive import AdditiveSurrogate, softened
+from regretless.numerics.additive import AdditiveSurrogate
 from regretless.numerics.contest import Contest
-from regretless.numerics.surrogate import Surrogate
+from regretless.numerics.surrogate import Surrogate, softened
 from regretless.space import Cube
 
 
@@ -66,3 +66,19 @@ def test_softened_values_keep_their_order_and_their_top():
 def test_a_surrogate_that_clips_is_refused():
     with pytest.raises(ValueError, match="density"):
         Contest([Surrogate(Cube.box(2), seed=0)])
+
+
+@pytest.mark.parametrize("noise", [None, 1e-4])
+def test_a_softened_surrogate_is_a_function_of_the_history(noise):
+    """Told one by one or at once, with or without known noise, the posterior is the same bit for bit; and low values matter less."""
+    X, y, yvar = told(lambda X: -np.exp(8 * X[:, 0]), n=45, d=3)
+    step, bulk = (Surrogate(Cube.box(3), seed=0, tame=False, soften=True, noise=noise) for _ in range(2))
+    for n in range(1, len(y) + 1):
+        one = step.gp(X[:n], y[:n], yvar[:n])
+    whole = bulk.gp(X, y, yvar)
+    at = np.random.default_rng(1).random((5, 3))
+    assert np.array_equal(one.mean_var(at), whole.mean_var(at))
+    if noise is None:
+        np.testing.assert_allclose(whole.offset + whole.scale * whole.mean_at(X), softened(y, y)[0], atol=0.05 * whole.scale)
+    with pytest.raises(ValueError, match="not both"):
+        Surrogate(Cube.box(3), seed=0, tame=True, soften=True)
