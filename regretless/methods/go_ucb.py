@@ -31,6 +31,7 @@ Deviations from the paper (numbered as on the method's page; `preset="paper"` ha
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -72,6 +73,8 @@ GOOD_BY_PROCESS = 3
 """The same under the process alone: with GP-EI's number the proposals of that stage are GP-EI's, point for point."""
 LEMMA_DELTA = 0.05
 """delta of Lemma 5.3 where it sets the radius of the search."""
+TITLE_WIDTH = 56
+"""Letters in a line of a plot's title."""
 UNKNOWN_T = 64
 """T of the paper's formulas when no budget is known; the larger of its experiments."""
 
@@ -388,7 +391,7 @@ class GOUCB(Method):
         return self._sign * (fit.offset + fit.scale * fit.values), self._sign * fit.scale * fit.residuals
 
     def plot_residuals(self, axes: Any = None) -> Any:
-        """Residuals against fitted values with the two-sigma band, on the matplotlib axes given or on new ones; returns the axes."""
+        """Residuals against fitted values with the two-sigma band, early points dark; on the matplotlib axes given or on new ones, returned."""
         if axes is None:
             from matplotlib.figure import Figure
 
@@ -399,7 +402,8 @@ class GOUCB(Method):
         axes.axhspan(-2 * sd, 2 * sd, color="0.92", zorder=0)
         axes.axhline(0, color="0.6", lw=1)
         axes.scatter(fitted, residual, c=np.arange(fit.n), s=18)
-        axes.set(xlabel="fitted value", ylabel="told minus fitted", title=self.misfit() or "no misfit found")
+        axes.set(xlabel="fitted value (early points dark)", ylabel="told minus fitted")
+        axes.set_title(textwrap.fill(self.misfit() or "no misfit found", TITLE_WIDTH), fontsize="medium")
         return axes
 
     # -- the ball
