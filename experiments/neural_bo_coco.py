@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -44,9 +45,12 @@ def one_block(method: str, function: int, dims: str, instances: str, out: str) -
     """All dimensions and instances of one function: COCO's own logs under out/exdata, and the best precision after each evaluation."""
     import cocoex
 
-    os.chdir(out)  # the observer writes below the current folder
+    place = Path(out) / "exdata" / method / f"f{function}"
+    shutil.rmtree(place, ignore_errors=True)  # of a block that was killed
+    place.mkdir(parents=True)
+    os.chdir(place)  # COCO writes its logs, and the optimum it is asked for, below the current folder: each block has its own
     suite = cocoex.Suite("bbob", f"instances:{instances}", f"dimensions:{dims} function_indices:{function}")
-    observer = cocoex.Observer("bbob", f"result_folder: {method}/f{function} algorithm_name: {method}")
+    observer = cocoex.Observer("bbob", f"result_folder: log algorithm_name: {method}")
     recipe = RECIPES[method] if method in RECIPES else find_recipe(method)
     rows: list[dict[str, object]] = []
     for problem in suite:
@@ -184,7 +188,10 @@ def postprocess(out: Path, methods: tuple[str, ...] | list[str]) -> None:
     folders = [f"exdata/{method}" for method in methods if (out / "exdata" / method).is_dir()]
     if folders:
         cocopp.genericsettings.verbose = False
-        cocopp.main("-o ppdata " + " ".join(folders))
+        try:
+            cocopp.main("-o ppdata " + " ".join(folders))
+        except Exception as error:  # the finding above does not need its page
+            print(f"cocopp did not make its page: {type(error).__name__}: {error}")
 
 
 if __name__ == "__main__":
