@@ -197,7 +197,11 @@ class NeuralBO(Method):
             new = self._read(self.X[done:])
             self._inputs = new if done == 0 else np.concatenate([self._inputs, new])
         self._region = region_after(self._region, self.y, self._n_design, self.dim)
-        self._model.refresh(self._inputs, self.y)
+        if isinstance(self._model, ClosedForm):
+            unknown = np.full(len(self.y), np.nan)  # Thm. 1 is about one ridge for all values
+            self._model.refresh(self._inputs, self.y, self.yvar if self._norm_bound is None else unknown)
+        else:
+            self._model.refresh(self._inputs, self.y)
 
     def _candidates(self, rng: np.random.Generator) -> Array:
         """Where a draw is maximised: fresh points of a finite pool, the trust region, or the whole cube."""
@@ -296,7 +300,7 @@ class NeuralBO(Method):
         else:
             dense = draw_mlp(rng, probe.shape[1], width=s.width, depth=self._depth, activation=s.activation)
             net = BranchNet(dense.to(self._device), on_device(probe, self._device), rng)
-            shape = replace(net.shape, lam=s.lam, share=self._additive if net.additive else 0.0)
+            shape = replace(net.shape, lam=s.lam, share=self._additive)
         limits = {"dual_limit": self._dual_limit, "sketch_size": self._sketch_size}
         return ClosedForm(net, shape, seed=self.seed, chosen=self._chosen, warping=self._warping, device=self._device, **limits)
 

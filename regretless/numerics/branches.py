@@ -1,8 +1,9 @@
 """A net with two branches, and the choice of its shape by evidence: the model behind NeuralBO's default.
 
 One branch is a dense tangent net (every unit sees every input), the other consists of units that see one input each: random features of
-an additive function. Few black boxes are purely one or the other; how much of each, how quickly they vary and how noisy the values are is
-chosen on a small grid by the marginal likelihood, with the signal variance at its best value for each setting.
+an additive function, or with many inputs (the words of a document) the inputs themselves, a linear one. Few black boxes are purely one or
+the other; how much of each, how quickly they vary and how noisy the values are can be chosen on a small grid by the marginal likelihood,
+with the signal variance at its best value for each setting.
 
     h(x) = sqrt(1 - share) f_dense(scale x) + sqrt(share) sum_j c_j sin(coordinate_scale v_j x_{i(j)} + b_j)
 """
@@ -21,7 +22,7 @@ from regretless.space import Array
 UNITS_PER_INPUT, MOST_UNITS = 16, 1024
 """Units of the coordinate branch per input, and in all."""
 MOST_INPUTS = 128
-"""With more inputs than this one-coordinate units would be too few per input: the branch is left out."""
+"""With more inputs than this one-coordinate units would be too few per input: the branch is linear."""
 TAIL = 5
 """Degrees of freedom of the frequencies' Student law: its smooth functions are those of a Matern kernel of order 5/2."""
 SCALES = (0.4, 0.8, 1.6, 3.2, 6.4)
@@ -54,19 +55,17 @@ class BranchNet:
         q = probe.shape[1]
         self._dense = dense
         self._probe = probe
-        units = 0 if q > MOST_INPUTS else min(max(256, UNITS_PER_INPUT * q), MOST_UNITS)
+        self.linear = q > MOST_INPUTS
+        units = 0 if self.linear else min(max(256, UNITS_PER_INPUT * q), MOST_UNITS)
         self._coordinate = np.arange(units) % q
         frequency = rng.standard_normal(units) / np.sqrt(rng.chisquare(TAIL, units) / TAIL)
         phase = rng.uniform(0, 2 * np.pi, units)
         self._frequency, self._phase = like(frequency, probe), like(phase, probe)
-        self.shape = Shape(SCALES[2] / q**0.5, share=0.5 if units else 0.0)
+        self._features = q if self.linear else units
+        self._unit = float((probe**2).sum(1).mean()) ** -0.5 if self.linear else (2.0 / units) ** 0.5
+        self.shape = Shape(SCALES[2] / q**0.5)
         self._norm = 1.0
         self._set_norm()
-
-    @property
-    def additive(self) -> bool:
-        """Whether the net has the coordinate branch."""
-        return len(self._coordinate) > 0
 
     def at(self, shape: Shape) -> BranchNet:
         """The same weights at another shape."""
@@ -84,9 +83,11 @@ class BranchNet:
         return replace(self._dense, norm=self._norm / (1 - share)).factors(X * self.shape.scale)
 
     def coordinate_features(self, X: Tensor) -> Tensor:
-        """The coordinate branch's random features, n x units, of mean square norm 1."""
+        """The coordinate branch's features, n x units (n x q where it is linear), of mean square norm 1 over the inputs' domain."""
+        if self.linear:
+            return X * self._unit
         arguments = X[:, self._coordinate] * (self._frequency * self.shape.coordinate_scale) + self._phase
-        return namespace(X).sin(arguments) * (2.0 / len(self._coordinate)) ** 0.5
+        return namespace(X).sin(arguments) * self._unit
 
     def factors(self, X: Tensor) -> Factors:
         share = self.shape.share
@@ -95,7 +96,7 @@ class BranchNet:
 
     def random_direction(self, rng: np.random.Generator) -> Direction:
         dense = self._dense.random_direction(rng)
-        return (*dense, like(rng.standard_normal(len(self._coordinate)), self._phase)) if self.shape.share else dense
+        return (*dense, like(rng.standard_normal(self._features), self._phase)) if self.shape.share else dense
 
 
 def choose_shape(net: BranchNet, X: Tensor, y: Array) -> Shape:
@@ -107,12 +108,13 @@ def choose_shape(net: BranchNet, X: Tensor, y: Array) -> Shape:
     for scale in SCALES:
         A = net.at(Shape(scale / q**0.5, share=0.0)).dense_factors(X)
         dense[scale] = on_host(kernel(A, A))
-    for scale in COORDINATE_SCALES if net.additive else ():
+    coordinate_scales = COORDINATE_SCALES[-1:] if net.linear else COORDINATE_SCALES
+    for scale in coordinate_scales:
         P = net.at(replace(net.shape, coordinate_scale=scale)).coordinate_features(X)
         additive[scale] = on_host(P @ P.T)
     found, most = net.shape, -np.inf
-    for scale, share in itertools.product(SCALES, SHARES if net.additive else SHARES[:1]):
-        for coordinate_scale in COORDINATE_SCALES if share else COORDINATE_SCALES[-1:]:
+    for scale, share in itertools.product(SCALES, SHARES):
+        for coordinate_scale in coordinate_scales if share else coordinate_scales[-1:]:
             K = (1 - share) * dense[scale] + share * additive[coordinate_scale] if share else dense[scale]
             for lam in NOISES:
                 evidence, variance = log_evidence(K, y, lam)

@@ -1,8 +1,9 @@
 """Bayesian ridge regression on tangent features, in the two forms that stay cheap: kernel form with an append-only factor, and a sketch.
 
-Both hold the posterior of f = g(x) . w, w ~ N(0, I), y = f + N(0, lam), and answer the same three questions: the mean as a weight-space
-direction, a draw of the whole function as a direction (a *coherent* draw: one function, evaluated anywhere), the standard deviation at
-points. In kernel form targets are given late, so that they may be standardised anew whenever the history grows.
+Both hold the posterior of f = g(x) . w, w ~ N(0, I), y = f + N(0, lam v), where v is 1 unless rows differ in noise, and answer the same
+three questions: the mean as a weight-space direction, a draw of the whole function as a direction (a *coherent* draw: one function, evaluated
+anywhere), the standard deviation at points. In kernel form targets are given late, so that they may be standardised anew whenever the history
+grows.
 
 Rows enter in blocks whose edges depend on the number of rows alone, and the incomplete last block is redone whenever it is asked for. So
 the arithmetic, bit for bit, is a function of the history and not of how it was cut into tells.
@@ -50,12 +51,14 @@ class KernelRidge:
         self._fixed = 0
         self._factors: Factors = ()
         self._L: Tensor = None
+        self._noise: Tensor = None
 
-    def extend(self, X: Tensor) -> None:
-        """Takes in all rows X (n x ...); rows taken in before are recognised by their number and not redone."""
+    def extend(self, X: Tensor, v: Tensor | None = None) -> None:
+        """Takes in all rows X (n x ...) and their noise variances over lam, v (n), 1 where not given; earlier rows are not redone."""
         n = len(X)
         if n == self._n:
             return
+        self._noise = like(np.ones(n), self._net.factors(X[:1])[0][0]) if v is None else v
         for start in range(self._fixed, n, KERNEL_BLOCK):
             stop = min(start + KERNEL_BLOCK, n)
             self._append(self._net.factors(X[start:stop]), start, stop)
@@ -65,7 +68,7 @@ class KernelRidge:
 
     def _append(self, new: Factors, start: int, stop: int) -> None:
         self._factors = _grown(self._factors, new, start, stop)
-        block = kernel(new, new) + _eye(stop - start, new[0][0]) * self.lam
+        block = kernel(new, new) + _eye(stop - start, new[0][0]) * (self.lam * self._noise[start:stop])
         L21: Tensor = None
         if start:
             # L21 L11' = K21 and L22 L22' = K22 + lam I - L21 L21'
@@ -94,13 +97,13 @@ class KernelRidge:
     def draw(self, targets: Tensor, nu: float, rng: np.random.Generator) -> Direction:
         """Mean plus nu times a draw of the posterior deviation (Matheron's rule): a direction."""
         prior = self._net.random_direction(rng)
-        noise = like(rng.standard_normal(self._n), self._L) * self.lam**0.5
+        noise = like(rng.standard_normal(self._n), self._L) * (self.lam * self._noise) ** 0.5
         off = targets - nu * (along(self._data, prior) + noise)
         return plus(combine(self._data, self._solve(off)), prior, nu)
 
     def fitted(self, targets: Tensor) -> Tensor:
         """The posterior mean at the data, n."""
-        return targets - self.lam * self._solve(targets)
+        return targets - self.lam * self._noise * self._solve(targets)
 
     def values(self, factors: Factors, w: Direction) -> Tensor:
         """The function w at points given by their factors, C."""
@@ -166,8 +169,8 @@ class SketchRidge:
                 parts.append(a_in if how is None else how(a_in))
         return parts[0] if len(parts) == 1 else namespace(parts[0]).concatenate(parts, 1)
 
-    def extend(self, X: Array, y: Array, there: Callable[[Array], Tensor] = lambda rows: rows) -> None:
-        """Takes in all rows X and targets y (n), host arrays; rows beyond the last complete block go `there` one block at a time."""
+    def extend(self, X: Array, y: Array, there: Callable[[Array], Tensor] = lambda rows: rows, v: Array | None = None) -> None:
+        """Takes in all rows X, targets y (n) and noise variances over lam v (n), host arrays; new rows go `there` one block at a time."""
         n = len(X)
         if n == self._n:
             return
@@ -176,6 +179,9 @@ class SketchRidge:
             stop = min(start + SKETCH_BLOCK, n)
             Z = self.sketch(self._net.factors(there(X[start:stop])))
             targets = like(y[start:stop], Z)
+            if v is not None:
+                weight = like(v[start:stop] ** -0.5, Z)  # a row of noise lam v is one of noise lam, both sides over sqrt(v)
+                Z, targets = Z * weight[:, None], targets * weight
             if stop - start == SKETCH_BLOCK:
                 _add_gram(self._moments, Z)
                 self._sums = self._sums + targets @ Z

@@ -34,6 +34,8 @@ BEND, TYPICAL = 0.5, 4.5
 the median absolute one (three standard ones of a normal law)."""
 MISFIT, MISFIT_SHARE = 4.0, 0.05
 """Too many leave-one-out residuals beyond this many standard deviations, and the model is not trusted with a bound."""
+MOST_UNEQUAL = 1e4
+"""A value's known noise variance counts as at most this many times the typical one, and at least that share of it."""
 ROWS = 2048
 """Rows whose features are held at once."""
 
@@ -63,31 +65,54 @@ class ClosedForm:
         self._dual_limit = dual_limit
         self._sketch_size = sketch_size
         self._device = device
+        self._made: BranchNet | None = None
         self._shape_size = 0
         self._posterior: KernelRidge | SketchRidge | None = None
         self._X: Tensor = np.empty((0, 1))
         self._y: Array = np.empty(0)
+        self._yvar: Array = np.empty(0)
         self._warp = Warp()
 
-    def refresh(self, X: Array, y: Array) -> None:
-        """Takes the history: inputs n x ... and values n; the sketch's warp is that of the last scheduled size, so that rows stay as they are."""
+    def refresh(self, X: Array, y: Array, yvar: Array) -> None:
+        """Takes the history: inputs n x ..., values n and their known noise variances n (NaN where unknown).
+
+        The sketch's warp is that of the last scheduled size, so that rows stay as they are.
+        """
         n = len(y)
-        self._X, self._y = X, y
+        self._X, self._y, self._yvar = X, y, yvar
         self._warp = Warp.of(y if n <= self._dual_limit else y[: self._size(n)], self._warping)
         self._choose(n)
         if n <= self._dual_limit:
             if not isinstance(self._posterior, KernelRidge):
                 self._posterior = KernelRidge(self._shaped, self.shape.lam)
-            self._posterior.extend(self._there(X))
+            v = self._noise(n)
+            self._posterior.extend(self._there(X), None if v is None else self._there(v))
         else:
             if not isinstance(self._posterior, SketchRidge):
                 example = self._shaped.factors(self._there(X[:1]))
                 self._posterior = SketchRidge(self._shaped, self.shape.lam, self._sketch_size, keyed_generator(self._seed, 0, SKETCH), example)
-            self._posterior.extend(X, self._warp(y), self._there)
+            self._posterior.extend(X, self._warp(y), self._there, self._noise(n))
 
     @property
     def _shaped(self) -> BranchNet | ModuleTangent:
-        return self._net.at(self.shape) if isinstance(self._net, BranchNet) else self._net
+        if not isinstance(self._net, BranchNet):
+            return self._net
+        if self._made is None or self._made.shape != self.shape:
+            self._made = self._net.at(self.shape)
+        return self._made
+
+    def _noise(self, n: int) -> Array | None:
+        """The values' noise variances over the typical one, n, which lam stands for; None where no variance is known.
+
+        Typical is the median known by the last scheduled size, for the rows in the factor keep what they entered with until then.
+        """
+        known = self._yvar[: self._size(n)]
+        known = known[known > 0]  # NaN is not
+        if len(known) == 0 or n < FIRST_FIT:
+            return None
+        v = self._yvar / float(np.median(known))
+        made: Array = np.where(np.isnan(v), 1.0, np.clip(v, 1 / MOST_UNEQUAL, MOST_UNEQUAL))
+        return made
 
     def _size(self, n: int) -> int:
         """The last scheduled size."""
@@ -101,8 +126,8 @@ class ClosedForm:
         if size == self._shape_size or n < FIRST_FIT:
             return
         self._shape_size = size
-        if n > self._dual_limit:
-            self._posterior = None  # another warp: every row enters anew
+        if n > self._dual_limit or np.any(self._yvar[:size] > 0):
+            self._posterior = None  # another warp, or another typical noise: every row enters anew
         if self._chosen == "nothing":
             return
         targets = Warp.of(self._y[:size], self._warping)(self._y[:size])
@@ -149,7 +174,8 @@ class ClosedForm:
         shape = replace(self.shape, scale=self.shape.scale / shrink, coordinate_scale=self.shape.coordinate_scale / shrink)
         net = self._net.at(shape)
         posterior = KernelRidge(net, shape.lam)
-        posterior.extend(self._there(self._X))
+        v = self._noise(len(self._y))
+        posterior.extend(self._there(self._X), None if v is None else self._there(v))
         centre, scale = standardisation(self._y)
         targets = self._there((self._y - centre) / scale)
         residual, spread = (on_host(v) for v in posterior.left_out(targets))

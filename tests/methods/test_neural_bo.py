@@ -52,6 +52,27 @@ def test_replay_across_the_sketch_s_edge():
     assert np.array_equal(one.recommend(), two.recommend())
 
 
+@pytest.mark.parametrize("limits", [{}, {"dual_limit": 20, "sketch_size": 60}])
+def test_known_variances_count_and_replay_alike(limits):
+    rng = np.random.default_rng(6)
+    X, noisy = rng.random((41, 3)), np.arange(41) % 2 == 1
+    y, yvar = bowl(X) + np.where(noisy, rng.standard_normal(41), 0.0), np.where(noisy, 1.0, 1e-4)
+    yvar[7] = np.nan
+    one, two, plain = (NeuralBO(3, seed=6, warp="none", **limits) for _ in range(3))
+    for i in range(41):
+        one.tell(X[i], y[i : i + 1], yvar=yvar[i : i + 1])
+        one.ask()
+        one.forget(one.pending)
+    two.tell(X, y, yvar=yvar)
+    plain.tell(X, y)
+    assert np.array_equal(one.ask(step=50), two.ask(step=50))
+    U = rng.random((200, 3))
+    errors = [
+        np.abs(np.mean([m.sample(U, np.random.default_rng(i)) for i in range(30)], 0) * y.std() + y.mean() - bowl(U)).mean() for m in (two, plain)
+    ]
+    assert errors[0] < 0.7 * errors[1]  # noisy values are not followed
+
+
 def test_sketch_finds_the_hill_and_holds_at_most_ten_megabytes():
     rng = np.random.default_rng(4)
     X = rng.random((1700, 4))

@@ -190,6 +190,37 @@ def test_appending_row_by_row_gives_the_same_bits_as_all_at_once(n):
     np.testing.assert_allclose(whole.deviation(A) ** 2, np.diag(dense_posterior(net, X, y, rng(24).uniform(-1, 1, (4, 3)), 0.01)[1]), atol=1e-10)
 
 
+def test_rows_of_unequal_noise_are_weighted_alike_in_both_forms():
+    net = draw_mlp(rng(71), 3, width=4)
+    n, lam = 2 * KERNEL_BLOCK + 5, 0.05
+    X, y, Z, v = rng(72).uniform(-1, 1, (n, 3)), rng(73).standard_normal(n), rng(74).uniform(-1, 1, (9, 3)), rng(75).uniform(0.1, 10, n)
+    A, B = net.factors(X), net.factors(Z)
+    S = kernel(A, A) + lam * np.diag(v)
+    mean, variance = kernel(B, A) @ np.linalg.solve(S, y), np.diag(kernel(B, B) - kernel(B, A) @ np.linalg.solve(S, kernel(A, B)))
+    exact = KernelRidge(net, lam)
+    for i in range(1, n + 1):
+        exact.extend(X[:i], v[:i])
+    np.testing.assert_allclose(exact.values(B, exact.mean(y)), mean, atol=1e-10)
+    np.testing.assert_allclose(exact.deviation(B) ** 2, variance, atol=1e-10)
+    np.testing.assert_allclose(exact.fitted(y), kernel(A, A) @ np.linalg.solve(S, y), atol=1e-10)
+    draws = np.array([exact.values(B, exact.draw(y, 1.0, rng(76 + i))) for i in range(4000)])
+    np.testing.assert_allclose(draws.var(0), variance, rtol=0.15)
+    whole = SketchRidge(Flat(net), lam, 1000, rng(77), Flat(net).factors(X[:1]))  # short layers are kept as they are: exact
+    whole.extend(X, y, v=v)
+    np.testing.assert_allclose(whole.values(Flat(net).factors(Z), whole.mean()), mean, atol=1e-8)
+    np.testing.assert_allclose(whole.deviation(Flat(net).factors(Z)) ** 2, variance, atol=1e-8)
+
+
+class Flat:
+    """A net whose gradients are written out: one layer of features."""
+
+    def __init__(self, net):
+        self._net = net
+
+    def factors(self, X):
+        return ((flat_features(self._net.factors(X)), None),)
+
+
 def test_sketch_appending_gives_the_same_bits_and_memory_stays_flat():
     net = draw_mlp(rng(25), 3, width=16)
     n = 2 * SKETCH_BLOCK + 7
@@ -374,6 +405,18 @@ def test_branches_have_unit_mean_variance_and_the_kernels_they_claim():
     units = np.abs(Q - Q[0]).max(0) > 0
     assert units.mean() == pytest.approx(0.25, abs=0.01)
     assert P.shape == Q.shape
+
+
+def test_with_many_inputs_the_coordinate_branch_is_linear():
+    X = rng(81).standard_normal((30, 200))
+    net = BranchNet(draw_mlp(rng(82), 200, width=16), X, rng(83))
+    P = net.coordinate_features(X)
+    np.testing.assert_allclose((P**2).sum(1).mean(), 1.0)
+    np.testing.assert_allclose(P @ P.T, X @ X.T / (X**2).sum(1).mean())
+    dense = net.dense_factors(X)
+    np.testing.assert_allclose(kernel(net.factors(X), net.factors(X)), 0.5 * kernel(dense, dense) + 0.5 * P @ P.T, rtol=1e-12, atol=1e-12)
+    slope = X @ rng(84).standard_normal(200)
+    assert choose_shape(net, X, (slope - slope.mean()) / slope.std()).share >= 0.7
 
 
 def test_evidence_tells_additive_from_dense_and_smooth_from_rough():
