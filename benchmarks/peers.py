@@ -2,13 +2,16 @@
 
     python -m benchmarks.peers --quick                       # a taste, some minutes
     python -m benchmarks.peers --jobs 16 --out runs/peers    # the standard size
-    python -m benchmarks.peers --full --jobs 16              # all 24 bbob functions, more seeds
+    python -m benchmarks.peers --full --jobs 16              # ten seeds, the costly peers too
     python -m benchmarks.peers --tables                      # tables from the outcomes that are there
 
 Every method of a suite gets the same seeds, instances, noise draws and budgets and chooses its own first points. A case is a problem with a
 seed. The methods are ranked jointly within each case, by the noiseless value of what they evaluated and of what they recommend. Peers whose
-asks take long run on the first seeds only, so a suite has two tables: the whole field on the cases that all of it finished, and the field
-without the costly peers on all cases.
+asks take long run on the first seeds only, so a suite may have several tables: the whole field on the cases that all of it finished, then
+smaller fields on more cases.
+
+bbob: 24 functions, instances 1 to 5, 20 evaluations per dimension; the runs are those of experiments/gp_quality.py, whose records serve here with
+`--records runs/gp_quality`. High-dimensional: 200 evaluations of which 20 are common initial points, the runs of experiments/ms_ucb_fig1.py --full.
 
 Runs are resumable. What a run came to is kept beside its record in OUT/SUITE/outcomes/METHOD.json: a run with an outcome is not run again,
 and the tables need no records. Delete a method's file (and its records) to run it again.
@@ -19,9 +22,10 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,13 +42,12 @@ OURS = ("gp-ucb", "gp-ei", "neural-bo")
 """`method="auto"` is gp-ucb up to 20 parameters and ms-ucb beyond; it is not a contestant of its own, because ties would blur the ranks."""
 PEERS = ("optuna-gp", "botorch-logei", "turbo", "nevergrad-ngopt", "optuna-tpe", "smac", "optuna-cmaes", "cma", "random")
 HIGH_OURS = ("ms-ucb", "gp-ucb", "gp-ei", "neural-bo")
-HIGH_PEERS = ("optuna-gp", "botorch-logei:restarts=2,raw=64", "turbo", "nevergrad-ngopt", "optuna-tpe", "optuna-cmaes", "cma", "random")
-"""BoTorch with fewer starts, because its ask takes seconds in a hundred dimensions; SMAC's forest is left out for the same reason."""
+HIGH_PEERS = ("optuna-gp", "botorch-logei:initial=20", "turbo:initial=20", "nevergrad-ngopt", "optuna-tpe", "optuna-cmaes", "cma", "random")
+"""TuRBO and BoTorch would add random points of their own to the 20 initial ones; SMAC's forest takes seconds per ask in a hundred dimensions."""
+MORE = 1.5
+"""A smaller field gets a table of its own where it has this many times the cases."""
 COSTLY = ("optuna-gp", "botorch-logei", "smac")
 """A tenth of a second and more per ask: fewer seeds."""
-
-BBOB_PART = (1, 3, 6, 8, 10, 13, 15, 17, 20, 21, 23, 24)
-"""Half of the suite's functions, some of each of its five groups."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +58,14 @@ class Suite:
     """Name, options, budget."""
     methods: tuple[str, ...] = OURS + PEERS
     noisy: bool = False
+    init: int = 0
+    """Common initial points."""
+    first: int = 0
+    """The first seed, where earlier ones were used for tuning."""
 
 
 def bbob(dim: int, functions: Sequence[int]) -> Suite:
-    return Suite(tuple(("bbob", {"function": f, "dim": dim}, 20 * dim) for f in functions))
+    return Suite(tuple(("bbob", {"function": f, "dim": dim}, 20 * dim) for f in functions), first=1)
 
 
 def suites(functions: Sequence[int]) -> dict[str, Suite]:
@@ -69,13 +76,10 @@ def suites(functions: Sequence[int]) -> dict[str, Suite]:
         ("rosenbrock-threds", {"noise": 0.5}, 60),
         ("styblinski-tang", {"dim": 5, "shift": 0.6, "noise_share": 0.3}, 100),
     )
-    high = (
-        ("levy", {"dim": 50, "shift": 0.6}, 200),
-        ("levy", {"dim": 100, "shift": 0.6}, 200),
-        ("ellipsoid", {"dim": 100, "shift": 0.6}, 200),
-        ("ackley", {"dim": 100, "bound": 5, "shift": 0.6}, 200),
-        ("camelback", {"dim": 100, "shift": 0.6}, 200),
-    )
+    high: tuple[tuple[str, dict[str, Any], int], ...] = tuple(
+        (name, {"dim": dim, "shift": 0.6, **({"bound": 5.0} if name == "ackley" else {})}, 200)
+        for dim in (50, 100) for name in ("ackley", "levy", "ellipsoid", "rosenbrock")
+    )  # fmt: skip
     tables = (
         *(("hpobench-mlp", {"data_set": name}, 60) for name in ("vehicle", "phoneme", "segment", "credit_g")),
         *(("nasbench201", {"data_set": name}, 60) for name in ("cifar10", "imagenet")),
@@ -86,7 +90,7 @@ def suites(functions: Sequence[int]) -> dict[str, Suite]:
         "bbob-5": bbob(5, functions),
         "bbob-10": bbob(10, functions),
         "noisy": Suite(noisy, noisy=True),
-        "high-dim": Suite(high, HIGH_OURS + HIGH_PEERS),
+        "high-dim": Suite(high, HIGH_OURS + HIGH_PEERS, init=20, first=3),
         "tabular": Suite(tables, noisy=True),
         "sklearn": Suite(tasks),
     }
@@ -117,8 +121,8 @@ def outcome(record: Record) -> Outcome:
     return Outcome(record.problem, record.seed, int(record.settings["budget"]), float(best), float(advised), float(f"{ms_per_ask(record):.4g}"))
 
 
-def gathered(folder: Path, runs: Iterable[Run]) -> Outcomes:
-    """Outcomes of the runs, from the files of earlier sweeps and from records; a record that is there counts."""
+def gathered(folder: Path, runs: Iterable[Run], elsewhere: Mapping[str, Path] = MappingProxyType({})) -> Outcomes:
+    """Outcomes of the runs, from the files of earlier sweeps and from records, here or elsewhere; a record that is there counts."""
     files = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((folder / "outcomes").glob("*.json"))]
     found = {stored["method"]: stored for stored in files}
     kept: Outcomes = {m: {(o[0], o[1], o[2]): Outcome(*o) for o in stored["outcomes"]} for m, stored in found.items()}
@@ -126,6 +130,7 @@ def gathered(folder: Path, runs: Iterable[Run]) -> Outcomes:
     fresh = set()
     for run in runs:
         path = folder / f"{run.key}{SUFFIX}"
+        path = path if ended_well(path) else elsewhere.get(same(run.settings), path)
         if ended_well(path):
             record = read_record(path)
             around = {"versions": record.facts["versions"], "commit": record.facts["commit"]}
@@ -140,6 +145,21 @@ def gathered(folder: Path, runs: Iterable[Run]) -> Outcomes:
     return kept
 
 
+def records_elsewhere(folders: Iterable[Path]) -> dict[str, Path]:
+    """The records of other experiments by what they ran."""
+    found = {}
+    for path in (path for folder in folders for path in sorted(folder.glob(f"*{SUFFIX}"))):
+        with open(path, encoding="utf-8") as file:
+            found[same(json.loads(file.readline())["settings"])] = path
+    return found
+
+
+def same(settings: Mapping[str, Any]) -> str:
+    """What makes two runs the same: all settings but how the method is called and when it was looked at."""
+    method = {"name": settings["method"]["name"], "options": settings["method"]["options"]}
+    return json.dumps({**{k: v for k, v in settings.items() if k not in ("label", "checkpoints")}, "method": method}, sort_keys=True, default=repr)
+
+
 def key_of(run: Run) -> tuple[str, int, int]:
     return called(run.problem, run.options), run.seed, run.budget
 
@@ -147,12 +167,17 @@ def key_of(run: Run) -> tuple[str, int, int]:
 def runs_of(suite: Suite, methods: Sequence[str], seeds: int, costly_seeds: int, share: float) -> list[Run]:
     """Seed by seed, so that an interrupted sweep has whole cases."""
     return [
-        Run(method_named(method), problem, options, seed=seed, budget=max(8, round(share * budget)), label=method)
-        for seed in range(seeds)
+        Run(method_named(method), problem, *instance(problem, options, suite.first + n), max(8, round(share * budget)), init=suite.init, label=method)
+        for n in range(seeds)
         for problem, options, budget in suite.problems
         for method in methods
-        if seed < costly_seeds or method.partition(":")[0] not in COSTLY
+        if n < costly_seeds or method.partition(":")[0] not in COSTLY
     ]
+
+
+def instance(problem: str, options: dict[str, Any], seed: int) -> tuple[dict[str, Any], int]:
+    """The options and the seed of a repetition: bbob counts instances, the others seeds."""
+    return ({**options, "instance": seed}, 100 * seed) if problem == "bbob" else (options, seed)
 
 
 # ---------------------------------------------------------------- tables
@@ -185,11 +210,18 @@ def table(found: Outcomes, runs: Sequence[Run], field: Sequence[str]) -> tuple[i
 
 
 def tables(found: Outcomes, runs: Sequence[Run], methods: Sequence[str]) -> list[tuple[int, list[Row]]]:
-    """The whole field on its shared cases, then the field without costly peers where that has more cases; methods without a run are left out."""
-    whole = [m for m in methods if found.get(m)]
-    cheap = [m for m in whole if m.partition(":")[0] not in COSTLY]
-    first, second = table(found, runs, whole), table(found, runs, cheap)
-    return [t for t in ([first] if whole == cheap or second[0] <= first[0] else [first, second]) if t[1]]
+    """The whole field on its shared cases, then without the methods that ran the fewest, as long as that gives many more cases."""
+    wanted = {key_of(run) for run in runs}
+    counts = {m: len(wanted & set(found.get(m, {}))) for m in methods}
+    field = [m for m in methods if counts[m]]
+    shown = [table(found, runs, field)]
+    while len(field) > 2:
+        fewest = min(counts[m] for m in field)
+        field = [m for m in field if counts[m] > fewest]
+        smaller = table(found, runs, field)
+        if smaller[0] >= MORE * shown[-1][0] and len(field) > 2:
+            shown.append(smaller)
+    return [t for t in shown if t[1]]
 
 
 def as_text(name: str, cases: int, rows: Sequence[Row]) -> str:
@@ -222,16 +254,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seeds", type=int, help="seeds per problem (quick 2, standard 5, full 10)")
     parser.add_argument("--costly-seeds", type=int, help=f"the same of {', '.join(COSTLY)} (quick 1, standard 2, full 10)")
-    parser.add_argument("--suites", help="comma-separated, of: " + ", ".join(suites(BBOB_PART)))
+    parser.add_argument("--suites", help="comma-separated, of: " + ", ".join(suites(range(1, 25))))
+    parser.add_argument("--records", type=Path, action="append", default=[], help="a folder of records of the same runs made by another experiment")
     parser.add_argument("--methods", help="names separated by spaces (options after a colon), instead of each suite's own field")
     parser.add_argument("--quick", action="store_true", help="three bbob functions, half budgets, two seeds")
-    parser.add_argument("--full", action="store_true", help="all 24 bbob functions, ten seeds")
+    parser.add_argument("--full", action="store_true", help="ten seeds for all")
     parser.add_argument("--tables", action="store_true", help="only the tables of what is there")
     parser.add_argument("--timeout", type=float, default=3600.0, help="seconds after which a single run is given up")
     options = parser.parse_args(arguments)
     if options.quick and options.full:
         parser.error("--quick and --full exclude each other")
-    functions = (1, 8, 21) if options.quick else range(1, 25) if options.full else BBOB_PART
+    functions = (1, 8, 21) if options.quick else range(1, 25)
     seeds = options.seeds or (2 if options.quick else 10 if options.full else 5)
     costly = min(seeds, options.costly_seeds or (1 if options.quick else 10 if options.full else 2))
     every = suites(functions)
@@ -239,19 +272,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if any(name not in every for name in chosen):
         parser.error(f"--suites takes {', '.join(every)}")
     sections, words = [], []
+    elsewhere = records_elsewhere(options.records)
     for name in chosen:
         suite, folder = every[name], options.out / name
         methods = options.methods.split() if options.methods else suite.methods
         runs = runs_of(suite, methods, seeds, costly, 0.5 if options.quick else 1.0)
         if not options.tables:
-            there = gathered(folder, runs)
+            there = gathered(folder, runs, elsewhere)
             for method in sorted(m for m in methods if not installed(m.partition(":")[0])):
                 print(f"left out: {method} is not installed here")
             todo = [run for run in runs if installed(run.title.partition(":")[0]) and key_of(run) not in there.get(run.title, {})]
             for record in run_all(todo, folder, options.jobs, timeout=options.timeout):
                 if record.error is not None:
                     print(f"failed: {record.label} on {record.problem}, seed {record.seed}: {record.error.strip().splitlines()[-1][:120]}")
-        for cases, rows in tables(gathered(folder, runs), runs, methods):
+        for cases, rows in tables(gathered(folder, runs, elsewhere), runs, methods):
             print(f"\n{as_text(name, cases, rows)}", flush=True)
             sections.append(as_section(name, cases, rows, suite.noisy))
             words.append(as_markdown(name, cases, rows))

@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
-from benchmarks.peers import BBOB_PART, COSTLY, Outcome, as_markdown, gathered, key_of, main, runs_of, suites, table, tables
-from regretless.bench.record import SUFFIX
+from benchmarks.peers import COSTLY, Outcome, as_markdown, gathered, key_of, main, runs_of, suites, table, tables
+from regretless.baselines import BASELINES
+from regretless.bench.record import SUFFIX, Run
+from regretless.bench.runner import run_all
 
 
 def test_costly_peers_run_on_the_first_seeds_with_the_same_budgets() -> None:
-    suite = suites(BBOB_PART)["noisy"]
+    suite = suites(range(1, 25))["noisy"]
     runs = runs_of(suite, suite.methods, 5, 2, 1.0)
     seeds = {m: {run.seed for run in runs if run.title == m} for m in suite.methods}
     assert all(seeds[m] == ({0, 1} if m in COSTLY else set(range(5))) for m in suite.methods)
@@ -19,7 +21,7 @@ def test_costly_peers_run_on_the_first_seeds_with_the_same_budgets() -> None:
 
 
 def test_every_suite_of_the_promise_is_there() -> None:
-    found = suites(BBOB_PART)
+    found = suites(range(1, 25))
     assert list(found) == ["bbob-2", "bbob-5", "bbob-10", "noisy", "high-dim", "tabular", "sklearn"]
     wanted = {"optuna-tpe", "optuna-gp", "optuna-cmaes", "botorch-logei", "turbo", "smac", "nevergrad-ngopt", "cma"}
     assert all(wanted <= set(suite.methods) for name, suite in found.items() if name != "high-dim")
@@ -37,17 +39,31 @@ class Cell:
 
 
 def test_ranks_are_joint_over_the_cases_that_all_finished() -> None:
-    found = outcomes({"a": [1.0, 5.0, 1.0], "b": [2.0, 1.0, 2.0], "smac": [0.0, 0.0]})
+    found = outcomes({"a": [1.0, 5.0, 1.0], "b": [2.0, 1.0, 2.0], "c": [3.0, 3.0, 3.0], "smac": [0.0, 0.0]})
     runs = [Cell(seed) for seed in range(4)]
     cases, rows = table(found, runs, ["a", "b", "smac"])
     assert cases == 2
     assert [(r.method, r.rank, r.advised) for r in rows] == [("smac", 1.0, 3.0), ("a", 2.5, 1.5), ("b", 2.5, 1.5)]
     assert rows[1].error == pytest.approx(np.std([2, 3], ddof=1) / 2**0.5)
     assert rows[0].ms == 1.5
-    assert [cases for cases, _ in tables(found, runs, ["a", "b", "smac"])] == [2, 3]
-    assert [len(rows) for _, rows in tables(found, runs, ["a", "b", "smac"])] == [3, 2]
+    several = tables(found, runs, ["a", "b", "c", "smac"])
+    assert [(cases, len(rows)) for cases, rows in several] == [(2, 4), (3, 3)]
+    assert {row.method for row in several[1][1]} == {"a", "b", "c"}
     assert tables(found, runs, ["a", "nobody"]) == []
     assert "| a | 2.50 ± 0.50 | 1.50 | 1.5 |" in as_markdown("x", cases, rows)
+
+
+def test_records_of_another_experiment_serve(tmp_path, capsys) -> None:
+    """The bbob runs are those of experiments/gp_quality.py, under other labels."""
+    options = {"function": 1, "dim": 2, "instance": 1}
+    there = Run(BASELINES["random"], "bbob", options, seed=100, budget=20, label="random#0", checkpoints=(5,))
+    (record,) = run_all([there], tmp_path / "there", jobs=0, progress=False)
+    words = ["--quick", "--suites", "bbob-2", "--methods", "random sobol", "--seeds", "1", "--jobs", "1", "--out", str(tmp_path / "here")]
+    main([*words, "--records", str(tmp_path / "there")])
+    assert "== bbob-2: 3 cases, 2 methods" in capsys.readouterr().out
+    assert len(list((tmp_path / "here" / "bbob-2").glob(f"random*{SUFFIX}"))) == 2  # the third was there
+    found = gathered(tmp_path / "here" / "bbob-2", [])["random"]["bbob(function=1, dim=2, instance=1)", 100, 20]
+    assert found.best == record.best()[-1]
 
 
 def test_tables_outlive_the_records(tmp_path, capsys) -> None:
