@@ -44,6 +44,7 @@ PEERS = ("optuna-gp", "botorch-logei", "turbo", "nevergrad-ngopt", "optuna-tpe",
 HIGH_OURS = ("ms-ucb", "gp-ucb", "gp-ei", "neural-bo")
 HIGH_PEERS = ("optuna-gp", "botorch-logei:initial=20", "turbo:initial=20", "nevergrad-ngopt", "optuna-tpe", "optuna-cmaes", "cma", "random")
 """TuRBO and BoTorch would add random points of their own to the 20 initial ones; SMAC's forest takes seconds per ask in a hundred dimensions."""
+BEGIN, END = "<!-- made by python -m benchmarks.peers --tables --into -->", "<!-- end -->"
 MORE = 1.5
 """A smaller field gets a table of its own where it has this many times the cases."""
 COSTLY = ("optuna-gp", "botorch-logei", "smac")
@@ -231,7 +232,12 @@ def as_text(name: str, cases: int, rows: Sequence[Row]) -> str:
 
 
 def as_markdown(name: str, cases: int, rows: Sequence[Row]) -> str:
-    lines = [f"### {name}: {cases} cases", "", "| method | mean rank | of the recommendation | CPU ms per ask |", "| --- | --- | --- | --- |"]
+    lines = [
+        f"### {name}: {cases} cases, {len(rows)} methods",
+        "",
+        "| method | mean rank | of the recommendation | CPU ms per ask |",
+        "| --- | --- | --- | --- |",
+    ]
     for r in rows:
         shown = f"**{r.method}**" if r.method in OURS + HIGH_OURS else r.method
         lines.append(f"| {shown} | {r.rank:.2f} ± {r.error:.2f} | {r.advised:.2f} | {r.ms:.3g} |")
@@ -260,6 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="three bbob functions, half budgets, two seeds")
     parser.add_argument("--full", action="store_true", help="ten seeds for all")
     parser.add_argument("--tables", action="store_true", help="only the tables of what is there")
+    parser.add_argument("--into", type=Path, help="a Markdown file that takes the tables between its markers")
     parser.add_argument("--timeout", type=float, default=3600.0, help="seconds after which a single run is given up")
     options = parser.parse_args(arguments)
     if options.quick and options.full:
@@ -290,7 +297,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sections.append(as_section(name, cases, rows, suite.noisy))
             words.append(as_markdown(name, cases, rows))
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "peers.md").write_text("\n\n".join(words) + "\n", encoding="utf-8")
+    if options.into is not None:
+        before, _, rest = options.into.read_text(encoding="utf-8").partition(BEGIN)
+        shown = "\n\n".join(words)
+        options.into.write_text(f"{before}{BEGIN}\n\n{shown}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
     page = options.out / "peers.html"
     page.write_text(html_page("Our methods beside the peers", sections), encoding="utf-8")
     print(f"\npage: {page}")

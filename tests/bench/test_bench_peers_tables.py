@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.peers import COSTLY, Outcome, as_markdown, gathered, key_of, main, runs_of, suites, table, tables
+from benchmarks.peers import BEGIN, COSTLY, END, Outcome, as_markdown, gathered, key_of, main, runs_of, suites, table, tables
 from regretless.baselines import BASELINES
 from regretless.bench.record import SUFFIX, Run
 from regretless.bench.runner import run_all
@@ -78,8 +78,16 @@ def test_tables_outlive_the_records(tmp_path, capsys) -> None:
     main(words)  # nothing is run again
     assert not list((tmp_path / "bbob-2").glob(f"*{SUFFIX}"))
     assert capsys.readouterr().out == first
+    page = tmp_path / "page.md"
+    page.write_text(f"Before.\n{BEGIN}\nold\n{END}\nAfter.\n")
+    for _ in range(2):
+        main([*words, "--tables", "--into", str(page)])
+    text = page.read_text()
+    assert text.startswith(f"Before.\n{BEGIN}\n\n### bbob-2: 6 cases, 2 methods\n")
+    assert text.endswith(f"\n\n{END}\nAfter.\n")
+    assert "old" not in text
+    capsys.readouterr()
     (tmp_path / "bbob-2" / "outcomes" / "sobol.json").unlink()
     main([*words, "--tables"])
     assert "==" not in capsys.readouterr().out  # one method alone has no ranks
     assert set(gathered(tmp_path / "bbob-2", [])) == {"random"}
-    assert "bbob-2" not in (tmp_path / "peers.md").read_text()
