@@ -4,7 +4,7 @@
 
 The reported gap at delta covers when it is at least f* - f(recommended). The table shows, for every dimension and delta, the share of checkpoints
 certified, the coverage among those, and the median certified gap as a share of the observed range. The constants of `numerics/confidence.py` were
-chosen with instances 1 to 6 in view; 7 and 8 were read once afterwards, later ones are fresh.
+chosen with instances 1 to 6 in view, and the width from four dimensions on with 7 to 11 in view as well; later ones are fresh.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ from regretless.space import Array, Cube
 
 SHORTENED = 0.25
 """Every fitted length-scale is multiplied by this before bounds are taken."""
-WIDTH, WIDTH_PER_DIM, WIDE_FROM = 1.6, 0.16, 5
-"""b at delta = 0.05 up to 5 dimensions, and what each further one adds; other delta scale it by the normal quantile."""
+WIDTH, WIDTH_PER_DIM, WIDE_FROM = 1.6, 0.2, 3
+"""b at delta = 0.05 up to 3 dimensions, and what each further one adds; other delta scale it by the normal quantile."""
 LEAST_PER_DIM = 4.0
 """Values per dimension below which nothing is certified."""
 MOST_DIMENSIONS = 10

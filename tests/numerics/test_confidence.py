@@ -33,7 +33,7 @@ def test_a_smaller_delta_gives_a_wider_bound() -> None:
     X = np.random.default_rng(2).random((20, 2))
     wide, narrow = certificate(X, bowl(X), delta=0.01), certificate(X, bowl(X), delta=0.2)
     assert wide.gap > narrow.gap
-    assert width(0.05, 10) > width(0.05, 5) == width(0.05, 2)
+    assert width(0.05, 10) > width(0.05, 5) > width(0.05, 3) == width(0.05, 2)
 
 
 @pytest.mark.parametrize(
