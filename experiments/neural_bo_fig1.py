@@ -1,7 +1,7 @@
 """NeuralBO, Fig. 1 and Tables 1 and 2: Ackley, Levy and Michalewicz in 10, 20, 50 and 100 dimensions, as printed and shifted.
 
     python experiments/neural_bo_fig1.py --jobs 2 --out runs/neural_bo_fig1                  d = 10, 5 seeds, 100 evaluations
-    python experiments/neural_bo_fig1.py --jobs 16 --out runs/neural_bo_fig1 --full          d = 10, 20, 50, 100, 5 seeds, 500 evaluations
+    python experiments/neural_bo_fig1.py --jobs 16 --out runs/neural_bo_fig1 --full          d = 10, 20, 50, 100, 10 seeds, 500 evaluations
     python experiments/neural_bo_fig1.py --jobs 16 --out runs/neural_bo_fig1 --full --long   one setting (Levy, d = 20) for 2000 evaluations
     python experiments/neural_bo_fig1.py --out runs/neural_bo_fig1 --full --report           tables and the finding from the records there are
 
@@ -210,7 +210,7 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--long", action="store_true", help="one setting for 2000 evaluations")
     parser.add_argument("--whole", action="store_true", help="the costly methods in every cell as well")
-    options = experiment_options(parser, "runs/neural_bo_fig1", seeds=(5, 5))
+    options = experiment_options(parser, "runs/neural_bo_fig1", seeds=(5, 10))
     records = gather(settings(options), options)
     text = "\n\n".join(f"## {n} evaluations\n\n{tables(found)}" for n, found in at_equal_evaluations(records).items())
     (options.out / "tables.md").write_text(text)

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from regretless.bench.finding import FILE, PAPERS, Finding
 from regretless.cli import main
+from regretless.problems.uci_hpo import FOLDS
 from regretless.reproduce import EXPERIMENTS, FIGURES, find_figures, listing, report_findings, reproduce
 
 QUICK_MINUTES = 90
@@ -56,6 +57,16 @@ def test_experiments_are_scripts_that_write_findings(script) -> None:
     called = {getattr(node.func, "id", getattr(node.func, "attr", "")) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     assert {"experiment_options", "write"} <= called or {"experiment_options", "variants_finding"} <= called
     assert {"judged", "variants_finding"} & called
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_at_least_five_repetitions_quick_and_ten_full(script) -> None:
+    tree = ast.parse((EXPERIMENTS / script).read_text())
+    (call,) = (n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "experiment_options")
+    given = {word.arg: ast.unparse(word.value) for word in call.keywords}
+    quick, full = eval(given.get("seeds", "(5, 10)"), {"FOLDS": FOLDS})
+    assert quick >= 5
+    assert full >= 10
 
 
 @pytest.mark.parametrize("script", ["go_ucb_fig3.py", "ms_ucb_fig2.py"])
