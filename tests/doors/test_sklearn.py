@@ -11,7 +11,7 @@ from scipy import stats
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.exceptions import FitFailedWarning
-from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
@@ -32,17 +32,33 @@ def search(estimator: Any = None, space: Any = None, **options: Any) -> Regretle
     )
 
 
-CHECKED = RegretlessSearchCV(
-    RidgeClassifier(), {"alpha": stats.loguniform(1e-3, 1e3)}, n_trials=1, cv=2, method="random", random_state=0, error_score="raise"
-)
+ALPHA = {"alpha": stats.loguniform(1e-3, 1.0)}
+OF_MULTI_OUTPUT_ESTIMATORS = "check_supervised_y_2d"
+"""Demands a warning that no search over an estimator with several outputs gives: scikit-learn's own searches fail it, and say so."""
+
+
+def checks_of(estimator: Any) -> list[Any]:
+    """scikit-learn's checks of a search over the estimator, without those of array libraries that are not installed."""
+    searched = search(estimator, ALPHA, n_trials=1, error_score="raise")
+    return [(checked, check) for checked, check in estimator_checks_generator(searched) if not check.func.__name__.startswith("check_array_api")]
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    ("estimator", "check"), estimator_checks_generator(CHECKED), ids=lambda part: getattr(getattr(part, "func", None), "__name__", "")
+    ("estimator", "check"),
+    checks_of(RidgeClassifier()) + [pair for pair in checks_of(Ridge()) if pair[1].func.__name__ != OF_MULTI_OUTPUT_ESTIMATORS],
+    ids=lambda part: getattr(getattr(part, "func", None), "__name__", ""),
 )
 def test_estimator_contract(estimator: Any, check: Any) -> None:
     check(estimator)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_check_that_searches_over_several_outputs_fail_is_failed_by_randomized_search_too() -> None:
+    for searched in (RandomizedSearchCV(Ridge(), ALPHA, n_iter=1, cv=2, random_state=0), search(Ridge(), ALPHA, n_trials=1)):
+        (check,) = (check for _, check in estimator_checks_generator(searched) if check.func.__name__ == OF_MULTI_OUTPUT_ESTIMATORS)
+        with pytest.raises(AssertionError, match="expected 1 DataConversionWarning"):
+            check(clone(searched))
 
 
 def test_clone_and_parameters() -> None:
