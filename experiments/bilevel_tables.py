@@ -122,7 +122,8 @@ def side_by_side(
     outers = [Outer(acquisition, n, t, seed, Space(fleet.space)) for acquisition, n, t, seed in work]
     for slot, outer in enumerate(outers):
         fleet.start(slot, *outer.next_setting())
-    begin, stride, ended = time.perf_counter(), math.gcd(*(outer.horizon for outer in outers)), 0
+    clock = time.process_time if device == "cpu" else time.perf_counter
+    begin, stride, ended = clock(), math.gcd(*(outer.horizon for outer in outers)), 0
     while not all(outer.over for outer in outers):
         fleet.steps(stride)
         for outer in outers:
@@ -138,9 +139,9 @@ def side_by_side(
                 fleet.start(slot, *outer.next_setting())
                 continue
             ended += 1
-            record = outer.record(time.perf_counter() - begin)
+            record = {**outer.record((clock() - begin) / len(work)), "device": device}  # its share of what they take together
             write_whole(record_path(out, outer.acquisition, outer.horizon, outer.seed), json.dumps(record).encode())
-            print(f"{ended} of {len(work)} studies, {time.perf_counter() - begin:.0f} s", flush=True)
+            print(f"{ended} of {len(work)} studies, {clock() - begin:.0f} s", flush=True)
         going = [slot for slot, outer in enumerate(outers) if not outer.over]
         if 0 < len(going) <= CLOSE_UP * len(outers):
             fleet.keep(going)
@@ -235,7 +236,7 @@ def finding(records: list[dict[str, Any]], divide: int, ts: tuple[int, ...], ful
         "UCB tolerates few inner steps better than EI.",
         verdict, sentence,
         settings={"size": "full" if full else f"quick: N divided by {divide}, 5000 digits of 14 x 14", "T": ", ".join(map(str, ts)), "seeds": seeds,
-                  "returned": "the net of the least validation loss"},
+                  "returned": "the net of the least validation loss", "trained on": " and ".join(sorted({r.get("device", "cpu") for r in records}))},
         charts=charts, tables=[checks_table(checks), *shown], seconds=sum(float(r["seconds"]) for r in records),
     )  # fmt: skip
 
