@@ -220,24 +220,26 @@ def judged(checks: Sequence[Check], seeds: int, ours: Sequence[Check] = ()) -> t
         ours: the same checks of our default; where these hold and the printed method's do not, the claim reproduces only with our default.
     """
     if not checks or seeds < LEAST_SEEDS:
-        return (
-            "not decided yet",
-            f"Only {seeds} repetitions of the least repeated method and {len(checks)} checks; at least {LEAST_SEEDS} and 1 are needed.",
-        )
+        return "not decided yet", f"At least {LEAST_SEEDS} repetitions of every method and one check are needed; there are {seeds} and {len(checks)}."
     printed, mine = _share(checks), _share(ours)
     failing = [check.what for check in checks if not check.held]
-    sentence = f"of {len(checks)} checks {len(checks) - len(failing)} hold"
-    sentence += f" for the method as printed, and of {len(ours)} for our default {sum(c.held for c in ours)}" if ours else ""
+    whole = f"{_held(checks)} checks hold"
+    whole += f" for the method as printed, {_held(ours)} for our default" if ours else ""
     if failing:
-        sentence += f"; not: {'; '.join(failing[:NAMED])}{f'; and {len(failing) - NAMED} more' if len(failing) > NAMED else ''}"
-    whole = f"{sentence[0].upper()}{sentence[1:]}."
+        whole += f". What fails{' as printed' if ours else ''}: {'; '.join(failing[:NAMED])}"
+        whole += f"; and {len(failing) - NAMED} more" if len(failing) > NAMED else ""
+    whole += "."
     if printed == 1:
         return "reproduces", whole
     if printed >= IN_PART:
         return "reproduces only in part", whole
     if mine >= IN_PART:
-        return "reproduces only in part", f"Only with our default: {sentence}."
+        return "reproduces only in part", f"Only with our default: {whole}"
     return "does not reproduce", whole
+
+
+def _held(checks: Sequence[Check]) -> str:
+    return f"{sum(check.held for check in checks)} of {len(checks)}"
 
 
 def _share(checks: Sequence[Check]) -> float:
