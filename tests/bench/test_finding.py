@@ -288,6 +288,36 @@ def test_the_page_of_findings_in_a_browser(tmp_path) -> None:
     assert seen["wide"] <= 500  # nothing sticks out on a phone
 
 
+LOOK = """
+<pre id="seen"></pre><script>
+window.addEventListener("error", (e) => { document.title = "error: " + e.message; });
+window.addEventListener("load", () => {
+  const drawn = [...document.querySelectorAll("figure.chart")].map((f) => f.querySelectorAll("path.curve, circle").length);
+  const links = [...document.querySelectorAll("#s0 a")].every((a) => document.querySelector(a.getAttribute("href")));
+  document.getElementById("seen").textContent = JSON.stringify({ drawn, links, wide: document.documentElement.scrollWidth });
+});
+</script>
+"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+def test_the_committed_report_in_a_browser(tmp_path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "results" / "report.html").read_text()
+    path = tmp_path / "report.html"
+    path.write_text(page.replace("</body>", LOOK + "</body>"))
+    command = [
+        BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={tmp_path / 'profile'}",
+        "--window-size=390,900", "--virtual-time-budget=8000", "--dump-dom", path.as_uri(),
+    ]  # fmt: skip
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    assert "<title>Reproducing the papers</title>" in dom
+    seen = json.loads(re.search(r'<pre id="seen">(.*?)</pre>', dom, re.DOTALL).group(1))
+    assert len(seen["drawn"]) > 10
+    assert all(seen["drawn"])  # every chart shows something
+    assert seen["links"]
+    assert seen["wide"] <= 500
+
+
 def test_committed_findings_are_whole() -> None:
     """What docs/results keeps can be read and stays small."""
     folder = Path(__file__).parents[2] / "docs" / "results"
