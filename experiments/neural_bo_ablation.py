@@ -23,7 +23,10 @@ VARIANTS = {
     "no warp": {"warp": "none"},
     "dense only": {"additive": 0.0},
     "additive 0.8": {"additive": 0.8},
+    "no hops": {"hops": 0.0},
+    "half hops": {"hops": 0.5},
     "no trust region": {"trust_region": False},
+    "lam 0.05": {"lam": 0.05},
     "nu 0.25": {"nu": 0.25},
     "nu 1": {"nu": 1.0},
     "softplus": {"activation": "softplus"},
@@ -33,7 +36,7 @@ VARIANTS = {
     "2000 candidates": {"n_candidates": 2000},
     "paper": {"preset": "paper"},
 }
-PROBLEMS = [("ackley", 0.6), ("levy", 0.6), ("michalewicz", 0.0)]
+PROBLEMS = {"ackley": {"shift": 0.6}, "levy": {"shift": 0.6}, "michalewicz": {"turned": True}}
 
 
 def main() -> None:
@@ -41,6 +44,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/neural_bo_ablation"))
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=10)
     parser.add_argument("--budget", type=int, default=300)
     parser.add_argument("--dims", default="10,20")
     parser.add_argument("--variants", default="", help="comma-separated; all by default")
@@ -51,16 +55,16 @@ def main() -> None:
         Run(
             NeuralBO(**VARIANTS[v]),
             name,
-            {"dim": int(d), "noise_share": 0.1, **({"shift": shift} if shift else {})},
+            {"dim": int(d), "noise_share": 0.1, **form},
             seed,
             options.budget,
             20,
             label=v,
         )
         for d in options.dims.split(",")
-        for name, shift in PROBLEMS
+        for name, form in PROBLEMS.items()
         for v in chosen
-        for seed in range(options.seeds)
+        for seed in range(options.first_seed, options.first_seed + options.seeds)
     ]
     if not options.report:
         run_all(runs, options.out, jobs=options.jobs)

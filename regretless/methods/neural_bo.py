@@ -22,6 +22,7 @@ Deviations, by preset ("paper" follows the text, "authors" their public code, "d
     4. default: an additive branch of one-coordinate units (numerics.branches); values below the median on a logarithmic scale.
     5. default: candidates from a trust region that shrinks and grows with failure and success (Eriksson et al., NeurIPS 2019) and, a
        twentieth of the time, from the whole cube; a draw's maximum over whole-cube candidates is hardly better than random in ten dimensions.
+       A quarter of the region's candidates hop out of it along a few coordinates: what is nearly additive has its other valleys there.
 """
 
 from __future__ import annotations
@@ -100,6 +101,7 @@ class NeuralBO(Method):
         additive: the share of the prior variance given to the additive branch, in [0, 1).
         warp: how bad values are compressed: "strong", "gentle" or "none".
         trust_region: whether candidates come from a trust region; else from the whole cube (Alg. 1, l. 5).
+        hops: the share of the candidates, at most 1/2, that leave the trust region along one to three coordinates.
         network: a torch.nn.Module with one output per row, in place of the fully connected net (default preset only); its start is theta0.
         encode: cube points (n x d) to what the net reads (n x ..., array or tensor): images, embeddings.
         candidates: the features (n x q) of a finite pool; the space is then one `Int(0, n - 1)` that numbers its rows.
@@ -129,6 +131,7 @@ class NeuralBO(Method):
         additive: float = 0.5,
         warp: Warping = "strong",
         trust_region: bool = True,
+        hops: float = 0.25,
         network: torch.nn.Module | None = None,
         encode: Encode | None = None,
         candidates: Array | None = None,
@@ -170,7 +173,9 @@ class NeuralBO(Method):
         if warp not in get_args(Warping):
             raise ValueError(f"warp must be one of {get_args(Warping)}, got {warp!r}")
         self._additive, self._warping = additive, warp
-        self._local = trust_region and preset == "default"
+        if not 0 <= hops <= 0.5:
+            raise ValueError(f"hops must be a share between 0 and 0.5, got {hops!r}")
+        self._local, self._hops = trust_region and preset == "default", hops
         self._n_design = min(DESIGN, 2 * (self.dim + 1)) if self._pool is None else 2
         self._design = sobol_points(self._n_design, self.dim, self.fixed_generator())
         self._offset, self._unit = np.zeros(1), 1.0
@@ -211,7 +216,7 @@ class NeuralBO(Method):
         if not self._local or rng.random() < GLOBAL_SHARE:
             Z = sobol_points(n, self.dim, rng)
         else:
-            Z = local_points(self._leading()[0], self._region.length, n, self.cube, rng)
+            Z = local_points(self._leading()[0], self._region.length, n, self.cube, rng, hops=self._hops)
         Z = self.cube.snap(Z) if not self.cube.plain else Z
         return self._unseen(Z)
 

@@ -21,7 +21,8 @@ MARGIN = 1e-3
 """An improvement counts beyond this share of the spread of the values so far."""
 PERTURBED = 20
 """Coordinates moved per point on average, where there are more."""
-
+MORE_AXES = (0.5, 0.25)
+"""Chances that a hop moves a second coordinate, and independently one more."""
 GRID_REACH = 4.0
 """The side of the box along a grid, in positions, at least: two to either side."""
 
@@ -60,10 +61,11 @@ def region_after(region: Region, y: Array, n_design: int, dim: int) -> Region:
     return replace(region, seen=len(y))
 
 
-def local_points(centre: Array, length: float, n: int, cube: Cube, rng: np.random.Generator) -> Array:
+def local_points(centre: Array, length: float, n: int, cube: Cube, rng: np.random.Generator, *, hops: float = 0.0) -> Array:
     """n points of the box of that side around the centre, n x d: half with about PERTURBED coordinates moved, half with fewer.
 
-    Along a grid the box reaches at least the next positions; choices are drawn afresh when moved, one-hot coordinates together.
+    A share `hops` of them leaves the box: one to three coordinates drawn anew over their whole range, the others the centre's. Along a grid
+    the box reaches at least the next positions; choices are drawn afresh when moved, one-hot coordinates together.
     """
     dim = cube.dim
     rate = np.full(n, min(1.0, PERTURBED / dim))
@@ -71,10 +73,16 @@ def local_points(centre: Array, length: float, n: int, cube: Cube, rng: np.rando
     rate[sparse] = np.exp(rng.uniform(-np.log(dim), 0.0, int(sparse.sum())))
     moved = rng.random((n, dim)) < rate[:, None]
     moved[np.arange(n), rng.integers(dim, size=n)] = True
+    hop = np.flatnonzero(sparse)[: round(hops * n)]
+    if len(hop):
+        axes = 1 + (rng.random((2, len(hop))) < np.array(MORE_AXES)[:, None]).sum(axis=0)
+        moved[hop] = rng.random((len(hop), dim)).argsort(axis=1).argsort(axis=1) < axes[:, None]
     for start, stop in cube.groups:
         moved[:, start:stop] = moved[:, start : start + 1]
     reach = np.array([max(length, GRID_REACH / axis.levels) if axis.levels else length for axis in cube.axes])
-    box = centre + (sobol_points(n, dim, rng) - 0.5) * reach
+    anywhere = sobol_points(n, dim, rng)
+    box = centre + (anywhere - 0.5) * reach
+    box[hop] = anywhere[hop]
     anew = cube.categorical.copy()
     for start, stop in cube.groups:
         anew[start:stop] = True

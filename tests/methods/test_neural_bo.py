@@ -212,6 +212,22 @@ def test_mixed_spaces_move_whole_numbers_and_choices():
     assert np.abs(Z[:, 0] - 0.4).max() <= 0.005 + 1e-12
 
 
+def test_hops_leave_the_box_along_few_coordinates():
+    cube = Cube.box(12)
+    centre = np.full(12, 0.4)
+    Z = local_points(centre, 0.05, 1000, cube, np.random.default_rng(1), hops=0.25)
+    out = np.abs(Z - centre) > 0.025 + 1e-12
+    hop = out.any(axis=1)
+    assert 220 < hop.sum() <= 250  # some hops land inside the box
+    assert (Z[hop] != centre).sum(axis=1).max() <= 3
+    assert (Z[hop] != centre).sum(axis=1).min() == 1
+    assert Z[hop].min() < 0.02
+    assert Z[hop].max() > 0.98
+    assert not (np.abs(local_points(centre, 0.05, 1000, cube, np.random.default_rng(1)) - centre) > 0.025 + 1e-12).any()
+    with pytest.raises(ValueError, match="hops must be"):
+        NeuralBO(2, seed=0, hops=0.7)
+
+
 # ---------------------------------------------------------------- region, certificate, options
 
 
