@@ -19,8 +19,8 @@ Deviations (numbers as in docs/methods/ms-ucb.md)
     4. Default preset only: coordinates are drawn at random for every subspace instead of always being the last d; base points are also copied from
        the incumbents; subspaces are chained and the best points polished in all D coordinates; LogEI (or a width given as kappa) replaces beta_t,
        which is pure exploration on standardised values; the model is the one that predicted best of late (`numerics/contest.py`) among an additive
-       trend, isotropic and per-coordinate kernels; at most `cap` points of Z_t are searched in one step. The uniform draws of Z_t stay: they are
-       what the guarantee rests on.
+       trend, isotropic and per-coordinate kernels, and in few dimensions a model of clipped values has every third turn; at most `cap` points of
+       Z_t are searched in one step. The uniform draws of Z_t stay: they are what the guarantee rests on.
     5. Pending points are hallucinated; a proposal that coincides with a known point is moved a little (both presets).
 """
 
@@ -60,10 +60,13 @@ POLISHED = 5
 MODELS = ((2, True), (2, False), (0, True), (0, False))
 """not in paper: orders of the trend, and whether low values are drawn in, of the isotropic models that compete."""
 ARD_UP_TO = 1000
-"""not in paper: dimensions up to which a model with a length-scale per coordinate competes as well."""
+"""not in paper: dimensions up to which two models with a length-scale per coordinate compete as well, one of them with low values drawn in."""
 CURVED_UP_TO, CURVED_START = 50, 0.25
 """not in paper: dimensions up to which one with a full quadratic trend does, and what it is ahead by from the start; it is not stationary, so its
 acquisition is maximised in all coordinates only, without subspaces."""
+HEDGED_UP_TO, HEDGE_EVERY = 20, 3
+"""not in paper: dimensions up to which every HEDGE_EVERY-th proposal comes from the engine's own model of clipped values. Those have no density,
+so it cannot compete; on valleys its steps bring the others further."""
 EFFORT, EFFORT_LARGE, LARGE = (420, 4, 25), (96, 2, 16), 1_000_000
 """not in paper: candidates, ascents and rounds of the search in all coordinates, and the same where values times dimensions exceed LARGE."""
 CAP = 500
@@ -83,7 +86,7 @@ class MSUCB(Method):
         kappa: the width of the confidence bound; None: sqrt(beta_t) in the paper preset, LogEI instead of a bound in the default one.
         a, b, delta: constants of Assumption 1 for standardised values, and the failure probability in beta_t.
         cap: most points of Z_t searched in one step, the newest first; 0: all of them, as the proof needs; None: all in the paper preset, 500 else.
-        initial: points of the initial design; None: 20 (Sec. 5) in the paper preset, else as for the other methods.
+        initial: points of the initial design; None: 20 (Sec. 5), fewer in the default preset where dimensions or the budget are few.
         noise: a known noise variance of all values, or None to fit it.
     """
 
@@ -123,15 +126,17 @@ class MSUCB(Method):
         self.N0, self.alpha, self.kappa, self.a, self.b, self.delta = N0, alpha, kappa, a, b, delta
         self.coords = coords or ("last" if self.paper else "random")
         self.cap = cap if cap is not None else 0 if self.paper else CAP
-        self.initial = initial if initial is not None else INITIAL if self.paper else design_size(self.dim, budget)
+        self.initial = initial if initial is not None else INITIAL if self.paper else min(INITIAL, design_size(self.dim, budget))
         self._design = Design(self.cube, self.initial, self.fixed_generator())
         self._surrogate = Surrogate(self.cube, seed=self.seed, ard=not self.paper, quadratic=False, noise=noise, tame=False)
         common: dict[int, tuple[Array, ...]] = {}
         additive = [AdditiveSurrogate(self.cube, noise=noise, orders=orders, soften=soften, common=common) for orders, soften in MODELS]
         curved = Surrogate(self.cube, seed=self.seed, ard=True, quadratic=True, noise=noise, tame=False)
-        per_coordinate = [self._surrogate] if 1 < self.dim <= ARD_UP_TO else []
+        drawn_in = Surrogate(self.cube, seed=self.seed, ard=True, quadratic=False, noise=noise, tame=False, soften=True)
+        per_coordinate = [self._surrogate, drawn_in] if 1 < self.dim <= ARD_UP_TO else []
         few = self.dim <= CURVED_UP_TO
         self._contest = Contest([*([curved] if few else []), *additive, *per_coordinate], start=CURVED_START if few else 0.0)
+        self._clipped = Surrogate(self.cube, seed=self.seed, noise=noise) if self.dim <= HEDGED_UP_TO else None
         self._anchors = Anchors(self.dim, 1 if self.paper else 2)
         self._sizes = [0]  # |Z_t| for every t drawn so far
 
@@ -152,7 +157,7 @@ class MSUCB(Method):
             return rng.random(self.dim)
         if not self.paper and self._t() <= self.initial and not self._centre_known():
             return np.array(self._design.points[0])  # not in paper: others chose the first points and left out the centre
-        gp = self._model(self.pending)  # (Alg. 1, l. 2 and 9)
+        gp = self._hedged_model() if not self.paper else self._model(self.pending)  # (Alg. 1, l. 2 and 9)
         means = gp.mean_at(self.X)
         incumbents = self.X[np.argsort(-means, kind="stable")[:INCUMBENTS]]
         acquire = self._acquire(gp, float(means.max()))
@@ -171,6 +176,12 @@ class MSUCB(Method):
         """The posterior. not in paper: by default of the model that predicted best of late."""
         surrogate = self._surrogate if self.paper else self._contest.choose(self.X, self.y, self.yvar)
         return surrogate.gp(self.X, self.y, self.yvar, pending)
+
+    def _hedged_model(self) -> GP | AdditiveGP:
+        """not in paper: the posterior that the next proposal rests on."""
+        if self._clipped is not None and (len(self.y) + len(self.pending)) % HEDGE_EVERY == 0:
+            return self._clipped.gp(self.X, self.y, self.yvar, self.pending)
+        return self._model(self.pending)
 
     def _best_of_subspaces(self, gp: GP | AdditiveGP, acquire: Acquire, pending: Array, rng: np.random.Generator) -> tuple[Array, float]:
         """The maximiser over the subspaces of Z_t and its value (Alg. 1, l. 4-6; Eq. 8)."""
