@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from regretless.baselines.igp_ucb import IGPUCB
@@ -54,17 +55,15 @@ def bare(options: dict[str, object], T: int) -> float:
     """The search alone: its grid point, the objective, its next decision."""
     method = GPThreDS(2, seed=0, budget=T, **options)  # type: ignore[arg-type]
     noise = 0.1 * np.random.default_rng(0).standard_normal(T)
-    numbers = np.full((1, 2), np.nan)
     start = time.process_time()
     for t in range(T):
         test = method._test
         assert test is not None
         x = test.grid[test.query]
         y = branin(x[0], x[1]) + noise[t]
-        numbers[0, 0] = y
-        method._told.append(x[None], numbers)
+        method._told.append(x[None], y)
         method._seen += 1
-        method._running.send((x, y))
+        method._running.send((x, y, math.nan))
     return (time.process_time() - start) / T * 1e6
 
 
@@ -155,7 +154,7 @@ class _Full:
         return np.diagonal(self.covariance)
 
 
-def clock(make: Callable[[], RowPosterior | ProductPosterior | _Full], index: Array) -> float:
+def clock(make: Callable[[], RowPosterior | ProductPosterior | _Full], index: NDArray[np.int64]) -> float:
     best = math.inf
     for _ in range(3):
         posterior = make()

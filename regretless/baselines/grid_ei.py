@@ -25,15 +25,6 @@ from regretless.space import Array, Cube
 LEAST_SD = 1e-10
 
 
-def _model(cube: Cube, preset: str, kernel: KernelName, lengthscale: float | None, noise: float | None, points_per_axis: int | None) -> GridModel:
-    if preset not in ("default", "paper"):
-        raise ValueError(f"preset must be 'default' or 'paper', got {preset!r}")
-    paper = preset == "paper"
-    if paper:
-        lengthscale, noise = lengthscale or 0.2, 0.1 if noise is None else noise
-    return GridModel(cube, points_per_axis=points_per_axis, kernel=kernel, lengthscale=lengthscale, noise=noise, standardise=not paper)
-
-
 class GridEI(Method):
     """GP-EI on a fixed grid: the largest expected improvement over the best posterior mean.
 
@@ -62,7 +53,7 @@ class GridEI(Method):
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         self.margin = float(margin)
-        self._model = _model(self.cube, preset, kernel, lengthscale, noise, points_per_axis)
+        self._model = GridModel.by_preset(preset, self.cube, points_per_axis=points_per_axis, kernel=kernel, lengthscale=lengthscale, noise=noise)
         self._first = int(self.fixed_generator().integers(len(self._model.grid)))
 
     def _propose(self, rng: np.random.Generator) -> Array:
@@ -72,17 +63,16 @@ class GridEI(Method):
         mean = self._model.posterior.mean
         score = np.log(sd)
         score += log_h_of((mean - self._model.target - self.margin) / sd)[0]
-        return _best_free(self._model, score, self.pending, self.failed)
+        return self._model.best_free(score, self.pending, self.failed)
 
     def _update(self, X: Array, y: Array) -> None:
-        self._model.tell(self.X, self.y)
+        self._model.tell(self.X, self.y, self.yvar)
 
     def _recommend(self) -> Array:
         return self._model.best_told(self.X)
 
     def _certificate(self, delta: float) -> Certificate:
-        noise = self._model.scale.noise * self._model.scale.sd**2
-        return whole_certificate(self.X, self.y, noise, self.cube, self.recommend(), delta, self.fixed_generator())
+        return whole_certificate(self.X, self.y, self.yvar, self._model.noise, self.cube, self.recommend(), delta, self.fixed_generator())
 
 
 class GridPI(Method):
@@ -113,7 +103,7 @@ class GridPI(Method):
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         self.margin = float(margin)
-        self._model = _model(self.cube, preset, kernel, lengthscale, noise, points_per_axis)
+        self._model = GridModel.by_preset(preset, self.cube, points_per_axis=points_per_axis, kernel=kernel, lengthscale=lengthscale, noise=noise)
         self._first = int(self.fixed_generator().integers(len(self._model.grid)))
 
     def _propose(self, rng: np.random.Generator) -> Array:
@@ -121,22 +111,13 @@ class GridPI(Method):
             return np.asarray(self._model.grid[self._first])
         sd = np.maximum(self._model.sd_after(self.pending), LEAST_SD)
         mean = self._model.posterior.mean
-        return _best_free(self._model, log_ndtr((mean - self._model.target - self.margin) / sd), self.pending, self.failed)
+        return self._model.best_free(log_ndtr((mean - self._model.target - self.margin) / sd), self.pending, self.failed)
 
     def _update(self, X: Array, y: Array) -> None:
-        self._model.tell(self.X, self.y)
+        self._model.tell(self.X, self.y, self.yvar)
 
     def _recommend(self) -> Array:
         return self._model.best_told(self.X)
 
     def _certificate(self, delta: float) -> Certificate:
-        noise = self._model.scale.noise * self._model.scale.sd**2
-        return whole_certificate(self.X, self.y, noise, self.cube, self.recommend(), delta, self.fixed_generator())
-
-
-def _best_free(model: GridModel, score: Array, pending: Array, failed: Array) -> Array:
-    """The grid point with the best score that is neither pending nor failed, d."""
-    if len(pending) or len(failed):
-        score = score + model.taken(np.concatenate([pending, failed]))
-    best: Array = model.grid[int(score.argmax())]
-    return best
+        return whole_certificate(self.X, self.y, self.yvar, self._model.noise, self.cube, self.recommend(), delta, self.fixed_generator())

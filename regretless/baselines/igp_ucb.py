@@ -23,6 +23,7 @@ import numpy as np
 from regretless.method import Certificate, Method
 from regretless.numerics.grid import KernelName
 from regretless.numerics.grid_model import MAX_DIM, GridModel
+from regretless.numerics.threshold_bounds import confidence_width
 from regretless.numerics.whole_model import whole_certificate
 from regretless.space import Array, Cube
 
@@ -58,17 +59,10 @@ class IGPUCB(Method):
         gain: Literal["realised", "log"] | None = None,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
-        if preset not in ("default", "paper"):
-            raise ValueError(f"preset must be 'default' or 'paper', got {preset!r}")
         if not 0 < delta < 1:
             raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
-        paper = preset == "paper"
-        self.B, self.delta, self.gain = float(B), float(delta), gain or ("log" if paper else "realised")
-        if paper:
-            lengthscale, noise = lengthscale or 0.2, 0.1 if noise is None else noise
-        self._model = GridModel(
-            self.cube, points_per_axis=points_per_axis, kernel=kernel, lengthscale=lengthscale, noise=noise, standardise=not paper
-        )
+        self.B, self.delta, self.gain = float(B), float(delta), gain or ("log" if preset == "paper" else "realised")
+        self._model = GridModel.by_preset(preset, self.cube, points_per_axis=points_per_axis, kernel=kernel, lengthscale=lengthscale, noise=noise)
         self._first = int(self.fixed_generator().integers(len(self._model.grid)))
 
     def _propose(self, rng: np.random.Generator) -> Array:
@@ -77,22 +71,18 @@ class IGPUCB(Method):
         posterior = self._model.posterior
         score = self._beta() * self._model.sd_after(self.pending)
         score += posterior.mean
-        if self._pending or len(self.failed):
-            score += self._model.taken(np.concatenate([self.pending, self.failed]))
-        best: Array = self._model.grid[int(score.argmax())]
-        return best
+        return self._model.best_free(score, self.pending, self.failed)
 
     def _beta(self) -> float:
         posterior = self._model.posterior
         gain = posterior.gain if self.gain == "realised" else math.log(max(posterior.t, 1))
-        return self.B + math.sqrt(self._model.scale.noise) * math.sqrt(2 * (gain + 1 + math.log(1 / self.delta)))
+        return confidence_width(gain, self.B, math.sqrt(self._model.scale.noise), self.delta)
 
     def _update(self, X: Array, y: Array) -> None:
-        self._model.tell(self.X, self.y)
+        self._model.tell(self.X, self.y, self.yvar)
 
     def _recommend(self) -> Array:
         return self._model.best_told(self.X)
 
     def _certificate(self, delta: float) -> Certificate:
-        noise = self._model.scale.noise * self._model.scale.sd**2
-        return whole_certificate(self.X, self.y, noise, self.cube, self.recommend(), delta, self.fixed_generator())
+        return whole_certificate(self.X, self.y, self.yvar, self._model.noise, self.cube, self.recommend(), delta, self.fixed_generator())

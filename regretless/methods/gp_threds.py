@@ -20,7 +20,8 @@ Deviations, both presets
     4. A told point near the running cell is a sample of its test whoever asked for it; others are kept and reach the tests that start later (default)
        or the recommendation (paper). STALL told points in a row from elsewhere close a test, so that a cell whose evaluations fail cannot hang.
     5. The recommendation is the arg max of the mean, less one sd, of one model refitted to all values; the paper has none.
-    6. Noise variances told with single values are not used: the tests know one R.
+    6. A noise variance told with a value is that value's lambda in every posterior; R in beta stays the one given or fitted (where all variances are
+       known, the root of their mean).
 Default preset only
     7. Tests start from the SHARED latest earlier samples near their cell; the paper starts each afresh.
     8. After an epoch the interval is what its tests found, [best lower, best upper bound], not a step of a bisection: a mistaken threshold repairs
@@ -42,15 +43,18 @@ import numpy as np
 
 from regretless.method import Certificate, Method
 from regretless.numerics.grid import KernelName
-from regretless.numerics.norm_ball import NormBall
-from regretless.numerics.scale import Scale, fit_scale, grouped
+from regretless.numerics.norm_ball import norm_certificate
+from regretless.numerics.scale import Scale, fit_scale, grouped, weights
 from regretless.numerics.sobol import sobol_points
+from regretless.numerics.threshold_bounds import confidence_width, leaf_confidence, termination_time
 from regretless.numerics.threshold_tree import Cell, CellTest, GridPriors, ThresholdTree, beside_the_best, draw_tree
 from regretless.numerics.whole_model import cautious_best, whole_certificate
 from regretless.space import Array, Cube
 
-Search: TypeAlias = Generator[None, tuple[Array, float], Any]
-"""A search under way: it waits for told points (x, y)."""
+Told: TypeAlias = tuple[Array, float, float]
+"""A told point, its value, and the variance of its noise (NaN where unknown)."""
+Search: TypeAlias = Generator[None, Told, Any]
+"""A search under way: it waits for told points."""
 
 POINTS_PER_AXIS = {1: 64, 2: 20, 3: 8, 4: 5, 5: 4, 6: 3}
 """Grid points along each axis of a cell, by dimension (the authors use 20 in two dimensions)."""
@@ -189,33 +193,31 @@ class GPThreDS(Method):
         return test.grid[best] if ucb[best] > -np.inf else beside_the_best(rng.random((ELSEWHERE, self.dim)), self.X, self.y, self.failed)
 
     def _update(self, X: Array, y: Array) -> None:
-        for x, value in zip(X, y.tolist(), strict=True):
+        yvar = self.yvar[self._seen : self._seen + len(y)]
+        for told in zip(X, y.tolist(), yvar.tolist(), strict=True):
             self._seen += 1
-            self._running.send((x, value))
+            self._running.send(told)
 
     def _recommend(self) -> Array:
         n = len(self.y)
         if self._recommended is None or self._recommended[0] != n:
             noise = self.scale.noise * self.scale.sd**2
-            self._recommended = n, cautious_best(self.X, self.y, noise, self.kernel, self.cube, self.fixed_generator())
+            self._recommended = n, cautious_best(self.X, self.y, self.yvar, noise, self.kernel, self.cube, self.fixed_generator())
         return self._recommended[1]
 
     def _certificate(self, delta: float) -> Certificate:
         if self.norm_bound is not None:
             assert self.lengthscale is not None
             assert self.noise is not None
-            ball = NormBall(self.X, self.y, kernel=self.kernel, lengthscale=self.lengthscale, noise=self.noise, norm=self.norm_bound, delta=delta)
-            lower, upper = ball.lower(self.recommend()[None]), ball.upper(self.dim)
-            assumptions = (
-                f"norm at most {self.norm_bound:g} in the RKHS of {self.kernel} with l = {self.lengthscale:g}",
-                f"noise {self.noise:g}-sub-Gaussian",
-            )
-            return Certificate(max(upper - lower, 0.0), min(lower, upper), upper, delta, "theory", assumptions)
+            return norm_certificate(
+                self.X, self.y, self.yvar, self.recommend(),
+                kernel=self.kernel, lengthscale=self.lengthscale, noise=self.noise, norm=self.norm_bound, delta=delta,
+            )  # fmt: skip
         if self.paper:
             a, b = self.tree.interval
             return Certificate.none(f"the paper's own interval [{a:.4g}, {b:.4g}] is not a guarantee, and norm_bound is not known", delta)
         noise = self.scale.noise * self.scale.sd**2
-        return whole_certificate(self.X, self.y, noise, self.cube, self.recommend(), delta, self.fixed_generator())
+        return whole_certificate(self.X, self.y, self.yvar, noise, self.cube, self.recommend(), delta, self.fixed_generator())
 
     def plot(self, axes: Any = None) -> Any:
         """Draws the shrinking domain on matplotlib axes (made when not given), in one and two dimensions."""
@@ -310,13 +312,15 @@ class GPThreDS(Method):
                 since += yield from self._wait(test)
         return children
 
-    def _wait(self, test: CellTest) -> Generator[None, tuple[Array, float], int]:
+    def _wait(self, test: CellTest) -> Generator[None, Told, int]:
         """Waits for a sample of the test and takes it in; 1."""
         self._asked = True
         missed = 0
+        scale = self.scale
         while True:
-            x, y = yield
-            if test.take(x, (y - self.scale.shift) / self.scale.sd):
+            x, y, variance = yield
+            noise = None if math.isnan(variance) else max(variance / scale.sd**2, LEAST_NOISE)
+            if test.take(x, (y - scale.shift) / scale.sd, noise):
                 break
             missed += 1
             if missed >= STALL:
@@ -387,8 +391,8 @@ class GPThreDS(Method):
             start = max(0, self._seen - LOOK_BACK)
             near = start + np.flatnonzero(cell.near(self.X[start : self._seen]))[-SHARED:]
             if len(near):
-                X, y, counts = grouped(self.X[near], self.y[near])
-                test.posterior.condition(X, scale.inside(y), counts)
+                X, y, total = grouped(self.X[near], self.y[near], weights(self.yvar[near], scale.noise * scale.sd**2))
+                test.posterior.condition(X, scale.inside(y), total)
         test.score(self._beta(test))
         self._test = test
         return test
@@ -435,7 +439,7 @@ class GPThreDS(Method):
 
     def _fit(self) -> None:
         self._fitted_at = n = self._seen
-        scale = fit_scale(self.X[:n], self.y[:n], self.kernel, lengthscale=self.lengthscale, noise=self.noise)
+        scale = fit_scale(self.X[:n], self.y[:n], self.kernel, yvar=self.yvar[:n], lengthscale=self.lengthscale, noise=self.noise)
         self.scale = replace(scale, noise=max(scale.noise, LEAST_NOISE))
 
     def _find_interval(self) -> Search:
@@ -446,41 +450,6 @@ class GPThreDS(Method):
         self._fit()
         self._open(self.tree.live[0], shared=True)
         self.tree.interval = self._found()
-
-
-# ---------------------------------------------------------------- the paper's formulas
-
-
-def confidence_width(gain: float, B: float, R: float, delta: float) -> float:
-    """beta = B + R sqrt(2 (gamma + 1 + ln 1/delta)) (Sec. 3.2.2, with the factor 2 of Chowdhury and Gopalan 2017)."""
-    return B + R * math.sqrt(2.0 * (gain + 1.0 + math.log(1.0 / delta)))
-
-
-def termination_time(points: int, slack: float, B: float, R: float, noise: float, delta: float) -> float:
-    """The least t with 2 beta_t (1 + 2 sqrt(lambda)) sqrt(|D_g| / t) <= slack, plus 1 (Eq. 7, Lemma 1's constant corrected), for gamma = log t."""
-    if slack <= 0.0:
-        return math.inf
-
-    def late(t: int) -> bool:
-        return 2 * confidence_width(math.log(t), B, R, delta) * (1 + 2 * math.sqrt(noise)) * math.sqrt(points / t) <= slack
-
-    high = 1
-    while not late(high):
-        high *= 2
-    low = high // 2  # late at high, not at low; the left side falls with t
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if late(middle) else (middle, high)
-    return high + 1
-
-
-def leaf_confidence(delta0: float, T: int, r: int, p: float, dim: int) -> float:
-    """delta-hat of the r-th walk: delta0 2 (p - 1/2)^2 / (4 T r (r + 1) ln(4 d T / delta0)) (Sec. 3.2.1, printed upside down).
-
-    A walk visits fewer than M = ln(d / delta_1) / (2 (p - 1/2)^2) nodes with probability 1 - delta_1 (Lemma 5); with delta_1 = delta0 / 4T the M leaf
-    tests err with probability at most M delta-hat, and the sum over r of delta0 / (4 T r (r + 1)) is delta0 / 4T.
-    """
-    return delta0 * 2 * (p - 0.5) ** 2 / (4 * T * r * (r + 1) * math.log(4 * dim * T / delta0))
 
 
 def _check_options(given: dict[str, Any]) -> None:

@@ -80,14 +80,14 @@ class RowPosterior:
         self._X = np.empty((FIRST_ROWS, grid.shape[1]))
         self._z = np.empty(FIRST_ROWS)
 
-    def condition(self, X: Array, y: Array, counts: Array | None = None) -> None:
-        """Takes in earlier samples p x d, p at once; only legal before any other sample. counts: of values averaged in each, p."""
+    def condition(self, X: Array, y: Array, weights: Array | None = None) -> None:
+        """Takes in earlier samples p x d, p at once; only legal before any other sample. weights: the noise of each is lambda / weight, p."""
         p = len(X)
         if self.t or not p:
             raise ValueError("condition() needs at least one sample and a posterior without any")
         self._make_room(p)
         K = correlation(self._kernel, X, X, self._lengthscale)
-        noise = np.full(p, self.noise) if counts is None else self.noise / counts
+        noise = np.full(p, self.noise) if weights is None else self.noise / weights
         K[np.diag_indices_from(K)] += noise
         L, info = dpotrf(K, lower=1, clean=1, overwrite_a=1)
         if info:
@@ -109,17 +109,17 @@ class RowPosterior:
         self.grid, self._prior = np.concatenate([self.grid, Z]), None
         self.mean, self.variance = np.concatenate([self.mean, mean]), np.concatenate([self.variance, variance])
 
-    def add(self, index: int, y: float) -> None:
-        """One sample at a grid point."""
+    def add(self, index: int, y: float, noise: float | None = None) -> None:
+        """One sample at a grid point; noise: its variance, where it is not lambda."""
         w = self._W[: self.t, index].copy()
         k = self._prior[index] if self._prior is not None else correlation(self._kernel, self.grid[index][None], self.grid, self._lengthscale)[0]
-        self._append(self.grid[index], w, k, float(self.mean[index]), float(self.variance[index]), y)
+        self._append(self.grid[index], w, k, float(self.mean[index]), float(self.variance[index]), y, noise or self.noise)
 
-    def add_at(self, x: Array, y: float) -> None:
+    def add_at(self, x: Array, y: float, noise: float | None = None) -> None:
         """One sample anywhere, d."""
         w, mean, variance = self._columns(x[None])
         k = correlation(self._kernel, x[None], self.grid, self._lengthscale)[0]
-        self._append(x, w[:, 0], k, float(mean[0]), float(variance[0]), y)
+        self._append(x, w[:, 0], k, float(mean[0]), float(variance[0]), y, noise or self.noise)
 
     def variance_after(self, X: Array) -> Array:
         """The variance on the grid, n, were values known at X (p x d) as well: it does not depend on what the values are."""
@@ -138,10 +138,10 @@ class RowPosterior:
         W, _ = dtrtrs(self._L[:t, :t], correlation(self._kernel, self._X[:t], Z, self._lengthscale), lower=1, overwrite_b=1)
         return W, self._z[:t] @ W, np.maximum(1.0 - np.einsum("ij,ij->j", W, W), 0.0)
 
-    def _append(self, x: Array, w: Array, k: Array, mean: float, variance: float, y: float) -> None:
+    def _append(self, x: Array, w: Array, k: Array, mean: float, variance: float, y: float, noise: float) -> None:
         t, n = self.t, len(self.mean)
         self._make_room(t + 1)
-        total = variance + self.noise
+        total = variance + noise
         root = math.sqrt(total)
         row = self._W[t, :n]
         np.subtract(k, w @ self._W[:t, :n], out=row)
@@ -151,7 +151,7 @@ class RowPosterior:
         self.mean += z * row
         self.variance -= row * row
         np.maximum(self.variance, 0.0, out=self.variance)
-        self.gain += 0.5 * math.log(total / self.noise)
+        self.gain += 0.5 * math.log(total / noise)
         self.t = t + 1
 
     def _make_room(self, t: int) -> None:
@@ -253,17 +253,17 @@ class ProductPosterior:
         self.gain = 0.0
         self.t = 0
 
-    def add(self, index: int, y: float) -> None:
-        """One sample at a grid point."""
+    def add(self, index: int, y: float, noise: float | None = None) -> None:
+        """One sample at a grid point; noise: its variance, where it is not lambda."""
         at = np.unravel_index(index, [len(a) for a in self.axes])
         phi = self._lines[0][at[0]][self._index[0]]
         for line, i, j in zip(self._lines[1:], at[1:], self._index[1:], strict=True):
             phi = phi * line[i][j]
-        self._absorb(phi, y)
+        self._absorb(phi, y, noise or self.noise)
 
-    def add_at(self, x: Array, y: float) -> None:
+    def add_at(self, x: Array, y: float, noise: float | None = None) -> None:
         """One sample anywhere in the cube, d."""
-        self._absorb(self.features(x[None])[0], y)
+        self._absorb(self.features(x[None])[0], y, noise or self.noise)
 
     def variance_after(self, X: Array) -> Array:
         """The variance on the grid, n, were values known at X (p x d) as well."""
@@ -274,9 +274,9 @@ class ProductPosterior:
         self._S, self.mean, self.variance, self.weights, self.gain, self.t = keep
         return after
 
-    def _absorb(self, phi: Array, y: float) -> None:
+    def _absorb(self, phi: Array, y: float, noise: float) -> None:
         g = dsymv(1.0, self._S, phi, lower=1)
-        total = float(phi @ g) + self.noise
+        total = float(phi @ g) + noise
         surprise = (y - float(phi @ self.weights)) / total
         self._S = dsyr(-1.0 / total, g, lower=1, a=self._S, overwrite_a=1)  # its lower half
         self.weights += surprise * g
@@ -286,7 +286,7 @@ class ProductPosterior:
         v /= total
         self.variance -= v
         np.maximum(self.variance, 0.0, out=self.variance)
-        self.gain += 0.5 * math.log(total / self.noise)
+        self.gain += 0.5 * math.log(total / noise)
         self.t += 1
 
     def _on_grid(self, g: Array) -> Array:

@@ -6,6 +6,9 @@ by half; the posterior is then rebuilt from the history, so that it is a functio
 
 from __future__ import annotations
 
+import math
+from typing import Literal
+
 import numpy as np
 
 from regretless.numerics.grid import KernelName, ProductPosterior, RowPosterior, SEFeatures, product_grid
@@ -20,6 +23,9 @@ LOW_RANK_DIM, MOST_FEATURES = 2, 700
 FIRST_FIT, REFIT = 4, 1.5
 """Values at the first fit, and the growth between fits."""
 ON_GRID = 1e-9
+"""A told point this close to a grid point is that grid point."""
+LEAST_NOISE = 1e-6
+"""Of a told variance in standardised units, so that exact values leave the posterior well conditioned."""
 
 
 class GridModel:
@@ -47,19 +53,38 @@ class GridModel:
         """The largest posterior mean before the latest value, in the units of the values."""
         self.posterior = self._fresh()
 
-    def tell(self, X: Array, y: Array) -> None:
-        """Takes in the values after those it has: X and y are the whole history."""
+    @classmethod
+    def by_preset(
+        cls,
+        preset: Literal["default", "paper"],
+        cube: Cube,
+        *,
+        points_per_axis: int | None,
+        kernel: KernelName,
+        lengthscale: float | None,
+        noise: float | None,
+    ) -> GridModel:
+        """The model of a grid method: "default" standardises and fits; "paper" takes the values as they are, l = 0.2 and noise 0.1 unless given."""
+        if preset not in ("default", "paper"):
+            raise ValueError(f"preset must be 'default' or 'paper', got {preset!r}")
+        paper = preset == "paper"
+        if paper:
+            lengthscale, noise = lengthscale or 0.2, 0.1 if noise is None else noise
+        return cls(cube, points_per_axis=points_per_axis, kernel=kernel, lengthscale=lengthscale, noise=noise, standardise=not paper)
+
+    def tell(self, X: Array, y: Array, yvar: Array) -> None:
+        """Takes in the values after those it has: X, y and the noise variances yvar (NaN unknown) are the whole history."""
         while self._values < len(y):
             self.best_before = self.scale.shift + self.scale.sd * float(self.posterior.mean.max())
             n = self._values = self._values + 1
             if self._fits and n >= max(REFIT * self._fitted_at, FIRST_FIT):
                 self._fitted_at = n
-                self.scale = fit_scale(X[:n], y[:n], self._kernel, lengthscale=self._lengthscale, noise=self._noise)
+                self.scale = fit_scale(X[:n], y[:n], self._kernel, yvar=yvar[:n], lengthscale=self._lengthscale, noise=self._noise)
                 self.posterior = self._fresh()
-                for x, value in zip(X[:n], self.scale.inside(y[:n]).tolist(), strict=True):
-                    self._add(x, value)
+                for x, value, variance in zip(X[:n], y[:n].tolist(), yvar[:n].tolist(), strict=True):
+                    self._add(x, value, variance)
             else:
-                self._add(X[n - 1], (float(y[n - 1]) - self.scale.shift) / self.scale.sd)
+                self._add(X[n - 1], float(y[n - 1]), float(yvar[n - 1]))
 
     def sd_after(self, pending: Array) -> Array:
         """The posterior sd on the grid were the pending points (p x d) known as well, n."""
@@ -69,6 +94,18 @@ class GridModel:
     def target(self) -> float:
         """`best_before` in standardised units."""
         return (self.best_before - self.scale.shift) / self.scale.sd
+
+    @property
+    def noise(self) -> float:
+        """The variance of the noise, in the units of the values squared."""
+        return self.scale.noise * self.scale.sd**2
+
+    def best_free(self, score: Array, pending: Array, failed: Array) -> Array:
+        """The grid point with the best score (n) that is neither pending (p x d) nor failed (q x d), d."""
+        if len(pending) or len(failed):
+            score = score + self.taken(np.concatenate([pending, failed]))
+        best: Array = self.grid[int(score.argmax())]
+        return best
 
     def taken(self, X: Array) -> Array:
         """0 for grid points to choose from, -inf for those that are among X (p x d), n."""
@@ -102,12 +139,14 @@ class GridModel:
                 return ProductPosterior(self._axes, noise=noise, features=features)
         return RowPosterior(self.grid, None, kernel=self._kernel, lengthscale=length, noise=noise)
 
-    def _add(self, x: Array, value: float) -> None:
-        index = self._index(x)
+    def _add(self, x: Array, value: float, variance: float) -> None:
+        scale, index = self.scale, self._index(x)
+        value = (value - scale.shift) / scale.sd
+        noise = None if math.isnan(variance) else max(variance / scale.sd**2, LEAST_NOISE)
         if index >= 0:
-            self.posterior.add(index, value)
+            self.posterior.add(index, value, noise)
         else:
-            self.posterior.add_at(x, value)
+            self.posterior.add_at(x, value, noise)
 
     def _index(self, x: Array) -> int:
         """The number of the grid point at x, or -1."""

@@ -6,7 +6,8 @@ every number of values at once,
     |f(x) - mu(x)| <= beta sigma(x),    beta = B + R / sqrt(lambda) sqrt(2 (gain + ln 1/delta)),    gain = 1/2 logdet(I + K / lambda).
 
 It holds for one posterior on all values in the order told (or on a first part of them), not for subsets picked with hindsight: this is why the
-search's own posteriors on cells cannot be used. lambda = R^2 here. Off the points where the bound is evaluated f moves by at most
+search's own posteriors on cells cannot be used. lambda = R^2 here; a value of known variance v is one of noise R after scaling it and its feature by
+R / sqrt(v). Off the points where the bound is evaluated f moves by at most
 B sqrt(2 - 2 k(x, z)), so the largest value over the cube is bounded by a branch-and-bound over boxes, not by a grid.
 """
 
@@ -17,6 +18,7 @@ import math
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
+from regretless.method import Certificate
 from regretless.numerics.grid import KernelName, SEFeatures, correlation, product_grid
 from regretless.space import Array
 
@@ -26,18 +28,26 @@ MOST_VALUES = 2000
 RESOLUTION = 0.002
 """The branch-and-bound stops at this share of B above the largest upper bound seen."""
 MOST_BOXES = 30_000
+LEAST_VARIANCE = 1e-8
+"""Of the noise, as a share of B^2, so that exact values leave the posterior well conditioned; a larger variance than the true one is safe."""
 FIRST_BOXES = {1: 32, 2: 16, 3: 8, 4: 4, 5: 3, 6: 3}
 
 
 class NormBall:
-    """What values y (n) at X (n x d) with R-sub-Gaussian noise say about f with ||f|| <= norm, with probability 1 - delta."""
+    """What values y (n) at X (n x d) say about f with ||f|| <= norm, with probability 1 - delta.
 
-    def __init__(self, X: Array, y: Array, *, kernel: KernelName, lengthscale: float, noise: float, norm: float, delta: float) -> None:
+    The noise is sub-Gaussian with variance yvar (n) or, where that is NaN, with standard deviation `noise`.
+    """
+
+    def __init__(self, X: Array, y: Array, yvar: Array, *, kernel: KernelName, lengthscale: float, noise: float, norm: float, delta: float) -> None:
         self._kernel, self._lengthscale, self.norm = kernel, lengthscale, norm
-        variance = noise * noise
+        least = LEAST_VARIANCE * norm * norm
+        variance = max(noise * noise, least)
+        variances = np.where(np.isnan(yvar), variance, np.maximum(yvar, least))
         self._features = _few_features(kernel, X.shape[1], lengthscale)
         if self._features is not None:
-            Phi = self._features(X)
+            shrunk = np.sqrt(variance / variances)
+            Phi, y = self._features(X) * shrunk[:, None], y * shrunk
             V = Phi.T @ Phi
             V[np.diag_indices_from(V)] += variance
             self._L = cholesky(V, lower=True)
@@ -45,12 +55,12 @@ class NormBall:
             self._noise = variance
             logdet = 2 * float(np.log(np.diagonal(self._L)).sum()) - len(V) * math.log(variance)
         else:
-            self._X, y = X[:MOST_VALUES], y[:MOST_VALUES]
+            self._X, y, variances = X[:MOST_VALUES], y[:MOST_VALUES], variances[:MOST_VALUES]
             K = correlation(kernel, self._X, self._X, lengthscale)
-            K[np.diag_indices_from(K)] += variance
+            K[np.diag_indices_from(K)] += variances
             self._L = cholesky(K, lower=True)
             self._weights = cho_solve((self._L, True), y)
-            logdet = 2 * float(np.log(np.diagonal(self._L)).sum()) - len(y) * math.log(variance)
+            logdet = 2 * float(np.log(np.diagonal(self._L)).sum()) - float(np.log(variances).sum())
         self.gain = 0.5 * logdet
         self.beta = norm + math.sqrt(2 * (self.gain + math.log(1 / delta)))
 
@@ -93,6 +103,17 @@ class NormBall:
         """The distance of k(x, .) and k(z, .) in the RKHS for points that far apart."""
         k = correlation(self._kernel, np.zeros((1, 1)), np.full((1, 1), distance), self._lengthscale)[0, 0]
         return math.sqrt(max(2.0 - 2.0 * float(k), 0.0))
+
+
+def norm_certificate(
+    X: Array, y: Array, yvar: Array, x: Array, *, kernel: KernelName, lengthscale: float, noise: float, norm: float, delta: float
+) -> Certificate:
+    """The certificate of the point x (d), of kind "theory": what `NormBall` says of f(x) and of the largest f."""
+    ball = NormBall(X, y, yvar, kernel=kernel, lengthscale=lengthscale, noise=noise, norm=norm, delta=delta)
+    lower, upper = ball.lower(x[None]), ball.upper(len(x))
+    told = "" if np.isnan(yvar).all() else ", or with the variance told"
+    assumptions = (f"norm at most {norm:g} in the RKHS of {kernel} with l = {lengthscale:g}", f"noise {noise:g}-sub-Gaussian{told}")
+    return Certificate(max(upper - lower, 0.0), min(lower, upper), upper, delta, "theory", assumptions)
 
 
 def _few_features(kernel: KernelName, dim: int, lengthscale: float) -> SEFeatures | None:

@@ -1,7 +1,8 @@
 """The scale of noisy values: shift, standard deviation, length-scale and noise of one isotropic Gaussian process, by maximum likelihood.
 
 Meant for loops that cannot afford a full fit: a grid of length-scales and noises on a few dozen values, with mean and variance in closed form. One
-eigendecomposition per length-scale serves every noise. `grouped` averages values at the same point, `merged` close neighbours too.
+eigendecomposition per length-scale serves every noise. `grouped` averages values at the same point, `merged` close neighbours too; values of known
+variance carry weights, the inverse of their variance in units of the common noise.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ NOISES = np.geomspace(1e-6, 1.0, 25)
 TYPICAL, SPREAD = 0.3, 1.0
 """Centre (at d = 2, growing like sqrt(d)) and log-sd of the prior on the length-scale: it decides only while there are few values."""
 
+LEAST_VARIANCE = 1e-6
+"""A told variance counts as at least this share of the common noise: no single value outweighs a million others."""
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -36,9 +40,16 @@ class Scale:
         return (y - self.shift) / self.sd
 
 
-def fit_scale(X: Array, y: Array, kernel: KernelName, *, lengthscale: float | None = None, noise: float | None = None) -> Scale:
-    """The maximum-likelihood scale of values y (n) at X (n x d); a given length-scale or noise (a standard deviation, in the units of y) is kept."""
+def fit_scale(
+    X: Array, y: Array, kernel: KernelName, *, yvar: Array | None = None, lengthscale: float | None = None, noise: float | None = None
+) -> Scale:
+    """The maximum-likelihood scale of values y (n) at X (n x d); a given length-scale or noise (a standard deviation, in the units of y) is kept.
+
+    yvar: noise variances, n, NaN where unknown; when all are known, the noise is the root of their mean.
+    """
     n = len(y)
+    if yvar is not None and not np.isnan(yvar).any():
+        noise = float(np.sqrt(yvar.mean()))
     if n > MOST_VALUES:
         half = MOST_VALUES // 2
         pick = np.concatenate([np.linspace(0, n - half - 1, half).astype(np.intp), np.arange(n - half, n)])
@@ -68,25 +79,37 @@ def fit_scale(X: Array, y: Array, kernel: KernelName, *, lengthscale: float | No
     return Scale(float(y.mean()) + size * mean0, sd, length, max((noise / sd) ** 2, NOISES[0]) if noise else ratio)
 
 
-def grouped(X: Array, y: Array) -> tuple[Array, Array, Array]:
-    """The distinct points (m x d) in lexicographic order, the averages of their values (m) and how many there were (m)."""
+def weights(yvar: Array, noise: float) -> Array | None:
+    """The weights noise / yvar (n) of values with variances yvar (n), 1 where unknown (NaN); None when all are unknown."""
+    unknown = np.isnan(yvar)
+    if unknown.all():
+        return None
+    return np.where(unknown, 1.0, noise / np.maximum(yvar, LEAST_VARIANCE * noise))
+
+
+def grouped(X: Array, y: Array, weight: Array | None = None) -> tuple[Array, Array, Array]:
+    """The distinct points (m x d) in lexicographic order, the averages of their values (m) and their total weights (m; 1 per value unless given)."""
     order = np.lexsort(X.T)
     X, y = X[order], y[order]
     first = np.flatnonzero(np.concatenate([[True], (X[1:] != X[:-1]).any(axis=1)]))
-    count = np.diff(np.append(first, len(y))).astype(np.float64)
-    return X[first], np.add.reduceat(y, first) / count, count
+    if weight is None:
+        total = np.diff(np.append(first, len(y))).astype(np.float64)
+    else:
+        y, total = y * weight[order], np.add.reduceat(weight[order], first)
+    return X[first], np.add.reduceat(y, first) / total, total
 
 
-def merged(X: Array, y: Array, most: int) -> tuple[Array, Array, Array]:
-    """At most about `most` points (m x d), values (m) and counts (m): averages over the finest dyadic boxes of which few enough are occupied."""
+def merged(X: Array, y: Array, most: int, weight: Array | None = None) -> tuple[Array, Array, Array]:
+    """At most about `most` points (m x d), values (m) and weights (m): averages over the finest dyadic boxes of which few enough are occupied."""
+    weight = np.ones(len(y)) if weight is None else weight
     if len(y) <= most:
-        return X, y, np.ones(len(y))
+        return X, y, weight
     label = np.zeros(len(y), dtype=np.intp)
     for level in range(1, 31):
         _, finer = np.unique(np.floor(X * 2.0**level), axis=0, return_inverse=True)
         if int(finer.max()) >= most:
             break
         label = finer.reshape(-1)
-    count = np.bincount(label).astype(np.float64)
-    centres = np.stack([np.bincount(label, weights=x) / count for x in X.T], axis=1)
-    return centres, np.bincount(label, weights=y) / count, count
+    total = np.bincount(label, weights=weight).astype(np.float64)
+    centres = np.stack([np.bincount(label, weights=x * weight) / total for x in X.T], axis=1)
+    return centres, np.bincount(label, weights=y * weight) / total, total

@@ -141,13 +141,13 @@ class CellTest:
         self.open = True
         """Whether any point is in the race."""
 
-    def take(self, x: Array, y: float) -> bool:
-        """Takes in a told point when it lies on the grid or near the cell; says whether it did."""
+    def take(self, x: Array, y: float, noise: float | None = None) -> bool:
+        """Takes in a told point when it lies on the grid or near the cell; says whether it did. noise: its variance, where it is not lambda."""
         index = self._index(x)
         if index >= 0:
-            self.posterior.add(index, y)
+            self.posterior.add(index, y, noise)
         elif (np.abs(x - self.cell.centre) <= REACH * self.cell.sides).all():
-            self.posterior.add_at(x, y)
+            self.posterior.add_at(x, y, noise)
         else:
             return False
         return True

@@ -122,6 +122,30 @@ def test_active_boxes_tile_the_cube() -> None:
     assert ((method._boxes > 0) & (method._boxes < 1)).all()
 
 
+FORMS: dict[str, Any] = {
+    "igp-ucb": lambda: IGPUCB(2, seed=0, preset="paper", gain="realised", points_per_axis=25),
+    "igp-ucb, matern": lambda: IGPUCB(2, seed=0, preset="paper", kernel="matern52", gain="realised", points_per_axis=25),
+    "ei": lambda: GridEI(2, seed=0, preset="paper", points_per_axis=25),
+    "pi": lambda: GridPI(2, seed=0, preset="paper", points_per_axis=25, margin=0.05),
+    "ad": lambda: AdaptiveDiscretization(2, seed=0, preset="paper"),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_value_of_boundless_variance_is_not_believed(name: str) -> None:
+    clean, poisoned = FORMS[name](), FORMS[name]()
+    first = np.array([[0.31, 0.62]])
+    clean.tell(first, 0.4)
+    poisoned.tell(np.concatenate([[[0.77, 0.13]], first]), [1e3, 0.4], yvar=[1e12, np.nan])
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        X = clean.ask()
+        assert np.array_equal(X, poisoned.ask())
+        y = BRANIN.true_unit(X) + 0.1 * rng.standard_normal(1)
+        clean.tell(X, y)
+        poisoned.tell(X, y)
+
+
 REGRET = {
     ("branin-threds", "AD"): (0.07, 0.09), ("rosenbrock-threds", "AD"): (0.05, 0.08),
     ("branin-threds", "IGP-UCB"): (0.0, 0.03), ("rosenbrock-threds", "IGP-UCB"): (0.0, 0.03),

@@ -11,12 +11,13 @@ LENGTHSCALE, NOISE = 0.2, 0.01
 AXES = {1: 50, 2: 18, 3: 6}
 
 
-def direct(kernel: KernelName, X: Array, y: Array, grid: Array) -> tuple[Array, Array, float]:
-    """Mean, variance and information gain by one solve with the full covariance."""
-    K = correlation(kernel, X, X, LENGTHSCALE) + NOISE * np.eye(len(X))
+def direct(kernel: KernelName, X: Array, y: Array, grid: Array, noise: Array | float = NOISE) -> tuple[Array, Array, float]:
+    """Mean, variance and information gain by one solve with the full covariance; noise: one variance, or one per sample."""
+    noise = np.full(len(X), noise)
+    K = correlation(kernel, X, X, LENGTHSCALE) + np.diag(noise)
     cross = correlation(kernel, X, grid, LENGTHSCALE)
     solved = cho_solve(cho_factor(K), np.column_stack([cross, y]))
-    gain = 0.5 * np.linalg.slogdet(K / NOISE)[1]
+    gain = 0.5 * (np.linalg.slogdet(K)[1] - np.log(noise).sum())
     return cross.T @ solved[:, -1], 1 - (cross * solved[:, :-1]).sum(axis=0), float(gain)
 
 
@@ -65,6 +66,32 @@ def test_features_equal_a_direct_solve_over_2000_samples(dim: int) -> None:
     assert np.abs(posterior.mean - mean).max() < 1e-9
     assert np.abs(posterior.variance - variance).max() < 1e-9
     assert abs(posterior.gain - gain) < 1e-7
+
+
+@pytest.mark.parametrize("form", ["rows, se", "rows, matern52", "features"])
+def test_samples_of_different_noise_equal_a_direct_solve(form: str) -> None:
+    rng = np.random.default_rng(5)
+    axes = [np.linspace(0, 1, 12)] * 2
+    grid = product_grid(axes)
+    kernel: KernelName = "matern52" if form.endswith("matern52") else "se"
+    points = samples(grid, 300, rng)
+    noise = rng.choice([1e-5, 0.01, 0.5, 40.0], size=300)
+    posterior: RowPosterior | ProductPosterior
+    if form == "features":
+        posterior, earlier = ProductPosterior(axes, noise=NOISE, features=SEFeatures(2, LENGTHSCALE)), 0
+    else:
+        posterior, earlier = RowPosterior(grid, None, kernel=kernel, lengthscale=LENGTHSCALE, noise=NOISE), 50
+        X, y = np.array([x for _, x, _ in points[:50]]), np.array([v for _, _, v in points[:50]])
+        posterior.condition(X, y, NOISE / noise[:50])
+    for (index, x, value), variance in zip(points[earlier:], noise[earlier:].tolist(), strict=True):
+        if index >= 0:
+            posterior.add(index, value, variance)
+        else:
+            posterior.add_at(x, value, variance)
+    mean, variances, gain = direct(kernel, np.array([x for _, x, _ in points]), np.array([v for _, _, v in points]), grid, noise)
+    assert np.abs(posterior.mean - mean).max() < 1e-8
+    assert np.abs(posterior.variance - variances).max() < 1e-8
+    assert abs(posterior.gain - gain) < 1e-6
 
 
 @pytest.mark.parametrize("lengthscale", [0.1, 0.4, 2.0])
