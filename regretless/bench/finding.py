@@ -171,6 +171,6 @@ def finding_section(finding: Finding) -> Section:
     if finding.charts:
         body += charts_section("", [chart for _, chart in finding.charts], titles=[name for name, _ in finding.charts]).body
     for i, table in enumerate(finding.tables):
-        shown, name = table_section("", list(table.columns), [list(row) for row in table.rows], best=table.best), escape(table.title.capitalize())
+        shown, name = table_section("", list(table.columns), [list(row) for row in table.rows], best=table.best), escape(table.title[:1].upper() + table.title[1:])
         body += f"<h3>{name}</h3>{shown.body}" if i == 0 else f"<details><summary>{name}</summary>{shown.body}</details>"
     return Section(title, body)
