@@ -46,19 +46,19 @@ class KernelRidge:
 
     def __init__(self, net: Tangent, lam: float) -> None:
         self._net = net
-        self.lam = lam
+        self.lam = float(lam)
         self._n = 0
         self._fixed = 0
         self._factors: Factors = ()
         self._L: Tensor = None
-        self._noise: Tensor = None
+        self._noise: Tensor | float = self.lam
 
     def extend(self, X: Tensor, v: Tensor | None = None) -> None:
         """Takes in all rows X (n x ...) and their noise variances over lam, v (n), 1 where not given; earlier rows are not redone."""
         n = len(X)
         if n == self._n:
             return
-        self._noise = like(np.ones(n), self._net.factors(X[:1])[0][0]) if v is None else v
+        self._noise = self.lam if v is None else self.lam * v
         for start in range(self._fixed, n, KERNEL_BLOCK):
             stop = min(start + KERNEL_BLOCK, n)
             self._append(self._net.factors(X[start:stop]), start, stop)
@@ -68,7 +68,8 @@ class KernelRidge:
 
     def _append(self, new: Factors, start: int, stop: int) -> None:
         self._factors = _grown(self._factors, new, start, stop)
-        block = kernel(new, new) + _eye(stop - start, new[0][0]) * (self.lam * self._noise[start:stop])
+        noise = self._noise if isinstance(self._noise, float) else self._noise[start:stop]
+        block = kernel(new, new) + _eye(stop - start, new[0][0]) * noise
         L21: Tensor = None
         if start:
             # L21 L11' = K21 and L22 L22' = K22 + lam I - L21 L21'
@@ -97,13 +98,13 @@ class KernelRidge:
     def draw(self, targets: Tensor, nu: float, rng: np.random.Generator) -> Direction:
         """Mean plus nu times a draw of the posterior deviation (Matheron's rule): a direction."""
         prior = self._net.random_direction(rng)
-        noise = like(rng.standard_normal(self._n), self._L) * (self.lam * self._noise) ** 0.5
+        noise = like(rng.standard_normal(self._n), self._L) * self._noise**0.5
         off = targets - nu * (along(self._data, prior) + noise)
         return plus(combine(self._data, self._solve(off)), prior, nu)
 
     def fitted(self, targets: Tensor) -> Tensor:
         """The posterior mean at the data, n."""
-        return targets - self.lam * self._noise * self._solve(targets)
+        return targets - self._noise * self._solve(targets)
 
     def values(self, factors: Factors, w: Direction) -> Tensor:
         """The function w at points given by their factors, C."""
