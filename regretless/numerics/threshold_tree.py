@@ -49,11 +49,17 @@ class Cell:
 
     def near(self, X: Array) -> NDArray[np.bool_]:
         """Which of n points are in the cell or its margin, n."""
-        return np.asarray((np.abs(X - self.centre) <= REACH * self.sides).all(axis=1))
+        return self._within(X, REACH * self.sides)
 
     def contains(self, X: Array) -> NDArray[np.bool_]:
         """Which of n points are in the cell, n."""
-        return np.asarray((np.abs(X - self.centre) <= 0.5 * self.sides * (1 + 1e-9)).all(axis=1))
+        return self._within(X, 0.5 * self.sides * (1 + 1e-9))
+
+    def _within(self, X: Array, reach: Array) -> NDArray[np.bool_]:
+        inside = np.ones(len(X), dtype=np.bool_)
+        for x, centre, r in zip(X.T, self.centre, reach, strict=True):  # by axis: a reduction over rows of two or three is six times slower
+            inside &= np.abs(x - centre) <= r
+        return inside
 
 
 @dataclass
