@@ -93,7 +93,7 @@ class Cube:
 
     def snap(self, X: Array) -> Array:
         """The legal points nearest in meaning to X, n x d (a copy): clipped to the cube, positions at the centres of their shares."""
-        Z = np.clip(np.asarray(X, dtype=np.float64), 0.0, 1.0)
+        Z: Array = np.minimum(np.maximum(np.asarray(X, dtype=np.float64), 0.0), 1.0)
         for i, axis in self._stepped:
             Z[..., i] = axis.snap(Z[..., i])
         for start, stop in self.groups:

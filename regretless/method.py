@@ -87,6 +87,20 @@ def keyed_generator(seed: int, step: int, stream: int = 0) -> np.random.Generato
     return np.random.Generator(np.random.Philox(key=key, counter=np.array([0, 0, 0, stream], dtype=np.uint64)))
 
 
+class _Draws:
+    """One generator that is set to the start of any step: a tenth of the cost of a new one, and the numbers of `keyed_generator(seed, step)`."""
+
+    def __init__(self, seed: int) -> None:
+        self._generator = keyed_generator(seed, 0)
+        self._start: Any = self._generator.bit_generator.state
+
+    def at(self, step: int) -> np.random.Generator:
+        """The generator of this step; the one of an earlier step is no longer valid."""
+        self._start["state"]["key"][1] = step & 0xFFFFFFFFFFFFFFFF
+        self._generator.bit_generator.state = self._start
+        return self._generator
+
+
 # ---------------------------------------------------------------- method
 
 
@@ -119,6 +133,7 @@ class Method(ABC):
         self.budget = None if budget is None else int(budget)
         self.step = 0
         """The number of asks so far: the key of the next proposal."""
+        self._draws = _Draws(self.seed)
         self._told = _Rows(self.dim)
         self._failed = _Rows(self.dim)
         self._pending: list[Array] = []
@@ -167,7 +182,7 @@ class Method(ABC):
             self.step = int(step)
         first = len(self._pending)
         for _ in range(n):
-            rng = keyed_generator(self.seed, self.step)
+            rng = self._draws.at(self.step)
             proposal = np.asarray(self._propose(rng), dtype=np.float64).reshape(self.dim)
             self._pending.append(self._distinct(self.cube.snap(proposal), rng))
             self.step += 1
@@ -184,9 +199,9 @@ class Method(ABC):
         good = np.isfinite(values)
         if not good.all():
             self._failed.append(points[~good])
-            points, values, variances = points[good], values[good], variances[good]
+            points, values, variances = points[good], values[good], None if variances is None else variances[good]
         if len(values):
-            self._told.append(points, values, variances)
+            self._told.append(points, values, np.nan if variances is None else variances)
             self._update(points, values)
 
     def forget(self, X: ArrayLike) -> None:
@@ -244,7 +259,7 @@ class Method(ABC):
 
     @abstractmethod
     def _propose(self, rng: np.random.Generator) -> Array:
-        """The next point, d, from the history, the pending points and rng alone."""
+        """The next point, d, from the history, the pending points and rng alone; rng is not kept beyond the call."""
 
     def _update(self, X: Array, y: Array) -> None:  # noqa: B027 - a hook that may stay empty
         """Takes in new finite values (already in self.X and self.y); draws nothing at random."""
@@ -270,7 +285,7 @@ class Method(ABC):
 
     def _distinct(self, x: Array, rng: np.random.Generator) -> Array:
         """x, or a fresh draw when x is already pending or next to a failure and the space has room for another."""
-        if not self._is_taken(x) or len(self._pending) + len(self._failed.X) >= self.cube.size:
+        if not self._is_taken(x) or len(self._pending) + len(self._failed) >= self.cube.size:
             return x
         for _ in range(REDRAWS):
             other = self.cube.snap(rng.random(self.dim))
@@ -280,10 +295,9 @@ class Method(ABC):
 
     def _is_taken(self, x: Array) -> bool:
         """Whether x is pending, or an evaluation next to it failed: it would only fail again."""
-        if self._is_pending(x):
+        if self._pending and self._is_pending(x):
             return True
-        failed = self._failed.X
-        return len(failed) > 0 and bool((np.abs(failed - x).max(axis=1) < FAILED_NEARBY).any())
+        return len(self._failed) > 0 and bool((np.abs(self._failed.X - x).max(axis=1) < FAILED_NEARBY).any())
 
     def _is_pending(self, x: Array) -> bool:
         return any(bool((x == p).all()) for p in self._pending)
@@ -295,21 +309,25 @@ class Method(ABC):
                 return
 
     def _points(self, X: ArrayLike) -> Array:
-        points = np.atleast_2d(np.asarray(X, dtype=np.float64))
+        points = np.asarray(X, dtype=np.float64)
+        if points.ndim < 2:
+            points = points.reshape(1, -1)
         if points.ndim != 2 or points.shape[1] != self.dim:
             raise ValueError(f"X must be n x {self.dim}, got shape {points.shape}")
-        if len(points) and not (points.min() >= 0 and points.max() <= 1):  # NaN fails both
+        if len(points) and not (np.minimum.reduce(points, axis=None) >= 0 and np.maximum.reduce(points, axis=None) <= 1):  # NaN fails both
             raise ValueError("X must lie in the unit cube; a coordinate is outside [0, 1] or NaN")
         return points
 
-    def _checked(self, X: ArrayLike, y: ArrayLike, yvar: ArrayLike | None) -> tuple[Array, Array, Array]:
+    def _checked(self, X: ArrayLike, y: ArrayLike, yvar: ArrayLike | None) -> tuple[Array, Array, Array | None]:
         points = self._points(X)
         n = len(points)
-        values = np.atleast_1d(np.asarray(y, dtype=np.float64))
+        values = np.asarray(y, dtype=np.float64)
+        if values.ndim == 0:
+            values = values.reshape(1)
         if values.shape != (n,):
             raise ValueError(f"y must hold one value per point: X has {n} points, y has shape {values.shape}")
         if yvar is None:
-            return points, values, np.full(n, np.nan)
+            return points, values, None
         var = np.atleast_1d(np.asarray(yvar, dtype=np.float64))
         if var.shape != (n,):
             raise ValueError(f"yvar must hold one variance per point: X has {n} points, yvar has shape {var.shape}")
@@ -325,6 +343,9 @@ class _Rows:
         self._X = np.empty((8, dim))
         self._numbers = np.empty((2, 8))
         self._n = 0
+
+    def __len__(self) -> int:
+        return self._n
 
     @property
     def X(self) -> Array:

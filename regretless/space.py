@@ -210,6 +210,7 @@ class Space:
         self._line = np.array([i for i, _ in lines], dtype=np.intp)
         self._others = [(i, p) for i, p in enumerate(ordered) if not (isinstance(p, Float) and p.step is None)]
         self._log = np.array([p.log for _, p in lines], dtype=bool)
+        self._any_log = bool(self._log.any())
         self._low = np.array([p.low for _, p in lines])
         self._high = np.array([p.high for _, p in lines])
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -287,7 +288,9 @@ class Space:
         v = u[self._line]
         with np.errstate(over="ignore"):
             value = (1 - v) * self._from + v * self._to
-            value = np.clip(np.where(self._log, np.exp(np.where(self._log, value, 0.0)), value), self._low, self._high)
+            if self._any_log:
+                value = np.where(self._log, np.exp(np.where(self._log, value, 0.0)), value)
+        value = np.minimum(np.maximum(value, self._low), self._high)
         if not self._others:
             return dict(zip(self.names, value.tolist(), strict=True))
         out: list[Any] = [None] * len(self)
