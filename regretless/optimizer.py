@@ -16,6 +16,7 @@ import numpy as np
 
 from regretless.auto import choose_method, find_recipe
 from regretless.method import Certificate, Method, Recipe
+from regretless.numerics.threads import one_blas_thread
 from regretless.space import Array, Space, SpaceLike
 from regretless.statefile import read_state, write_state
 
@@ -101,7 +102,8 @@ class Optimizer:
     def ask(self, n: int) -> list[Trial]: ...
     def ask(self, n: int | None = None) -> Trial | list[Trial]:
         """The next trial, or the next n of them; legal at any time, however many are pending."""
-        X = self.method.ask(1 if n is None else n)
+        with one_blas_thread:
+            X = self.method.ask(1 if n is None else n)
         trials = [self._new_trial(u) for u in X]
         return trials[0] if n is None else trials
 
@@ -124,7 +126,8 @@ class Optimizer:
             self.method.tell(trial.unit[None], np.nan)
             return
         trial.state, trial.value, trial.var = "done", value, var
-        self.method.tell(trial.unit[None], self._sign * value, yvar=None if var is None else np.array([var]))
+        with one_blas_thread:
+            self.method.tell(trial.unit[None], self._sign * value, yvar=None if var is None else np.array([var]))
 
     def forget(self, trial: Trial | int) -> None:
         """Gives up a pending trial that will never be told, without holding the failure against its setting."""
@@ -149,7 +152,9 @@ class Optimizer:
 
     def recommend(self) -> dict[str, Any]:
         """The setting to use: best by the model, not the luckiest noisy value."""
-        return self.space.decode(self.method.recommend(), self.method.choices)
+        with one_blas_thread:
+            u = self.method.recommend()
+        return self.space.decode(u, self.method.choices)
 
     def observed(self, params: Mapping[str, Any]) -> float:
         """The mean of the values told for a setting; NaN when it was never evaluated."""
@@ -158,7 +163,8 @@ class Optimizer:
 
     def certificate(self, delta: float = 0.05) -> Certificate:
         """How much worse than the optimum `recommend()` may be, with probability 1 - delta, or why that is not known."""
-        return self.method.certificate(delta).scaled(self._sign)
+        with one_blas_thread:
+            return self.method.certificate(delta).scaled(self._sign)
 
     # -- files
 

@@ -30,6 +30,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from regretless.auto import choose_method, find_recipe
 from regretless.method import Certificate, Method, Recipe, keyed_generator
+from regretless.numerics.threads import one_blas_thread
 from regretless.space import Array, Choice, Float, Int, Parameter, Space, SpaceLike
 
 Distributions: TypeAlias = dict[str, BaseDistribution]
@@ -144,13 +145,16 @@ class Sampler(BaseSampler):
             pieces = ahead = 0
             for _ in range(RACES):
                 replica = self._replica(study, space, trials)
-                pending = self._pending(study, trial, replica, trials)
+                others = [t for t in replica.unknown(trials) if t.number != trial.number]
+                pending = self._pending(study, replica, others)
                 u = replica.propose(trial.number, list(pending.values()), ahead)
                 params = replica.decode(u)
                 pieces = _announce(study, trial, space, params, pieces)
-                settled = {t.number for t in trials if t.state.is_finished()}
+                if not others and not _has_trial(study, max(t.number for t in (trial, *trials[-1:])) + 1):
+                    break  # nobody else is at work, and whoever comes now sees our announcement
                 trials = study.get_trials(deepcopy=False)
-                rivals = self._rivals(study, trial, replica, u, pending, [t for t in trials if t.number not in settled])
+                others = [t for t in replica.unknown(trials) if t.number != trial.number]
+                rivals = self._rivals(study, replica, u, pending, others)
                 if not rivals:
                     break
                 ahead = sum(number < trial.number for number in rivals)  # so that rivals who move at the same moment move to different points
@@ -178,7 +182,8 @@ class Sampler(BaseSampler):
             replica = self._current(study)
             if replica is None:
                 return Certificate.none("no common search space is known yet: no trial has completed", delta)
-            return replica.method.certificate(delta).scaled(_sign(study))
+            with one_blas_thread:
+                return replica.method.certificate(delta).scaled(_sign(study))
 
     def recommend(self, study: Study) -> dict[str, Any]:
         """The parameters to use: best by the model, not the luckiest noisy value."""
@@ -186,7 +191,9 @@ class Sampler(BaseSampler):
             replica = self._current(study)
             if replica is None:
                 raise RuntimeError("recommend() needs at least one completed trial; the study has none yet")
-            return replica.decode(replica.method.recommend())
+            with one_blas_thread:
+                u = replica.method.recommend()
+            return replica.decode(u)
 
     def _current(self, study: Study) -> _Replica | None:
         self._raise_error_if_multi_objective(study)
@@ -196,20 +203,20 @@ class Sampler(BaseSampler):
 
     # -- inside
 
-    def _replica(self, study: Study, space: Distributions, trials: Iterable[FrozenTrial]) -> _Replica:
+    def _replica(self, study: Study, space: Distributions, trials: Sequence[FrozenTrial]) -> _Replica:
         """A method that has been told exactly the finished trials, in the order they finished: a kept one if one fits, else a new one."""
-        finished = [t for t in trials if t.state.is_finished() and t.datetime_complete is not None]
         kept = self._replicas.setdefault(study._storage, [])
         for replica in kept:
-            if replica.study_id == study._study_id and replica.space == space and (fresh := replica.news(finished)) is not None:
+            if replica.study_id == study._study_id and replica.space == space and (fresh := replica.news(trials)) is not None:
                 break
         else:
             replica = _Replica(study._study_id, space, self.method, seed=self.seed, budget=self.budget, sign=_sign(study))
-            fresh = finished
-        kept[:] = [replica, *(other for other in kept if other is not replica)][:REPLICAS]
+            fresh = [t for t in trials if _has_ended(t)]
+        if not kept or kept[0] is not replica:
+            kept[:] = [replica, *(other for other in kept if other is not replica)][:REPLICAS]
         if fresh:
             sign, heartbeat = _sign(study), _has_heartbeat(study)
-            replica.take([(t, self._value(t, sign, heartbeat)) for t in sorted(fresh, key=_when)])
+            replica.take([(t, self._value(t, sign, heartbeat)) for t in sorted(fresh, key=_when)], trials)
         return replica
 
     def _value(self, trial: FrozenTrial, sign: float, heartbeat: bool) -> float | None:
@@ -224,9 +231,9 @@ class Sampler(BaseSampler):
             return math.nan
         return None  # a worker that died says nothing about its point
 
-    def _pending(self, study: Study, trial: FrozenTrial, replica: _Replica, trials: Iterable[FrozenTrial]) -> dict[int, Array]:
-        """Cube points of the trials that other workers are evaluating now, by number."""
-        running = [t for t in trials if t.state == TrialState.RUNNING and t.number != trial.number]
+    def _pending(self, study: Study, replica: _Replica, others: Iterable[FrozenTrial]) -> dict[int, Array]:
+        """Cube points of those trials of other workers that are being evaluated now, by number."""
+        running = [t for t in others if t.state == TrialState.RUNNING]
         if not running:
             return {}
         stale = set(study._storage._get_stale_trial_ids(study._study_id)) if _has_heartbeat(study) else set()  # type: ignore[attr-defined]
@@ -242,11 +249,9 @@ class Sampler(BaseSampler):
                 points[t.number] = u
         return points
 
-    def _rivals(
-        self, study: Study, trial: FrozenTrial, replica: _Replica, u: Array, pending: Mapping[int, Array], others: list[FrozenTrial]
-    ) -> list[int]:
+    def _rivals(self, study: Study, replica: _Replica, u: Array, pending: Mapping[int, Array], others: list[FrozenTrial]) -> list[int]:
         """Numbers of the trials that came up, or changed their mind, while we were thinking, and evaluate or have evaluated (nearly) our point."""
-        points = self._pending(study, trial, replica, others)
+        points = self._pending(study, replica, others)
         for t in others:
             point = replica.encode(t.params) if t.state.is_finished() else None
             if point is not None:
@@ -280,9 +285,12 @@ class _Replica:
         """Numbers of the finished trials that were taken in."""
         self._last: tuple[datetime, int] = datetime.min, -1
         """When the last of them finished, and its number."""
-        self.lost_after = math.inf
-        """Seconds after which a running trial of this study is probably lost."""
+        self._leading, self._leading_number = 0, -1
+        """How many trials at the head of the study have all been taken in, and the number of the last of those: they need not be looked at again."""
+        self._longest = -1.0
+        """Seconds that the longest completed one of them took; negative before the first."""
         self._cube_space = Space({name: _parameter(distribution) for name, distribution in space.items()})
+        self._labelled = {name: distribution for name, distribution in space.items() if isinstance(distribution, CategoricalDistribution)}
         chosen = recipe if isinstance(recipe, Recipe) else choose_method(self._cube_space, budget)[0]
         self._choices = chosen.method.choices
         self.method: Method = chosen.build(self._cube_space.cube(self._choices), seed=seed, budget=budget)
@@ -290,14 +298,21 @@ class _Replica:
         if bind is not None:
             bind(self._cube_space, sign)
 
-    def news(self, finished: list[FrozenTrial]) -> list[FrozenTrial] | None:
+    def unknown(self, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+        """The trials not taken in."""
+        return [t for t in trials[self._leading :] if t.number not in self._told]
+
+    def news(self, trials: Sequence[FrozenTrial]) -> list[FrozenTrial] | None:
         """The finished trials not yet taken in; None when what was taken in is no beginning of this history."""
-        fresh = [t for t in finished if t.number not in self._told]
-        fits = len(finished) - len(fresh) == len(self._told) and all(_when(t) > self._last for t in fresh)
+        if self._leading and (len(trials) < self._leading or trials[self._leading - 1].number != self._leading_number):
+            return None
+        unknown = self.unknown(trials)
+        fresh = [t for t in unknown if _has_ended(t)]
+        fits = len(trials) - len(unknown) == len(self._told) and all(_when(t) > self._last for t in fresh)
         return fresh if fits else None
 
-    def take(self, history: list[tuple[FrozenTrial, float | None]]) -> None:
-        """Tells the method trials that finished after those it knows, each with its value: NaN for infeasible, None for nothing to tell."""
+    def take(self, history: list[tuple[FrozenTrial, float | None]], trials: Sequence[FrozenTrial]) -> None:
+        """Tells the method those of `trials` that finished after the ones it knows, with their values: NaN is infeasible, None nothing to tell."""
         X, y, yvar = [], [], []
         for trial, value in history:
             u = None if value is None else self.encode(trial.params)
@@ -306,12 +321,19 @@ class _Replica:
                 y.append(value)
                 yvar.append(_variance(trial))
             self._told.add(trial.number)
-            self._last = _when(trial)
+            if trial.state == TrialState.COMPLETE and trial.duration is not None:
+                self._longest = max(self._longest, trial.duration.total_seconds())
+        self._last = _when(history[-1][0])
         if X:
-            self.method.tell(np.array(X), np.array(y), yvar=np.array(yvar))
-        latest = lost_after([trial for trial, _ in history])
-        if math.isfinite(latest):
-            self.lost_after = latest if math.isinf(self.lost_after) else max(self.lost_after, latest)
+            with one_blas_thread:
+                self.method.tell(np.array(X), np.array(y), yvar=None if all(map(math.isnan, yvar)) else np.array(yvar))
+        while self._leading < len(trials) and (number := trials[self._leading].number) in self._told:
+            self._leading, self._leading_number = self._leading + 1, number
+
+    @property
+    def lost_after(self) -> float:
+        """Seconds after which a running trial of this study is probably lost."""
+        return _lost_after(self._longest)
 
     def propose(self, step: int, pending: list[Array], ahead: int = 0) -> Array:
         """The point for trial number `step`, away from the pending ones and from those of `ahead` others who ask at the same moment.
@@ -321,22 +343,28 @@ class _Replica:
         if pending:
             self.method.wait_for(np.array(pending))
         try:
-            point: Array = self.method.ask(1 + ahead, step=step)[-1]
-        finally:
+            with one_blas_thread:
+                asked = self.method.ask(1 + ahead, step=step)
+        except BaseException:
             self.method.forget(self.method.pending)
+            raise
+        self.method.forget(np.concatenate([asked, np.array(pending)]) if pending else asked)
+        point: Array = asked[-1]
         return point
 
     def encode(self, params: Mapping[str, Any]) -> Array | None:
         """The cube point of a trial's parameters; None when they do not cover the space or lie outside it."""
         try:
-            inner = {name: _internal(distribution, params[name]) for name, distribution in self.space.items()}
+            inner = {name: params[name] for name in self.space}
+            inner.update((name, int(distribution.to_internal_repr(params[name]))) for name, distribution in self._labelled.items())
             return self._cube_space.encode(inner, self._choices)
         except (KeyError, ValueError, TypeError, OverflowError):
             return None
 
     def decode(self, u: Array) -> dict[str, Any]:
-        inner = self._cube_space.decode(u, self._choices)
-        return {name: _external(distribution, inner[name]) for name, distribution in self.space.items()}
+        params = self._cube_space.decode(u, self._choices)
+        params.update((name, distribution.choices[params[name]]) for name, distribution in self._labelled.items())
+        return params
 
 
 # ---------------------------------------------------------------- distributions and parameters
@@ -379,10 +407,6 @@ def _parameter(distribution: BaseDistribution) -> Parameter:
     raise ValueError(f"unknown kind of distribution: {distribution!r}")
 
 
-def _internal(distribution: BaseDistribution, value: Any) -> Any:
-    return int(distribution.to_internal_repr(value)) if isinstance(distribution, CategoricalDistribution) else value
-
-
 def _external(distribution: BaseDistribution, value: Any) -> Any:
     return distribution.choices[value] if isinstance(distribution, CategoricalDistribution) else value
 
@@ -401,7 +425,24 @@ def _only_value(distribution: BaseDistribution) -> Any:
 def lost_after(trials: Iterable[FrozenTrial]) -> float:
     """Seconds after which a running trial is probably lost, judged by the longest completed one; infinite before the first."""
     durations = [t.duration.total_seconds() for t in trials if t.state == TrialState.COMPLETE and t.duration is not None]
-    return max(LONGEST_TIMES * max(durations), LOST_SECONDS) if durations else math.inf
+    return _lost_after(max(durations, default=-1.0))
+
+
+def _lost_after(longest: float) -> float:
+    return math.inf if longest < 0 else max(LONGEST_TIMES * longest, LOST_SECONDS)
+
+
+def _has_ended(trial: FrozenTrial) -> bool:
+    return trial.state.is_finished() and trial.datetime_complete is not None
+
+
+def _has_trial(study: Study, number: int) -> bool:
+    """Whether a trial of this number has been created: one small query, where reading the trials takes several."""
+    try:
+        study._storage.get_trial_id_from_study_id_trial_number(study._study_id, number)
+    except KeyError:
+        return False
+    return True
 
 
 def _when(trial: FrozenTrial) -> tuple[datetime, int]:
@@ -434,7 +475,10 @@ def _feasible(trial: FrozenTrial) -> bool:
 
 def _announce(study: Study, trial: FrozenTrial, space: Distributions, params: Mapping[str, Any], former: int) -> int:
     """Shares a proposal with the other workers, in attributes short enough for every storage; blanks what is left of `former` pieces."""
-    text = json.dumps({name: float(space[name].to_internal_repr(value)) for name, value in params.items()})
+    text = json.dumps({name: value if type(value) is float else float(space[name].to_internal_repr(value)) for name, value in params.items()})
+    if len(text) <= ATTRIBUTE_LENGTH and former <= 1:
+        study._storage.set_trial_system_attr(trial._trial_id, f"{ANNOUNCED}:0", text)
+        return 1
     pieces = [text[i : i + ATTRIBUTE_LENGTH] for i in range(0, len(text), ATTRIBUTE_LENGTH)]
     pieces += [""] * (former - len(pieces))
     for i, piece in enumerate(pieces):
