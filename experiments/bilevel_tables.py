@@ -49,6 +49,8 @@ REDUCED, REDUCED_TS = 20, (20, 40)
 PRINTED = ("EI", "UCB")
 CLOSE_UP = 0.7
 """A fleet drops the nets of studies that have ended once this share is still going."""
+WRITE_SECONDS = 30.0
+"""How often the studies under way are written down, so that little is lost when they are cut off."""
 CAP = 5.0
 """Validation losses above it, and those of nets that have blown up, count as this."""
 LONG = 20_480
@@ -57,9 +59,9 @@ FIRST_SEED = 7000
 
 
 class Outer:
-    """The outer level of one study, fed one trained net at a time."""
+    """The outer level of one study, fed one trained net at a time; it goes on from the record of a study that was cut off."""
 
-    def __init__(self, acquisition: str, horizon: int, most: int, seed: int, space: Space) -> None:
+    def __init__(self, acquisition: str, horizon: int, most: int, seed: int, space: Space, earlier: dict[str, Any] | None = None) -> None:
         self.acquisition, self.horizon, self.most, self.seed, self.space = acquisition, horizon, most, seed, space
         self.steps = 0
         """Steps that the net in training has taken."""
@@ -67,29 +69,38 @@ class Outer:
         if acquisition.startswith("UCB"):
             options |= {"acquisition": "ucb", "horizon": horizon}
         self.method: Method = BBO(**options).build(space.cube(), seed=seed)
-        self.trials: list[dict[str, float]] = []
+        self.trials: list[dict[str, Any]] = []
         self.returned: dict[str, int] = {}
         """By T, the trial the algorithm returns."""
+        self.seconds = 0.0
+        if earlier is not None and earlier["trials"]:
+            self.trials, self.returned, self.seconds = earlier["trials"], earlier["returned"], earlier["seconds"]
+            self.method.tell(np.array([trial["unit"] for trial in self.trials]), np.array([self._told(trial["val"]) for trial in self.trials]))
 
     @property
     def over(self) -> bool:
         return len(self.trials) == self.most
 
     def next_setting(self) -> tuple[dict[str, Any], int]:
-        self.unit, self.steps = self.method.ask()[0], 0
+        self.unit, self.steps = self.method.ask(step=len(self.trials))[0], 0
         return self.space.decode(self.unit), int(keyed_generator(self.seed, len(self.trials), stream=9).integers(2**31))
 
     def take(self, val: float, test_loss: float, test_error: float) -> None:
         val = min(val, CAP) if math.isfinite(val) else CAP
-        self.method.tell(self.unit[None], -math.log(val) if "measured" in self.acquisition else -val)
-        self.trials.append({"val": val, "test_loss": test_loss if math.isfinite(test_loss) else CAP, "test_error": test_error})
+        self.method.tell(self.unit[None], self._told(val))
+        test_loss = test_loss if math.isfinite(test_loss) else CAP
+        self.trials.append({"unit": self.unit.tolist(), "val": val, "test_loss": test_loss, "test_error": test_error})
         if len(self.trials) in TABLES:
             chosen = self.method.recommend()
             self.returned[str(len(self.trials))] = int(np.flatnonzero((chosen == self.method.X).all(axis=1))[-1])
 
-    def record(self, seconds: float) -> dict[str, Any]:
-        cell = {"acquisition": self.acquisition, "N": self.horizon, "seed": self.seed}
-        return {**cell, "trials": self.trials, "returned": self.returned, "seconds": seconds}
+    def _told(self, val: float) -> float:
+        return -math.log(val) if "measured" in self.acquisition else -val
+
+    def write(self, out: Path, seconds: float, device: str) -> None:
+        record = {"acquisition": self.acquisition, "N": self.horizon, "seed": self.seed, "trials": self.trials, "returned": self.returned}
+        text = json.dumps({**record, "seconds": self.seconds + seconds, "device": device})
+        write_whole(record_path(out, self.acquisition, self.horizon, self.seed), text.encode())
 
 
 def studies(seeds: int, divide: int, ts: tuple[int, ...], acquisitions: tuple[str, ...]) -> list[tuple[str, int, int, int]]:
@@ -97,6 +108,13 @@ def studies(seeds: int, divide: int, ts: tuple[int, ...], acquisitions: tuple[st
     longest = {n: max(t for t in ts if n in TABLES[t]) for t in ts for n in TABLES[t]}
     cells = [(a, n // divide, t, FIRST_SEED + s) for s in range(seeds) for n, t in longest.items() for a in acquisitions]
     return sorted(cells, key=lambda c: (c[3], -c[1] * c[2]))
+
+
+def earlier(out: Path, acquisition: str, horizon: int, seed: int) -> dict[str, Any] | None:
+    """The record of a study, whole or cut off; None when there is none."""
+    path = record_path(out, acquisition, horizon, seed)
+    found: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
+    return found
 
 
 def record_path(out: Path, acquisition: str, horizon: int, seed: int) -> Path:
@@ -109,7 +127,7 @@ def record_path(out: Path, acquisition: str, horizon: int, seed: int) -> Path:
 def side_by_side(
     work: list[tuple[str, int, int, int]], out: Path, device: str, graph: bool, side: int, sizes: tuple[int, int, int], data: str | None
 ) -> None:
-    """Runs all studies at once, each training one net of a fleet; a record is written when its study ends."""
+    """Runs all studies at once, each training one net of a fleet; a record is written when its study ends, and now and then before."""
     import torch
 
     from regretless.problems.mnist_fleet import Fleet
@@ -119,11 +137,12 @@ def side_by_side(
     else:
         torch.set_float32_matmul_precision("high")  # 10 bits of mantissa in products, summed in float32: far finer than the noise of SGD
     fleet = Fleet(load_digits(*sizes, side=side, folder=data), len(work), device=device, seed=work[0][3], graph=graph)
-    outers = [Outer(acquisition, n, t, seed, Space(fleet.space)) for acquisition, n, t, seed in work]
+    outers = [Outer(a, n, t, seed, Space(fleet.space), earlier(out, a, n, seed)) for a, n, t, seed in work]
     for slot, outer in enumerate(outers):
         fleet.start(slot, *outer.next_setting())
     clock = time.process_time if device == "cpu" else time.perf_counter
     begin, stride, ended = clock(), math.gcd(*(outer.horizon for outer in outers)), 0
+    written = begin
     while not all(outer.over for outer in outers):
         fleet.steps(stride)
         for outer in outers:
@@ -139,9 +158,13 @@ def side_by_side(
                 fleet.start(slot, *outer.next_setting())
                 continue
             ended += 1
-            record = {**outer.record((clock() - begin) / len(work)), "device": device}  # its share of what they take together
-            write_whole(record_path(out, outer.acquisition, outer.horizon, outer.seed), json.dumps(record).encode())
+            outer.write(out, (clock() - begin) / len(work), device)  # its share of what they take together
             print(f"{ended} of {len(work)} studies, {clock() - begin:.0f} s", flush=True)
+        if clock() - written > WRITE_SECONDS:
+            written = clock()
+            for outer in outers:
+                if not outer.over:
+                    outer.write(out, (written - begin) / len(work), device)
         going = [slot for slot, outer in enumerate(outers) if not outer.over]
         if 0 < len(going) <= CLOSE_UP * len(outers):
             fleet.keep(going)
@@ -312,7 +335,7 @@ def main() -> None:
     place, text = args.out / ("full" if args.full else "quick"), ""  # a setting's N may occur in both sizes
     if not args.convex:
         cells = studies(args.seeds, divide, ts, ACQUISITIONS if args.full else PRINTED)
-        work = [] if args.report else [w for w in cells if not record_path(place, w[0], w[1], w[3]).exists()]
+        work = [] if args.report else [w for w in cells if len((earlier(place, w[0], w[1], w[3]) or {"trials": []})["trials"]) < w[2]]
         if work and args.device == "cuda":
             side_by_side(work, place, args.device, not args.eager, side, sizes, data)
         elif work:
