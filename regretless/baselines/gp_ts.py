@@ -63,20 +63,10 @@ class GPTS(Method):
         delta: float = 0.1,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
-        if preset not in ("default", "paper"):
-            raise ValueError(f"preset must be 'default' or 'paper', got {preset!r}")
         self.paper = preset == "paper"
         self.delta = delta
         self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
-        self._surrogate = Surrogate(
-            self.cube,
-            seed=self.seed,
-            kernel=kernel or ("se" if self.paper else "matern52"),
-            ard=ard,
-            quadratic=False if self.paper else None,
-            noise=noise,
-            tame=not self.paper,
-        )
+        self._surrogate = Surrogate.by_preset(preset, self.cube, seed=self.seed, kernel=kernel, ard=ard, noise=noise)
 
     def _propose(self, rng: np.random.Generator) -> Array:
         first = self._design.next_point(self.X, self.failed, self.pending)

@@ -82,8 +82,6 @@ class GPUCB(Method):
         verify: int = 0,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
-        if preset not in ("default", "paper"):
-            raise ValueError(f"preset must be 'default' or 'paper', got {preset!r}")
         if kappa is not None and not kappa >= 0:
             raise ValueError(f"kappa must be at least 0, got {kappa!r}")
         paper = preset == "paper"
@@ -93,15 +91,8 @@ class GPUCB(Method):
         self.delta, self.verify = delta, verify
         self.exploit = not paper if exploit is None else exploit
         self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
-        self._surrogate = Surrogate(
-            self.cube,
-            seed=self.seed,
-            kernel=kernel or ("se" if paper else "matern52"),
-            ard=ard,
-            quadratic=False if paper and quadratic is None else quadratic,
-            noise=noise,
-            tame=not paper if tame is None else tame,
-            rotate=rotate,
+        self._surrogate = Surrogate.by_preset(
+            preset, self.cube, seed=self.seed, kernel=kernel, ard=ard, noise=noise, quadratic=quadratic, tame=tame, rotate=rotate
         )
 
     def _propose(self, rng: np.random.Generator) -> Array:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import bisect
 import math
+from typing import Literal
 
 import numpy as np
 
@@ -127,6 +128,35 @@ class Surrogate:
         self._seen: tuple[Array, Array, Array] = (np.empty((0, cube.dim)), np.empty(0), np.empty(0))
         self._fits: dict[int, tuple[Hyper, float]] = {}  # index of a scheduled fit -> hyper-parameters and scale
         self._factor: tuple[int, Factor] | None = None  # index of its fit, and the factor of the longest prefix
+
+    @classmethod
+    def by_preset(
+        cls,
+        preset: Literal["default", "paper"],
+        cube: Cube,
+        *,
+        seed: int,
+        kernel: Kind | None = None,
+        ard: bool | None = None,
+        noise: float | None = None,
+        quadratic: bool | None = None,
+        tame: bool | None = None,
+        rotate: bool = False,
+    ) -> Surrogate:
+        """The model of a GP method: "paper" is a plain SE kernel on the values as told; "default" is Matern-5/2 with the trend on tamed values."""
+        if preset not in ("default", "paper"):
+            raise ValueError(f"preset must be 'default' or 'paper', got {preset!r}")
+        paper = preset == "paper"
+        return cls(
+            cube,
+            seed=seed,
+            kernel=kernel or ("se" if paper else "matern52"),
+            ard=ard,
+            quadratic=False if paper and quadratic is None else quadratic,
+            noise=noise,
+            tame=not paper if tame is None else tame,
+            rotate=rotate,
+        )
 
     def gp(self, X: Array, y: Array, yvar: Array | None = None, pending: Array | None = None) -> GP:
         """The posterior for points X (n x d, n >= 1), values y (n) and noise variances yvar (n, NaN unknown), pending points (p x d) hallucinated."""
