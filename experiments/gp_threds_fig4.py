@@ -3,6 +3,7 @@
     python experiments/gp_threds_fig4.py --jobs 2 --out runs/gp_threds_fig4                10 seeds, eight methods
     python experiments/gp_threds_fig4.py --jobs 16 --out runs/gp_threds_fig4 --full        also 10,000 samples of GP-ThreDS, and the random walk
     python experiments/gp_threds_fig4.py --out runs/gp_threds_fig4 --report                table and figures from the records there are
+    python experiments/gp_threds_fig4.py --report --figure docs/images/gp_threds_fig4.png  the same, and the figure of the page
 
 "paper" curves use the paper's knowledge: kernel SE with l = 0.2, the noise, B and the interval of f*. "GP-ThreDS" has the same knowledge except B;
 "range unknown" has none at all. Average regret is over all samples so far, against samples and against processor seconds inside the method.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,6 +53,11 @@ EXPECTED = {
 }  # fmt: skip
 """The 10-seed mean of the average regret must lie in these at 1000 samples."""
 FIRST_SEED = 20
+COLOURS = {
+    "GP-ThreDS (paper)": "tab:red", "AD": "tab:green", "IGP-UCB": "tab:blue", "GP-EI": "tab:purple", "GP-PI": "tab:brown", "random": "0.6",
+    "GP-ThreDS": "black", "range unknown": "tab:orange",
+}  # fmt: skip
+"""Of the figure of the page."""
 PRINTED, OURS = "GP-ThreDS (paper)", "GP-ThreDS"
 FASTER = 10.0
 """The paper speaks of up to 100 times less time than IGP-UCB, and its runs show 80 and 103 times; a tenth of that is asked for here."""
@@ -128,6 +135,44 @@ def charts(records: list[Record], published: dict[str, np.ndarray]) -> list[tupl
         if curves:
             found.append((problem, curves_chart(curves, log_x=[SECONDS], log_y=True)))
     return found
+
+
+def draw(records: list[Record], published: dict[str, np.ndarray], path: Path) -> None:
+    """The four panels of the page: each problem against samples and against seconds; ours solid, the authors' runs dashed."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(2, 2, figsize=(9.5, 6.6), sharey="row", layout="constrained")
+    for (problem, (name, *_)), row in zip(PROBLEMS.items(), panels, strict=True):
+        for label, group in _by_label(records, name).items():
+            if label not in COLOURS or len(group[0].value) > SAMPLES:
+                continue
+            n = min(len(r.value) for r in group)
+            step = np.arange(1, n + 1)
+            average = np.mean([cumulative(r)[:n] for r in group], axis=0)
+            seconds = np.mean([np.cumsum(r.cpu)[:n] for r in group], axis=0)
+            for axes, x in zip(row, (step, seconds), strict=True):
+                axes.plot(x, average, color=COLOURS[label], label=label)
+            if published and label in THEIRS:
+                regret, seconds = (published[f"{problem}__{THEIRS[label]}__{what}"][:, :SAMPLES] for what in ("regret", "seconds"))
+                step = np.arange(1, regret.shape[1] + 1)
+                average = np.mean(np.cumsum(regret, axis=1) / step, axis=0)
+                for axes, x in zip(row, (step, seconds.mean(axis=0)), strict=True):
+                    axes.plot(x, average, color=COLOURS[label], linestyle=(0, (4, 2)), linewidth=1.1)
+        row[0].set(ylabel=f"{problem}: average regret", yscale="log", xlim=(0, SAMPLES))
+        row[1].set(xscale="log", xlim=(1e-4, None))
+        for axes in row:
+            axes.grid(alpha=0.25)
+    panels[1, 0].set_xlabel("samples")
+    panels[1, 1].set_xlabel("seconds (ours: CPU in the method; theirs: wall clock)")
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    theirs = plt.Line2D([], [], color="grey", linestyle=(0, (4, 2)))
+    figure.legend([*handles, theirs], [*labels, "the authors' runs"], loc="outside upper center", ncols=5, frameon=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=90)
+    plt.close(figure)
 
 
 def at_equal_time(cases: Cases, label: str) -> list[Check]:
@@ -211,6 +256,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=SAMPLES, help="fewer make a look; the published figures are those after 1000")
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
+    parser.add_argument("--figure", type=Path, help="also draw the curves into this file")
     options = experiment_options(parser, "runs/gp_threds_fig4", seeds=(10, 10))
     done = gather(settings(options), options)
     published = _published()
@@ -220,6 +266,8 @@ def main() -> None:
     result = finding(done, table, published, options)
     result.write(options.out)
     print(f"{result.verdict}: {result.sentence}")
+    if options.figure is not None:
+        draw(done, published, options.figure)
 
 
 if __name__ == "__main__":
