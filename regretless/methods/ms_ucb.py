@@ -61,12 +61,12 @@ MODELS = ((2, True), (2, False), (0, True), (0, False))
 """not in paper: orders of the trend, and whether low values are drawn in, of the isotropic models that compete."""
 ARD_UP_TO = 1000
 """not in paper: dimensions up to which two models with a length-scale per coordinate compete as well, one of them with low values drawn in."""
-CURVED_UP_TO, CURVED_START = 50, 0.25
-"""not in paper: dimensions up to which one with a full quadratic trend does, and what it is ahead by from the start; it is not stationary, so its
-acquisition is maximised in all coordinates only, without subspaces."""
-HEDGED_UP_TO, HEDGE_EVERY = 20, 3
-"""not in paper: dimensions up to which every HEDGE_EVERY-th proposal comes from the engine's own model of clipped values. Those have no density,
-so it cannot compete; on valleys its steps bring the others further."""
+CURVED_UP_TO = 50
+"""not in paper: dimensions up to which one with a full quadratic trend does; it is not stationary, so its acquisition is maximised in all coordinates
+only, without subspaces."""
+FEW, CURVED_START, CLIPPED_EVERY = 20, 0.25, 3
+"""not in paper: up to FEW dimensions that one is ahead by CURVED_START from the start, and every CLIPPED_EVERY-th proposal comes from the engine's own
+model of clipped values. Those have no density, so it cannot compete; on valleys its steps bring the others further."""
 EFFORT, EFFORT_LARGE, LARGE = (420, 4, 25), (96, 2, 16), 1_000_000
 """not in paper: candidates, ascents and rounds of the search in all coordinates, and the same where values times dimensions exceed LARGE."""
 CAP = 500
@@ -134,9 +134,9 @@ class MSUCB(Method):
         curved = Surrogate(self.cube, seed=self.seed, ard=True, quadratic=True, noise=noise, tame=False)
         drawn_in = Surrogate(self.cube, seed=self.seed, ard=True, quadratic=False, noise=noise, tame=False, soften=True)
         per_coordinate = [self._surrogate, drawn_in] if 1 < self.dim <= ARD_UP_TO else []
-        few = self.dim <= CURVED_UP_TO
-        self._contest = Contest([*([curved] if few else []), *additive, *per_coordinate], start=CURVED_START if few else 0.0)
-        self._clipped = Surrogate(self.cube, seed=self.seed, noise=noise) if self.dim <= HEDGED_UP_TO else None
+        first = [curved] if self.dim <= CURVED_UP_TO else []
+        self._contest = Contest([*first, *additive, *per_coordinate], start=CURVED_START if self.dim <= FEW else 0.0)
+        self._clipped = Surrogate(self.cube, seed=self.seed, noise=noise) if self.dim <= FEW else None
         self._anchors = Anchors(self.dim, 1 if self.paper else 2)
         self._sizes = [0]  # |Z_t| for every t drawn so far
 
@@ -179,7 +179,7 @@ class MSUCB(Method):
 
     def _hedged_model(self) -> GP | AdditiveGP:
         """not in paper: the posterior that the next proposal rests on."""
-        if self._clipped is not None and (len(self.y) + len(self.pending)) % HEDGE_EVERY == 0:
+        if self._clipped is not None and (len(self.y) + len(self.pending)) % CLIPPED_EVERY == 0:
             return self._clipped.gp(self.X, self.y, self.yvar, self.pending)
         return self._model(self.pending)
 
