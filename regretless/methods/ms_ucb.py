@@ -65,8 +65,8 @@ CURVED_UP_TO = 50
 """not in paper: dimensions up to which one with a full quadratic trend does; it is not stationary, so its acquisition is maximised in all coordinates
 only, without subspaces."""
 FEW, CURVED_START, CLIPPED_EVERY = 20, 0.25, 3
-"""not in paper: up to FEW dimensions that one is ahead by CURVED_START from the start, and every CLIPPED_EVERY-th proposal comes from the engine's own
-model of clipped values. Those have no density, so it cannot compete; on valleys its steps bring the others further."""
+"""not in paper: up to FEW dimensions that one is ahead by CURVED_START from the start, and every CLIPPED_EVERY-th proposal comes from the model that
+`gp-ei` uses, of clipped values. Those have no density, so it cannot compete; on valleys its steps bring the others further."""
 EFFORT, EFFORT_LARGE, LARGE = (420, 4, 25), (96, 2, 16), 1_000_000
 """not in paper: candidates, ascents and rounds of the search in all coordinates, and the same where values times dimensions exceed LARGE."""
 CAP = 500
