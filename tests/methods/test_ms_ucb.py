@@ -128,6 +128,18 @@ def test_a_bulk_told_history_proposes_the_same_points_as_the_run_it_came_from():
     assert np.array_equal(second.pending, third.pending)
 
 
+def test_clipped_values_have_every_third_turn_in_few_dimensions_only(monkeypatch):
+    method = MSUCB(4, seed=0, initial=5)
+    points(method, 6)
+    turns, gp = [], method._clipped.gp
+    monkeypatch.setattr(method._clipped, "gp", lambda *told: turns.append(len(told[1])) or gp(*told))
+    points(method, 9)
+    assert turns == [6, 9, 12]
+    method.recommend()
+    assert turns == [6, 9, 12]
+    assert MSUCB(21, seed=0)._clipped is None
+
+
 def test_batches_differ_from_each_other():
     method = MSUCB(25, seed=0, initial=8)
     points(method, 12)
