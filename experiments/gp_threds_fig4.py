@@ -53,6 +53,8 @@ EXPECTED = {
 }  # fmt: skip
 """The 10-seed mean of the average regret must lie in these at 1000 samples."""
 FIRST_SEED = 20
+MARKS = (1000, 3000, 10_000)
+"""Where long runs are looked at."""
 COLOURS = {
     "GP-ThreDS (paper)": "tab:red", "AD": "tab:green", "IGP-UCB": "tab:blue", "GP-EI": "tab:purple", "GP-PI": "tab:brown", "random": "0.6",
     "GP-ThreDS": "black", "range unknown": "tab:orange",
@@ -114,6 +116,24 @@ def rows(records: list[Record], published: dict[str, np.ndarray]) -> list[list[s
                 theirs = round(float(regret[:, :1000].mean()), 4), round(float(seconds[:, 999].mean()) * 1000)
             ours = [round(float(means.mean()), 4), round(error, 4), wanted, met, theirs[0], round(simple, 4), round(cpu), theirs[1]]
             found.append([problem, label, len(group), *ours])
+    return found
+
+
+LONG_COLUMNS = ("problem", "method", "runs", *(f"average after {n}" for n in MARKS), "last 1000, mean", "last 1000, worst run", "recommendation")
+
+
+def long_rows(records: list[Record]) -> list[list[str | float]]:
+    """Whether the average keeps falling in long runs, and whether any run has settled beside the optimum."""
+    found: list[list[str | float]] = []
+    for problem, (name, *_) in PROBLEMS.items():
+        for label, group in _by_label(records, name).items():
+            if len(group[0].value) < MARKS[-1]:
+                continue
+            averages = np.mean([cumulative(r)[[n - 1 for n in MARKS]] for r in group], axis=0)
+            last = np.array([r.regret()[-1000:].mean() for r in group])
+            simple = float(np.mean([abs(r.optimum - r.recommended) for r in group if r.optimum is not None]))
+            numbers = [*averages.tolist(), float(last.mean()), float(last.max()), simple]
+            found.append([problem, label, len(group), *(round(x, 4) for x in numbers)])
     return found
 
 
@@ -229,7 +249,7 @@ def finding(records: list[Record], table: list[list[str | float]], published: di
         {"size": "full" if options.full else "quick", "samples": options.samples, "noise sd": NOISE, "seeds": fewest(cases)},
         charts(records, published),
         [checks_table(checks, "checks of the method as printed"), checks_table(ours, "the same checks of our default"),
-         Table("average regret and time", COLUMNS, table)],
+         Table("average regret and time", COLUMNS, table), *([Table("10,000 samples", LONG_COLUMNS, long)] if (long := long_rows(records)) else [])],
         core_seconds(cases),
     )  # fmt: skip
 
@@ -262,6 +282,8 @@ def main() -> None:
     published = _published()
     table = rows(done, published)
     for line in (COLUMNS, ["---"] * len(COLUMNS), *table):
+        print("| " + " | ".join(map(str, line)) + " |")
+    for line in [LONG_COLUMNS, ["---"] * len(LONG_COLUMNS), *long] if (long := long_rows(done)) else []:
         print("| " + " | ".join(map(str, line)) + " |")
     result = finding(done, table, published, options)
     result.write(options.out)
