@@ -240,16 +240,20 @@ def best_of_30(method: str, seed: int, age: timedelta | None, **options: Any) ->
     return study.best_value
 
 
-def test_lost_trials_do_not_change_the_run() -> None:
-    clean = [best_of_30("gp-ei", seed, None) for seed in range(3)]
-    with_dead = [best_of_30("gp-ei", seed, timedelta(hours=1), pending_ttl=600) for seed in range(3)]
+@pytest.mark.parametrize("method", ["gp-ei", "gp-ucb"])
+@pytest.mark.parametrize("options", [{}, {"pending_ttl": 600}], ids=["by default", "with pending_ttl"])
+def test_lost_trials_do_not_change_the_run(method: str, options: dict[str, Any]) -> None:
+    """Five trials of a worker that died an hour ago: the same points, so the same best value, as without them."""
+    clean = [best_of_30(method, seed, None, **options) for seed in range(3)]
+    with_dead = [best_of_30(method, seed, timedelta(hours=1), **options) for seed in range(3)]
     assert with_dead == clean
 
 
-def test_trials_lost_just_now_do_not_spoil_the_run() -> None:
+@pytest.mark.parametrize("method", ["gp-ei", "gp-ucb", "turbo"])
+def test_trials_lost_just_now_do_not_spoil_the_run(method: str) -> None:
     """Nobody can know yet that these are dead; the run must still find the optimum."""
-    recent = [best_of_30("gp-ei", seed, timedelta(seconds=0)) for seed in range(5)]
-    assert np.median(recent) < 1e-3  # the range of the bowl is about 0.6
+    recent = [best_of_30(method, seed, timedelta(seconds=0)) for seed in range(3)]
+    assert np.median(recent) < 1e-4  # the range of the bowl is about 0.6; random search: 0.008
 
 
 def test_running_trials_are_kept_away_from() -> None:
