@@ -11,6 +11,7 @@ tasks saturate: staying at the best of five random points is hard to beat on the
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from itertools import product
 from typing import Any
 
@@ -121,6 +122,7 @@ def finding(records: list[Record], data: str, options: argparse.Namespace) -> Fi
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--dataset", choices=list(FILES), help="all three by default, each in a folder of its own below --out")
+    parser.add_argument("--classifiers", nargs="*", choices=list(SETTINGS), help="only these; by default those of the size")
     options = experiment_options(parser, "runs/go_ucb_fig3", seeds=(FOLDS, 2 * FOLDS), data="uci")
     whole = options.out
     for data in [options.dataset] if options.dataset else FILES:

@@ -59,6 +59,7 @@ CASES = {
     "drug": Case("drug-timing", {}, 8, 40, {"model": f"{MODELS}:drug_timing_model"}, **KNOWN),
     "three Gaussians": Case("three-gaussians", {}, 24, 48, {"model": f"{MODELS}:three_gaussians_model"}, 0.8, RIVALS),
     "hill, bump 15 %": Case("hill-temperature", {"bump": 0.15}, 8, 40, {"model": f"{MODELS}:hill_temperature_model"}, 0.6, ("gp-ei",)),
+    "net 3 x 3": Case("teacher-net", {"dim": 3, "width": 3}, 36, 40, {"model": "mlp", "width": 3}, 1.2, ("gp-ei",)),
     "net 5 x 5": Case("teacher-net", {"dim": 5, "width": 5}, 18, 48, {"model": "mlp", "width": 5}, 1.2, ("gp-ei",)),
     "net 10 x 10": Case("teacher-net", {"dim": 10, "width": 10}, 30, 60, {"model": "mlp", "width": 10}, 1.2, ("gp-ei",)),
     "quadratic 8": Case("random-quadratic", {"dim": 8}, 24, 48, {"model": "quadratic"}, 1.2, ("gp-ei",)),

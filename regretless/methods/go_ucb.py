@@ -46,7 +46,7 @@ from regretless.numerics.ball_ascent import ascend_in_ball
 from regretless.numerics.confidence import fitted_certificate
 from regretless.numerics.design import away_from_known
 from regretless.numerics.differences import with_gradient
-from regretless.numerics.guard import PER_PARAMETER, Guard, Kind
+from regretless.numerics.guard import Guard, Kind
 from regretless.numerics.likelihood_set import Region
 from regretless.numerics.oracle import Fit, Oracle
 from regretless.numerics.parametric import Family, TwoLayerNet
@@ -168,7 +168,7 @@ class GOUCB(Method):
         self._space: Space | None = None
         self._sign = 1.0
         self._ready: Oracle | None = None
-        self._guard = Guard(self.cube, seed=self.seed, noise=None if noise is None else noise**2)
+        self._guard = Guard(self.cube, seed=self.seed, noise=None if noise is None else noise**2, flexible=self.family.flexible)
         self._printed: Ball | None = None
         self._w = np.empty(0)
         self._taken = 0
@@ -192,10 +192,10 @@ class GOUCB(Method):
             return rng.random(self.dim) if self.preset == "paper" else self._spread()
         if self.preset == "paper":
             return self._propose_printed(rng)
-        fit = self._fit()  # (Alg. 1, Phase II, l. 2-3)
-        self.chosen = kind = self._kind(fit)
+        self.chosen = kind = self._kind()
         if kind == "process":
             return self._propose_by_process(rng)
+        fit = self._fit()  # (Alg. 1, Phase II, l. 2-3)
         belief = self._belief(kind, fit)
         radius = math.sqrt(self._beta(fit) / fit.sigma2)  # (Alg. 1, Phase II, l. 4)
 
@@ -245,23 +245,14 @@ class GOUCB(Method):
         if self.preset == "paper":  # n + T = budget with n = sqrt(T) (Thm. 4.1)
             return round((math.sqrt(1 + 4 * (self.budget or UNKNOWN_T)) - 1) / 2) if self.budget else math.isqrt(UNKNOWN_T)
         most = max(2 * self.dim + 2, self.budget // 3 if self.budget else 4 * self.dim + 4)
-        return min(math.ceil(PER_PARAMETER * self.family.p), most)
+        return min(self.family.enough, most)
 
     def _fit(self) -> Fit:
         return self._oracle(self.X, self.y, self.yvar)
 
-    def _belief(self, kind: Kind, fit: Fit) -> Belief:
-        """The posterior of one of the guard's models, pending points conditioned on."""
+    def _belief(self, kind: Literal["family", "hybrid"], fit: Fit) -> Belief:
+        """The posterior of the family, alone or with the residual process, pending points conditioned on."""
         oracle, pending = self._oracle, self.pending
-        if kind == "process":
-            gp = self._guard.process(self.X, self.y, self.yvar, pending)
-            ratio, shift = gp.scale / fit.scale, (gp.offset - fit.offset) / fit.scale
-
-            def process(U: Array) -> tuple[Array, Array]:
-                mean, variance = gp.mean_var(U)
-                return shift + ratio * mean, ratio * np.sqrt(variance)
-
-            return process
         rows = oracle.predict(fit.v[None], pending, fit.offset, fit.scale)[1][0] if len(pending) else np.empty((0, self.family.p))
         if kind == "hybrid":
             hybrid = self._guard.hybrid(self.X, fit, (pending, rows))
@@ -281,9 +272,11 @@ class GOUCB(Method):
 
         return family
 
-    def _kind(self, fit: Fit) -> Kind:
+    def _kind(self) -> Kind:
         """The model to act on: the family until the guard objects; the process while there are too few data to tell."""
-        return self._guard.choice(self.X, self.y, self.yvar, fit) if self.guard else "family"
+        if not self.guard:
+            return "family"
+        return "process" if len(self.y) < self.family.enough else self._guard.choice(self.X, self.y, self.yvar, self._fit())
 
     def _good_points(self, belief: Belief, most: int = GOOD) -> Array:
         """The told points with the best fitted means, most x d."""
@@ -293,8 +286,12 @@ class GOUCB(Method):
         if len(self.y) < self.phase_one or self.preset == "paper":
             best: Array = self.X[int(np.argmax(self.y))]
             return best
-        fit = self._fit()
-        model_best: Array = self._good_points(self._belief(self._kind(fit), fit), 1)[0]
+        kind = self._kind()
+        if kind == "process":
+            means = self._guard.process(self.X, self.y, self.yvar, self.pending).mean_at(self.X)
+            likely: Array = self.X[int(np.argmax(means))]
+            return likely
+        model_best: Array = self._good_points(self._belief(kind, self._fit()), 1)[0]
         return model_best
 
     # -- what is known afterwards
@@ -303,12 +300,12 @@ class GOUCB(Method):
         """ "theory" when the family is declared true and the noise is known (see `likelihood_set`), otherwise "fitted"."""
         if len(self.y) < self.phase_one or self.preset == "paper":
             return Certificate.none("Phase I is not over" if self.preset != "paper" else "the printed settings fit no model", delta)
-        fit, x = self._fit(), self.recommend()
-        kind = self._kind(fit)
+        x, kind = self.recommend(), self._kind()
         if self.realizable and self.noise is not None and math.isfinite(self.family.reach):
-            return self._theory(fit, x, delta)
+            return self._theory(self._fit(), x, delta)
         if kind == "process":
             return fitted_certificate(self.X, self.y, self.yvar, self.cube, x, delta, self.fixed_generator())
+        fit = self._fit()
         belief, b = self._belief(kind, fit), FITTED_WIDTH * float(ndtri(1 - delta / 2))
 
         def bound(U: Array) -> Array:
@@ -372,18 +369,16 @@ class GOUCB(Method):
         """What speaks against the family, in one sentence; empty when nothing does."""
         if len(self.y) < self.phase_one:
             return ""
+        n = len(self.y)
+        if n < self.family.enough:
+            return f"{n} values are too few to judge a family of {self.family.p} parameters"
         fit = self._fit()
-        if fit.n < PER_PARAMETER * self.family.p:
-            return f"{fit.n} values are too few to judge a family of {self.family.p} parameters"
-        density = self._guard.densities(self.X, self.y, self.yvar, fit)
-        gains = {
-            "the family plus a residual process": float((density["hybrid"] - density["family"]).sum()),
-            "a Gaussian process": float((density["process"] - density["family"]).sum()),
-        }
-        other = max(gains, key=lambda name: gains[name])
         if self._guard.choice(self.X, self.y, self.yvar, fit) == "family":
             return ""
-        return f"the family misses structure: {other} predicts left-out values better by {gains[other]:.1f} nats over {fit.n} values"
+        evidence = self._guard.evidence(self.X, self.y, self.yvar, fit)
+        gains = {"the family plus a residual process": evidence.gain("hybrid", "family"), "a Gaussian process": evidence.gain("process", "family")}
+        other = max(gains, key=lambda name: gains[name])
+        return f"the family misses structure: {other} predicts left-out values better by {gains[other]:.1f} nats over {n} values"
 
     def residuals(self) -> tuple[Array, Array]:
         """Fitted values and residuals (told minus fitted) of the family in the user's units, n each."""

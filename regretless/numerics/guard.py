@@ -1,7 +1,7 @@
 """Does the family hold? Leave-one-out densities of three models of one history: the family, family plus residual process, process alone.
 
-All densities are of the standardised values of the family's fit, over the told points that the process takes as they are (it raises very low
-values, see `surrogate.tamed`), so that their sums compare.
+All densities are of the standardised values of the family's fit. The process raises very low values (`surrogate.tamed`), so it is compared on the
+others alone.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regretless.numerics.gp import GP
 from regretless.numerics.hybrid import Hybrid, Shares, fit_shares, leave_one_out_density
@@ -21,40 +22,80 @@ Kind: TypeAlias = Literal["family", "hybrid", "process"]
 
 MOST_ROWS = 128
 """Rows that the shares of the hybrid are fitted to; of longer histories an even selection and the best."""
-
-
-PER_PARAMETER = 1.3
-"""Values per parameter below which the oracle rarely finds the function, and leave-one-out at fitted parameters flatters the family."""
 HYBRID_MARGIN, PROCESS_MARGIN = 2.0, 6.0
-"""By how many nats the hybrid must beat the family, and the process both: the user chose the family, and with few data densities are noisy."""
-
+"""By how many nats the hybrid must beat its rival, and the process the family: the user chose the family, and with few data densities are noisy."""
 ERRORS = 1.0
-"""And by how many standard errors: many repetitions of one point must not outvote the rest by a trifle each."""
+"""And by how many standard errors."""
+NEAR = 0.03
+"""Told points closer than this (root mean square over the coordinates) share one vote: many repetitions of the best point say little about
+the rest, and by a trifle each, from a slightly smaller noise, they would outvote it."""
+
+
+CAP = 4.0
+"""Nats that a single value can speak for or against a model: no density falls off as fast in earnest as that of a normal."""
+
+
+class Evidence:
+    """Leave-one-out log densities of the told values under the three models (n each).
+
+    `tame` marks the values that the process takes as they are: only they are compared where it takes part. `X` are the told points (n x d).
+    """
+
+    def __init__(self, density: dict[Kind, Array], X: Array, tame: NDArray[np.bool_]) -> None:
+        self.density, self._tame = density, tame
+        self._votes = votes(X), np.where(tame, votes(X, tame), 0.0)
+
+    def gain(self, a: Kind, b: Kind) -> float:
+        """By how many nats model a predicts left-out values better than model b."""
+        return float(self._weight(a, b) @ self._each(a, b))
+
+    def favours(self, a: Kind, b: Kind, margin: float) -> bool:
+        """Whether a beats b by the margin, and by ERRORS standard errors."""
+        weight, gain = self._weight(a, b), self.gain(a, b)
+        error = float(np.linalg.norm(weight * (self._each(a, b) - gain / float(weight.sum()))))
+        return gain > max(margin, ERRORS * error)
+
+    def _weight(self, a: Kind, b: Kind) -> Array:
+        return self._votes["process" in (a, b)]
+
+    def _each(self, a: Kind, b: Kind) -> Array:
+        return np.clip(self.density[a] - self.density[b], -CAP, CAP)
 
 
 class Guard:
-    """Fits the alternatives and compares; every answer is a function of the history (caches only save time)."""
+    """Fits the alternatives and compares; every answer is a function of the history (caches only save time).
 
-    def __init__(self, cube: Cube, *, seed: int, noise: float | None) -> None:
+    Args:
+        cube, seed: as for `Surrogate`.
+        noise: a known noise variance of all values, or None to fit it.
+        flexible: whether the family is an approximator; such a one, once refuted, is dropped and not mended by a residual process.
+    """
+
+    def __init__(self, cube: Cube, *, seed: int, noise: float | None, flexible: bool) -> None:
         self._surrogate = Surrogate(cube, seed=seed, noise=noise)
         self._shares: tuple[int, Shares] | None = None
+        self._flexible = flexible
 
     def choice(self, X: Array, y: Array, yvar: Array, fit: Fit) -> Kind:
-        """The process while data are too few for the family; then the family, unless the densities speak clearly for one of the others."""
-        if fit.n < PER_PARAMETER * len(fit.v):
-            return "process"
-        density = self.densities(X, y, yvar, fit)
-        kind: Kind = "hybrid" if better(density["hybrid"], density["family"], HYBRID_MARGIN) else "family"
-        return "process" if better(density["process"], density[kind], PROCESS_MARGIN) else kind
+        """The family, unless the densities speak clearly for one of the others."""
+        evidence = self.evidence(X, y, yvar, fit)
+        kind: Kind = "process" if evidence.favours("process", "family", PROCESS_MARGIN) else "family"
+        if evidence.favours("hybrid", kind, HYBRID_MARGIN):
+            kind = "process" if self._flexible else "hybrid"
+        return kind
 
-    def densities(self, X: Array, y: Array, yvar: Array, fit: Fit) -> dict[Kind, Array]:
-        """The leave-one-out log densities under each model, of the values that the process takes as they are."""
-        kept = tamed(y) == y
-        return {
-            "family": family_density(fit)[kept],
-            "hybrid": self.hybrid(X, fit).leave_one_out()[kept],
-            "process": process_density(self._surrogate.gp(X, y, yvar), fit.scale)[kept],
+    def evidence(self, X: Array, y: Array, yvar: Array, fit: Fit) -> Evidence:
+        """The leave-one-out log densities under each model.
+
+        The residuals that the hybrid explains are those of a fit to all values, the left-out one included: each costs it the leverage of its
+        row, so that in all it pays one nat for every parameter the data have determined.
+        """
+        density: dict[Kind, Array] = {
+            "family": family_density(fit),
+            "hybrid": self.hybrid(X, fit).leave_one_out() - fit.ball.norms(fit.rows) ** 2,
+            "process": process_density(self._surrogate.gp(X, y, yvar), fit.scale),
         }
+        return Evidence(density, X, tamed(y) == y)
 
     def hybrid(self, X: Array, fit: Fit, pending: tuple[Array, Array] | None = None) -> Hybrid:
         kernel = self._surrogate.kernel
@@ -70,10 +111,12 @@ class Guard:
         return self._surrogate.gp(X, y, yvar, pending)
 
 
-def better(a: Array, b: Array, margin: float) -> bool:
-    """Whether the densities a (n) beat b (n) by the margin in sum, and by ERRORS standard errors of their differences."""
-    gain = a - b
-    return float(gain.sum()) > max(margin, ERRORS * math.sqrt(len(gain)) * float(gain.std()))
+def votes(X: Array, counted: NDArray[np.bool_] | None = None) -> Array:
+    """One over the number of points, of those counted, that are NEAR each of the points (n x d), n."""
+    near = ((X[:, None] - X[None]) ** 2).mean(axis=2) <= NEAR**2
+    number = near.sum(axis=1) if counted is None else near[:, counted].sum(axis=1)
+    vote: Array = 1.0 / np.maximum(number, 1)
+    return vote
 
 
 def family_density(fit: Fit) -> Array:

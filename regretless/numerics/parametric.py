@@ -24,6 +24,7 @@ The named families take any number of columns d:
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ NET_GAIN = {"sigmoid": 4.0, "tanh": 2.0}
 """First-layer gain: with weights N(0, 1) and x in [-1, 1]^d the hidden units use the curved part of their range."""
 SMALLEST_RATIO = 1e-9
 """Stands for a concentration of zero where a logarithm is taken."""
+PER_PARAMETER, PER_WEIGHT = 1.3, 2.0
+"""Values per parameter below which a fit rarely finds the function: for physical parameters with bounds, and for flexible families."""
 COMPONENTS = 3
 """Bumps in the sum of Gaussians."""
 
@@ -51,6 +54,8 @@ class Family(ABC):
 
     inputs: ClassVar[Inputs] = "centred"
     standard: ClassVar[bool] = True
+    flexible: ClassVar[bool] = False
+    """Whether this is an approximator, a net or a response surface, rather than a statement about the objective."""
 
     def __init__(self, names: tuple[str, ...], reach: float) -> None:
         self.names = names
@@ -62,6 +67,11 @@ class Family(ABC):
     @abstractmethod
     def jacobian(self, V: Array, X: Array) -> tuple[Array, Array]:
         """Values k x n and derivatives k x n x p of k parameter vectors (k x p) at n points (n x d)."""
+
+    @property
+    def enough(self) -> int:
+        """The number of values below which a fit rarely finds the function."""
+        return math.ceil((PER_WEIGHT if self.flexible else PER_PARAMETER) * self.p)
 
     def user(self, V: Array) -> Array:
         """The user's parameters of search coordinates, same shape."""
@@ -121,6 +131,8 @@ class Bounds:
 class LinearInW(Family):
     """w . features(x): linear, quadratic and separable quadratic response surfaces; weights are unbounded."""
 
+    flexible = True
+
     def __init__(self, features: Callable[[Array], Array], names: tuple[str, ...]) -> None:
         super().__init__(names, reach=np.inf)
         self._features = features
@@ -154,6 +166,8 @@ class TwoLayerNet(Family):
     `plain=False` scales the layers (gain / sqrt d and 1.5 / sqrt width) so that standard normal weights give functions of unit size;
     `plain=True` is the net as written, on the user's own units, which is what the paper's experiments use.
     """
+
+    flexible = True
 
     def __init__(self, d: int, width: int, act: Literal["sigmoid", "tanh"], *, plain: bool = False) -> None:
         if width < 1:

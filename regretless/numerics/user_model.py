@@ -72,6 +72,7 @@ class UserModule(Family):
     functions of a randomly drawn module of unit size; the module's own weights are neither used nor changed.
     """
 
+    flexible = True
     inputs = "user"
     standard = True
 

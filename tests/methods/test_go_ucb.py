@@ -76,7 +76,7 @@ def test_with_too_few_values_for_the_family_it_is_gp_ei_point_for_point():
     X = np.random.default_rng(2).random((8, 3))
     for method in (ours, theirs):
         method.tell(X, np.cos(5 * X).sum(axis=1))
-    for step in range(8, 20):  # 26 parameters want 34 values
+    for step in range(8, 20):  # 26 parameters want 52 values
         x = ours.ask(step=step)
         assert np.array_equal(x, theirs.ask(step=step))
         assert ours.chosen == "process"

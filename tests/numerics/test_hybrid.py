@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from regretless.numerics import hybrid as module
-from regretless.numerics.guard import Guard, family_density, process_density
+from regretless.numerics.guard import CAP, Evidence, Guard, family_density, process_density, votes
 from regretless.numerics.hybrid import Hybrid, Shares, fit_shares
 from regretless.numerics.kernels import Kernel
 from regretless.numerics.oracle import Oracle
@@ -126,15 +126,39 @@ def _prior(gp, X):
 
 
 def test_the_guard_trusts_a_right_family_and_leaves_a_wrong_one():
-    guard = Guard(Cube.box(2), seed=0, noise=None)
+    guard = Guard(Cube.box(2), seed=0, noise=None, flexible=False)
     X, y, yvar = history(False)
     assert guard.choice(X, y, yvar, oracle()(X, y, yvar)) == "family"
     X, y, yvar = history(True)
     assert guard.choice(X, y, yvar, oracle()(X, y, yvar)) != "family"
+    assert Guard(Cube.box(2), seed=0, noise=None, flexible=True).choice(X, y, yvar, oracle()(X, y, yvar)) == "process"
 
 
-def test_the_process_leads_while_data_are_few():
-    X, y, yvar = history(False, 12)
-    fit = oracle("sum-of-gaussians")
-    fit.block = 12
-    assert Guard(Cube.box(2), seed=0, noise=None).choice(X, y, yvar, fit(X, y, yvar)) == "process"
+def test_repetitions_of_one_point_share_one_vote():
+    X = np.vstack([np.full((30, 2), 0.3) + 1e-3 * np.arange(30)[:, None], [[0.9, 0.1], [0.1, 0.9]]])
+    weight = votes(X)
+    np.testing.assert_allclose(weight[-2:], 1.0)
+    assert weight[:30].sum() == pytest.approx(1.0, abs=0.1)
+    often = np.r_[np.full(30, 0.5), -1.0, -1.0]  # a trifle better thirty times in one place, clearly worse in the two others
+    density = {"process": often, "family": np.zeros(32), "hybrid": np.full(32, 3.0)}
+    evidence = Evidence(density, X, np.ones(32, dtype=bool))
+    assert evidence.gain("process", "family") == pytest.approx(-1.5, abs=0.1)
+    assert not evidence.favours("process", "family", 0.0)
+    assert evidence.favours("hybrid", "family", 6.0)
+
+
+def test_the_process_is_compared_on_the_values_it_takes_as_they_are_and_no_value_decides_alone():
+    X = np.random.default_rng(0).random((12, 2))
+    density = {"process": np.r_[np.full(10, 1.0), -90.0, -90.0], "family": np.zeros(12), "hybrid": np.r_[np.full(11, 1.0), -90.0]}
+    evidence = Evidence(density, X, np.arange(12) < 10)
+    assert evidence.gain("process", "family") == 10
+    assert evidence.gain("hybrid", "family") == 11 - CAP
+
+
+def test_the_hybrid_pays_for_the_parameters_its_residuals_were_fitted_with():
+    X, y, yvar = history(False)
+    fit = oracle()(X, y, yvar)
+    guard = Guard(Cube.box(2), seed=0, noise=None, flexible=False)
+    paid = guard.hybrid(X, fit).leave_one_out() - guard.evidence(X, y, yvar, fit).density["hybrid"]
+    G = fit.jacobian
+    np.testing.assert_allclose(paid, np.einsum("ij,ij->i", G @ np.linalg.inv(G.T @ G + fit.sigma2 * np.eye(3)), G), atol=1e-10)
