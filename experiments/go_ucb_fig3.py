@@ -57,11 +57,11 @@ def recipes() -> dict[str, Any]:
     }
 
 
-def runs(data: str, full: bool, repetitions: int) -> list[Run]:
+def runs(data: str, classifiers: Iterable[str], repetitions: int) -> list[Run]:
     """Repetition r is on fold r mod 5, with r as the seed of its common initial points."""
     return [
         Run(recipe, "uci-hpo", {"classifier": classifier, "data": data, "fold": r % FOLDS}, r, N + T, init=N, label=label)
-        for r in range(repetitions) for classifier in (SETTINGS if full else QUICK) for label, recipe in recipes().items()
+        for r in range(repetitions) for classifier in classifiers for label, recipe in recipes().items()
     ]  # fmt: skip
 
 
@@ -128,7 +128,7 @@ def main() -> None:
     for data in [options.dataset] if options.dataset else FILES:
         options.out = whole if options.dataset else whole / data
         options.out.mkdir(exist_ok=True)
-        records = gather(runs(data, options.full, options.seeds), options)
+        records = gather(runs(data, options.classifiers or (SETTINGS if options.full else QUICK), options.seeds), options)
         text = table(records)
         (options.out / "table.md").write_text(text + "\n")
         found = finding(records, data, options)
