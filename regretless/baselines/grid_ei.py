@@ -6,6 +6,7 @@ step before, as in the authors' code: over the current one PI would stay where i
 Deviations
     1. Default preset only: values are standardised by a fit, which also gives length-scale and noise unless they are given.
     2. The grid has its full size from the start; the authors let it grow by a point a step up to 80 per axis.
+    3. Once evaluations have failed, grid points among failures score less (`kept_from_failures`).
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class GridEI(Method):
         mean = self._model.posterior.mean
         score = np.log(sd)
         score += log_h_of((mean - self._model.target - self.margin) / sd)[0]
-        return self._model.best_free(score, self.pending, self.failed)
+        return self._model.best_free(score, self.pending, self.X, self.failed, logarithmic=True)
 
     def _update(self, X: Array, y: Array) -> None:
         self._model.tell(self.X, self.y, self.yvar)
@@ -111,7 +112,8 @@ class GridPI(Method):
             return np.asarray(self._model.grid[self._first])
         sd = np.maximum(self._model.sd_after(self.pending), LEAST_SD)
         mean = self._model.posterior.mean
-        return self._model.best_free(log_ndtr((mean - self._model.target - self.margin) / sd), self.pending, self.failed)
+        score = log_ndtr((mean - self._model.target - self.margin) / sd)
+        return self._model.best_free(score, self.pending, self.X, self.failed, logarithmic=True)
 
     def _update(self, X: Array, y: Array) -> None:
         self._model.tell(self.X, self.y, self.yvar)

@@ -11,6 +11,7 @@ Deviations
     1. gamma is the realised gain ("log": log t, as the GP-ThreDS authors set it) instead of the maximum over all sample sets.
     2. Default preset only: values are standardised by a fit, which also gives length-scale and noise unless they are given.
     3. The grid has its full size from the start; the authors of GP-ThreDS let it grow by a point a step up to 80 per axis.
+    4. Once evaluations have failed, grid points among failures score less (`kept_from_failures`).
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class IGPUCB(Method):
         posterior = self._model.posterior
         score = self._beta() * self._model.sd_after(self.pending)
         score += posterior.mean
-        return self._model.best_free(score, self.pending, self.failed)
+        return self._model.best_free(score, self.pending, self.X, self.failed)
 
     def _beta(self) -> float:
         posterior = self._model.posterior

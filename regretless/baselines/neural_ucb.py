@@ -12,6 +12,7 @@ Deviations
     2. Trained from the start on the whole history (the code goes on from the last weights, which depend on when it was asked), the rate
        clipped to its stable limit; gradients of past points are those of the current net.
     3. Rewards are standardised.
+    4. Once evaluations have failed, candidates among failures score less (`kept_from_failures`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from regretless.method import Method, keyed_generator
+from regretless.numerics.acquisition import candidates_kept_from_failures
 from regretless.numerics.design import Design, away_from_known, design_size
 from regretless.numerics.ntk import Factors, Mlp, along, combine
 from regretless.numerics.plain_net import fresh_net
@@ -67,7 +69,8 @@ class NeuralUCB(Method):
         seen = _squared(net.factors(2 * self.X - 1))
         diagonal = tuple(self.lam + total / WIDTH for total in combine(seen, np.ones(len(self.y))))
         bonus = np.sqrt(self.lam * self.nu * along(_squared(A), tuple(1 / u for u in diagonal)) / WIDTH)
-        x: Array = Z[int(np.argmax(h + bonus))]
+        score = candidates_kept_from_failures(h + bonus, Z, self.X, self.failed)
+        x: Array = Z[int(np.argmax(score))]
         return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
 
     def _net(self) -> Mlp:

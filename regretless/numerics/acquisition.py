@@ -109,7 +109,33 @@ def kept_from_failures(pair: tuple[Acquisition, Score], X: Array, failed: Array,
     if len(failed) == 0:
         return pair
     acquisition, score = pair
-    root = math.sqrt(X.shape[1])
+    log_share = _log_share(X, failed)
+
+    def kept(P: Array) -> tuple[Array, Array]:
+        (value, gradient), (share, slope) = acquisition(P), log_share(P)
+        if logarithmic:
+            gradient = gradient / (1.0 + np.maximum(-value, 0.0))[:, None]
+            value = _compressed(value)
+        return value + REPULSION * share, gradient + REPULSION * slope
+
+    def kept_score(P: Array) -> Array:
+        value = score(P)
+        return (_compressed(value) if logarithmic else value) + REPULSION * log_share(P)[0]
+
+    return kept, kept_score
+
+
+def candidates_kept_from_failures(values: Array, P: Array, X: Array, failed: Array, *, logarithmic: bool = False) -> Array:
+    """The same for an acquisition that is known at the candidates P (m x d) alone: its values (m), plus REPULSION * log p."""
+    if len(failed) == 0:
+        return values
+    kept: Array = (_compressed(values) if logarithmic else values) + REPULSION * _log_share(X, failed)(P)[0]
+    return kept
+
+
+def _log_share(X: Array, failed: Array) -> Acquisition:
+    """log p and its gradient; see `kept_from_failures`."""
+    root = math.sqrt(failed.shape[1])
     gaps = np.sqrt([((X - f) ** 2).sum(axis=1).min(initial=np.inf) for f in failed])
     h = float(np.clip(0.5 * np.median(gaps), 0.01 * root, 0.2 * root))
 
@@ -124,18 +150,7 @@ def kept_from_failures(pair: tuple[Acquisition, Score], X: Array, failed: Array,
         both = S + FAILURE * (sums[1] + EVEN)
         return np.log(S / both), gradients[0] / S[:, None] - (gradients[0] + FAILURE * gradients[1]) / both[:, None]
 
-    def kept(P: Array) -> tuple[Array, Array]:
-        (value, gradient), (share, slope) = acquisition(P), log_share(P)
-        if logarithmic:
-            gradient = gradient / (1.0 + np.maximum(-value, 0.0))[:, None]
-            value = _compressed(value)
-        return value + REPULSION * share, gradient + REPULSION * slope
-
-    def kept_score(P: Array) -> Array:
-        value = score(P)
-        return (_compressed(value) if logarithmic else value) + REPULSION * log_share(P)[0]
-
-    return kept, kept_score
+    return log_share
 
 
 def _compressed(value: Array) -> Array:

@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from regretless.numerics.acquisition import candidates_kept_from_failures
 from regretless.numerics.grid import KernelName, ProductPosterior, RowPosterior, SEFeatures, product_grid
 from regretless.numerics.scale import Scale, fit_scale
 from regretless.space import Array, Cube
@@ -100,9 +101,13 @@ class GridModel:
         """The variance of the noise, in the units of the values squared."""
         return self.scale.noise * self.scale.sd**2
 
-    def best_free(self, score: Array, pending: Array, failed: Array) -> Array:
-        """The grid point with the best score (n) that is neither pending (p x d) nor failed (q x d), d."""
+    def best_free(self, score: Array, pending: Array, X: Array, failed: Array, *, logarithmic: bool = False) -> Array:
+        """The grid point with the best score (n) that is neither pending (p x d) nor failed (q x d) and not among failures, d.
+
+        X: points that did not fail; logarithmic: the score is a logarithm (see `kept_from_failures`).
+        """
         if len(pending) or len(failed):
+            score = candidates_kept_from_failures(score, self.grid, X, failed, logarithmic=logarithmic)
             score = score + self.taken(np.concatenate([pending, failed]))
         best: Array = self.grid[int(score.argmax())]
         return best

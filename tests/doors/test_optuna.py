@@ -318,6 +318,17 @@ def test_failures_are_left_alone(method: str) -> None:
         assert np.abs(U[i] - U[:i][failed[:i]]).max(axis=1, initial=0.0).min(initial=1.0) > 0.01
 
 
+@pytest.mark.parametrize("method", ["igp-ucb", "grid-ei", "grid-pi", "neural-ucb"])
+def test_methods_on_candidates_leave_failing_regions(method: str) -> None:
+    """A third of the plane fails and stays the least known: a method that only leaves out failed points would spend its trials there."""
+    failed = []
+    for seed in range(5):
+        study = optuna.create_study(sampler=Sampler(method, seed=seed, search_space=PLANE))
+        study.optimize(failing_beyond(5.0), n_trials=20, catch=(DivergedError,))
+        failed.append(sum(t.state == TrialState.FAIL for t in study.trials))
+    assert np.median(failed) < 20 / 4  # random search: 20 / 3; neural-ucb without the repulsion: 17
+
+
 @pytest.mark.parametrize("method", ["gp-ei", "gp-ucb"])
 def test_an_optimum_behind_failures_is_approached(method: str) -> None:
     """The optimum of the bowl itself fails; the best setting that works lies on the border."""

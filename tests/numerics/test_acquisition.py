@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from regretless.numerics.acquisition import (
+    candidates_kept_from_failures,
     kept_from_failures,
     log_expected_improvement,
     log_h_of,
@@ -15,7 +16,7 @@ from regretless.numerics.acquisition import (
 )
 from regretless.numerics.design import Design, away_from_known, design_size
 from regretless.numerics.surrogate import Surrogate
-from regretless.space import Choice, Cube, Int, Space
+from regretless.space import Array, Choice, Cube, Int, Space
 
 
 def model():
@@ -115,3 +116,16 @@ def test_a_known_point_is_stepped_away_from_while_there_are_others():
     x = np.array([0.3, 0.4])
     moved = away_from_known(x, Cube.box(2), x[None], rng)
     assert 0 < np.abs(moved - x).max() < 0.01
+
+
+def test_candidates_are_kept_from_failures_as_the_acquisition_is() -> None:
+    rng = np.random.default_rng(3)
+    X, failed, P = rng.random((9, 2)), rng.random((4, 2)), rng.random((20, 2))
+
+    def score(Z: Array) -> Array:
+        return np.asarray(-(Z**2).sum(axis=1))
+
+    for logarithmic in (False, True):
+        _, kept = kept_from_failures((lambda Z: (score(Z), -2 * Z), score), X, failed, logarithmic=logarithmic)
+        np.testing.assert_array_equal(candidates_kept_from_failures(score(P), P, X, failed, logarithmic=logarithmic), kept(P))
+    np.testing.assert_array_equal(candidates_kept_from_failures(score(P), P, X, failed[:0], logarithmic=True), score(P))
