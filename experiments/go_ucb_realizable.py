@@ -150,11 +150,11 @@ def verdict(name: str, case: Case, found: dict[str, dict[int, tuple[float, float
     )
     if case.baselines:
         worse = [
-            f"{label} on seed {s}" for label in NO_MODEL if label in found
-            for s in seeds if found["GO-UCB"][s][0] >= found[label][s][0]
+            f"{label} on seed {s}" for label in NO_MODEL
+            for s in seeds if s not in found.get(label, {}) or found["GO-UCB"][s][0] >= found[label][s][0]
         ]  # fmt: skip
         text += f"; simple regret wanted {case.simple}: {'holds' if simple <= case.simple else 'FAILS'}"
-        text += "; below stay-at-best and random-mutation on every seed" if not worse else f"; NOT below {', '.join(worse)}"
+        text += f"; below {' and '.join(NO_MODEL)} on every seed" if not worse else f"; NOT SHOWN below {', '.join(worse)}"
     return [text]
 
 
