@@ -67,6 +67,9 @@ only, without subspaces."""
 FEW, CURVED_START, CLIPPED_EVERY = 20, 0.25, 3
 """not in paper: up to FEW dimensions that one is ahead by CURVED_START from the start, and every CLIPPED_EVERY-th proposal comes from the model that
 `gp-ei` uses, of clipped values. Those have no density, so it cannot compete; on valleys its steps bring the others further."""
+FEW_MATTER, SHARE = 0.1, 0.999
+"""not in paper: where this share of the coordinates, or less, holds that share of the sum of l^-2, every second proposal moves them alone. The
+length-scales of the others are long, not infinite: in a hundred of them there is always variance to gain, and the search would never settle."""
 EFFORT, EFFORT_LARGE, LARGE = (420, 4, 25), (96, 2, 16), 1_000_000
 """not in paper: candidates, ascents and rounds of the search in all coordinates, and the same where values times dimensions exceed LARGE."""
 CAP = 500
@@ -197,10 +200,29 @@ class MSUCB(Method):
     def _default_step(
         self, gp: GP | AdditiveGP, acquire: Acquire, pair: tuple[Acquisition, Score], incumbents: Array, rng: np.random.Generator
     ) -> Array:
-        """not in paper: an ascent in all coordinates from the best points of the subspaces."""
+        """not in paper: an ascent in all coordinates from the best points of the subspaces, or in the few that matter from the incumbent."""
+        few = coordinates_that_matter(gp.hyper.lengthscale[self._lines]) if isinstance(gp, GP) and gp.hyper.lengthscale.size > 1 else None
+        if few is not None and len(few) <= FEW_MATTER * self.dim and (len(self.y) + len(self.pending)) % 2:
+            return self._in_few(self._lines[few], pair, incumbents, rng)
         starts = incumbents if isinstance(gp, GP) and gp.hyper.quadratic else self._chained(gp, acquire, incumbents, rng)
         raw, ascents, rounds = EFFORT if len(self.y) * self.dim <= LARGE else EFFORT_LARGE
         return maximise(pair[0], self.cube, rng, incumbents=starts, raw=raw, starts=ascents, rounds=rounds, score=pair[1])
+
+    def _in_few(self, free: Indices, pair: tuple[Acquisition, Score], incumbents: Array, rng: np.random.Generator) -> Array:
+        """not in paper: the best point of the subspace through the incumbent in which the given coordinates are free."""
+
+        def whole(Y: Array) -> Array:
+            X = np.repeat(incumbents[:1], len(Y), axis=0)
+            X[:, free] = Y
+            return X
+
+        def acquisition(Y: Array) -> tuple[Array, Array]:
+            value, gradient = pair[0](whole(Y))
+            return value, gradient[:, free]
+
+        y = maximise(acquisition, Cube.box(len(free)), rng, incumbents=incumbents[:, free], score=lambda Y: pair[1](whole(Y)))
+        best: Array = whole(y[None])[0]
+        return best
 
     def _chained(self, gp: GP | AdditiveGP, acquire: Acquire, incumbents: Array, rng: np.random.Generator) -> Array:
         """not in paper: the best points of chained blocks in the subspaces of Z_t and around the incumbents, then the incumbents themselves."""
@@ -286,6 +308,14 @@ class MSUCB(Method):
             kind="fitted",
             assumptions=(f"Assumption 1 with a = {self.a:g}, b = {self.b:g} for standardised values", "a Gaussian process like the fitted one"),
         )
+
+
+def coordinates_that_matter(lengthscale: Array) -> Indices:
+    """The fewest coordinates, of those with the given length-scales (d), that together hold SHARE of the sum of l^-2."""
+    weights = lengthscale**-2.0
+    order: Indices = np.argsort(-weights, kind="stable")
+    held = np.cumsum(weights[order])
+    return np.sort(order[: int(np.searchsorted(held, SHARE * held[-1])) + 1])
 
 
 # ---------------------------------------------------------------- the paper's formulas

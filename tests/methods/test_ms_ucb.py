@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from regretless.baselines.gp_ucb import GPUCB
-from regretless.methods.ms_ucb import MSUCB, subspaces_at, theory_beta, uncovered
+from regretless.methods.ms_ucb import MSUCB, coordinates_that_matter, subspaces_at, theory_beta, uncovered
 from regretless.numerics.design import design_size
 from regretless.problems import make_problem
 from regretless.testing import bowl, run
@@ -181,6 +181,19 @@ def test_a_hidden_pair_of_coordinates_is_found():
     random = np.random.default_rng(0).random((20, 70, 30))
     typical = np.median([problem.optimum - problem.evaluate_unit(block).max() for block in random])
     assert problem.optimum - method.y.max() < 0.3 * typical
+
+
+def test_the_few_coordinates_that_matter_are_told_apart_and_then_moved_alone():
+    lengthscale = np.full(40, 100.0)
+    lengthscale[[7, 30]] = 0.3, 0.5
+    assert coordinates_that_matter(lengthscale).tolist() == [7, 30]
+    assert len(coordinates_that_matter(np.ones(40))) == 40
+    problem = make_problem("camelback", dim=40, seed=4)
+    method = MSUCB(40, seed=0, budget=110, initial=20)
+    points(method, 110, problem.evaluate_unit)
+    assert problem.optimum - method.y.max() < 1e-5
+    moved = [(method.X[:n] != method.X[n]).sum(axis=1).min() for n in range(100, 110)]  # against the told point that is most like it
+    assert min(moved) <= 4 < max(moved)
 
 
 def test_a_separable_bowl_in_thirty_dimensions_is_solved_where_random_search_is_nowhere():
