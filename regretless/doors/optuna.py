@@ -75,6 +75,7 @@ class Sampler(BaseSampler):
             one completes, and then the method searches the parameters that all completed trials share. Parameters outside are drawn at random,
             and a warning says so once per study.
         budget: the number of trials planned, when known.
+        certify: lets "auto" take a method whose certificate shrinks, for studies that are to end by `GapBelow`.
         pending_ttl: seconds after which a trial that is still running counts as lost and is ignored; None waits ten times the longest completed
             trial and at least a minute, `math.inf` for ever. Trials whose heartbeat is stale are ignored in any case.
         pruned: "ignore" leaves pruned trials out; "last" tells their last intermediate value.
@@ -87,6 +88,7 @@ class Sampler(BaseSampler):
         seed: int | None = None,
         search_space: Mapping[str, BaseDistribution] | SpaceLike | None = None,
         budget: int | None = None,
+        certify: bool = False,
         pending_ttl: float | None = None,
         pruned: Literal["ignore", "last"] = "ignore",
     ) -> None:
@@ -100,6 +102,7 @@ class Sampler(BaseSampler):
         self.seed = secrets.randbits(32) if seed is None else seed
         self.search_space = None if search_space is None else as_distributions(search_space)
         self.budget = budget
+        self.certify = certify
         self.pending_ttl = pending_ttl
         self.pruned = pruned
         self._forget_caches()
@@ -210,7 +213,7 @@ class Sampler(BaseSampler):
             if replica.study_id == study._study_id and replica.space == space and (fresh := replica.news(trials)) is not None:
                 break
         else:
-            replica = _Replica(study._study_id, space, self.method, seed=self.seed, budget=self.budget, sign=_sign(study))
+            replica = _Replica(study._study_id, space, self._recipe(space), seed=self.seed, budget=self.budget, sign=_sign(study))
             fresh = [t for t in trials if _has_ended(t)]
         if not kept or kept[0] is not replica:
             kept[:] = [replica, *(other for other in kept if other is not replica)][:REPLICAS]
@@ -218,6 +221,9 @@ class Sampler(BaseSampler):
             sign, heartbeat = _sign(study), _has_heartbeat(study)
             replica.take([(t, self._value(t, sign, heartbeat)) for t in sorted(fresh, key=_when)], trials)
         return replica
+
+    def _recipe(self, space: Distributions) -> Recipe:
+        return self.method if isinstance(self.method, Recipe) else choose_method(_cube_space(space), self.budget, certify=self.certify)[0]
 
     def _value(self, trial: FrozenTrial, sign: float, heartbeat: bool) -> float | None:
         """What a finished trial tells the method: a value to maximise, NaN for an infeasible one, None for nothing at all."""
@@ -279,7 +285,7 @@ class Sampler(BaseSampler):
 class _Replica:
     """A method on the common space of a study, and the finished trials it has been told."""
 
-    def __init__(self, study_id: int, space: Distributions, recipe: str | Recipe, *, seed: int, budget: int | None, sign: float) -> None:
+    def __init__(self, study_id: int, space: Distributions, recipe: Recipe, *, seed: int, budget: int | None, sign: float) -> None:
         self.study_id, self.space = study_id, space
         self._told: set[int] = set()
         """Numbers of the finished trials that were taken in."""
@@ -289,11 +295,10 @@ class _Replica:
         """How many trials at the head of the study have all been taken in, and the number of the last of those: they need not be looked at again."""
         self._longest = -1.0
         """Seconds that the longest completed one of them took; negative before the first."""
-        self._cube_space = Space({name: _parameter(distribution) for name, distribution in space.items()})
+        self._cube_space = _cube_space(space)
         self._labelled = {name: distribution for name, distribution in space.items() if isinstance(distribution, CategoricalDistribution)}
-        chosen = recipe if isinstance(recipe, Recipe) else choose_method(self._cube_space, budget)[0]
-        self._choices = chosen.method.choices
-        self.method: Method = chosen.build(self._cube_space.cube(self._choices), seed=seed, budget=budget)
+        self._choices = recipe.method.choices
+        self.method: Method = recipe.build(self._cube_space.cube(self._choices), seed=seed, budget=budget)
         bind = getattr(self.method, "bind", None)
         if bind is not None:
             bind(self._cube_space, sign)
@@ -386,6 +391,10 @@ def as_space(distributions: Mapping[str, BaseDistribution]) -> Space:
     return Space(
         {name: Choice(d.choices) if isinstance(d, CategoricalDistribution) else _parameter(d) for name, d in _searchable(distributions).items()}
     )
+
+
+def _cube_space(space: Distributions) -> Space:
+    return Space({name: _parameter(distribution) for name, distribution in space.items()})
 
 
 def _distribution(parameter: Parameter) -> BaseDistribution:

@@ -23,6 +23,7 @@ from ray.tune.stopper import Stopper
 from ray.tune.utils.util import flatten_dict, unflatten_dict
 from scipy.special import ndtri
 
+from regretless.auto import choose_method
 from regretless.method import Recipe
 from regretless.optimizer import Direction, Optimizer
 from regretless.space import Choice, Float, Int, Parameter, Space, SpaceLike
@@ -56,7 +57,8 @@ class Searcher(RaySearcher):  # type: ignore[misc]
         seed: makes the search repeatable, up to the order in which concurrent trials end.
         budget: the number of trials planned, when known.
         points_to_evaluate: settings to try first.
-        stop: a rule such as `GapBelow(0.01)`; once it holds no new trial starts (`GapStopper` also ends the running ones).
+        stop: a rule such as `GapBelow(0.01)`; once it holds no new trial starts (`GapStopper` also ends the running ones). "auto" then takes a
+            method whose certificate shrinks.
     """
 
     _metric: str | None
@@ -160,7 +162,10 @@ class Searcher(RaySearcher):  # type: ignore[misc]
             return
         self._metric = self._metric or DEFAULT_METRIC
         direction: Direction = "maximize" if self._mode == "max" else "minimize"
-        self.optimizer = Optimizer(self._space, method=self._method, direction=direction, budget=self._budget, seed=self._seed)
+        method = self._method
+        if method == "auto" and self._stop is not None:
+            method = choose_method(self._space, self._budget, certify=True)[0]
+        self.optimizer = Optimizer(self._space, method=method, direction=direction, budget=self._budget, seed=self._seed)
 
     def _encoded(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """The values of our space that stand for a setting in Ray's terms."""

@@ -32,7 +32,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 from tqdm.auto import tqdm
 
-from regretless.auto import find_recipe
+from regretless.auto import choose_method, find_recipe
 from regretless.doors.optuna import VARIANCE, Sampler, as_space, lost_after
 from regretless.optimize import Objective, evaluate
 from regretless.optimizer import Direction, Optimizer
@@ -46,7 +46,7 @@ T = TypeVar("T")
 OWNER = "regretless:worker"
 """The trial attribute that holds its worker's signature."""
 SETTINGS = "regretless:settings"
-"""The study attribute that holds the method and the seed, so that a resumed run has the same."""
+"""The study attribute that holds the method and the seed (and what "auto" was to choose for), so that a resumed run has the same."""
 ATTEMPTS = 2
 """A trial whose worker died this many times while the run itself lived on is told as failed: it is probably what kills them."""
 PATIENCE = 300.0
@@ -88,7 +88,7 @@ def tune_in_storage(
         method: a name; "auto" keeps the method of an existing study.
         direction: "minimize" or "maximize".
         seed: makes the run repeatable; an existing study keeps its own.
-        until_gap: stop once the certified regret is at most this.
+        until_gap: stop once the certified regret is at most this; "auto" then begins a study with a method whose certificate shrinks.
         timeout: seconds after which no new trial starts.
         catch: exceptions of the objective that count as failed trials; all others end the run.
         progress: whether to show a progress bar.
@@ -103,8 +103,8 @@ def tune_in_storage(
         found = optuna.create_study(storage=opened, study_name=study, direction=direction, load_if_exists=True)
     if found.direction.name.lower() != direction:
         raise ValueError(f"study {study!r} is there already and its direction is {found.direction.name.lower()}, not {direction}")
-    method, seed = _settings(found, method, seed)
-    found.sampler = Sampler(method, seed=seed, search_space=Space(space), budget=trials)
+    method, seed, certify = _settings(found, method, seed, until_gap is not None)
+    found.sampler = Sampler(method, seed=seed, search_space=Space(space), budget=trials, certify=certify)
     job = _Job(
         objective, found.sampler.search_space or {}, trials, until_gap, None if timeout is None else time.time() + timeout, catch, uuid.uuid4().hex
     )
@@ -362,20 +362,20 @@ def _orphans(trials: list[FrozenTrial]) -> list[FrozenTrial]:
     return found
 
 
-def _settings(study: Study, method: str, seed: int | None) -> tuple[str, int]:
-    """The method and seed of a study: those it has, or the ones given, which are written into it."""
+def _settings(study: Study, method: str, seed: int | None, certify: bool) -> tuple[str, int, bool]:
+    """Method and seed of a study, and whether it was begun to end by a certificate: those it has, or the ones given, which are written into it."""
     stored = study.user_attrs.get(SETTINGS)
     if not isinstance(stored, dict) or not isinstance(stored.get("method"), str) or not isinstance(stored.get("seed"), int):
         if method != "auto":
             find_recipe(method)
-        stored = {"method": method, "seed": secrets.randbits(32) if seed is None else seed}
+        stored = {"method": method, "seed": secrets.randbits(32) if seed is None else seed, "certify": certify}
         study.set_user_attr(SETTINGS, stored)
     if method not in ("auto", stored["method"]) or seed not in (None, stored["seed"]):
         raise ValueError(
             f"study {study.study_name!r} runs with method {stored['method']!r} and seed {stored['seed']}, not {method!r} and {seed}; "
             "leave them out to resume it, or choose another study name"
         )
-    return str(stored["method"]), int(stored["seed"])
+    return str(stored["method"]), int(stored["seed"]), stored.get("certify") is True
 
 
 @contextlib.contextmanager
@@ -398,12 +398,15 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
     The method is the one the study was tuned with by `tune_in_storage`, unless one is given, else "auto".
     """
     settings = study.user_attrs.get(SETTINGS)
-    method = method or (str(settings["method"]) if isinstance(settings, dict) else "auto")
+    settings = settings if isinstance(settings, dict) else {}
+    method = method or str(settings.get("method", "auto"))
     space = optuna.search_space.intersection_search_space(study.get_trials(deepcopy=False))
     if not space:
         raise ValueError(f"study {study.study_name!r} has no completed trials with parameters in common; there is nothing to report")
     direction: Direction = "maximize" if study.direction.name == "MAXIMIZE" else "minimize"
-    optimizer = Optimizer(as_space(space), method=method, direction=direction, seed=0)
+    certify = settings.get("certify") is True
+    recipe = choose_method(as_space(space), None, certify=certify)[0] if method == "auto" else find_recipe(method)
+    optimizer = Optimizer(as_space(space), method=recipe, direction=direction, seed=0)
     for t in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.FAIL)):
         if not all(name in t.params and d._contains(d.to_internal_repr(t.params[name])) for name, d in space.items()):
             continue

@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import random
+import re
 import signal
 import sys
 import time
@@ -240,3 +241,34 @@ def test_a_gap_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert len(study.trials) == 11  # the gap is 0.2 after 10 and has to hold twice
     assert "a fake" in study.user_attrs[STOP_NOTE]
+
+
+GAP_SCRIPT = "def cost(a, b):\n    return 3 * (a - 2.2) ** 2 + (b + 0.4) ** 2\n"
+GAP_SPACE = '[a]\ntype = "float"\nlow = 1\nhigh = 4\n[b]\ntype = "float"\nlow = -1\nhigh = 2\n'
+
+
+@pytest.mark.parametrize("where", [[], ["--storage", "sqlite:///s.db", "--study", "mine"]], ids=["in one process", "in a storage"])
+def test_the_command_stops_at_a_gap_and_never_without_a_certificate(where: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    (tmp_path / "gap_script.py").write_text(GAP_SCRIPT)
+    (tmp_path / "space.toml").write_text(GAP_SPACE)
+    tune = ["tune", "gap_script.py:cost", "--space", "space.toml", "--trials", "80", "--seed", "0", "--until-gap", "0.5"]
+    stopped = CliRunner().invoke(main, [*tune, *where])
+    assert stopped.exit_code == 0, stopped.output
+    found = re.search(r"stopped after (\d+) evaluations: regret at most (\S+) with probability 0.95 \(fitted", stopped.output)
+    assert found is not None, stopped.output
+    assert int(found[1]) < 80
+    assert float(found[2]) <= 0.5
+    assert "verify=2" in stopped.output  # what "auto" chose
+    if where:
+        study = optuna.load_study(study_name="mine", storage="sqlite:///s.db")
+        assert len(study.trials) == int(found[1])
+        assert study.best_value <= 0.5
+        again = CliRunner().invoke(main, [*tune, *where])
+        assert f"stopped after {found[1]} evaluations" in again.output, "a study that has ended stays so"
+        where = [*where[:3], "blind"]
+    blind = CliRunner().invoke(main, [*tune, *where, "--method", "random", "--trials", "12"])
+    assert blind.exit_code == 0, blind.output
+    assert "12 evaluations" in blind.output
+    assert "stopped after" not in blind.output
