@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,36 @@ def test_example(example: Path, tmp_path: Path) -> None:
     assert "best" in printed or "SearchCV" in printed
 
 
+def python_of(page: Path) -> str:
+    """The Python of a page, with its budgets made small."""
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.S))
+    return re.sub(r"(num_samples|\btrials|max_concurrent_trials)=\d+", lambda m: f"{m[1]}={2 if m[1].startswith('max') else 4}", code)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_page(page: Path, tmp_path: Path) -> None:
-    (tmp_path / "page.py").write_text("\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.S)))
+    (tmp_path / "page.py").write_text(python_of(page))
     run(["page.py"], tmp_path)
+
+
+def test_pages_on_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pages on Ray and on clusters, in one process, on a Ray cluster of two cores."""
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'regretless[ray]'")
+    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'regretless[dask]'")
+    monkeypatch.setenv("HOME", str(tmp_path))  # Ray writes its results there
+    start = "import ray\nray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level='error')\n"
+    (tmp_path / "page.py").write_text(start + "\n".join(python_of(ROOT / "docs" / page) for page in ("doors/ray.md", "distributed.md")))
+    printed = run(["page.py"], tmp_path)
+    assert printed.count("4 evaluations") == 2
+
+
+def test_steps_to_a_cluster(tmp_path: Path, storage_url: Callable[[str], str]) -> None:
+    """The three commands of docs/distributed.md; the second goes on with the study of the first."""
+    commands = re.findall(r"^    regretless (tune .*)$", (ROOT / "docs" / "distributed.md").read_text(), re.M)
+    (tmp_path / "train.py").write_text("def objective(x):\n    return (x - 0.3) ** 2\n")
+    (tmp_path / "space.toml").write_text('[x]\ntype = "float"\nlow = 0\nhigh = 1\n')
+    for command, trials in zip(commands, (3, 6, 4), strict=True):
+        small = re.sub(r"--workers \d+", "--workers 2", command).replace("--trials 200", f"--trials {trials}")
+        small = re.sub(r"postgresql\S+", lambda _: storage_url("postgresql"), small)
+        printed = run(["-c", "from regretless.cli import main; main()", *small.split()], tmp_path)
+        assert f"{trials} evaluations" in printed
