@@ -40,37 +40,25 @@ def params_of(study: optuna.Study) -> list[dict[str, Any]]:
 
 
 class _OfMethods:
-    methods: list[str]
-
     @pytest.fixture
     def sampler(self, method: str) -> Callable[[], BaseSampler]:
         return lambda: Sampler(method, seed=0)
 
 
-@pytest.mark.filterwarnings(DRAWN)
-@pytest.mark.parametrize("method", ["random", "gp-ei"])
+OFTEN = ["random", "gp-ucb", *METHODS]
+"""Methods that go through Optuna's suites in every run of the tests; all the others do in the slow ones."""
+of_every_method = [
+    pytest.mark.filterwarnings(DRAWN, "ignore:GP-ThreDS in"),
+    pytest.mark.parametrize("method", [pytest.param(m, marks=() if m in OFTEN else pytest.mark.slow) for m in EVERY]),
+]
+
+
 class TestBasic(_OfMethods, BasicSamplerTestCase, SingleOnlySamplerTestCase):
-    pass
+    pytestmark = of_every_method
 
 
-@pytest.mark.filterwarnings(DRAWN)
-@pytest.mark.parametrize("method", ["random", "gp-ei"])
 class TestRelative(_OfMethods, RelativeSamplerTestCase):
-    pass
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings(DRAWN, "ignore:GP-ThreDS in")
-@pytest.mark.parametrize("method", EVERY)
-class TestBasicOfEveryMethod(_OfMethods, BasicSamplerTestCase, SingleOnlySamplerTestCase):
-    pass
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings(DRAWN, "ignore:GP-ThreDS in")
-@pytest.mark.parametrize("method", EVERY)
-class TestRelativeOfEveryMethod(_OfMethods, RelativeSamplerTestCase):
-    pass
+    pytestmark = of_every_method
 
 
 @pytest.mark.filterwarnings("ignore:GP-ThreDS in")
