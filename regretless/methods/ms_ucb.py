@@ -201,8 +201,9 @@ class MSUCB(Method):
         self, gp: GP | AdditiveGP, acquire: Acquire, pair: tuple[Acquisition, Score], incumbents: Array, rng: np.random.Generator
     ) -> Array:
         """not in paper: an ascent in all coordinates from the best points of the subspaces, or in the few that matter from the incumbent."""
-        by_line = isinstance(gp, GP) and gp.hyper.lengthscale.size > 1 and len(self._lines) > 0
-        few = coordinates_that_matter(gp.hyper.lengthscale[self._lines]) if by_line else None
+        few = None
+        if isinstance(gp, GP) and gp.hyper.lengthscale.size > 1 and len(self._lines):
+            few = coordinates_that_matter(gp.hyper.lengthscale[self._lines])
         if few is not None and len(few) <= FEW_MATTER * self.dim and (len(self.y) + len(self.pending)) % 2:
             return self._in_few(self._lines[few], pair, incumbents, rng)
         starts = incumbents if isinstance(gp, GP) and gp.hyper.quadratic else self._chained(gp, acquire, incumbents, rng)
