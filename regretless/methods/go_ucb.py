@@ -23,9 +23,11 @@ Deviations from the paper (numbered as on the method's page; `preset="paper"` ha
     3. lam = sigma^2 (prior variance 1) and sqrt(beta_t) = kappa sigma sqrt(log(1 + t)), sigma the estimated noise; the printed
        beta = d_w^3 F^4 t / T never binds.
     4. w is fitted again after every value (`refit="drift"`: only when the linearisation has drifted); the paper linearises once and for all.
-    5. The inner maximum is the closed form of the linearised model, max_w = f + sqrt(beta) |g|_{Sigma^-1}; `inner="ball"` climbs in the ball.
-    6. The leave-one-out guard.
-    7. `recommend` is the told point with the best fitted value; the paper returns a random one.
+    5. Where several solutions of the oracle fit about equally well, their mixture counts: a peak that one of them puts where no data are is no
+       reason to go there. The paper knows one w_hat.
+    6. The inner maximum is the closed form of the linearised model, max_w = f + sqrt(beta) |g|_{Sigma^-1}; `inner="ball"` climbs in the ball.
+    7. The leave-one-out guard.
+    8. `recommend` is the told point with the best fitted value; the paper returns a random one.
 """
 
 from __future__ import annotations
@@ -67,6 +69,8 @@ FULL_QUADRATIC = 8
 """Dimensions up to which the default family has cross terms."""
 FITTED_WIDTH = 1.5
 """Widens the normal quantile of a fitted certificate: the linearised standard deviation knows one mode only."""
+LEAST_SUPPORT = 1e-3
+"""Solutions of the oracle that hold a smaller share of the posterior are not heard."""
 GOOD = 5
 """Told points with the best fitted means, around which candidates are drawn."""
 GOOD_BY_PROCESS = 3
@@ -265,12 +269,18 @@ class GOUCB(Method):
             return both
         ball = fit.ball if not len(rows) else Ball(fit.ball.anchor, fit.sigma2, np.vstack([fit.rows, rows]), np.append(fit.targets, rows @ fit.v))
         sigma = math.sqrt(fit.sigma2)
+        heard = fit.support > LEAST_SUPPORT
 
         def family(U: Array) -> tuple[Array, Array]:
             F, J = oracle.predict(fit.v[None], U, fit.offset, fit.scale)
             return F[0], sigma * ball.norms(J[0])
 
-        return family
+        def mixture(U: Array) -> tuple[Array, Array]:
+            within = family(U)[1]
+            F, _ = oracle.predict(fit.solutions[heard], U, fit.offset, fit.scale)
+            return mixed(F, fit.support[heard], within)
+
+        return mixture if heard.sum() > 1 else family
 
     def _kind(self) -> Kind:
         """The model to act on: the family until the guard objects; the process while there are too few data to tell."""
@@ -447,6 +457,13 @@ class GOUCB(Method):
 
 
 # ---------------------------------------------------------------- equations
+
+
+def mixed(F: Array, support: Array, within: Array) -> tuple[Array, Array]:
+    """Mean and sd (q each) of a mixture of modes with values F (k x q), shares `support` (k) and a common sd `within` (q)."""
+    share = support / support.sum()
+    mean = share @ F
+    return mean, np.sqrt(within**2 + share @ (F - mean) ** 2)
 
 
 def lemma_beta(sigma: float, lam: float, log_det: float, n: int, t: int, p: int, *, F: float, mu: float, C: float, C_h: float, delta: float) -> float:

@@ -86,11 +86,15 @@ def fit_least_squares(
     return Fits(v[order], cost[order], F[order], J[order])
 
 
-def distinct(fits: Fits, keep: int, apart: float) -> NDArray[np.intp]:
-    """Indices of up to `keep` best fits whose fitted values differ pairwise by more than `apart` (root mean square): modes, not copies."""
+def distinct(fits: Fits, keep: int, *, apart: float, within: float) -> NDArray[np.intp]:
+    """Indices of up to `keep` fits, best first, whose parameters differ pairwise by more than `apart` (root mean square) and whose cost is
+    `within` that of the best. Fits that agree at the data may still differ everywhere else: it is the parameters that tell modes apart.
+    """
     chosen: list[int] = []
     for i in range(len(fits.cost)):
-        if np.isfinite(fits.cost[i]) and all(np.sqrt(np.mean((fits.values[i] - fits.values[j]) ** 2)) > apart for j in chosen):
+        if not fits.cost[i] <= fits.cost[0] + within:
+            break
+        if all(np.sqrt(np.mean((fits.v[i] - fits.v[j]) ** 2)) > apart for j in chosen):
             chosen.append(i)
             if len(chosen) == keep:
                 break

@@ -30,10 +30,13 @@ EVERY = 10
 FULL_STARTS, FULL_ITERATIONS = 24, 40
 LEAST_STARTS, LARGE = 6, 1500
 """A family of p parameters gets LARGE / p starts, between LEAST_STARTS and FULL_STARTS: large nets fit well from anywhere."""
-WARM_FRESH, WARM_ITERATIONS = 2, 12
+WARM_FRESH, WARM_ITERATIONS = 4, 12
+"""Fresh starts and iterations of a short fit; families of many parameters get half of the starts."""
 POLISH_ITERATIONS = 8
-KEEP = 3
-"""Distinct solutions carried along: hidden units, bumps and saturation make several modes."""
+MOST_MODES, LEAST_MODES, MANY = 8, 3, 400
+"""Solutions carried along, MANY / p within these bounds: hidden units, bumps and saturation make several modes."""
+APART, NATS = 0.1, 6.0
+"""Solutions are modes of their own when their parameters differ by this much, and worth keeping within so many nats of the best."""
 NOISE, NOISE_WEIGHT = 0.05, 4.0
 """The prior noise of standardised values and its weight in observations: without it exploration vanishes once p exceeds n."""
 LEAST_NOISE = 0.003
@@ -46,8 +49,9 @@ class Fit:
     """A fitted family: z = (y - offset) / scale standardises values; everything else is in standardised units.
 
     `v` p, `values` n and `jacobian` n x p are the best solution, its fitted values and their derivatives; `solutions` k x p the distinct
-    modes, best first; `rows` n x p and `targets` n are the weighted linear least-squares problem rows.v = targets that v solves to first
-    order, and `ball` its Sigma with lam = sigma2 and the prior's centre 0 as anchor.
+    modes, best first, and `support` k the shares of the posterior they hold (a single 1 where v alone counts); `rows` n x p and `targets` n
+    are the weighted linear least-squares problem rows.v = targets that v solves to first order, and `ball` its Sigma with lam = sigma2 and
+    the prior's centre 0 as anchor.
     """
 
     n: int
@@ -60,6 +64,7 @@ class Fit:
     weight: Array
     sigma2: float
     solutions: Array
+    support: Array
     rows: Array
     targets: Array
     ball: Ball
@@ -95,6 +100,7 @@ class Oracle:
         refit: Literal["always", "drift"] = "always",
     ) -> None:
         self.family, self.inputs, self.sign, self.seed, self.block, self.noise, self.refit = family, inputs, sign, seed, block, noise, refit
+        self._modes = min(max(MANY // family.p, LEAST_MODES), MOST_MODES)
         self._seen: tuple[Array, Array, Array] = (np.empty((0, 0)), np.empty(0), np.empty(0))
         self._fits: dict[int, Fit] = {}
 
@@ -139,7 +145,8 @@ class Oracle:
             if linear is not None:
                 return linear
         rng = keyed_generator(self.seed, len(y), stream=STREAM)
-        starts = np.vstack([before.solutions, self.family.starts(WARM_FRESH, rng)])
+        fresh = WARM_FRESH if self._modes > LEAST_MODES else WARM_FRESH // 2
+        starts = np.vstack([before.solutions, self.family.starts(fresh, rng)])
         return self._fitted(X, y, yvar, starts, before.sigma2, WARM_ITERATIONS)
 
     def _appended(self, X: Array, y: Array, yvar: Array, before: Fit) -> Fit | None:
@@ -157,7 +164,8 @@ class Oracle:
         drift = np.sqrt(weight) * (z - values[0]) - (targets - rows @ v)
         if not np.isfinite(values).all() or float(drift @ drift) > before.sigma2 * len(y):
             return None
-        return self._described(before.offset, before.scale, v, values[0], jacobian[0], z, weight, before.sigma2, before.solutions, rows, targets)
+        one = np.zeros(1)
+        return self._described(before.offset, before.scale, v, values[0], jacobian[0], z, weight, before.sigma2, before.solutions, one, rows, targets)
 
     def _fitted(self, X: Array, y: Array, yvar: Array, starts: Array, lam: float, iterations: int) -> Fit:
         offset, scale = standardisation(y[: self.block])
@@ -168,7 +176,7 @@ class Oracle:
         if isinstance(self.family, LinearInW):
             J = self._standard(*self.family.jacobian(np.zeros((1, self.family.p)), x), offset, scale)[1][0]
             v = Ball(np.zeros(self.family.p), lam, root[:, None] * J, root * z).centre()
-            solutions, values = v[None], J @ v
+            solutions, values, cost = v[None], J @ v, np.zeros(1)
         else:
             reach = self.family.reach
             fits = fit_least_squares(
@@ -177,16 +185,16 @@ class Oracle:
             )  # fmt: skip
             if not np.isfinite(fits.cost[0]):
                 raise ValueError("the model gave no finite value at any starting point; narrow w_bounds or guard divisions and logarithms")
-            kept = distinct(fits, KEEP, apart=np.sqrt(lam) / 2)
-            v, values, J, solutions = fits.v[0], fits.values[0], fits.jacobian[0], fits.v[kept]
+            kept = distinct(fits, self._modes, apart=APART, within=2 * lam * NATS)
+            v, values, J, solutions, cost = fits.v[0], fits.values[0], fits.jacobian[0], fits.v[kept], fits.cost[kept]
         rows = root[:, None] * J
-        return self._described(offset, scale, v, values, J, z, weight, lam, solutions, rows, rows @ v + root * (z - values))
+        return self._described(offset, scale, v, values, J, z, weight, lam, solutions, cost, rows, rows @ v + root * (z - values))
 
     def _described(
         self, offset: float, scale: float, v: Array, values: Array, J: Array, z: Array, weight: Array, lam: float,
-        solutions: Array, rows: Array, targets: Array,
+        solutions: Array, cost: Array, rows: Array, targets: Array,
     ) -> Fit:  # fmt: skip
-        """The fit with its noise and its ball."""
+        """The fit with its noise, its ball and the support of its modes, of which `cost` are the costs."""
         n, anchor = len(z), np.zeros(len(v))
         if self.noise is None:
             p_eff = float((Ball(anchor, lam, rows, targets).norms(rows) ** 2).sum())
@@ -195,7 +203,9 @@ class Oracle:
         else:
             sigma2 = (self.noise / scale) ** 2
         sigma2 = max(sigma2, LEAST_NOISE**2)
-        return Fit(n, offset, scale, v, values, J, z, weight, sigma2, solutions, rows, targets, Ball(anchor, sigma2, rows, targets))
+        support = np.exp((cost.min() - cost) / (2 * sigma2))
+        ball = Ball(anchor, sigma2, rows, targets)
+        return Fit(n, offset, scale, v, values, J, z, weight, sigma2, solutions, support / support.sum(), rows, targets, ball)
 
     def _standard(self, F: Array, J: Array, offset: float, scale: float) -> tuple[Array, Array]:
         """The family's values and derivatives in standardised units."""

@@ -10,7 +10,7 @@ import torch
 from regretless import Float, Optimizer
 from regretless.baselines.gp_ei import GPEI
 from regretless.method import Recipe
-from regretless.methods.go_ucb import GOUCB, lemma_beta
+from regretless.methods.go_ucb import GOUCB, lemma_beta, mixed
 from regretless.numerics.ball import Ball
 from regretless.numerics.ball_ascent import ascend_in_ball
 from regretless.numerics.parametric import TwoLayerNet
@@ -137,6 +137,13 @@ def test_the_radius_of_lemma_5_3_without_bias_is_that_of_the_self_normalised_bou
     method = told(GOUCB(2, seed=0, model=bumps, w_bounds=BOUNDS, phase_one=6, guard=False, radius="lemma", curvature=2.0), truth, 8)
     assert method._beta(method._fit()) > 0
     assert ((method.ask() >= 0) & (method.ask() <= 1)).all()
+
+
+def test_a_mixture_of_modes_has_the_moments_of_its_samples():
+    F, support, within = np.array([[1.0, 0.0], [3.0, 0.0]]), np.array([0.3, 0.1]), np.array([0.5, 0.2])
+    mean, sd = mixed(F, support, within)
+    np.testing.assert_allclose(mean, [1.5, 0.0])
+    np.testing.assert_allclose(sd, [math.sqrt(0.25 + 0.75), 0.2])
 
 
 # ---------------------------------------------------------------- the user's model

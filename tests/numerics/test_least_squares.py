@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
-from regretless.numerics.least_squares import distinct, fit_least_squares
+from regretless.numerics.least_squares import Fits, distinct, fit_least_squares
 from regretless.numerics.oracle import Oracle, row_weights
 from regretless.numerics.parametric import named_family
 from regretless.numerics.sobol import sobol_points
@@ -84,9 +84,24 @@ def test_starts_that_overflow_lose_and_are_not_chosen():
     assert np.isinf(fits.cost[1])
 
 
-def test_distinct_keeps_modes_and_drops_copies():
+def test_distinct_keeps_modes_and_drops_copies_and_bad_fits():
     fits = fit_least_squares(lambda V: (V**2, 2 * V[:, :, None]), np.array([1.0]), np.array([[0.5], [0.9], [-0.7]]), low=-3, high=3, lam=1e-12)
-    assert len(distinct(fits, 3, apart=1e-3)) == 1  # both roots predict the same
+    assert len(distinct(fits, 3, apart=0.1, within=1e-3)) == 2  # both roots, the second copy of one dropped
+    assert len(distinct(fits, 1, apart=0.1, within=1e-3)) == 1
+    worse = Fits(np.array([[1.0], [-2.0]]), np.array([0.1, 0.5]), np.zeros((2, 1)), np.zeros((2, 1, 1)))
+    assert distinct(worse, 3, apart=0.1, within=0.3).tolist() == [0]
+    assert distinct(worse, 3, apart=0.1, within=0.5).tolist() == [0, 1]
+
+
+def test_modes_share_the_posterior_by_their_cost():
+    X = np.linspace(0, 1, 9)[:, None]
+    y = np.exp(-((X[:, 0] - 0.5) ** 2) / 0.02)  # one of the three bumps can do it, in three ways and many more
+
+    fit = Oracle(named_family("sum-of-gaussians", 1, 1), lambda U: U, sign=1.0, seed=0, block=9, noise=0.05)(X, y, np.full(9, np.nan))
+    assert len(fit.solutions) > 1
+    assert fit.support.sum() == pytest.approx(1.0)
+    assert (np.diff(fit.support) <= 1e-12).all()
+    np.testing.assert_array_equal(fit.solutions[0], fit.v)
 
 
 def test_the_oracle_is_a_function_of_the_history():
