@@ -34,6 +34,8 @@ from regretless.statefile import write_whole
 if TYPE_CHECKING:
     from regretless.problems.mnist_lockstep import Berth
 
+Work: TypeAlias = tuple[str, int, str, int]
+"""Net, budget, method and seed of a study."""
 Training: TypeAlias = "DenseTraining | ConvTraining | Berth"
 FIRST_SEED = 11_000
 QUICK = [("mlp", 2000)]
@@ -90,7 +92,7 @@ def optuna_study(sampler: str, pruner: str, top: float, reports: int) -> Callabl
         pruners = {
             "hyperband": lambda: optuna.pruners.HyperbandPruner(min_resource=rungs[0], max_resource=horizon, reduction_factor=3),
             "median": lambda: optuna.pruners.MedianPruner(n_startup_trials=5),
-            "none": optuna.pruners.NopPruner,
+            "none": lambda: optuna.pruners.NopPruner(),
         }
         samplers = {"tpe": lambda: optuna.samplers.TPESampler(seed=seed), "random": lambda: optuna.samplers.RandomSampler(seed=seed)}
         tuner = optuna.create_study(sampler=samplers[sampler](), pruner=pruners[pruner]())
@@ -186,7 +188,7 @@ def study_of(inner: Training, net: str, budget: int, method: str, seed: int, pat
     write_whole(path, json.dumps({"net": net, "budget": budget, "method": method, "seed": seed, "seconds": seconds, **found}).encode())
 
 
-def together(work: list[tuple[str, int, str, int]], out: Path, device: str, data: str | None) -> None:
+def together(work: list[Work], out: Path, device: str, data: str | None) -> None:
     """Runs studies of the CNN side by side, their nets in one fleet."""
     import torch
 
@@ -195,7 +197,7 @@ def together(work: list[tuple[str, int, str, int]], out: Path, device: str, data
     torch.set_num_threads(1)
     torch.set_float32_matmul_precision("high")  # 10 bits of mantissa in products, summed in float32: far finer than the noise of SGD
 
-    def study(w: tuple[str, int, str, int]) -> Callable[[Berth], None]:
+    def study(w: Work) -> Callable[[Berth], None]:
         return lambda berth: study_of(berth, *w, record_path(out, *w), timed=False)
 
     run([study(w) for w in work], load_digits(folder=data), device=device, seed=work[0][3])
@@ -280,34 +282,41 @@ def main() -> None:
     work = [(net, budget, m, args.first_seed + s) for s in range(args.seeds) for net, budget in cells for m in methods]
     work = [w for w in work if not record_path(args.out, *w).exists()]
     work.sort(key=lambda w: -w[1] * (30 if w[0] == "cnn" else 1))  # long ones first
-    start, done = time.monotonic(), 0
-    if work:
-        os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))  # for the workers
-        with ProcessPoolExecutor(args.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-            if args.device != "cpu":  # the others are quicker on a core of their own
-                fleets = [[w for w in work if w[0] == "cnn"][k :: args.jobs] for k in range(args.jobs)]
-                side_by_side = [pool.submit(together, part, args.out, args.device, args.data) for part in fleets if part]
-                for future in side_by_side:
-                    future.result()
-                work = [w for w in work if w[0] != "cnn"]
-            waiting = iter(work)
-            running: dict[Future[Path], tuple[str, int, str, int]] = {}
-            while True:
-                while len(running) < 2 * args.jobs and time.monotonic() - start < 60 * args.minutes and (w := next(waiting, None)):
-                    running[pool.submit(one, *w, record_path(args.out, *w), args.data)] = w
-                if not running:
-                    break
-                finished = next(as_completed(running))
-                w = running.pop(finished)
-                done += 1
-                try:
-                    finished.result()
-                except Exception as error:  # one broken study must not take the others with it
-                    print(f"{w}: {type(error).__name__}: {error}")
-                print(f"\r{done} of {len(work)} studies", end="", flush=True)
+    broken = run_all(work, args.out, args.jobs, args.device, args.data, args.minutes) if work else []
     print(table(args.out))
     (args.out / "table.md").write_text(table(args.out) + "\n")
     figure(args.out)
+    if broken:
+        raise SystemExit("\n".join(["studies that failed:", *broken]))
+
+
+def run_all(work: list[Work], out: Path, jobs: int, device: str, data: str | None, minutes: float) -> list[str]:
+    """Runs the studies in worker processes, those of the CNN on a GPU side by side if there is one; what went wrong comes back."""
+    os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))  # for the workers
+    start, done = time.monotonic(), 0
+    broken: list[str] = []
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        if device != "cpu":
+            nets = [w for w in work if w[0] == "cnn"]
+            fleets = [nets[k::jobs] for k in range(jobs)]
+            for future in [pool.submit(together, part, out, device, data) for part in fleets if part]:
+                future.result()
+            work = [w for w in work if w[0] != "cnn"]  # the others are quicker on a core of their own
+        waiting = iter(work)
+        running: dict[Future[Path], Work] = {}
+        while True:
+            while len(running) < 2 * jobs and time.monotonic() - start < 60 * minutes and (w := next(waiting, None)):
+                running[pool.submit(one, *w, record_path(out, *w), data)] = w
+            if not running:
+                return broken
+            finished = next(as_completed(running))
+            w = running.pop(finished)
+            done += 1
+            try:
+                finished.result()
+            except Exception as error:  # one broken study must not take the others with it; it is told at the end
+                broken.append(f"{w}: {type(error).__name__}: {error}")
+            print(f"\r{done} of {len(work)} studies", end="", flush=True)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ FINAL_SHARE = 0.5
 """The part of the budget kept for training the leaders on (docs/methods/bilevel.md, "How the budget is split")."""
 FLAT = 0.03
 """Leaders are trained on only while tripling their steps lowers the loss by at least this share; after that, search pays better."""
+LATE_START = 2
+"""The rung, counted from the top, at which settings start that are tried after the leaders have flattened: short runs have said what they can."""
 MEASURED_AT = 400
 """The budget at which d + 2 settings are best for a fixed horizon; their number then grows like budget^MEASURED_POWER."""
 MEASURED_POWER = 0.25
@@ -77,7 +79,11 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Promotion:
-    """Promotion over rungs until `budget_steps` are spent, the last `final_share` of them on the leaders alone."""
+    """Promotion over rungs until `budget_steps` are spent, the last `final_share` of them on the leaders.
+
+    When the best run no longer gains from longer training (in the last part, or earlier at the top of the ladder), the search goes on with
+    settings that start high on the ladder: those that short runs favour have been tried, and others may overtake them in longer training.
+    """
 
     budget_steps: int
     rungs: tuple[int, ...]
@@ -97,11 +103,12 @@ class Promotion:
         left = self.budget_steps - spent
         if left <= 0:
             return None
-        searching = left > self.final_share * self.budget_steps or self._flat(runs)
-        if searching and left >= self.rungs[0]:
+        late = left <= self.final_share * self.budget_steps or (self.final_share > 0 and self._topped(runs))
+        start = self.rungs[-LATE_START:][0] if late else self.rungs[0]
+        if (not late or self._flat(runs)) and left >= start:
             run = self._promotable(runs)
             if run is None:
-                return Job(None, self.rungs[0], "new")
+                return Job(None, start, "new")
             until = next(r for r in self.rungs if r > run.steps)
             if until - run.steps <= left:
                 return Job(run.number, until, "promoted")
@@ -129,6 +136,11 @@ class Promotion:
         before, now = sorted(best.ends)[-2:]
         gain = (best.ends[before] - best.ends[now]) / max(abs(best.ends[before]), 1e-300)
         return gain * math.log(self.reduction) < FLAT * math.log(now / before)
+
+    def _topped(self, runs: Sequence[Run]) -> bool:
+        """Whether the best run stands at the top of the ladder and has flattened."""
+        best = self._best(runs)
+        return best is not None and best.steps >= self.rungs[-1] and self._flat(runs)
 
     def _leader(self, runs: Sequence[Run], left: int) -> Job | None:
         """The best run so far goes on, to `reduction` times its steps or to the end of the budget."""

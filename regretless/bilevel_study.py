@@ -69,14 +69,14 @@ class Study:
     def _train(self, job: Job) -> RunRecord:
         """Trains one run for one stretch: its state goes to the store, then a line to the journal, then what is no longer needed goes."""
         begin = time.perf_counter()
-        record = self._new_record(self.outer.propose(self.records)) if job.run is None else self.records[job.run]
+        record = self._new_record(self.outer.propose(self.records, job.until)) if job.run is None else self.records[job.run]
         stretch = self._stretch(record, job)
         if stretch.status in ("ok", "finished"):
             try:
                 self.store.put(_name(record.number, stretch.done), self.problem.freeze(stretch.state))
             except StateError:
                 raise  # a fault of the problem, the same for every setting
-            except Exception:
+            except Exception:  # the problem's own code, so anything may come; it fails this run and its traceback is kept
                 stretch.status, stretch.error = "failed", traceback.format_exc()
         line = {
             "run": record.number, "unit": record.unit.tolist(), "params": {k: _plain(v) for k, v in record.params.items()}, "why": job.why,
@@ -117,7 +117,7 @@ class Study:
                     since = time.perf_counter()
         except StateError:
             raise
-        except Exception:
+        except Exception:  # the problem's own code, so anything may come; it fails this run and its traceback is kept
             out.status, out.error = "failed", traceback.format_exc()
         return out
 

@@ -14,9 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regretless import BBO, RandomSearch
+from regretless.auto import find_recipe
 from regretless.bilevel import Bilevel, BilevelResult, Finished, minimize_bilevel, plan
 from regretless.bilevel_outer import Outer, curve_noise, outer_values
-from regretless.bilevel_schedule import Fixed, Promotion, Run
+from regretless.bilevel_result import RunRecord
+from regretless.bilevel_schedule import Fixed, Job, Promotion, Run
 from regretless.bilevel_state import pack, unpack
 from regretless.bilevel_study import validation_steps
 from regretless.method import keyed_generator
@@ -335,6 +337,29 @@ def test_promoted_runs_are_told_on_the_level_of_the_bottom_rung() -> None:
     assert np.allclose(outer_values(runs, "linear", None)[0][2], -1.0)
 
 
+def test_a_run_that_started_high_is_brought_to_the_same_level() -> None:
+    runs = [Run(0, 9, [(3, 1.0), (9, 0.5)], {3: 1.0, 9: 0.5}), Run(1, 9, [(9, 0.5)], {9: 0.5}), Run(2, 3, [(3, 1.0)], {3: 1.0})]
+    assert np.allclose(outer_values(runs, "linear", None, (3, 9))[0], -1.0), "nine steps are worth 0.5, wherever a run began"
+
+
+def test_settings_that_start_high_are_chosen_for_long_training() -> None:
+    """Fast settings lead at the bottom and slow ones at the top; two runs that climbed are enough to see it."""
+    space = Space({"x": Float(0.0, 1.0)})
+    rungs = (10, 30, 90)
+    outer = Outer(space, find_recipe("bilevel"), 0, Promotion(2000, rungs, final_share=0.5), "auto", None)
+
+    def record(number: int, x: float, top: int) -> RunRecord:
+        ends = {n: math.exp(4 * (x - (0.8 - 0.4 * k / 2)) ** 2 - 0.5 * k) for k, n in enumerate(rungs) if n <= top}
+        return RunRecord(number, {"x": x}, np.array([x]), number, Run(number, top, list(ends.items()), ends))
+
+    records = [record(i, x, 10) for i, x in enumerate((0.1, 0.25, 0.4, 0.95))] + [record(4, 0.55, 30), record(5, 0.65, 90), record(6, 0.8, 90)]
+    fast, slow = outer.propose(records, 10)[0], outer.propose(records, 30)[0]
+    assert abs(slow - 0.4) < 0.2 < abs(fast - 0.4)
+    assert np.array_equal(outer.propose(records, 30), outer.propose(records, 30))
+    beside = outer.propose(records, 30, waiting=[np.array([slow])])[0]
+    assert beside != slow, "a setting under way is not proposed again"
+
+
 def test_the_noise_of_a_curve_is_what_is_left_of_a_line_in_log_steps() -> None:
     rng = np.random.default_rng(0)
     steps = np.array([10, 20, 30, 40])
@@ -360,7 +385,9 @@ def losses(params: dict[str, Any], seed: int) -> Any:
 def test_a_generator_of_losses_is_a_problem(tmp_path: Path) -> None:
     result = study(Bilevel.from_generator(losses), budget_steps=200)
     plain = study(budget_steps=200, rungs=None)
-    assert [r.params for r in result.runs] == [r.params for r in plain.runs][: len(result.runs)]
+    same = min(len(result.runs), len(plain.runs))  # its runs finish after 60 steps, so that it goes another way in the end
+    assert same > 5
+    assert [r.params for r in result.runs][:same] == [r.params for r in plain.runs][:same]
     assert result.state.model["steps"] == result.steps <= 60
     assert result.value == validate(result.state.model)
     replaying = study(Bilevel.from_generator(losses, live=1), budget_steps=200, folder=tmp_path)
@@ -424,6 +451,20 @@ def test_a_leader_that_has_flattened_gives_way_to_the_search() -> None:
     assert schedule.job(leader(0.01), 600).why == "new", "tripling the steps gained one per cent"
     assert schedule.job(leader(-0.2), 600).why == "new", "and here it lost"
     assert schedule.job(leader(0.01), 997).why == "leader", "what is left is too short for anything else"
+
+
+def test_what_is_tried_after_the_leaders_have_flattened_starts_high_on_the_ladder() -> None:
+    schedule = Promotion(1000, (5, 15, 45), final_share=0.5)
+
+    def leader(gain: float, steps: int = 15) -> list[Run]:
+        return [Run(0, steps, [(5, 1.0), (steps, 1.0 - gain)], {5: 1.0, steps: 1.0 - gain})]
+
+    assert schedule.job(leader(0.01), 100) == Job(None, 5, "new"), "the search has only begun"
+    assert schedule.job(leader(0.01), 600) == Job(None, 15, "new"), "short runs have told what they can"
+    assert schedule.job(leader(0.01, 45), 100) == Job(None, 15, "new"), "and so they have when the top of the ladder gains nothing"
+    assert schedule.job(leader(0.5, 45), 100) == Job(None, 5, "new")
+    assert Promotion(1000, (5, 15, 45)).job(leader(0.01, 45), 999 - 5) == Job(None, 5, "new"), "plain promotion knows no leaders"
+    assert schedule.job(leader(0.01), 990).why == "leader", "what is left is too short for another setting"
 
 
 @settings(max_examples=60, deadline=None)

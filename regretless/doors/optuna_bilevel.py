@@ -127,7 +127,7 @@ class BilevelSampler(BaseSampler):
             job = self.schedule.job([r.run for r in records.values()], spent) or Job(
                 None, 1, "new"
             )  # a trial asked beyond the budget is a single step
-            record = records[job.run] if job.run is not None else self._new(records)
+            record = records[job.run] if job.run is not None else self._new(records, job.until)
             chosen = {RUN: record.number, START: record.steps, UNTIL: job.until, SEED: record.seed, UNIT: record.unit.tolist()}
             for name, value in chosen.items():
                 study._storage.set_trial_user_attr(trial._trial_id, name, value)
@@ -163,14 +163,11 @@ class BilevelSampler(BaseSampler):
         running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
         return [t for t in running if UNIT in t.user_attrs and (trial is None or t.number != trial.number)]
 
-    def _new(self, records: Mapping[int, RunRecord]) -> RunRecord:
+    def _new(self, records: Mapping[int, RunRecord], until: int) -> RunRecord:
         """A new run: the outer method's proposal, away from the runs that have not reported yet."""
-        number = max(records, default=-1) + 1
-        method = self.outer.method([r for r in records.values() if r.run.ends or r.status == "failed"])
+        known = [r for r in records.values() if r.run.ends or r.status == "failed"]
         waiting = [r.unit for r in records.values() if not r.run.ends and r.status != "failed"]
-        if waiting:
-            method.wait_for(np.array(waiting))
-        return self._record(number, method.ask(step=number)[0])
+        return self._record(max(records, default=-1) + 1, self.outer.propose(known, until, waiting=waiting))
 
     def _record(self, number: int, unit: Array) -> RunRecord:
         return RunRecord(number, self.outer.space.decode(unit, self.outer.choices), unit, self.outer.run_seed(number), Run(number))

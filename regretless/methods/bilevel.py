@@ -34,7 +34,7 @@ import numpy as np
 
 from regretless.method import Certificate, Method
 from regretless.numerics.acquisition import kept_from_failures, log_expected_improvement, upper_confidence
-from regretless.numerics.ascend import maximise
+from regretless.numerics.ascend import Acquisition, Score, maximise
 from regretless.numerics.confidence import fitted_certificate
 from regretless.numerics.design import Design, away_from_known, design_size
 from regretless.numerics.gp import GP
@@ -63,6 +63,8 @@ class BBO(Method):
         B: bound of the RKHS norm (Lemma 2).
         phi: the constant phi(N); None: by preset.
         noise: sigma^2, a known noise variance of all values; None: fitted (default) or 0.01 (paper).
+        fidelity: the cube's last coordinate is no hyper-parameter but says how long the run behind a value was trained, from 0 to 1 (the
+            full horizon); values of any length may be told, and what is proposed and recommended is meant for the full one. Not in paper.
 
     Example:
         method = BBO(4, seed=0, acquisition="ucb", horizon=500)
@@ -81,8 +83,11 @@ class BBO(Method):
         B: float = 1.0,
         phi: float | None = None,
         noise: float | None = None,
+        fidelity: bool = False,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
+        if fidelity and self.dim < 2:
+            raise ValueError("fidelity=True needs a cube of at least two coordinates: hyper-parameters, then the length of training")
         if preset not in ("default", "paper"):
             raise ValueError(f"preset must be 'default' or 'paper', got {preset!r}")
         if acquisition not in ("ei", "ucb"):
@@ -95,6 +100,7 @@ class BBO(Method):
         self.paper, self.acquisition, self.horizon, self.B = preset == "paper", acquisition, horizon, float(B)
         self.phi = phi if phi is not None else paper_phi(horizon or 1) if self.paper else PHI
         self.noise = PAPER_NOISE if noise is None and self.paper else noise
+        self.fidelity = fidelity
         self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
         kernel: Kind = "se" if self.paper else "matern52"
         trend = False if self.paper else None
@@ -103,19 +109,40 @@ class BBO(Method):
     def _propose(self, rng: np.random.Generator) -> Array:
         first = self._design.next_point(self.X, self.failed, self.pending)
         if first is not None:
-            return first
+            return self._full(first)
         if len(self.y) == 0:  # everything has failed so far
-            return rng.random(self.dim)
+            return self._full(rng.random(self.dim))
         gp = self._surrogate.gp(self.X, self.y, self.yvar, self.pending)  # (Alg. 1, l. 5; Alg. 2, l. 6)
-        means = gp.mean_at(self.X)
+        known = self._full(self.X)
+        means = gp.mean_at(known)
         if self.acquisition == "ei":  # (Alg. 1, l. 6-7), the incumbent is the best posterior mean over A_t
             pair = log_expected_improvement(gp, float(means.max()))
         else:  # (Alg. 2, l. 7)
             pair = upper_confidence(gp, self.beta(gp))
-        incumbents = self.X[np.argsort(-means, kind="stable")[:INCUMBENTS]]
+        incumbents = known[np.argsort(-means, kind="stable")[:INCUMBENTS]]
         value, score = kept_from_failures(pair, self.X, self.failed)
+        if self.fidelity:
+            value, score = self._at_full(value, score)
         x = maximise(value, self.cube, rng, incumbents=incumbents, score=score)
-        return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
+        return self._full(away_from_known(self._full(x), self.cube, np.concatenate([known, self.failed, self.pending]), rng))
+
+    def _full(self, X: Array) -> Array:
+        """The points at full horizon when there is a fidelity, else as they are; n x d or d."""
+        if not self.fidelity:
+            return X
+        full = np.array(X)
+        full[..., -1] = 1.0
+        return full
+
+    def _at_full(self, value: Acquisition, score: Score) -> tuple[Acquisition, Score]:
+        """An acquisition that sees every point at full horizon and does not change along the last coordinate."""
+
+        def pinned(X: Array) -> tuple[Array, Array]:
+            f, slope = value(self._full(X))
+            slope[:, -1] = 0.0
+            return f, slope
+
+        return pinned, lambda X: score(self._full(X))
 
     def beta(self, gp: GP) -> float:
         """beta_t for the next evaluation."""
@@ -134,10 +161,13 @@ class BBO(Method):
             last: Array = self.X[-1]
             return last
         gp = self._surrogate.gp(self.X, self.y, self.yvar)  # (Alg. 1, l. 9)
-        best: Array = self.X[int(np.argmax(gp.mean_at(self.X)))]
+        known = self._full(self.X)
+        best: Array = known[int(np.argmax(gp.mean_at(known)))]
         return best
 
     def _certificate(self, delta: float) -> Certificate:
+        if self.fidelity:
+            return Certificate.none("values of runs of different length were compared; a certificate needs equal ones", delta)
         # Lemma 2 needs a kernel, B and phi that are known; here they are fitted or measured, so its bound cannot be claimed
         return fitted_certificate(self.X, self.y, self.yvar, self.cube, self.recommend(), delta, self.fixed_generator())
 

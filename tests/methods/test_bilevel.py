@@ -115,7 +115,13 @@ def test_bad_options_are_named(options: dict, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"preset": "paper"}, {"preset": "paper", "acquisition": "ucb", "horizon": 100}, {"acquisition": "ucb", "horizon": 100}]
+    "options",
+    [
+        {"preset": "paper"},
+        {"preset": "paper", "acquisition": "ucb", "horizon": 100},
+        {"acquisition": "ucb", "horizon": 100},
+        {"fidelity": True},
+    ],
 )
 def test_every_variant_replays(options: dict) -> None:
     a, b = BBO(2, seed=4, **options), BBO(2, seed=4, **options)
@@ -124,3 +130,49 @@ def test_every_variant_replays(options: dict) -> None:
         a.tell(x, bowl(x))
     b.tell(a.X, a.y)
     assert np.array_equal(a.ask(2, step=9), b.ask(2, step=9))
+
+
+def overtaken(X: np.ndarray) -> np.ndarray:
+    """Minus the log loss of a setting x after training of length s: fast settings (near 0.8) lead at first, slow ones (near 0.4) in the end."""
+    x, s = X[:, 0], X[:, 1]
+    return s - 4 * (x - (0.8 - 0.4 * s)) ** 2
+
+
+def test_with_a_fidelity_proposals_are_meant_for_the_full_horizon() -> None:
+    """Told short runs everywhere and longer ones of the leaders only, the model proposes what will lead in the end."""
+    x = np.linspace(0.05, 0.95, 10)
+    X = np.concatenate([np.column_stack([x, np.zeros(10)]), np.column_stack([x[6:9], np.full(3, 0.5)]), [[x[6], 1.0], [x[5], 0.5]]])
+    method = BBO(2, seed=0, fidelity=True)
+    method.tell(X, overtaken(X))
+    proposed = method.ask(step=15)
+    assert proposed[0, 1] == 1.0
+    assert abs(proposed[0, 0] - 0.4) < 0.15
+    assert np.array_equal(method.recommend()[1:], [1.0])
+    assert "different length" in str(method.certificate())
+    plain = BBO(1, seed=0)
+    plain.tell(X[:10, :1], overtaken(X[:10]))
+    assert abs(plain.ask(step=10)[0, 0] - 0.8) < 0.1, "the short runs alone would lead astray"
+
+
+def test_the_proposal_with_a_fidelity_maximises_ei_at_the_full_horizon() -> None:
+    rng = np.random.default_rng(2)
+    X = rng.random((14, 2))
+    method = BBO(2, seed=3, fidelity=True)
+    method.tell(X, overtaken(X))
+    gp = method._surrogate.gp(X, method.y, method.yvar)
+    full = np.column_stack([X[:, 0], np.ones(14)])
+    incumbent = gp.mean_at(full).max()
+
+    def improvement(P: np.ndarray) -> np.ndarray:
+        mean, var = gp.mean_var(P)
+        sd = np.sqrt(var)
+        z = (mean - incumbent) / sd
+        return sd * (norm.pdf(z) + z * norm.cdf(z))
+
+    grid = np.column_stack([np.linspace(0, 1, 2001), np.ones(2001)])
+    assert improvement(method.ask(step=14))[0] >= improvement(grid).max() * (1 - 1e-3)
+
+
+def test_a_fidelity_needs_a_hyper_parameter_beside_it() -> None:
+    with pytest.raises(ValueError, match="two coordinates"):
+        BBO(1, seed=0, fidelity=True)

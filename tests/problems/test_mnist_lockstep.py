@@ -60,14 +60,14 @@ def test_whole_studies_run_side_by_side() -> None:
     def study(seed: int) -> Any:
         def go(berth: Berth) -> None:
             problem = Bilevel(berth.init, berth.step, berth.validate, steps=berth.steps)
-            results[seed] = minimize_bilevel(problem, CONV_SPACE, budget_steps=60, method="random", seed=seed, progress=False)
+            results[seed] = minimize_bilevel(problem, CONV_SPACE, budget_steps=24, method="random", seed=seed, progress=False)
 
         return go
 
-    run([study(seed) for seed in range(3)], DIGITS)
-    assert sorted(results) == [0, 1, 2]
-    assert all(r.spent == 60 and r.success for r in results.values())
-    assert len({r.value for r in results.values()}) == 3
+    run([study(seed) for seed in range(2)], DIGITS)
+    assert sorted(results) == [0, 1]
+    assert all(r.spent == 24 and r.success for r in results.values())
+    assert len({r.value for r in results.values()}) == 2
 
 
 def test_what_goes_wrong_is_raised_and_nobody_waits_forever() -> None:
