@@ -23,7 +23,7 @@ METHODS = ("random", "gp-ucb", "gp-ei", "gp-threds", "ms-ucb")
 LIMIT = 1.3
 """The ratio that the door must stay below."""
 SPACE = Space({f"x{i}": Float(-5.0, 10.0) for i in range(3)})
-TRIALS, RUNS = 60, 3
+TRIALS, RUNS = 40, 3
 
 
 def main() -> None:

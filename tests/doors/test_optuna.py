@@ -164,6 +164,19 @@ def test_threads_do_not_repeat_each_other() -> None:
     assert len({(t.params["x"], t.params["y"]) for t in study.trials}) == 16
 
 
+def test_a_lone_worker_reads_the_storage_once_per_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading all trials is what a relational storage is slowest at; the second look is only needed when somebody else is at work."""
+    study = optuna.create_study(sampler=Sampler("random", seed=0, search_space=PLANE), storage=f"sqlite:///{tmp_path}/s.db")
+    study.optimize(bowl_trial, n_trials=2)
+    read, reads = study._storage.get_all_trials, []
+    monkeypatch.setattr(study._storage, "get_all_trials", lambda *args, **options: reads.append(1) or read(*args, **options))
+    first = study.ask(as_distributions(PLANE))
+    assert len(reads) == 1 + 1, "Optuna's own look for enqueued trials, and ours"
+    second = study.ask(as_distributions(PLANE))  # the first is still running
+    assert len(reads) == 2 + 1 + 2
+    assert first.params != second.params
+
+
 @pytest.mark.parametrize("done", [False, True], ids=["still running", "finished already"])
 def test_a_race_is_noticed_and_left(done: bool) -> None:
     """Another worker takes our very point between our look at the storage and our own announcement."""
