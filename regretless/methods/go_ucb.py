@@ -19,7 +19,7 @@ Notation (paper symbol, meaning, shape):
 
 Deviations from the paper (numbered as on the method's page; `preset="paper"` has none of them):
     1. The oracle is a multi-start Levenberg-Marquardt fit with the prior on w; the printed SGD (rate 1e-11) trains nothing.
-    2. Phase I is a scrambled Sobol sequence of about 1.3 p points and its gradients count in Sigma; the paper draws uniformly, n = sqrt(T).
+    2. Phase I is a scrambled Sobol sequence of 1.3 to 2 p points and its gradients count in Sigma; the paper draws uniformly, n = sqrt(T).
     3. lam = sigma^2 (prior variance 1) and sqrt(beta_t) = kappa sigma sqrt(log(1 + t)), sigma the estimated noise; the printed
        beta = d_w^3 F^4 t / T never binds.
     4. w is fitted again after every value (`refit="drift"`: only when the linearisation has drifted); the paper linearises once and for all.
@@ -93,7 +93,8 @@ class GOUCB(Method):
         w_bounds: bounds on w: a list of (low, high) pairs, or a mapping name -> (low, high) or Float(low, high, log=True).
         width: hidden units of the families "sigmoid-net" and "mlp" (Sec. 6: 25).
         preset: "practical", or "paper" for Algorithm 1 with the settings printed in App. D.1.
-        phase_one: points of Phase I; None: 1.3 per parameter, at most a third of the budget ("paper": n = sqrt(T)).
+        phase_one: points of Phase I; None: 1.3 per parameter, 2 per weight of a net or a response surface, at most a third of the budget
+            ("paper": n = sqrt(T)).
         kappa: sqrt(beta_t) = kappa sqrt(log(1 + t)) in units of the noise.
         radius: "noise" for that, "lemma" for Lemma 5.3 with the constants below.
         inner: "linear" for the closed form of the linearised model, "ball" for a projected ascent over x and w in Ball_t.
