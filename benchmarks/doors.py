@@ -16,7 +16,8 @@ import optuna
 from optuna.samplers import BaseSampler
 
 from regretless.auto import find_recipe
-from regretless.doors.optuna import Sampler, as_distributions
+from regretless.doors.distributions import as_distributions
+from regretless.doors.optuna import Sampler
 from regretless.space import Float, Space
 
 METHODS = ("random", "gp-ucb", "gp-ei", "gp-threds", "ms-ucb")

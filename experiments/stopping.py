@@ -101,7 +101,7 @@ class _Terminator:
         import optuna
         import optuna.terminator
 
-        from regretless.doors.optuna import as_distributions
+        from regretless.doors.distributions import as_distributions
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         with warnings.catch_warnings():

@@ -16,7 +16,7 @@ import numpy as np
 
 from regretless.auto import choose_method, find_recipe
 from regretless.method import Certificate, Method, Recipe
-from regretless.numerics.threads import one_blas_thread
+from regretless.numerics.threads import threads_for
 from regretless.space import Array, Space, SpaceLike
 from regretless.statefile import read_state, write_state
 
@@ -102,7 +102,7 @@ class Optimizer:
     def ask(self, n: int) -> list[Trial]: ...
     def ask(self, n: int | None = None) -> Trial | list[Trial]:
         """The next trial, or the next n of them; legal at any time, however many are pending."""
-        with one_blas_thread:
+        with threads_for(self.method):
             X = self.method.ask(1 if n is None else n)
         trials = [self._new_trial(u) for u in X]
         return trials[0] if n is None else trials
@@ -126,7 +126,7 @@ class Optimizer:
             self.method.tell(trial.unit[None], np.nan)
             return
         trial.state, trial.value, trial.var = "done", value, var
-        with one_blas_thread:
+        with threads_for(self.method):
             self.method.tell(trial.unit[None], self._sign * value, yvar=None if var is None else np.array([var]))
 
     def forget(self, trial: Trial | int) -> None:
@@ -152,7 +152,7 @@ class Optimizer:
 
     def recommend(self) -> dict[str, Any]:
         """The setting to use: best by the model, not the luckiest noisy value."""
-        with one_blas_thread:
+        with threads_for(self.method):
             u = self.method.recommend()
         return self.space.decode(u, self.method.choices)
 
@@ -163,7 +163,7 @@ class Optimizer:
 
     def certificate(self, delta: float = 0.05) -> Certificate:
         """How much worse than the optimum `recommend()` may be, with probability 1 - delta, or why that is not known."""
-        with one_blas_thread:
+        with threads_for(self.method):
             return self.method.certificate(delta).scaled(self._sign)
 
     # -- files

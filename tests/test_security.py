@@ -26,7 +26,8 @@ from regretless.bench.record import read_record
 from regretless.bench.runner import run_from_names
 from regretless.bilevel_state import pack, unpack
 from regretless.cli import main
-from regretless.doors.optuna import ANNOUNCED, VARIANCE, Sampler, as_distributions
+from regretless.doors.distributions import as_distributions
+from regretless.doors.optuna import ANNOUNCED, VARIANCE, Sampler
 from regretless.optimizer import Optimizer
 from regretless.space import Choice, Float, Int, Space
 from regretless.statefile import read_state, write_state

@@ -18,10 +18,10 @@ import warnings
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
-from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.samplers import BaseSampler
 from optuna.search_space import IntersectionSearchSpace
 from optuna.storages import BaseStorage
@@ -29,11 +29,10 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from regretless.auto import choose_method, find_recipe
+from regretless.doors.distributions import Distributions, as_distributions, cube_space, external, only_value, parameter_of, searchable
 from regretless.method import Certificate, Method, Recipe, keyed_generator
-from regretless.numerics.threads import one_blas_thread
-from regretless.space import Array, Choice, Float, Int, Parameter, Space, SpaceLike
-
-Distributions: TypeAlias = dict[str, BaseDistribution]
+from regretless.numerics.threads import threads_for
+from regretless.space import Array, Space, SpaceLike
 
 ANNOUNCED = "regretless:params"
 """System attributes under which a trial tells other workers its proposal before Optuna stores the parameters one by one."""
@@ -130,17 +129,17 @@ class Sampler(BaseSampler):
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial | None) -> Distributions:
         if self.search_space is not None:
-            return _searchable(self.search_space)
+            return searchable(self.search_space)
         with self._lock:
             spaces = self._spaces.setdefault(study._storage, {})
             key = (study._study_id, getattr(study, "_bracket_id", None))  # Hyperband shows each trial the trials of its bracket only
             if key not in spaces:
                 spaces[key] = IntersectionSearchSpace(include_pruned=self.pruned == "last")
-            return _searchable(spaces[key].calculate(study))
+            return searchable(spaces[key].calculate(study))
 
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
         self._raise_error_if_multi_objective(study)
-        space = _searchable(search_space)
+        space = searchable(search_space)
         if not space:
             return {}
         with self._lock:
@@ -153,7 +152,7 @@ class Sampler(BaseSampler):
                 u = replica.propose(trial.number, list(pending.values()), ahead)
                 params = replica.decode(u)
                 pieces = _announce(study, trial, space, params, pieces)
-                if not others and not _has_trial(study, max(t.number for t in (trial, *trials[-1:])) + 1):
+                if not others and not _has_trial(study, max(trial.number, trials[-1].number if trials else -1) + 1):
                     break  # nobody else is at work, and whoever comes now sees our announcement
                 trials = study.get_trials(deepcopy=False)
                 others = [t for t in replica.unknown(trials) if t.number != trial.number]
@@ -166,12 +165,12 @@ class Sampler(BaseSampler):
     def sample_independent(self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution) -> Any:
         self._raise_error_if_multi_objective(study)
         if param_distribution.single():
-            return _only_value(param_distribution)
+            return only_value(param_distribution)
         self._warn_once(study, param_name)
-        space = Space({param_name: _parameter(param_distribution)})
+        space = Space({param_name: parameter_of(param_distribution)})
         stream = int.from_bytes(hashlib.blake2b(param_name.encode(), digest_size=7).digest(), "big") + 1
         u = keyed_generator(self.seed, trial.number, stream).random(1)
-        return _external(param_distribution, space.decode(u)[param_name])
+        return external(param_distribution, space.decode(u)[param_name])
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
         if state == TrialState.FAIL and _has_heartbeat(study):
@@ -185,7 +184,7 @@ class Sampler(BaseSampler):
             replica = self._current(study)
             if replica is None:
                 return Certificate.none("no common search space is known yet: no trial has completed", delta)
-            with one_blas_thread:
+            with threads_for(replica.method):
                 return replica.method.certificate(delta).scaled(_sign(study))
 
     def recommend(self, study: Study) -> dict[str, Any]:
@@ -194,7 +193,7 @@ class Sampler(BaseSampler):
             replica = self._current(study)
             if replica is None:
                 raise RuntimeError("recommend() needs at least one completed trial; the study has none yet")
-            with one_blas_thread:
+            with threads_for(replica.method):
                 u = replica.method.recommend()
             return replica.decode(u)
 
@@ -223,7 +222,7 @@ class Sampler(BaseSampler):
         return replica
 
     def _recipe(self, space: Distributions) -> Recipe:
-        return self.method if isinstance(self.method, Recipe) else choose_method(_cube_space(space), self.budget, certify=self.certify)[0]
+        return self.method if isinstance(self.method, Recipe) else choose_method(cube_space(space), self.budget, certify=self.certify)[0]
 
     def _value(self, trial: FrozenTrial, sign: float, heartbeat: bool) -> float | None:
         """What a finished trial tells the method: a value to maximise, NaN for an infeasible one, None for nothing at all."""
@@ -295,7 +294,8 @@ class _Replica:
         """How many trials at the head of the study have all been taken in, and the number of the last of those: they need not be looked at again."""
         self._longest = -1.0
         """Seconds that the longest completed one of them took; negative before the first."""
-        self._cube_space = _cube_space(space)
+        self._cube_space = cube_space(space)
+        self._parameters = list(self._cube_space.parameters.items())
         self._labelled = {name: distribution for name, distribution in space.items() if isinstance(distribution, CategoricalDistribution)}
         self._choices = recipe.method.choices
         self.method: Method = recipe.build(self._cube_space.cube(self._choices), seed=seed, budget=budget)
@@ -330,7 +330,7 @@ class _Replica:
                 self._longest = max(self._longest, trial.duration.total_seconds())
         self._last = _when(history[-1][0])
         if X:
-            with one_blas_thread:
+            with threads_for(self.method):
                 self.method.tell(np.array(X), np.array(y), yvar=None if all(map(math.isnan, yvar)) else np.array(yvar))
         while self._leading < len(trials) and (number := trials[self._leading].number) in self._told:
             self._leading, self._leading_number = self._leading + 1, number
@@ -348,7 +348,7 @@ class _Replica:
         if pending:
             self.method.wait_for(np.array(pending))
         try:
-            with one_blas_thread:
+            with threads_for(self.method):
                 asked = self.method.ask(1 + ahead, step=step)
         except BaseException:
             self.method.forget(self.method.pending)
@@ -362,70 +362,19 @@ class _Replica:
         try:
             inner = {name: params[name] for name in self.space}
             inner.update((name, int(distribution.to_internal_repr(params[name]))) for name, distribution in self._labelled.items())
+            if self._choices == "shares":  # one number each
+                return np.array([parameter.to_unit(inner[name]) for name, parameter in self._parameters])
             return self._cube_space.encode(inner, self._choices)
         except (KeyError, ValueError, TypeError, OverflowError):
             return None
 
     def decode(self, u: Array) -> dict[str, Any]:
-        params = self._cube_space.decode(u, self._choices)
+        if self._choices == "shares":
+            params: dict[str, Any] = {name: parameter.from_unit(share) for (name, parameter), share in zip(self._parameters, u.tolist(), strict=True)}
+        else:
+            params = self._cube_space.decode(u, self._choices)
         params.update((name, distribution.choices[params[name]]) for name, distribution in self._labelled.items())
         return params
-
-
-# ---------------------------------------------------------------- distributions and parameters
-
-
-def as_distributions(space: Mapping[str, BaseDistribution] | SpaceLike) -> Distributions:
-    """Optuna distributions of a search space, in the order of the names (the order Optuna's own intersection has)."""
-    if isinstance(space, Mapping) and all(isinstance(p, BaseDistribution) for p in space.values()):
-        found = dict(space)
-    else:
-        found = {name: _distribution(p) for name, p in Space(space).parameters.items()}  # type: ignore[arg-type]
-    if not found:
-        raise ValueError("search_space is empty: give at least one parameter, or None")
-    return dict(sorted(found.items()))
-
-
-def as_space(distributions: Mapping[str, BaseDistribution]) -> Space:
-    """The space of Optuna distributions, with the labels of choices themselves; parameters with a single value are left out."""
-    return Space(
-        {name: Choice(d.choices) if isinstance(d, CategoricalDistribution) else _parameter(d) for name, d in _searchable(distributions).items()}
-    )
-
-
-def _cube_space(space: Distributions) -> Space:
-    return Space({name: _parameter(distribution) for name, distribution in space.items()})
-
-
-def _distribution(parameter: Parameter) -> BaseDistribution:
-    if isinstance(parameter, Float):
-        return FloatDistribution(parameter.low, parameter.high, log=parameter.log, step=parameter.step)
-    if isinstance(parameter, Int):
-        return IntDistribution(parameter.low, parameter.high, log=parameter.log, step=parameter.step)
-    return CategoricalDistribution(parameter.labels)  # type: ignore[arg-type]
-
-
-def _parameter(distribution: BaseDistribution) -> Parameter:
-    """The parameter of a distribution that is not single; a choice is represented by the indices of its labels, which may be any objects."""
-    if isinstance(distribution, FloatDistribution):
-        return Float(distribution.low, distribution.high, log=distribution.log, step=distribution.step)
-    if isinstance(distribution, IntDistribution):
-        return Int(distribution.low, distribution.high, log=distribution.log, step=distribution.step)
-    if isinstance(distribution, CategoricalDistribution):
-        return Choice(range(len(distribution.choices)))
-    raise ValueError(f"unknown kind of distribution: {distribution!r}")
-
-
-def _external(distribution: BaseDistribution, value: Any) -> Any:
-    return distribution.choices[value] if isinstance(distribution, CategoricalDistribution) else value
-
-
-def _searchable(space: Mapping[str, BaseDistribution]) -> Distributions:
-    return {name: distribution for name, distribution in space.items() if not distribution.single()}
-
-
-def _only_value(distribution: BaseDistribution) -> Any:
-    return distribution.choices[0] if isinstance(distribution, CategoricalDistribution) else distribution.low  # type: ignore[attr-defined]
 
 
 # ---------------------------------------------------------------- studies and trials

@@ -42,7 +42,7 @@ from regretless.auto import find_recipe
 from regretless.bilevel_outer import Outer
 from regretless.bilevel_result import RunRecord
 from regretless.bilevel_schedule import Job, Run, plan
-from regretless.doors.optuna import as_distributions, as_space
+from regretless.doors.distributions import as_distributions, as_space
 from regretless.method import Recipe
 from regretless.space import Array, SpaceLike
 

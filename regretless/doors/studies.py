@@ -33,7 +33,8 @@ from optuna.trial import FrozenTrial, TrialState
 from tqdm.auto import tqdm
 
 from regretless.auto import choose_method, find_recipe
-from regretless.doors.optuna import VARIANCE, Sampler, as_space, lost_after
+from regretless.doors.distributions import as_space
+from regretless.doors.optuna import VARIANCE, Sampler, lost_after
 from regretless.optimize import Objective, evaluate
 from regretless.optimizer import Direction, Optimizer
 from regretless.result import Result

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any
+
+from regretless.method import Method
 
 
 class OneBlasThread:
@@ -61,5 +64,13 @@ def _blas_controller() -> Any:
 
 one_blas_thread = OneBlasThread()
 """The context of this process."""
+_as_it_is: AbstractContextManager[None] = nullcontext()
+
+
+def threads_for(method: Method) -> AbstractContextManager[None]:
+    """The context a method's asks and tells run in: those without a model have no linear algebra and need none."""
+    return _as_it_is if method.model_free else one_blas_thread
+
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=one_blas_thread.renew_lock)

@@ -22,7 +22,8 @@ from optuna.trial import TrialState
 from worker import PLANE, SPACE, STORAGES, bowl, bowl_trial, mixed_trial, start_worker, wait_for
 
 from regretless.baselines import BASELINES
-from regretless.doors.optuna import ANNOUNCED, VARIANCE, Sampler, as_distributions
+from regretless.doors.distributions import as_distributions
+from regretless.doors.optuna import ANNOUNCED, VARIANCE, Sampler
 from regretless.doors.studies import open_storage
 from regretless.methods import METHODS
 

@@ -102,6 +102,7 @@ def test_the_number_of_threads_does_not_change_the_points() -> None:
 def test_an_optimizer_asks_on_one_thread(two_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     optimizer = Optimizer([(0.0, 1.0)] * 2, method="random", seed=0)
+    monkeypatch.setattr(type(optimizer.method), "model_free", False)
     monkeypatch.setattr(type(optimizer.method), "_propose", lambda self, rng: (seen.append(blas_threads()), rng.random(2))[1])
     monkeypatch.setattr(type(optimizer.method), "_update", lambda self, X, y: seen.append(blas_threads()))
     optimizer.tell(optimizer.ask(), float(np.pi))

@@ -1,0 +1,65 @@
+"""Optuna's distributions and this library's parameters, each in terms of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+
+from regretless.space import Choice, Float, Int, Parameter, Space, SpaceLike
+
+Distributions: TypeAlias = dict[str, BaseDistribution]
+
+
+def as_distributions(space: Mapping[str, BaseDistribution] | SpaceLike) -> Distributions:
+    """Optuna distributions of a search space, in the order of the names (the order Optuna's own intersection has)."""
+    if isinstance(space, Mapping) and all(isinstance(p, BaseDistribution) for p in space.values()):
+        found = dict(space)
+    else:
+        found = {name: distribution_of(p) for name, p in Space(space).parameters.items()}  # type: ignore[arg-type]
+    if not found:
+        raise ValueError("search_space is empty: give at least one parameter, or None")
+    return dict(sorted(found.items()))
+
+
+def as_space(distributions: Mapping[str, BaseDistribution]) -> Space:
+    """The space of Optuna distributions, with the labels of choices themselves; parameters with a single value are left out."""
+    return Space(
+        {name: Choice(d.choices) if isinstance(d, CategoricalDistribution) else parameter_of(d) for name, d in searchable(distributions).items()}
+    )
+
+
+def cube_space(space: Distributions) -> Space:
+    return Space({name: parameter_of(distribution) for name, distribution in space.items()})
+
+
+def distribution_of(parameter: Parameter) -> BaseDistribution:
+    if isinstance(parameter, Float):
+        return FloatDistribution(parameter.low, parameter.high, log=parameter.log, step=parameter.step)
+    if isinstance(parameter, Int):
+        return IntDistribution(parameter.low, parameter.high, log=parameter.log, step=parameter.step)
+    return CategoricalDistribution(parameter.labels)  # type: ignore[arg-type]
+
+
+def parameter_of(distribution: BaseDistribution) -> Parameter:
+    """The parameter of a distribution that is not single; a choice is represented by the indices of its labels, which may be any objects."""
+    if isinstance(distribution, FloatDistribution):
+        return Float(distribution.low, distribution.high, log=distribution.log, step=distribution.step)
+    if isinstance(distribution, IntDistribution):
+        return Int(distribution.low, distribution.high, log=distribution.log, step=distribution.step)
+    if isinstance(distribution, CategoricalDistribution):
+        return Choice(range(len(distribution.choices)))
+    raise ValueError(f"unknown kind of distribution: {distribution!r}")
+
+
+def external(distribution: BaseDistribution, value: Any) -> Any:
+    return distribution.choices[value] if isinstance(distribution, CategoricalDistribution) else value
+
+
+def searchable(space: Mapping[str, BaseDistribution]) -> Distributions:
+    return {name: distribution for name, distribution in space.items() if not distribution.single()}
+
+
+def only_value(distribution: BaseDistribution) -> Any:
+    return distribution.choices[0] if isinstance(distribution, CategoricalDistribution) else distribution.low  # type: ignore[attr-defined]
