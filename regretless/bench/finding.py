@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from regretless.bench.plots import charts_figure, save_figure
-from regretless.bench.record import surroundings
+from regretless.bench.record import SUFFIX, surroundings
 from regretless.page import Cell, Section, charts_section, html_page, table_section
 from regretless.statefile import write_whole
 
@@ -84,7 +84,7 @@ class Finding:
     def write(self, out: str | Path) -> Path:
         """Writes the finding and, where matplotlib is, a figure of its charts into the experiment's folder; returns the finding's path."""
         path = Path(out) / FILE
-        write_whole(path, json.dumps(asdict(self), separators=(",", ":")).encode())
+        write_whole(path, json.dumps({**asdict(self), "around": made_by(out) or self.around}, separators=(",", ":")).encode())
         self.draw(out)
         return path
 
@@ -112,6 +112,20 @@ class Finding:
             return cls(**stored)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(f"{path} is not a finding: {type(error).__name__}: {error}") from None
+
+
+def made_by(folder: str | Path) -> dict[str, Any]:
+    """Versions and commits that the records of a folder name, all that there are where they differ; empty without records."""
+    versions: dict[str, list[str]] = {}
+    commits: list[str] = []
+    for path in sorted(Path(folder).glob(f"*{SUFFIX}")):
+        with open(path, encoding="utf-8") as file:
+            facts = json.loads(file.readline()).get("facts", {})
+        for name, version in facts.get("versions", {}).items():
+            versions.setdefault(name, []).append(version)
+        commits += [facts["commit"]] if facts.get("commit") else []
+    joined = {name: " and ".join(dict.fromkeys(found)) for name, found in versions.items()}
+    return {"versions": joined, "commit": ", ".join(dict.fromkeys(commits)) or None} if joined else {}
 
 
 def find_all(folder: str | Path) -> list[Finding]:
@@ -171,6 +185,9 @@ def finding_section(finding: Finding) -> Section:
     if finding.charts:
         body += charts_section("", [chart for _, chart in finding.charts], titles=[name for name, _ in finding.charts]).body
     for i, table in enumerate(finding.tables):
-        shown, name = table_section("", list(table.columns), [list(row) for row in table.rows], best=table.best), escape(table.title[:1].upper() + table.title[1:])
+        shown, name = (
+            table_section("", list(table.columns), [list(row) for row in table.rows], best=table.best),
+            escape(table.title[:1].upper() + table.title[1:]),
+        )
         body += f"<h3>{name}</h3>{shown.body}" if i == 0 else f"<details><summary>{name}</summary>{shown.body}</details>"
     return Section(title, body)

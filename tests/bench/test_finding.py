@@ -342,6 +342,16 @@ def test_figures_of_whatever_was_found(values) -> None:
         regret_figure({"random": runs}, "t").draw_without_rendering()
 
 
+def test_a_finding_names_what_made_its_records(tmp_path) -> None:
+    for number, (version, commit) in enumerate((("2.4", "abc"), ("2.5", "abc+"), ("2.4", "abc"))):
+        (tmp_path / f"{number}.jsonl").write_text(json.dumps({"facts": {"versions": {"numpy": version}, "commit": commit}}) + "\n")
+    finding("ms-ucb", "fig1").write(tmp_path)
+    assert Finding.read(tmp_path / FILE).around == {"versions": {"numpy": "2.4 and 2.5"}, "commit": "abc, abc+"}
+    (tmp_path / "bare").mkdir()
+    finding("ms-ucb", "fig1").write(tmp_path / "bare")
+    assert "python" in Finding.read(tmp_path / "bare" / FILE).around["versions"]
+
+
 def test_records_in_one_small_file(tmp_path) -> None:
     runs = [Run("random", "levy", {"dim": 2, "noise": 0.1}, seed=s, budget=8, init=2) for s in range(2)]
     records = run_all(runs, tmp_path, jobs=0, progress=False)
