@@ -17,7 +17,8 @@ Deviations (numbers as in docs/methods/ms-ucb.md)
        10 D ascents in each subspace find the same values at hundreds of times the cost.
     3. Hyper-parameters are fitted on the library's schedule, by maximum a posteriori with a broad prior (both presets; the paper fits by likelihood).
     4. Default preset only: coordinates are drawn at random for every subspace instead of always being the last d; base points are also copied from
-       the incumbents; subspaces are chained and the best points polished in all D coordinates; LogEI (or a width given as kappa) replaces beta_t,
+       the incumbents; subspaces are chained and the best points polished in all D coordinates; where few coordinates matter every second step moves
+       them alone; LogEI (or a width given as kappa) replaces beta_t,
        which is pure exploration on standardised values; the model is the one that predicted best of late (`numerics/contest.py`) among an additive
        trend, isotropic and per-coordinate kernels, and in few dimensions a model of clipped values has every third turn; at most `cap` points of
        Z_t are searched in one step. The uniform draws of Z_t stay: they are what the guarantee rests on.
