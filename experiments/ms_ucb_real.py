@@ -43,7 +43,7 @@ RECIPES = {
 
 THERE = ("rembo", "linebo", "sre", "hesbo")
 """What the paper compares with."""
-QUICK = ("ms-ucb", "ms-ucb (paper)", *THERE, "random")
+QUICK = ("ms-ucb", "ms-ucb (paper)", *THERE, "gp-ei", "random")
 CLAIMS = {
     "mnist-net": (
         "fig4", "output weights of a network on MNIST",
