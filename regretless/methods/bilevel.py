@@ -23,6 +23,7 @@ Deviations
     4. Default: whichever the acquisition, the best posterior mean is recommended. Algorithm 2 returns the last point asked, which may be a probe.
     5. Default: Matern-5/2 with a quadratic trend and low values clipped, as in docs/gp-engine.md; preset="paper" has the SE kernel on values as told.
     6. Expected improvement is maximised by its logarithm, pending points are hallucinated and proposals keep away from failures, in both presets.
+    7. fidelity=True: values of runs of any length, which is the last coordinate; settings that lead after short training need not lead in the end.
 """
 
 from __future__ import annotations
