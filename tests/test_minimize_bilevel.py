@@ -229,6 +229,17 @@ def test_a_study_survives_sigkill(tmp_path: Path) -> None:
         assert facts(study(folder=folder, budget_steps=200, method="bilevel")) == whole, answer
 
 
+def test_a_study_stopped_late_goes_on_exactly(tmp_path: Path) -> None:
+    """In its late part, where settings start high on the ladder and the model knows the length of training."""
+    options = {"method": "bilevel", "budget_steps": 300}
+    whole = study(**options)
+    late = [r.number for r in whole.runs if r.log[0][0] == "new" and min(r.run.ends, default=0) > whole.schedule.rungs[0]]
+    assert late, "noisy gradient descent should flatten"
+    stopped = study(**options, folder=tmp_path, callback=lambda record: record.number == late[0])
+    assert not stopped.success
+    assert facts(study(**options, folder=tmp_path)) == facts(whole)
+
+
 def test_another_study_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     study(folder=tmp_path, budget_steps=60)
     for other in ({"seed": 9}, {"budget_steps": 61}, {"method": "sobol"}, {"cap": 2.0}):
