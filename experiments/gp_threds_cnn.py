@@ -122,7 +122,7 @@ def accuracy(batch: int, k1: int, k2: int, hidden: int, exponent: int, size: Siz
             nn.functional.cross_entropy(net(x[picked]), labels[picked]).backward()
             optimizer.step()
 
-        if device != "cpu":
+        if device.startswith("cuda"):
             step = recorded(step, net, optimizer)
         for _ in range(size.epochs):
             for rows in torch.randperm(len(x)).to(device).split(batch):
