@@ -272,28 +272,25 @@ def _signs(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
 
 
 class _Hash:
-    """Feature hashing of p columns into r: each goes to one random column with a random sign, so inner products are kept on average."""
+    """Feature hashing of p columns into r: each goes to one random column with a random sign, so inner products are kept on average.
+
+    A sparse matrix in NumPy; a dense one in torch, whose scattered additions on a GPU come in any order and would round differently each time.
+    """
 
     def __init__(self, p: int, r: int, rng: np.random.Generator, example: Tensor) -> None:
         where, signs = rng.integers(r, size=p), _signs((p,), rng)
-        self._host = isinstance(example, np.ndarray)
-        self._r = r
-        if self._host:
-            self._matrix = csr_array((signs, (where, np.arange(p))), shape=(r, p))
-        else:
-            self._where, self._signs = namespace(example).as_tensor(where, device=example.device), like(signs, example)
+        sparse = csr_array((signs, (where, np.arange(p))), shape=(r, p))
+        self._sparse = isinstance(example, np.ndarray)
+        self._matrix: Any = sparse if self._sparse else like(sparse.toarray(), example)
 
     def __call__(self, A: Tensor) -> Tensor:
         """n x p to n x r."""
-        if self._host:
-            return np.ascontiguousarray((self._matrix @ A.T).T)
-        return A.new_zeros((len(A), self._r)).index_add_(1, self._where, A * self._signs)
+        return np.ascontiguousarray((self._matrix @ A.T).T) if self._sparse else A @ self._matrix.T
 
     @property
     def nbytes(self) -> int:
-        if not self._host:
-            return 16 * len(self._where)
-        return int(self._matrix.data.nbytes + self._matrix.indices.nbytes + self._matrix.indptr.nbytes)
+        M = self._matrix
+        return int(M.data.nbytes + M.indices.nbytes + M.indptr.nbytes) if self._sparse else 8 * M.shape[0] * M.shape[1]
 
 
 def _with_block(L: Tensor, start: int, stop: int, other: Tensor) -> Tensor:
