@@ -226,7 +226,8 @@ def finding(records: list[dict[str, Any]], folder: str | None, size: Size) -> Fi
     return Finding(
         "gp-threds", "fig4cd", "five hyper-parameters of a CNN", "GP-ThreDS has the least average regret on the CNN after 50 samples.",
         verdict, f"{sentence} Average regret after {T} samples: {ranked}.",
-        {"samples": T, "images per digit": size.images, "epochs": size.epochs, "runs each": min(len(group) for group in by_label.values())},
+        {"size": "full" if size == FULL else "quick", "samples": T, "images per digit": size.images, "epochs": size.epochs,
+         "runs each": min(len(group) for group in by_label.values())},
         [("average regret", curves_chart(curves, log_y=True))] if curves else [],
         [checks_table(checks, "checks of the method as printed"), checks_table(ours, "the same checks of our default"),
          Table("after 50 samples", COLUMNS, rows)], sum(r["cpu"] for r in records),

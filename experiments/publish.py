@@ -18,24 +18,24 @@ from regretless.statefile import write_whole
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 BEGIN, END = "<!-- what was run: made by experiments/publish.py -->", "<!-- end -->"
 MOST_BYTES = 5_000_000
-COUNTS = ("seeds", "repetitions", "targets", "samples", "instances", "runs each")
+COUNTS = ("seeds", "repetitions", "runs each", "instances", "targets", "samples")
 """Settings that say how often everything was repeated, the first that a finding has."""
 
 
 def table(findings: list[Finding]) -> str:
     """Every figure of the papers with its verdict, or that it was not run; and what all of them took."""
     found = {(f.paper, f.figure): f for f in findings}
-    lines = ["| paper | figure | size | repetitions | core minutes | verdict |", "| --- | --- | --- | --- | --- | --- |"]
+    lines = ["| paper | figure | size | repetitions | core minutes | made at | verdict |", "|" + " --- |" * 7]
     for figure in FIGURES:
         f = found.get((figure.paper, figure.name))
         if f is None:
-            lines.append(f"| {figure.paper} | {figure.name}: {figure.title} | - | - | - | not run yet |")
+            lines.append(f"| {figure.paper} | {figure.name}: {figure.title} | - | - | - | - | not run yet |")
             continue
         size = str(f.settings.get("size", "-")).split(":")[0]
         times = next((f.settings[word] for word in COUNTS if word in f.settings), "-")
-        lines.append(f"| {f.paper} | {f.figure}: {f.title} | {size} | {times} | {f.seconds / 60:.1f} | {f.verdict} |")
+        lines.append(f"| {f.paper} | {f.figure}: {f.title} | {size} | {times} | {f.seconds / 60:.1f} | {f.around.get('commit')} | {f.verdict} |")
     minutes = sum(f.seconds for f in findings) / 60
-    lines += ["", f"In all {len(findings)} of {len(FIGURES)} figures: {minutes:.0f} core minutes, {minutes / 2:.0f} minutes on two cores."]
+    lines += ["", f"In all {len(findings)} of {len(FIGURES)} figures, {minutes:.0f} core minutes."]
     return "\n".join(lines)
 
 
