@@ -9,7 +9,7 @@ import regretless
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-RUNNABLE = ["index.md", "spaces.md", "ask-tell.md", "writing-a-method.md", "certificates.md"]
+RUNNABLE = ["index.md", "spaces.md", "ask-tell.md", "writing-a-method.md", "certificates.md", "stopping.md"]
 
 
 def blocks(path: Path) -> list[str]:
