@@ -4,6 +4,7 @@
     python experiments/ms_ucb_fig1.py --jobs 16 --out runs/ms_ucb_fig1 --full       D = 20, 50, 100, 10 seeds (Camelback 20), 200 evaluations
     python experiments/ms_ucb_fig1.py --jobs 16 --out runs/ms_ucb_fig1 --full --seeds 2 --methods botorch-logei   BoTorch: 1 to 5 minutes per run
     python experiments/ms_ucb_fig1.py --out runs/ms_ucb_fig1 --full --report        table, figures and the finding from the records there are
+    python experiments/ms_ucb_fig1.py --out runs/ms_ucb_fig1 --full --report --plot curves.png      and curves in 100 dimensions
 
 Of the evaluations 20 are initial points common to all methods. Optima are shifted by up to 0.6 of the half-width (methods that map 0 to the
 centre look miraculous otherwise) and Camelback's two coordinates hide at random places; Ackley is on +-5, since on +-32.768 it is flat for everybody.
@@ -17,6 +18,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 
@@ -38,8 +40,9 @@ from regretless.bench.claims import (
 )
 from regretless.bench.finding import Finding
 from regretless.bench.peers import PEERS
+from regretless.bench.plots import draw_traces
 from regretless.bench.record import Record, Run, by_problem
-from regretless.bench.summary import ms_per_ask
+from regretless.bench.summary import ms_per_ask, traces
 from regretless.methods import METHODS
 
 OURS = "ms-ucb"
@@ -67,7 +70,8 @@ FIRST_SEED = 3
 
 def settings(options: argparse.Namespace) -> list[Run]:
     """The cells asked for."""
-    labels = options.methods.split(",") if options.methods else [m for m in RECIPES if m != "botorch-logei"] if options.full else QUICK
+    everyone = [label for label in RECIPES if options.report or label != "botorch-logei"]
+    labels = options.methods.split(",") if options.methods else everyone if options.full else QUICK
     dims, budget = (DIMS, BUDGET) if options.full else (DIMS[:1], BUDGET // 2)
     cells: list[Run] = []
     for label in labels:
@@ -136,6 +140,26 @@ def verdict(records: list[Record]) -> str:
     return "\n".join(lines)
 
 
+PLOTTED = ("ms-ucb", "ms-ucb (paper)", "gp-ei", "dropout", "sre", "hesbo", "random")
+
+
+def plot(records: Sequence[Record], path: Path) -> None:
+    """The gap against evaluations in the largest dimension, a panel per problem: medians and quartiles of the seeds there are."""
+    from matplotlib.figure import Figure
+
+    cases = {problem: runs for problem, runs in by_problem(records).items() if f"dim={DIMS[-1]}" in problem}
+    labels = [label for label in PLOTTED if all(label in runs for runs in cases.values())]  # so that a colour means the same everywhere
+    figure = Figure(figsize=(12.0, 7.0), layout="constrained")
+    panels = figure.subplots(2, 3).ravel()
+    for axes in panels[len(cases) :]:
+        axes.set_axis_off()
+    for axes, (problem, runs) in zip(panels, cases.items(), strict=False):
+        draw_traces(axes, traces({label: runs[label] for label in labels}), "simple regret")
+        axes.set_title(f"{problem.partition('(')[0]}, D = {DIMS[-1]}")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(labels), frameon=False)
+    figure.savefig(path, dpi=110)
+
+
 def variants_finding(
     figure: str, title: str, claim: str, cases: Cases, checks: list[Check], ours: list[Check], labels: list[str], options: argparse.Namespace
 ) -> Finding:
@@ -161,11 +185,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--methods", default="", help="comma-separated labels; see RECIPES")
     parser.add_argument("--first", type=int, default=FIRST_SEED, help="the first seed")
+    parser.add_argument("--plot", type=Path, help="a picture of the curves in 100 dimensions")
     options = experiment_options(parser, "runs/ms_ucb_fig1")
     records = [cut(record, BUDGET) for record in gather(settings(options), options)]
     text = "log10 gap: median [quartiles] (runs)\n\n" + table(records) + "\n\n" + verdict(records) + "\n"
     (options.out / "table.md").write_text(text)
     print(text)
+    if options.plot is not None:
+        plot(records, options.plot)
     cases = grouped(record for record in records if record.label != "botorch-logei")  # which has fewer seeds and is not in the paper
     variants_finding(
         "fig1",
