@@ -33,7 +33,9 @@ def table(findings: list[Finding]) -> str:
             continue
         size = str(f.settings.get("size", "-")).split(":")[0]
         times = next((f.settings[word] for word in COUNTS if word in f.settings), "-")
-        lines.append(f"| {f.paper} | {f.figure}: {f.title} | {size} | {times} | {f.seconds / 60:.1f} | {f.around.get('commit')} | {f.verdict} |")
+        first, *others = str(f.around.get("commit")).split(", ")
+        made = f"{first} and {len(others)} more" if others else first
+        lines.append(f"| {f.paper} | {f.figure}: {f.title} | {size} | {times} | {f.seconds / 60:.1f} | {made} | {f.verdict} |")
     minutes = sum(f.seconds for f in findings) / 60
     lines += ["", f"In all {len(findings)} of {len(FIGURES)} figures, {minutes:.0f} core minutes."]
     return "\n".join(lines)
