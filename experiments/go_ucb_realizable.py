@@ -9,6 +9,7 @@ evaluation. Simple regret is in units of the range. The ratio of a seed is GO-UC
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -82,7 +83,12 @@ def recipe(label: str, case: Case) -> Any:
 
 def units(case: Case, seed: int) -> tuple[float, float]:
     """f* - median, and the range, of an instance."""
-    problem = make_problem(case.problem, seed=seed, **case.options)
+    return _units(case.problem, tuple(sorted(case.options.items())), seed)
+
+
+@functools.cache
+def _units(name: str, options: tuple[tuple[str, Any], ...], seed: int) -> tuple[float, float]:
+    problem = make_problem(name, seed=seed, **dict(options))
     values = problem.sign * problem.true_unit(sobol_points(SURVEY, len(problem.space), np.random.default_rng(0)))
     best = problem.sign * float(problem.optimum or 0.0)
     return best - float(np.median(values)), best - float(values.min())
