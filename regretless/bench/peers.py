@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import logging
-import math
 import random
 import tempfile
 import threading
@@ -21,11 +20,8 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from regretless.bench.quick_fit import fit_quickly
 from regretless.method import Method, Recipe, keyed_generator
-from regretless.numerics.fit import Objective, Prior
-from regretless.numerics.gp import GP
-from regretless.numerics.kernels import Kernel
-from regretless.numerics.lbfgs import minimise
 from regretless.numerics.sobol import sobol_points
 from regretless.space import Array, Axis, Cube
 
@@ -53,8 +49,6 @@ LIBRARIES = {
 STREAM = 301
 """Stream of the generators that seed the libraries."""
 SEED_BITS = 2**31 - 1
-QUICK_ROUNDS = 200
-"""Evaluations of the quick fit of BoTorch's model; 150 and 400 reach the same value."""
 
 
 def installed(name: str) -> bool:
@@ -238,7 +232,7 @@ class BoTorchLogEI(Method):
             X, y = torch.tensor(np.array(self.X)), torch.tensor(np.array(self.y))[:, None]
             model = SingleTaskGP(X, y)
             if self.quick:
-                _fit_quickly(model)
+                fit_quickly(model)
             else:
                 fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
             bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64).expand(2, self.dim)
@@ -246,29 +240,6 @@ class BoTorchLogEI(Method):
             point, _ = optimize_acqf(acquisition, bounds, q=1, num_restarts=self.restarts, raw_samples=self.raw)
         best: Array = point[0].numpy()
         return best
-
-
-def _fit_quickly(model: Any) -> None:
-    """Sets the length-scales, the noise and the constant mean of a default SingleTaskGP to the mode of BoTorch's posterior, from BoTorch's start.
-
-    Its priors are LogNormal(sqrt(2) + log(d) / 2, sqrt(3)) on length-scales and LogNormal(-4, 1) on the noise, with bounds 0.025 and 1e-4.
-    """
-    import torch
-
-    X, y = model.train_inputs[0].numpy(), model.train_targets.numpy()
-    prior = Prior(
-        lengthscale=(math.sqrt(2.0) + 0.5 * math.log(X.shape[1]) - 3.0, math.sqrt(3.0)), noise=(-5.0, 1.0), quadratic=None, signal=None,
-        lengthscale_bounds=(2.5e-2, 1e6), noise_bounds=(1e-4, 1e4), profile=False,
-    )  # fmt: skip
-    kernel = Kernel("se", X.shape[1])
-    objective = Objective(kernel, X, y, None, prior, ard=True)
-    theta, _ = minimise(objective.at, objective.centre[None], objective.lower, objective.upper, rounds=QUICK_ROUNDS, reach=0.3, tolerance=1e-10)
-    hyper = objective.hyper(theta[0])
-    mean = GP.exact(kernel, hyper, X, y).mean
-    model.covar_module.lengthscale = torch.tensor(hyper.lengthscale)
-    model.likelihood.noise = hyper.noise
-    model.mean_module.initialize(constant=mean)
-    model.eval()
 
 
 # ---------------------------------------------------------------- SMAC3

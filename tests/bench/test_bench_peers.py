@@ -112,7 +112,7 @@ def test_the_quick_fit_reaches_botorchs_density_or_a_higher_one():
     from botorch.fit import fit_gpytorch_mll
     from gpytorch.mlls import ExactMarginalLogLikelihood
 
-    from regretless.bench.peers import _fit_quickly
+    from regretless.bench.quick_fit import fit_quickly
 
     for seed in range(3):
         rng = np.random.default_rng(seed)
@@ -124,7 +124,7 @@ def test_the_quick_fit_reaches_botorchs_density_or_a_higher_one():
                 warnings.simplefilter("ignore")
                 model = models.SingleTaskGP(torch.tensor(X), torch.tensor(y)[:, None])
                 density = ExactMarginalLogLikelihood(model.likelihood, model)
-                _fit_quickly(model) if quick else fit_gpytorch_mll(density)
+                fit_quickly(model) if quick else fit_gpytorch_mll(density)
                 model.train()
                 values.append(density(model(*model.train_inputs), model.train_targets).item())
         assert values[0] >= values[1] - 1e-3  # per value
