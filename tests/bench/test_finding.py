@@ -163,7 +163,7 @@ def test_options_of_experiments(tmp_path, monkeypatch, capsys) -> None:
     with pytest.raises(SystemExit) as end:
         read("--data", str(tmp_path / "sets"), data="uci")
     assert re.fullmatch(
-        r"study: the data set 'uci' is not there \(looked in .*\); put it there, pass --data DIR or set REGRETLESS_DATA", end.value.code
+        r"study: the data set 'uci' is not there \(looked in .*\): it holds .*, and pass --data DIR or set REGRETLESS_DATA", end.value.code
     )
     for words in (["--seeds", "0"], ["--quick", "--full"]):
         with pytest.raises(SystemExit):
