@@ -52,7 +52,7 @@ class Case:
 RIVALS = ("gp-ucb", "gp-ei", "turbo", "optuna-tpe", "cma")
 NO_MODEL = ("stay-at-best", "random-mutation")
 LABELS = ("GO-UCB", *RIVALS, *NO_MODEL, "random", "GO-UCB, no guard")
-KNOWN = {"wanted": 0.10, "against": RIVALS, "worst": 0.30, "simple": 0.002, "baselines": True}
+KNOWN: dict[str, Any] = {"wanted": 0.10, "against": RIVALS, "worst": 0.30, "simple": 0.002, "baselines": True}
 CASES = {
     "hill": Case("hill-temperature", {}, 8, 40, {"model": f"{MODELS}:hill_temperature_model"}, **KNOWN),
     "michaelis": Case("michaelis-inhibition", {}, 8, 40, {"model": f"{MODELS}:michaelis_inhibition_model"}, **KNOWN),
