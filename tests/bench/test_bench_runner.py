@@ -130,11 +130,12 @@ def test_a_kill_leaves_finished_records_and_the_rest_can_be_done(tmp_path, whole
         (os.killpg if whole else os.kill)(process.pid, signal.SIGKILL)
         process.wait()
     if not whole:  # the worker notices that it is alone: a resumed sweep must not meet it at its files
-        time.sleep(1.0)
         (part,) = out.glob(f"dawdles*{UNFINISHED}")
-        left = part.read_text()
-        time.sleep(0.5)
-        assert part.read_text() == left
+        seen, deadline = "", time.monotonic() + 20
+        while part.read_text() != seen and time.monotonic() < deadline:  # it adds a line every tenth of a second while it lives
+            seen = part.read_text()
+            time.sleep(1.5)
+        assert part.read_text() == seen
     (record,) = load_records(out)
     assert record.label == "random"
     assert len(record.value) == 20
