@@ -10,6 +10,8 @@ from regretless.method import Certificate
 
 CHECKS_IN_A_ROW = 2
 """A single lucky fit must not end a run: the certificate has to hold at this many checks in a row."""
+SPENT_PER_CHECK = 0.2
+"""The share of delta that one check may spend: a rule that looks after every evaluation has many chances to meet a bound that is too low."""
 STOP_NOTE = "regretless:stop"
 """The study attribute under which the reason for stopping is kept."""
 
@@ -23,7 +25,8 @@ class GapBelow:
         study.optimize(objective, n_trials=200, callbacks=[GapBelow(0.01)])        # with regretless.Sampler as the study's sampler
 
     It asks for the certificate after every `every`-th evaluation and stops once the certificate is certified with a gap of at most eps at
-    two checks in a row. "Not certified" never stops a run and starts the count afresh. `reason` then says what the stop rests on.
+    two checks in a row. Each check asks for a fifth of delta, because many checks are made. "Not certified" never stops a run and starts the
+    count afresh. `reason` then says what the stop rests on.
 
     Args:
         eps: the regret that is acceptable, in the units of the objective.
@@ -40,7 +43,7 @@ class GapBelow:
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
             raise ValueError(f"every must be a whole number of at least 1, got {every!r}")
         self.eps, self.delta, self.relative, self.every = float(eps), delta, relative, every
-        self.certificate = Certificate.none("not checked yet", delta)
+        self.certificate = Certificate.none("not checked yet", SPENT_PER_CHECK * delta)
         """The last certificate looked at."""
         self.reason: str | None = None
         """Why the run was stopped, or None."""
@@ -65,11 +68,11 @@ class GapBelow:
         return reason
 
     def check(self, run: Any, values: list[float]) -> str | None:
-        """Looks at `run.certificate(delta)` if it is time to; values are those evaluated so far. Returns the reason to stop or None."""
+        """Looks at `run.certificate` if it is time to; values are those evaluated so far. Returns the reason to stop or None."""
         if len(values) < self._checked_at + self.every:
             return self.reason
         self._checked_at = len(values)
-        self.certificate = run.certificate(self.delta)
+        self.certificate = run.certificate(SPENT_PER_CHECK * self.delta)
         allowed = self.eps * (max(values) - min(values)) if self.relative else self.eps
         good = self.certificate.certified and self.certificate.gap <= allowed
         self._held = self._held + 1 if good else 0
