@@ -256,7 +256,7 @@ def test_the_command_stops_at_a_gap_and_never_without_a_certificate(where: list[
     tune = ["tune", "gap_script.py:cost", "--space", "space.toml", "--trials", "80", "--seed", "0", "--until-gap", "0.5"]
     stopped = CliRunner().invoke(main, [*tune, *where])
     assert stopped.exit_code == 0, stopped.output
-    found = re.search(r"stopped after (\d+) evaluations: regret at most (\S+) with probability 0.95 \(fitted", stopped.output)
+    found = re.search(r"stopped after (\d+) evaluations: regret at most (\S+) with probability 0.99 \(fitted", stopped.output)
     assert found is not None, stopped.output
     assert int(found[1]) < 80
     assert float(found[2]) <= 0.5
