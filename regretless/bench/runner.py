@@ -61,7 +61,7 @@ def do_run(run: Run, out: Path, around: Mapping[str, Any], progress: Progress = 
         start = time.perf_counter()
         _drive(run, problem, writer, progress)
         writer.finish(time.perf_counter() - start)
-    except Exception:
+    except Exception:  # one broken cell must not end the study: its traceback is the record
         writer = writer or RecordWriter(run, out, {**UNKNOWN, **around})
         writer.fail(traceback.format_exc())
     return writer.path
@@ -240,7 +240,7 @@ class _Pool:
             try:
                 worker.take(run)
                 return
-            except Exception:
+            except Exception:  # a run that cannot be sent to a worker: its traceback is the record
                 _write_failure(run, self._out, self._around, traceback.format_exc())
                 progress(run.budget)
         self._drop(worker)
