@@ -2,8 +2,6 @@
 
 import json
 import re
-import shutil
-import subprocess
 
 import numpy as np
 import pytest
@@ -13,8 +11,6 @@ from regretless.bench.record import Run, by_problem, load_records
 from regretless.bench.report import report_folder
 from regretless.bench.runner import run_all
 from regretless.page import Band, Curve, Points, curves_section, html_page, scatter_section, table_section, text_section, thinned
-
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 @pytest.fixture(scope="module")
@@ -139,8 +135,7 @@ window.addEventListener("error", (e) => { document.title = "error: " + e.message
 """
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
-def test_in_a_browser(tmp_path):
+def test_in_a_browser(seen_in_browser):
     n = np.arange(1.0, 31.0)
     curves = [
         Curve(name, {"evaluations": n, "seconds": n**2 / 100}, {"simple regret": Band(c / n, c / n / 2, 2 * c / n), "average regret": c / np.sqrt(n)})
@@ -151,15 +146,7 @@ def test_in_a_browser(tmp_path):
     swapped = curves_section("Swapped", curves[::-1])
     many = curves_section("Many", [Curve(f"m{i}", {"n": n}, {"regret": i + n}) for i in range(25)])
     sections = [curves_section("Curves", curves, log_y=["simple regret"]), scatter_section("Dots", dots, x_log=["rate"]), table, swapped, many]
-    path = tmp_path / "page.html"
-    path.write_text(html_page("Browser", sections).replace("</body>", ACTIONS + "</body>"))
-    command = [
-        BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={tmp_path / 'profile'}",
-        "--window-size=390,900", "--virtual-time-budget=4000", "--dump-dom", path.as_uri(),
-    ]  # fmt: skip
-    dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    assert "<title>Browser</title>" in dom
-    seen = json.loads(re.search(r'<pre id="seen">(.*?)</pre>', dom, re.DOTALL).group(1).replace("&amp;", "&"))
+    seen = seen_in_browser(html_page("Browser", sections), ACTIONS, "Browser")
     assert seen["first"] == [2, 2, True, True]
     assert seen["hidden"] == [1, "false"]
     assert (seen["again"], seen["alone"], seen["all"]) == (2, 1, 2)

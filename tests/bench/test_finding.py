@@ -4,8 +4,6 @@ import argparse
 import csv
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -35,8 +33,6 @@ from regretless.bench.plots import charts_figure, regret_figure
 from regretless.bench.record import Record, Run
 from regretless.bench.runner import run_all
 from regretless.page import Band, Curve, curves_chart
-
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 def record(label: str, problem: str, seed: int, values: list[float], direction: str = "minimize", optimum: float | None = 0.0) -> Record:
@@ -268,20 +264,11 @@ window.addEventListener("load", () => {
 """
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
-def test_the_page_of_findings_in_a_browser(tmp_path) -> None:
+def test_the_page_of_findings_in_a_browser(seen_in_browser) -> None:
     page = findings_page([finding(paper, figure) for paper in PAPERS for figure in ("fig1", "fig2")])
     assert len(page) < 1_000_000
     assert not re.search(r"<(link|img|iframe)\b|<script[^>]+src=|@import|url\(", page)
-    path = tmp_path / "report.html"
-    path.write_text(page.replace("</body>", ACTIONS + "</body>"))
-    command = [
-        BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={tmp_path / 'profile'}",
-        "--window-size=390,900", "--virtual-time-budget=4000", "--dump-dom", path.as_uri(),
-    ]  # fmt: skip
-    dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    assert "<title>Reproducing the papers</title>" in dom
-    seen = json.loads(re.search(r'<pre id="seen">(.*?)</pre>', dom, re.DOTALL).group(1))
+    seen = seen_in_browser(page, ACTIONS, "Reproducing the papers")
     assert (seen["charts"], seen["curves"], seen["hidden"]) == (20, 2, 1)
     assert seen["titles"][:2] == ["bowl", "hill"]
     assert all(seen[what] for what in ("seconds", "average", "linear", "theme"))
@@ -300,18 +287,9 @@ window.addEventListener("load", () => {
 """
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
-def test_the_committed_report_in_a_browser(tmp_path) -> None:
+def test_the_committed_report_in_a_browser(seen_in_browser) -> None:
     page = (Path(__file__).parents[2] / "docs" / "results" / "report.html").read_text()
-    path = tmp_path / "report.html"
-    path.write_text(page.replace("</body>", LOOK + "</body>"))
-    command = [
-        BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={tmp_path / 'profile'}",
-        "--window-size=390,900", "--virtual-time-budget=8000", "--dump-dom", path.as_uri(),
-    ]  # fmt: skip
-    dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    assert "<title>Reproducing the papers</title>" in dom
-    seen = json.loads(re.search(r'<pre id="seen">(.*?)</pre>', dom, re.DOTALL).group(1))
+    seen = seen_in_browser(page, LOOK, "Reproducing the papers")
     assert len(seen["drawn"]) > 10
     assert all(seen["drawn"])  # every chart shows something
     assert seen["links"]
