@@ -37,8 +37,6 @@ FIRST_FIT, REFIT = 4, 1.5
 """Values at the first fit of the scale, and the growth between fits."""
 TIE, TIES = 1e-12, 301
 """Indices closer than this are level; the stream of the draws that order them."""
-LEAST_NOISE = 1e-6
-"""Of a told variance in standardised units, so that exact values leave the posterior well conditioned."""
 RECOMMENDED_FROM = 800
 """The latest values the recommendation's posterior uses, at most."""
 
@@ -96,12 +94,12 @@ class AdaptiveDiscretization(Method):
         for x, value, variance in zip(X, y.tolist(), self.yvar[self._used : self._used + len(y)].tolist(), strict=True):
             self._used += 1
             n = self._used
-            noise = None if math.isnan(variance) else max(variance / self.scale.sd**2, LEAST_NOISE)
+            noise = self.scale.noise_inside(variance)
             if self._fits and n >= max(REFIT * self._fitted_at, FIRST_FIT):
                 self._fitted_at = n
                 self.scale = fit_scale(self.X[:n], self.y[:n], self._kernel, yvar=self.yvar[:n], lengthscale=self._lengthscale, noise=self._noise)
                 self._posterior = self._fresh(self._boxes)
-                self._posterior.condition(self.X[:n], self.scale.inside(self.y[:n]), weights(self.yvar[:n], self._noise_variance))
+                self._posterior.condition(self.X[:n], self.scale.inside(self.y[:n]), weights(self.yvar[:n], self.scale.noise_variance))
             elif np.array_equal(x, self._boxes[self._target]):
                 self._posterior.add(self._target, (value - self.scale.shift) / self.scale.sd, noise)
             else:
@@ -111,12 +109,12 @@ class AdaptiveDiscretization(Method):
     def _recommend(self) -> Array:
         """The told point nearest in the model to the best mean at a centre."""
         told, last = self._fresh(self.X), slice(-RECOMMENDED_FROM, None)
-        told.condition(self.X[last], self.scale.inside(self.y[last]), weights(self.yvar[last], self._noise_variance))
+        told.condition(self.X[last], self.scale.inside(self.y[last]), weights(self.yvar[last], self.scale.noise_variance))
         best: Array = self.X[int(told.mean.argmax())]
         return best
 
     def _certificate(self, delta: float) -> Certificate:
-        return whole_certificate(self.X, self.y, self.yvar, self._noise_variance, self.cube, self.recommend(), delta, self.fixed_generator())
+        return whole_certificate(self.X, self.y, self.yvar, self.scale.noise_variance, self.cube, self.recommend(), delta, self.fixed_generator())
 
     # -- the tree
 
@@ -163,11 +161,6 @@ class AdaptiveDiscretization(Method):
         halvings = h / self.dim
         root = 4 + self._C4 + h * math.log(2) + 4 * self.dim * (halvings * math.log(2) - math.log(self.scale.lengthscale))
         return float(self._variation * 2.0**-halvings) * (math.sqrt(max(root, 0.0)) + C3)
-
-    @property
-    def _noise_variance(self) -> float:
-        """In the units of the values squared."""
-        return self.scale.noise * self.scale.sd**2
 
     @property
     def _boxes(self) -> Array:

@@ -73,7 +73,9 @@ class GridEI(Method):
         return self._model.best_told(self.X)
 
     def _certificate(self, delta: float) -> Certificate:
-        return whole_certificate(self.X, self.y, self.yvar, self._model.noise, self.cube, self.recommend(), delta, self.fixed_generator())
+        return whole_certificate(
+            self.X, self.y, self.yvar, self._model.scale.noise_variance, self.cube, self.recommend(), delta, self.fixed_generator()
+        )
 
 
 class GridPI(Method):
@@ -122,4 +124,6 @@ class GridPI(Method):
         return self._model.best_told(self.X)
 
     def _certificate(self, delta: float) -> Certificate:
-        return whole_certificate(self.X, self.y, self.yvar, self._model.noise, self.cube, self.recommend(), delta, self.fixed_generator())
+        return whole_certificate(
+            self.X, self.y, self.yvar, self._model.scale.noise_variance, self.cube, self.recommend(), delta, self.fixed_generator()
+        )

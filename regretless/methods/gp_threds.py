@@ -44,7 +44,7 @@ import numpy as np
 from regretless.method import Certificate, Method
 from regretless.numerics.grid import KernelName
 from regretless.numerics.norm_ball import norm_certificate
-from regretless.numerics.scale import Scale, fit_scale, grouped, weights
+from regretless.numerics.scale import LEAST_NOISE, Scale, fit_scale, grouped, weights
 from regretless.numerics.sobol import sobol_points
 from regretless.numerics.threshold_bounds import confidence_width, leaf_confidence, termination_time
 from regretless.numerics.threshold_tree import Cell, CellTest, GridPriors, ThresholdTree, beside_the_best, draw_tree
@@ -80,8 +80,6 @@ STALL = 50
 """Told points in a row from elsewhere that close a test."""
 AVOIDED = 0.1
 """Points closer than this many sides to a failed evaluation are not proposed in a cell while others are left."""
-LEAST_NOISE = 1e-6
-"""Of lambda in standardised units, so that exact values leave the posterior well conditioned."""
 HORIZON = 1000
 """T where no budget is given; it only enters through logarithms."""
 ELSEWHERE = 32
@@ -201,8 +199,7 @@ class GPThreDS(Method):
     def _recommend(self) -> Array:
         n = len(self.y)
         if self._recommended is None or self._recommended[0] != n:
-            noise = self.scale.noise * self.scale.sd**2
-            self._recommended = n, cautious_best(self.X, self.y, self.yvar, noise, self.kernel, self.cube, self.fixed_generator())
+            self._recommended = n, cautious_best(self.X, self.y, self.yvar, self.scale.noise_variance, self.kernel, self.cube, self.fixed_generator())
         return self._recommended[1]
 
     def _certificate(self, delta: float) -> Certificate:
@@ -216,8 +213,7 @@ class GPThreDS(Method):
         if self.paper:
             a, b = self.tree.interval
             return Certificate.none(f"the paper's own interval [{a:.4g}, {b:.4g}] is not a guarantee, and norm_bound is not known", delta)
-        noise = self.scale.noise * self.scale.sd**2
-        return whole_certificate(self.X, self.y, self.yvar, noise, self.cube, self.recommend(), delta, self.fixed_generator())
+        return whole_certificate(self.X, self.y, self.yvar, self.scale.noise_variance, self.cube, self.recommend(), delta, self.fixed_generator())
 
     def plot(self, axes: Any = None) -> Any:
         """Draws the shrinking domain on matplotlib axes (made when not given), in one and two dimensions."""
@@ -319,8 +315,7 @@ class GPThreDS(Method):
         scale = self.scale
         while True:
             x, y, variance = yield
-            noise = None if math.isnan(variance) else max(variance / scale.sd**2, LEAST_NOISE)
-            if test.take(x, (y - scale.shift) / scale.sd, noise):
+            if test.take(x, (y - scale.shift) / scale.sd, scale.noise_inside(variance)):
                 break
             missed += 1
             if missed >= STALL:
@@ -391,7 +386,7 @@ class GPThreDS(Method):
             start = max(0, self._seen - LOOK_BACK)
             near = start + np.flatnonzero(cell.near(self.X[start : self._seen]))[-SHARED:]
             if len(near):
-                X, y, total = grouped(self.X[near], self.y[near], weights(self.yvar[near], scale.noise * scale.sd**2))
+                X, y, total = grouped(self.X[near], self.y[near], weights(self.yvar[near], scale.noise_variance))
                 test.posterior.condition(X, scale.inside(y), total)
         test.score(self._beta(test))
         self._test = test

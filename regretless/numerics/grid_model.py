@@ -6,7 +6,6 @@ by half; the posterior is then rebuilt from the history, so that it is a functio
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 import numpy as np
@@ -25,8 +24,6 @@ FIRST_FIT, REFIT = 4, 1.5
 """Values at the first fit, and the growth between fits."""
 ON_GRID = 1e-9
 """A told point this close to a grid point is that grid point."""
-LEAST_NOISE = 1e-6
-"""Of a told variance in standardised units, so that exact values leave the posterior well conditioned."""
 
 
 class GridModel:
@@ -96,11 +93,6 @@ class GridModel:
         """`best_before` in standardised units."""
         return (self.best_before - self.scale.shift) / self.scale.sd
 
-    @property
-    def noise(self) -> float:
-        """The variance of the noise, in the units of the values squared."""
-        return self.scale.noise * self.scale.sd**2
-
     def best_free(self, score: Array, pending: Array, X: Array, failed: Array, *, logarithmic: bool = False) -> Array:
         """The grid point with the best score (n) that is neither pending (p x d) nor failed (q x d) and not among failures, d.
 
@@ -146,8 +138,7 @@ class GridModel:
 
     def _add(self, x: Array, value: float, variance: float) -> None:
         scale, index = self.scale, self._index(x)
-        value = (value - scale.shift) / scale.sd
-        noise = None if math.isnan(variance) else max(variance / scale.sd**2, LEAST_NOISE)
+        value, noise = (value - scale.shift) / scale.sd, scale.noise_inside(variance)
         if index >= 0:
             self.posterior.add(index, value, noise)
         else:

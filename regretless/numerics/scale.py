@@ -7,6 +7,7 @@ variance carry weights, the inverse of their variance in units of the common noi
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,8 @@ TYPICAL, SPREAD = 0.3, 1.0
 
 LEAST_VARIANCE = 1e-6
 """A told variance counts as at least this share of the common noise: no single value outweighs a million others."""
+LEAST_NOISE = 1e-6
+"""Of a variance in standardised units, so that exact values leave a posterior well conditioned."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,15 @@ class Scale:
     def inside(self, y: Array) -> Array:
         """Values in standardised units."""
         return (y - self.shift) / self.sd
+
+    def noise_inside(self, variance: float) -> float | None:
+        """A told noise variance in standardised units; None where it is unknown (NaN)."""
+        return None if math.isnan(variance) else max(variance / self.sd**2, LEAST_NOISE)
+
+    @property
+    def noise_variance(self) -> float:
+        """Of a value whose own variance is unknown, in the units of the values squared."""
+        return self.noise * self.sd**2
 
 
 def fit_scale(
