@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
+os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "180")  # 30 s are too few on a machine busy with other tests
 os.environ.setdefault("RAY_DEDUP_LOGS", "0")
 os.environ.setdefault("RAY_TRAIN_V2_ENABLED", "0")
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'regretless[ray]'")
