@@ -13,6 +13,7 @@ import hashlib
 import importlib.metadata
 import json
 import math
+import os
 import platform
 import re
 import subprocess
@@ -35,6 +36,8 @@ PLAIN_DIM = 100
 """Up to this many coordinates a point is a list of numbers; beyond, base64 of its little-endian float64 bytes, a third of the size."""
 PACKAGES = ("regretless", "numpy", "scipy", "torch", "optuna", "botorch", "gpytorch", "cma", "nevergrad", "smac", "scikit-learn", "coco-experiment")
 """Packages whose versions a record names, where installed."""
+COMMIT = "REGRETLESS_COMMIT"
+"""Names the commit of a copy of the tree that has no history of its own."""
 
 
 # ---------------------------------------------------------------- settings
@@ -324,7 +327,7 @@ def surroundings() -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """The commit the package runs from, with a plus sign when files were changed; None outside a checkout."""
+    """The commit the package runs from, with a plus sign when files were changed; outside a checkout what COMMIT says, or None."""
     folder = Path(__file__).parent
 
     def git(words: Sequence[str]) -> str:
@@ -333,4 +336,4 @@ def _commit() -> str | None:
     try:
         return git(["rev-parse", "--short=12", "HEAD"]) + ("+" if git(["status", "--porcelain", "--untracked-files=no", "."]) else "")
     except (OSError, subprocess.SubprocessError):
-        return None
+        return os.environ.get(COMMIT)
