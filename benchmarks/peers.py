@@ -42,7 +42,8 @@ OURS = ("gp-ucb", "gp-ei", "neural-bo")
 """`method="auto"` is gp-ucb up to 20 parameters and ms-ucb beyond; it is not a contestant of its own, because ties would blur the ranks."""
 PEERS = ("optuna-gp", "botorch-logei", "turbo", "nevergrad-ngopt", "optuna-tpe", "smac", "optuna-cmaes", "cma", "random")
 HIGH_OURS = ("ms-ucb", "gp-ucb", "gp-ei", "neural-bo")
-HIGH_PEERS = ("optuna-gp", "botorch-logei:initial=20,quick=True", "turbo:initial=20", "nevergrad-ngopt", "optuna-tpe", "optuna-cmaes", "cma", "random")
+BOTORCH, TURBO = "botorch-logei:initial=20,quick=True", "turbo:initial=20"
+HIGH_PEERS = ("optuna-gp", BOTORCH, TURBO, "nevergrad-ngopt", "optuna-tpe", "optuna-cmaes", "cma", "random")
 """TuRBO and BoTorch would add random points of their own to the 20 initial ones. BoTorch's model is fitted by our minimiser, which is the same MAP in
 a hundredth of the time (bench/quick_fit.py). SMAC's forest takes seconds per ask in a hundred dimensions."""
 BEGIN, END = "<!-- made by python -m benchmarks.peers --tables --into -->", "<!-- end -->"

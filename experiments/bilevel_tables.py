@@ -28,6 +28,7 @@ from tqdm import tqdm
 
 from regretless.bench.claims import Check, checks_table, experiment_options, judged, needed
 from regretless.bench.finding import Finding, Table
+from regretless.bench.record import stamped
 from regretless.bilevel import Bilevel, minimize_bilevel
 from regretless.method import Method, keyed_generator
 from regretless.methods import METHODS
@@ -99,8 +100,8 @@ class Outer:
 
     def write(self, out: Path, seconds: float, device: str) -> None:
         record = {"acquisition": self.acquisition, "N": self.horizon, "seed": self.seed, "trials": self.trials, "returned": self.returned}
-        text = json.dumps({**record, "seconds": self.seconds + seconds, "device": device})
-        write_whole(record_path(out, self.acquisition, self.horizon, self.seed), text.encode())
+        record |= {"seconds": self.seconds + seconds, "device": device}
+        write_whole(record_path(out, self.acquisition, self.horizon, self.seed), stamped(record))
 
 
 def studies(seeds: int, divide: int, ts: tuple[int, ...], acquisitions: tuple[str, ...]) -> list[tuple[str, int, int, int]]:

@@ -33,6 +33,7 @@ from tqdm import tqdm
 from regretless.baselines import BASELINES
 from regretless.bench.claims import checks_table, experiment_options, judged, lowest, needed
 from regretless.bench.finding import Finding, Table
+from regretless.bench.record import stamped
 from regretless.method import Recipe, keyed_generator
 from regretless.methods import METHODS
 from regretless.page import Curve, curves_chart
@@ -185,7 +186,7 @@ def study(label: str, seed: int, size: Size, folder: str | None, device: str, ou
     best = method.recommend()
     end = cached(best, size, folder, device, out / "cache")
     record = {"label": label, "seed": seed, "accuracy": found, "recommended": end, "setting": setting(best), "cpu": time.process_time() - clock}
-    write_whole(_path(out, label, seed, size), json.dumps(record).encode())
+    write_whole(_path(out, label, seed, size), stamped(record))
 
 
 COLUMNS = ("method", "runs", "average regret", "authors'", "recommended accuracy", "best seen")

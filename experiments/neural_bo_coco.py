@@ -26,6 +26,7 @@ from regretless.baselines import BASELINES
 from regretless.bench.claims import Check, checks_table, experiment_options, judged, needed
 from regretless.bench.finding import Finding, Table
 from regretless.bench.peers import PEERS
+from regretless.bench.record import stamped
 from regretless.methods import METHODS as FIVE
 from regretless.page import Cell, Curve, curves_chart
 from regretless.statefile import write_whole
@@ -77,6 +78,12 @@ def one_block(method: str, function: int, dims: str, instances: str, out: str) -
         )
         problem.free()
     return rows
+
+
+def rows_of(path: Path) -> list[dict]:
+    """The rows of a block; those of early blocks, which do not say what made them, are the whole file."""
+    block = json.loads(path.read_text())
+    return block if isinstance(block, list) else block["rows"]
 
 
 def best_value(problem: object) -> float:
@@ -167,8 +174,8 @@ def main() -> None:
         with ProcessPoolExecutor(options.jobs) as pool:
             futures = {pool.submit(one_block, m, f, dims, instances, str(out)): path for (m, f), path in blocks.items() if not path.exists()}
             for future in tqdm(as_completed(futures), total=len(futures), desc="functions"):
-                write_whole(futures[future], json.dumps(future.result()).encode())
-    rows = needed([row for path in blocks.values() if path.exists() for row in json.loads(path.read_text())], options)
+                write_whole(futures[future], stamped({"rows": future.result()}))
+    rows = needed([row for path in blocks.values() if path.exists() for row in rows_of(path)], options)
     text = summary(rows)
     (out / "summary.md").write_text(text)
     found = finding(rows, options, sum(float(r["seconds"]) for r in rows))

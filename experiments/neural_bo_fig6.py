@@ -21,6 +21,7 @@ import numpy as np
 
 from regretless.bench.claims import LEAST_SEEDS, Check, checks_table, experiment_options, judged, needed
 from regretless.bench.finding import Finding, Table
+from regretless.bench.record import stamped
 from regretless.page import Curve, curves_chart
 from regretless.statefile import write_whole
 
@@ -130,7 +131,7 @@ def main() -> None:
             threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
             command = [sys.executable, __file__, "--out", str(options.out), "--point", method, str(n), str(dim)]
             result = subprocess.run(command, env={**os.environ, **threads}, check=True, capture_output=True, text=True).stdout
-            write_whole(path, result.encode())
+            write_whole(path, stamped(json.loads(result)))
         row = json.loads(path.read_text())
         rows.append(row)
         print(

@@ -25,6 +25,7 @@ from regretless.baselines.dngo import BATCH, EPOCHS, HIDDEN, MOST_STEPS, RATE, i
 from regretless.bench.claims import SAMPLES, Check, checks_table, experiment_options, judged, lowest, needed
 from regretless.bench.finding import Finding, Table
 from regretless.bench.peers import PEERS
+from regretless.bench.record import stamped
 from regretless.method import Recipe, keyed_generator
 from regretless.methods import METHODS
 from regretless.numerics.branches import log_evidence
@@ -200,7 +201,7 @@ def main() -> None:
         with ProcessPoolExecutor(options.jobs) as pool:
             futures = {pool.submit(one_run, *key, budget): path for key, path in files.items() if not path.exists()}
             for future in tqdm(as_completed(futures), total=len(futures), desc="runs"):
-                write_whole(futures[future], json.dumps(future.result()).encode())
+                write_whole(futures[future], stamped(future.result()))
     found: dict[str, list[list[float]]] = {}
     took: dict[str, list[float]] = {}
     for (method, _), path in files.items():

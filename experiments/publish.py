@@ -12,7 +12,7 @@ from pathlib import Path
 
 from regretless.bench.compact import CSV, JSON
 from regretless.bench.finding import FILE, Finding, findings_page
-from regretless.reproduce import FIGURES
+from regretless.reproduce import FIGURES, TIMES, Took, read_times
 from regretless.statefile import write_whole
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
@@ -22,27 +22,42 @@ COUNTS = ("seeds", "repetitions", "runs each", "instances", "targets", "samples"
 """Settings that say how often everything was repeated, the first that a finding has."""
 
 
-def table(findings: list[Finding]) -> str:
+def table(findings: list[Finding], times: dict[str, Took]) -> str:
     """Every figure of the papers with its verdict, or that it was not run; and what all of them took."""
     found = {(f.paper, f.figure): f for f in findings}
-    lines = ["| paper | figure | size | repetitions | core minutes | made at | verdict |", "|" + " --- |" * 7]
+    lines = ["| paper | figure | size | repetitions | core minutes | minutes | made at | verdict |", "|" + " --- |" * 8]
     for figure in FIGURES:
         f = found.get((figure.paper, figure.name))
         if f is None:
-            lines.append(f"| {figure.paper} | {figure.name}: {figure.title} | - | - | - | - | not run yet |")
+            lines.append(f"| {figure.paper} | {figure.name}: {figure.title} | - | - | - | - | - | not run yet |")
             continue
+        took = times.get(f"{figure.paper}-{figure.name}")
+        clock = f"{took.seconds / 60:.1f}" if took else "-"
         size = str(f.settings.get("size", "-")).split(":")[0]
-        times = next((f.settings[word] for word in COUNTS if word in f.settings), "-")
+        often = next((f.settings[word] for word in COUNTS if word in f.settings), "-")
         first, *others = str(f.around.get("commit")).split(", ")
         made = f"{first} and {len(others)} more" if others else first
-        lines.append(f"| {f.paper} | {f.figure}: {f.title} | {size} | {times} | {f.seconds / 60:.1f} | {made} | {f.verdict} |")
+        lines.append(f"| {f.paper} | {f.figure}: {f.title} | {size} | {often} | {f.seconds / 60:.1f} | {clock} | {made} | {f.verdict} |")
     minutes = sum(f.seconds for f in findings) / 60
-    lines += ["", f"In all {len(findings)} of {len(FIGURES)} figures, {minutes:.0f} core minutes."]
+    lines += ["", f"In all {len(findings)} of {len(FIGURES)} figures, {minutes:.0f} core minutes. {sentence(times)}".rstrip()]
     return "\n".join(lines)
 
 
+def sentence(times: dict[str, Took]) -> str:
+    """What the figures took by the clock, one after another."""
+    if not times:
+        return ""
+    minutes, lost = sum(took.seconds for took in times.values()) / 60, sum(took.cut + took.open for took in times.values())
+    jobs = " or ".join(sorted({str(took.jobs) for took in times.values()}))
+    cores = " or ".join(sorted({str(took.cores) for took in times.values()}))
+    whole = f"By the clock {len(times)} of {len(FIGURES)} figures took {minutes:.0f} minutes, one by one with {jobs} processes on {cores} cores"
+    return f"{whole}{f', not counting {lost} interrupted calls' if lost else ''}."
+
+
 def take(folder: Path) -> None:
-    """Copies the findings below a folder, and the compact records beside them, into docs/results."""
+    """Copies the findings below a folder, the compact records beside them and the times into docs/results."""
+    if (folder / TIMES).is_file():
+        write_whole(RESULTS / TIMES, (folder / TIMES).read_bytes())
     for path in sorted(folder.rglob(FILE)):
         finding = Finding.read(path)
         name = f"{finding.paper}-{finding.figure}"
@@ -59,10 +74,11 @@ def main() -> None:
         take(folder)
     order = [(f.paper, f.name) for f in FIGURES]
     kept = sorted((Finding.read(path) for path in (RESULTS / "findings").glob("*.json")), key=lambda f: order.index((f.paper, f.figure)))
-    write_whole(RESULTS / "report.html", findings_page(kept).encode())
+    times = read_times(RESULTS)
+    write_whole(RESULTS / "report.html", findings_page(kept, sentence(times)).encode())
     readme = RESULTS / "README.md"
     before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
-    readme.write_text(f"{before}{BEGIN}\n\n{table(kept)}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+    readme.write_text(f"{before}{BEGIN}\n\n{table(kept, times)}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
     size = sum(path.stat().st_size for path in RESULTS.rglob("*") if path.is_file())
     print(f"{len(kept)} findings, {size / 1e6:.2f} MB")
     if size > MOST_BYTES:

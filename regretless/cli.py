@@ -186,18 +186,21 @@ def report(folder: str) -> None:
 @click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Folder that holds the data sets.")
 @click.option("--out", default="runs/reproduce", show_default=True, type=click.Path(file_okay=False, path_type=Path), help="Folder for the results.")
 def reproduce(paper: str | None, figure: str | None, full: bool, seeds: int | None, jobs: int, data: Path | None, out: Path) -> None:
-    """Reruns a figure or table of a paper; without arguments, lists them all.
+    """Reruns a figure or table of a paper, all of a paper's, or those of "all" papers; without arguments, lists them.
 
     A run that was killed resumes with the same command.
     """
-    from regretless.reproduce import find_figures, listing
+    from regretless.reproduce import find_figures, listing, reproduce_many
     from regretless.reproduce import reproduce as run_figure
 
     if paper is None:
         click.echo(listing())
         return
-    for chosen in find_figures(paper, figure):
-        click.echo(run_figure(chosen, out, full=full, seeds=seeds, jobs=jobs, data=data))
+    chosen = find_figures(paper, figure)
+    if len(chosen) == 1:
+        click.echo(run_figure(chosen[0], out, full=full, seeds=seeds, jobs=jobs, data=data))
+    else:
+        click.echo(reproduce_many(chosen, out, full=full, seeds=seeds, jobs=jobs, data=data))
 
 
 @main.group()

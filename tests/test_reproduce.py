@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from regretless.bench.finding import FILE, PAPERS, Finding
 from regretless.cli import main
 from regretless.problems.uci_hpo import FOLDS
-from regretless.reproduce import EXPERIMENTS, FIGURES, find_figures, listing, report_findings, reproduce
+from regretless.reproduce import EXPERIMENTS, FIGURES, Figure, find_figures, listing, read_times, report_findings, reproduce, reproduce_many
 
 QUICK_MINUTES = 90
 """The quick set of all papers must fit this on two cores."""
@@ -88,6 +88,7 @@ def test_every_experiment_explains_itself(script) -> None:
         (["nobody"], "unknown paper 'nobody'; known are go-ucb, gp-threds"),
         (["ms-ucb", "fig9"], "ms-ucb has no figure 'fig9'; it has fig1, fig2, fig3, fig4, fig5"),
         (["neural-bo", "fig10"], "no figure 'fig10'"),
+        (["all", "fig2"], "unknown paper 'all'; known are go-ucb, gp-threds, bilevel, neural-bo, ms-ucb, and all without a figure"),
         (["go-ucb", "fig3", "--data", "."], "the data set 'uci' is not there (looked in uci): it holds australian.csv.gz"),
         (["ms-ucb", "fig1", "--seeds", "0"], "--seeds"),
     ],
@@ -134,3 +135,46 @@ def test_an_experiment_that_fails_says_how_to_go_on(tmp_path) -> None:
     (figure,) = find_figures("gp-threds", "fig4ab")
     with pytest.raises(RuntimeError, match=r"gp_threds_fig4.py ended with exit code 2; run the same command again to resume"):
         reproduce(figure, tmp_path, extra=["--no-such-option"])
+
+
+SCRIPT = """
+import sys, time
+from pathlib import Path
+from regretless.bench.finding import Finding
+out = Path(sys.argv[sys.argv.index("--out") + 1])
+out.mkdir(parents=True, exist_ok=True)
+if (out / "broken").exists():
+    sys.exit(3)
+Finding("go-ucb", out.name[-4:], "t", "c", "not decided yet", "Because.").write(out)
+"""
+
+
+def test_all_goes_on_after_a_failure_and_knows_what_it_took(tmp_path, monkeypatch, capsys) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    monkeypatch.setattr("regretless.reproduce.EXPERIMENTS", tmp_path)
+    figures = [Figure("go-ucb", name, "t", "script.py") for name in ("fig2", "fig3", "fig4")]
+    out = tmp_path / "out"
+    (out / "go-ucb-fig3").mkdir(parents=True)
+    (out / "go-ucb-fig3" / "broken").touch()
+    with pytest.raises(RuntimeError, match=r"go-ucb fig3: script.py ended with exit code 3; run the same command again to resume"):
+        reproduce_many(figures, out)
+    assert {name: (took.sittings, took.cut, took.open) for name, took in read_times(out).items()} == {
+        "go-ucb-fig2": (1, 0, False), "go-ucb-fig3": (1, 0, True), "go-ucb-fig4": (1, 0, False),
+    }  # fmt: skip
+    assert "2 figures" in capsys.readouterr().err
+    (out / "go-ucb-fig3" / "broken").unlink()
+    page = reproduce_many(figures, out, jobs=3)
+    assert all(f"fig{i}" in page.read_text() for i in (2, 3, 4))
+    times = read_times(out)
+    assert (times["go-ucb-fig3"].sittings, times["go-ucb-fig3"].cut, times["go-ucb-fig3"].open, times["go-ucb-fig3"].jobs) == (2, 1, False, 3)
+    assert all(0 < took.seconds < 120 for took in times.values())
+    assert "and the time of 1 interrupted call" in capsys.readouterr().err
+
+
+def test_all_begins_with_the_papers_that_are_done_soonest() -> None:
+    order = find_figures("all", None)
+    assert sorted(order, key=FIGURES.index) == list(FIGURES)
+    papers = list(dict.fromkeys(f.paper for f in order))
+    minutes = [sum(f.minutes[0] for f in FIGURES if f.paper == paper) for paper in papers]
+    assert len(papers) == len(PAPERS)
+    assert minutes == sorted(minutes)

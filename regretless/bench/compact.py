@@ -1,7 +1,7 @@
 """An experiment's records in one small file: enough to recompute tables of final values, small enough to keep with the documentation.
 
-Runs of the bench become `records.csv`, one line each. Experiments that keep JSON records of their own (one file per run) become `records.json`,
-their numbers rounded.
+Runs of the bench become `records.csv`, one line each. Experiments that keep JSON records of their own (one file per run) become `records.json`:
+what made them (versions and commits, each once), and the records, their numbers rounded, with the place of their maker in that list.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from regretless.bench.finding import FILE
-from regretless.bench.record import Record, load_records
+from regretless.bench.finding import COMPACT, own_records
+from regretless.bench.record import MADE, Record, load_records
 from regretless.statefile import write_whole
 
-CSV, JSON = "records.csv", "records.json"
+CSV, JSON = "records.csv", COMPACT
 DIGITS = 6
 """Significant digits of a number."""
 QUARTERS = (0.25, 0.5, 0.75, 1.0)
@@ -28,8 +28,6 @@ COLUMNS = (
     "problem", "method", "seed", "evaluations", "initial", *(f"best after {round(100 * share)} %" for share in QUARTERS), "mean value", "recommended",
     "CPU seconds", "evaluation seconds", "commit",
 )  # fmt: skip
-BESIDE = {FILE, JSON, "convex.json"}
-"""JSON files of an experiment's folder that are no records."""
 
 
 def compact(folder: str | Path) -> Path | None:
@@ -43,11 +41,18 @@ def compact(folder: str | Path) -> Path | None:
         writer.writerows(_line(record) for record in sorted(records, key=lambda r: (r.problem, r.label, r.seed)))
         write_whole(folder / CSV, text.getvalue().encode())
         return folder / CSV
-    paths = [path for path in sorted(folder.rglob("*.json")) if path.name not in BESIDE and "cache" not in path.relative_to(folder).parts]
+    paths = own_records(folder)
     if not paths:
         return None
-    found = {str(path.relative_to(folder).with_suffix("")): rounded(json.loads(path.read_text(encoding="utf-8"))) for path in paths}
-    write_whole(folder / JSON, json.dumps(found, separators=(",", ":")).encode())
+    makers: list[Any] = []
+    found = {}
+    for path in paths:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(record, dict) and MADE in record:
+            makers += [record[MADE]] if record[MADE] not in makers else []
+            record[MADE] = makers.index(record[MADE])
+        found[str(path.relative_to(folder).with_suffix(""))] = rounded(record)
+    write_whole(folder / JSON, json.dumps({MADE: makers, "records": found}, separators=(",", ":")).encode())
     return folder / JSON
 
 

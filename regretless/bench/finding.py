@@ -15,15 +15,26 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from regretless.bench.plots import charts_figure, save_figure
-from regretless.bench.record import SUFFIX, surroundings
+from regretless.bench.record import MADE, SUFFIX, surroundings
 from regretless.page import Cell, Section, charts_section, html_page, table_section
 from regretless.statefile import write_whole
 
 Verdict: TypeAlias = Literal["reproduces", "reproduces only in part", "does not reproduce", "not decided yet"]
 PILLS = {"reproduces": "good", "reproduces only in part": "part", "does not reproduce": "bad", "not decided yet": "open"}
 """How the page colours a verdict."""
+COUNTED = {
+    "reproduces": ("reproduces", "reproduce"),
+    "reproduces only in part": ("reproduces only in part", "reproduce only in part"),
+    "does not reproduce": ("does not reproduce", "do not reproduce"),
+    "not decided yet": ("is not decided yet", "are not decided yet"),
+}
+"""What one figure does, and what several do."""
 FILE = "finding.json"
 """The file an experiment leaves in its folder."""
+COMPACT = "records.json"
+"""Its JSON records in one file."""
+BESIDE = {FILE, COMPACT, "convex.json"}
+"""JSON files of an experiment's folder that are no records."""
 SHOWN = ("python", "regretless", "numpy", "scipy", "torch")
 """Versions that a page names; the finding holds the others too."""
 PAPERS = {
@@ -114,13 +125,23 @@ class Finding:
             raise ValueError(f"{path} is not a finding: {type(error).__name__}: {error}") from None
 
 
+def own_records(folder: str | Path) -> list[Path]:
+    """The records of an experiment that keeps JSON files of its own kind, one per run."""
+    folder = Path(folder)
+    return [path for path in sorted(folder.rglob("*.json")) if path.name not in BESIDE and "cache" not in path.relative_to(folder).parts]
+
+
 def made_by(folder: str | Path) -> dict[str, Any]:
     """Versions and commits that the records of a folder name, all that there are where they differ; empty without records."""
     versions: dict[str, list[str]] = {}
     commits: list[str] = []
+    heads = []
     for path in sorted(Path(folder).glob(f"*{SUFFIX}")):
         with open(path, encoding="utf-8") as file:
-            facts = json.loads(file.readline()).get("facts", {})
+            heads.append(json.loads(file.readline()).get("facts", {}))
+    stored = (json.loads(path.read_text(encoding="utf-8")) for path in own_records(folder))
+    heads += [record[MADE] for record in stored if isinstance(record, dict) and MADE in record]
+    for facts in heads:
         for name, version in facts.get("versions", {}).items():
             versions.setdefault(name, []).append(version)
         commits += [facts["commit"]] if facts.get("commit") else []
@@ -144,10 +165,11 @@ def draw_missing(folder: str | Path) -> None:
             finding.draw(path.parent)
 
 
-def findings_page(findings: Sequence[Finding]) -> str:
-    """One self-contained page: a table of verdicts, then each finding with its charts and tables."""
+def findings_page(findings: Sequence[Finding], took: str = "") -> str:
+    """One self-contained page: a table of verdicts, then each finding with its charts and tables; `took` is a sentence on the time of all."""
     lead = "Every figure and table of the five papers that was run, with the claim, our numbers and a verdict computed from them."
-    return html_page("Reproducing the papers", [_overview(findings), *map(finding_section, findings)], lead=lead, contents=False)
+    sections = [_overview(findings), *map(finding_section, findings)]
+    return html_page("Reproducing the papers", sections, lead=f"{lead} {took}".strip(), contents=False)
 
 
 def _overview(findings: Sequence[Finding]) -> Section:
@@ -159,7 +181,7 @@ def _overview(findings: Sequence[Finding]) -> Section:
         rows += (
             f'<tr><td><a href="#s{i + 1}">{escape(f.figure)}</a></td><td class="words">{escape(f.title)}</td><td class="words">{_pill(f)}</td></tr>'
         )
-    summary = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    summary = ", ".join(f"{count} {COUNTED[verdict][count > 1]}" for verdict, count in counts.items() if count)
     return Section(
         "Verdicts",
         f'<p class="note">Of {len(findings)} figures and tables: {summary}.</p><div class="scroll"><table class="plain">{rows}</table></div>',

@@ -17,7 +17,7 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -36,6 +36,8 @@ PLAIN_DIM = 100
 """Up to this many coordinates a point is a list of numbers; beyond, base64 of its little-endian float64 bytes, a third of the size."""
 PACKAGES = ("regretless", "numpy", "scipy", "torch", "optuna", "botorch", "gpytorch", "cma", "nevergrad", "smac", "scikit-learn", "coco-experiment")
 """Packages whose versions a record names, where installed."""
+MADE = "made"
+"""Where a JSON record of an experiment's own kind says what made it."""
 COMMIT = "REGRETLESS_COMMIT"
 """Names the commit of a copy of the tree that has no history of its own."""
 
@@ -312,6 +314,11 @@ class RecordWriter:
 def stored(x: Array) -> str | list[float]:
     """A point as JSON keeps it."""
     return x.tolist() if len(x) <= PLAIN_DIM else base64.b64encode(x.astype("<f8").tobytes()).decode()
+
+
+def stamped(record: Mapping[str, Any]) -> bytes:
+    """A record of an experiment's own kind as JSON, with what made it: versions and commit."""
+    return json.dumps({**record, MADE: surroundings()}).encode()
 
 
 @functools.cache

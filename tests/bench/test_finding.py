@@ -30,7 +30,7 @@ from regretless.bench.claims import (
 from regretless.bench.compact import CSV, JSON, compact
 from regretless.bench.finding import FILE, PAPERS, Finding, Table, draw_missing, find_all, findings_page
 from regretless.bench.plots import charts_figure, regret_figure
-from regretless.bench.record import Record, Run
+from regretless.bench.record import Record, Run, stamped, surroundings
 from regretless.bench.runner import run_all
 from regretless.page import Band, Curve, curves_chart
 
@@ -353,5 +353,34 @@ def test_json_records_in_one_small_file(tmp_path) -> None:
     finding("ms-ucb", "fig1").write(tmp_path)
     path = compact(tmp_path)
     assert path == tmp_path / JSON
-    assert json.loads(path.read_text()) == {"quick/a": {"seed": 3, "scores": [0.123457, 1e-12], "name": "x"}}
+    assert json.loads(path.read_text()) == {"made": [], "records": {"quick/a": {"seed": 3, "scores": [0.123457, 1e-12], "name": "x"}}}
     assert compact(tmp_path) == path  # it does not take itself for a record
+
+
+def test_json_records_say_what_made_them(tmp_path, monkeypatch) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.json").write_bytes(stamped({"seed": 3}))
+    (tmp_path / "c.json").write_text(json.dumps({"seed": 4, "made": {"versions": {"numpy": "0.1"}, "commit": "abc"}}))
+    finding("ms-ucb", "fig1").write(tmp_path)
+    around, here = Finding.read(tmp_path / FILE).around, surroundings()
+    assert around["versions"]["python"] == here["versions"]["python"]
+    assert around["versions"]["numpy"] == f"{here['versions']['numpy']} and 0.1"
+    assert around["commit"].split(", ") == [here["commit"], "abc"]
+    stored = json.loads(compact(tmp_path).read_text())
+    assert stored["made"] == [here, {"versions": {"numpy": "0.1"}, "commit": "abc"}]
+    assert [stored["records"][name]["made"] for name in "abc"] == [0, 0, 1]
+
+
+def test_a_copy_without_history_is_told_its_commit(monkeypatch) -> None:
+    monkeypatch.setenv("PATH", "")  # no git
+    monkeypatch.delenv("REGRETLESS_COMMIT", raising=False)
+    assert surroundings.__wrapped__()["commit"] is None
+    monkeypatch.setenv("REGRETLESS_COMMIT", "abc+")
+    assert surroundings.__wrapped__()["commit"] == "abc+"
+
+
+def test_verdicts_are_counted_in_words() -> None:
+    words = ["does not reproduce", "does not reproduce", "reproduces", "not decided yet"]
+    page = findings_page([Finding("ms-ucb", f"fig{i}", "t", "c", word, "s") for i, word in enumerate(words)], "It took a minute.")
+    assert "Of 4 figures and tables: 1 reproduces, 2 do not reproduce, 1 is not decided yet." in page
+    assert "It took a minute." in page
