@@ -77,6 +77,8 @@ GOOD_BY_PROCESS = 3
 """The same under the process alone: with GP-EI's number the proposals of that stage are GP-EI's, point for point."""
 LEMMA_DELTA = 0.05
 """delta of Lemma 5.3 where it sets the radius of the search."""
+LEAST_SHARE = 0.01
+"""Told variances count in a theory certificate as at least this share of the declared one."""
 TITLE_WIDTH = 56
 """Letters in a line of a plot's title."""
 UNKNOWN_T = 64
@@ -313,7 +315,7 @@ class GOUCB(Method):
             return Certificate.none("Phase I is not over" if self.preset != "paper" else "the printed settings fit no model", delta)
         x, kind = self.recommend(), self._kind()
         if self.realizable and self.noise is not None and math.isfinite(self.family.reach):
-            return self._theory(self._fit(), x, delta)
+            return self._theory(self._fit(), x, self.noise, delta)
         if kind == "process":
             return fitted_certificate(self.X, self.y, self.yvar, self.cube, x, delta, self.fixed_generator())
         fit = self._fit()
@@ -330,7 +332,7 @@ class GOUCB(Method):
         assumptions = (f"{model} with parameters and noise fitted", "coverage as measured on test problems")
         return self._in_units(fit, lower, upper, delta, "fitted", assumptions)
 
-    def _theory(self, fit: Fit, x: Array, delta: float) -> Certificate:
+    def _theory(self, fit: Fit, x: Array, noise: float, delta: float) -> Certificate:
         """Bounds over all parameters that the data do not refute at level delta."""
         oracle, rng = self._oracle, self.fixed_generator()
 
@@ -338,7 +340,8 @@ class GOUCB(Method):
             return oracle.predict(V, U, fit.offset, fit.scale)
 
         belief = self._belief("family", fit)
-        region = Region(values, self.X, fit.z, fit.weight, fit.v, fit.ball, math.sqrt(fit.sigma2), self.family.reach, delta, rng)
+        weight = certain_weights(self.yvar, noise)
+        region = Region(values, self.X, fit.z, weight, fit.v, fit.ball, math.sqrt(fit.sigma2), self.family.reach, delta, rng)
         if region.empty:
             return Certificate.none("the data refute all members of the family near the fit: it is not realizable, or the noise is larger", delta)
         lower = region.extreme(x, -1.0)[0]
@@ -350,7 +353,7 @@ class GOUCB(Method):
 
         hopeful, _ = maximise_many(with_gradient(bound, self.cube), self.cube, rng, incumbents=self._good_points(belief), score=bound)
         upper = region.largest(self.cube, np.concatenate([x[None], hopeful]))
-        assumptions = ("the objective is a member of the family", f"the noise is {self.noise:g}-sub-Gaussian")
+        assumptions = ("the objective is a member of the family", f"the noise is {noise:g}-sub-Gaussian, or as told with a value")
         return self._in_units(fit, lower, upper, delta, "theory", assumptions)
 
     def _in_units(
@@ -465,6 +468,15 @@ def mixed(F: Array, support: Array, within: Array) -> tuple[Array, Array]:
     share = support / support.sum()
     mean = share @ F
     return mean, np.sqrt(within**2 + share @ (F - mean) ** 2)
+
+
+def certain_weights(yvar: Array, noise: float) -> Array:
+    """Weights of squares (n) under which the noise of every row is `noise`-sub-Gaussian: by its variance (n, NaN unknown) where it was told.
+
+    A smaller weight is always allowed: it takes the noise to be larger than it is.
+    """
+    known = np.isfinite(yvar)
+    return np.where(known, noise**2 / np.maximum(np.where(known, yvar, 1.0), LEAST_SHARE * noise**2), 1.0)
 
 
 def lemma_beta(sigma: float, lam: float, log_det: float, n: int, t: int, p: int, *, F: float, mu: float, C: float, C_h: float, delta: float) -> float:

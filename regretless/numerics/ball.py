@@ -84,15 +84,6 @@ class Ball:
         norms: Array = np.sqrt(np.maximum(squared, 0.0) / self.lam)
         return norms
 
-    def solve(self, Q: Array) -> Array:
-        """Sigma^-1 q for every row of Q (m x p), m x p."""
-        if self._T == 0:
-            return np.asarray(Q / self.lam)
-        inner, info = lapack.dpotrs(self._L[: self._T, : self._T], self.G @ Q.T, lower=1)
-        assert info == 0
-        solved: Array = (Q - inner.T @ self.G) / self.lam
-        return solved
-
     def log_det(self) -> float:
         """log det(Sigma) - log det(lam I), the information the rows carry."""
         diagonal = np.diagonal(self._L)[: self._T]

@@ -29,8 +29,6 @@ ERRORS = 1.0
 NEAR = 0.03
 """Told points closer than this (root mean square over the coordinates) share one vote: many repetitions of the best point say little about
 the rest, and by a trifle each, from a slightly smaller noise, they would outvote it."""
-
-
 CAP = 4.0
 """Nats that a single value can speak for or against a model: no density falls off as fast in earnest as that of a normal."""
 

@@ -5,7 +5,7 @@ and p parameters an iteration costs k n p for the Jacobians and k n p min(n, p) 
 solved in whichever of the two spaces, parameters or data, is smaller. Bounds are kept by freezing parameters that a step would push
 through a bound (projected gradient) and clipping the rest; steps are accepted only when the cost falls, so cost never rises.
 
-    minimise over low <= v <= high   sum_i weight_i (f(v, x_i) - y_i)^2 + lam |v - anchor|^2
+    minimise over low <= v <= high   sum_i weight_i (f(v, x_i) - y_i)^2 + lam |v|^2
 """
 
 from __future__ import annotations
@@ -49,35 +49,33 @@ def fit_least_squares(
     low: Array | float,
     high: Array | float,
     lam: float,
-    anchor: Array | float = 0.0,
-    weight: Array | None = None,
+    weight: Array | float = 1.0,
     iterations: int = 60,
 ) -> Fits:
-    """Levenberg-Marquardt from every row of `starts` (k x p); `weight` is n, or k x n for weights that differ between the starts."""
+    """Levenberg-Marquardt from every row of `starts` (k x p) to the values y (n) with weights n."""
     v = np.clip(np.asarray(starts, dtype=np.float64), low, high)
-    k = len(v)
-    root = None if weight is None else np.sqrt(np.broadcast_to(weight, (k, len(y))))
+    root = np.sqrt(np.broadcast_to(weight, len(y)))
     F, J = (np.array(a) for a in model(v))
-    cost = _cost(F, y, v, lam, anchor, root)
-    scale = np.maximum(_mean_diagonal(J, root, np.arange(k)), np.finfo(np.float64).tiny)
+    cost = _cost(F, y, v, lam, root)
+    scale = np.maximum(_mean_diagonal(J, root), np.finfo(np.float64).tiny)
     damping = DAMPING * scale
     running = np.isfinite(cost) & np.isfinite(J).all(axis=(1, 2))
     for _ in range(iterations):
         active = np.flatnonzero(running)
         if len(active) == 0:
             break
-        step = _step(F[active], J[active], y, v[active], low, high, lam, anchor, None if root is None else root[active], damping[active])
+        step = _step(F[active], J[active], y, v[active], low, high, lam, root, damping[active])
         trial = np.clip(v[active] + step, low, high)
         moved = (trial != v[active]).any(axis=1)
         F_trial, J_trial = model(trial)
-        new = _cost(F_trial, y, trial, lam, anchor, None if root is None else root[active])
+        new = _cost(F_trial, y, trial, lam, root)
         usable = np.isfinite(new) & np.isfinite(J_trial).all(axis=(1, 2))
         better = usable & (new < cost[active])
         gain = cost[active] - new
         won = active[better]
         small = better & (gain <= TOLERANCE * cost[active])
         v[won], F[won], J[won], cost[won] = trial[better], F_trial[better], J_trial[better], new[better]
-        scale[won] = np.maximum(_mean_diagonal(J, root, won), np.finfo(np.float64).tiny)
+        scale[won] = np.maximum(_mean_diagonal(J[won], root), np.finfo(np.float64).tiny)
         damping[active] = np.where(better, np.maximum(damping[active] * SHRINK, LEAST_DAMPING * scale[active]), damping[active] * GROW)
         stuck = ~better & (~moved | (damping[active] > MOST_DAMPING * scale[active]))
         running[active[small | stuck]] = False
@@ -101,30 +99,23 @@ def distinct(fits: Fits, keep: int, *, apart: float, within: float) -> NDArray[n
     return np.array(chosen or [0], dtype=np.intp)
 
 
-def _cost(F: Array, y: Array, v: Array, lam: float, anchor: Array | float, root: Array | None) -> Array:
-    r = F - y
-    if root is not None:
-        r = root * r
+def _cost(F: Array, y: Array, v: Array, lam: float, root: Array) -> Array:
+    r = root * (F - y)
     with np.errstate(over="ignore", invalid="ignore"):
-        cost: Array = np.einsum("ij,ij->i", r, r) + lam * ((v - anchor) ** 2).sum(axis=1)
+        cost: Array = np.einsum("ij,ij->i", r, r) + lam * (v**2).sum(axis=1)
     return cost
 
 
-def _mean_diagonal(J: Array, root: Array | None, rows: NDArray[np.intp]) -> Array:
-    part = J[rows] if root is None else J[rows] * root[rows][:, :, None]
+def _mean_diagonal(J: Array, root: Array) -> Array:
+    part = J * root[:, None]
     mean: Array = np.einsum("kij,kij->k", part, part) / part.shape[2]
     return mean
 
 
-def _step(
-    F: Array, J: Array, y: Array, v: Array, low: Array | float, high: Array | float,
-    lam: float, anchor: Array | float, root: Array | None, damping: Array,
-) -> Array:  # fmt: skip
+def _step(F: Array, J: Array, y: Array, v: Array, low: Array | float, high: Array | float, lam: float, root: Array, damping: Array) -> Array:
     """The damped Gauss-Newton step of every start, k x p, zero in parameters held by a bound."""
-    r = F - y
-    if root is not None:
-        r, J = root * r, J * root[:, :, None]
-    gradient = np.matmul(r[:, None, :], J)[:, 0] + lam * (v - anchor)
+    r, J = root * (F - y), J * root[:, None]
+    gradient = np.matmul(r[:, None, :], J)[:, 0] + lam * v
     held = ((v <= low) & (gradient > 0)) | ((v >= high) & (gradient < 0))
     if held.any():
         J = np.where(held[:, None, :], 0.0, J)

@@ -123,13 +123,9 @@ class Oracle:
         """The size of the last full fit at or before n."""
         return n if n < self.block else self.block + EVERY * ((n - self.block) // EVERY)
 
-    def standardised(self, V: Array, x: Array, offset: float, scale: float) -> tuple[Array, Array]:
-        """Standardised values k x n and derivatives k x n x p at model inputs x (n x d)."""
-        return self._standard(*self.family.jacobian(V, x), offset, scale)
-
     def predict(self, V: Array, U: Array, offset: float, scale: float) -> tuple[Array, Array]:
         """Standardised values k x n and derivatives k x n x p at cube points U."""
-        return self.standardised(V, self.inputs(U), offset, scale)
+        return self._standard(*self.family.jacobian(V, self.inputs(U)), offset, scale)
 
     # -- inside
 

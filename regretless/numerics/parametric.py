@@ -319,8 +319,8 @@ def exponential_decay(d: int) -> Family:
 def sum_of_gaussians(d: int) -> Family:
     def formula(W: Array, X: Array) -> tuple[Array, Array]:
         base = W[:, 0, None]
-        amp, log_s, m = W[:, 1 : 1 + COMPONENTS], W[:, 1 + COMPONENTS : 1 + 2 * COMPONENTS], W[:, 1 + 2 * COMPONENTS :].reshape(len(W), COMPONENTS, d)
-        return gaussians(base, amp, log_s, m, X)
+        amp, s, m = W[:, 1 : 1 + COMPONENTS], W[:, 1 + COMPONENTS : 1 + 2 * COMPONENTS], W[:, 1 + 2 * COMPONENTS :].reshape(len(W), COMPONENTS, d)
+        return gaussians(base, amp, s, m, X)
 
     amps = {f"a{c}": Float(-8, 8) for c in range(COMPONENTS)}
     widths = {f"s{c}": Float(0.05, 1.5, log=True) for c in range(COMPONENTS)}

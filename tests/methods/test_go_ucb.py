@@ -10,7 +10,7 @@ import torch
 from regretless import Float, Optimizer
 from regretless.baselines.gp_ei import GPEI
 from regretless.method import Recipe
-from regretless.methods.go_ucb import GOUCB, lemma_beta, mixed
+from regretless.methods.go_ucb import GOUCB, certain_weights, lemma_beta, mixed
 from regretless.numerics.ball import Ball
 from regretless.numerics.ball_ascent import ascend_in_ball
 from regretless.numerics.parametric import TwoLayerNet
@@ -320,6 +320,21 @@ def test_the_theory_certificate_needs_the_declaration_and_holds():
     assert certificate.lower <= problem.optimum <= certificate.upper
     assert certificate.gap < 0.5 * problem.regret_unit
     assert method.guard is False
+
+
+def test_the_theory_certificate_counts_values_by_their_told_noise():
+    sigma, X = 0.01, np.random.default_rng(1).random((24, 2))
+    y = truth(X) + 10 * sigma * np.random.default_rng(2).standard_normal(24)
+    gaps = []
+    for yvar in (None, np.full(24, (10 * sigma) ** 2)):
+        method = GOUCB(2, seed=0, model=bumps, w_bounds=BOUNDS, phase_one=6, realizable=True, noise=sigma)
+        method.tell(X, y, yvar=yvar)
+        certificate = method.certificate(0.1)
+        assert certificate.kind == "theory"
+        gaps.append(certificate.gap)
+    assert gaps[1] > 3 * gaps[0]
+    assert certificate.lower <= truth(np.array([[0.6, 1.0]]))[0] <= certificate.upper  # x0 = w[0], and the slope in x1 is above 0
+    np.testing.assert_allclose(certain_weights(np.array([np.nan, 4.0, 0.0]), 2.0), [1.0, 1.0, 100.0])
 
 
 @pytest.mark.slow
