@@ -263,6 +263,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, help="seeds per problem (quick 2, standard 5, full 10)")
     parser.add_argument("--costly-seeds", type=int, help=f"the same of {', '.join(COSTLY)} (quick 1, standard 2, full 10)")
     parser.add_argument("--suites", help="comma-separated, of: " + ", ".join(suites(range(1, 25))))
+    parser.add_argument("--functions", help="numbers of bbob's functions, comma-separated; all by default")
     parser.add_argument("--records", type=Path, action="append", default=[], help="a folder of records of the same runs made by another experiment")
     parser.add_argument("--methods", help="names separated by spaces (options after a colon), instead of each suite's own field")
     parser.add_argument("--quick", action="store_true", help="three bbob functions, half budgets, two seeds")
@@ -273,7 +274,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.quick and options.full:
         parser.error("--quick and --full exclude each other")
-    functions = (1, 8, 21) if options.quick else range(1, 25)
+    functions: Sequence[int] = (1, 8, 21) if options.quick else range(1, 25)
+    functions = [int(word) for word in options.functions.split(",")] if options.functions else functions
     seeds = options.seeds or (2 if options.quick else 10 if options.full else 5)
     costly = min(seeds, options.costly_seeds or (1 if options.quick else 10 if options.full else 2))
     every = suites(functions)

@@ -34,9 +34,10 @@ from regretless.baselines import BASELINES
 from regretless.bench.claims import checks_table, experiment_options, judged, lowest, needed
 from regretless.bench.finding import Finding, Table
 from regretless.bench.record import stamped
+from regretless.bench.stats import quartiles
 from regretless.method import Recipe, keyed_generator
 from regretless.methods import METHODS
-from regretless.page import Curve, curves_chart
+from regretless.page import Band, Curve, curves_chart
 from regretless.problems.data import data_folder, read_idx
 from regretless.statefile import write_whole
 
@@ -203,13 +204,15 @@ def finding(records: list[dict[str, Any]], folder: str | None, size: Size) -> Fi
     for record in records:
         by_label.setdefault(record["label"], []).append(record)
     rows: list[list[str | float]] = []
+    middle: dict[str, float] = {}
     curves = []
     for label in [name for name in _labels(full=True) if name in by_label]:
         group = by_label[label]
-        theirs: str | float = round(float(published[label].mean()), 3) if label in published else ""
+        theirs = spread(published[label].mean(axis=1)) if label in published else ""
         regret = np.array([F_STAR - np.array(r["accuracy"]) for r in group])
-        end, seen = np.mean([r["recommended"] for r in group]), np.mean([max(r["accuracy"]) for r in group])
-        rows.append([label, len(group), round(float(regret.mean()), 3), theirs, round(float(end), 3), round(float(seen), 3)])
+        end, seen = np.array([r["recommended"] for r in group]), np.array([max(r["accuracy"]) for r in group])
+        rows.append([label, len(group), spread(regret.mean(axis=1)), theirs, spread(end), spread(seen)])
+        middle[label] = float(np.median(regret.mean(axis=1)))
         curves.append(_curve(label, regret))
     curves += [_curve(f"{label}, authors", regret, dash=True) for label, regret in published.items()]
     by_seed = {label: {r["seed"]: F_STAR - float(np.mean(r["accuracy"])) for r in group} for label, group in by_label.items()}
@@ -223,15 +226,15 @@ def finding(records: list[dict[str, Any]], folder: str | None, size: Size) -> Fi
         for label in (PAPER_CURVE, "GP-ThreDS")
     )
     verdict, sentence = judged(checks, len(shared), ours)
-    ranked = ", ".join(f"{row[0]} {row[2]:g}" for row in sorted(rows, key=lambda row: float(row[2])))
+    ranked = ", ".join(f"{label} {value:.3f}" for label, value in sorted(middle.items(), key=lambda item: item[1]))
     return Finding(
         "gp-threds", "fig4cd", "five hyper-parameters of a CNN", "GP-ThreDS has the least average regret on the CNN after 50 samples.",
-        verdict, f"{sentence} Average regret after {T} samples: {ranked}.",
+        verdict, f"{sentence} Median average regret after {T} samples: {ranked}.",
         {"size": "full" if size == FULL else "quick", "samples": T, "images per digit": size.images, "epochs": size.epochs,
          "runs each": min(len(group) for group in by_label.values())},
         [("average regret", curves_chart(curves, log_y=True))] if curves else [],
         [checks_table(checks, "checks of the method as printed"), checks_table(ours, "the same checks of our default"),
-         Table("after 50 samples", COLUMNS, rows)], sum(r["cpu"] for r in records),
+         Table("after 50 samples: median (quartiles) over runs", COLUMNS, rows)], sum(r["cpu"] for r in records),
     )  # fmt: skip
 
 
@@ -240,8 +243,15 @@ def _labels(*, full: bool) -> list[str]:
 
 
 def _curve(label: str, regret: np.ndarray, dash: bool = False) -> Curve:
-    average = np.cumsum(regret, axis=1) / np.arange(1, regret.shape[1] + 1)
-    return Curve(label, {"samples": np.arange(1, regret.shape[1] + 1)}, {"average regret": np.maximum(average.mean(axis=0), 1e-4)}, dash)
+    average = np.maximum(np.cumsum(regret, axis=1) / np.arange(1, regret.shape[1] + 1), 1e-4)
+    low, median, high = quartiles(average)
+    return Curve(label, {"samples": np.arange(1, regret.shape[1] + 1)}, {"average regret": Band(median, low, high)}, dash)
+
+
+def spread(values: np.ndarray) -> str:
+    """A median with its quartiles, as text."""
+    low, median, high = quartiles(values[:, None])[:, 0]
+    return f"{median:.3f} ({low:.3f} to {high:.3f})"
 
 
 def main() -> None:

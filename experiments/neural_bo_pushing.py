@@ -47,7 +47,8 @@ def finding(records: list[Record], options: argparse.Namespace) -> Finding:
     return Finding(
         "neural-bo", "fig5", "14-parameter robot pushing",
         "NeuralBO reaches the highest median reward of all methods, after 5000 of 6000 evaluations.", verdict, sentence,
-        settings={"seeds": fewest(cases), "evaluations": records[0].settings["budget"],
+        settings={"size": "full" if options.full else "quick" if options.quick else "between", "seeds": fewest(cases),
+                  "evaluations": records[0].settings["budget"],
                   "initial points": INITIAL, "methods": ", ".join(METHODS)},
         charts=charts(cases, {"best value so far": Record.best}, log_y=False),
         tables=[checks_table(checks, "checks of the method as printed"), checks_table(ours, "the same checks of our default"),
