@@ -217,7 +217,8 @@ def judged(checks: Sequence[Check], seeds: int, ours: Sequence[Check] = ()) -> t
     Args:
         checks: what the claim says of the method as printed.
         seeds: repetitions behind every check.
-        ours: the same checks of our default; where these hold and the printed method's do not, the claim reproduces only with our default.
+        ours: the same checks of our default; where these hold and the printed method's do not, the claim reproduces only with our default. Half of
+            either is a claim in part.
     """
     if not checks or seeds < LEAST_SEEDS:
         return "not decided yet", f"At least {LEAST_SEEDS} repetitions of every method and one check are needed; there are {seeds} and {len(checks)}."
@@ -231,10 +232,10 @@ def judged(checks: Sequence[Check], seeds: int, ours: Sequence[Check] = ()) -> t
     whole += "."
     if printed == 1:
         return "reproduces", whole
-    if printed >= IN_PART:
+    if mine == 1:
+        return "reproduces only with our default", whole
+    if max(printed, mine) >= IN_PART:
         return "reproduces only in part", whole
-    if mine >= IN_PART:
-        return "reproduces only in part", f"Only with our default: {whole}"
     return "does not reproduce", whole
 
 

@@ -19,11 +19,15 @@ from regretless.bench.record import MADE, SUFFIX, surroundings
 from regretless.page import Cell, Section, charts_section, html_page, table_section
 from regretless.statefile import write_whole
 
-Verdict: TypeAlias = Literal["reproduces", "reproduces only in part", "does not reproduce", "not decided yet"]
-PILLS = {"reproduces": "good", "reproduces only in part": "part", "does not reproduce": "bad", "not decided yet": "open"}
+Verdict: TypeAlias = Literal["reproduces", "reproduces only with our default", "reproduces only in part", "does not reproduce", "not decided yet"]
+PILLS = {
+    "reproduces": "good", "reproduces only with our default": "part", "reproduces only in part": "part", "does not reproduce": "bad",
+    "not decided yet": "open",
+}  # fmt: skip
 """How the page colours a verdict."""
 COUNTED = {
     "reproduces": ("reproduces", "reproduce"),
+    "reproduces only with our default": ("reproduces only with our default", "reproduce only with our default"),
     "reproduces only in part": ("reproduces only in part", "reproduce only in part"),
     "does not reproduce": ("does not reproduce", "do not reproduce"),
     "not decided yet": ("is not decided yet", "are not decided yet"),
