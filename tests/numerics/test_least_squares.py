@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
+from regretless.numerics.ball import Ball
 from regretless.numerics.least_squares import Fits, distinct, fit_least_squares
 from regretless.numerics.oracle import Oracle, row_weights
 from regretless.numerics.parametric import named_family
@@ -17,7 +18,7 @@ LAM = 0.0025
 
 
 def realizable(name, seed):
-    """A problem, its family, 2 p noisy Sobol points and the test R^2 of standardised predictions."""
+    """A problem, its family, and 2 p Sobol points with their noisy values."""
     problem = make_problem(name, seed=seed)
     family = UserFunction(problem.model, problem.model.w_bounds)
     rng = np.random.default_rng(seed)
@@ -121,19 +122,21 @@ def test_the_oracle_is_a_function_of_the_history():
     assert fit.sigma2 == at_once.sigma2
 
 
-def test_drift_appends_until_the_linearisation_is_off():
-    rng = np.random.default_rng(3)
+def test_drift_applies_eq_5_until_the_linearisation_is_off():
     problem, family, X, y = realizable("hill-temperature", 5)
-    kinds = {}
-    for refit in ("always", "drift"):
-        oracle = Oracle(family, user_units(problem.space), sign=1.0, seed=0, block=12, refit=refit)
-        more = np.vstack([X, rng.random((5, 3))])
-        values = np.append(y, problem.true_unit(more[12:]))
-        kinds[refit] = oracle(more, values, np.full(len(values), np.nan))
-    truth = problem.true_unit(grid := rng.random((200, 3)))
-    for fit in kinds.values():
-        predicted = fit.offset + fit.scale * oracle.predict(fit.v[None], grid, fit.offset, fit.scale)[0][0]
-        assert 1 - np.mean((predicted - truth) ** 2) / np.var(truth) > 0.9
+    oracle = Oracle(family, user_units(problem.space), sign=1.0, seed=0, block=12, refit="drift")
+    unknown = np.full(13, np.nan)
+    before = oracle(X, y, unknown[:12])
+    X = np.vstack([X, [[0.4, 0.6, 0.3]]])
+    F, J = oracle.predict(before.v[None], X[12:], before.offset, before.scale)
+    expected, surprise = before.offset + before.scale * F[0, 0], 3 * before.scale
+    fits = [oracle(X, np.append(y, value), unknown) for value in (expected, expected + surprise)]
+    rows, targets = np.vstack([before.rows, J[0]]), np.append(before.targets, J[0, 0] @ before.v)
+    np.testing.assert_allclose(fits[0].v, Ball(np.zeros(6), before.sigma2, rows, targets).centre(), atol=1e-12)  # (Eq. 5)
+    np.testing.assert_array_equal(fits[0].rows[:12], before.rows)
+    assert not np.allclose(fits[1].rows[:12], before.rows)  # linearised afresh, at another solution
+    always = Oracle(family, user_units(problem.space), sign=1.0, seed=0, block=12)
+    assert not np.array_equal(always(X, np.append(y, expected), unknown).rows[:12], before.rows)
 
 
 def test_row_weights():
