@@ -116,7 +116,7 @@ def reproduce(
     command += ["--full" if full else "--quick"]
     command += ["--seeds", str(seeds)] if seeds is not None else []
     command += ["--data", str(data)] if data is not None else []
-    print(f"{figure.paper} {figure.name}: {figure.title}, about {figure.minutes[full]:g} minutes on two cores", file=sys.stderr, flush=True)
+    print(f"{figure.paper} {figure.name}: {figure.title}, about {figure.minutes[full]:g} min on two cores", file=sys.stderr, flush=True)
     begin = _note_start(out, folder.name, jobs, full)
     done = subprocess.run(command, check=False, env={**os.environ, PARENT: str(os.getpid())})
     if done.returncode:
