@@ -55,8 +55,8 @@ def gaussian_process(X: np.ndarray, y: np.ndarray, Z: np.ndarray) -> tuple[np.nd
     """Mean and sd at Z of the GP with the likeliest length-scale and noise."""
     squares = (X**2).sum(1)
     apart = np.maximum(squares[:, None] + squares - 2 * X @ X.T, 0)
-    tried = [(*log_evidence(np.exp(-apart / (2 * length**2)), y, noise), length, noise) for length in LENGTHS for noise in NOISES]
-    _, variance, length, noise = max(tried)
+    tried = [(*log_evidence(np.exp(-apart / (2 * length**2)), y[:, None], noise), length, noise) for length in LENGTHS for noise in NOISES]
+    _, (variance,), length, noise = max(tried, key=lambda case: float(case[0][0]))
     cross = np.exp(-np.maximum((Z**2).sum(1)[:, None] + squares - 2 * Z @ X.T, 0) / (2 * length**2))
     half = np.linalg.solve(np.linalg.cholesky(np.exp(-apart / (2 * length**2)) + noise * np.eye(len(y))), np.column_stack([y, cross.T]))
     return half[:, 1:].T @ half[:, 0], np.sqrt(np.maximum(variance * (1 - (half[:, 1:] ** 2).sum(0)), 0))

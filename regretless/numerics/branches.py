@@ -10,7 +10,7 @@ with the signal variance at its best value for each setting.
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,22 +19,22 @@ from scipy.linalg import blas, lapack
 from regretless.numerics.ntk import Direction, Factors, Mlp, ModuleTangent, Tensor, diagonal, kernel, like, namespace, on_host
 from regretless.space import Array
 
-UNITS_PER_INPUT, MOST_UNITS = 16, 1024
-"""Units of the coordinate branch per input, and in all."""
+UNITS_PER_INPUT, MOST_UNITS = 32, 1024
+"""Units of the coordinate branch per input, and in all: a valley a twentieth of the range wide needs as many."""
 MOST_INPUTS = 128
 """With more inputs than this one-coordinate units would be too few per input: the branch is linear."""
 TAIL = 5
 """Degrees of freedom of the frequencies' Student law: its smooth functions are those of a Matern kernel of order 5/2."""
-SCALES = (0.4, 0.8, 1.6, 3.2, 6.4)
+SCALES = (0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
 """Dense input scales tried, over sqrt(number of inputs): the squared distance of two random points grows like that number."""
-COORDINATE_SCALES = (1.0, 3.0)
-SHARES = (0.0, 0.3, 0.7, 0.95)
-NOISES = (1e-3, 1e-2, 1e-1)
+COORDINATE_SCALES = (1.0, 3.0, 9.0, 18.0)
+SHARES = (0.0, 0.5, 0.9)
+NOISES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 """Noise variances tried, over the mean prior variance."""
-NOISE_LEVELS = (3e-3, 1e-2, 3e-2, 1e-1, 3e-1)
-"""The same where nothing else is chosen."""
-EVIDENCE_POINTS = 200
-"""The evidence is that of this many values, the best ones: the model is to be good where the search is."""
+EVIDENCE_POINTS = 300
+"""The evidence is that of this many values, the last ones: they lie where the search is, and their noise is not that of a selection."""
+USUAL_SCALE, USUAL_NOISE = 1.6, 1e-2
+"""Where the prior of scale and noise is centred: one standard deviation is a factor of 2^sqrt(2) and one of 10."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class BranchNet:
         self._frequency, self._phase = like(frequency, probe), like(phase, probe)
         self._features = q if self.linear else units
         self._unit = float((probe**2).sum(1).mean()) ** -0.5 if self.linear else (2.0 / units) ** 0.5
-        self.shape = Shape(SCALES[2] / q**0.5)
+        self.shape = Shape(USUAL_SCALE / q**0.5)
         self._norm = 1.0
         self._set_norm()
 
@@ -99,51 +99,56 @@ class BranchNet:
         return (*dense, like(rng.standard_normal(self._features), self._phase)) if self.shape.share else dense
 
 
-def choose_shape(net: BranchNet, X: Tensor, y: Array) -> Shape:
-    """The shape of the grid with the largest evidence for standardised values y (n) at inputs X (n x q)."""
-    best = np.argsort(-y, kind="stable")[:EVIDENCE_POINTS]
-    X, y = X[best], y[best]
-    q = X.shape[1]
-    dense, additive = {}, {}
+def choose_shape(
+    net: BranchNet | ModuleTangent, usual: Shape, X: Tensor, targets: Array, offsets: Array, *, noise_only: bool = False
+) -> tuple[Shape, int]:
+    """The shape with the largest posterior probability given values at inputs X (n x ...), and the column of targets that goes with it.
+
+    targets (n x k) are the same values in k standardised forms, offsets (k) the logarithms of their Jacobians and prior probabilities: without
+    the Jacobian a form that squeezes the values together would always win. A user's module has no shape but its noise.
+    """
+    found, column, most = usual, 0, -np.inf
+    kernels = _kernels(net, X) if isinstance(net, BranchNet) and not noise_only else iter([(usual, kernel(*[net.factors(X)] * 2), 0.0)])
+    for shape, K, penalty in kernels:
+        for lam in NOISES:
+            evidence, variance = log_evidence(on_host(K), targets, lam)
+            evidence += offsets - penalty - 0.5 * np.log10(lam / USUAL_NOISE) ** 2
+            j = int(np.argmax(evidence))
+            if evidence[j] > most:
+                most, column = float(evidence[j]), j
+                found = replace(shape, lam=lam, variance=float(variance[j]))
+    return found, column
+
+
+def _kernels(net: BranchNet, X: Tensor) -> Iterator[tuple[Shape, Tensor, float]]:
+    """The grid's shapes, their kernels (n x n), and minus the logarithm of their prior."""
+    root = X.shape[1] ** 0.5
+    additive = {}
+    for coordinate_scale in COORDINATE_SCALES[:1] if net.linear else COORDINATE_SCALES:
+        P = net.at(replace(net.shape, coordinate_scale=coordinate_scale)).coordinate_features(X)
+        additive[coordinate_scale] = P @ P.T
     for scale in SCALES:
-        A = net.at(Shape(scale / q**0.5, share=0.0)).dense_factors(X)
-        dense[scale] = on_host(kernel(A, A))
-    coordinate_scales = COORDINATE_SCALES[-1:] if net.linear else COORDINATE_SCALES
-    for scale in coordinate_scales:
-        P = net.at(replace(net.shape, coordinate_scale=scale)).coordinate_features(X)
-        additive[scale] = on_host(P @ P.T)
-    found, most = net.shape, -np.inf
-    for scale, share in itertools.product(SCALES, SHARES):
-        for coordinate_scale in coordinate_scales if share else coordinate_scales[-1:]:
-            K = (1 - share) * dense[scale] + share * additive[coordinate_scale] if share else dense[scale]
-            for lam in NOISES:
-                evidence, variance = log_evidence(K, y, lam)
-                if evidence > most:
-                    most = evidence
-                    found = Shape(scale / q**0.5, coordinate_scale, share, lam, variance)
-    return found
+        dense = kernel(*[net.at(Shape(scale / root)).dense_factors(X)] * 2)
+        penalty = 0.25 * float(np.log2(scale / USUAL_SCALE)) ** 2
+        for share in SHARES:
+            if share == 0:
+                yield Shape(scale / root, share=share), dense, penalty
+                continue
+            for coordinate_scale, P in additive.items():
+                yield Shape(scale / root, coordinate_scale, share), (1 - share) * dense + share * P, penalty
 
 
-def choose_noise(net: BranchNet | ModuleTangent, shape: Shape, X: Tensor, y: Array) -> Shape:
-    """The shape with the noise level, and signal variance, of the largest evidence for standardised values y (n) at inputs X (n x ...)."""
-    best = np.argsort(-y, kind="stable")[:EVIDENCE_POINTS]
-    A = net.factors(X[best])
-    K = on_host(kernel(A, A))
-    _, variance, lam = max((*log_evidence(K, y[best], lam), lam) for lam in NOISE_LEVELS)
-    return replace(shape, lam=lam, variance=variance)
-
-
-def log_evidence(K: Array, y: Array, lam: float) -> tuple[float, float]:
-    """log p(y) up to a constant under variance * (K + lam I) at the best variance, and that variance (of at least 1e-6)."""
-    n = len(y)
+def log_evidence(K: Array, targets: Array, lam: float) -> tuple[Array, Array]:
+    """log p of each column of targets (n x k) up to a constant under variance * (K + lam I) at its best variance, and that variance, k each."""
+    n, k = targets.shape
     A = K.copy()
     A.flat[:: n + 1] += lam
     L, info = lapack.dpotrf(A, lower=1, overwrite_a=1, clean=0)
     if info:
-        return -np.inf, 1.0
-    half = blas.dtrsv(L, y, lower=1)
-    variance = max(float(half @ half) / n, 1e-6)
-    return -0.5 * n * float(np.log(variance)) - float(np.log(L.diagonal()).sum()), variance
+        return np.full(k, -np.inf), np.ones(k)
+    half = blas.dtrsm(1.0, L, targets, lower=1)
+    variance = np.maximum((half**2).sum(0) / n, 1e-6)
+    return -0.5 * n * np.log(variance) - np.log(L.diagonal()).sum(), variance
 
 
 def fit_sizes(growth: float, start: int, n: int) -> int:

@@ -170,8 +170,20 @@ class Mlp:
         return tuple(like(rng.standard_normal(tuple(W.shape)), W) for W in self.weights)
 
 
-def draw_mlp(rng: np.random.Generator, inputs: int, *, width: int, depth: int = 2, activation: str = "sin", constant: bool = True) -> Mlp:
+def draw_mlp(
+    rng: np.random.Generator,
+    inputs: int,
+    *,
+    width: int,
+    depth: int = 2,
+    activation: str = "sin",
+    constant: bool = True,
+    tail: float | None = None,
+) -> Mlp:
     """A net of `depth` layers with N(0, 1) weights and gain 1/sqrt(width).
+
+    tail: each first-layer unit's input weights follow a Student law of so many degrees of freedom instead of the normal one: sines of many
+    frequencies at once, the spectrum of a Matern kernel of order tail / 2.
 
     A sine's bias is a phase, uniform on the circle, so that its kernel does not depend on where the origin is. Mirrored, as
     [f(x; theta+) - f(x; theta-)] / sqrt(2) with both halves at these weights (`mirrored_outputs`), its output is 0 exactly and its
@@ -186,6 +198,8 @@ def draw_mlp(rng: np.random.Generator, inputs: int, *, width: int, depth: int = 
     if activation == "sin" and constant:
         for W in weights[:-1]:
             W[-1] = rng.uniform(0, 2 * np.pi, width)
+    if tail is not None:
+        weights[0][:inputs] /= np.sqrt(rng.chisquare(tail, width) / tail)
     return Mlp(tuple(weights), (*[constant] * (depth - 1), False), activation, gain=width**-0.5)
 
 

@@ -6,6 +6,7 @@ they hold follows from the inputs, the values and the seed, never from when they
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
@@ -13,7 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from regretless.method import keyed_generator
-from regretless.numerics.branches import BranchNet, Shape, choose_noise, choose_shape, fit_sizes
+from regretless.numerics.branches import EVIDENCE_POINTS, BranchNet, Shape, choose_shape, fit_sizes
 from regretless.numerics.ntk import Factors, Mlp, ModuleTangent, Tensor, diagonal, kernel, on_device, on_host
 from regretless.numerics.ridge import KernelRidge, SketchRidge, cholesky, solve_lower
 from regretless.numerics.training import Adam, Descent, descend, epoch_batches
@@ -22,6 +23,8 @@ from regretless.space import Array
 Chosen: TypeAlias = Literal["nothing", "noise", "shape"]
 """What the evidence chooses: nothing, the noise level, or the whole shape (a module has no shape but its noise)."""
 Warping: TypeAlias = Literal["strong", "gentle", "none"]
+WARPINGS: dict[Warping, float] = {"strong": 0.0, "none": -2.0}
+"""Warps the evidence chooses among, and the logarithms of their prior odds."""
 Path: TypeAlias = Callable[[Array], Array]
 """A drawn function: inputs C x ... to values C."""
 
@@ -53,14 +56,17 @@ class ClosedForm:
         *,
         seed: int,
         chosen: Chosen,
-        warping: Warping,
+        warping: Warping | None,
         dual_limit: int,
         sketch_size: int,
         device: str,
     ) -> None:
         self._net = net
-        self.shape = shape
-        self._chosen, self._warping = chosen, warping
+        self.shape = self._usual = shape
+        self._chosen = chosen
+        self._warpings: dict[Warping, float] = {warping: 0.0} if warping else WARPINGS if chosen != "nothing" else {"strong": 0.0}
+        self.warping: Warping = next(iter(self._warpings))
+        """The warp in use."""
         self._seed = seed
         self._dual_limit = dual_limit
         self._sketch_size = sketch_size
@@ -80,8 +86,8 @@ class ClosedForm:
         """
         n = len(y)
         self._X, self._y, self._yvar = X, y, yvar
-        self._warp = Warp.of(y if n <= self._dual_limit else y[: self._size(n)], self._warping)
         self._choose(n)
+        self._warp = Warp.of(y if n <= self._dual_limit else y[: self._size(n)], self.warping)
         if n <= self._dual_limit:
             if not isinstance(self._posterior, KernelRidge):
                 self._posterior = KernelRidge(self._shaped, self.shape.lam)
@@ -130,12 +136,14 @@ class ClosedForm:
             self._posterior = None  # another warp, or another typical noise: every row enters anew
         if self._chosen == "nothing":
             return
-        targets = Warp.of(self._y[:size], self._warping)(self._y[:size])
-        inputs = self._there(self._X[:size])
-        if self._chosen == "shape" and isinstance(self._net, BranchNet):
-            shape = choose_shape(self._net, inputs, targets)
-        else:
-            shape = choose_noise(self._shaped, self.shape, inputs, targets)
+        y = self._y[:size]
+        last = slice(max(0, size - EVIDENCE_POINTS), size)
+        warps = [Warp.of(y, warping) for warping in self._warpings]
+        targets = np.stack([warp(y[last]) for warp in warps], axis=1)
+        offsets = np.array([warp.log_jacobian(y[last]) for warp in warps]) + list(self._warpings.values())
+        inputs = self._there(self._X[last])
+        shape, column = choose_shape(self._net, self._usual, inputs, targets, offsets, noise_only=self._chosen == "noise")
+        self.warping = list(self._warpings)[column]
         if shape != self.shape:
             self.shape, self._posterior = shape, None
 
@@ -322,6 +330,10 @@ class Warp:
 
     def __call__(self, y: Array) -> Array:
         return (_bent((y - self.middle) / self.unit) - self.centre) / self.scale
+
+    def log_jacobian(self, y: Array) -> float:
+        """The sum over y of the logarithms of the slope."""
+        return -float(np.log(np.maximum((self.middle - y) / self.unit, 1.0)).sum()) - len(y) * math.log(self.unit * self.scale)
 
     def inverse(self, targets: Array) -> Array:
         t = targets * self.scale + self.centre

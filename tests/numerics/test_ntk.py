@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
-from regretless.numerics.branches import BranchNet, Shape, choose_shape, fit_sizes
+from regretless.numerics.branches import BranchNet, Shape, choose_shape, fit_sizes, log_evidence
 from regretless.numerics.ntk import (
     ACTIVATIONS,
     Mlp,
@@ -18,6 +19,7 @@ from regretless.numerics.ntk import (
     on_device,
 )
 from regretless.numerics.ridge import KERNEL_BLOCK, SKETCH_BLOCK, KernelRidge, SketchRidge, cholesky, solve_lower
+from regretless.numerics.tangent_models import ClosedForm, Warp
 from regretless.numerics.training import Adam, descend, epoch_batches, stable_rate
 
 
@@ -416,18 +418,58 @@ def test_with_many_inputs_the_coordinate_branch_is_linear():
     dense = net.dense_factors(X)
     np.testing.assert_allclose(kernel(net.factors(X), net.factors(X)), 0.5 * kernel(dense, dense) + 0.5 * P @ P.T, rtol=1e-12, atol=1e-12)
     slope = X @ rng(84).standard_normal(200)
-    assert choose_shape(net, X, (slope - slope.mean()) / slope.std()).share >= 0.7
+    assert chosen(net, X, slope).share >= 0.5
 
 
-def test_evidence_tells_additive_from_dense_and_smooth_from_rough():
+def chosen(net: BranchNet, X: np.ndarray, y: np.ndarray) -> Shape:
+    return choose_shape(net, net.shape, X, ((y - y.mean()) / y.std())[:, None], np.zeros(1))[0]
+
+
+def test_evidence_tells_additive_from_dense_smooth_from_rough_and_signal_from_noise():
     X = rng(70).uniform(-1, 1, (150, 6))
-    net = BranchNet(draw_mlp(rng(71), 6, width=64), X, rng(72))
-    additive = np.sin(4 * X).sum(1)
-    assert choose_shape(net, X, (additive - additive.mean()) / additive.std()).share >= 0.7
-    product = np.sin(X @ np.array([1.0, -1, 1, 1, -1, 1]) * 1.2)
-    assert choose_shape(net, X, (product - product.mean()) / product.std()).share <= 0.3
-    noise = rng(73).standard_normal(150)
-    assert choose_shape(net, X, noise).lam == 0.1
+    net = BranchNet(draw_mlp(rng(71), 6, width=64, tail=5), X, rng(72))
+    smooth, rough = chosen(net, X, np.sin(2 * X).sum(1)), chosen(net, X, np.sin(12 * X).sum(1))
+    assert smooth.share == rough.share == 0.9
+    assert smooth.coordinate_scale < rough.coordinate_scale
+    assert chosen(net, X, np.sin(X @ np.array([1.0, -1, 1, 1, -1, 1]) * 1.2)).share == 0.0
+    assert chosen(net, X, rng(73).standard_normal(150)).lam == 1.0
+
+
+def test_evidence_is_the_density_of_the_values():
+    A = rng(74).standard_normal((7, 9))
+    K, targets, lam = A @ A.T, rng(75).standard_normal((7, 2)), 0.3
+    evidence, variance = log_evidence(K, targets, lam)
+    for j in range(2):
+        theirs = multivariate_normal(np.zeros(7), variance[j] * (K + lam * np.eye(7)))
+        assert evidence[j] - 3.5 * (1 + np.log(2 * np.pi)) == pytest.approx(theirs.logpdf(targets[:, j]), rel=1e-10)
+        for other in (0.9, 1.1):
+            assert multivariate_normal(np.zeros(7), other * variance[j] * (K + lam * np.eye(7))).logpdf(targets[:, j]) < theirs.logpdf(targets[:, j])
+
+
+def test_evidence_chooses_the_warp_that_makes_the_values_plain():
+    X = rng(76).uniform(-1, 1, (200, 3))
+    net = BranchNet(draw_mlp(rng(77), 3, width=64), X, rng(78))
+    signal = np.sin(2 * X).sum(1)
+    for y, best in ((signal, "none"), (-np.exp(-2 * signal), "strong")):
+        model = ClosedForm(net, net.shape, seed=0, chosen="shape", warping=None, dual_limit=500, sketch_size=100, device="cpu")
+        model.refresh(X, y, np.full(200, np.nan))
+        assert model.warping == best
+
+
+def test_warp_states_its_own_slope():
+    y = rng(79).standard_normal(40) * 3
+    for warping in ("strong", "gentle", "none"):
+        warp = Warp.of(y, warping)
+        slopes = (warp(y + 1e-6) - warp(y - 1e-6)) / 2e-6
+        assert warp.log_jacobian(y) == pytest.approx(float(np.log(slopes).sum()), abs=1e-4)
+
+
+def test_heavy_tails_give_the_spectrum_of_a_matern_kernel():
+    net = draw_mlp(rng(80), 2, width=200_000, tail=5)
+    apart = np.array([[0.0, 0.0], [0.7, 0.0], [1.5, 1.0]])
+    W = net.weights[0][:2]
+    r = 5**0.5 * np.linalg.norm(apart, axis=1)
+    np.testing.assert_allclose(np.cos(apart @ W).mean(1), (1 + r + r**2 / 3) * np.exp(-r), atol=0.01)
 
 
 def test_scheduled_sizes():
