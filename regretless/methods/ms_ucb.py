@@ -90,7 +90,7 @@ class MSUCB(Method):
         kappa: the width of the confidence bound; None: sqrt(beta_t) in the paper preset, LogEI instead of a bound in the default one.
         a, b, delta: constants of Assumption 1 for standardised values, and the failure probability in beta_t.
         cap: most points of Z_t searched in one step, the newest first; 0: all of them, as the proof needs; None: all in the paper preset, 500 else.
-        initial: points of the initial design; None: 20 (Sec. 5), fewer in the default preset where dimensions or the budget are few.
+        initial: points of the initial design; None: 20 in the paper preset (Sec. 5), else what the library's other methods take (`design_size`).
         noise: a known noise variance of all values, or None to fit it.
     """
 
@@ -130,7 +130,7 @@ class MSUCB(Method):
         self.N0, self.alpha, self.kappa, self.a, self.b, self.delta = N0, alpha, kappa, a, b, delta
         self.coords = coords or ("last" if self.paper else "random")
         self.cap = cap if cap is not None else 0 if self.paper else CAP
-        self.initial = initial if initial is not None else INITIAL if self.paper else min(INITIAL, design_size(self.dim, budget))
+        self.initial = initial if initial is not None else INITIAL if self.paper else design_size(self.dim, budget)
         self._design = Design(self.cube, self.initial, self.fixed_generator())
         self._surrogate = Surrogate(self.cube, seed=self.seed, ard=not self.paper, quadratic=False, noise=noise, tame=False)
         common: dict[int, tuple[Array, ...]] = {}
@@ -148,9 +148,6 @@ class MSUCB(Method):
         """Whether coordinate i takes certain positions only and so cannot be free."""
         return bool(self.cube.discrete[i]) or any(start <= i < stop for start, stop in self.cube.groups)
 
-    def _centre_known(self) -> bool:
-        return any((points == self._design.points[0]).all(axis=1).any() for points in (self.X, self.failed, self.pending))
-
     # -- Algorithm 1
 
     def _propose(self, rng: np.random.Generator) -> Array:
@@ -159,8 +156,6 @@ class MSUCB(Method):
             return first
         if len(self.y) == 0:  # everything has failed so far
             return rng.random(self.dim)
-        if not self.paper and self._t() <= self.initial and not self._centre_known():
-            return np.array(self._design.points[0])  # not in paper: others chose the first points and left out the centre
         gp = self._hedged_model() if not self.paper else self._model(self.pending)  # (Alg. 1, l. 2 and 9)
         means = gp.mean_at(self.X)
         incumbents = self.X[np.argsort(-means, kind="stable")[:INCUMBENTS]]
