@@ -20,12 +20,15 @@ import numpy as np
 
 from regretless.baselines import BASELINES
 from regretless.bench.peers import PEERS
-from regretless.bench.plots import plot_folder
+from regretless.bench.plots import charts_figure, save_figure
 from regretless.bench.record import Record, Run, load_records
 from regretless.bench.runner import run_all
+from regretless.bench.stats import quartiles
 from regretless.methods import METHODS
 from regretless.numerics.sobol import sobol_points
+from regretless.page import Band, Curve, curves_chart
 from regretless.problems import make_problem
+from regretless.space import Array
 
 MODELS = "regretless.problems.mechanistic"
 FIRST_SEED = 2000
@@ -52,6 +55,7 @@ class Case:
 RIVALS = ("gp-ucb", "gp-ei", "turbo", "optuna-tpe", "cma")
 NO_MODEL = ("stay-at-best", "random-mutation")
 LABELS = ("GO-UCB", *RIVALS, *NO_MODEL, "random", "GO-UCB, no guard")
+DRAWN = ("GO-UCB", *RIVALS, *NO_MODEL)
 KNOWN: dict[str, Any] = {"wanted": 0.10, "against": RIVALS, "worst": 0.30, "simple": 0.002, "baselines": True}
 CASES = {
     "hill": Case("hill-temperature", {}, 8, 40, {"model": f"{MODELS}:hill_temperature_model"}, **KNOWN),
@@ -106,14 +110,21 @@ def runs(seeds: Sequence[int], names: Sequence[str], labels: Sequence[str]) -> l
     return out
 
 
-def scores(records: list[Record], case: Case) -> dict[str, dict[int, tuple[float, float, float]]]:
-    """label -> seed -> (Phase-II regret, simple regret / range, CPU ms per ask)."""
-    out: dict[str, dict[int, tuple[float, float, float]]] = {}
+def of_case(records: list[Record], case: Case) -> list[Record]:
+    """The whole runs of a case."""
+    found = []
     for r in records:
         options = {k: v for k, v in r.settings["options"].items() if k != "noise"}
         shape = r.settings["init"], len(r.value)
-        if r.settings["problem"] != case.problem or options != case.options or shape != (case.n, case.n + case.T):
-            continue
+        if (r.settings["problem"], options, shape) == (case.problem, case.options, (case.n, case.n + case.T)):
+            found.append(r)
+    return found
+
+
+def scores(records: list[Record], case: Case) -> dict[str, dict[int, tuple[float, float, float]]]:
+    """label -> seed -> (Phase-II regret, simple regret / range, CPU ms per ask)."""
+    out: dict[str, dict[int, tuple[float, float, float]]] = {}
+    for r in of_case(records, case):
         unit, size = units(case, r.seed)
         regret = r.regret()
         ms = 1e3 * float(np.mean(r.cpu[case.n :]))
@@ -164,6 +175,23 @@ def verdict(name: str, case: Case, found: dict[str, dict[int, tuple[float, float
     return [text]
 
 
+def draw(records: list[Record], out: Path) -> None:
+    """The regret of Phase II against its evaluations, medians and quartiles, of the cases with all rivals and of the bump."""
+    charts = []
+    for name, case in CASES.items():
+        rows: dict[str, list[Array]] = {}
+        for r in of_case(records, case):
+            rows.setdefault(r.label, []).append(np.cumsum(r.regret()[case.n :]) / units(case, r.seed)[0])
+        if "GO-UCB" in rows and (case.against == RIVALS or case.options.get("bump")):
+            lines = []
+            for label in (label for label in DRAWN if label in rows):
+                low, mid, high = quartiles(np.array(rows[label]))
+                lines.append(Curve(label, {"evaluations of Phase II": np.arange(1.0, case.T + 1)}, {"regret / (f* - median)": Band(mid, low, high)}))
+            charts.append((name, curves_chart(lines, log_y=True)))
+    if charts:
+        save_figure(charts_figure(charts), out / "figures" / "go_ucb_realizable")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--jobs", type=int, default=2)
@@ -173,17 +201,17 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two seeds of the mechanistic families")
     parser.add_argument("--only", nargs="*", choices=list(CASES), default=list(CASES))
     parser.add_argument("--methods", nargs="*", choices=LABELS, default=LABELS)
-    parser.add_argument("--table", action="store_true", help="only the table of the records that are there")
+    parser.add_argument("--table", action="store_true", help="only the table and the figure of the records that are there")
     options = parser.parse_args()
     names = ["hill", "michaelis", "gompertz", "drug"] if options.quick else options.only
     if not options.table:
         seeds = range(options.first_seed, options.first_seed + (2 if options.quick else options.seeds))
         run_all(runs(seeds, names, options.methods), options.out, options.jobs)
-    text = table(load_records(options.out))
+    records = load_records(options.out)
+    text = table(records)
     print(text)
     (options.out / "table.md").write_text(text + "\n")
-    if not options.table:
-        plot_folder(options.out)
+    draw(records, options.out)
 
 
 if __name__ == "__main__":
