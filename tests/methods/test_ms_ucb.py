@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
+from regretless.baselines.gp_ei import GPEI
 from regretless.baselines.gp_ucb import GPUCB
 from regretless.methods.ms_ucb import MSUCB, coordinates_that_matter, subspaces_at, theory_beta, uncovered
 from regretless.numerics.design import design_size
@@ -138,6 +139,18 @@ def test_clipped_values_have_every_third_turn_in_few_dimensions_only(monkeypatch
     method.recommend()
     assert turns == [6, 9, 12]
     assert MSUCB(21, seed=0)._clipped is None
+
+
+def test_the_default_starts_as_gp_ei_does():
+    """The rest of the same design after points told by others, and no design point, not even the centre, once there are enough of them."""
+    X = np.random.default_rng(0).random((20, 30))
+    for budget, rest in ((200, 12), (60, 0)):
+        ours, theirs = MSUCB(30, seed=4, budget=budget), GPEI(30, seed=4, budget=budget)
+        for method in (ours, theirs):
+            method.tell(X, bowl(X))
+        asked = ours.ask(rest + 1)
+        assert np.array_equal(asked[:rest], theirs.ask(rest + 1)[:rest])
+        assert (asked == 0.5).all(axis=1).any() == (rest > 0)
 
 
 def test_batches_differ_from_each_other():
