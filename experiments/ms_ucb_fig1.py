@@ -43,12 +43,13 @@ from regretless.bench.peers import PEERS
 from regretless.bench.plots import draw_traces
 from regretless.bench.record import Record, Run, by_problem
 from regretless.bench.summary import ms_per_ask, traces
+from regretless.method import Recipe
 from regretless.methods import METHODS
 
 OURS = "ms-ucb"
 TO_BEAT = ("gp-ei", "turbo", "botorch-logei")
 MS, B = METHODS["ms-ucb"], BASELINES
-RECIPES = {
+RECIPES: dict[str, Recipe | str] = {
     "ms-ucb": MS, "ms-ucb (paper)": MS(preset="paper"), "ms-ucb (kappa 1)": MS(kappa=1.0), "random": B["random"], "gp-ucb": B["gp-ucb"],
     "gp-ei": B["gp-ei"], "gp-ei (isotropic)": B["gp-ei"](ard=False), "turbo": B["turbo"](initial=20), "linebo": B["linebo"], "dropout": B["dropout"],
     "sre": B["sre"](d=5), "rembo": B["rembo"], "hesbo": B["hesbo"], "linear-bo": B["linear-bo"], "cma": "cma", "optuna-tpe": "optuna-tpe",
