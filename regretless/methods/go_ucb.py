@@ -291,6 +291,13 @@ class GOUCB(Method):
             return "family"
         return "process" if len(self.y) < self.family.enough else self._guard.choice(self.X, self.y, self.yvar, self._fit())
 
+    def _judged(self) -> Kind:
+        """The model to vouch with: the guard's verdict, which need not be what is best to act on."""
+        if not self.guard:
+            return "family"
+        kind: Kind = "process" if len(self.y) < self.family.enough else self._guard.verdict(self.X, self.y, self.yvar, self._fit())[0]
+        return "process" if kind == "hybrid" and self.family.flexible else kind
+
     def _good_points(self, belief: Belief, most: int = GOOD) -> Array:
         """The told points with the best fitted means, most x d."""
         return self.X[np.argsort(-belief(self.X)[0], kind="stable")[:most]]
@@ -313,7 +320,7 @@ class GOUCB(Method):
         """ "theory" when the family is declared true and the noise is known (see `likelihood_set`), otherwise "fitted"."""
         if len(self.y) < self.phase_one or self.preset == "paper":
             return Certificate.none("Phase I is not over" if self.preset != "paper" else "the printed settings fit no model", delta)
-        x, kind = self.recommend(), self._kind()
+        x, kind = self.recommend(), self._judged()
         if self.realizable and self.noise is not None and math.isfinite(self.family.reach):
             return self._theory(self._fit(), x, self.noise, delta)
         if kind == "process":
@@ -386,13 +393,11 @@ class GOUCB(Method):
         n = len(self.y)
         if n < self.family.enough:
             return f"{n} values are too few to judge a family of {self.family.p} parameters"
-        fit = self._fit()
-        if self._guard.choice(self.X, self.y, self.yvar, fit) == "family":
+        kind, nats = self._guard.verdict(self.X, self.y, self.yvar, self._fit())
+        if kind == "family":
             return ""
-        evidence = self._guard.evidence(self.X, self.y, self.yvar, fit)
-        gains = {"the family plus a residual process": evidence.gain("hybrid", "family"), "a Gaussian process": evidence.gain("process", "family")}
-        other = max(gains, key=lambda name: gains[name])
-        return f"the family misses structure: {other} predicts left-out values better by {gains[other]:.1f} nats over {n} values"
+        other = "a Gaussian process" if kind == "process" else "the family plus a residual process"
+        return f"the family misses structure: {other} predicts left-out values better by {nats:.1f} nats over {n} values"
 
     def residuals(self) -> tuple[Array, Array]:
         """Fitted values and residuals (told minus fitted) of the family in the user's units, n each."""

@@ -7,6 +7,7 @@ others alone.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -24,6 +25,8 @@ MOST_ROWS = 128
 """Rows that the shares of the hybrid are fitted to; of longer histories an even selection and the best."""
 HYBRID_MARGIN, PROCESS_MARGIN = 2.0, 6.0
 """By how many nats the hybrid must beat its rival, and the process the family: the user chose the family, and with few data densities are noisy."""
+MISFIT_MARGIN = 4.0
+"""The same for the hybrid where the user is told that the family is wrong, which is more than to act on a mended one."""
 ERRORS = 1.0
 """And by how many standard errors."""
 NEAR = 0.03
@@ -95,15 +98,39 @@ class Guard:
         }
         return Evidence(density, X, tamed(y) == y)
 
+    def verdict(self, X: Array, y: Array, yvar: Array, fit: Fit) -> tuple[Kind, float]:
+        """What the data say of the family: the model that predicts left-out values clearly better, and by how many nats; else "family" and 0.
+
+        Here family and hybrid are nested. The parameters have in both the prior they were fitted with, N(0, I), those at a bound stay there, and
+        all others follow when a value is left out; so without its process the hybrid is the family. The hybrid that `choice` acts on is centred at
+        the fit and holds on to it, which is worth having in a search but flatters it where parameters are barely determined.
+        """
+        G = fit.jacobian[:, fit.free]
+        targets = fit.residuals + G @ fit.v[fit.free]
+        shares = replace(self._fitted_shares(X, fit), linear=1.0)
+        alone = replace(shares, residual=0.0, noise=fit.sigma2)
+        density: dict[Kind, Array] = {
+            "family": Hybrid(self._surrogate.kernel, alone, X, G, targets, fit.weight).leave_one_out(),
+            "hybrid": Hybrid(self._surrogate.kernel, shares, X, G, targets, fit.weight).leave_one_out(),
+            "process": process_density(self._surrogate.gp(X, y, yvar), fit.scale),
+        }
+        evidence = Evidence(density, X, tamed(y) == y)
+        rivals: tuple[tuple[Kind, float], ...] = (("hybrid", MISFIT_MARGIN), ("process", PROCESS_MARGIN))
+        gains = {kind: evidence.gain(kind, "family") for kind, margin in rivals if evidence.favours(kind, "family", margin)}
+        best: Kind = max(gains, key=lambda kind: gains[kind], default="family")
+        return best, gains.get(best, 0.0)
+
     def hybrid(self, X: Array, fit: Fit, pending: tuple[Array, Array] | None = None) -> Hybrid:
-        kernel = self._surrogate.kernel
+        return Hybrid(self._surrogate.kernel, self._fitted_shares(X, fit), X, fit.jacobian, fit.residuals, fit.weight, pending)
+
+    def _fitted_shares(self, X: Array, fit: Fit) -> Shares:
         if self._shares is None or self._shares[0] != fit.n:
             rows = np.arange(fit.n)
             if fit.n > MOST_ROWS:
                 even = np.linspace(0, fit.n - 1, MOST_ROWS // 2).astype(np.intp)
                 rows = np.unique(np.concatenate([even, np.argsort(-fit.z, kind="stable")[: MOST_ROWS // 2]]))
-            self._shares = fit.n, fit_shares(kernel, X[rows], fit.jacobian[rows], fit.residuals[rows])
-        return Hybrid(kernel, self._shares[1], X, fit.jacobian, fit.residuals, fit.weight, pending)
+            self._shares = fit.n, fit_shares(self._surrogate.kernel, X[rows], fit.jacobian[rows], fit.residuals[rows])
+        return self._shares[1]
 
     def process(self, X: Array, y: Array, yvar: Array, pending: Array) -> GP:
         return self._surrogate.gp(X, y, yvar, pending)

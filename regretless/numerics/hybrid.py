@@ -132,7 +132,7 @@ class Hybrid:
         return C @ self._alpha, np.sqrt(np.maximum(variance, 0.0))
 
     def leave_one_out(self) -> Array:
-        """The log density of every told residual given the others, n; only meaningful without pending rows."""
+        """The log density of every e given the others, n; only meaningful without pending rows."""
         inverse = lapack.dpotri(self._L, lower=1)[0]
         return leave_one_out_density(self._alpha, np.diagonal(inverse))
 

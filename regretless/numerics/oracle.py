@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regretless.method import keyed_generator
 from regretless.numerics.ball import Ball
@@ -48,16 +49,17 @@ STREAM = 7
 class Fit:
     """A fitted family: z = (y - offset) / scale standardises values; everything else is in standardised units.
 
-    `v` p, `values` n and `jacobian` n x p are the best solution, its fitted values and their derivatives; `solutions` k x p the distinct
-    modes, best first, and `support` k the shares of the posterior they hold (a single 1 where v alone counts); `rows` n x p and `targets` n
-    are the weighted linear least-squares problem rows.v = targets that v solves to first order, and `ball` its Sigma with lam = sigma2 and
-    the prior's centre 0 as anchor.
+    `v` p, `values` n and `jacobian` n x p are the best solution, its fitted values and their derivatives, and `free` p says which of its
+    parameters no bound holds; `solutions` k x p the distinct modes, best first, and `support` k the shares of the posterior they hold (a
+    single 1 where v alone counts); `rows` n x p and `targets` n are the weighted linear least-squares problem rows.v = targets that v solves
+    to first order, and `ball` its Sigma with lam = sigma2 and the prior's centre 0 as anchor.
     """
 
     n: int
     offset: float
     scale: float
     v: Array
+    free: NDArray[np.bool_]
     values: Array
     jacobian: Array
     z: Array
@@ -201,7 +203,8 @@ class Oracle:
         sigma2 = max(sigma2, LEAST_NOISE**2)
         support = np.exp((cost.min() - cost) / (2 * sigma2))
         ball = Ball(anchor, sigma2, rows, targets)
-        return Fit(n, offset, scale, v, values, J, z, weight, sigma2, solutions, support / support.sum(), rows, targets, ball)
+        free = np.abs(v) < self.family.reach
+        return Fit(n, offset, scale, v, free, values, J, z, weight, sigma2, solutions, support / support.sum(), rows, targets, ball)
 
     def _standard(self, F: Array, J: Array, offset: float, scale: float) -> tuple[Array, Array]:
         """The family's values and derivatives in standardised units."""

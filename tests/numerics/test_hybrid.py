@@ -162,3 +162,31 @@ def test_the_hybrid_pays_for_the_parameters_its_residuals_were_fitted_with():
     paid = guard.hybrid(X, fit).leave_one_out() - guard.evidence(X, y, yvar, fit).density["hybrid"]
     G = fit.jacobian
     np.testing.assert_allclose(paid, np.einsum("ij,ij->i", G @ np.linalg.inv(G.T @ G + fit.sigma2 * np.eye(3)), G), atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["linear", "exponential-decay"])
+def test_a_verdict_compares_nested_models_and_held_parameters_stay(name):
+    X, y, yvar = history(False)
+    fit = oracle(name)(X, y, yvar)
+    assert fit.free.all() == (name == "linear")  # a plane is no exponential: some of its parameters are at their bounds
+    G, v = fit.jacobian[:, fit.free], fit.v[fit.free]
+    alone = Shares(linear=1.0, residual=0.0, noise=fit.sigma2, lengthscale=np.ones(2))
+    density = Hybrid(KERNEL, alone, X, G, fit.residuals + G @ v, fit.weight).leave_one_out()
+    for i in (0, 7, 39):
+        rest = np.arange(40) != i
+        A = G[rest].T @ G[rest] + fit.sigma2 * np.eye(len(v))
+        without = np.linalg.solve(A, G[rest].T @ (fit.residuals + G @ v)[rest])  # the linearised fit to the other values
+        variance = fit.sigma2 * (1 + G[i] @ np.linalg.solve(A, G[i]))
+        error = fit.residuals[i] - G[i] @ (without - v)
+        assert density[i] == pytest.approx(-0.5 * error**2 / variance - 0.5 * np.log(2 * np.pi * variance), abs=1e-6)
+
+
+def test_the_verdict_speaks_against_a_wrong_family_only():
+    guard = Guard(Cube.box(2), seed=0, noise=None, flexible=False)
+    X, y, yvar = history(False)
+    assert guard.verdict(X, y, yvar, oracle()(X, y, yvar)) == ("family", 0.0)
+    guard = Guard(Cube.box(2), seed=0, noise=None, flexible=False)
+    X, y, yvar = history(True)
+    kind, nats = guard.verdict(X, y, yvar, oracle()(X, y, yvar))
+    assert kind != "family"
+    assert nats > 4
