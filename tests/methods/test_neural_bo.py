@@ -342,3 +342,16 @@ def test_default_beats_random_by_far_in_ten_dimensions(name):
         ours.append(problem.true_unit(method.X).min())
         chance.append(problem.true_unit(np.random.default_rng(seed).random((150, 10))).min())
     assert max(ours) < np.median(chance)
+
+
+@pytest.mark.slow
+def test_a_chosen_shape_goes_on_where_a_fixed_one_settles_beside_the_optimum():
+    from regretless.problems import make_problem
+
+    for seed in range(2):
+        best = {}
+        for shape in ("evidence", "fixed"):
+            problem = make_problem("ackley", dim=10, shift=0.6, noise_share=0.1, seed=seed)
+            method = run(NeuralBO(10, seed=seed, shape=shape), 200, lambda U, p=problem: -p.evaluate_unit(U))
+            best[shape] = problem.true_unit(method.X).min()
+        assert best["evidence"] < 0.7 * best["fixed"]
