@@ -167,7 +167,12 @@ class Dense:
             both = held[:, :, None] & held[:, None, :]
             M = np.where(both, self.H, np.eye(p.shape[1]))
             M[~self.begun] = np.eye(p.shape[1])
-            force = np.linalg.solve(M, np.where(held, D, 0.0)[:, :, None])
+            try:
+                force = np.linalg.solve(M, np.where(held, D, 0.0)[:, :, None])
+            except np.linalg.LinAlgError:  # rounding has cost some H their rank: those starts begin again
+                lost = np.linalg.slogdet(M)[0] == 0
+                self.H[lost], self.begun[lost], M[lost], D[lost] = 0.0, False, np.eye(p.shape[1]), 0.0
+                force = np.linalg.solve(M, np.where(held, D, 0.0)[:, :, None])
             D -= np.matmul(self.H, force)[:, :, 0]
         if not self.begun.all():
             scaled = p * (reach / np.maximum(np.abs(p).max(axis=1), 1e-300))[:, None]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, rosen, rosen_der
 
-from regretless.numerics.lbfgs import DENSE, minimise
+from regretless.numerics.lbfgs import DENSE, Dense, minimise
 
 
 def batch(X):
@@ -55,3 +55,13 @@ def test_a_flat_function_returns_the_start():
     X, f = minimise(lambda P: (np.ones(len(P)), np.zeros_like(P)), np.full((2, 3), 0.4), 0.0, 1.0, rounds=5)
     np.testing.assert_array_equal(X, np.full((2, 3), 0.4))
     np.testing.assert_array_equal(f, 1.0)
+
+
+def test_a_start_whose_curvature_lost_its_rank_begins_again_and_the_others_do_not_notice():
+    curvature = Dense(2, 3)
+    curvature.H[0], curvature.H[1] = np.diag([1.0, 0.0, 0.0]), np.diag([2.0, 3.0, 4.0])
+    curvature.begun[:] = True
+    p, held = np.array([[0.5, 0.0, -1.0]] * 2), np.array([[False, True, False]] * 2)
+    D = curvature.times(p, held, 0.25)
+    np.testing.assert_allclose(D, [[0.125, 0.0, -0.25], [1.0, 0.0, -4.0]])
+    assert curvature.begun.tolist() == [False, True]
