@@ -32,7 +32,7 @@ from regretless.space import Array
 
 MODELS = "regretless.problems.mechanistic"
 FIRST_SEED = 2000
-"""No smaller seed was used while the method was designed."""
+"""Smaller seeds were used while the search was designed."""
 NOISE_SHARE = 0.015
 
 
@@ -56,6 +56,8 @@ RIVALS = ("gp-ucb", "gp-ei", "turbo", "optuna-tpe", "cma")
 NO_MODEL = ("stay-at-best", "random-mutation")
 LABELS = ("GO-UCB", *RIVALS, *NO_MODEL, "random", "GO-UCB, no guard")
 DRAWN = ("GO-UCB", *RIVALS, *NO_MODEL)
+COLUMNS = 3
+"""Charts in a figure."""
 KNOWN: dict[str, Any] = {"wanted": 0.10, "against": RIVALS, "worst": 0.30, "simple": 0.002, "baselines": True}
 CASES = {
     "hill": Case("hill-temperature", {}, 8, 40, {"model": f"{MODELS}:hill_temperature_model"}, **KNOWN),
@@ -188,8 +190,8 @@ def draw(records: list[Record], out: Path) -> None:
                 low, mid, high = quartiles(np.array(rows[label]))
                 lines.append(Curve(label, {"evaluations of Phase II": np.arange(1.0, case.T + 1)}, {"regret / (f* - median)": Band(mid, low, high)}))
             charts.append((name, curves_chart(lines, log_y=True)))
-    if charts:
-        save_figure(charts_figure(charts), out / "figures" / "go_ucb_realizable")
+    for row in range(0, len(charts), COLUMNS):
+        save_figure(charts_figure(charts[row : row + COLUMNS]), out / "figures" / f"go_ucb_realizable_{row // COLUMNS + 1}")
 
 
 def main() -> None:
