@@ -9,7 +9,7 @@ Noise sd is 0.1 of the function's own sd; 20 initial points common to all method
 points evaluated, as the paper plots it. Shifted, Ackley's and Levy's optimum moves by up to 0.6 of the half-width; Michalewicz, whose formula
 has other optima outside its box, is turned cyclically along every axis instead.
 
---forms, --dims and --methods choose cells; --first-seed takes other seeds than those the default was tuned on (0-9). In the full size GP-TS,
+--forms, --dims and --methods choose cells; --first-seed takes other seeds than those the default was tuned on (0-13). In the full size GP-TS,
 TuRBO, the forest and the method as printed, whose asks cost most, run 250 evaluations of the shifted forms in 10 and 20 dimensions and are
 compared with the others at 250; --whole runs them like the rest.
 """
