@@ -15,21 +15,18 @@ import json
 import os
 import shutil
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from regretless.auto import find_recipe
 from regretless.baselines import BASELINES
-from regretless.bench.claims import Check, checks_table, experiment_options, judged, needed
+from regretless.bench.claims import Check, checks_table, experiment_options, judged, keep_results, needed
 from regretless.bench.finding import Finding, Table
 from regretless.bench.peers import PEERS
-from regretless.bench.record import stamped
 from regretless.methods import METHODS as FIVE
 from regretless.page import Cell, Curve, curves_chart
-from regretless.statefile import write_whole
 
 OURS, PRINTED = "neural-bo", "neural-bo-paper"
 RECIPES = {**PEERS, PRINTED: FIVE["neural-bo"](preset="paper"), "rf-ei": BASELINES["rf-ei"](trees=20)}
@@ -42,7 +39,7 @@ PER_DIM = 20
 TARGETS = np.logspace(2, -8, 51)
 
 
-def one_block(method: str, function: int, dims: str, instances: str, out: str) -> list[dict[str, object]]:
+def one_block(method: str, function: int, dims: str, instances: str, out: str) -> dict[str, list[dict[str, object]]]:
     """All dimensions and instances of one function: COCO's own logs under out/exdata, and the best precision after each evaluation."""
     import cocoex
 
@@ -77,7 +74,7 @@ def one_block(method: str, function: int, dims: str, instances: str, out: str) -
             }
         )
         problem.free()
-    return rows
+    return {"rows": rows}
 
 
 def rows_of(path: Path) -> list[dict]:
@@ -173,8 +170,7 @@ def main() -> None:
     if not options.report:
         with ProcessPoolExecutor(options.jobs) as pool:
             futures = {pool.submit(one_block, m, f, dims, instances, str(out)): path for (m, f), path in blocks.items() if not path.exists()}
-            for future in tqdm(as_completed(futures), total=len(futures), desc="functions"):
-                write_whole(futures[future], stamped({"rows": future.result()}))
+            keep_results(futures, "block")
     rows = needed([row for path in blocks.values() if path.exists() for row in rows_of(path)], options)
     text = summary(rows)
     (out / "summary.md").write_text(text)

@@ -15,17 +15,15 @@ import argparse
 import json
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 from scipy.special import ndtr
-from tqdm import tqdm
 
 from regretless.baselines.dngo import BATCH, EPOCHS, HIDDEN, MOST_STEPS, RATE, integrated_regression
-from regretless.bench.claims import SAMPLES, Check, checks_table, experiment_options, judged, lowest, needed
+from regretless.bench.claims import SAMPLES, Check, checks_table, experiment_options, judged, keep_results, lowest, needed
 from regretless.bench.finding import Finding, Table
 from regretless.bench.peers import PEERS
-from regretless.bench.record import stamped
 from regretless.method import Recipe, keyed_generator
 from regretless.methods import METHODS
 from regretless.numerics.branches import log_evidence
@@ -33,7 +31,6 @@ from regretless.numerics.plain_net import fresh_net, trained
 from regretless.numerics.training import epoch_batches
 from regretless.page import Band, Curve, curves_chart
 from regretless.problems.reviews import Reviews
-from regretless.statefile import write_whole
 
 OURS, PRINTED, INITIAL = "neural-bo", "neural-bo (paper)", 5
 GPS, THERE = ("gp-ucb", "gp-ei", "gp-ts"), ("neural-greedy", "gp-ucb", "gp-ts", "gp-ei", "dngo", "rf-ei")
@@ -200,8 +197,7 @@ def main() -> None:
     if not options.report:
         with ProcessPoolExecutor(options.jobs) as pool:
             futures = {pool.submit(one_run, *key, budget): path for key, path in files.items() if not path.exists()}
-            for future in tqdm(as_completed(futures), total=len(futures), desc="runs"):
-                write_whole(futures[future], stamped(future.result()))
+            keep_results(futures, "run")
     found: dict[str, list[list[float]]] = {}
     took: dict[str, list[float]] = {}
     for (method, _), path in files.items():

@@ -118,12 +118,14 @@ def reproduce(
     command += ["--data", str(data)] if data is not None else []
     print(f"{figure.paper} {figure.name}: {figure.title}, about {figure.minutes[full]:g} min on two cores", file=sys.stderr, flush=True)
     begin = _note_start(out, folder.name, jobs, full)
-    done = subprocess.run(command, check=False, env={**os.environ, PARENT: str(os.getpid())})
-    if done.returncode:
-        raise RuntimeError(f"{figure.script} ended with exit code {done.returncode}; run the same command again to resume")
-    compact(folder)
-    report_findings(folder)
-    _note_end(out, folder.name, time.monotonic() - begin)
+    try:
+        done = subprocess.run(command, check=False, env={**os.environ, PARENT: str(os.getpid())})
+        if done.returncode:
+            raise RuntimeError(f"{figure.script} ended with exit code {done.returncode}; run the same command again to resume")
+        compact(folder)
+        report_findings(folder)
+    finally:
+        _note_end(out, folder.name, time.monotonic() - begin)
     return folder
 
 
@@ -153,15 +155,15 @@ def reproduce_many(
 
 @dataclass
 class Took:
-    """How long a figure took, by the clock on the wall, over all sittings that came to their end."""
+    """How long a figure took, by the clock on the wall, over all calls of the command, those that failed included."""
 
     seconds: float = 0.0
     sittings: int = 0
     """How often the command was called for it."""
     cut: int = 0
-    """Sittings that were killed or failed, whose time is not known."""
+    """Calls that were killed, whose time is not known."""
     open: bool = False
-    """Whether the last sitting has not come to its end (yet)."""
+    """Whether the last call has not come to its end (yet)."""
     jobs: int = 2
     size: str = "quick"
     cores: int = 1

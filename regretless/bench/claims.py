@@ -18,19 +18,21 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from regretless.bench.finding import Table, Verdict
-from regretless.bench.record import SUFFIX, Record, Run, by_problem, ended_well, read_record
+from regretless.bench.record import SUFFIX, Record, Run, by_problem, ended_well, read_record, stamped
 from regretless.bench.runner import run_all
 from regretless.bench.stats import paired, quartiles
 from regretless.bench.summary import ms_per_ask
 from regretless.page import Band, Cell, Curve, curves_chart, thinned
 from regretless.problems.data import ENVIRONMENT, data_folder
 from regretless.space import Array
+from regretless.statefile import write_whole
 
 LEAST_SEEDS = 5
 """With fewer repetitions of any method nothing is decided."""
@@ -117,6 +119,21 @@ def gather(runs: Sequence[Run], options: argparse.Namespace) -> list[Record]:
     for record in failed:
         print(f"failed: {record.label} on {record.problem}, seed {record.seed}: {(record.error or '').strip().splitlines()[-1]}", file=sys.stderr)
     return needed([record for record in records if record.error is None], options)
+
+
+def keep_results(running: Mapping[Future[Mapping[str, Any]], Path], unit: str) -> None:
+    """Writes what each worker returns to its place as a record; when all are through and some failed, the process ends with a line for each."""
+    from tqdm import tqdm
+
+    failed = []
+    for future in tqdm(as_completed(running), total=len(running), unit=unit):
+        error = future.exception()
+        if error is None:
+            write_whole(running[future], stamped(future.result()))
+        else:
+            failed.append(f"failed: {running[future].stem}: {type(error).__name__}: {error}")
+    if failed:
+        sys.exit("\n".join(failed))
 
 
 def needed(found: list[T], options: argparse.Namespace) -> list[T]:
