@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regretless.bench.claims import LEAST_SEEDS, Check, checks_table, experiment_options, judged, needed
+from regretless.bench.claims import LEAST_SEEDS, PARENT, Check, checks_table, experiment_options, judged, needed
 from regretless.bench.finding import Finding, Table
 from regretless.bench.record import stamped
 from regretless.page import Curve, curves_chart
@@ -138,9 +138,9 @@ def main() -> None:
         if not path.exists():
             if options.report:
                 continue
-            threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+            around = {PARENT: str(os.getpid()), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
             command = [sys.executable, __file__, "--out", str(options.out), "--point", method, str(n), str(dim)]
-            result = subprocess.run(command, env={**os.environ, **threads}, check=True, capture_output=True, text=True).stdout
+            result = subprocess.run(command, env={**os.environ, **around}, check=True, capture_output=True, text=True).stdout
             write_whole(path, stamped(json.loads(result)))
         row = json.loads(path.read_text())
         rows.append(row)
