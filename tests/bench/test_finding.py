@@ -4,6 +4,7 @@ import argparse
 import csv
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from regretless.bench.claims import (
     grouped,
     improves,
     judged,
+    keep_results,
     leads,
     lowest,
     medians_table,
@@ -33,6 +35,7 @@ from regretless.bench.plots import charts_figure, regret_figure
 from regretless.bench.record import Record, Run, stamped, surroundings
 from regretless.bench.runner import run_all
 from regretless.page import Band, Curve, curves_chart
+from regretless.reproduce import FIGURES, read_times
 
 
 def record(label: str, problem: str, seed: int, values: list[float], direction: str = "minimize", optimum: float | None = 0.0) -> Record:
@@ -170,6 +173,22 @@ def test_options_of_experiments(tmp_path, monkeypatch, capsys) -> None:
     assert "--seeds" in capsys.readouterr().err
 
 
+def halved(number: float) -> dict[str, float]:
+    """What a worker returns; of zero it fails."""
+    return {"half": 1 / number * number**2 / 2}
+
+
+def test_results_of_workers_are_kept_where_others_fail(tmp_path) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        running = {pool.submit(halved, n): tmp_path / f"{n}.json" for n in (0, 4)}
+        with pytest.raises(SystemExit, match=r"^failed: 0: ZeroDivisionError: "):
+            keep_results(running, "run")
+    stored = json.loads((tmp_path / "4.json").read_text())
+    assert stored["half"] == 2.0
+    assert stored["made"] == surroundings()
+    assert not (tmp_path / "0.json").exists()
+
+
 def test_gather_runs_once_and_reports_what_is_there(tmp_path, capfd) -> None:
     runs = [Run("random", "branin", {}, seed=seed, budget=4) for seed in range(2)]
     failing = Run("random", "branin", {"dims": 3}, budget=4)
@@ -300,10 +319,16 @@ def test_the_committed_report_in_a_browser(seen_in_browser) -> None:
 
 
 def test_committed_findings_are_whole() -> None:
-    """What docs/results keeps can be read and stays small."""
+    """What docs/results keeps is every figure, names its makers, took no more than was promised, can be read and stays small."""
     folder = Path(__file__).parents[2] / "docs" / "results"
     found = [Finding.read(path) for path in sorted((folder / "findings").glob("*.json"))]
-    assert found
+    assert {(one.paper, one.figure) for one in found} == {(figure.paper, figure.name) for figure in FIGURES}
+    assert all(one.around["commit"] and one.around["versions"]["python"] for one in found)
+    assert all(one.verdict != "not decided yet" for one in found)
+    times = read_times(folder)
+    assert set(times) == {f"{one.paper}-{one.figure}" for one in found}
+    assert all(took.size == "quick" and took.jobs == 2 and not took.open for took in times.values())
+    assert sum(took.seconds for took in times.values()) <= 90 * 60
     assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 5_000_000
     page = (folder / "report.html").read_text()
     for one in found:
