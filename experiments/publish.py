@@ -50,7 +50,7 @@ def sentence(times: dict[str, Took]) -> str:
     minutes, lost = sum(took.seconds for took in times.values()) / 60, sum(took.cut + took.open for took in times.values())
     jobs = " or ".join(sorted({str(took.jobs) for took in times.values()}))
     cores = " or ".join(sorted({str(took.cores) for took in times.values()}))
-    whole = f"By the clock {len(times)} of {len(FIGURES)} figures took {minutes:.0f} minutes, one by one with {jobs} processes on {cores} cores"
+    whole = f"By the clock {len(times)} of {len(FIGURES)} figures took {minutes:.0f} minutes with {jobs} processes on {cores} cores"
     return f"{whole}{f', not counting {lost} interrupted call' + 's' * (lost > 1) if lost else ''}."
 
 
