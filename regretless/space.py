@@ -47,6 +47,8 @@ class Float:
         _check_bounds(self, self.low, self.high, self.log)
         object.__setattr__(self, "low", float(self.low))
         object.__setattr__(self, "high", float(self.high))
+        if self.log and math.log(self.low) == math.log(self.high):
+            raise ValueError(f"{self}: low and high have the same logarithm; widen the range or drop log")
         if self.step is not None:
             if self.log:
                 raise ValueError(f"{self}: step and log exclude each other; drop one of them")

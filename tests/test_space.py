@@ -16,7 +16,7 @@ POSITIVE = st.floats(1e-300, 1e300)
 @st.composite
 def floats(draw):
     if draw(st.booleans()):
-        low, high = sorted(draw(st.lists(POSITIVE, min_size=2, max_size=2, unique=True)))
+        low, high = sorted(draw(st.lists(POSITIVE, min_size=2, max_size=2, unique_by=math.log)))
         return Float(low, high, log=True)
     low, high = sorted(draw(st.lists(FINITE, min_size=2, max_size=2, unique=True)))
     return Float(low, high)
@@ -98,6 +98,11 @@ def test_a_decoded_point_encodes_to_its_snapped_self(parameters: list[Float | In
     assert params.keys() == scalar.keys()
     for name in params:
         assert params[name] == scalar[name] or params[name] == pytest.approx(scalar[name], rel=1e-12)
+
+
+def test_a_range_without_a_logarithmic_width_is_refused() -> None:
+    with pytest.raises(ValueError, match="the same logarithm"):
+        Float(1e-300, math.nextafter(1e-300, 1), log=True)
 
 
 def test_a_list_of_pairs_is_a_space_of_numbers() -> None:
