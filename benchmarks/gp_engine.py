@@ -18,6 +18,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from regretless.baselines import BASELINES
+from regretless.bench.memory import peak_megabytes
 from regretless.bench.peers import PEERS
 from regretless.method import Method
 from regretless.numerics import fit as fit_module
@@ -145,12 +146,6 @@ def n_1000(n: int = 1000, dim: int = 20) -> None:
 def n_3000() -> None:
     amortised(3000, 20, 3)
     print(f"  peak memory {peak_megabytes():.0f} MB   targets 2 s and 400 MB", flush=True)
-
-
-def peak_megabytes() -> float:
-    """The most memory this process ever held. `getrusage` would count that of the process which started it, from before the start."""
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
 
 
 # ---------------------------------------------------------------- 4

@@ -30,6 +30,7 @@ SETTINGS = ((100, 100), (100, 500), (1000, 100), (1000, 500), (5000, 100), (5000
 FREE = 5
 MEMORY = """
 import numpy as np
+from regretless.bench.memory import peak_megabytes
 from regretless.methods.ms_ucb import MSUCB
 rng = np.random.default_rng(0)
 X = rng.random((1000, 5000))
@@ -37,11 +38,9 @@ method = MSUCB(5000, seed=0)
 method.tell(X, -((X - 0.4) ** 2).mean(axis=1))
 del X
 method.ask(2)
-with open("/proc/self/status") as status:
-    print(next(line.split()[1] for line in status if line.startswith("VmHWM")))
+print(peak_megabytes())
 """
-"""Prints the peak memory in KB of a process that asks twice with 1000 told values, as Linux counts it from the start of that program: `getrusage`
-would carry over the peak of the process that started it."""
+"""Prints the peak memory of a process that asks twice with 1000 told values."""
 
 
 def cpu(call: Callable[[], object], repeats: int) -> float:
@@ -146,7 +145,7 @@ def main() -> None:
     maximisations()
     whole_asks()
     peak = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True).stdout
-    print(f"peak memory at D = 5000, n = 1000: {int(peak) / 1024:.0f} MB (the process, imports included)")
+    print(f"peak memory at D = 5000, n = 1000: {float(peak):.0f} MB (the process, imports included)")
 
 
 if __name__ == "__main__":

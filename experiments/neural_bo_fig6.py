@@ -12,16 +12,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 
 from regretless.bench.claims import LEAST_SEEDS, PARENT, Check, checks_table, experiment_options, judged, needed
 from regretless.bench.finding import Finding, Table
+from regretless.bench.memory import peak_megabytes
 from regretless.bench.record import stamped
 from regretless.page import Curve, curves_chart
 from regretless.statefile import write_whole
@@ -30,7 +29,6 @@ OURS, GP = "neural-bo", "gp-ucb"
 SIZES = (100, 300, 1000, 3000, 10_000)
 CONSTANT = 3.0
 """Memory counts as nearly constant when it grows less than this over the last tenfold of values, over what the data themselves take."""
-STATUS = Path("/proc/self/status")
 DIM = 14
 """Of the robot-pushing task, which the paper measures."""
 LIMITS = {"gp-ucb": 3000}
@@ -45,7 +43,7 @@ def measure(method: str, n: int, dim: int) -> dict[str, float | str | int]:
     X = rng.random((n, dim))
     y = -((X - 0.4) ** 2).sum(1) + 0.1 * rng.standard_normal(n)
     optimiser = find_recipe(method).build(dim, seed=0)
-    before = peak_mb()
+    before = peak_megabytes()
     start = time.process_time()
     optimiser.tell(X, y)
     optimiser.ask()
@@ -57,17 +55,9 @@ def measure(method: str, n: int, dim: int) -> dict[str, float | str | int]:
         start = time.process_time()
         optimiser.ask()
         asks.append(time.process_time() - start)
-    after = peak_mb()
+    after = peak_megabytes()
     held = getattr(optimiser, "nbytes", 0) / 1e6
     return {"method": method, "n": n, "dim": dim, "first_s": first, "ask_s": float(np.median(asks)), "peak_mb": after - before, "held_mb": held}
-
-
-def peak_mb() -> float:
-    """The largest resident set of this program so far. Linux's VmHWM counts from its start; getrusage may carry over that of its parent."""
-    if not STATUS.is_file():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    line = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1]) / 1024
 
 
 def finding(rows: list[dict], options: argparse.Namespace) -> Finding:
