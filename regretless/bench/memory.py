@@ -9,7 +9,7 @@ STATUS = Path("/proc/self/status")
 
 
 def peak_megabytes() -> float:
-    """The most memory this program ever held. Linux's VmHWM counts from its start; `getrusage` may carry over the peak of the process that started it."""
+    """The most memory this program ever held. Linux's VmHWM counts from its start; `getrusage` may carry over its parent's peak."""
     if STATUS.is_file():
         line = next(line for line in STATUS.read_text(encoding="ascii", errors="replace").splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) / 1024
