@@ -25,10 +25,10 @@ import numpy as np
 
 from regretless.method import Certificate, Method
 from regretless.numerics.acquisition import kept_from_failures
-from regretless.numerics.ascend import Acquisition, maximise
+from regretless.numerics.ascend import Acquisition, Score, maximise
 from regretless.numerics.confidence import fitted_certificate
 from regretless.numerics.design import Design, away_from_known, design_size
-from regretless.numerics.gp import GP
+from regretless.numerics.gp import GP, SamplePath
 from regretless.numerics.kernels import Kind
 from regretless.numerics.surrogate import Surrogate
 from regretless.space import Array, Cube
@@ -76,9 +76,8 @@ class GPTS(Method):
             return rng.random(self.dim)
         gp = self._surrogate.gp(self.X, self.y, self.yvar)
         path = gp.path(rng)
-        if self.paper:
-            path = widened(path, gp, widening(gp, self.delta))
-        pair = kept_from_failures((path, lambda P: path(P)[0]), self.X, self.failed)
+        drawn = widened(path, gp, widening(gp, self.delta)) if self.paper else (path, path.values)
+        pair = kept_from_failures(drawn, self.X, self.failed)
         incumbents = self.X[np.argsort(-gp.mean_at(self.X), kind="stable")[:INCUMBENTS]]
         x = maximise(pair[0], self.cube, rng, incumbents=incumbents, score=pair[1])
         return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
@@ -98,11 +97,15 @@ def widening(gp: GP, delta: float) -> float:
     return NORM + R * math.sqrt(2 * (gp.information() + 1 + math.log(2 / delta)))
 
 
-def widened(path: Acquisition, gp: GP, v: float) -> Acquisition:
-    """m + v (f - m), with its gradient."""
+def widened(path: SamplePath, gp: GP, v: float) -> tuple[Acquisition, Score]:
+    """m + v (f - m), with its gradient and without."""
 
     def wide(X: Array) -> tuple[Array, Array]:
         (f, df), (m, dm) = path(X), gp.mean_grad(X)
         return m + v * (f - m), dm + v * (df - dm)
 
-    return wide
+    def values(X: Array) -> Array:
+        f, m = path.values(X), gp.mean_at(X)
+        return m + v * (f - m)
+
+    return wide, values

@@ -90,8 +90,7 @@ class TuRBO(Method):
         candidates = candidates[(candidates != centre).any(axis=1)]
         if len(candidates) == 0:  # a small finite space can be exhausted by its trust region
             return rng.random(self.dim)
-        values, _ = gp.path(rng)(candidates)
-        chosen: Array = candidates[int(np.argmax(values))]
+        chosen: Array = candidates[int(np.argmax(gp.path(rng).values(candidates)))]
         return chosen
 
     def _update(self, X: Array, y: Array) -> None:

@@ -20,8 +20,6 @@ Values go in as the caller has them and come out standardised: value = offset + 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TypeAlias
 
 import numpy as np
 from scipy.linalg import blas, lapack
@@ -31,10 +29,7 @@ from regretless.numerics.gram import lower_gram
 from regretless.numerics.kernels import Hyper, Kernel, Kind, squared_distances
 from regretless.space import Array
 
-__all__ = ["GP", "Factor", "Hyper", "Kernel", "Kind", "Path", "Prior", "fit"]
-
-Path: TypeAlias = Callable[[Array], tuple[Array, Array]]
-"""A function drawn from the posterior: points (q x d) to values (q) and gradients (q x d)."""
+__all__ = ["GP", "Factor", "Hyper", "Kernel", "Kind", "Prior", "SamplePath", "fit"]
 
 NOISE_FLOOR = 1e-8
 """The least noise relative to the signal: below it the factor of near-duplicates loses all digits."""
@@ -315,48 +310,9 @@ class GP:
         drawn: Array = mean + rng.standard_normal((k, len(X))) @ L.T
         return drawn
 
-    def path(self, rng: np.random.Generator) -> Path:
-        """A function drawn from the posterior, with gradients (pathwise conditioning: Wilson et al. 2020).
-
-        A prior draw in random Fourier features, corrected by the kernel so that it passes the values up to a draw of their noise.
-        """
-        factor, kernel, q = self.factor, self.factor.kernel, self.hyper.quadratic
-        m, e = len(kernel.lines), factor.Z.shape[1]
-        omega = rng.standard_normal((FEATURES, e))
-        if kernel.kind == "matern52":  # the spectral density is a multivariate t with 2 nu = 5 degrees of freedom
-            omega /= np.sqrt(rng.chisquare(5.0, FEATURES) / 5.0)[:, None]
-        omega *= factor.inverse_scales
-        a, b = rng.standard_normal((2, FEATURES)) / math.sqrt(FEATURES)
-        # the trend (1 + u.u')^2 / 4 has the features 1/2, u_i / sqrt2, u_i u_j / 2 (both orders): with the weights below it is c + h.u + u'Mu
-        c, h, M = 0.0, np.zeros(m), np.zeros((m, m))
-        if q:
-            root = math.sqrt(q)
-            c, h, M = root / 2 * rng.standard_normal(), root / math.sqrt(2) * rng.standard_normal(m), root / 2 * rng.standard_normal((m, m))
-            M = (M + M.T) / 2
-
-        def prior(Z: Array) -> tuple[Array, Array]:
-            phase = Z @ omega.T
-            cos, sin = np.cos(phase), np.sin(phase)
-            values, gradients = cos @ a + sin @ b, (cos * b - sin * a) @ omega[:, :m]
-            if q:
-                U = 2.0 * Z[:, :m]
-                UM = U @ M
-                values = values + c + U @ h + np.einsum("ij,ij->i", UM, U)
-                gradients = gradients + 2.0 * h + 4.0 * UM
-            return values, gradients
-
-        sd = math.sqrt(self.signal)
-        told = prior(factor.Z)[0] + np.sqrt(factor.noise) * rng.standard_normal(factor.n)
-        weights = self.alpha - sd * factor.upper(factor.lower(told[None]))[0]
-
-        def path(X: Array) -> tuple[Array, Array]:
-            Z = factor.embed(X)
-            values, gradients = prior(Z)
-            K, slope, t = self._cross_slope(Z)
-            update = self._weighted_gradient(Z, np.broadcast_to(weights, (1, *K.shape)), slope, t)
-            return self.mean + sd * values + K @ weights, sd * self._to_coordinates(gradients) + update
-
-        return path
+    def path(self, rng: np.random.Generator) -> SamplePath:
+        """A function drawn from the posterior."""
+        return SamplePath(self, rng)
 
     # -- more data
 
@@ -386,6 +342,61 @@ class GP:
     def information(self) -> float:
         """What the told values say about the function, in nats: 1/2 log|I + K / noise|."""
         return self.factor.log_diagonal(self.n) - 0.5 * float(np.log(self.factor.noise[: self.n]).sum())
+
+
+class SamplePath:
+    """A function drawn from the posterior of a GP, with gradients (pathwise conditioning: Wilson et al. 2020).
+
+    A prior draw in random Fourier features, corrected by the kernel so that it passes the values up to a draw of their noise.
+    """
+
+    def __init__(self, gp: GP, rng: np.random.Generator) -> None:
+        factor, kernel, q = gp.factor, gp.factor.kernel, gp.hyper.quadratic
+        m, e = len(kernel.lines), factor.Z.shape[1]
+        omega = rng.standard_normal((FEATURES, e))
+        if kernel.kind == "matern52":  # the spectral density is a multivariate t with 2 nu = 5 degrees of freedom
+            omega /= np.sqrt(rng.chisquare(5.0, FEATURES) / 5.0)[:, None]
+        omega *= factor.inverse_scales
+        a, b = rng.standard_normal((2, FEATURES)) / math.sqrt(FEATURES)
+        # the trend (1 + u.u')^2 / 4 has the features 1/2, u_i / sqrt2, u_i u_j / 2 (both orders): with the weights below it is c + h.u + u'Mu
+        c, h, M = 0.0, np.zeros(m), np.zeros((m, m))
+        if q:
+            root = math.sqrt(q)
+            c, h, M = root / 2 * rng.standard_normal(), root / math.sqrt(2) * rng.standard_normal(m), root / 2 * rng.standard_normal((m, m))
+            M = (M + M.T) / 2
+        self._gp, self._omega, self._a, self._b, self._c, self._h, self._M = gp, omega, a, b, c, h, M
+        self._sd = math.sqrt(gp.signal)
+        told = self._prior(factor.Z)[0] + np.sqrt(factor.noise) * rng.standard_normal(factor.n)
+        self._weights = gp.alpha - self._sd * factor.upper(factor.lower(told[None]))[0]
+
+    def __call__(self, X: Array) -> tuple[Array, Array]:
+        """Values (q) and gradients (q x d) at X (q x d)."""
+        gp, Z = self._gp, self._gp.factor.embed(X)
+        values, cos, sin, UM = self._prior(Z)
+        gradients = (cos * self._b - sin * self._a) @ self._omega[:, : len(gp.factor.kernel.lines)]
+        if UM is not None:
+            gradients = gradients + 2.0 * self._h + 4.0 * UM
+        K, slope, t = gp._cross_slope(Z)
+        update = gp._weighted_gradient(Z, np.broadcast_to(self._weights, (1, *K.shape)), slope, t)
+        return gp.mean + self._sd * values + K @ self._weights, self._sd * gp._to_coordinates(gradients) + update
+
+    def values(self, X: Array) -> Array:
+        """Values alone (q), to the last bit those of a call."""
+        gp, Z = self._gp, self._gp.factor.embed(X)
+        K, _, _ = gp._cross_slope(Z)
+        values: Array = gp.mean + self._sd * self._prior(Z)[0] + K @ self._weights
+        return values
+
+    def _prior(self, Z: Array) -> tuple[Array, Array, Array, Array | None]:
+        """The prior draw at embedded points (q), the cosines and sines of its features (q x FEATURES each), and U M of a trend (q x m)."""
+        phase = Z @ self._omega.T
+        cos, sin = np.cos(phase), np.sin(phase)
+        values = cos @ self._a + sin @ self._b
+        if not self._gp.hyper.quadratic:
+            return values, cos, sin, None
+        U = 2.0 * Z[:, : len(self._h)]
+        UM = U @ self._M
+        return values + self._c + U @ self._h + np.einsum("ij,ij->i", UM, U), cos, sin, UM
 
 
 def relative_noise(hyper: Hyper, n: int, yvar: Array | None, scale: float) -> Array:

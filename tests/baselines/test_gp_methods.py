@@ -103,8 +103,10 @@ def test_thompson_widening():
     X, Q = rng.random((12, 2)), rng.random((5, 2))
     gp = Surrogate(Cube.box(2), seed=0).gp(X, bowl(X))
     path = gp.path(rng)
-    np.testing.assert_allclose(widened(path, gp, 1.0)(Q)[0], path(Q)[0])
-    np.testing.assert_allclose(widened(path, gp, 3.0)(Q)[0] - gp.mean_at(Q), 3 * (path(Q)[0] - gp.mean_at(Q)))
+    np.testing.assert_allclose(widened(path, gp, 1.0)[0](Q)[0], path(Q)[0])
+    wide, values = widened(path, gp, 3.0)
+    np.testing.assert_allclose(wide(Q)[0] - gp.mean_at(Q), 3 * (path(Q)[0] - gp.mean_at(Q)))
+    np.testing.assert_allclose(values(Q), wide(Q)[0])
     noise = gp.factor.noise[0]
     K = gp.factor.cross(X)
     gain = 0.5 * np.linalg.slogdet(np.eye(12) + K / noise)[1]

@@ -113,6 +113,7 @@ def test_gradients_are_finite_differences(kind, labels, quadratic):
             else:
                 np.testing.assert_allclose((value(Q + step) - value(Q - step)) / 2e-6, gradient[:, j], atol=2e-6, err_msg=name)
     np.testing.assert_allclose(gp.mean_var_grad(Q)[:2], gp.mean_var(Q), atol=1e-12)
+    np.testing.assert_array_equal(path.values(Q), path(Q)[0])
 
 
 def test_appending_and_conditioning_equal_the_full_factor():
