@@ -30,6 +30,10 @@ def test_unknown_names_list_the_known_ones() -> None:
         find_recipe("gpucb")
 
 
-def test_importing_the_package_loads_no_heavy_library() -> None:
-    code = "import sys, regretless; print([m for m in ('torch', 'optuna', 'sklearn', 'scipy.stats', 'matplotlib', 'pandas') if m in sys.modules])"
+HEAVY = ("torch", "optuna", "sklearn", "scipy.stats", "matplotlib", "pandas")
+
+
+@pytest.mark.parametrize("first", ["", "regretless.Optimizer([(0, 1)] * 3, method='random', seed=0).ask()"], ids=["import", "a first random ask"])
+def test_no_heavy_library_is_loaded(first: str) -> None:
+    code = f"import sys, regretless; {first}\nprint([m for m in {HEAVY} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"

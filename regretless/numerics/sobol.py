@@ -1,13 +1,19 @@
-"""Scrambled Sobol points (Owen 1998; direction numbers of Joe and Kuo 2008), from a generator of ours."""
+"""Scrambled Sobol points (Owen 1998; direction numbers of Joe and Kuo 2008), from a generator of ours.
+
+scipy.stats takes half a second to import, so it is imported by the first sequence: methods that draw none start at once.
+"""
 
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import qmc
 
 from regretless.space import Array
+
+if TYPE_CHECKING:
+    from scipy.stats import qmc
 
 MAX_DIM = 21201
 """scipy ships direction numbers up to this dimension."""
@@ -15,6 +21,8 @@ MAX_DIM = 21201
 
 def sobol_sequence(dim: int, rng: np.random.Generator) -> qmc.Sobol:
     """A scrambled sequence over [0, 1)^dim whose scrambling is drawn from rng."""
+    from scipy.stats import qmc
+
     return qmc.Sobol(dim, scramble=True, rng=int(rng.integers(2**63)))
 
 
