@@ -102,6 +102,16 @@ def find_figures(paper: str, name: str | None) -> list[Figure]:
     return found
 
 
+def script_options(
+    figure: Figure, folder: Path, *, full: bool = False, seeds: int | None = None, jobs: int = 2, data: Path | None = None
+) -> list[str]:
+    """What the experiment of a figure is told on its command line."""
+    words = ["--out", str(folder), "--jobs", str(jobs), *figure.options, "--full" if full else "--quick"]
+    words += ["--seeds", str(seeds)] if seeds is not None else []
+    words += ["--data", str(data)] if data is not None else []
+    return words
+
+
 def reproduce(
     figure: Figure, out: Path, *, full: bool = False, seeds: int | None = None, jobs: int = 2, data: Path | None = None, extra: Sequence[str] = ()
 ) -> Path:
@@ -112,10 +122,7 @@ def reproduce(
     if figure.data:
         data_folder(figure.data, data)
     folder = out / f"{figure.paper}-{figure.name}"
-    command = [sys.executable, str(script), "--out", str(folder), "--jobs", str(jobs), *figure.options, *extra]
-    command += ["--full" if full else "--quick"]
-    command += ["--seeds", str(seeds)] if seeds is not None else []
-    command += ["--data", str(data)] if data is not None else []
+    command = [sys.executable, str(script), *script_options(figure, folder, full=full, seeds=seeds, jobs=jobs, data=data), *extra]
     print(f"{figure.paper} {figure.name}: {figure.title}, about {figure.minutes[full]:g} min on two cores", file=sys.stderr, flush=True)
     begin = _note_start(out, folder.name, jobs, full)
     try:

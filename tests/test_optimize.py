@@ -1,5 +1,6 @@
 """minimize and maximize: failures, interruptions, executors, checkpoints after a real kill, and the result."""
 
+import inspect
 import math
 import os
 import signal
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import regretless as rg
+from regretless.optimize import _optimize
 
 SPACE = {"a": rg.Float(1, 4), "n": rg.Int(1, 9)}
 
@@ -33,6 +35,19 @@ def test_minimize_and_maximize_agree() -> None:
     assert low.nfev == low.nit == 12
     assert low["fun"] == low.fun == low.value
     assert low.message in str(low)
+
+
+def test_both_take_the_same_arguments_and_pass_each_on(monkeypatch) -> None:
+    """Their signatures are written twice, so that help and type checkers show them in full: here is what keeps them one."""
+    assert inspect.signature(rg.minimize) == inspect.signature(rg.maximize)
+    passed = []
+    monkeypatch.setattr("regretless.optimize._optimize", lambda *arguments: passed.append(arguments))
+    names = list(inspect.signature(rg.minimize).parameters)
+    for search in (rg.minimize, rg.maximize):
+        search(**{name: f"<{name}>" for name in names})
+    assert passed == [("minimize", *(f"<{name}>" for name in names)), ("maximize", *(f"<{name}>" for name in names))]
+    own = list(inspect.signature(_optimize).parameters)
+    assert own == ["direction", *("space_like" if name == "space" else name for name in names)]
 
 
 def test_a_list_of_pairs_reads_like_scipy() -> None:

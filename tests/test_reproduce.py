@@ -2,8 +2,11 @@
 
 import ast
 import json
-import subprocess
+import os
+import runpy
 import sys
+from pathlib import Path
+from unittest import mock
 
 import pytest
 from click.testing import CliRunner
@@ -11,7 +14,19 @@ from click.testing import CliRunner
 from regretless.bench.finding import FILE, PAPERS, Finding
 from regretless.cli import main
 from regretless.problems.uci_hpo import FOLDS
-from regretless.reproduce import EXPERIMENTS, FIGURES, TIMES, Figure, find_figures, listing, read_times, report_findings, reproduce, reproduce_many
+from regretless.reproduce import (
+    EXPERIMENTS,
+    FIGURES,
+    TIMES,
+    Figure,
+    find_figures,
+    listing,
+    read_times,
+    report_findings,
+    reproduce,
+    reproduce_many,
+    script_options,
+)
 
 QUICK_MINUTES = 90
 """The quick set of all papers must fit this on two cores."""
@@ -70,17 +85,32 @@ def test_at_least_five_repetitions_quick_and_ten_full(script) -> None:
     assert full >= 10
 
 
-@pytest.mark.parametrize("script", ["go_ucb_fig3.py", "ms_ucb_fig2.py"])
-def test_experiments_explain_themselves(script) -> None:
-    done = subprocess.run([sys.executable, str(EXPERIMENTS / script), "--help"], capture_output=True, text=True, timeout=120, check=True)
-    for option in ("--out", "--jobs", "--seeds", "--full", "--data", "--report"):
-        assert option in done.stdout
+def started(script: Path, words: list[str], monkeypatch) -> object:
+    """What a script ends with when it is run as a program in this process: the argument of its sys.exit."""
+    monkeypatch.setattr(sys, "argv", [str(script), *words])
+    monkeypatch.syspath_prepend(script.parent)
+    with mock.patch.dict(os.environ), pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(script), run_name="__main__")
+    return ended.value.code
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_every_experiment_explains_itself(script) -> None:
-    test_experiments_explain_themselves(script)
+@pytest.mark.parametrize("full", [False, True], ids=["quick", "full"])
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda f: f"{f.paper}-{f.name}")
+def test_every_figure_starts(figure, full, tmp_path, monkeypatch) -> None:
+    """With the command's own options its script is imported, reads them, plans its runs and, told to run none, finds no record of them."""
+    monkeypatch.setattr("regretless.bench.claims.data_folder", lambda name: tmp_path)  # no data set is read before a run needs it
+    words = script_options(figure, tmp_path / "out", full=full, seeds=6, jobs=1, data=tmp_path)
+    ended = started(EXPERIMENTS / figure.script, [*words, "--report"], monkeypatch)
+    size = "full" if full else "quick"
+    assert ended == f"there are no records of the {size} size in {tmp_path / 'out'}: run the same command without --report first"
+
+
+@pytest.mark.parametrize("script", sorted(EXPERIMENTS.glob("*.py")), ids=lambda path: path.name)
+def test_every_experiment_explains_itself(script, monkeypatch, capsys) -> None:
+    assert started(script, ["--help"], monkeypatch) == 0
+    options = ("--out", "--jobs", "--seeds", "--full", "--data", "--report") if script.name in SCRIPTS else ("--help",)
+    said = capsys.readouterr().out
+    assert [option for option in options if option not in said] == []
 
 
 @pytest.mark.parametrize(
@@ -130,6 +160,23 @@ def test_a_figure_end_to_end(tmp_path) -> None:
     next(iter(records)).unlink()
     reproduce(figure, tmp_path, seeds=1, extra=["--samples", "100"])
     assert sum(path.stat().st_mtime_ns == then for path, then in records.items()) == 15  # the sixteenth was run again, and only it
+
+
+def test_a_measured_process_of_fig6_runs_below_the_command(tmp_path) -> None:
+    """NeuralBO's Fig. 6 starts a process for each point; each watches the experiment that started it, not the command above that."""
+    (figure,) = find_figures("neural-bo", "fig6")
+    folder = tmp_path / "neural-bo-fig6"
+    folder.mkdir()
+    sizes = {"neural-bo": (100, 300, 1000, 3000, 10_000), "gp-ucb": (300, 1000, 3000)}
+    for method, n in ((m, n) for m, ns in sizes.items() for n in ns):
+        row = {"method": method, "n": n, "dim": 14, "first_s": 1.0, "ask_s": 0.1, "peak_mb": n / 100, "held_mb": 0.0}
+        (folder / f"{method}-n{n}-d14.json").write_text(json.dumps(row))
+    assert reproduce(figure, tmp_path, extra=["--methods", "neural-bo,gp-ucb"]) == folder
+    measured = json.loads((folder / "gp-ucb-n100-d14.json").read_text())
+    assert measured["n"] == 100
+    assert measured["ask_s"] > 0
+    shown = {(method, n) for method, n, *_ in Finding.read(folder / FILE).tables[1].rows}
+    assert shown == {(m, n) for m, ns in sizes.items() for n in ns} | {("gp-ucb", 100)}
 
 
 def test_an_experiment_that_fails_says_how_to_go_on(tmp_path) -> None:
