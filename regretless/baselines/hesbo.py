@@ -75,7 +75,7 @@ class HeSBO(Method):
         Y = self.to_low(self.X)
         gp = self._surrogate.gp(Y, self.y, self.yvar, self.to_low(self.pending))
         means = gp.mean_at(Y)
-        pair = kept_from_failures(log_expected_improvement(gp, float(means.max())), Y, self.to_low(self.failed))
+        pair = kept_from_failures(log_expected_improvement(gp, float(means.max())), Y, self.to_low(self.failed), logarithmic=True)
         y = maximise(pair[0], self._low, rng, incumbents=Y[np.argsort(-means, kind="stable")[:3]], score=pair[1])
         return away_from_known(self.to_cube(y[None])[0], self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
 

@@ -57,7 +57,8 @@ class LinearBO(Method):
             return rng.random(self.dim)
         model = self._model(self.pending)
         means = model.mean_var(self.X)[0]
-        pair = kept_from_failures(of_posterior(model, log_improvement(float(means.max()), model.signal)), self.X, self.failed)
+        pair = of_posterior(model, log_improvement(float(means.max()), model.signal))
+        pair = kept_from_failures(pair, self.X, self.failed, logarithmic=True)
         incumbents = self.X[np.argsort(-means, kind="stable")[:3]]
         x = maximise(pair[0], self.cube, rng, incumbents=incumbents, score=pair[1])
         return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)

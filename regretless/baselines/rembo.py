@@ -62,7 +62,7 @@ class REMBO(Method):
             y = self._starts[known] if known < self.initial else rng.random(self.d)
             return np.array(self.to_cube(y[None])[0][0])
         gp = self._surrogate.gp(self.X, self.y, self.yvar, self.pending)
-        pair = kept_from_failures(log_expected_improvement(gp, float(gp.mean_at(self.X).max())), self.X, self.failed)
+        pair = kept_from_failures(log_expected_improvement(gp, float(gp.mean_at(self.X).max())), self.X, self.failed, logarithmic=True)
         # x = (clip(sqrt(d) A (2 y - 1)) + 1) / 2, so dx/dy = sqrt(d) A where nothing is clipped
         low = through(pair, self.to_cube, math.sqrt(self.d) * self.A)
         y = maximise(low[0], Cube.box(self.d), rng, incumbents=np.empty((0, self.d)), score=low[1])

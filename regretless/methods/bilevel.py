@@ -121,7 +121,7 @@ class BBO(Method):
         else:  # (Alg. 2, l. 7)
             pair = upper_confidence(gp, self.beta(gp))
         incumbents = known[np.argsort(-means, kind="stable")[:INCUMBENTS]]
-        value, score = kept_from_failures(pair, self.X, self.failed)
+        value, score = kept_from_failures(pair, self.X, self.failed, logarithmic=self.acquisition == "ei")
         if self.fidelity:
             value, score = self._at_full(value, score)
         x = maximise(value, self.cube, rng, incumbents=incumbents, score=score)

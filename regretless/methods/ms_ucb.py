@@ -160,7 +160,7 @@ class MSUCB(Method):
         means = gp.mean_at(self.X)
         incumbents = self.X[np.argsort(-means, kind="stable")[:INCUMBENTS]]
         acquire = self._acquire(gp, float(means.max()))
-        pair = kept_from_failures(of_posterior(gp, acquire), self.X, self.failed)
+        pair = kept_from_failures(of_posterior(gp, acquire), self.X, self.failed, logarithmic=self._by_improvement)
         if self.paper and self.d == self.dim:  # the limit: GP-UCB (Sec. 4, "On Dimension d")
             assert isinstance(gp, GP)
             pair = kept_from_failures(upper_confidence(gp, self._width()), self.X, self.failed)
@@ -269,7 +269,12 @@ class MSUCB(Method):
 
     def _acquire(self, gp: GP | AdditiveGP, best: float) -> Acquire:
         """mean + kappa sd (Eq. 2 with the root over beta only), or in the default preset without kappa LogEI over the best posterior mean."""
-        return log_improvement(best, gp.signal) if not self.paper and self.kappa is None else confidence_bound(self._width(), gp.signal)
+        return log_improvement(best, gp.signal) if self._by_improvement else confidence_bound(self._width(), gp.signal)
+
+    @property
+    def _by_improvement(self) -> bool:
+        """not in paper: whether LogEI is maximised and no confidence bound."""
+        return not self.paper and self.kappa is None
 
     # -- answers
 
