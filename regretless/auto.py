@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
+
 from regretless.baselines import BASELINES
 from regretless.method import Recipe
 from regretless.methods import METHODS
 from regretless.space import Space
 
 HIGH_DIMENSION = 20
-"""From here on the GP with one isotropic length-scale and block-wise search takes over."""
+"""Beyond this many parameters MS-UCB's contest of models and its search in subspaces take over."""
 LARGE_BUDGET = 3000
 """Beyond this many evaluations the exact GP costs more than a second per ask."""
 
@@ -36,5 +38,7 @@ def find_recipe(name: str) -> Recipe:
     """The recipe of a name; unknown names raise with the list of known ones."""
     known = {**METHODS, **BASELINES}
     if name not in known:
-        raise ValueError(f"unknown method {name!r}; known are auto, {', '.join(known)}")
+        near = difflib.get_close_matches(name.lower().replace("_", "-"), known, n=1)
+        meant = f"did you mean {near[0]!r}? " if near else ""
+        raise ValueError(f"unknown method {name!r}; {meant}known are auto, {', '.join(known)}")
     return known[name]

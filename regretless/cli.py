@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -101,10 +103,11 @@ def tune(
 
         if checkpoint is not None or jobs != 1:
             raise click.UsageError("--storage keeps the run itself and --workers runs evaluations at once: leave out --checkpoint and --jobs")
-        tuned = tune_in_storage(
-            load_function(objective), space_file, storage=storage, study=study, trials=trials, workers=workers, method=method,
-            direction="maximize" if maximize else "minimize", seed=seed, until_gap=until_gap, timeout=timeout,
-        )  # fmt: skip
+        with traced(objective):
+            tuned = tune_in_storage(
+                load_function(objective), space_file, storage=storage, study=study, trials=trials, workers=workers, method=method,
+                direction="maximize" if maximize else "minimize", seed=seed, until_gap=until_gap, timeout=timeout,
+            )  # fmt: skip
         outcome = result_of_study(tuned)
         click.echo(str(outcome))
         click.echo(f"to look at it: pip install optuna-dashboard; optuna-dashboard {storage}")
@@ -113,9 +116,11 @@ def tune(
         return
     search = regretless.maximize if maximize else regretless.minimize
     stop = None if until_gap is None else regretless.GapBelow(until_gap)
-    result = search(
-        load_function(objective), space_file, trials=trials, method=method, seed=seed, n_jobs=jobs, timeout=timeout, checkpoint=checkpoint, stop=stop
-    )
+    with traced(objective):
+        result = search(
+            load_function(objective), space_file, trials=trials, method=method, seed=seed, n_jobs=jobs, timeout=timeout, checkpoint=checkpoint,
+            stop=stop,
+        )  # fmt: skip
     click.echo(str(result))
     if report is not None:
         click.echo(f"report: {result.report(report)}")
@@ -240,6 +245,20 @@ def data_fetch(name: str, folder: Path) -> None:
         click.echo(path)
 
 
+@contextmanager
+def traced(target: str) -> Iterator[None]:
+    """Shows where in the file of "FILE.py:FUNCTION" an error arose: its line alone would not say."""
+    try:
+        yield
+    except Exception as error:
+        frames, file = traceback.extract_tb(error.__traceback__), Path(target.rpartition(":")[0]).resolve()
+        first = next((i for i, frame in enumerate(frames) if Path(frame.filename).resolve() == file), None)
+        if first is None:
+            raise
+        click.echo("".join(traceback.format_list(frames[first:])), err=True, nl=False)
+        raise click.ClickException(f"{target} raised {type(error).__name__}: {error}") from error
+
+
 def load_function(target: str) -> Callable[..., Any]:
     """The function of a "FILE.py:FUNCTION" text."""
     file, _, name = target.rpartition(":")
@@ -254,7 +273,10 @@ def load_function(target: str) -> Callable[..., Any]:
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent.resolve()))
     sys.modules[path.stem] = module  # so that process pools can find the function again
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise ValueError(f"{file} is not valid Python: {error}") from None
     function = getattr(module, name, None)
     if not callable(function):
         raise ValueError(f"{file} has no function {name!r}")

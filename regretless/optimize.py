@@ -18,6 +18,7 @@ from regretless.method import Recipe
 from regretless.optimizer import Direction, Optimizer, Trial
 from regretless.result import Result
 from regretless.space import Space, SpaceLike
+from regretless.statefile import check_writable
 
 Objective: TypeAlias = Callable[..., Any]
 """fun(**params), or fun(x) for a space given as a list; returns a number, or a pair (value, noise variance)."""
@@ -56,7 +57,7 @@ def minimize(
             when the noise variance of the value is known. NaN and infinities count as failed evaluations.
         space: the parameters; see `regretless.Space`.
         trials: how many evaluations in all, those of a resumed checkpoint included.
-        method: a name, a recipe or "auto".
+        method: a name, a recipe or "auto"; a resumed run keeps what "auto" chose when it began.
         seed: makes the run repeatable.
         n_jobs: how many evaluations run at once, in threads; or any `concurrent.futures.Executor` (processes, Dask, MPI, Ray).
         timeout: seconds after which no new evaluation starts.
@@ -112,9 +113,15 @@ def _optimize(
     if not isinstance(n_jobs, Executor) and (not isinstance(n_jobs, int) or n_jobs < 1):
         raise ValueError(f"n_jobs must be a whole number of at least 1 or an Executor, got {n_jobs!r}")
     _check_signature(fun, space)
+    _check_rules(timeout, callback, catch, stop)
+    settings = _settings(x0)
+    if len(settings) > trials:
+        raise ValueError(f"x0 holds {len(settings)} settings, more than trials={trials} allows")
+    if checkpoint is not None:
+        check_writable(checkpoint)
     optimizer = _start_or_resume(space, direction, int(trials), method, seed, checkpoint, certify=stop is not None)
     if not optimizer.trials:  # a resumed run has adopted them already
-        for params in _settings(x0):
+        for params in settings:
             optimizer.adopt(params)
     with _Bar(optimizer, int(trials), progress) as bar:
         run = _Run(optimizer, fun, int(trials), timeout, callback, catch, checkpoint, stop, bar)
@@ -207,7 +214,7 @@ class _Run:
         except self.catch:
             self.optimizer.tell(trial, failed=True)
         else:
-            self.optimizer.tell(trial, value, var=var)
+            self.optimizer.tell(trial, returned(value, trial.params), var=var)
         if self.checkpoint is not None:
             self.optimizer.save(self.checkpoint)
         self.bar.advance(trial)
@@ -244,6 +251,13 @@ def evaluate(fun: Objective, argument: Any) -> tuple[Any, Any]:
     return (out[0], out[1]) if isinstance(out, tuple) and len(out) == 2 else (out, None)
 
 
+def returned(value: Any, params: Mapping[str, Any]) -> Any:
+    """The value, unless the objective returned nothing: that is a slip and no failed evaluation, so no `catch` takes it."""
+    if value is None:
+        raise ValueError(f"the objective returned None at {dict(params)}; it must return a number, or a pair (value, variance)")
+    return value
+
+
 def _width(pool: Executor) -> int | None:
     """How many calls an executor runs at once, where it can be known: pools of the standard library and ours say so, Dask's has a client."""
     workers: int | None = getattr(pool, "_max_workers", None)
@@ -265,6 +279,18 @@ def _check_signature(fun: Objective, space: Space) -> None:
         raise TypeError(f"fun is called as {how}, but it has the signature {signature}: {error}") from None
 
 
+def _check_rules(timeout: Any, callback: Any, catch: Any, stop: Any) -> None:
+    """Whatever would fail only after the first evaluation fails now."""
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float | np.number) or not timeout >= 0):
+        raise ValueError(f"timeout must be a number of seconds of at least 0, or None, got {timeout!r}")
+    for name, rule in (("callback", callback), ("stop", stop)):
+        if rule is not None and not callable(rule):
+            raise TypeError(f"{name} must be callable, got {rule!r}")
+    classes = catch if isinstance(catch, tuple) else (catch,)
+    if not all(isinstance(c, type) and issubclass(c, BaseException) for c in classes):
+        raise TypeError(f"catch must be an exception class or a tuple of them, got {catch!r}")
+
+
 def _settings(x0: Mapping[str, Any] | Sequence[Any] | None) -> list[Any]:
     if x0 is None:
         return []
@@ -282,8 +308,8 @@ def _start_or_resume(
     fresh.why = why
     if checkpoint is None or not Path(checkpoint).exists():
         return fresh
-    try:
-        resumed = Optimizer.load(checkpoint, space=space, method=fresh.recipe)
+    try:  # what "auto" chose when the run began stays, whatever it would choose now
+        resumed = Optimizer.load(checkpoint, space=space, method=None if method == "auto" else fresh.recipe)
     except ValueError as error:
         raise ValueError(f"checkpoint {checkpoint} belongs to another run or is damaged: {error}") from None
     stored, asked = (resumed.direction, resumed.seed), (fresh.direction, resumed.seed if seed is None else seed)

@@ -187,7 +187,8 @@ class Optimizer:
     def load(cls, path: str | Path, *, space: SpaceLike | None = None, method: Recipe | None = None) -> Optimizer:
         """Reads a file of `save` and goes on as if never interrupted.
 
-        `space` and `method` are needed only when they hold what no file can: labels that are objects, options that are functions.
+        `space` and `method` are needed only when they hold what no file can: labels that are objects, options that are functions. Given ones that
+        differ from those of the file raise ValueError.
         """
         state = read_state(path)
         if state.get("kind") != FILE_KIND:
@@ -199,16 +200,14 @@ class Optimizer:
 
     @classmethod
     def _from_state(cls, state: Mapping[str, Any], space: SpaceLike | None, method: Recipe | None) -> Optimizer:
-        if space is None and state["space"] is None:
-            raise ValueError("the file could not hold the labels of this space: pass space=")
-        space = Space.from_json(state["space"]) if space is None else Space(space)
-        if list(space.names) != state["names"]:
-            raise ValueError(f"the file was written for parameters {state['names']}, the space given has {list(space.names)}")
+        space = _same_space(state["space"], state["names"], None if space is None else Space(space))
         name, options = state["recipe"]["name"], state["recipe"]["options"]
         if method is None and any(isinstance(v, dict) for v in options.values()):
             raise ValueError(f"the file could not hold all options of {name}: pass method=")
         if method is not None and method.name != name:
             raise ValueError(f"the file was written by method {name!r}, not {method.name!r}")
+        if method is not None and not _same_options(options, method.to_json()["options"]):
+            raise ValueError(f"the file was written by method {name!r} with the options {options or 'none'}, this is {method}")
         method = method or find_recipe(name)(**options)
         optimizer = cls(space, method=method, direction=state["direction"], budget=state["budget"], seed=state["seed"])
         optimizer.why = str(state["why"])
@@ -249,10 +248,34 @@ def _resolve(method: str | Recipe, space: Space, budget: int | None) -> tuple[Re
     raise ValueError(f'method must be a name, a recipe or "auto", got {method!r}')
 
 
+def _same_space(description: Mapping[str, Any] | None, names: list[str], given: Space | None) -> Space:
+    """The space of a file, from its description or, where no file could hold that, as given; a given one must be the same.
+
+    Points are kept as places in the cube, so with other bounds or labels every one of them would become another setting.
+    """
+    if description is None:
+        if given is None:
+            raise ValueError("the file could not hold the labels of this space: pass space=")
+        stored = given
+    else:
+        stored = Space.from_json(description)
+    if given is not None and list(given.names) != names:
+        raise ValueError(f"the file was written for parameters {names}, the space given has {list(given.names)}")
+    for name, parameter in (given or stored).parameters.items():
+        if parameter != stored.parameters[name]:
+            raise ValueError(f"the file was written for {name} = {stored.parameters[name]}, the space given has {parameter}")
+    return given or stored
+
+
+def _same_options(stored: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+    """Whether two descriptions of options agree, as far as a file can hold them: what it holds as text is not compared."""
+    return stored.keys() == given.keys() and all(stored[k] == given[k] or isinstance(stored[k], dict) for k in stored)
+
+
 def _checked_value(value: Any) -> float:
     if value is None:
         raise ValueError("tell needs a value, or failed=True")
-    if isinstance(value, bool) or (isinstance(value, np.ndarray) and value.size != 1):
+    if isinstance(value, bool | str | bytes) or (isinstance(value, np.ndarray) and value.size != 1):
         raise ValueError(f"the value must be a number, got {value!r}")
     try:
         return float(value)

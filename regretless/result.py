@@ -74,7 +74,7 @@ class Result:
         return getattr(self, name)
 
     def __str__(self) -> str:
-        lines = [f"{self.message} ({self.nfev} evaluations, {self.optimizer.recipe})"]
+        lines = [f"{self.message} ({self.nfev} evaluation{'s' if self.nfev != 1 else ''}, {self.optimizer.recipe})"]
         lines += [f"  {name} = {value!r}" for name, value in self.params.items()]
         return "\n".join([*lines, f"  value {self.value:.6g}", f"  {self.certificate}"])
 

@@ -5,11 +5,13 @@ The format is an uncompressed .npz (one entry per array) whose entry `json` hold
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +32,31 @@ def write_state(path: str | Path, state: Mapping[str, Any]) -> None:
 
 def write_whole(path: str | Path, content: bytes) -> None:
     """Writes a temporary file beside path and renames it over path."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    with _written_beside(Path(path), content) as temporary:
+        os.replace(temporary, path)
+
+
+def check_writable(path: str | Path) -> None:
+    """Raises the OSError that writing path would raise, and leaves path as it is: better before a costly evaluation than after it."""
+    with _written_beside(Path(path), b""):
+        if Path(path).is_dir():
+            raise IsADirectoryError(errno.EISDIR, "cannot write: it is a directory", str(path))
+
+
+@contextmanager
+def _written_beside(path: Path, content: bytes) -> Iterator[Path]:
+    """A temporary file with this content beside path, gone afterwards; errors name path itself."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with open(temporary, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+    except OSError as error:
+        raise OSError(error.errno, f"cannot write: {error.strerror}", str(path)) from error
+    try:
+        yield temporary
     finally:
         temporary.unlink(missing_ok=True)
 

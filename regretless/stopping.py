@@ -69,6 +69,8 @@ class GapBelow:
 
     def check(self, run: Any, values: list[float]) -> str | None:
         """Looks at `run.certificate` if it is time to; values are those evaluated so far. Returns the reason to stop or None."""
+        if len(values) < self._checked_at:  # another run: nothing of the last one counts
+            self._held, self._checked_at, self.reason = 0, 0, None
         if len(values) < self._checked_at + self.every:
             return self.reason
         self._checked_at = len(values)

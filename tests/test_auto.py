@@ -1,5 +1,6 @@
 """method="auto": what it chooses, and that it says why."""
 
+import re
 import subprocess
 import sys
 
@@ -25,9 +26,17 @@ def test_its_constant_is_the_certificate_s() -> None:
     assert CERTIFIED_UP_TO == MOST_DIMENSIONS
 
 
-def test_unknown_names_list_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="unknown method 'gpucb'; known are auto, go-ucb"):
-        find_recipe("gpucb")
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("magic", "unknown method 'magic'; known are auto, go-ucb"),
+        ("gpucb", "unknown method 'gpucb'; did you mean 'gp-ucb'? known are auto, go-ucb"),
+        ("GP_EI", "unknown method 'GP_EI'; did you mean 'gp-ei'? known are auto, go-ucb"),
+    ],
+)
+def test_unknown_names_list_the_known_ones(name: str, words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        find_recipe(name)
 
 
 HEAVY = ("torch", "optuna", "sklearn", "scipy.stats", "matplotlib", "pandas")

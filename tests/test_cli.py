@@ -14,6 +14,12 @@ def cost(a, n):
 def broken(a, n):
     raise ValueError("the objective is broken")
 
+def divided(a, n):
+    return a / 0
+
+def nothing(a, n):
+    pass
+
 constant = 3
 """
 SPACE = '[a]\ntype = "float"\nlow = 1\nhigh = 4\n[n]\ntype = "int"\nlow = 1\nhigh = 9\n'
@@ -23,6 +29,8 @@ SPACE = '[a]\ntype = "float"\nlow = 1\nhigh = 4\n[n]\ntype = "int"\nlow = 1\nhig
 def files(tmp_path, monkeypatch):
     (tmp_path / "train.py").write_text(OBJECTIVE)
     (tmp_path / "space.toml").write_text(SPACE)
+    (tmp_path / "syntax.py").write_text("def f(a n): pass")
+    (tmp_path / "imports.py").write_text("import no_such_module")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -58,7 +66,19 @@ def test_tune_resumes_and_reports(files) -> None:
         (["train.py:cost", "--space", "space.toml", "--trials", "0"], "--trials"),
         (["train.py:cost", "--space", "space.toml", "--trials", "3", "--method", "magic"], "unknown method 'magic'"),
         (["train.py:cost", "--space", "train.py", "--trials", "3"], "not valid TOML"),
-        (["train.py:broken", "--space", "space.toml", "--trials", "3", "--method", "random"], "the objective is broken"),
+        (
+            ["train.py:broken", "--space", "space.toml", "--trials", "3", "--method", "random"],
+            "train.py:broken raised ValueError: the objective is broken",
+        ),
+        (["train.py:divided", "--space", "space.toml", "--trials", "3"], "train.py:divided raised ZeroDivisionError: float division by zero"),
+        (
+            ["train.py:nothing", "--space", "space.toml", "--trials", "3"],
+            "the objective returned None at {'a': 2.5, 'n': 5}; it must return a number",
+        ),
+        (["train.py:nothing", "--space", "space.toml", "--trials", "3", "--storage", "sqlite:///s.db"], "the objective returned None at {"),
+        (["train.py:divided", "--space", "space.toml", "--trials", "3", "--storage", "sqlite:///s.db"], "train.py:divided raised ZeroDivisionError"),
+        (["syntax.py:f", "--space", "space.toml", "--trials", "3"], "syntax.py is not valid Python: invalid syntax (syntax.py, line 1)"),
+        (["imports.py:f", "--space", "space.toml", "--trials", "3"], "imports.py:f raised ModuleNotFoundError: No module named 'no_such_module'"),
     ],
 )
 def test_errors_are_one_line(files, arguments, words) -> None:
@@ -68,6 +88,12 @@ def test_errors_are_one_line(files, arguments, words) -> None:
     assert result.output.splitlines()[-1].startswith("regretless: ")
     assert "Usage" not in result.output
     assert "Traceback" not in result.output
+
+
+def test_errors_of_the_objective_say_where(files) -> None:
+    result = call("tune", "train.py:divided", "--space", "space.toml", "--trials", "3")
+    assert f'File "{files / "train.py"}", line 9, in divided\n    return a / 0\n' in result.output
+    assert "regretless/optimize.py" not in result.output
 
 
 @pytest.mark.parametrize("command", [[], ["tune"], ["bench"], ["bench", "run"], ["bench", "plot"], ["report"], ["list"]])

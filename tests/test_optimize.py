@@ -3,6 +3,7 @@
 import inspect
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -147,7 +148,40 @@ def test_wrong_signatures_and_arguments_are_named() -> None:
     with pytest.raises(ValueError, match="n_jobs"):
         quiet(cost, n_jobs=0)
     with pytest.raises(ValueError, match="must be a number"):
-        quiet(lambda a, n: "x")
+        quiet(lambda a, n: "0.5")
+    with pytest.raises(ValueError, match=re.escape("the objective returned None at {'a': 2.5, 'n': 5}; it must return a number")):
+        quiet(lambda a, n: None, catch=Exception)
+    with pytest.raises(ValueError, match="x0 holds 2 settings, more than trials=1"):
+        quiet(cost, trials=1, x0=[{"a": 2, "n": 3}, {"a": 3, "n": 3}])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("timeout", -1, "timeout must be a number of seconds of at least 0, or None, got -1"),
+        ("timeout", "1", "timeout must be a number of seconds"),
+        ("catch", True, "catch must be an exception class or a tuple of them, got True"),
+        ("catch", [ValueError], "catch must be an exception class or a tuple of them"),
+        ("stop", 0.1, "stop must be callable, got 0.1"),
+        ("callback", "print", "callback must be callable, got 'print'"),
+    ],
+)
+def test_rules_that_could_not_be_kept_are_refused_before_the_first_evaluation(name, value, words) -> None:
+    evaluated = []
+    with pytest.raises((ValueError, TypeError), match=re.escape(words)):
+        quiet(lambda a, n: evaluated.append(a), **{name: value})
+    assert evaluated == []
+
+
+def test_a_checkpoint_that_cannot_be_written_costs_no_evaluation(tmp_path) -> None:
+    (tmp_path / "file").touch()
+    evaluated = []
+    for path in (tmp_path / "file" / "run.npz", tmp_path):
+        with pytest.raises(OSError, match="cannot write") as raised:
+            quiet(lambda a, n: evaluated.append(a), checkpoint=path)
+        assert raised.value.filename == str(path)
+    assert evaluated == []
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path) -> None:
@@ -156,6 +190,18 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path) -> None:
         quiet(cost, checkpoint=tmp_path / "c", method="random")
     with pytest.raises(ValueError, match="another run"):
         quiet(cost, checkpoint=tmp_path / "c", seed=5)
+    with pytest.raises(ValueError, match=r"another run.*written for a = Float\(low=1.0, high=4.0.*the space given has Float\(low=1.0, high=5.0"):
+        quiet(cost, {**SPACE, "a": rg.Float(1, 5)}, checkpoint=tmp_path / "c")
+    with pytest.raises(ValueError, match=r"another run.*written by method 'gp-ei' with the options none, this is GPEI\(ard=False\)"):
+        quiet(cost, checkpoint=tmp_path / "c", method=rg.GPEI(ard=False))
+
+
+def test_a_resumed_run_keeps_what_auto_chose(tmp_path) -> None:
+    begun = quiet(cost, checkpoint=tmp_path / "c", method="auto", trials=6)
+    assert begun.optimizer.recipe == rg.BASELINES["gp-ucb"]
+    went_on = quiet(cost, checkpoint=tmp_path / "c", method="auto", trials=9, stop=rg.GapBelow(1e-9))
+    assert went_on.optimizer.recipe == rg.BASELINES["gp-ucb"]  # a fresh run with a stop rule would verify
+    assert [t.params for t in went_on.trials[:6]] == [t.params for t in begun.trials]
 
 
 def test_a_killed_run_resumes_with_the_same_points(tmp_path) -> None:

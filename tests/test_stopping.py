@@ -53,6 +53,13 @@ def test_a_gap_of_zero_that_is_not_certified_never_stops() -> None:
     assert replay(GapBelow(0.1), [lying] * 10) is None
 
 
+def test_a_rule_that_ended_one_run_starts_the_next_afresh() -> None:
+    rule = GapBelow(0.1)
+    assert replay(rule, [certified(1.0), certified(0.1), certified(0.1)]) == 3
+    assert replay(rule, [certified(1.0), certified(0.1), certified(1.0), certified(0.1), certified(0.1)]) == 5
+    assert replay(rule, [certified(1.0)] * 8) is None
+
+
 def test_relative_gaps_are_shares_of_the_range_seen() -> None:
     values = [0.0, 10.0, 5.0, 200.0, 7.0, 8.0]
     assert replay(GapBelow(0.05, relative=True), [certified(1.0)] * 6, values) == 5  # 1 is 5 % of 200, first seen at the fourth value

@@ -17,6 +17,7 @@ import secrets
 import socket
 import threading
 import time
+import traceback
 import uuid
 import warnings
 from collections.abc import Callable, Mapping
@@ -35,7 +36,7 @@ from tqdm.auto import tqdm
 from regretless.auto import choose_method, find_recipe
 from regretless.doors.distributions import as_space
 from regretless.doors.optuna import VARIANCE, Sampler, lost_after
-from regretless.optimize import Objective, evaluate
+from regretless.optimize import Objective, evaluate, returned
 from regretless.optimizer import Direction, Optimizer
 from regretless.result import Result
 from regretless.space import Space, SpaceLike
@@ -81,7 +82,7 @@ def tune_in_storage(
 
     Args:
         objective: called as objective(**params); returns a number, or a pair (value, noise variance). With several workers it must be picklable.
-        space: the parameters; see `regretless.Space`.
+        space: the parameters; see `regretless.Space`. That of an existing study must be the same.
         storage: a URL (see `open_storage`) or, with one worker, an Optuna storage.
         study: the study's name.
         trials: how many trials the study should hold in all, those of former runs included.
@@ -106,6 +107,7 @@ def tune_in_storage(
         raise ValueError(f"study {study!r} is there already and its direction is {found.direction.name.lower()}, not {direction}")
     method, seed, certify = _settings(found, method, seed, until_gap is not None)
     found.sampler = Sampler(method, seed=seed, search_space=Space(space), budget=trials, certify=certify)
+    _check_space(found, found.sampler.search_space or {})
     job = _Job(
         objective, found.sampler.search_space or {}, trials, until_gap, None if timeout is None else time.time() + timeout, catch, uuid.uuid4().hex
     )
@@ -204,10 +206,11 @@ class _Worker:
 
     def _finish(self, trial: optuna.Trial) -> None:
         try:
-            value, var = evaluate(self.job.objective, trial.params)
-            value = float(value)
-        except self.job.catch:
-            value, var = math.nan, None
+            try:
+                value, var = evaluate(self.job.objective, trial.params)
+            except self.job.catch:
+                value, var = math.nan, None
+            value = float(returned(value, trial.params))
         except BaseException:
             patiently(lambda: self.study.tell(trial, state=TrialState.FAIL, skip_if_finished=True))
             raise
@@ -265,6 +268,7 @@ def _process(job: _Job, url: str, name: str, sampler: Sampler, lock: Any, finish
     except KeyboardInterrupt:
         pass
     except Exception as error:
+        traceback.print_exc()
         errors.put(f"{type(error).__name__}: {error}")
 
 
@@ -379,6 +383,17 @@ def _settings(study: Study, method: str, seed: int | None, certify: bool) -> tup
     return str(stored["method"]), int(stored["seed"]), stored.get("certify") is True
 
 
+def _check_space(study: Study, space: Mapping[str, BaseDistribution]) -> None:
+    """Refuses a space other than the one the study was begun with: its trials would share only some of their parameters."""
+    for t in study.get_trials(deepcopy=False):
+        begun = t.distributions if t.state == TrialState.COMPLETE else {**space, **t.distributions}  # others may have been cut short
+        for name in [n for n in (*space, *begun) if begun and space.get(n) != begun.get(n)]:
+            raise ValueError(
+                f"study {study.study_name!r} has trials with {name} = {begun.get(name)}, the space now has {space.get(name)}; "
+                "go on with the space it was begun with, or choose another study name"
+            )
+
+
 @contextlib.contextmanager
 def _quiet() -> Any:
     """Keeps Optuna from announcing studies it creates or finds."""
@@ -406,9 +421,10 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
         raise ValueError(f"study {study.study_name!r} has no completed trials with parameters in common; there is nothing to report")
     direction: Direction = "maximize" if study.direction.name == "MAXIMIZE" else "minimize"
     certify = settings.get("certify") is True
-    recipe = choose_method(as_space(space), None, certify=certify)[0] if method == "auto" else find_recipe(method)
+    trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.FAIL))
+    recipe = choose_method(as_space(space), len(trials), certify=certify)[0] if method == "auto" else find_recipe(method)
     optimizer = Optimizer(as_space(space), method=recipe, direction=direction, seed=0)
-    for t in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.FAIL)):
+    for t in trials:
         if not all(name in t.params and d._contains(d.to_internal_repr(t.params[name])) for name, d in space.items()):
             continue
         trial = optimizer.adopt({name: t.params[name] for name in optimizer.space.names})

@@ -29,7 +29,7 @@ SHORTENED = 0.25
 """Every fitted length-scale is multiplied by this before bounds are taken."""
 WIDTH, WIDTH_PER_DIM, WIDE_FROM = 1.6, 0.2, 3
 """b at delta = 0.05 up to 3 dimensions, and what each further one adds; other delta scale it by the normal quantile."""
-LEAST_PER_DIM = 4.0
+LEAST_PER_DIM = 4
 """Values per dimension below which nothing is certified."""
 MOST_DIMENSIONS = 10
 """Dimensions up to which the coverage was measured."""
@@ -45,7 +45,7 @@ def fitted_certificate(X: Array, y: Array, yvar: Array, cube: Cube, x: Array, de
     if cube.dim > MOST_DIMENSIONS:
         return Certificate.none(f"coverage was measured in up to {MOST_DIMENSIONS} dimensions, here are {cube.dim}", delta)
     if len(y) < LEAST_PER_DIM * cube.dim:
-        return Certificate.none(f"{len(y)} values are fewer than {LEAST_PER_DIM:g} per parameter", delta)
+        return Certificate.none(f"a bound needs {LEAST_PER_DIM} values per parameter, {LEAST_PER_DIM * cube.dim} here; so far: {len(y)}", delta)
     spread = float(y.max() - y.min())
     if spread == 0.0:
         return Certificate.none("all values are equal: nothing is known about how the function varies", delta)

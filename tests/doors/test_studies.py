@@ -21,6 +21,7 @@ from optuna.trial import TrialState
 from postgres import PostgresServer
 from worker import PLANE, SPACE, STORAGES, Deadly, Failing, Logged, bowl, mixed, start_worker, wait_for
 
+import regretless as rg
 from regretless.cli import main
 from regretless.doors import studies
 from regretless.doors.studies import export_study, open_storage, patiently, result_of_study, tune_in_storage
@@ -141,6 +142,11 @@ def test_settings_of_a_study_are_kept(tmp_path: Path) -> None:
             tune_in_storage(bowl, PLANE, storage=url, study="s", trials=2, progress=False, **options)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="its direction is minimize, not maximize"):
         tune_in_storage(bowl, PLANE, storage=url, study="s", trials=2, direction="maximize", progress=False)
+    plane = PLANE.parameters
+    for space in ({**plane, "x": rg.Float(-5.0, 11.0)}, {**plane, "z": rg.Float(0, 1)}, {"x": plane["x"]}):
+        with pytest.raises(ValueError, match="go on with the space it was begun with, or choose another study name"):
+            tune_in_storage(bowl, space, storage=url, study="s", trials=2, progress=False)
+    assert len(tune_in_storage(bowl, PLANE, storage=url, study="s", trials=2, progress=False).trials) == 2
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_a_smaller_delta_gives_a_wider_bound() -> None:
 @pytest.mark.parametrize(
     ("X", "y", "words"),
     [
-        (np.random.default_rng(0).random((5, 2)), np.arange(5.0), "fewer than 4 per parameter"),
+        (np.random.default_rng(0).random((5, 2)), np.arange(5.0), "4 values per parameter, 8 here; so far: 5"),
         (np.random.default_rng(0).random((50, 11)), np.arange(50.0), "measured in up to 10 dimensions"),
         (np.random.default_rng(0).random((30, 2)), np.ones(30), "all values are equal"),
         (0.1 * np.random.default_rng(0).random((12, 2)), np.random.default_rng(0).random((12, 2)).sum(axis=1), "no news"),
