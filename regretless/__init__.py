@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from regretless.baselines import BASELINES
+from regretless.extras import optional
 from regretless.method import Certificate, Method, Recipe
 from regretless.methods import METHODS
 from regretless.optimize import maximize, minimize
@@ -59,5 +60,5 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _LATER:
-        return getattr(import_module(_LATER[name]), name)
+        return getattr(optional(_LATER[name], "sklearn") if name == "RegretlessSearchCV" else import_module(_LATER[name]), name)
     raise AttributeError(f"module 'regretless' has no attribute {name!r}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from regretless.bilevel_schedule import Fixed, Promotion, Run
+from regretless.extras import optional
 from regretless.method import Certificate
 from regretless.space import Array
 
@@ -79,9 +80,9 @@ class BilevelResult:
 
     def to_dataframe(self) -> pandas.DataFrame:
         """One row per validation: run, N, loss, status and parameters (needs pandas)."""
-        import pandas
-
-        return pandas.DataFrame([{"run": r.number, "N": n, "loss": v, "status": r.status, **r.params} for r in self.runs for n, v in r.curve])
+        rows = [{"run": r.number, "N": n, "loss": v, "status": r.status, **r.params} for r in self.runs for n, v in r.curve]
+        table: pandas.DataFrame = optional("pandas", "plot").DataFrame(rows)
+        return table
 
     def best_so_far(self) -> Array:
         """The total steps spent after each stretch of training and the best validation loss by then, stretches x 2."""
@@ -101,9 +102,7 @@ class BilevelResult:
 
     def plot_curves(self, path: str | Path | None = None) -> Figure:
         """Every run's learning curve (left) and the best loss against the total steps (right); written to `path` if given (needs matplotlib)."""
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(10, 4), layout="constrained")
+        figure: Figure = optional("matplotlib.figure", "plot").Figure(figsize=(10, 4), layout="constrained")
         left, right = figure.subplots(1, 2)
         for r in self.runs:
             points = [(n, v) for n, v in r.curve if math.isfinite(v)]

@@ -154,10 +154,14 @@ def bench() -> None:
     "--out", default="runs", show_default=True, type=click.Path(file_okay=False), help="Folder of the records; finished runs in it are kept."
 )
 def bench_run(methods: str, problems: str, seeds: int, budget: int, init: int, jobs: int, out: str) -> None:
-    """Runs methods x problems x seeds, resumably, one record each."""
+    """Runs methods x problems x seeds, resumably, one record each; exit code 1 when a run failed."""
+    from regretless.bench.record import failures
     from regretless.bench.runner import run_from_names
 
-    run_from_names(methods.split(","), problems.split(","), seeds=seeds, budget=budget, init=init, out=Path(out), jobs=jobs)
+    records = run_from_names(methods.split(","), problems.split(","), seeds=seeds, budget=budget, init=init, out=Path(out), jobs=jobs)
+    for line in failures(records):
+        click.echo(line, err=True)
+    sys.exit(1 if failures(records) else 0)
 
 
 @bench.command("plot")

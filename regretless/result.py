@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regretless.extras import optional
 from regretless.method import Certificate
 from regretless.optimizer import Optimizer, Trial
 from regretless.space import Array
@@ -89,10 +90,9 @@ class Result:
 
     def to_dataframe(self) -> pandas.DataFrame:
         """One row per trial: number, state, value, variance and parameters (needs pandas)."""
-        import pandas
-
         rows = [{"number": t.number, "state": t.state, "value": t.value, "var": t.var, **t.params} for t in self.trials]
-        return pandas.DataFrame(rows)
+        table: pandas.DataFrame = optional("pandas", "plot").DataFrame(rows)
+        return table
 
     def plot(self) -> Figure:
         """Every value and the best so far, and the value against each parameter (needs matplotlib)."""

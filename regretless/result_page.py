@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regretless.extras import optional
 from regretless.page import Curve, Points, Section, curves_section, html_page, scatter_section, table_section, text_section
 from regretless.space import Choice
 from regretless.statefile import write_whole
@@ -67,17 +68,15 @@ def _sections(result: Result) -> list[Section]:
 
 def figure(result: Result) -> Figure:
     """Every value with the best so far, and one panel per parameter (needs matplotlib)."""
-    from matplotlib.figure import Figure
-
     done = [t for t in result.trials if t.value is not None]
     names = list(result.optimizer.space.names)[:MOST_SLICES]
     columns = min(3, len(names) + 1)
     rows = math.ceil((len(names) + 1) / columns)
-    drawing = Figure(figsize=(4.2 * columns, 3.2 * rows), layout="constrained")
+    drawing: Figure = optional("matplotlib.figure", "plot").Figure(figsize=(4.2 * columns, 3.2 * rows), layout="constrained")
     axes = drawing.subplots(rows, columns, squeeze=False).ravel()
     values = [t.value for t in done]
     axes[0].plot([t.number for t in done], values, ".", color="0.6", label="every value")
-    axes[0].plot(np.arange(result.nfev), result.best_so_far(), color="tab:blue", label="best so far")
+    axes[0].plot(np.arange(result.nfev), result.best_so_far(), color="tab:blue", label="best so far", drawstyle="steps-post")
     axes[0].set(xlabel="trial", ylabel="value")
     axes[0].legend(frameon=False)
     for ax, name in zip(axes[1:], names, strict=False):

@@ -96,6 +96,14 @@ def test_errors_of_the_objective_say_where(files) -> None:
     assert "regretless/optimize.py" not in result.output
 
 
+def test_runs_that_fail_are_named_and_the_others_kept(files) -> None:
+    result = call("bench", "run", "--methods", "random,gp-ucb:preset=papre", "--problems", "branin", "--seeds", "2", "--budget", "3", "--jobs", "1")
+    assert result.exit_code == 1
+    line = "failed: gp-ucb:preset=papre on branin, 2 of 2 runs: ValueError: preset must be 'default' or 'paper', got 'papre'"
+    assert line in result.output.splitlines()
+    assert "failed: random" not in result.output
+
+
 @pytest.mark.parametrize("command", [[], ["tune"], ["bench"], ["bench", "run"], ["bench", "plot"], ["report"], ["list"]])
 def test_help_reads_well(command) -> None:
     result = call(*command, "--help")

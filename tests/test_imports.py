@@ -8,9 +8,9 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "regretless"
 
 FLOORS = {
-    "cube": -1, "space": 0, "statefile": 0, "page": 0, "method": 1, "numerics": 2, "methods": 3, "baselines": 3, "problems": 3, "auto": 4,
-    "optimizer": 5,
-    "result": 6, "stopping": 6, "bench": 7, "optimize": 7, "bilevel": 7, "testing": 7, "doors": 8, "reproduce": 8, "cli": 9,
+    "extras": -1, "cube": -1, "space": 0, "statefile": 0, "page": 0, "method": 1, "numerics": 2, "methods": 3, "baselines": 3, "problems": 3,
+    "auto": 4, "optimizer": 5, "result": 6, "stopping": 6, "bench": 7, "optimize": 7, "bilevel": 7, "testing": 7, "doors": 8, "reproduce": 8,
+    "cli": 9,
 }  # fmt: skip
 """Each room (a file or folder of the package) and the floor it stands on."""
 SPLIT_ROOMS = ("bilevel", "result")

@@ -204,6 +204,15 @@ def test_a_resumed_run_keeps_what_auto_chose(tmp_path) -> None:
     assert [t.params for t in went_on.trials[:6]] == [t.params for t in begun.trials]
 
 
+def test_what_an_installation_lacks_is_named_with_what_brings_it(monkeypatch) -> None:
+    result = quiet(cost, trials=3, method="random")
+    for module in ("matplotlib.figure", "pandas"):
+        monkeypatch.setitem(sys.modules, module, None)
+    for call, module in ((result.plot, "matplotlib.figure"), (result.to_dataframe, "pandas")):
+        with pytest.raises(ImportError, match=re.escape(f"{module} is not installed: pip install 'regretless[plot]'")):
+            call()
+
+
 def test_a_killed_run_resumes_with_the_same_points(tmp_path) -> None:
     script = tmp_path / "study.py"
     script.write_text(

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
+from regretless.extras import optional
 from regretless.method import Method, keyed_generator
 from regretless.numerics.ascend import candidates
 from regretless.numerics.design import Design, away_from_known, design_size
@@ -41,7 +42,7 @@ class RFEI(Method):
         if trees < 2:
             raise ValueError(f"trees must be at least 2, got {trees!r}")
         self.trees, self.xi = trees, xi
-        self._regressor = _forest_class()
+        self._regressor = optional("sklearn.ensemble", "sklearn").RandomForestRegressor
         self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator(), centre=False)
         self._fitted: tuple[int, list[Any]] | None = None
 
@@ -75,11 +76,3 @@ class RFEI(Method):
     def _recommend(self) -> Array:
         point: Array = self.X[int(np.argmax(self._predict(self.X)[0]))]
         return point
-
-
-def _forest_class() -> Any:
-    try:
-        from sklearn.ensemble import RandomForestRegressor
-    except ImportError:
-        raise ImportError("rf-ei needs scikit-learn; install it with: pip install 'regretless[sklearn]'") from None
-    return RandomForestRegressor

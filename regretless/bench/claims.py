@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from regretless.bench.finding import Table, Verdict
-from regretless.bench.record import SUFFIX, Record, Run, by_problem, ended_well, read_record, stamped
+from regretless.bench.record import SUFFIX, Record, Run, by_problem, ended_well, failures, read_record, stamped
 from regretless.bench.runner import run_all
 from regretless.bench.stats import paired, quartiles
 from regretless.bench.summary import ms_per_ask
@@ -115,9 +115,8 @@ def gather(runs: Sequence[Run], options: argparse.Namespace) -> list[Record]:
         places = [options.out / f"{run.key}{SUFFIX}" for run in runs]
         return needed([read_record(path) for path in places if ended_well(path)], options)
     records = run_all(runs, options.out, options.jobs, timeout=options.timeout)
-    failed = [record for record in records if record.error is not None]
-    for record in failed:
-        print(f"failed: {record.label} on {record.problem}, seed {record.seed}: {(record.error or '').strip().splitlines()[-1]}", file=sys.stderr)
+    for line in failures(records):
+        print(line, file=sys.stderr)
     return needed([record for record in records if record.error is None], options)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from regretless.bench.record import Record, by_problem, load_records
 from regretless.bench.stats import quartiles
 from regretless.bench.summary import BEST, QUANTITIES, Trace, traces
+from regretless.extras import optional
 from regretless.space import Array
 
 if TYPE_CHECKING:
@@ -164,9 +165,4 @@ def save_figure(figure: Figure, stem: Path) -> list[Path]:
 
 def _matplotlib() -> tuple[type[Figure], Any]:
     """Figure and rc_context, without pyplot: no display and no global state."""
-    try:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError("plots need matplotlib: pip install 'regretless[plot]'") from None
-    return Figure, rc_context
+    return optional("matplotlib.figure", "plot").Figure, optional("matplotlib", "plot").rc_context

@@ -249,6 +249,20 @@ def ended_well(path: Path) -> bool:
         return False
 
 
+def failures(records: Iterable[Record]) -> list[str]:
+    """A line for each method and problem whose runs failed, with what the last of them says; none where all went well."""
+    found: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        found.setdefault((record.label, record.problem), []).append(record)
+    lines = []
+    for (label, problem), runs in found.items():
+        broken = [record for record in runs if record.error is not None]
+        if broken:
+            what = (broken[-1].error or "").strip().splitlines()[-1]
+            lines.append(f"failed: {label} on {problem}, {len(broken)} of {len(runs)} runs: {what}")
+    return lines
+
+
 def load_records(out: str | Path, *, failed: bool = False) -> list[Record]:
     """The records in a folder, by name; those of runs that failed only when asked for."""
     if not Path(out).is_dir():

@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
+from regretless.extras import optional
 from regretless.method import Certificate, Method
 from regretless.numerics.acquisition import kept_from_failures, log_expected_improvement
 from regretless.numerics.ascend import maximise, maximise_many
@@ -407,9 +408,7 @@ class GOUCB(Method):
     def plot_residuals(self, axes: Any = None) -> Any:
         """Residuals against fitted values with the two-sigma band, early points dark; on the matplotlib axes given or on new ones, returned."""
         if axes is None:
-            from matplotlib.figure import Figure
-
-            axes = Figure(figsize=(5, 3.5), layout="constrained").add_subplot()
+            axes = optional("matplotlib.figure", "plot").Figure(figsize=(5, 3.5), layout="constrained").add_subplot()
         fitted, residual = self.residuals()
         fit = self._fit()
         sd = math.sqrt(fit.sigma2) * fit.scale

@@ -41,6 +41,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from regretless.extras import optional
 from regretless.method import Certificate, Method
 from regretless.numerics.grid import KernelName
 from regretless.numerics.norm_ball import norm_certificate
@@ -220,9 +221,7 @@ class GPThreDS(Method):
         if self.dim > 2:
             raise ValueError(f"plot() draws one or two dimensions, this search has {self.dim}")
         if axes is None:
-            import matplotlib.pyplot as plt
-
-            axes = plt.figure().subplots()
+            axes = optional("matplotlib.pyplot", "plot").figure().subplots()
         draw_tree(self.tree, self.X, axes)
         return axes
 

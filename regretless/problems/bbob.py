@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from regretless.extras import optional
 from regretless.problems.problem import Function
 from regretless.space import Array
 
@@ -41,11 +42,7 @@ def bbob(*, function: int = 1, dim: int = 2, instance: int | None = None, seed: 
 @functools.lru_cache(maxsize=64)
 def _coco(function: int, dim: int, instance: int) -> tuple[Any, Array, float]:
     """The library's problem, its optimal point and its optimal value (the suite's are whole hundredths)."""
-    try:
-        import cocoex
-    except ImportError:
-        raise ImportError("bbob problems need coco-experiment: pip install 'regretless[bench]'") from None
-    suite = cocoex.Suite("bbob", f"instances:{instance}", f"dimensions:{dim} function_indices:{function}")
+    suite = optional("cocoex", "bench").Suite("bbob", f"instances:{instance}", f"dimensions:{dim} function_indices:{function}")
     problem = suite.get_problem(0)
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         problem._best_parameter("print")

@@ -2,7 +2,7 @@
 
 Each hand has a place, a velocity, a number of control steps and an angle; both have a torque. The reward is how much nearer to their goals
 the objects end than they began, at most 11.0727 (both goals reached). Velocities get a small normal error per evaluation, so the reward is
-noisy; the noiseless value is that without it. Needs Box2D (`pip install box2d`).
+noisy; the noiseless value is that without it. Needs Box2D (`pip install 'regretless[bench]'`).
 
 The physics: no gravity, steps of 0.01 s, 10 velocity and 10 position iterations, friction joints to the ground on hands and objects.
 """
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from regretless.extras import optional
 from regretless.problems.problem import Observation, Problem
 from regretless.space import Array, Float, Space
 
@@ -46,7 +47,7 @@ class Pushing(Problem):
     """Two hands, two objects, fourteen parameters: maximise how much nearer to their goals the objects end."""
 
     def __init__(self, *, seed: int = 0) -> None:
-        self._box2d = _box2d()
+        self._box2d = optional("Box2D", "bench")
         optimum = sum(math.dist(place, goal) for place, goal in zip(PLACES, GOALS))
         super().__init__("pushing", _space(), direction="maximize", optimum=optimum, seed=seed)
 
@@ -92,11 +93,3 @@ def _body(world: Any, ground: Any, place: tuple[float, float], angle: float, sha
     body.CreateFixture(shape=shape, density=density, friction=friction)
     world.CreateFrictionJoint(bodyA=ground, bodyB=body, maxForce=force, maxTorque=TORQUE)
     return body
-
-
-def _box2d() -> Any:
-    try:
-        import Box2D
-    except ImportError:
-        raise ImportError("the pushing task needs Box2D; install it with: pip install box2d") from None
-    return Box2D
