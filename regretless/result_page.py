@@ -27,7 +27,7 @@ def write_page(result: Result, path: Path) -> Path:
     """Writes the page and returns its path."""
     optimizer = result.optimizer
     goal = "smallest" if optimizer.direction == "minimize" else "largest"
-    lead = f"{result.nfev} evaluations of {optimizer.recipe} looking for the {goal} value; {result.message}."
+    lead = f"{result.nfev} evaluation{'s' if result.nfev != 1 else ''} of {optimizer.recipe} looking for the {goal} value; {result.message}."
     page = html_page("Tuning report", _sections(result), lead=lead, foot=f"Seed {optimizer.seed}. Made by regretless.")
     write_whole(path, page.encode())
     return path
@@ -47,7 +47,7 @@ def _sections(result: Result) -> list[Section]:
     sections.append(
         curves_section(
             "Best so far",
-            [Curve("best so far", {"evaluations": np.arange(1, result.nfev + 1)}, {"value": result.best_so_far()})],
+            [Curve("best so far", {"evaluations": np.arange(1, result.nfev + 1)}, {"value": result.best_so_far()}, steps=True)],
         )
     )
     words = [_words(t) for t in done]
@@ -60,7 +60,7 @@ def _sections(result: Result) -> list[Section]:
     sections.append(scatter_section("Value against each parameter", panels, x_log=logs, note=note))
     failed = sum(t.state == "failed" for t in result.trials)
     rows = [[t.number, t.value, *(_text(t.params[name]) for name in names)] for t in sorted(done, key=lambda t: t.number)]
-    note = f"{failed} evaluations failed." if failed else ""
+    note = f"{failed} evaluation{'s' if failed != 1 else ''} failed." if failed else ""
     best = {"value": "min" if optimizer.direction == "minimize" else "max"}
     sections.append(table_section("All trials", ["trial", "value", *names], rows, best=best, note=note))
     return sections

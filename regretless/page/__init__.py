@@ -49,12 +49,16 @@ class Band:
 
 @dataclass(frozen=True)
 class Curve:
-    """A line of a chart: x values by axis name, y values (an array or a `Band`) by quantity; `dash` for what others published."""
+    """A line of a chart: x values by axis name, y values (an array or a `Band`) by quantity.
+
+    `dash` is for what others published, `steps` for a quantity that keeps its value until the next x.
+    """
 
     name: str
     x: Mapping[str, ArrayLike]
     y: Mapping[str, ArrayLike | Band]
     dash: bool = False
+    steps: bool = False
 
 
 @dataclass(frozen=True)
@@ -150,7 +154,7 @@ def curves_chart(curves: Sequence[Curve], *, log_x: bool | Iterable[str] = False
         series.append(
             {
                 "name": curve.name,
-                "kind": "line",
+                "kind": "steps" if curve.steps else "line",
                 "dash": curve.dash,
                 "x": [_numbers(curve.x[axis], keep) for axis in axes],
                 "y": [{part: _numbers(values, keep) for part, values in vars(band).items() if values is not None} for band in bands],

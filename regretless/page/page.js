@@ -1,5 +1,5 @@
 // Charts and tables of a regretless page. A chart is a <figure class="chart"> with its data as JSON inside:
-//   {x: [{name, log, ticks}], y: [{name, log}], series: [{name, kind: "line" | "dots", dash, x: [[...] per axis],
+//   {x: [{name, log, ticks}], y: [{name, log}], series: [{name, kind: "line" | "steps" | "dots", dash, x: [[...] per axis],
 //    y: [{mid, low, high} per quantity], text}]}
 // It draws one x axis and one quantity at a time; buttons choose which, toggle log scales and hide series.
 "use strict";
@@ -152,10 +152,11 @@
       }
       make("svg:text", { x: (box.left + box.right) / 2, y: height - 6, "text-anchor": "middle" }, svg, data.x[xi].name);
       make("svg:text", { x: 13, y: (box.top + box.bottom) / 2, "text-anchor": "middle", transform: `rotate(-90 13 ${(box.top + box.bottom) / 2})` }, svg, data.y[yi].name);
-      const path = (xs, ys) => {
+      const path = (xs, ys, steps) => {
         let text = "", pen = "M";
         xs.forEach((x, i) => {
           if (!ok(x, ys[i])) { pen = "M"; return; }
+          if (steps && pen === "L") text += `H${px(x).toFixed(1)}`;
           text += `${pen}${px(x).toFixed(1)} ${py(ys[i]).toFixed(1)}`;
           pen = "L";
         });
@@ -172,7 +173,7 @@
           const there = keep.map((i) => `${px(xs[i]).toFixed(1)} ${py(high[i]).toFixed(1)}`), back = keep.reverse().map((i) => `${px(xs[i]).toFixed(1)} ${py(low[i]).toFixed(1)}`);
           if (keep.length > 1) make("svg:path", { d: `M${there.join("L")}L${back.join("L")}Z`, fill: colour(s), "fill-opacity": 0.13, class: "band" }, svg);
         }
-        make("svg:path", { d: path(xs, mid), fill: "none", stroke: colour(s), "stroke-width": 2, "stroke-linejoin": "round", ...dashes(s), class: "curve", "data-name": s.name }, svg);
+        make("svg:path", { d: path(xs, mid, s.kind === "steps"), fill: "none", stroke: colour(s), "stroke-width": 2, "stroke-linejoin": "round", ...dashes(s), class: "curve", "data-name": s.name }, svg);
       }
       const layer = make("svg:g", {}, svg);
       frame = { svg, layer, box, px, py, ok, width };

@@ -164,3 +164,19 @@ def test_in_a_browser(seen_in_browser):
     assert len(set(seen["looks"])) == 25  # no two curves of a chart look the same
     assert seen["swatches"] == seen["looks"]
     assert seen["wide"] <= 500  # nothing sticks out on a phone (headless windows are at least 500 wide)
+
+
+CORNERS = """
+<pre id="seen"></pre><script>
+window.addEventListener("load", () => {
+  const paths = [...document.querySelectorAll("path.curve")].map((p) => p.getAttribute("d").match(/[MLH]/g).join(""));
+  document.getElementById("seen").textContent = JSON.stringify({ paths });
+});
+</script>
+"""
+
+
+def test_the_best_so_far_is_drawn_in_steps(seen_in_browser):
+    """A value holds until the next evaluation; slopes between them would show what nobody measured."""
+    curves = [Curve(f"steps {steps}", {"n": [1, 2, 3]}, {"value": [3.0, 3.0, 1.0]}, steps=steps) for steps in (True, False)]
+    assert seen_in_browser(html_page("Steps", [curves_section("Curves", curves)]), CORNERS, "Steps")["paths"] == ["MHLHL", "MLL"]
