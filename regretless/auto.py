@@ -36,6 +36,8 @@ def choose_method(space: Space, budget: int | None, *, certify: bool = False) ->
 
 def find_recipe(name: str) -> Recipe:
     """The recipe of a name; unknown names raise with the list of known ones."""
+    if not isinstance(name, str):
+        raise ValueError(f'method must be a name, a recipe or "auto", got {name!r}')
     known = {**METHODS, **BASELINES}
     if name not in known:
         near = difflib.get_close_matches(name.lower().replace("_", "-"), known, n=1)

@@ -87,6 +87,13 @@ def keyed_generator(seed: int, step: int, stream: int = 0) -> np.random.Generato
     return np.random.Generator(np.random.Philox(key=key, counter=np.array([0, 0, 0, stream], dtype=np.uint64)))
 
 
+def checked_seed(seed: Any) -> int:
+    """The seed, if it is one."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"seed must be a whole number of at least 0, got {seed!r}")
+    return int(seed)
+
+
 class _Draws:
     """One generator that is set to the start of any step: a tenth of the cost of a new one, and the numbers of `keyed_generator(seed, step)`."""
 
@@ -125,11 +132,9 @@ class Method(ABC):
         self.dim = self.cube.dim
         if self.dim > self.max_dim:
             raise ValueError(f"{type(self).__name__} works in at most {self.max_dim} dimensions, got {self.dim}")
-        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-            raise ValueError(f"seed must be a whole number of at least 0, got {seed!r}")
+        self.seed = checked_seed(seed)
         if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int | np.integer) or budget < 1):
             raise ValueError(f"budget must be a whole number of at least 1 or None, got {budget!r}")
-        self.seed = int(seed)
         self.budget = None if budget is None else int(budget)
         self.step = 0
         """The number of asks so far: the key of the next proposal."""

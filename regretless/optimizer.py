@@ -243,9 +243,7 @@ def _resolve(method: str | Recipe, space: Space, budget: int | None) -> tuple[Re
         return method, "given"
     if method == "auto":
         return choose_method(space, budget)
-    if isinstance(method, str):
-        return find_recipe(method), "given"
-    raise ValueError(f'method must be a name, a recipe or "auto", got {method!r}')
+    return find_recipe(method), "given"
 
 
 def _same_space(description: Mapping[str, Any] | None, names: list[str], given: Space | None) -> Space:

@@ -30,7 +30,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from regretless.auto import choose_method, find_recipe
 from regretless.doors.distributions import Distributions, as_distributions, cube_space, external, only_value, parameter_of, searchable
-from regretless.method import Certificate, Method, Recipe, keyed_generator
+from regretless.method import Certificate, Method, Recipe, checked_seed, keyed_generator
 from regretless.numerics.threads import threads_for
 from regretless.space import Array, Space, SpaceLike
 
@@ -98,7 +98,7 @@ class Sampler(BaseSampler):
         if pruned not in ("ignore", "last"):
             raise ValueError(f'pruned must be "ignore" or "last", got {pruned!r}')
         self.method = method
-        self.seed = secrets.randbits(32) if seed is None else seed
+        self.seed = secrets.randbits(32) if seed is None else checked_seed(seed)
         self.search_space = None if search_space is None else as_distributions(search_space)
         self.budget = budget
         self.certify = certify

@@ -459,6 +459,8 @@ def test_hyperband_brackets_keep_their_own_methods() -> None:
     [
         ({"method": "no-such"}, "unknown method 'no-such'"),
         ({"pending_ttl": 0}, "pending_ttl must be a positive number"),
+        ({"seed": "a"}, "seed must be a whole number of at least 0, got 'a'"),
+        ({"method": 3}, 'method must be a name, a recipe or "auto", got 3'),
         ({"pruned": "maybe"}, 'pruned must be "ignore" or "last"'),
         ({"search_space": {}}, "empty"),
     ],
