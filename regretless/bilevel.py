@@ -86,8 +86,11 @@ def minimize_bilevel(
     space = Space(space)
     recipe = find_recipe(method) if isinstance(method, str) else method
     schedule = _schedule(space, budget_steps, trials, horizon, rungs, final_share)
-    if isinstance(validations, bool) or not isinstance(validations, int) or validations < 1:
-        raise ValueError(f"validations must be a whole number of at least 1, got {validations!r}")
+    if not isinstance(problem, Bilevel):
+        raise TypeError(f"problem must be a Bilevel, got {problem!r}")
+    for name, number in (("validations", validations), ("keep", keep), ("keep_bytes", keep_bytes)):
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}")
     if cap is not None and not cap > 0:
         raise ValueError(f"cap must be a positive loss or None, got {cap!r}")
     if scale not in ("auto", "log", "linear"):

@@ -56,12 +56,6 @@ def ranks(table: Array) -> Array:
     return result
 
 
-def mean_ranks(table: Array) -> Array:
-    """The mean over cases of the joint ranks of cases x methods, one per method."""
-    result: Array = ranks(np.atleast_2d(table)).mean(axis=0)
-    return result
-
-
 def normality(values: Array) -> float:
     """p-value of the Kolmogorov-Smirnov test against the normal law with the sample's mean and deviation (NeuralBO, Table 1).
 

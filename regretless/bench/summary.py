@@ -15,8 +15,6 @@ from regretless.space import Array
 QUANTITIES = ("simple regret", "average regret", "cumulative regret")
 """Where the optimum is known; elsewhere the only quantity is BEST."""
 BEST = "best value so far"
-COCO_TARGETS = 10.0 ** np.linspace(2, -8, 51)
-"""The regrets COCO counts as targets (Hansen et al. 2021)."""
 
 
 @dataclass(frozen=True)
@@ -85,14 +83,6 @@ def finals(records: Mapping[str, Sequence[Record]]) -> list[Final]:
         final, recommended, mean = (quartiles(np.array(values)[:, None])[:, 0] for values in (end, advised, average))
         table.append(Final(label, len(group), final, recommended, mean, float(np.median(cost))))
     return table
-
-
-def share_reached(records: Sequence[Record], targets: Array = COCO_TARGETS) -> Array:
-    """The share of (run, target) pairs whose simple regret has come down to the target, over evaluations, n (COCO's empirical distribution)."""
-    n = max(len(record.value) for record in records)
-    best = np.array([np.pad(r.simple_regret(), (0, n - len(r.value)), mode="edge") for r in records])
-    result: Array = (best[:, :, None] <= targets).mean(axis=(0, 2))
-    return result
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class CrossValidated(Problem):
         self,
         name: str,
         space: Space,
-        build: Callable[[dict[str, Any]], Any],
+        build: Build,
         data: tuple[Any, Any],
         *,
         scoring: str,

@@ -6,8 +6,8 @@ from scipy import stats as scipy_stats
 
 from regretless.bench.record import Run, by_problem
 from regretless.bench.runner import run_all
-from regretless.bench.stats import benjamini_hochberg, larger, mean_ranks, normality, paired, quartiles, ranks, wald
-from regretless.bench.summary import BEST, COCO_TARGETS, QUANTITIES, finals, rank_table, share_reached, traces
+from regretless.bench.stats import benjamini_hochberg, larger, normality, paired, quartiles, ranks, wald
+from regretless.bench.summary import BEST, QUANTITIES, finals, rank_table, traces
 
 
 def test_quartiles_leave_out_what_is_missing():
@@ -19,7 +19,6 @@ def test_quartiles_leave_out_what_is_missing():
 
 def test_ranks_are_joint_and_ties_share():
     np.testing.assert_array_equal(ranks(np.array([[0.1, 0.3, 0.1, np.nan]])), [[1.5, 3.0, 1.5, 4.0]])
-    np.testing.assert_array_equal(mean_ranks(np.array([[1.0, 2.0], [2.0, 1.0], [0.0, 5.0]])), [4 / 3, 5 / 3])
 
 
 def test_paired_counts_and_sign_test():
@@ -107,17 +106,6 @@ def test_rank_table_ranks_each_problem_and_seed_jointly(records):
     by_case = {(r.problem, r.seed, r.label): r.recommended for r in records}
     wins = [by_case[p, s, "random"] < by_case[p, s, "sobol"] for p in ("branin", "levy(dim=2)") for s in range(3)]
     assert advised.mean[0] == pytest.approx(np.mean([1.0 if won else 2.0 for won in wins]))
-
-
-def test_share_of_targets_reached(records):
-    group = by_problem(records)["branin"]["random"]
-    share = share_reached(group, np.array([1e9, group[0].simple_regret()[-1], 0.0]))
-    assert share[0] >= 1 / 3  # the loosest target is reached at once, the impossible one never
-    assert (np.diff(share) >= 0).all()
-    ends = [r.simple_regret()[-1] <= group[0].simple_regret()[-1] for r in group]
-    assert share[-1] == pytest.approx((3 + sum(ends)) / 9)
-    assert len(COCO_TARGETS) == 51
-    assert (COCO_TARGETS[0], COCO_TARGETS[-1]) == pytest.approx((100, 1e-8))
 
 
 def test_without_an_optimum_the_best_value_is_traced(records):
