@@ -35,6 +35,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from regretless.method import Certificate, Method
@@ -79,7 +80,7 @@ DESIGN = 20
 GLOBAL_SHARE = 0.05
 """The share of asks whose candidates come from the whole cube (not in paper): no part of it is given up for good."""
 SHORTLIST = 64
-"""The best values told, whose posterior means decide where the search stands and what is recommended."""
+"""The best values told, whose posterior means decide where the search stands and, with the values themselves, what is recommended."""
 PROBE = 256
 """Points over which inputs and the kernel's diagonal are normalised."""
 SHRINK = 0.35
@@ -221,16 +222,19 @@ class NeuralBO(Method):
         if not self._local or rng.random() < GLOBAL_SHARE:
             Z = sobol_points(n, self.dim, rng)
         else:
-            Z = local_points(self._leading()[0], self._region.length, n, self.cube, rng, hops=self._hops)
+            Z = local_points(self._centre(), self._region.length, n, self.cube, rng, hops=self._hops)
         Z = self.cube.snap(Z) if not self.cube.plain else Z
         return self._unseen(Z)
 
-    def _leading(self) -> Array:
-        """The best values' points in the order of their posterior means, k x d."""
+    def _shortlist(self) -> tuple[NDArray[np.intp], Array]:
+        """The best values told, by their places in the history, and the posterior means there, k each."""
         order = np.argsort(-self.y, kind="stable")[:SHORTLIST]
-        means = self._model.mean(self._inputs[order])
-        points: Array = self.X[order[np.argsort(-means, kind="stable")]]
-        return points
+        return order, self._model.mean(self._inputs[order])
+
+    def _centre(self) -> Array:
+        """Where the search stands: the largest posterior mean."""
+        order, means = self._shortlist()
+        return np.array(self.X[order[np.argmax(means)]])
 
     def sample(self, U: Array, rng: np.random.Generator) -> Array:
         """One draw of the posterior function at cube points U (C x d), C: what `ask` maximises over its candidates."""
@@ -238,10 +242,13 @@ class NeuralBO(Method):
         return self._model.draw(self.nu, rng)(self._read(U))
 
     def _recommend(self) -> Array:
+        """The largest posterior mean, or as far as neighbours show less noise than the model assumes, the largest value."""
         if len(self.y) < 2:
             return np.array(self.X[0])
         self._refresh()
-        return np.array(self._leading()[0])
+        order, means = self._shortlist()
+        share = self._model.noise_shown() if isinstance(self._model, ClosedForm) else 1.0
+        return np.array(self.X[order[np.argmax(share * means + (1 - share) * self.y[order])]])
 
     # -- points
 
@@ -361,7 +368,7 @@ class NeuralBO(Method):
 
     def _certificate_points(self) -> Array:
         """The recommended point, then those among which the largest upper bound is looked for, C x d."""
-        best = self._leading()[:1]
+        best = self._recommend()[None]
         if self._pool is not None:
             return np.concatenate([best, self.cube.axes[0].centre(np.arange(len(self._pool)))[:, None]])
         rng = self.fixed_generator()

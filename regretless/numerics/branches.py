@@ -29,8 +29,8 @@ SCALES = (0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
 """Dense input scales tried, over sqrt(number of inputs): the squared distance of two random points grows like that number."""
 COORDINATE_SCALES = (1.0, 3.0, 9.0, 18.0)
 SHARES = (0.0, 0.5, 0.9)
-NOISES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
-"""Noise variances tried, over the mean prior variance."""
+NOISES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+"""Noise variances tried, over the mean prior variance; the first stands for none."""
 EVIDENCE_POINTS = 300
 """The evidence is that of this many values, the last ones: they lie where the search is, and their noise is not that of a selection."""
 USUAL_SCALE, USUAL_NOISE = 1.6, 1e-2

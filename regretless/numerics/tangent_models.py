@@ -39,6 +39,8 @@ MISFIT, MISFIT_SHARE = 4.0, 0.05
 """Too many leave-one-out residuals beyond this many standard deviations, and the model is not trusted with a bound."""
 MOST_UNEQUAL = 1e4
 """A value's known noise variance counts as at most this many times the typical one, and at least that share of it."""
+NEAREST = 4
+"""One in so many values, those closest to another, say how much noise there is at most."""
 ROWS = 2048
 """Rows whose features are held at once."""
 
@@ -167,6 +169,23 @@ class ClosedForm:
         assert posterior is not None
         v = posterior.mean()
         return self._warp.inverse(self._over_rows(Z, lambda A: posterior.values(A, v)))
+
+    def noise_shown(self) -> float:
+        """The share, at most 1, of the assumed noise variance that near values show: half of their squared difference, which contains the noise.
+
+        What they do not show is misfit of the kernel, which the evidence cannot tell from noise.
+        """
+        if self._chosen == "nothing" or len(self._y) < FIRST_FIT:
+            return 1.0
+        X = np.asarray(self._X[-EVIDENCE_POINTS:]).reshape(-1, int(np.prod(self._X.shape[1:])))
+        t = self._warp(self._y[-EVIDENCE_POINTS:])
+        squares = (X**2).sum(1)
+        apart = squares[:, None] + squares - 2 * X @ X.T
+        np.fill_diagonal(apart, np.inf)
+        other = apart.argmin(axis=1)
+        near = np.argsort(apart.min(axis=1), kind="stable")[: max(FIRST_FIT, len(t) // NEAREST)]
+        shown = 0.5 * float(np.mean((t[near] - t[other[near]]) ** 2))
+        return min(1.0, shown / (self.shape.lam * self.shape.variance))
 
     def raw_moments(self, Z: Array) -> tuple[Array, Array]:
         """Mean and sigma of the kernel for the values as they are, not standardised (the setting of Thm. 1), C each."""

@@ -99,6 +99,22 @@ def test_default_beats_the_presets_of_the_paper_on_a_bowl():
     assert found["default"] > -0.02
 
 
+def test_what_neighbours_share_is_recommended_and_what_they_do_not_is_noise():
+    rng = np.random.default_rng(8)
+    base = 0.999 * rng.random((40, 2))
+    X = np.concatenate([base, base + 1e-4])
+    rough, luck = 0.3 * rng.standard_normal(40), 0.3 * rng.standard_normal(80)
+    shared, noisy = NeuralBO(2, seed=8, shape="noise"), NeuralBO(2, seed=8, shape="noise")  # too smooth for the rough part
+    shared.tell(X, bowl(X) + np.tile(rough, 2))
+    noisy.tell(X, bowl(X) + luck)
+    assert not np.array_equal(noisy.recommend(), noisy.X[np.argmax(noisy.y)])  # the luckiest one
+    assert np.array_equal(shared.recommend(), shared.X[np.argmax(shared.y)])
+    for method, low, high in ((shared, 0.0, 0.05), (noisy, 0.5, 1.0)):
+        method.ask()
+        assert method._model.shape.lam >= 0.1
+        assert low <= method._model.noise_shown() <= high
+
+
 def test_paper_reports_the_clipped_learning_rate():
     method = run(NeuralBO(10, seed=5, preset="paper", n_candidates=50), 26)
     used, asked = method.learning_rate
