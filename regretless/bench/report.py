@@ -93,7 +93,7 @@ def finals_section(problem: str, methods: Mapping[str, Sequence[Record]]) -> Sec
     known = first.optimum is not None
     kind = "min" if known or first.sign < 0 else "max"
     name, advised = ("simple regret", "regret of the recommendation") if known else ("best value", "value of the recommendation")
-    columns = ["method", "seeds", name, advised, *(["average regret"] if known else []), "CPU ms per ask and tell", "seeds better than the best"]
+    columns = ["method", "seeds", name, advised, *(["average regret"] if known else []), "CPU ms", "seeds better than the best"]
     table = finals(methods)
     leader = min(table, key=lambda f: float(f.final[1]) if kind == "min" else -float(f.final[1])).label
     rows: list[list[Cell]] = [
@@ -109,7 +109,7 @@ def finals_section(problem: str, methods: Mapping[str, Sequence[Record]]) -> Sec
         for f in table
     ]
     best = {name: kind, advised: kind, **({"average regret": "min"} if known else {})}
-    note = f"Medians over seeds, quartiles in brackets. The last column pairs each method with {leader} seed by seed; p is the sign test's."
+    note = f"Medians over seeds, quartiles in brackets; CPU ms of one ask and tell. The last column pairs each method with {leader} seed by seed; p is the sign test's."
     return table_section(f"{problem}: final figures", columns, rows, best=best, note=note)
 
 
@@ -141,7 +141,7 @@ def ranks_section(records: Sequence[Record]) -> Section | None:
 def settings_section(records: Sequence[Record]) -> Section:
     """Budgets, versions and commits behind the records."""
     budgets = sorted({(r.settings["budget"], r.settings["init"]) for r in records})
-    commits = sorted({str(r.facts.get("commit")) for r in records})
+    commits = sorted({r.facts.get("commit") or "not known, no source checkout" for r in records})
     versions = sorted({f"{k} {v}" for r in records for k, v in r.facts.get("versions", {}).items()})
     words = "; ".join(f"{budget} evaluations, {init} of them common initial points" for budget, init in budgets)
     return text_section("Settings", f"Budget: {words}.", f"Commit: {', '.join(commits)}.", f"Versions: {', '.join(versions)}.")

@@ -44,6 +44,7 @@ def test_report_of_a_folder(folder):
     assert "Failed runs: 1" in page
     assert "no option" in page
     assert "Commit:" in page
+    assert "None" not in page
     with pytest.raises(ValueError, match="no folder"):
         report_folder(folder / "nothing")
 
