@@ -36,7 +36,8 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
 
     Args:
         estimator: the estimator to tune.
-        space: parameter name -> a scipy distribution, a list of values, or `Float`, `Int`, `Choice` of this library.
+        space: parameter name -> a scipy distribution, a list of values (searched as a scale if they are numbers in order), or `Float`, `Int`,
+            `Choice` of this library.
         n_trials: settings to evaluate.
         scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score, return_train_score: as in `RandomizedSearchCV`.
         method: a name (`regretless list` shows them), a recipe or "auto".
@@ -135,9 +136,17 @@ def _read(values: Any) -> tuple[Parameter, Reader]:
     if hasattr(values, "ppf") and hasattr(values, "rvs"):
         return _from_distribution(values)
     if isinstance(values, Sequence | np.ndarray) and not isinstance(values, str):
-        listed = list(values)
-        return Choice(range(len(listed))), listed.__getitem__  # by position: values may be unhashable, such as lists and estimators
+        listed = list(values)  # searched by position: values may be unhashable, such as lists and estimators
+        return (Int(0, len(listed) - 1) if _is_scale(listed) else Choice(range(len(listed)))), listed.__getitem__
     raise ValueError(f"expected a scipy distribution, a list of values, Float, Int or Choice, got {values!r}")
+
+
+def _is_scale(values: Sequence[Any]) -> bool:
+    """Whether values are three or more numbers that rise or fall throughout, as those of a grid do: neighbours then score alike."""
+    if len(values) < 3 or any(isinstance(v, bool | np.bool_) or not isinstance(v, int | float | np.number) for v in values):
+        return False
+    steps = np.diff(np.asarray(values, dtype=np.float64))
+    return bool((steps > 0).all() or (steps < 0).all())
 
 
 def _from_distribution(distribution: Any) -> tuple[Parameter, Reader]:

@@ -171,6 +171,27 @@ def test_spaces_are_read_as_scikit_learn_means_them() -> None:
     assert isinstance(readers["counts"](0.9), int)
 
 
+@pytest.mark.parametrize(
+    ("values", "parameter"),
+    [
+        ([1e-3, 1e-1, 1e2], Int(0, 2)),
+        (np.logspace(2, -3, 6), Int(0, 5)),
+        ([3, 1, 2], Choice(range(3))),
+        ([1, 2], Choice(range(2))),
+        ([1, 1, 2], Choice(range(3))),
+        ([False, True, True], Choice(range(3))),
+        ([None, 1, 2], Choice(range(3))),
+        ([1, 2, "auto"], Choice(range(3))),
+        ([1.0, 2.0, np.nan], Choice(range(3))),
+    ],
+    ids=str,
+)
+def test_numbers_in_order_are_a_scale(values: Any, parameter: Any) -> None:
+    space, readers = read_space({"p": values})
+    assert space.parameters["p"] == parameter
+    assert readers["p"](1) is values[1] or readers["p"](1) == values[1]
+
+
 @pytest.mark.parametrize("space", [{}, [("C", [1])], {"C": 3.0}, {"C": "abc"}, {"C": []}])
 def test_bad_spaces_are_named(space: Any) -> None:
     with pytest.raises(ValueError, match=r"space must be|parameter 'C'"):
