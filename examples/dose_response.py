@@ -4,7 +4,7 @@
 # A culture responds to a dose by a Hill curve, and grows along a Gompertz curve with the time it is given. Both cost money, each measurement is noisy
 # and takes a day. We know the shape of the response, not its five parameters. GO-UCB fits them while it looks for the best setting.
 #
-# Run it as a script, or cell by cell in an editor that knows `# %%`.
+# Run it as a script, or cell by cell in an editor that knows `# %%`. The plot at the end needs matplotlib (the extra `plot`).
 
 # %%
 import numpy as np
