@@ -1,11 +1,13 @@
 """The Python examples of the pages run, and the reference names everything that is public."""
 
+import inspect
 import re
 from pathlib import Path
 
 import pytest
 
 import regretless
+from regretless.bench.peers import PEERS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -26,6 +28,22 @@ def test_the_plan_of_the_tutorial_is_what_is_printed() -> None:
     space = {"lr": regretless.Float(1e-3, 1.0, log=True), **{name: regretless.Float(0.0, 0.9) for name in "abcd"}}
     for line in str(regretless.plan(space, budget_steps=20_000, convex=False)).splitlines():
         assert line in page
+
+
+def test_options_that_are_named_exist() -> None:
+    """In pages and docstrings: `gp-ucb:kappa=2`, `rg.MSUCB(d=5)`."""
+    recipes = {**regretless.METHODS, **regretless.BASELINES, **PEERS}
+    options = {name: set(inspect.signature(recipe.method).parameters) for name, recipe in recipes.items()}
+    options |= {recipe.method.__name__: options[name] for name, recipe in recipes.items()}
+    names = "|".join(sorted(map(re.escape, options), key=len, reverse=True))
+    found = []
+    for path in [ROOT / "README.md", *DOCS.rglob("*.md"), *(ROOT / "regretless").rglob("*.py")]:
+        text = path.read_text()
+        named = [(m[1], [m[2]]) for m in re.finditer(rf"(?<![\w-])({names}):(\w+)=", text)]
+        named += [(m[1], re.findall(r"(\w+)\s*=(?!=)", m[2])) for m in re.finditer(rf"(?<![\w-])({names})\(([^()]*)\)", text)]
+        found += [(path.name, name, option) for name, given in named for option in given]
+    assert len(found) > 30
+    assert [f"{page}: {name} has no option {option}" for page, name, option in found if option not in options[name]] == []
 
 
 def run(page: str, code: str, names: dict | None = None) -> dict:

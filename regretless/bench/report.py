@@ -109,7 +109,8 @@ def finals_section(problem: str, methods: Mapping[str, Sequence[Record]]) -> Sec
         for f in table
     ]
     best = {name: kind, advised: kind, **({"average regret": "min"} if known else {})}
-    note = f"Medians over seeds, quartiles in brackets; CPU ms of one ask and tell. The last column pairs each method with {leader} seed by seed; p is the sign test's."
+    pairs = f"The last column pairs each method with {leader} seed by seed; p is the sign test's."
+    note = f"Medians over seeds, quartiles in brackets; CPU ms of one ask and tell. {pairs}"
     return table_section(f"{problem}: final figures", columns, rows, best=best, note=note)
 
 

@@ -324,11 +324,14 @@ def _one_thread() -> Iterator[None]:
 
 
 def method_named(name: str) -> Recipe | str:
-    """The recipe of a method, baseline or peer; "auto" is left to the Optimizer. Options may follow: gp-ucb:beta=2."""
+    """The recipe of a method, baseline or peer; "auto" is left to the Optimizer. Options may follow: gp-ucb:kappa=2."""
     word, options = with_options(name)
     if word == "auto":
         return word
-    recipe = PEERS[word] if word in PEERS else find_recipe(word)
+    try:
+        recipe = PEERS[word] if word in PEERS else find_recipe(word)
+    except ValueError as error:
+        raise ValueError(f"{error}, and the peers {', '.join(PEERS)}") from None
     return recipe(**options) if options else recipe
 
 

@@ -207,7 +207,7 @@ def test_names_with_options(tmp_path):
     assert method_named("botorch-logei:restarts=2").options == {"restarts": 2}
     with pytest.raises(ValueError, match="key=value"):
         with_options("levy:20")
-    with pytest.raises(ValueError, match="unknown method 'rendom'"):
+    with pytest.raises(ValueError, match=r"unknown method 'rendom'; did you mean 'random'\? .*, and the peers optuna-tpe"):
         method_named("rendom")
     with pytest.raises(ValueError, match="no problem is called"):
         run_from_names(["random"], ["leevy"], 1, 5, tmp_path, jobs=0)
