@@ -1,5 +1,6 @@
 """Optimizer: ask and tell in the user's units, refusals, and files that resume exactly."""
 
+import errno
 import math
 
 import numpy as np
@@ -101,6 +102,22 @@ def test_saved_and_loaded_runs_go_on_bit_for_bit(tmp_path, method: str) -> None:
     first.save(tmp_path / "run")
     resumed = Optimizer.load(tmp_path / "run")
     assert head + run(resumed, 8) == whole
+    assert list(tmp_path.iterdir()) == [tmp_path / "run"]
+
+
+def test_a_full_disk_leaves_the_file_as_it_was(tmp_path, monkeypatch) -> None:
+    opt = Optimizer(SPACE, method="random", seed=7)
+    opt.save(tmp_path / "run")
+    before = (tmp_path / "run").read_bytes()
+    opt.tell(opt.ask(), 1.0)
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="cannot write: No space left on device: '.*run'"):
+        opt.save(tmp_path / "run")
+    assert (tmp_path / "run").read_bytes() == before
     assert list(tmp_path.iterdir()) == [tmp_path / "run"]
 
 
