@@ -115,7 +115,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path, monkeypatch) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="cannot write: No space left on device: '.*run'"):
+    with pytest.raises(OSError, match=r"cannot write: No space left on device: '.*run'"):
         opt.save(tmp_path / "run")
     assert (tmp_path / "run").read_bytes() == before
     assert list(tmp_path.iterdir()) == [tmp_path / "run"]
