@@ -181,7 +181,7 @@ def main() -> None:
 
 
 def postprocess(out: Path, methods: tuple[str, ...] | list[str]) -> None:
-    """cocopp's page over the observers' folders, where cocopp is installed."""
+    """cocopp's page over the observers' folders, where cocopp is installed; distributions of groups of functions, whose single ones take long to draw."""
     try:
         import cocopp
     except ImportError:
@@ -192,7 +192,7 @@ def postprocess(out: Path, methods: tuple[str, ...] | list[str]) -> None:
     if folders:
         cocopp.genericsettings.verbose = False
         try:
-            cocopp.main("-o ppdata " + " ".join(folders))
+            cocopp.main("--no-rld-single-fcts -o ppdata " + " ".join(folders))
         except Exception as error:  # the finding above does not need its page
             print(f"cocopp did not make its page: {type(error).__name__}: {error}")
 
