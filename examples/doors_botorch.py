@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from botorch.acquisition import AcquisitionFunction, LogExpectedImprovement, UpperConfidenceBound
 
@@ -21,5 +22,9 @@ if __name__ == "__main__":
     print(f"driven by BoTorch's LogEI: best {optimizer.best.value:.4g} at {optimizer.best.params}")
 
     model = SurrogateModel.of(optimizer)  # on the unit cube, values turned so that more is better
-    bound = UpperConfidenceBound(model, beta=4.0)(torch.rand(5, 1, 2, dtype=torch.float64))
-    print(f"BoTorch's UCB on our model at five points: {[round(v, 2) for v in bound.tolist()]}")
+    settings = [{"x": x, "k": 4} for x in (-4.0, 0.0, 3.0, 6.0, 9.0)]
+    points = torch.from_numpy(np.array([optimizer.space.encode(setting) for setting in settings]))
+    with torch.no_grad():
+        bounds = -UpperConfidenceBound(model, beta=4.0)(points[:, None])
+    for setting, bound in zip(settings, bounds.tolist(), strict=True):
+        print(f"at {setting} our model, asked by BoTorch's UCB, expects no less than {bound:.2f}; it is {(setting['x'] - 3) ** 2:.2f}")

@@ -11,11 +11,13 @@ from ray import tune
 
 from regretless.doors.ray import Searcher
 
+TRIALS = 16
+
 
 def train(config: dict[str, Any]) -> dict[str, float]:
-    if config["lr"] > 0.05:
+    if config["lr"] > 0.01:
         raise RuntimeError("diverged")
-    return {"loss": (math.log10(config["lr"]) + 3) ** 2 + 0.1 * (config["layers"] - 3) ** 2}
+    return {"loss": (math.log10(config["lr"]) + 2.3) ** 2 + 0.1 * (config["layers"] - 2) ** 2}
 
 
 if __name__ == "__main__":
@@ -25,10 +27,14 @@ if __name__ == "__main__":
         tuner = tune.Tuner(
             train,
             param_space={"lr": tune.loguniform(1e-5, 1e-1), "layers": tune.randint(1, 6)},
-            tune_config=tune.TuneConfig(search_alg=searcher, metric="loss", mode="min", num_samples=8, max_concurrent_trials=2, reuse_actors=True),
+            tune_config=tune.TuneConfig(
+                search_alg=searcher, metric="loss", mode="min", num_samples=TRIALS, max_concurrent_trials=2, reuse_actors=True
+            ),
             run_config=tune.RunConfig(storage_path=folder, verbose=0),
         )
         best = tuner.fit().get_best_result()
         assert searcher.optimizer is not None
-        print(f"best {best.metrics['loss']:.4g} at {best.config}; {sum(t.state == 'failed' for t in searcher.optimizer.trials)} of 8 trials failed")
+        print(
+            f"best {best.metrics['loss']:.4g} at {best.config}; {sum(t.state == 'failed' for t in searcher.optimizer.trials)} of {TRIALS} trials failed"
+        )
     ray.shutdown()

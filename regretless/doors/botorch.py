@@ -66,12 +66,15 @@ class SurrogateModel(Model):  # type: ignore[misc]
         self._inverse = torch.from_numpy(np.asarray(factor.inverse_scales))
 
     @classmethod
-    def of(cls, optimizer: Optimizer) -> SurrogateModel:
-        """A surrogate fitted to all values an optimizer has been told; its sign is turned so that more is better."""
+    def of(cls, optimizer: Optimizer, *, tame: bool = False) -> SurrogateModel:
+        """A surrogate fitted to all values an optimizer has been told, turned so that more is better.
+
+        tame: clip low values as our own methods do while they search; the model then no longer says how low they are.
+        """
         method = optimizer.method
         if len(method.y) == 0:
             raise RuntimeError("a model needs at least one successful evaluation; none has been told yet")
-        return cls(Surrogate(method.cube, seed=method.seed).gp(method.X, method.y, method.yvar))
+        return cls(Surrogate(method.cube, seed=method.seed, tame=tame).gp(method.X, method.y, method.yvar))
 
     @property
     def num_outputs(self) -> int:

@@ -113,6 +113,16 @@ def test_botorch_optimises_its_acquisitions_on_our_model(acquisition: Any, q: in
     assert value >= blind
 
 
+def test_the_model_of_an_optimizer_predicts_low_values_unless_they_are_clipped() -> None:
+    """Eight of twelve values lie near the optimum, so that the clip at 2 median - max cuts off all others."""
+    optimizer = Optimizer({"x": Float(-5, 10)}, method="random", seed=0)
+    for x in (-4.0, 0.0, 6.0, 9.0, *np.linspace(2.9, 3.1, 8)):
+        optimizer.tell(optimizer.adopt({"x": x}), (x - 3) ** 2)
+    far = torch.from_numpy(optimizer.space.encode({"x": -3.0}))[None, None]
+    assert SurrogateModel.of(optimizer).posterior(far).mean.item() == pytest.approx(-36, abs=4)
+    assert SurrogateModel.of(optimizer, tame=True).posterior(far).mean.item() > -1
+
+
 def log_ei(model: SurrogateModel) -> Any:
     return LogExpectedImprovement(model, best_f=model.best)
 
