@@ -34,7 +34,6 @@ if __name__ == "__main__":
         )
         best = tuner.fit().get_best_result()
         assert searcher.optimizer is not None
-        print(
-            f"best {best.metrics['loss']:.4g} at {best.config}; {sum(t.state == 'failed' for t in searcher.optimizer.trials)} of {TRIALS} trials failed"
-        )
+        failed = sum(t.state == "failed" for t in searcher.optimizer.trials)
+        print(f"best {best.metrics['loss']:.4g} at {best.config}; {failed} of {TRIALS} trials failed")
     ray.shutdown()
