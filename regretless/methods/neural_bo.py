@@ -79,6 +79,9 @@ DESIGN = 20
 """Evaluations of a space-filling design before the model is asked, 2 (d + 1) where that is fewer (not in paper: a fixed number per task)."""
 GLOBAL_SHARE = 0.05
 """The share of asks whose candidates come from the whole cube (not in paper): no part of it is given up for good."""
+POOL_NU = 0.3
+"""The default's nu over a finite pool (not in paper): among thousands of rows that have little in common, the maximum of a draw as wide as the
+posterior is that of some row nothing is known about."""
 SHORTLIST = 64
 """The best values told, whose posterior means decide where the search stands and, with the values themselves, what is recommended."""
 PROBE = 256
@@ -98,7 +101,7 @@ class NeuralBO(Method):
     Args:
         preset: "default" (default), "paper" (Alg. 1 and 2 as printed) or "authors" (their public code's settings).
         width, depth, activation: the net; depth counts layers of weights, at least 2.
-        nu: exploration; None is the preset's, "theory" is sqrt(2) B + R / sqrt(lam) sqrt(2 log(1 / alpha)) (Thm. 1).
+        nu: exploration; None is the preset's (the default's over a pool 0.3), "theory" is sqrt(2) B + R / sqrt(lam) sqrt(2 log(1 / alpha)) (Thm. 1).
         lam: ridge, and noise variance over prior variance; None is the preset's.
         shape: "evidence" (default): noise level, input scales, additive share and warp are chosen by evidence as values come in; "noise":
             the noise level and the warp; "fixed": nothing (default where lam, additive or norm_bound is given).
@@ -164,7 +167,8 @@ class NeuralBO(Method):
         self._norm_bound, self._noise, self._alpha = norm_bound, noise, alpha
         if (nu == "theory" or norm_bound is not None) and (norm_bound is None or noise is None):
             raise ValueError("the theory's nu and certificate need both norm_bound (B) and noise (R)")
-        self.nu = self._theory_nu(alpha) if nu == "theory" else chosen.nu if nu is None else float(nu)
+        usual = POOL_NU if candidates is not None and preset == "default" else chosen.nu
+        self.nu = self._theory_nu(alpha) if nu == "theory" else usual if nu is None else float(nu)
         self._pool = None if candidates is None else _checked_pool(candidates, self.cube, raw=network is not None)
         self._encode = encode
         self._depth, self._network, self._device = depth, network, device

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from regretless.methods import METHODS
-from regretless.methods.neural_bo import NeuralBO, authors_net, paper_net
+from regretless.methods.neural_bo import POOL_NU, NeuralBO, authors_net, paper_net
 from regretless.numerics.ntk import flat_features
 from regretless.numerics.tangent_models import ClosedForm, Warp, standardisation
 from regretless.numerics.trust_region import FIRST_LENGTH, Region, local_points, region_after
@@ -173,6 +173,14 @@ def test_pool_is_searched_without_repetition_and_beats_chance():
         assert len(set(rows.tolist())) == 60
         best.append(value[rows].max())
     assert np.median(best) > np.sort(value)[-4]
+
+
+def test_draws_over_a_pool_are_narrower_in_the_default_alone():
+    cube, F = Space({"row": Int(0, 9)}).cube(), np.eye(10)
+    usual = {preset: NeuralBO(cube, seed=0, preset=preset, candidates=F).nu for preset in ("default", "paper", "authors")}
+    assert usual == {"default": POOL_NU, "paper": 0.1, "authors": 2.0}
+    assert NeuralBO(cube, seed=0, candidates=F, nu=0.7).nu == 0.7
+    assert NeuralBO(2, seed=0).nu == 1.0
 
 
 def test_exhausted_pool_goes_on():
