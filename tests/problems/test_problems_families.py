@@ -52,6 +52,8 @@ def test_tables_are_what_their_readme_says():
     draws = {problem.evaluate(params) for _ in range(200)}
     assert 2 <= len(draws) <= 5  # one of the five trainings
     assert np.mean(sorted(draws)) == pytest.approx(problem.true(params), abs=0.02)
+    assert problem.share_better(problem.true(params)) == 1 / 30_000, "nothing is better than the optimum"
+    assert problem.share_better(-1.0) == pytest.approx(1.0, abs=1e-4)
     quiet = make_problem("hpobench-mlp", single=False)
     assert quiet.evaluate(quiet.optima[0]) == quiet.optimum
     with pytest.raises(ValueError, match="data_set must be one of"):
