@@ -229,7 +229,8 @@ class _Bar:
     """A progress bar with the best value so far."""
 
     def __init__(self, optimizer: Optimizer, trials: int, shown: bool) -> None:
-        self.optimizer = optimizer
+        self.better = max if optimizer.direction == "maximize" else min
+        self.best = self.better((t.value for t in optimizer.trials if t.value is not None), default=None)
         told = sum(t.state != "pending" for t in optimizer.trials)
         self.bar = tqdm(total=trials, initial=min(told, trials), disable=not shown, unit="trial", desc=optimizer.recipe.name)
 
@@ -240,8 +241,10 @@ class _Bar:
         self.bar.close()
 
     def advance(self, trial: Trial) -> None:
-        if not self.bar.disable and any(t.value is not None for t in self.optimizer.trials):
-            self.bar.set_postfix_str(f"best {self.optimizer.best.value:.6g}", refresh=False)
+        if trial.value is not None:
+            self.best = trial.value if self.best is None else self.better(self.best, trial.value)
+        if not self.bar.disable and self.best is not None:
+            self.bar.set_postfix_str(f"best {self.best:.6g}", refresh=False)
         self.bar.update()
 
 

@@ -51,6 +51,18 @@ def test_both_take_the_same_arguments_and_pass_each_on(monkeypatch) -> None:
     assert own == ["direction", *("space_like" if name == "space" else name for name in names)]
 
 
+@pytest.mark.parametrize("search", [rg.minimize, rg.maximize])
+def test_the_bar_shows_the_best_value_so_far(search, capsys, tmp_path) -> None:
+    def sometimes(a: float, n: int) -> float:
+        return math.nan if n > 7 else cost(a, n)
+
+    for trials in (5, 9):  # the second run resumes the first
+        result = search(sometimes, SPACE, trials=trials, method="random", seed=1, checkpoint=tmp_path / search.__name__)
+        bar = capsys.readouterr().err.replace("\r", "\n").splitlines()[-1]
+        assert f"{trials}/{trials}" in bar
+        assert f"best {result.best.value:.6g}]" in bar
+
+
 def test_a_list_of_pairs_reads_like_scipy() -> None:
     result = quiet(lambda x: float(np.sum((x - [3, -2]) ** 2)), [(2, 5), (-4, 0)], trials=15)
     assert isinstance(result.x, np.ndarray)
