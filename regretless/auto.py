@@ -7,7 +7,7 @@ import difflib
 from regretless.baselines import BASELINES
 from regretless.method import Recipe
 from regretless.methods import METHODS
-from regretless.space import Space
+from regretless.space import Choice, Space
 
 HIGH_DIMENSION = 20
 """Beyond this many parameters MS-UCB's contest of models and its search in subspaces take over."""
@@ -31,6 +31,8 @@ def choose_method(space: Space, budget: int | None, *, certify: bool = False) ->
         return METHODS["neural-bo"], f"{budget} evaluations: the neural-tangent model's cost per ask stays flat where an exact GP's grows with n^2"
     if dim > HIGH_DIMENSION:
         return METHODS["ms-ucb"], f"{dim} parameters: searching low-dimensional subspaces of one GP keeps an ask cheap"
+    if any(isinstance(parameter, Choice) for parameter in space.parameters.values()):  # measured in docs/gp-engine.md
+        return BASELINES["gp-ei"], f"{dim} parameters with choices and a small budget: an exact GP with expected improvement sorts labels out soonest"
     return BASELINES["gp-ucb"], f"{dim} parameters and a small budget: an exact GP learns most per evaluation"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from regretless.auto import CERTIFIED_UP_TO, choose_method, find_recipe
 from regretless.numerics.confidence import MOST_DIMENSIONS
-from regretless.space import Space
+from regretless.space import Choice, Float, Int, Space
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,19 @@ def test_rule(dim: int, budget: int, certify: bool, name: str) -> None:
     assert recipe.name == name
     assert str(dim) in why or str(budget) in why
     assert ("verify" in recipe.options) is certify
+
+
+@pytest.mark.parametrize(
+    ("budget", "certify", "name"), [(60, False, "gp-ei"), (None, False, "gp-ei"), (10_000, False, "neural-bo"), (60, True, "gp-ucb")]
+)
+def test_spaces_with_choices(budget: int | None, certify: bool, name: str) -> None:
+    """A choice turns gp-ucb into gp-ei and nothing else; whole numbers and steps do not."""
+    mixed = {"lr": Float(1e-4, 1e-1, log=True), "layers": Int(1, 6), "act": Choice(["relu", "tanh"])}
+    recipe, why = choose_method(Space(mixed), budget, certify=certify)
+    assert recipe.name == name
+    assert ("choices" in why) is (name == "gp-ei")
+    assert choose_method(Space({"lr": mixed["lr"], "layers": mixed["layers"], "rate": Float(0, 1, step=0.25)}), 60)[0].name == "gp-ucb"
+    assert choose_method(Space({**mixed, **{f"x{i}": (0, 1) for i in range(20)}}), 60)[0].name == "ms-ucb"
 
 
 def test_its_constant_is_the_certificate_s() -> None:

@@ -40,7 +40,7 @@ class Tabular(Problem):
 
     def share_better(self, value: float) -> float:
         """The share of settings whose noiseless value is larger, counting one more so that the optimum's is 1 / settings and not 0."""
-        return (int((self._means > value).sum()) + 1) / self._means.size
+        return (int((self._means > value).sum()) + 1) / int(self._means.size)
 
     def _place(self, params: dict[str, Any]) -> tuple[int, ...]:
         return tuple(known[params[name]] for known, name in zip(self._positions, self.space.names, strict=True))
