@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from regretless.optimizer import Trial
     from regretless.result import Result
 
+WIDE = 20
+"""Positive values that differ by more than this factor start on a logarithmic axis: one bad setting would flatten all others."""
 MOST_SLICES = 30
 """Parameters drawn on a page; a space of thousands would make one that nobody reads."""
 
@@ -51,13 +53,14 @@ def _sections(result: Result) -> list[Section]:
         )
     )
     words = [_words(t) for t in done]
-    sections.append(scatter_section("Every value", {"trial": [Points("value", numbers, values, words)]}))
+    wide = bool(values.min() > 0 and values.max() > WIDE * values.min())
+    sections.append(scatter_section("Every value", {"trial": [Points("value", numbers, values, words)]}, log_y=wide))
     names = list(optimizer.space.names)[:MOST_SLICES]
     logs = [name for name in names if getattr(optimizer.space.parameters[name], "log", False)]
     panels = {name: [Points("value", [_place(t.params[name]) for t in done], values, words)] for name in names}
     left_out = len(optimizer.space) - len(names)
     note = f"{left_out} further parameters are not drawn." if left_out else ""
-    sections.append(scatter_section("Value against each parameter", panels, x_log=logs, note=note))
+    sections.append(scatter_section("Value against each parameter", panels, x_log=logs, log_y=wide, note=note))
     failed = sum(t.state == "failed" for t in result.trials)
     rows = [[t.number, t.value, *(_text(t.params[name]) for name in names)] for t in sorted(done, key=lambda t: t.number)]
     note = f"{failed} evaluation{'s' if failed != 1 else ''} failed." if failed else ""

@@ -24,13 +24,13 @@
   function ticks(low, high, log, count) {
     if (log) {
       const a = Math.ceil(Math.log10(low) - 1e-9), b = Math.floor(Math.log10(high) + 1e-9), found = [];
-      if (b - a >= 1) {
+      if (b - a >= 2) {
         const step = Math.max(1, Math.ceil((b - a) / count));
         for (let k = a; k <= b; k += step) found.push([10 ** k, k >= 0 && k <= 3 ? String(10 ** k) : raised(k)]);
         return found;
       }
       for (let k = a - 1; k <= b + 1; k++)
-        for (const m of [1, 2, 3, 5]) if (m * 10 ** k >= low * 0.999 && m * 10 ** k <= high * 1.001) found.push([m * 10 ** k, show(m * 10 ** k)]);
+        for (const m of b > a ? [1, 2, 5] : [1, 2, 3, 5]) if (m * 10 ** k >= low * 0.999 && m * 10 ** k <= high * 1.001) found.push([m * 10 ** k, show(m * 10 ** k)]);
       if (found.length >= 2) return found;
     }
     const raw = (high - low) / count, size = 10 ** Math.floor(Math.log10(raw));
