@@ -15,7 +15,7 @@ PAGE = "regretless-demo.html"
 X, y = load_breast_cancer(return_X_y=True)
 
 SPACE = {
-    "learning_rate": rg.Float(0.01, 1.0, log=True),
+    "learning_rate": rg.Float(0.01, 0.5, log=True),
     "n_estimators": rg.Int(10, 80, log=True),
     "max_depth": rg.Int(1, 4),
     "subsample": rg.Float(0.4, 1.0),
