@@ -181,7 +181,7 @@ def main() -> None:
 
 
 def postprocess(out: Path, methods: tuple[str, ...] | list[str]) -> None:
-    """cocopp's page over the observers' folders, where cocopp is installed; distributions of groups of functions, whose single ones take long to draw."""
+    """cocopp's page over the observers' folders, where cocopp is installed, without the distributions of single functions, which take long."""
     try:
         import cocopp
     except ImportError:
