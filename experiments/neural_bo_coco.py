@@ -77,12 +77,6 @@ def one_block(method: str, function: int, dims: str, instances: str, out: str) -
     return {"rows": rows}
 
 
-def rows_of(path: Path) -> list[dict]:
-    """The rows of a block; those of early blocks, which do not say what made them, are the whole file."""
-    block = json.loads(path.read_text())
-    return block if isinstance(block, list) else block["rows"]
-
-
 def best_value(problem: object) -> float:
     """The optimum of a bbob problem, which COCO itself knows."""
     problem._best_parameter("print")  # type: ignore[attr-defined]
@@ -171,7 +165,7 @@ def main() -> None:
         with ProcessPoolExecutor(options.jobs) as pool:
             futures = {pool.submit(one_block, m, f, dims, instances, str(out)): path for (m, f), path in blocks.items() if not path.exists()}
             keep_results(futures, "block")
-    rows = needed([row for path in blocks.values() if path.exists() for row in rows_of(path)], options)
+    rows = needed([row for path in blocks.values() if path.exists() for row in json.loads(path.read_text())["rows"]], options)
     text = summary(rows)
     (out / "summary.md").write_text(text)
     found = finding(rows, options, sum(float(r["seconds"]) for r in rows))

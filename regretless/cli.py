@@ -159,9 +159,11 @@ def bench_run(methods: str, problems: str, seeds: int, budget: int, init: int, j
     from regretless.bench.runner import run_from_names
 
     records = run_from_names(methods.split(","), problems.split(","), seeds=seeds, budget=budget, init=init, out=Path(out), jobs=jobs)
-    for line in failures(records):
+    failed = failures(records)
+    for line in failed:
         click.echo(line, err=True)
-    sys.exit(1 if failures(records) else 0)
+    if failed:
+        sys.exit(1)
 
 
 @bench.command("plot")

@@ -25,6 +25,8 @@ Deviations, by preset ("paper" follows the text, "authors" their public code, "d
     5. default: candidates from a trust region that shrinks and grows with failure and success (Eriksson et al., NeurIPS 2019) and, a
        twentieth of the time, from the whole cube; a draw's maximum over whole-cube candidates is hardly better than random in ten dimensions.
        A quarter of the region's candidates hop out of it along a few coordinates: what is nearly additive has its other valleys there.
+    6. default: draws over a finite pool are narrower, for its rows have little in common; and the recommendation trusts values instead of
+       means as far as near values show less noise than the model assumes, since evidence cannot tell misfit from noise.
 """
 
 from __future__ import annotations
