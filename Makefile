@@ -11,11 +11,11 @@ JOBS ?= 2
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /|/' | awk -F'|' '{printf "make %-12s %s\n", $$1, $$2}'
 
-$(VENV)/installed: pyproject.toml constraints.txt
+$(VENV)/installed: pyproject.toml bench/pyproject.toml constraints.txt
 	@echo "== making the virtual environment in $(VENV) (a few minutes the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --upgrade pip
-	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]' -e './bench[peers]'
 	@touch $@
 
 demo: $(VENV)/installed ## tune a real model and write a report to look at
@@ -31,7 +31,7 @@ test-slow: $(VENV)/installed ## run the slow regret studies as well
 
 lint: $(VENV)/installed ## ruff and strict mypy
 	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check regretless tests experiments benchmarks examples
+	@$(BIN)/ruff format --check regretless bench tests experiments benchmarks examples
 	@$(BIN)/mypy
 
 bench: $(VENV)/installed ## speed against the peers, as ratios in one run

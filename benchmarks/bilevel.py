@@ -1,22 +1,24 @@
-"""What a bilevel study costs beside the training itself: the outer asks, and the inner loop against a plain training loop.
+"""What a bilevel study costs beside the training itself: the outer asks, and the inner loop against a plain training
+loop.
 
-An ask in a study is a cold one: promotion rewrites earlier values, so the method is built and fitted afresh each time. The inner loop is
-compared with a bare loop that takes the same steps and validates as often, on a stretch of a run that is frozen at its end.
+An ask in a study is a cold one: promotion rewrites earlier values, so the method is built and fitted afresh each time.
+The inner loop is compared with a bare loop that takes the same steps and validates as often, on a stretch of a run that
+is frozen at its end.
 """
 
 import time
 
 import numpy as np
+from regretless_bench.problems.mnist_training import ConvTraining, DenseTraining, training
 
 from regretless.baselines import BASELINES
 from regretless.bilevel import Bilevel
-from regretless.bilevel_outer import Outer
-from regretless.bilevel_result import RunRecord
-from regretless.bilevel_schedule import Job, Run, plan
-from regretless.bilevel_state import Journal, Store
-from regretless.bilevel_study import Study, validation_steps
+from regretless.bilevel.outer import Outer
+from regretless.bilevel.result import RunRecord
+from regretless.bilevel.schedule import Job, Run, plan
+from regretless.bilevel.store import Journal, Store
+from regretless.bilevel.study import Study, validation_steps
 from regretless.methods import METHODS
-from regretless.problems.mnist_training import ConvTraining, DenseTraining, training
 from regretless.space import Float, Space
 
 ASK_LIMIT = 50e-3
@@ -63,10 +65,13 @@ def ask_seconds(trials: int, late: bool, dim: int = 5) -> float:
 
 
 def overhead(inner: DenseTraining | ConvTraining, bulk: bool) -> float:
-    """How much longer a study's stretch of training takes than a bare loop, as a share: median of pairs taken in turns."""
+    """How much longer a study's stretch of training takes than a bare loop, as a share: median of pairs taken in
+    turns."""
     params = {"lr": 0.05, "l2": 1e-4, "momentum": 0.5, "scale": 1.0}
     problem = Bilevel(inner.init, inner.step, inner.validate, steps=inner.steps if bulk else None)
-    outer = Outer(Space(inner.space), BASELINES["random"], 0, plan(inner.space, budget_steps=STEPS).promotion, "auto", None)
+    outer = Outer(
+        Space(inner.space), BASELINES["random"], 0, plan(inner.space, budget_steps=STEPS).promotion, "auto", None
+    )
 
     def bare() -> float:
         start = time.process_time()

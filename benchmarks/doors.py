@@ -1,9 +1,11 @@
-"""What Optuna's door costs: a trial through `Sampler` against the bare method plus Optuna's own work, in memory and over SQLite.
+"""What Optuna's door costs: a trial through `Sampler` against the bare method plus Optuna's own work, in memory and
+over SQLite.
 
-One trial is ask, the suggestions and tell. The yardstick does the same work without a door: a bare method is asked and told, and a study whose
-sampler gives back stored points stores the same trial. Both take turns trial by trial, so that they meet the same machine; the time is CPU time,
-best of several runs, because the wall time over SQLite is mostly the disk's. Any sampler that learns has to read the trials in the storage;
-the last column counts one such read as Optuna's own work, the one before it does not.
+One trial is ask, the suggestions and tell. The yardstick does the same work without a door: a bare method is asked and
+told, and a study whose sampler gives back stored points stores the same trial. Both take turns trial by trial, so that
+they meet the same machine; the time is CPU time, best of several runs, because the wall time over SQLite is mostly the
+disk's. Any sampler that learns has to read the trials in the storage; the last column counts one such read as Optuna's
+own work, the one before it does not.
 """
 
 import tempfile
@@ -35,10 +37,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for kind in ("memory", "sqlite"):
             for method in METHODS:
-                runs = [_one_run(method, None if kind == "memory" else f"sqlite:///{Path(folder)}/{method}{i}") for i in range(RUNS)]
+                runs = [
+                    _one_run(method, None if kind == "memory" else f"sqlite:///{Path(folder)}/{method}{i}")
+                    for i in range(RUNS)
+                ]
                 through, bare, own, read = 1e3 * np.min(runs, axis=0)
                 ratios = f"{through / (bare + own):>6.2f} {through / (bare + own + read):>12.2f}"
-                print(f"{kind:>8} {method:>10} {through:>11.3f} {bare:>7.3f} {own:>7.3f} {read:>7.3f} {ratios}", flush=True)
+                print(
+                    f"{kind:>8} {method:>10} {through:>11.3f} {bare:>7.3f} {own:>7.3f} {read:>7.3f} {ratios}",
+                    flush=True,
+                )
 
 
 class _Stored(BaseSampler):
@@ -58,9 +66,12 @@ class _Stored(BaseSampler):
 
 
 def _one_run(method: str, url: str | None) -> tuple[float, float, float, float]:
-    """CPU seconds per trial: through the door, of the bare method, of Optuna alone, and of one more read of all trials."""
+    """CPU seconds per trial: through the door, of the bare method, of Optuna alone, and of one more read of all
+    trials."""
     stored, recipe = _Stored(), find_recipe(method)
-    ours = optuna.create_study(storage=url and f"{url}-ours.db", sampler=Sampler(method, seed=0, search_space=SPACE, budget=TRIALS))
+    ours = optuna.create_study(
+        storage=url and f"{url}-ours.db", sampler=Sampler(method, seed=0, search_space=SPACE, budget=TRIALS)
+    )
     theirs = optuna.create_study(storage=url and f"{url}-theirs.db", sampler=stored)
     bare = recipe.build(SPACE.cube(recipe.method.choices), seed=0, budget=TRIALS)
     spent = np.zeros(4)
@@ -72,7 +83,12 @@ def _one_run(method: str, url: str | None) -> tuple[float, float, float, float]:
         stored.params = SPACE.decode(x[0], recipe.method.choices)
         x, y = SPACE.encode(stored.params, recipe.method.choices)[None], np.array([-_bowl(stored.params)])
         told = _timed(lambda x=x, y=y: bare.tell(x, y))
-        spent += through, asked + told, _timed(lambda: _one_trial(theirs)), _timed(lambda: theirs.get_trials(deepcopy=False))
+        spent += (
+            through,
+            asked + told,
+            _timed(lambda: _one_trial(theirs)),
+            _timed(lambda: theirs.get_trials(deepcopy=False)),
+        )
     assert [t.params for t in ours.trials] == [t.params for t in theirs.trials], "both must have done the same work"
     return tuple(spent / TRIALS)  # type: ignore[return-value]
 

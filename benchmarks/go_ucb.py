@@ -1,4 +1,5 @@
-"""GO-UCB: the low-rank ball against dense Sherman-Morrison, the batched oracle against scipy's trust-region solver, and the cost of an ask.
+"""GO-UCB: the low-rank ball against dense Sherman-Morrison, the batched oracle against scipy's trust-region solver, and
+the cost of an ask.
 
 CPU time on one thread; every comparison is made within one run and reported as a ratio.
 """
@@ -9,16 +10,16 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from regretless_bench.problems import make_problem
 from scipy.linalg import blas
 from scipy.optimize import least_squares
 
-from regretless.methods.go_ucb import GOUCB
-from regretless.numerics.ball import Ball
-from regretless.numerics.least_squares import fit_least_squares
-from regretless.numerics.sobol import sobol_points
-from regretless.numerics.units import user_units
-from regretless.numerics.user_model import UserFunction
-from regretless.problems import make_problem
+from regretless.gp.sobol import sobol_points
+from regretless.methods.go_ucb.algorithm import GOUCB
+from regretless.methods.go_ucb.ball import Ball
+from regretless.methods.go_ucb.least_squares import fit_least_squares
+from regretless.methods.go_ucb.units import user_units
+from regretless.methods.go_ucb.user_model import UserFunction
 from regretless.space import Array
 
 LAM = 0.0025
@@ -61,7 +62,9 @@ class Dense:
 def ball() -> None:
     print("ball: microseconds, low rank / dense Sherman-Morrison")
     for p, T in ((551, 64), (551, 200), (2551, 64), (2551, 200)):
-        print(f"  d_w={p} T={T}: {'; '.join(f'{name} {1e6 * a:.0f} / {1e6 * b:.0f} = {a / b:.4f}' for name, a, b in ball_times(p, T))}")
+        print(
+            f"  d_w={p} T={T}: {'; '.join(f'{name} {1e6 * a:.0f} / {1e6 * b:.0f} = {a / b:.4f}' for name, a, b in ball_times(p, T))}"
+        )
 
 
 def ball_times(p: int, T: int) -> list[tuple[str, float, float]]:
@@ -97,7 +100,9 @@ def oracle(truths: int = 20) -> None:
             family.check(x)
             m, s = float(y.mean()), float(y.std())
 
-            def standard(V: Array, x: Array = x, family: UserFunction = family, m: float = m, s: float = s) -> tuple[Array, Array]:
+            def standard(
+                V: Array, x: Array = x, family: UserFunction = family, m: float = m, s: float = s
+            ) -> tuple[Array, Array]:
                 F, J = family.jacobian(V, x)
                 return (F - m) / s, J / s
 
@@ -115,7 +120,9 @@ def oracle(truths: int = 20) -> None:
                     * least_squares(
                         lambda v, standard=standard, z=z: np.append(standard(v[None])[0][0] - z, np.sqrt(LAM) * v),
                         start,
-                        jac=lambda v, standard=standard: np.vstack([standard(v[None])[1][0], np.sqrt(LAM) * np.eye(len(v))]),
+                        jac=lambda v, standard=standard: np.vstack(
+                            [standard(v[None])[1][0], np.sqrt(LAM) * np.eye(len(v))]
+                        ),
                         bounds=(-1, 1),
                     ).cost
                     for start in starts

@@ -1,10 +1,12 @@
-"""The GP engine against Optuna's GPSampler and BoTorch: CPU time per ask, one thread, side by side in one run, and against its own floor.
+"""The GP engine against Optuna's GPSampler and BoTorch: CPU time per ask, one thread, side by side in one run, and
+against its own floor.
 
-1. bbob, d = 5, 100 evaluations: the same functions and initial design. GPSampler keeps kernel parameters between asks, so it runs in sequence like
-   ours; BoTorch keeps nothing, so it is asked at every sixteenth size of our history.
+1. bbob, d = 5, 100 evaluations: the same functions and initial design. GPSampler keeps kernel parameters between asks,
+   so it runs in sequence like ours; BoTorch keeps nothing, so it is asked at every sixteenth size of our history.
 2. n = 1000, d = 20: told 1000 values, then asked. Ours is averaged over a whole cycle of its refit schedule.
 3. n = 3000, d = 20, in a process of its own: time per ask over a cycle of the schedule, fits included, and peak memory.
-4. The floor: every factorisation, inverse, triangular solve, product and exponential that one run makes, timed as bare calls of the same size.
+4. The floor: every factorisation, inverse, triangular solve, product and exponential that one run makes, timed as bare
+   calls of the same size.
 """
 
 from __future__ import annotations
@@ -15,16 +17,16 @@ import time
 from collections import Counter
 
 import numpy as np
+from regretless_bench.memory import peak_megabytes
+from regretless_bench.peers import PEERS
 from scipy.linalg import blas, lapack
 
 from regretless.baselines import BASELINES
-from regretless.bench.memory import peak_megabytes
-from regretless.bench.peers import PEERS
+from regretless.gp import fit as fit_module
+from regretless.gp.design import Design, design_size
+from regretless.gp.posterior import GP
+from regretless.gp.surrogate import FRESH_EVERY, SIZES, scheduled
 from regretless.method import Method
-from regretless.numerics import fit as fit_module
-from regretless.numerics.design import Design, design_size
-from regretless.numerics.gp import GP
-from regretless.numerics.surrogate import FRESH_EVERY, SIZES, scheduled
 from regretless.space import Array, Cube
 
 FUNCTIONS = (8, 15, 21)
@@ -70,7 +72,9 @@ def asked(method: Method) -> tuple[Array, float]:
 def small_data(dim: int = 5, budget: int = 100) -> None:
     seconds: dict[str, list[float]] = {name: [] for name in ("gp-ucb", "gp-ei", *TARGETS)}
     for function in FUNCTIONS:
-        design = Design(Cube.box(dim), design_size(dim, budget), np.random.default_rng(function)).points[: design_size(dim, budget)]
+        design = Design(Cube.box(dim), design_size(dim, budget), np.random.default_rng(function)).points[
+            : design_size(dim, budget)
+        ]
         history: tuple[Array, Array] | None = None
         for name in ("gp-ucb", "gp-ei", "optuna-gp"):
             problem, method = bbob(function, dim), {**BASELINES, **PEERS}[name].build(dim, seed=0, budget=budget)
@@ -85,7 +89,11 @@ def small_data(dim: int = 5, budget: int = 100) -> None:
             peer = PEERS["botorch-logei"].build(dim, seed=0, budget=budget)
             peer.tell(history[0][:n], history[1][:n])
             seconds["botorch-logei"].append(asked(peer)[1])
-        print(f"  f{function}: " + ", ".join(f"{name} {1e3 * float(np.mean(took)):.1f} ms" for name, took in seconds.items()), flush=True)
+        print(
+            f"  f{function}: "
+            + ", ".join(f"{name} {1e3 * float(np.mean(took)):.1f} ms" for name, took in seconds.items()),
+            flush=True,
+        )
     ours = float(np.mean(seconds["gp-ucb"]))
     print(f"bbob {FUNCTIONS}, d = {dim}, {budget} evaluations: CPU ms per ask and multiple of gp-ucb")
     for name, took in seconds.items():
@@ -140,7 +148,10 @@ def n_1000(n: int = 1000, dim: int = 20) -> None:
     first = asked(peer)
     peer.tell(first[0], ripples(first[0]))
     second = asked(peer)[1]
-    print(f"  optuna-gp: first ask {first[1]:.1f} s, second {second:.1f} s; {second / ours:.0f} times ours   target 20", flush=True)
+    print(
+        f"  optuna-gp: first ask {first[1]:.1f} s, second {second:.1f} s; {second / ours:.0f} times ours   target 20",
+        flush=True,
+    )
 
 
 def n_3000() -> None:
@@ -173,7 +184,12 @@ def floor(dim: int = 5, budget: int = 100) -> None:
         return mean(self, X)
 
     problem, method = bbob(FUNCTIONS[0], dim), BASELINES["gp-ucb"].build(dim, seed=0, budget=budget)
-    fit_module.Objective.one, GP.mean_var_grad, GP.mean_var, GP.mean_grad = counted_one, counted_gradient, counted_plain, counted_mean  # type: ignore[assignment, method-assign]
+    fit_module.Objective.one, GP.mean_var_grad, GP.mean_var, GP.mean_grad = (
+        counted_one,
+        counted_gradient,
+        counted_plain,
+        counted_mean,
+    )  # type: ignore[assignment, method-assign]
     took = 0.0
     try:
         for _ in range(budget):
@@ -195,14 +211,26 @@ def floor(dim: int = 5, budget: int = 100) -> None:
     )
     for kind in total:
         work, least = flops[kind] / budget / 1e6, 1e3 * seconds_of[kind] / budget
-        print(f"  {kind:9} {total[kind] / budget:6.1f} calls, {work:7.2f} M multiply-adds, {least:6.3f} ms bare per ask")
+        print(
+            f"  {kind:9} {total[kind] / budget:6.1f} calls, {work:7.2f} M multiply-adds, {least:6.3f} ms bare per ask"
+        )
 
 
 def operations(kind: str, n: int, q: int, d: int) -> float:
-    """Multiply-adds: distances and trend by products, factor n^3 / 6 and inverse n^3 / 3 (symmetric), solves n^2 / 2 a point."""
+    """Multiply-adds: distances and trend by products, factor n^3 / 6 and inverse n^3 / 3 (symmetric), solves n^2 / 2 a
+    point."""
     if kind == "fit":
         return n**3 / 2 + 3 * n * n * d
-    return q * n * (2 * d + (0 if kind == "mean" else n / 2) + (2 * d if kind == "mean" else 0) + (n / 2 + 4 * d if kind == "gradient" else 0))
+    return (
+        q
+        * n
+        * (
+            2 * d
+            + (0 if kind == "mean" else n / 2)
+            + (2 * d if kind == "mean" else 0)
+            + (n / 2 + 4 * d if kind == "gradient" else 0)
+        )
+    )
 
 
 _BARE: dict[tuple[str, int, int, int], float] = {}

@@ -1,8 +1,10 @@
-"""GP-ThreDS and IGP-UCB: microseconds of CPU per sample, bare and through ask and tell, beside a loop that refactorises at every sample.
+"""GP-ThreDS and IGP-UCB: microseconds of CPU per sample, bare and through ask and tell, beside a loop that refactorises
+at every sample.
 
-1. GP-ThreDS, both presets, 400 grid points: the bare search, the same through `ask` and `tell` of `Method` and of `Optimizer`, and the growth from
-   1e3 to 1e5 samples.
-2. The naive form of one test: the covariance of its samples factorised anew for every sample (what the authors' code does, in NumPy).
+1. GP-ThreDS, both presets, 400 grid points: the bare search, the same through `ask` and `tell` of `Method` and of
+   `Optimizer`, and the growth from 1e3 to 1e5 samples.
+2. The naive form of one test: the covariance of its samples factorised anew for every sample (what the authors' code
+   does, in NumPy).
 3. IGP-UCB on 80 x 80 points: per sample over the first and the last thousand of 5000, and the naive form at t = 500.
 4. The posteriors alone: one row per sample, low-rank features, and the n x n covariance updated in place.
 """
@@ -19,9 +21,9 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from regretless.baselines.igp_ucb import IGPUCB
+from regretless.grid.posterior import ProductPosterior, RowPosterior, SEFeatures, correlation, product_grid
 from regretless.methods import METHODS
-from regretless.methods.gp_threds import GPThreDS
-from regretless.numerics.grid import ProductPosterior, RowPosterior, SEFeatures, correlation, product_grid
+from regretless.methods.gp_threds.algorithm import GPThreDS
 from regretless.optimizer import Optimizer
 from regretless.space import Array
 
@@ -36,14 +38,18 @@ def main() -> None:
     print(f"GP-ThreDS, 400 grid points, us per sample (CPU); naive test of 100 samples: {naive:.0f}")
     for name, options in PRESETS.items():
         forms = bare, through_the_door, through_the_optimizer
-        short, door, front = np.min([[form(options, 1000) for form in forms] for _ in range(REPEATS)], axis=0)  # in turns: the machine's load changes
+        short, door, front = np.min(
+            [[form(options, 1000) for form in forms] for _ in range(REPEATS)], axis=0
+        )  # in turns: the machine's load changes
         long = min(bare(options, LONG) for _ in range(2))
         print(f"  {name:8} bare {short:5.1f}, wanted at most 50; naive is {naive / short:.0f}x")
         through = f"{door:5.1f}, {door / short:.2f}x bare; of Optimizer {front:5.1f}, {front / short:.2f}x"
         print(f"           ask and tell of Method {through}; wanted at most 3x")
         print(f"           over 1e5 samples {long:5.1f}, {long / short:.2f}x those of 1e3, wanted at most 1.5x")
     first, last, slow = igp_ucb()
-    print(f"IGP-UCB, 6400 points, wanted at most 200 and flat: first 1000 {first:.0f}, last of 5000 {last:.0f}, {last / first:.2f}x")
+    print(
+        f"IGP-UCB, 6400 points, wanted at most 200 and flat: first 1000 {first:.0f}, last of 5000 {last:.0f}, {last / first:.2f}x"
+    )
     print(f"           naive at t = 500: {slow / last:.0f}x")
     posteriors()
 
@@ -53,7 +59,14 @@ def main() -> None:
 
 def branin(x: float, y: float) -> float:
     u, v = 15 * x - 5, 15 * y
-    return -((v - 5.1 * u * u / (4 * math.pi**2) + 5 * u / math.pi - 6) ** 2 + (10 - 10 / (8 * math.pi)) * math.cos(u) - 44.81) / 51.95
+    return (
+        -(
+            (v - 5.1 * u * u / (4 * math.pi**2) + 5 * u / math.pi - 6) ** 2
+            + (10 - 10 / (8 * math.pi)) * math.cos(u)
+            - 44.81
+        )
+        / 51.95
+    )
 
 
 def bare(options: dict[str, object], T: int) -> float:
@@ -141,7 +154,9 @@ def igp_ucb() -> tuple[float, float, float]:
 
 
 def posteriors() -> None:
-    print("posteriors, us per sample over 200 samples: n grid points | one row per sample | low-rank features | n x n in place")
+    print(
+        "posteriors, us per sample over 200 samples: n grid points | one row per sample | low-rank features | n x n in place"
+    )
     for m in (10, 20, 32):
         axes = [np.linspace(0, 1, m)] * 2
         grid = product_grid(axes)

@@ -1,8 +1,10 @@
-"""MS-UCB: one acquisition maximisation over many subspaces, a whole ask, and the memory it takes, from 100 to 5000 dimensions.
+"""MS-UCB: one acquisition maximisation over many subspaces, a whole ask, and the memory it takes, from 100 to 5000
+dimensions.
 
-CPU milliseconds, one thread. The posterior is conditioned already and the cached sums of the base points are there, as they are in a run. "full D"
-is this library's ascent in all coordinates on the same posterior; BoTorch maximises the same bound with `optimize_acqf` on a model of the same data
-with the same length-scale and noise (4 restarts, 128 raw samples, 50 iterations), where that ends within a minute.
+CPU milliseconds, one thread. The posterior is conditioned already and the cached sums of the base points are there, as
+they are in a run. "full D" is this library's ascent in all coordinates on the same posterior; BoTorch maximises the
+same bound with `optimize_acqf` on a model of the same data with the same length-scale and noise (4 restarts, 128 raw
+samples, 50 iterations), where that ends within a minute.
 """
 
 from __future__ import annotations
@@ -15,23 +17,23 @@ from collections.abc import Callable
 
 import numpy as np
 
-from regretless.methods.ms_ucb import MSUCB
-from regretless.numerics.acquisition import upper_confidence
-from regretless.numerics.additive import AdditiveGP, AdditiveSurrogate
-from regretless.numerics.ascend import maximise
-from regretless.numerics.gp import GP, Hyper
-from regretless.numerics.kernels import Kernel
-from regretless.numerics.moments import confidence_bound
-from regretless.numerics.subspace import Anchors, Fields, Subspaces, maximise_subspaces, random_blocks
-from regretless.numerics.surrogate import SIZES, scheduled
+from regretless.gp.acquisition import upper_confidence
+from regretless.gp.kernels import Kernel
+from regretless.gp.maximiser import maximise
+from regretless.gp.moments import confidence_bound
+from regretless.gp.posterior import GP, Hyper
+from regretless.gp.surrogate import SIZES, scheduled
+from regretless.methods.ms_ucb.additive import AdditiveGP, AdditiveSurrogate
+from regretless.methods.ms_ucb.algorithm import MSUCB
+from regretless.methods.ms_ucb.subspace import Anchors, Fields, Subspaces, maximise_subspaces, random_blocks
 from regretless.space import Array, Cube
 
 SETTINGS = ((100, 100), (100, 500), (1000, 100), (1000, 500), (5000, 100), (5000, 500))
 FREE = 5
 MEMORY = """
 import numpy as np
-from regretless.bench.memory import peak_megabytes
-from regretless.methods.ms_ucb import MSUCB
+from regretless_bench.memory import peak_megabytes
+from regretless.methods.ms_ucb.algorithm import MSUCB
 rng = np.random.default_rng(0)
 X = rng.random((1000, 5000))
 method = MSUCB(5000, seed=0)
@@ -67,7 +69,11 @@ def subspace_time(gp: GP | AdditiveGP, X: Array, count: int) -> float:
     nothing = np.empty((0, D))
     fields = Fields.of(gp)
     anchors.sums(fields, X, nothing)
-    free, local, bound = random_blocks(count, FREE, np.arange(D), None, rng), np.zeros(count, dtype=bool), confidence_bound(1.0, gp.signal)
+    free, local, bound = (
+        random_blocks(count, FREE, np.arange(D), None, rng),
+        np.zeros(count, dtype=bool),
+        confidence_bound(1.0, gp.signal),
+    )
 
     def once() -> object:
         where = Subspaces(anchors.Z, free, local, anchors.sums(fields, X, nothing))
@@ -90,33 +96,53 @@ def botorch_time(X: Array, y: Array, lengthscale: float) -> float | None:
     with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
         warnings.simplefilter("ignore")
         model = SingleTaskGP(
-            torch.tensor(X), torch.tensor((y - y.mean()) / y.std())[:, None], covar_module=MaternKernel(nu=2.5), outcome_transform=None
+            torch.tensor(X),
+            torch.tensor((y - y.mean()) / y.std())[:, None],
+            covar_module=MaternKernel(nu=2.5),
+            outcome_transform=None,
         )
         model.covar_module.lengthscale = lengthscale
         model.likelihood.noise = 1e-4
         model.eval()
         acquisition = UpperConfidenceBound(model, beta=1.0)
         bounds = torch.stack([torch.zeros(X.shape[1]), torch.ones(X.shape[1])]).double()
-        return cpu(lambda: optimize_acqf(acquisition, bounds, q=1, num_restarts=4, raw_samples=128, options={"maxiter": 50}), 1)
+        return cpu(
+            lambda: optimize_acqf(acquisition, bounds, q=1, num_restarts=4, raw_samples=128, options={"maxiter": 50}), 1
+        )
 
 
 def full_time(gp: GP, X: Array) -> float:
     """One maximisation in all coordinates."""
     acquisition, score = upper_confidence(gp, 1.0)
-    return cpu(lambda: maximise(acquisition, Cube.box(X.shape[1]), np.random.default_rng(2), incumbents=X[:3], score=score), 2)
+    return cpu(
+        lambda: maximise(acquisition, Cube.box(X.shape[1]), np.random.default_rng(2), incumbents=X[:3], score=score), 2
+    )
 
 
 def maximisations() -> None:
-    print("    D    n | subspaces: 100    1000  1000 with trend | full D | BoTorch | full D and BoTorch over 100 subspaces")
+    print(
+        "    D    n | subspaces: 100    1000  1000 with trend | full D | BoTorch | full D and BoTorch over 100 subspaces"
+    )
     for D, n in SETTINGS:
         X, y = data(D, n)
         lengthscale = 0.5 * D**0.5
-        gp = GP.exact(Kernel("matern52", D), Hyper(np.array([lengthscale]), 1e-4), X, y, offset=float(y.mean()), scale=float(y.std()))
+        gp = GP.exact(
+            Kernel("matern52", D),
+            Hyper(np.array([lengthscale]), 1e-4),
+            X,
+            y,
+            offset=float(y.mean()),
+            scale=float(y.std()),
+        )
         few, many = subspace_time(gp, X, 100), subspace_time(gp, X, 1000)
         trend = subspace_time(AdditiveSurrogate(Cube.box(D)).gp(X, y), X, 1000)
         full = full_time(gp, X)
         theirs = botorch_time(X, y, lengthscale) if D * n <= 500_000 else None
-        peer = f"{theirs:7.0f} | {full / few:.1f}, {theirs / few:.0f}" if theirs is not None else f"{'-':>7} | {full / few:.1f}, -"
+        peer = (
+            f"{theirs:7.0f} | {full / few:.1f}, {theirs / few:.0f}"
+            if theirs is not None
+            else f"{'-':>7} | {full / few:.1f}, -"
+        )
         print(f"{D:>5} {n:>4} | {few:>14.1f} {many:>7.1f} {trend:>16.1f} | {full:>6.1f} | {peer}", flush=True)
 
 
@@ -138,7 +164,10 @@ def whole_asks() -> None:
             method.tell(x, np.random.default_rng(len(times)).normal(y.max(), y.std(), 1))
         between = 1e3 * np.median(times)
         spread = between + (1e3 * max(times) - between) / gap
-        print(f"D = {D}, n = {n}: ask {between:.0f} ms between fits, {spread:.0f} ms with the fit spread over its {gap} asks", flush=True)
+        print(
+            f"D = {D}, n = {n}: ask {between:.0f} ms between fits, {spread:.0f} ms with the fit spread over its {gap} asks",
+            flush=True,
+        )
 
 
 def main() -> None:

@@ -1,9 +1,10 @@
-"""Speed of NeuralBO: asks and tells at n = 300, 10,000 and 100,000, each against its limit, with NumPy's matrix product as the yardstick.
+"""Speed of NeuralBO: asks and tells at n = 300, 10,000 and 100,000, each against its limit, with NumPy's matrix product
+as the yardstick.
 
     OMP_NUM_THREADS=1 python benchmarks/neural_bo.py
 
-Processor time of one thread. Limits are the project's promises (width 256, 1000 candidates): 50 ms at n = 300, d = 20; 150 ms at n = 10,000 with at
-most 10 MB held beside the data; 1 s at n = 100,000, d = 100.
+Processor time of one thread. Limits are the project's promises (width 256, 1000 candidates): 50 ms at n = 300, d = 20;
+150 ms at n = 10,000 with at most 10 MB held beside the data; 1 s at n = 100,000, d = 100.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import time
 
 import numpy as np
 
-from regretless.methods.neural_bo import NeuralBO
+from regretless.methods.neural_bo.algorithm import NeuralBO
 
 CASES = ((300, 20, 0.050), (1500, 20, 0.150), (10_000, 20, 0.150), (100_000, 100, 1.0))
 
@@ -49,12 +50,15 @@ def measure(n: int, dim: int, asks: int = 5) -> tuple[float, float, float]:
 def main() -> None:
     unit = yardstick()
     print(f"a 1000 x 1000 matrix product takes {1000 * unit:.1f} ms")
-    print("| n | d | ask | limit | asks in matrix products | first ask after a bulk tell | held |\n| --- | --- | --- | --- | --- | --- | --- |")
+    print(
+        "| n | d | ask | limit | asks in matrix products | first ask after a bulk tell | held |\n| --- | --- | --- | --- | --- | --- | --- |"
+    )
     for n, dim, limit in CASES:
         ask, first, held = measure(n, dim)
         verdict = "kept" if ask <= limit else "MISSED"
         print(
-            f"| {n} | {dim} | {1000 * ask:.1f} ms | {1000 * limit:.0f} ms, {verdict} | {ask / unit:.2f} | {first:.2f} s | {held:.1f} MB |", flush=True
+            f"| {n} | {dim} | {1000 * ask:.1f} ms | {1000 * limit:.0f} ms, {verdict} | {ask / unit:.2f} | {first:.2f} s | {held:.1f} MB |",
+            flush=True,
         )
 
 

@@ -1,20 +1,23 @@
-"""Our methods beside the peers: mean ranks of the final value and CPU milliseconds per ask, on seven suites of problems.
+"""Our methods beside the peers: mean ranks of the final value and CPU milliseconds per ask, on seven suites of
+problems.
 
     python -m benchmarks.peers --quick                       # a taste, some minutes
     python -m benchmarks.peers --jobs 16 --out runs/peers    # the standard size
     python -m benchmarks.peers --full --jobs 16              # ten seeds, the costly peers too
     python -m benchmarks.peers --tables                      # tables from the outcomes that are there
 
-Every method of a suite gets the same seeds, instances, noise draws and budgets and chooses its own first points. A case is a problem with a
-seed. The methods are ranked jointly within each case, by the noiseless value of what they evaluated and of what they recommend. Peers whose
-asks take long run on the first seeds only, so a suite may have several tables: the whole field on the cases that all of it finished, then
-smaller fields on more cases.
+Every method of a suite gets the same seeds, instances, noise draws and budgets and chooses its own first points. A case
+is a problem with a seed. The methods are ranked jointly within each case, by the noiseless value of what they evaluated
+and of what they recommend. Peers whose asks take long run on the first seeds only, so a suite may have several tables:
+the whole field on the cases that all of it finished, then smaller fields on more cases.
 
-bbob: 24 functions, instances 1 to 5, 20 evaluations per dimension; the runs are those of experiments/gp_quality.py, whose records serve here with
-`--records runs/gp_quality`. High-dimensional: 200 evaluations of which 20 are common initial points, the runs of experiments/ms_ucb_fig1.py --full.
+bbob: 24 functions, instances 1 to 5, 20 evaluations per dimension; the runs are those of experiments/gp_quality.py,
+    whose records serve here with
+`--records runs/gp_quality`. High-dimensional: 200 evaluations of which 20 are common initial points, the runs of
+experiments/ms_ucb_fig1.py --full.
 
-Runs are resumable. What a run came to is kept beside its record in OUT/SUITE/outcomes/METHOD.json: a run with an outcome is not run again,
-and the tables need no records. Delete a method's file (and its records) to run it again.
+Runs are resumable. What a run came to is kept beside its record in OUT/SUITE/outcomes/METHOD.json: a run with an
+outcome is not run again, and the tables need no records. Delete a method's file (and its records) to run it again.
 """
 
 from __future__ import annotations
@@ -29,23 +32,36 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+from regretless_bench.peers import installed
+from regretless_bench.record import SUFFIX, Record, Run, called, ended_well, read_record
+from regretless_bench.runner import method_named, run_all
+from regretless_bench.stats import ranks
+from regretless_bench.summary import ms_per_ask
 
-from regretless.bench.peers import installed
-from regretless.bench.record import SUFFIX, Record, Run, called, ended_well, read_record
-from regretless.bench.runner import method_named, run_all
-from regretless.bench.stats import ranks
-from regretless.bench.summary import ms_per_ask
-from regretless.page import Cell, Section, html_page, table_section
+from regretless.report.page import Cell, Section, html_page, table_section
 from regretless.statefile import write_whole
 
 OURS = ("gp-ucb", "gp-ei", "neural-bo")
-"""`method="auto"` is gp-ucb up to 20 parameters and ms-ucb beyond; it is not a contestant of its own, because ties would blur the ranks."""
-PEERS = ("optuna-gp", "botorch-logei", "turbo", "nevergrad-ngopt", "optuna-tpe", "smac", "optuna-cmaes", "cma", "random")
+"""`method="auto"` is gp-ucb up to 20 parameters and ms-ucb beyond; it is not a contestant of its own, because ties
+would blur the ranks."""
+PEERS = (
+    "optuna-gp",
+    "botorch-logei",
+    "turbo",
+    "nevergrad-ngopt",
+    "optuna-tpe",
+    "smac",
+    "optuna-cmaes",
+    "cma",
+    "random",
+)
 HIGH_OURS = ("ms-ucb", "gp-ucb", "gp-ei", "neural-bo")
 BOTORCH, TURBO = "botorch-logei:initial=20,quick=True", "turbo:initial=20"
 HIGH_PEERS = ("optuna-gp", BOTORCH, TURBO, "nevergrad-ngopt", "optuna-tpe", "optuna-cmaes", "cma", "random")
-"""TuRBO and BoTorch would add random points of their own to the 20 initial ones. BoTorch's model is fitted by our minimiser, which is the same MAP in
-a hundredth of the time (bench/quick_fit.py). SMAC's forest takes seconds per ask in a hundred dimensions."""
+"""TuRBO and BoTorch would add random points of their own to the 20 initial ones. BoTorch's model is fitted by our
+minimiser, which is the same MAP in
+a hundredth of the time (bench/regretless_bench/quick_fit.py). SMAC's forest takes seconds per ask in a hundred
+dimensions."""
 BEGIN, END = "<!-- made by python -m benchmarks.peers --tables --into -->", "<!-- end -->"
 MORE = 1.5
 """A smaller field gets a table of its own where it has this many times the cases."""
@@ -87,7 +103,11 @@ def suites(functions: Sequence[int]) -> dict[str, Suite]:
         *(("hpobench-mlp", {"data_set": name}, 60) for name in ("vehicle", "phoneme", "segment", "credit_g")),
         *(("nasbench201", {"data_set": name}, 60) for name in ("cifar10", "imagenet")),
     )
-    tasks: tuple[tuple[str, dict[str, Any], int], ...] = (("svm-digits", {}, 40), ("boosting-diabetes", {}, 40), ("mlp-breast-cancer", {}, 40))
+    tasks: tuple[tuple[str, dict[str, Any], int], ...] = (
+        ("svm-digits", {}, 40),
+        ("boosting-diabetes", {}, 40),
+        ("mlp-breast-cancer", {}, 40),
+    )
     return {
         "bbob-2": bbob(2, functions),
         "bbob-5": bbob(5, functions),
@@ -121,11 +141,19 @@ Outcomes = dict[str, dict[tuple[str, int, int], Outcome]]
 
 def outcome(record: Record) -> Outcome:
     best, advised = -record.sign * record.best()[-1], -record.sign * record.recommended
-    return Outcome(record.problem, record.seed, int(record.settings["budget"]), float(best), float(advised), float(f"{ms_per_ask(record):.4g}"))
+    return Outcome(
+        record.problem,
+        record.seed,
+        int(record.settings["budget"]),
+        float(best),
+        float(advised),
+        float(f"{ms_per_ask(record):.4g}"),
+    )
 
 
 def gathered(folder: Path, runs: Iterable[Run], elsewhere: Mapping[str, Path] = MappingProxyType({})) -> Outcomes:
-    """Outcomes of the runs, from the files of earlier sweeps and from records, here or elsewhere; a record that is there counts."""
+    """Outcomes of the runs, from the files of earlier sweeps and from records, here or elsewhere; a record that is
+    there counts."""
     files = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((folder / "outcomes").glob("*.json"))]
     found = {stored["method"]: stored for stored in files}
     kept: Outcomes = {m: {(o[0], o[1], o[2]): Outcome(*o) for o in stored["outcomes"]} for m, stored in found.items()}
@@ -160,7 +188,11 @@ def records_elsewhere(folders: Iterable[Path]) -> dict[str, Path]:
 def same(settings: Mapping[str, Any]) -> str:
     """What makes two runs the same: all settings but how the method is called and when it was looked at."""
     method = {"name": settings["method"]["name"], "options": settings["method"]["options"]}
-    return json.dumps({**{k: v for k, v in settings.items() if k not in ("label", "checkpoints")}, "method": method}, sort_keys=True, default=repr)
+    return json.dumps(
+        {**{k: v for k, v in settings.items() if k not in ("label", "checkpoints")}, "method": method},
+        sort_keys=True,
+        default=repr,
+    )
 
 
 def key_of(run: Run) -> tuple[str, int, int]:
@@ -170,7 +202,14 @@ def key_of(run: Run) -> tuple[str, int, int]:
 def runs_of(suite: Suite, methods: Sequence[str], seeds: int, costly_seeds: int, share: float) -> list[Run]:
     """Seed by seed, so that an interrupted sweep has whole cases."""
     return [
-        Run(method_named(method), problem, *instance(problem, options, suite.first + n), max(8, round(share * budget)), init=suite.init, label=method)
+        Run(
+            method_named(method),
+            problem,
+            *instance(problem, options, suite.first + n),
+            max(8, round(share * budget)),
+            init=suite.init,
+            label=method,
+        )
         for n in range(seeds)
         for problem, options, budget in suite.problems
         for method in methods
@@ -187,7 +226,8 @@ def instance(problem: str, options: dict[str, Any], seed: int) -> tuple[dict[str
 
 
 class Row(NamedTuple):
-    """A method's mean rank and its standard error by the best evaluated, its mean rank by the recommendation, and CPU ms per ask."""
+    """A method's mean rank and its standard error by the best evaluated, its mean rank by the recommendation, and CPU
+    ms per ask."""
 
     method: str
     rank: float
@@ -197,7 +237,8 @@ class Row(NamedTuple):
 
 
 def table(found: Outcomes, runs: Sequence[Run], field: Sequence[str]) -> tuple[int, list[Row]]:
-    """The number of cases that the whole field finished, and its rows, best first; the seeds of a problem count as independent cases."""
+    """The number of cases that the whole field finished, and its rows, best first; the seeds of a problem count as
+    independent cases."""
     wanted = list(dict.fromkeys(key_of(run) for run in runs))
     cases = [case for case in wanted if all(case in found.get(method, {}) for method in field)]
     if not cases or len(field) < 2:
@@ -206,14 +247,21 @@ def table(found: Outcomes, runs: Sequence[Run], field: Sequence[str]) -> tuple[i
     advised = ranks(np.array([[found[m][case].recommended for m in field] for case in cases]))
     error = best.std(axis=0, ddof=1) / len(cases) ** 0.5 if len(cases) > 1 else np.full(len(field), np.nan)
     rows = [
-        Row(m, float(best[:, i].mean()), float(error[i]), float(advised[:, i].mean()), float(np.median([found[m][case].ms for case in cases])))
+        Row(
+            m,
+            float(best[:, i].mean()),
+            float(error[i]),
+            float(advised[:, i].mean()),
+            float(np.median([found[m][case].ms for case in cases])),
+        )
         for i, m in enumerate(field)
     ]
     return len(cases), sorted(rows, key=lambda row: row.rank)
 
 
 def tables(found: Outcomes, runs: Sequence[Run], methods: Sequence[str]) -> list[tuple[int, list[Row]]]:
-    """The whole field on its shared cases, then without the methods that ran the fewest, as long as that gives many more cases."""
+    """The whole field on its shared cases, then without the methods that ran the fewest, as long as that gives many
+    more cases."""
     wanted = {key_of(run) for run in runs}
     counts = {m: len(wanted & set(found.get(m, {}))) for m in methods}
     field = [m for m in methods if counts[m]]
@@ -228,7 +276,10 @@ def tables(found: Outcomes, runs: Sequence[Run], methods: Sequence[str]) -> list
 
 
 def as_text(name: str, cases: int, rows: Sequence[Row]) -> str:
-    lines = [f"== {name}: {cases} cases, {len(rows)} methods", f"{'method':<34}{'mean rank':>16}{'recommended':>13}{'CPU ms/ask':>12}"]
+    lines = [
+        f"== {name}: {cases} cases, {len(rows)} methods",
+        f"{'method':<34}{'mean rank':>16}{'recommended':>13}{'CPU ms/ask':>12}",
+    ]
     lines += [f"{r.method:<34}{r.rank:>9.2f} +-{r.error:>5.2f}{r.advised:>13.2f}{r.ms:>12.3g}" for r in rows]
     return "\n".join(lines)
 
@@ -248,9 +299,13 @@ def as_markdown(name: str, cases: int, rows: Sequence[Row]) -> str:
 
 def as_section(name: str, cases: int, rows: Sequence[Row], noisy: bool) -> Section:
     columns = ["method", "mean rank", "standard error", "mean rank of the recommendation", "CPU ms per ask"]
-    note = f"{cases} cases; ranks are joint within a case, 1 is best." + (" Noisy: the recommendation is what counts." if noisy else "")
+    note = f"{cases} cases; ranks are joint within a case, 1 is best." + (
+        " Noisy: the recommendation is what counts." if noisy else ""
+    )
     shown: list[list[Cell]] = [[r.method, *(float(f"{v:.3g}") for v in r[1:])] for r in rows]
-    return table_section(name, columns, shown, best={"mean rank": "min", "mean rank of the recommendation": "min"}, note=note)
+    return table_section(
+        name, columns, shown, best={"mean rank": "min", "mean rank of the recommendation": "min"}, note=note
+    )
 
 
 # ---------------------------------------------------------------- the command
@@ -258,14 +313,26 @@ def as_section(name: str, cases: int, rows: Sequence[Row], noisy: bool) -> Secti
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--out", type=Path, default=Path("runs/peers"), help="folder of the records, one folder per suite in it")
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs/peers"), help="folder of the records, one folder per suite in it"
+    )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seeds", type=int, help="seeds per problem (quick 2, standard 5, full 10)")
-    parser.add_argument("--costly-seeds", type=int, help=f"the same of {', '.join(COSTLY)} (quick 1, standard 2, full 10)")
+    parser.add_argument(
+        "--costly-seeds", type=int, help=f"the same of {', '.join(COSTLY)} (quick 1, standard 2, full 10)"
+    )
     parser.add_argument("--suites", help="comma-separated, of: " + ", ".join(suites(range(1, 25))))
     parser.add_argument("--functions", help="numbers of bbob's functions, comma-separated; all by default")
-    parser.add_argument("--records", type=Path, action="append", default=[], help="a folder of records of the same runs made by another experiment")
-    parser.add_argument("--methods", help="names separated by spaces (options after a colon), instead of each suite's own field")
+    parser.add_argument(
+        "--records",
+        type=Path,
+        action="append",
+        default=[],
+        help="a folder of records of the same runs made by another experiment",
+    )
+    parser.add_argument(
+        "--methods", help="names separated by spaces (options after a colon), instead of each suite's own field"
+    )
     parser.add_argument("--quick", action="store_true", help="three bbob functions, half budgets, two seeds")
     parser.add_argument("--full", action="store_true", help="ten seeds for all")
     parser.add_argument("--tables", action="store_true", help="only the tables of what is there")
@@ -292,10 +359,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             there = gathered(folder, runs, elsewhere)
             for method in sorted(m for m in methods if not installed(m.partition(":")[0])):
                 print(f"left out: {method} is not installed here")
-            todo = [run for run in runs if installed(run.title.partition(":")[0]) and key_of(run) not in there.get(run.title, {})]
+            todo = [
+                run
+                for run in runs
+                if installed(run.title.partition(":")[0]) and key_of(run) not in there.get(run.title, {})
+            ]
             for record in run_all(todo, folder, options.jobs, timeout=options.timeout):
                 if record.error is not None:
-                    print(f"failed: {record.label} on {record.problem}, seed {record.seed}: {record.error.strip().splitlines()[-1][:120]}")
+                    print(
+                        f"failed: {record.label} on {record.problem}, seed {record.seed}: {record.error.strip().splitlines()[-1][:120]}"
+                    )
         for cases, rows in tables(gathered(folder, runs, elsewhere), runs, methods):
             print(f"\n{as_text(name, cases, rows)}", flush=True)
             sections.append(as_section(name, cases, rows, suite.noisy))

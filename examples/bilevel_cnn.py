@@ -3,7 +3,8 @@
     python examples/bilevel_cnn.py                        # MNIST if it is there (see --data), else scikit-learn's own 8 x 8 digits
     python examples/bilevel_cnn.py --folder runs/cnn      # survives a kill: run the same command again and it goes on
 
-The budget is a number of training steps. It is split over many settings by promotion, and the last half of it trains the leaders on.
+The budget is a number of training steps. It is split over many settings by promotion, and the last half of it trains
+the leaders on.
 """
 
 import argparse
@@ -29,7 +30,7 @@ SPACE = {
 def digits(data: str | None) -> tuple[Any, Any, Any]:
     """(images, labels) to train, validate and test on."""
     try:
-        from regretless.problems.mnist_training import load_digits
+        from regretless_bench.problems.mnist_training import load_digits
 
         found = load_digits(folder=data)
         parts = [found.train, found.val, found.test]
@@ -69,7 +70,9 @@ def main() -> None:
     train, val, test = digits(args.data)
     problem = torch_bilevel(build, train, val, optimiser=sgd, batch=32)
     print(rg.plan(SPACE, budget_steps=args.steps, convex=False), "\n")
-    result = rg.minimize_bilevel(problem, SPACE, budget_steps=args.steps, seed=args.seed, folder=args.folder, verbose=True)
+    result = rg.minimize_bilevel(
+        problem, SPACE, budget_steps=args.steps, seed=args.seed, folder=args.folder, verbose=True
+    )
     print("\n", result, sep="")
 
     model = result.state.model.eval()

@@ -1,7 +1,8 @@
-"""The demo behind `make demo`: gradient boosting on scikit-learn's breast-cancer data, 40 trials, a certificate and a page to look at.
+"""The demo behind `make demo`: gradient boosting on scikit-learn's breast-cancer data, 40 trials, a certificate and a
+page to look at.
 
-The space is mixed: a learning rate searched on a log scale, two whole numbers, a fraction and a choice. The value is the mean log loss over
-five folds.
+The space is mixed: a learning rate searched on a log scale, two whole numbers, a fraction and a choice. The value is
+the mean log loss over five folds.
 """
 
 import numpy as np

@@ -1,4 +1,5 @@
-"""BoTorch both ways: its acquisition function drives our optimizer, and our model serves its acquisition. Run: python examples/doors_botorch.py"""
+"""BoTorch both ways: its acquisition function drives our optimizer, and our model serves its acquisition. Run: python
+examples/doors_botorch.py"""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ def log_ei(model: SurrogateModel) -> AcquisitionFunction:
 
 
 if __name__ == "__main__":
-    optimizer = rg.Optimizer({"x": rg.Float(-5, 10), "k": rg.Int(1, 9)}, method=BoTorchAcquisition(acquisition=log_ei), seed=0)
+    optimizer = rg.Optimizer(
+        {"x": rg.Float(-5, 10), "k": rg.Int(1, 9)}, method=BoTorchAcquisition(acquisition=log_ei), seed=0
+    )
     for _ in range(18):
         trial = optimizer.ask()
         optimizer.tell(trial, (trial.params["x"] - 3) ** 2 + abs(trial.params["k"] - 4))
@@ -27,4 +30,6 @@ if __name__ == "__main__":
     with torch.no_grad():
         bounds = -UpperConfidenceBound(model, beta=4.0)(points[:, None])
     for setting, bound in zip(settings, bounds.tolist(), strict=True):
-        print(f"at {setting} our model, asked by BoTorch's UCB, expects no less than {bound:.2f}; it is {(setting['x'] - 3) ** 2:.2f}")
+        print(
+            f"at {setting} our model, asked by BoTorch's UCB, expects no less than {bound:.2f}; it is {(setting['x'] - 3) ** 2:.2f}"
+        )

@@ -1,4 +1,5 @@
-"""Optuna with a method of ours: a study in a SQLite file, interrupted and resumed exactly. Run: python examples/doors_optuna.py"""
+"""Optuna with a method of ours: a study in a SQLite file, interrupted and resumed exactly. Run: python
+examples/doors_optuna.py"""
 
 from __future__ import annotations
 

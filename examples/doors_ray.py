@@ -28,7 +28,12 @@ if __name__ == "__main__":
             train,
             param_space={"lr": tune.loguniform(1e-5, 1e-1), "layers": tune.randint(1, 6)},
             tune_config=tune.TuneConfig(
-                search_alg=searcher, metric="loss", mode="min", num_samples=TRIALS, max_concurrent_trials=2, reuse_actors=True
+                search_alg=searcher,
+                metric="loss",
+                mode="min",
+                num_samples=TRIALS,
+                max_concurrent_trials=2,
+                reuse_actors=True,
             ),
             run_config=tune.RunConfig(storage_path=folder, verbose=0),
         )

@@ -1,10 +1,12 @@
 # %% [markdown]
 # # The best dose, with the model you know
 #
-# A culture responds to a dose by a Hill curve, and grows along a Gompertz curve with the time it is given. Both cost money, each measurement is noisy
-# and takes a day. We know the shape of the response, not its five parameters. GO-UCB fits them while it looks for the best setting.
+# A culture responds to a dose by a Hill curve, and grows along a Gompertz curve with the time it is given. Both cost
+# money, each measurement is noisy and takes a day. We know the shape of the response, not its five parameters. GO-UCB
+# fits them while it looks for the best setting.
 #
-# Run it as a script, or cell by cell in an editor that knows `# %%`. The plot at the end needs matplotlib (the extra `plot`).
+# Run it as a script, or cell by cell in an editor that knows `# %%`. The plot at the end needs matplotlib (the extra
+# `plot`).
 
 # %%
 import numpy as np
@@ -14,8 +16,8 @@ import regretless as rg
 
 # %% [markdown]
 # ## The model
-# A function of the parameters `w` and of the settings `x`, one row per experiment, in our own units: micromoles and days. `w_bounds` says what each
-# parameter may be; rates and concentrations are searched on a log scale.
+# A function of the parameters `w` and of the settings `x`, one row per experiment, in our own units: micromoles and
+# days. `w_bounds` says what each parameter may be; rates and concentrations are searched on a log scale.
 
 
 # %%
@@ -26,7 +28,13 @@ def profit(w: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return w[0] * response * growth - 0.02 * dose - 0.03 * days
 
 
-w_bounds = {"top": (0.5, 4.0), "EC50": rg.Float(0.5, 50, log=True), "hill": (0.5, 5.0), "lag": (1.0, 8.0), "rate": rg.Float(0.1, 2, log=True)}
+w_bounds = {
+    "top": (0.5, 4.0),
+    "EC50": rg.Float(0.5, 50, log=True),
+    "hill": (0.5, 5.0),
+    "lag": (1.0, 8.0),
+    "rate": rg.Float(0.1, 2, log=True),
+}
 space = {"dose": rg.Float(0, 40), "days": rg.Float(0, 21)}
 
 # %% [markdown]
@@ -46,7 +54,9 @@ def true_profit(dose: float, days: float) -> float:
 # ## Twenty-four experiments
 
 # %%
-optimizer = rg.Optimizer(space, method=rg.GOUCB(model=profit, w_bounds=w_bounds), direction="maximize", budget=24, seed=1)
+optimizer = rg.Optimizer(
+    space, method=rg.GOUCB(model=profit, w_bounds=w_bounds), direction="maximize", budget=24, seed=1
+)
 for number in range(24):
     trial = optimizer.ask()
     measured = true_profit(**trial.params) + 0.03 * rng.standard_normal()
@@ -55,8 +65,8 @@ for number in range(24):
 
 # %% [markdown]
 # ## What we know now
-# The setting to use, how much better another could be, and the parameters with their 95 % intervals. A wide interval is no failure: a
-# parameter that the data do not determine is one that the profit near the optimum does not depend on.
+# The setting to use, how much better another could be, and the parameters with their 95 % intervals. A wide interval is
+# no failure: a parameter that the data do not determine is one that the profit near the optimum does not depend on.
 
 # %%
 best = optimizer.recommend()
@@ -70,6 +80,8 @@ print(optimizer.method.misfit() or "nothing speaks against the model")
 # The best possible, by brute force over the secret function:
 
 # %%
-grid = torch.cartesian_prod(torch.linspace(0, 40, 801, dtype=torch.float64), torch.linspace(0, 21, 421, dtype=torch.float64))
+grid = torch.cartesian_prod(
+    torch.linspace(0, 40, 801, dtype=torch.float64), torch.linspace(0, 21, 421, dtype=torch.float64)
+)
 print(f"best possible {float(profit(secret, grid).max()):.4f}")
 optimizer.method.plot_residuals().figure.savefig("dose_response_residuals.png", dpi=120)

@@ -4,10 +4,10 @@
     python experiments/bilevel_equal_steps.py --jobs 16 --out runs/bilevel_equal_steps --full     # all three nets, 2000 and 12,000 steps
     python experiments/bilevel_equal_steps.py --device cuda --jobs 2 --cells cnn:2000 cnn:12000     # those of the CNN side by side on a GPU
 
-Every method gets the same number of training steps and returns the state with the least validation loss it has seen; the test error of that
-state counts. Runs are seeded alike (the k-th setting of a study trains with the same seed under every method). The default was chosen on seeds below
-3000 (with a look at 7000 to 7015 for the first rule about flat leaders); the seeds here start at 11000. One record per study is kept under --out, and
-only missing ones are run.
+Every method gets the same number of training steps and returns the state with the least validation loss it has seen;
+the test error of that state counts. Runs are seeded alike (the k-th setting of a study trains with the same seed under
+every method). The default was chosen on seeds below 3000 (with a look at 7000 to 7015 for the first rule about flat
+leaders); the seeds here start at 11000. One record per study is kept under --out, and only missing ones are run.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from regretless_bench.problems.mnist_training import ConvTraining, DenseTraining, load_digits, training
 
 from regretless.bilevel import Bilevel, RunRecord, minimize_bilevel, plan
 from regretless.method import keyed_generator
-from regretless.problems.mnist_training import ConvTraining, DenseTraining, load_digits, training
 from regretless.space import Choice, Float
 from regretless.statefile import write_whole
 
 if TYPE_CHECKING:
-    from regretless.problems.mnist_lockstep import Berth
+    from regretless_bench.problems.mnist_lockstep import Berth
 
 Work: TypeAlias = tuple[str, int, str, int]
 """Net, budget, method and seed of a study."""
@@ -47,7 +47,8 @@ OURS = "BBO (default)"
 
 
 def bilevel(**options: Any) -> Callable[..., dict[str, Any]]:
-    """minimize_bilevel with these options; `settings` of equal horizon (a number, or "plan"), or promotion up to budget / `top` steps."""
+    """minimize_bilevel with these options; `settings` of equal horizon (a number, or "plan"), or promotion up to budget
+    / `top` steps."""
 
     def study(inner: Training, budget: int, seed: int) -> dict[str, Any]:
         last: list[Any] = [None]
@@ -61,18 +62,25 @@ def bilevel(**options: Any) -> Callable[..., dict[str, Any]]:
                 best.update(zip(("val", "test_loss", "test_error"), (record.loss, *inner.test(last[0])), strict=True))
 
         best: dict[str, float] = {"val": math.inf, "test_loss": math.inf, "test_error": 90.0}
-        problem = Bilevel(inner.init, inner.step, validate, getattr(inner, "save", None), getattr(inner, "load", None), inner.steps)
+        problem = Bilevel(
+            inner.init, inner.step, validate, getattr(inner, "save", None), getattr(inner, "load", None), inner.steps
+        )
         chosen = dict(options)
         settings, reserved = chosen.pop("settings", None), 0
         if settings is not None:
             trials = plan(inner.space, budget_steps=budget).measured.trials if settings == "plan" else settings
-            chosen |= {"trials": trials, "horizon": math.ceil(budget / trials)}  # rounded up: in favour of the fixed split
+            chosen |= {
+                "trials": trials,
+                "horizon": math.ceil(budget / trials),
+            }  # rounded up: in favour of the fixed split
         else:
             chosen["budget_steps"] = budget
             if "top" in chosen:
                 chosen["rungs"] = ladder(budget / chosen.pop("top"))
         result = minimize_bilevel(problem, inner.space, seed=seed, progress=False, callback=note, **chosen)
-        if settings is not None:  # a run that blows up stops at its next validation; its setting has had its share of the budget all the same
+        if (
+            settings is not None
+        ):  # a run that blows up stops at its next validation; its setting has had its share of the budget all the same
             reserved = sum(chosen["horizon"] - r.spent for r in result.runs if r.status == "diverged")
         return {
             **best, "settings": len(result.runs), "longest": max(r.steps for r in result.runs), "spent": result.spent, "reserved": reserved
@@ -82,20 +90,30 @@ def bilevel(**options: Any) -> Callable[..., dict[str, Any]]:
 
 
 def optuna_study(sampler: str, pruner: str, top: float, reports: int) -> Callable[..., dict[str, Any]]:
-    """An Optuna study whose trials train for budget / top steps at most and report `reports` times (0: at the rungs of the pruner)."""
+    """An Optuna study whose trials train for budget / top steps at most and report `reports` times (0: at the rungs of
+    the pruner)."""
 
     def study(inner: Training, budget: int, seed: int) -> dict[str, Any]:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         horizon = round(budget / top)
-        rungs = ladder(horizon) if reports == 0 else sorted({math.ceil(horizon * k / reports) for k in range(1, reports + 1)})
+        rungs = (
+            ladder(horizon)
+            if reports == 0
+            else sorted({math.ceil(horizon * k / reports) for k in range(1, reports + 1)})
+        )
         pruners = {
-            "hyperband": lambda: optuna.pruners.HyperbandPruner(min_resource=rungs[0], max_resource=horizon, reduction_factor=3),
+            "hyperband": lambda: optuna.pruners.HyperbandPruner(
+                min_resource=rungs[0], max_resource=horizon, reduction_factor=3
+            ),
             "median": lambda: optuna.pruners.MedianPruner(n_startup_trials=5),
             "none": lambda: optuna.pruners.NopPruner(),
         }
-        samplers = {"tpe": lambda: optuna.samplers.TPESampler(seed=seed), "random": lambda: optuna.samplers.RandomSampler(seed=seed)}
+        samplers = {
+            "tpe": lambda: optuna.samplers.TPESampler(seed=seed),
+            "random": lambda: optuna.samplers.RandomSampler(seed=seed),
+        }
         tuner = optuna.create_study(sampler=samplers[sampler](), pruner=pruners[pruner]())
         spent, best, tests, longest = 0, math.inf, (math.inf, 90.0), 0
         while spent < budget:
@@ -137,7 +155,7 @@ def suggest(trial: Any, name: str, parameter: Any) -> Any:
 
 def run_seed(seed: int, number: int) -> int:
     """The seed minimize_bilevel gives the run of this number."""
-    from regretless.bilevel_outer import SEED_STREAM
+    from regretless.bilevel.outer import SEED_STREAM
 
     return int(keyed_generator(seed, number, stream=SEED_STREAM).integers(2**31))
 
@@ -186,17 +204,23 @@ def study_of(inner: Training, net: str, budget: int, method: str, seed: int, pat
     seconds = time.process_time() - start if timed else None
     total = found["spent"] + found.pop("reserved")
     assert budget <= total < budget + found["settings"], f"{method} took {total} steps of {budget}"
-    write_whole(path, json.dumps({"net": net, "budget": budget, "method": method, "seed": seed, "seconds": seconds, **found}).encode())
+    write_whole(
+        path,
+        json.dumps(
+            {"net": net, "budget": budget, "method": method, "seed": seed, "seconds": seconds, **found}
+        ).encode(),
+    )
 
 
 def together(work: list[Work], out: Path, device: str, data: str | None) -> None:
     """Runs studies of the CNN side by side, their nets in one fleet."""
     import torch
-
-    from regretless.problems.mnist_lockstep import run
+    from regretless_bench.problems.mnist_lockstep import run
 
     torch.set_num_threads(1)
-    torch.set_float32_matmul_precision("high")  # 10 bits of mantissa in products, summed in float32: far finer than the noise of SGD
+    torch.set_float32_matmul_precision(
+        "high"
+    )  # 10 bits of mantissa in products, summed in float32: far finer than the noise of SGD
 
     def study(w: Work) -> Callable[[Berth], None]:
         return lambda berth: study_of(berth, *w, record_path(out, *w), timed=False)
@@ -214,7 +238,10 @@ def table(out: Path) -> str:
     records = [json.loads(p.read_text()) for p in sorted((out / "records").glob("*.json"))]
     lines = []
     for net, budget in sorted({(r["net"], r["budget"]) for r in records}):
-        cell = {m: {r["seed"]: r for r in records if (r["net"], r["budget"], r["method"]) == (net, budget, m)} for m in METHODS}
+        cell = {
+            m: {r["seed"]: r for r in records if (r["net"], r["budget"], r["method"]) == (net, budget, m)}
+            for m in METHODS
+        }
         ours = cell[OURS]
         lines += [
             f"\n### {net}, {budget} steps",
@@ -263,7 +290,9 @@ def figure(out: Path) -> None:
             colour = "C3" if method == OURS else "C0"
             axis.plot(values, [y] * len(values), ".", color=colour, alpha=0.4)
             axis.errorbar(np.mean(values), y, xerr=se(values), fmt="o", color=colour, capsize=3)
-        axis.set_yticks(range(len(METHODS)), list(reversed(METHODS)) if net == nets[0] else [""] * len(METHODS), fontsize=7)
+        axis.set_yticks(
+            range(len(METHODS)), list(reversed(METHODS)) if net == nets[0] else [""] * len(METHODS), fontsize=7
+        )
         axis.set(title=f"{net}, {budget} steps", xlabel="test error, %")
     drawing.savefig(out / "equal_steps.png", dpi=120)
 
@@ -277,12 +306,18 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="MLP at 2000 steps only (the default)")
     parser.add_argument("--full", action="store_true", help="all three nets at both budgets")
     parser.add_argument("--cells", nargs="*", help="cells such as mlp:2000 cnn:12000, instead of --quick or --full")
-    parser.add_argument("--methods", nargs="*", help="parts of method names; only methods that contain one of them are run")
+    parser.add_argument(
+        "--methods", nargs="*", help="parts of method names; only methods that contain one of them are run"
+    )
     parser.add_argument("--data", help="the folder that holds mnist/")
     parser.add_argument("--minutes", type=float, default=math.inf, help="start no study after this long")
-    parser.add_argument("--device", default="cpu", help='"cuda": studies of the CNN run side by side on one GPU, in --jobs fleets')
+    parser.add_argument(
+        "--device", default="cpu", help='"cuda": studies of the CNN run side by side on one GPU, in --jobs fleets'
+    )
     args = parser.parse_args()
-    cells = [(c.split(":")[0], int(c.split(":")[1])) for c in args.cells] if args.cells else FULL if args.full else QUICK
+    cells = (
+        [(c.split(":")[0], int(c.split(":")[1])) for c in args.cells] if args.cells else FULL if args.full else QUICK
+    )
     methods = [m for m in METHODS if not args.methods or any(part in m for part in args.methods)]
     work = [(net, budget, m, args.first_seed + s) for s in range(args.seeds) for net, budget in cells for m in methods]
     work = [w for w in work if not record_path(args.out, *w).exists()]
@@ -296,8 +331,11 @@ def main() -> None:
 
 
 def run_all(work: list[Work], out: Path, jobs: int, device: str, data: str | None, minutes: float) -> list[str]:
-    """Runs the studies in worker processes, those of the CNN on a GPU side by side if there is one; what went wrong comes back."""
-    os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))  # for the workers
+    """Runs the studies in worker processes, those of the CNN on a GPU side by side if there is one; what went wrong
+    comes back."""
+    os.environ.update(
+        dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    )  # for the workers
     start, done = time.monotonic(), 0
     broken: list[str] = []
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:

@@ -1,13 +1,15 @@
-"""The tables of the bilevel paper (Sec. 5): test error against the inner horizon N and the number of outer steps T, and the convex law.
+"""The tables of the bilevel paper (Sec. 5): test error against the inner horizon N and the number of outer steps T, and
+the convex law.
 
     python experiments/bilevel_tables.py --jobs 2 --out runs/bilevel_tables                       # T = 20 and 40, N / 20, 5000 digits, 5 seeds
     python experiments/bilevel_tables.py --device cuda --full --out runs/bilevel_tables_full      # the paper's T and N on the whole of MNIST
     python experiments/bilevel_tables.py --convex --out runs/bilevel_tables                       # softmax regression, excess risk against N
 
-A CNN with two convolutions and one dense layer; lr, momentum, weight decay and dropout are tuned. One study per (acquisition, N, seed) is run up
-to the largest T of that N, and read off at T = 20, 40 and 60: the algorithms do not know T. Every trained net's test loss and error are kept, so
-that the tables can be read by the algorithms' own return rules and by the best validation loss. "UCB, measured", in the full size only, has our
-default's constants (phi = 0.3, fitted noise, log loss); "EI" and "UCB" are preset="paper". On a GPU all studies train side by side, one net each.
+A CNN with two convolutions and one dense layer; lr, momentum, weight decay and dropout are tuned. One study per
+(acquisition, N, seed) is run up to the largest T of that N, and read off at T = 20, 40 and 60: the algorithms do not
+know T. Every trained net's test loss and error are kept, so that the tables can be read by the algorithms' own return
+rules and by the best validation loss. "UCB, measured", in the full size only, has our default's constants (phi = 0.3,
+fitted noise, log loss); "EI" and "UCB" are preset="paper". On a GPU all studies train side by side, one net each.
 """
 
 from __future__ import annotations
@@ -23,17 +25,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from regretless_bench.claims import Check, checks_table, experiment_options, judged, needed
+from regretless_bench.finding import Finding, Table
+from regretless_bench.problems.mnist_training import load_digits, training
+from regretless_bench.record import stamped
 from scipy.optimize import curve_fit
 from tqdm import tqdm
 
-from regretless.bench.claims import Check, checks_table, experiment_options, judged, needed
-from regretless.bench.finding import Finding, Table
-from regretless.bench.record import stamped
 from regretless.bilevel import Bilevel, minimize_bilevel
 from regretless.method import Method, keyed_generator
 from regretless.methods import METHODS
-from regretless.page import Band, Curve, curves_chart
-from regretless.problems.mnist_training import load_digits, training
+from regretless.report.page import Band, Curve, curves_chart
 from regretless.space import Space
 from regretless.statefile import write_whole
 
@@ -60,9 +62,12 @@ FIRST_SEED = 7000
 
 
 class Outer:
-    """The outer level of one study, fed one trained net at a time; it goes on from the record of a study that was cut off."""
+    """The outer level of one study, fed one trained net at a time; it goes on from the record of a study that was cut
+    off."""
 
-    def __init__(self, acquisition: str, horizon: int, most: int, seed: int, space: Space, earlier: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, acquisition: str, horizon: int, most: int, seed: int, space: Space, earlier: dict[str, Any] | None = None
+    ) -> None:
         self.acquisition, self.horizon, self.most, self.seed, self.space = acquisition, horizon, most, seed, space
         self.steps = 0
         """Steps that the net in training has taken."""
@@ -76,7 +81,10 @@ class Outer:
         self.seconds = 0.0
         if earlier is not None and earlier["trials"]:
             self.trials, self.returned, self.seconds = earlier["trials"], earlier["returned"], earlier["seconds"]
-            self.method.tell(np.array([trial["unit"] for trial in self.trials]), np.array([self._told(trial["val"]) for trial in self.trials]))
+            self.method.tell(
+                np.array([trial["unit"] for trial in self.trials]),
+                np.array([self._told(trial["val"]) for trial in self.trials]),
+            )
 
     @property
     def over(self) -> bool:
@@ -99,15 +107,25 @@ class Outer:
         return -math.log(val) if "measured" in self.acquisition else -val
 
     def write(self, out: Path, seconds: float, device: str) -> None:
-        record = {"acquisition": self.acquisition, "N": self.horizon, "seed": self.seed, "trials": self.trials, "returned": self.returned}
+        record = {
+            "acquisition": self.acquisition,
+            "N": self.horizon,
+            "seed": self.seed,
+            "trials": self.trials,
+            "returned": self.returned,
+        }
         record |= {"seconds": self.seconds + seconds, "device": device}
         write_whole(record_path(out, self.acquisition, self.horizon, self.seed), stamped(record))
 
 
-def studies(seeds: int, divide: int, ts: tuple[int, ...], acquisitions: tuple[str, ...]) -> list[tuple[str, int, int, int]]:
+def studies(
+    seeds: int, divide: int, ts: tuple[int, ...], acquisitions: tuple[str, ...]
+) -> list[tuple[str, int, int, int]]:
     """(acquisition, N, T, seed) of every study, longest first."""
     longest = {n: max(t for t in ts if n in TABLES[t]) for t in ts for n in TABLES[t]}
-    cells = [(a, n // divide, t, FIRST_SEED + s) for s in range(seeds) for n, t in longest.items() for a in acquisitions]
+    cells = [
+        (a, n // divide, t, FIRST_SEED + s) for s in range(seeds) for n, t in longest.items() for a in acquisitions
+    ]
     return sorted(cells, key=lambda c: (c[3], -c[1] * c[2]))
 
 
@@ -126,17 +144,25 @@ def record_path(out: Path, acquisition: str, horizon: int, seed: int) -> Path:
 
 
 def side_by_side(
-    work: list[tuple[str, int, int, int]], out: Path, device: str, graph: bool, side: int, sizes: tuple[int, int, int], data: str | None
+    work: list[tuple[str, int, int, int]],
+    out: Path,
+    device: str,
+    graph: bool,
+    side: int,
+    sizes: tuple[int, int, int],
+    data: str | None,
 ) -> None:
-    """Runs all studies at once, each training one net of a fleet; a record is written when its study ends, and now and then before."""
+    """Runs all studies at once, each training one net of a fleet; a record is written when its study ends, and now and
+    then before."""
     import torch
-
-    from regretless.problems.mnist_fleet import Fleet
+    from regretless_bench.problems.mnist_fleet import Fleet
 
     if device == "cpu":
         torch.set_num_threads(1)
     else:
-        torch.set_float32_matmul_precision("high")  # 10 bits of mantissa in products, summed in float32: far finer than the noise of SGD
+        torch.set_float32_matmul_precision(
+            "high"
+        )  # 10 bits of mantissa in products, summed in float32: far finer than the noise of SGD
     fleet = Fleet(load_digits(*sizes, side=side, folder=data), len(work), device=device, seed=work[0][3], graph=graph)
     outers = [Outer(a, n, t, seed, Space(fleet.space), earlier(out, a, n, seed)) for a, n, t, seed in work]
     for slot, outer in enumerate(outers):
@@ -183,11 +209,16 @@ def tables(records: list[dict[str, Any]], divide: int, ts: tuple[int, ...]) -> s
             lines += ["", f"### {acquisition}, by {rule}: test error % (test loss), mean ± sd", ""]
             for t in ts:
                 horizons = TABLES[t]
-                lines += [f"| T = {t}, N = | {' | '.join(str(n // divide) for n in horizons)} |", "|---" * (len(horizons) + 1) + "|"]
+                lines += [
+                    f"| T = {t}, N = | {' | '.join(str(n // divide) for n in horizons)} |",
+                    "|---" * (len(horizons) + 1) + "|",
+                ]
                 row = [_cell(records, acquisition, n // divide, t, rule.startswith("the least")) for n in horizons]
                 lines.append(f"| ours | {' | '.join(row)} |")
                 if acquisition in PAPER:
-                    lines.append(f"| paper{'' if divide == 1 else f', N x {divide}'} | {' | '.join(PAPER[acquisition][t].split())} |")
+                    lines.append(
+                        f"| paper{'' if divide == 1 else f', N x {divide}'} | {' | '.join(PAPER[acquisition][t].split())} |"
+                    )
                 lines.append("")
     return "\n".join(lines)
 
@@ -200,24 +231,35 @@ def _cell(records: list[dict[str, Any]], acquisition: str, horizon: int, t: int,
     return f"{mean[0]:.2f} ± {sd[0]:.2f} ({mean[1]:.3f})"
 
 
-def _picks(records: list[dict[str, Any]], acquisition: str, horizon: int, t: int, by_validation: bool) -> list[tuple[float, float]]:
+def _picks(
+    records: list[dict[str, Any]], acquisition: str, horizon: int, t: int, by_validation: bool
+) -> list[tuple[float, float]]:
     """Test error and loss of the net that each seed's study returns after t trials."""
     picks = []
     for r in sorted(records, key=lambda r: r["seed"]):
         if (r["acquisition"], r["N"]) == (acquisition, horizon) and len(r["trials"]) >= t:
-            best = int(np.argmin([trial["val"] for trial in r["trials"][:t]])) if by_validation else r["returned"][str(t)]
+            best = (
+                int(np.argmin([trial["val"] for trial in r["trials"][:t]])) if by_validation else r["returned"][str(t)]
+            )
             picks.append((r["trials"][best]["test_error"], r["trials"][best]["test_loss"]))
     return picks
 
 
 def errors(records: list[dict[str, Any]], divide: int, ts: tuple[int, ...]) -> dict[tuple[str, int, int], np.ndarray]:
-    """Test errors by acquisition, T and N, one per seed: of the least validation loss, which all return rules can be compared by."""
-    cells = {(a, t, n // divide): _picks(records, a, n // divide, t, True) for a in ACQUISITIONS for t in ts for n in TABLES[t]}
+    """Test errors by acquisition, T and N, one per seed: of the least validation loss, which all return rules can be
+    compared by."""
+    cells = {
+        (a, t, n // divide): _picks(records, a, n // divide, t, True)
+        for a in ACQUISITIONS
+        for t in ts
+        for n in TABLES[t]
+    }
     return {key: np.array(picks)[:, 0] for key, picks in cells.items() if picks}
 
 
 def claimed(found: dict[tuple[str, int, int], np.ndarray], ts: tuple[int, ...]) -> list[Check]:
-    """What the tables say: errors fall with N at first; with EI too large an N no longer pays; UCB copes better with the least N."""
+    """What the tables say: errors fall with N at first; with EI too large an N no longer pays; UCB copes better with
+    the least N."""
     middle = {key: float(np.median(values)) for key, values in found.items()}
     checks = []
     for t in ts:
@@ -228,12 +270,16 @@ def claimed(found: dict[tuple[str, int, int], np.ndarray], ts: tuple[int, ...]) 
         for a, errors_of in own.items():
             best = min(errors_of, key=errors_of.__getitem__)
             text = f"median test error {errors_of[best]:.2f} % at N = {best}, {errors_of[least]:.2f} % at N = {least}"
-            checks.append(Check(f"{a}, T = {t}: more inner steps help at first", errors_of[best] < errors_of[least], text))
+            checks.append(
+                Check(f"{a}, T = {t}: more inner steps help at first", errors_of[best] < errors_of[least], text)
+            )
         best = min(own["EI"], key=own["EI"].__getitem__)
         text = f"median test error {own['EI'][best]:.2f} % at N = {best}, {own['EI'][most]:.2f} % at N = {most}"
         checks.append(Check(f"EI, T = {t}: the best N is below the largest", best != most, text))
         text = f"{own['UCB'][least]:.2f} % against {own['EI'][least]:.2f} %"
-        checks.append(Check(f"T = {t}: UCB no worse than EI at the least N", own["UCB"][least] <= own["EI"][least], text))
+        checks.append(
+            Check(f"T = {t}: UCB no worse than EI at the least N", own["UCB"][least] <= own["EI"][least], text)
+        )
     return checks
 
 
@@ -265,7 +311,9 @@ def finding(records: list[dict[str, Any]], divide: int, ts: tuple[int, ...], ful
     )  # fmt: skip
 
 
-def _line(name: str, found: dict[tuple[str, int, int], np.ndarray], acquisition: str, t: int, horizons: list[int]) -> Curve:
+def _line(
+    name: str, found: dict[tuple[str, int, int], np.ndarray], acquisition: str, t: int, horizons: list[int]
+) -> Curve:
     low, mid, high = np.array([np.quantile(found[acquisition, t, n], (0.25, 0.5, 0.75)) for n in horizons]).T
     return Curve(name, {"inner steps N": horizons}, {"test error, %": Band(mid, low, high)})
 
@@ -274,7 +322,10 @@ def _theirs(t: int, divide: int) -> list[Curve]:
     """The paper's figures; with reduced N they stand at the N they were divided from."""
     return [
         Curve(
-            f"{a}, paper", {"inner steps N": [n // divide for n in TABLES[t]]}, {"test error, %": [float(v) for v in PAPER[a][t].split()]}, dash=True
+            f"{a}, paper",
+            {"inner steps N": [n // divide for n in TABLES[t]]},
+            {"test error, %": [float(v) for v in PAPER[a][t].split()]},
+            dash=True,
         )
         for a in PRINTED
     ]
@@ -287,7 +338,9 @@ def convex_study(horizon: int, trials: int, seed: int, data: str | None) -> floa
     """The least validation loss of a study on softmax regression."""
     inner = training("softmax", folder=data)
     problem = Bilevel(inner.init, inner.step, inner.validate, steps=inner.steps)
-    return minimize_bilevel(problem, inner.space, trials=trials, horizon=horizon, seed=seed, validations=1, progress=False).value
+    return minimize_bilevel(
+        problem, inner.space, trials=trials, horizon=horizon, seed=seed, validations=1, progress=False
+    ).value
 
 
 def convex_law(out: Path, seeds: int, jobs: int, data: str | None) -> str:
@@ -295,7 +348,9 @@ def convex_law(out: Path, seeds: int, jobs: int, data: str | None) -> str:
     horizons = [10 * 2**k for k in range(10)]
     path = out / "convex.json"
     losses: dict[str, float] = json.loads(path.read_text()) if path.exists() else {}
-    todo = [(n, 20, FIRST_SEED + s) for n in horizons for s in range(seeds)] + [(LONG, 8, FIRST_SEED + s) for s in range(2)]
+    todo = [(n, 20, FIRST_SEED + s) for n in horizons for s in range(seeds)] + [
+        (LONG, 8, FIRST_SEED + s) for s in range(2)
+    ]
     todo = [(n, trials, s) for n, trials, s in todo if f"{n}-{s}" not in losses]
     if todo:
         with _pool(jobs) as pool:
@@ -320,7 +375,9 @@ def convex_law(out: Path, seeds: int, jobs: int, data: str | None) -> str:
 
 
 def _pool(jobs: int) -> ProcessPoolExecutor:
-    os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))  # for the workers
+    os.environ.update(
+        dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    )  # for the workers
     return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
 
 
@@ -336,7 +393,11 @@ def main() -> None:
     place, text = args.out / ("full" if args.full else "quick"), ""  # a setting's N may occur in both sizes
     if not args.convex:
         cells = studies(args.seeds, divide, ts, ACQUISITIONS if args.full else PRINTED)
-        work = [] if args.report else [w for w in cells if len((earlier(place, w[0], w[1], w[3]) or {"trials": []})["trials"]) < w[2]]
+        work = (
+            []
+            if args.report
+            else [w for w in cells if len((earlier(place, w[0], w[1], w[3]) or {"trials": []})["trials"]) < w[2]]
+        )
         if work and args.device == "cuda":
             side_by_side(work, place, args.device, not args.eager, side, sizes, data)
         elif work:

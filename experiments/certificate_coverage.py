@@ -1,10 +1,12 @@
-"""How often the fitted certificate covers the true gap: 24 bbob functions, d = 2, 3, 5 (and 10), checkpoints at 8 d and 20 d evaluations.
+"""How often the fitted certificate covers the true gap: 24 bbob functions, d = 2, 3, 5 (and 10), checkpoints at 8 d and
+20 d evaluations.
 
     python experiments/certificate_coverage.py --jobs 2 --out runs/certificate
 
-The reported gap at delta covers when it is at least f* - f(recommended). The table shows, for every dimension and delta, the share of checkpoints
-certified, the coverage among those, and the median certified gap as a share of the observed range. The constants of `numerics/confidence.py` were
-chosen with instances 1 to 6 in view, and the width from four dimensions on with 7 to 11 in view as well; later ones are fresh.
+The reported gap at delta covers when it is at least f* - f(recommended). The table shows, for every dimension and
+delta, the share of checkpoints certified, the coverage among those, and the median certified gap as a share of the
+observed range. The constants of `gp/certify.py` were chosen with instances 1 to 6 in view, and the width from four
+dimensions on with 7 to 11 in view as well; later ones are fresh.
 """
 
 from __future__ import annotations
@@ -16,10 +18,10 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 import numpy as np
+from regretless_bench.problems import make_problem
 from tqdm import tqdm
 
 from regretless.auto import find_recipe
-from regretless.problems import make_problem
 
 DELTAS = (0.2, 0.1, 0.05)
 CHECKPOINTS = (8, 20)
@@ -76,7 +78,10 @@ def one_run(method: str, function: int, dim: int, instance: int, noise_share: fl
 
 def table(rows: list[dict]) -> str:
     """The Markdown table of coverage."""
-    lines = ["| method | d | delta | checkpoints | certified | coverage | median gap / range |", "| --- | --- | --- | --- | --- | --- | --- |"]
+    lines = [
+        "| method | d | delta | checkpoints | certified | coverage | median gap / range |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
     methods, dims = dict.fromkeys(r["method"] for r in rows), [*dict.fromkeys(r["dim"] for r in rows), None]
     for method, dim, delta in itertools.product(methods, dims, DELTAS):
         chosen = [r for r in rows if r["method"] == method and r["delta"] == delta and dim in (None, r["dim"])]
@@ -84,7 +89,9 @@ def table(rows: list[dict]) -> str:
         coverage = np.mean([r["gap"] >= r["true"] for r in certified]) if certified else np.nan
         median = np.median([r["gap"] / r["range"] for r in certified]) if certified else np.nan
         where = "all" if dim is None else dim
-        lines.append(f"| {method} | {where} | {delta} | {len(chosen)} | {len(certified) / len(chosen):.2f} | {coverage:.3f} | {median:.3f} |")
+        lines.append(
+            f"| {method} | {where} | {delta} | {len(chosen)} | {len(certified) / len(chosen):.2f} | {coverage:.3f} | {median:.3f} |"
+        )
     return "\n".join(lines)
 
 

@@ -1,9 +1,11 @@
-"""GO-UCB, Fig. 2: f1 (a member of the printed net), f2 (Styblinski-Tang), f3 (Rastrigin) in 20 dimensions, cumulative and simple regret.
+"""GO-UCB, Fig. 2: f1 (a member of the printed net), f2 (Styblinski-Tang), f3 (Rastrigin) in 20 dimensions, cumulative
+and simple regret.
 
     python experiments/go_ucb_fig2.py --jobs 16 --out runs/go_ucb_fig2 [--seeds 5] [--full]
 
-n = 5, T = 25 for f1 and n = 8, T = 64 for f2 and f3, noise 0.01, five repetitions, Wald intervals 1.96 nu / sqrt(5), as in Sec. 6.1. The printed
-settings are run from each of the starts that the paper leaves open. All methods share the Phase-I points.
+n = 5, T = 25 for f1 and n = 8, T = 64 for f2 and f3, noise 0.01, five repetitions, Wald intervals 1.96 nu / sqrt(5), as
+in Sec. 6.1. The printed settings are run from each of the starts that the paper leaves open. All methods share the
+Phase-I points.
 """
 
 from __future__ import annotations
@@ -12,9 +14,7 @@ import argparse
 from typing import Any
 
 import numpy as np
-
-from regretless.baselines import BASELINES
-from regretless.bench.claims import (
+from regretless_bench.claims import (
     Cases,
     Check,
     charts,
@@ -28,9 +28,11 @@ from regretless.bench.claims import (
     leads,
     medians_table,
 )
-from regretless.bench.finding import Finding
-from regretless.bench.record import Record, Run
-from regretless.bench.stats import wald
+from regretless_bench.finding import Finding
+from regretless_bench.record import Record, Run
+from regretless_bench.stats import wald
+
+from regretless.baselines import BASELINES
 from regretless.methods import METHODS
 
 PROBLEMS = {"f1": ("go-ucb-f1", 5, 25), "f2": ("go-ucb-f2", 8, 64), "f3": ("go-ucb-f3", 8, 64)}
@@ -88,16 +90,22 @@ def total_loss(record: Record) -> float:
 
 
 def compared(cases: Cases, label: str) -> list[Check]:
-    """As good as the paper's four baselines, and better than what has no model: to stay at the best initial point must not be enough."""
+    """As good as the paper's four baselines, and better than what has no model: to stay at the best initial point must
+    not be enough."""
     return [
         *leads(cases, label, THERE, total_loss, "cumulative regret"),
-        *leads(cases, label, NO_MODEL, total_loss, "cumulative regret, clearly below those without a model", strict=True),
+        *leads(
+            cases, label, NO_MODEL, total_loss, "cumulative regret, clearly below those without a model", strict=True
+        ),
     ]
 
 
 def finding(records: list[Record], options: argparse.Namespace) -> Finding:
-    """Against the paper's four baselines and against what has no model, from the start that suits the printed method best."""
-    cases = grouped(records, lambda r: {problem: name for name, (problem, *_) in PROBLEMS.items()}[r.settings["problem"]])
+    """Against the paper's four baselines and against what has no model, from the start that suits the printed method
+    best."""
+    cases = grouped(
+        records, lambda r: {problem: name for name, (problem, *_) in PROBLEMS.items()}[r.settings["problem"]]
+    )
     tries = {start: compared(cases, f"printed, from {start}") for start in STARTS}
     start = max(STARTS, key=lambda s: sum(check.held for check in tries[s]))
     ours = compared(cases, OURS)

@@ -1,11 +1,13 @@
-"""GO-UCB, Fig. 3-5: tuning a random forest, an MLP and gradient boosting on Breast-cancer, Australian and Diabetes; five folds.
+"""GO-UCB, Fig. 3-5: tuning a random forest, an MLP and gradient boosting on Breast-cancer, Australian and Diabetes;
+five folds.
 
     python experiments/go_ucb_fig3.py --jobs 16 --out runs/go_ucb_fig3 [--dataset diabetes] [--full]
 
-The quick size has gradient boosting alone, whose evaluations are cheapest. n = 5 and T = 25. Each of the five folds is one repetition (Sec. 6.2), in
-the full size two, with other initial points; f* of a fold is the best accuracy any method found there. The tasks are those of
-`regretless.problems.uci_hpo`, evaluations kept on disk. Tables are means over the repetitions with Wald intervals. Simple regret is shown because the
-tasks saturate: staying at the best of five random points is hard to beat on the cumulative one.
+The quick size has gradient boosting alone, whose evaluations are cheapest. n = 5 and T = 25. Each of the five folds is
+one repetition (Sec. 6.2), in the full size two, with other initial points; f* of a fold is the best accuracy any method
+found there. The tasks are those of `regretless_bench.problems.uci_hpo`, evaluations kept on disk. Tables are means over
+the repetitions with Wald intervals. Simple regret is shown because the tasks saturate: staying at the best of five
+random points is hard to beat on the cumulative one.
 """
 
 from __future__ import annotations
@@ -16,9 +18,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-
-from regretless.baselines import BASELINES
-from regretless.bench.claims import (
+from regretless_bench.claims import (
     Check,
     charts,
     checks_table,
@@ -31,11 +31,13 @@ from regretless.bench.claims import (
     leads,
     medians_table,
 )
-from regretless.bench.finding import Finding
-from regretless.bench.record import Record, Run
-from regretless.bench.stats import wald
+from regretless_bench.finding import Finding
+from regretless_bench.problems.uci_hpo import FILES, FOLDS, SETTINGS
+from regretless_bench.record import Record, Run
+from regretless_bench.stats import wald
+
+from regretless.baselines import BASELINES
 from regretless.methods import METHODS
-from regretless.problems.uci_hpo import FILES, FOLDS, SETTINGS
 
 N, T = 5, 25
 THERE, NO_MODEL = ("gp-ei", "gp-pi", "gp-ucb", "turbo"), ("stay-at-best", "random-mutation", "random")
@@ -72,7 +74,10 @@ def table(records: list[Record]) -> str:
     groups: dict[tuple[str, str, str], list[Record]] = {}
     for r in records:
         groups.setdefault((r.settings["options"]["classifier"], r.settings["options"]["data"], r.label), []).append(r)
-    lines = ["| task | method | runs | cumulative regret | Phase II only | simple regret |", "| --- | --- | --- | --- | --- | --- |"]
+    lines = [
+        "| task | method | runs | cumulative regret | Phase II only | simple regret |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for classifier, data in product(SETTINGS, FILES):
         mine = {label: group for (c, d, label), group in groups.items() if (c, d) == (classifier, data)}
         regrets = {label: [r.regret(best[r.problem]) for r in group] for label, group in mine.items()}
@@ -87,7 +92,8 @@ def table(records: list[Record]) -> str:
 
 
 def finding(records: list[Record], data: str, options: argparse.Namespace) -> Finding:
-    """Against the paper's four baselines and against what has no model; f* of a fold is the best accuracy that any method found on it."""
+    """Against the paper's four baselines and against what has no model; f* of a fold is the best accuracy that any
+    method found on it."""
     top: dict[str, float] = {}
     for r in records:
         top[r.problem] = max(top.get(r.problem, -np.inf), float(np.nanmax(r.value)))
@@ -97,14 +103,19 @@ def finding(records: list[Record], data: str, options: argparse.Namespace) -> Fi
         return float(record.cumulative_regret(top[record.problem])[-1])
 
     def compared(label: str) -> list[Check]:
-        without = leads(cases, label, NO_MODEL, total, "cumulative regret, clearly below those without a model", strict=True)
+        without = leads(
+            cases, label, NO_MODEL, total, "cumulative regret, clearly below those without a model", strict=True
+        )
         return [*leads(cases, label, THERE, total, "cumulative regret"), *without]
 
     tries = {label: compared(label) for label in PRINTED}
     printed = max(PRINTED, key=lambda label: sum(check.held for check in tries[label]))
     ours = compared(OURS)
     verdict, sentence = judged(tries[printed], fewest(cases), ours)
-    quantities = {"cumulative regret": lambda r: r.cumulative_regret(top[r.problem]), "simple regret": lambda r: r.simple_regret(top[r.problem])}
+    quantities = {
+        "cumulative regret": lambda r: r.cumulative_regret(top[r.problem]),
+        "simple regret": lambda r: r.simple_regret(top[r.problem]),
+    }
     return Finding(
         "go-ucb", FIGURES[data], f"hyper-parameters on {data.capitalize()}",
         "GO-UCB has a lower cumulative regret than GP-EI, GP-PI, GP-UCB and TuRBO when it tunes a random forest, an MLP and gradient boosting.",
@@ -121,14 +132,20 @@ def finding(records: list[Record], data: str, options: argparse.Namespace) -> Fi
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--dataset", choices=list(FILES), help="all three by default, each in a folder of its own below --out")
-    parser.add_argument("--classifiers", nargs="*", choices=list(SETTINGS), help="only these; by default those of the size")
+    parser.add_argument(
+        "--dataset", choices=list(FILES), help="all three by default, each in a folder of its own below --out"
+    )
+    parser.add_argument(
+        "--classifiers", nargs="*", choices=list(SETTINGS), help="only these; by default those of the size"
+    )
     options = experiment_options(parser, "runs/go_ucb_fig3", seeds=(FOLDS, 2 * FOLDS), data="uci")
     whole = options.out
     for data in [options.dataset] if options.dataset else FILES:
         options.out = whole if options.dataset else whole / data
         options.out.mkdir(exist_ok=True)
-        records = gather(runs(data, options.classifiers or (SETTINGS if options.full else QUICK), options.seeds), options)
+        records = gather(
+            runs(data, options.classifiers or (SETTINGS if options.full else QUICK), options.seeds), options
+        )
         text = table(records)
         (options.out / "table.md").write_text(text + "\n")
         found = finding(records, data, options)

@@ -1,9 +1,12 @@
-"""GO-UCB where the family is known, where it is a little wrong, where it is wrong, and where it has more parameters than data.
+"""GO-UCB where the family is known, where it is a little wrong, where it is wrong, and where it has more parameters
+than data.
 
-    python experiments/go_ucb_realizable.py --jobs 16 --out runs/go_ucb_realizable [--seeds 10] [--first-seed 2000] [--only hill drug] [--quick]
+    python experiments/go_ucb_realizable.py --jobs 16 --out runs/go_ucb_realizable [--seeds 10] [--first-seed 2000]
+    [--only hill drug] [--quick]
 
-Every method gets the same Phase-I points; regret is counted in Phase II alone, in units of f* - median, so that random search pays about 1 per
-evaluation. Simple regret is in units of the range. The ratio of a seed is GO-UCB's Phase-II regret over that of the rival with the lowest median.
+Every method gets the same Phase-I points; regret is counted in Phase II alone, in units of f* - median, so that random
+search pays about 1 per evaluation. Simple regret is in units of the range. The ratio of a seed is GO-UCB's Phase-II
+regret over that of the rival with the lowest median.
 """
 
 from __future__ import annotations
@@ -17,20 +20,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from regretless_bench.peers import PEERS
+from regretless_bench.plots import charts_figure, save_figure
+from regretless_bench.problems import make_problem
+from regretless_bench.record import Record, Run, load_records
+from regretless_bench.runner import run_all
+from regretless_bench.stats import quartiles
 
 from regretless.baselines import BASELINES
-from regretless.bench.peers import PEERS
-from regretless.bench.plots import charts_figure, save_figure
-from regretless.bench.record import Record, Run, load_records
-from regretless.bench.runner import run_all
-from regretless.bench.stats import quartiles
+from regretless.gp.sobol import sobol_points
 from regretless.methods import METHODS
-from regretless.numerics.sobol import sobol_points
-from regretless.page import Band, Curve, curves_chart
-from regretless.problems import make_problem
+from regretless.report.page import Band, Curve, curves_chart
 from regretless.space import Array
 
-MODELS = "regretless.problems.mechanistic"
+MODELS = "regretless_bench.problems.mechanistic"
 FIRST_SEED = 2000
 """Smaller seeds were used while the search was designed."""
 NOISE_SHARE = 0.015
@@ -65,14 +68,20 @@ CASES = {
     "gompertz": Case("gompertz-growth", {}, 11, 40, {"model": f"{MODELS}:gompertz_growth_model"}, **KNOWN),
     "drug": Case("drug-timing", {}, 8, 40, {"model": f"{MODELS}:drug_timing_model"}, **KNOWN),
     "three Gaussians": Case("three-gaussians", {}, 24, 48, {"model": f"{MODELS}:three_gaussians_model"}, 0.8, RIVALS),
-    "hill, bump 15 %": Case("hill-temperature", {"bump": 0.15}, 8, 40, {"model": f"{MODELS}:hill_temperature_model"}, 0.6, ("gp-ei",)),
+    "hill, bump 15 %": Case(
+        "hill-temperature", {"bump": 0.15}, 8, 40, {"model": f"{MODELS}:hill_temperature_model"}, 0.6, ("gp-ei",)
+    ),
     "net 3 x 3": Case("teacher-net", {"dim": 3, "width": 3}, 36, 40, {"model": "mlp", "width": 3}, 1.2, ("gp-ei",)),
     "net 5 x 5": Case("teacher-net", {"dim": 5, "width": 5}, 18, 48, {"model": "mlp", "width": 5}, 1.2, ("gp-ei",)),
-    "net 10 x 10": Case("teacher-net", {"dim": 10, "width": 10}, 30, 60, {"model": "mlp", "width": 10}, 1.2, ("gp-ei",)),
+    "net 10 x 10": Case(
+        "teacher-net", {"dim": 10, "width": 10}, 30, 60, {"model": "mlp", "width": 10}, 1.2, ("gp-ei",)
+    ),
     "quadratic 8": Case("random-quadratic", {"dim": 8}, 24, 48, {"model": "quadratic"}, 1.2, ("gp-ei",)),
     "Ackley 5, net": Case("ackley", {"dim": 5, "shift": 0.6}, 20, 60, {"model": "mlp", "width": 10}, 1.6, ("gp-ei",)),
     "Levy 5, net": Case("levy", {"dim": 5, "shift": 0.6}, 20, 60, {"model": "mlp", "width": 10}, 1.6, ("gp-ei",)),
-    "Ackley 5, small net": Case("ackley", {"dim": 5, "shift": 0.6}, 30, 60, {"model": "mlp", "width": 3}, 1.6, ("gp-ei",)),
+    "Ackley 5, small net": Case(
+        "ackley", {"dim": 5, "shift": 0.6}, 30, 60, {"model": "mlp", "width": 3}, 1.6, ("gp-ei",)
+    ),
     "Levy 5, small net": Case("levy", {"dim": 5, "shift": 0.6}, 30, 60, {"model": "mlp", "width": 3}, 1.6, ("gp-ei",)),
 }
 SURVEY = 4096
@@ -108,7 +117,10 @@ def runs(seeds: Sequence[int], names: Sequence[str], labels: Sequence[str]) -> l
         options = dict(case.options)
         if case.problem in ("ackley", "levy"):
             options["noise"] = NOISE_SHARE * units(case, seed)[1]
-        out += [Run(recipe(label, case), case.problem, options, seed, case.n + case.T, init=case.n, label=label) for label in labels]
+        out += [
+            Run(recipe(label, case), case.problem, options, seed, case.n + case.T, init=case.n, label=label)
+            for label in labels
+        ]
     return out
 
 
@@ -145,7 +157,9 @@ def table(records: list[Record]) -> str:
         for label, by_seed in sorted(found.items(), key=lambda item: np.median([v[0] for v in item[1].values()])):
             v = np.array(list(by_seed.values()))
             regret, simple, ms = np.median(v, axis=0)
-            lines.append(f"| {name} | {label} | {len(v)} | {regret:.2f} ({v[:, 0].max():.2f}) | {simple:.5f} | {ms:.0f} |")
+            lines.append(
+                f"| {name} | {label} | {len(v)} | {regret:.2f} ({v[:, 0].max():.2f}) | {simple:.5f} | {ms:.0f} |"
+            )
         verdicts += verdict(name, case, found)
     return "\n".join([*lines, "", *verdicts])
 
@@ -173,12 +187,15 @@ def verdict(name: str, case: Case, found: dict[str, dict[int, tuple[float, float
             for s in seeds if s not in found.get(label, {}) or found["GO-UCB"][s][0] >= found[label][s][0]
         ]  # fmt: skip
         text += f"; simple regret wanted {case.simple}: {'holds' if simple <= case.simple else 'FAILS'}"
-        text += f"; below {' and '.join(NO_MODEL)} on every seed" if not worse else f"; NOT SHOWN below {', '.join(worse)}"
+        text += (
+            f"; below {' and '.join(NO_MODEL)} on every seed" if not worse else f"; NOT SHOWN below {', '.join(worse)}"
+        )
     return [text]
 
 
 def draw(records: list[Record], out: Path) -> None:
-    """The regret of Phase II against its evaluations, medians and quartiles, of the cases with all rivals and of the bump."""
+    """The regret of Phase II against its evaluations, medians and quartiles, of the cases with all rivals and of the
+    bump."""
     charts = []
     for name, case in CASES.items():
         rows: dict[str, list[Array]] = {}
@@ -188,10 +205,18 @@ def draw(records: list[Record], out: Path) -> None:
             lines = []
             for label in (label for label in DRAWN if label in rows):
                 low, mid, high = quartiles(np.array(rows[label]))
-                lines.append(Curve(label, {"evaluations of Phase II": np.arange(1.0, case.T + 1)}, {"regret / (f* - median)": Band(mid, low, high)}))
+                lines.append(
+                    Curve(
+                        label,
+                        {"evaluations of Phase II": np.arange(1.0, case.T + 1)},
+                        {"regret / (f* - median)": Band(mid, low, high)},
+                    )
+                )
             charts.append((name, curves_chart(lines, log_y=True)))
     for row in range(0, len(charts), COLUMNS):
-        save_figure(charts_figure(charts[row : row + COLUMNS]), out / "figures" / f"go_ucb_realizable_{row // COLUMNS + 1}")
+        save_figure(
+            charts_figure(charts[row : row + COLUMNS]), out / "figures" / f"go_ucb_realizable_{row // COLUMNS + 1}"
+        )
 
 
 def main() -> None:
@@ -203,7 +228,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two seeds of the mechanistic families")
     parser.add_argument("--only", nargs="*", choices=list(CASES), default=list(CASES))
     parser.add_argument("--methods", nargs="*", choices=LABELS, default=LABELS)
-    parser.add_argument("--table", action="store_true", help="only the table and the figure of the records that are there")
+    parser.add_argument(
+        "--table", action="store_true", help="only the table and the figure of the records that are there"
+    )
     options = parser.parse_args()
     names = ["hill", "michaelis", "gompertz", "drug"] if options.quick else options.only
     if not options.table:

@@ -2,8 +2,9 @@
 
     python experiments/gp_ablation.py --jobs 16 --out runs/gp_ablation [--seeds 2] [--quick | --full]
 
-24 functions, 20 d evaluations. Default: d = 2 and 5, instances 2 and 3. Quick: d = 2, instance 2. Full: d = 10 as well, instances 1 to 5. The
-table pairs every variant with the default on the same function, instance and seed: the difference of log10 gaps, and the share won and lost.
+24 functions, 20 d evaluations. Default: d = 2 and 5, instances 2 and 3. Quick: d = 2, instance 2. Full: d = 10 as well,
+instances 1 to 5. The table pairs every variant with the default on the same function, instance and seed: the difference
+of log10 gaps, and the share won and lost.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+from regretless_bench.record import Record, Run, load_records
+from regretless_bench.runner import run_all
 
 from regretless.baselines import BASELINES
-from regretless.bench.record import Record, Run, load_records
-from regretless.bench.runner import run_all
 from regretless.method import Recipe
 
 UCB = BASELINES["gp-ucb"]
@@ -68,7 +69,9 @@ def table(records: list[Record]) -> str:
                 continue
             gaps = np.array([logs[dim][label][k] - default[k] for k in shared])
             error = gaps.std() / np.sqrt(len(gaps))
-            lines.append(f"| {label} | {len(gaps)} | {gaps.mean():+.2f} +- {error:.2f} | {(gaps < -0.01).mean():.2f} | {(gaps > 0.01).mean():.2f} |")
+            lines.append(
+                f"| {label} | {len(gaps)} | {gaps.mean():+.2f} +- {error:.2f} | {(gaps < -0.01).mean():.2f} | {(gaps > 0.01).mean():.2f} |"
+            )
     return "\n".join(lines)
 
 
@@ -82,7 +85,9 @@ def main() -> None:
     size.add_argument("--full", action="store_true")
     parser.add_argument("--table", action="store_true", help="only the table of the records that exist")
     options = parser.parse_args()
-    dims, instances = ((2,), (2,)) if options.quick else ((2, 5, 10), (1, 2, 3, 4, 5)) if options.full else ((2, 5), (2, 3))
+    dims, instances = (
+        ((2,), (2,)) if options.quick else ((2, 5, 10), (1, 2, 3, 4, 5)) if options.full else ((2, 5), (2, 3))
+    )
     if not options.table:
         run_all(runs(dims, instances, options.seeds), options.out, jobs=options.jobs)
     print(table(load_records(options.out)))

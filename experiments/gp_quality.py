@@ -2,9 +2,11 @@
 
     python experiments/gp_quality.py --jobs 16 --out runs/gp_quality [--part bbob|high] [--seeds 3] [--instances 6,7,8]
 
-bbob: 24 functions, instances 1 to 5, d = 2, 5, 10 with 20 d evaluations; every method starts by its own rule. Ranks are joint, by the final value,
-over the problems a set of methods shares; costly peers get fewer instances and are ranked only where they ran. Ours run with several seeds: the
-spread shown is that of their mean rank over seeds. High: shifted Ackley, Levy, Ellipsoid and Rosenbrock in 50 and 100 dimensions.
+bbob: 24 functions, instances 1 to 5, d = 2, 5, 10 with 20 d evaluations; every method starts by its own rule. Ranks are
+    joint, by the final value,
+over the problems a set of methods shares; costly peers get fewer instances and are ranked only where they ran. Ours run
+with several seeds: the spread shown is that of their mean rank over seeds. High: shifted Ackley, Levy, Ellipsoid and
+Rosenbrock in 50 and 100 dimensions.
 """
 
 from __future__ import annotations
@@ -15,12 +17,12 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+from regretless_bench.peers import PEERS
+from regretless_bench.record import Record, Run, load_records
+from regretless_bench.runner import run_all
 from scipy.stats import rankdata
 
 from regretless.baselines import BASELINES
-from regretless.bench.peers import PEERS
-from regretless.bench.record import Record, Run, load_records
-from regretless.bench.runner import run_all
 from regretless.methods import METHODS
 
 OURS = ("gp-ucb", "gp-ei")
@@ -37,7 +39,8 @@ HIGH_METHODS = {
     "gp-ucb": BASELINES["gp-ucb"], "gp-ei": BASELINES["gp-ei"], "ms-ucb": METHODS["ms-ucb"], "turbo": BASELINES["turbo"](initial=20),
     "botorch-logei": PEERS["botorch-logei"](initial=20, quick=True), "random": BASELINES["random"],
 }  # fmt: skip
-"""TuRBO and BoTorch would add random points of their own to the 20 common ones; BoTorch's own fit would take an hour per run."""
+"""TuRBO and BoTorch would add random points of their own to the 20 common ones; BoTorch's own fit would take an hour
+per run."""
 HIGH_FIRST = 3
 """The first seed: MS-UCB was tuned on 0 to 2."""
 BOTORCH_SEEDS = {50: 2, 100: 1}
@@ -57,7 +60,9 @@ def bbob_runs(seeds: int, instances: Sequence[int]) -> list[Run]:
             runs += [bbob_run(name, function, dim, i, 0) for i in COSTLY[name][dim] if i in instances]
         for i in instances:
             runs += [bbob_run(name, function, dim, i, 0) for name in CHEAP]
-            runs += [bbob_run(name, function, dim, i, s) for name in OURS for s in range(seeds if name == "gp-ucb" else 1)]
+            runs += [
+                bbob_run(name, function, dim, i, s) for name in OURS for s in range(seeds if name == "gp-ucb" else 1)
+            ]
     cost = {"botorch-logei": 0, "optuna-gp": 1}
     return sorted(runs, key=lambda r: (cost.get(r.label.split("#")[0], 2), -r.budget))
 
@@ -65,12 +70,18 @@ def bbob_runs(seeds: int, instances: Sequence[int]) -> list[Run]:
 def bbob_run(name: str, function: int, dim: int, instance: int, seed: int) -> Run:
     label = f"{name}#{seed}"
     return Run(
-        recipe(name), "bbob", {"function": function, "dim": dim, "instance": instance}, seed=100 * instance + seed, budget=20 * dim, label=label
+        recipe(name),
+        "bbob",
+        {"function": function, "dim": dim, "instance": instance},
+        seed=100 * instance + seed,
+        budget=20 * dim,
+        label=label,
     )
 
 
 def high_runs(seeds: int) -> list[Run]:
-    """Shifted functions; the same problems, initial points and settings as in `ms_ucb_fig1.py --full`, whose records serve here as well."""
+    """Shifted functions; the same problems, initial points and settings as in `ms_ucb_fig1.py --full`, whose records
+    serve here as well."""
     runs = []
     for dim, name, seed in product((50, 100), HIGH, range(HIGH_FIRST, HIGH_FIRST + seeds)):
         options = {"dim": dim, "shift": 0.6, **({"bound": 5.0} if name == "ackley" else {})}
@@ -92,9 +103,16 @@ def bbob_table(records: list[Record]) -> str:
             name, _, seed = r.label.partition("#")
             final.setdefault((name, int(seed)), {})[o["function"], o["instance"]] = r.simple_regret()[-1]
             cost.setdefault(name, []).append(1e3 * float(np.mean(r.cpu[2:])))
-        lines.append(f"\nd = {dim}, {20 * dim} evaluations\n| methods ranked together | problems | " + "mean ranks |\n| --- | --- | --- |")
+        lines.append(
+            f"\nd = {dim}, {20 * dim} evaluations\n| methods ranked together | problems | "
+            + "mean ranks |\n| --- | --- | --- |"
+        )
         everyone = list(dict.fromkeys(name for name, _ in final))
-        for group in (everyone, [n for n in everyone if n != "botorch-logei"], [n for n in everyone if n not in ("botorch-logei", "optuna-gp")]):
+        for group in (
+            everyone,
+            [n for n in everyone if n != "botorch-logei"],
+            [n for n in everyone if n not in ("botorch-logei", "optuna-gp")],
+        ):
             lines.append(rank_line(group, final))
         lines.append("ms per ask: " + ", ".join(f"{n} {np.median(c):.1f}" for n, c in cost.items()))
     return "\n".join(lines)
@@ -108,22 +126,38 @@ def rank_line(group: list[str], final: dict) -> str:
     seeds = [s for s in range(9) if ("gp-ucb", s) in final]
     means = []
     for s in seeds:
-        values = np.array([[final[(n, s) if (n, s) in final else (n, 0)].get(p, np.nan) for n in group] for p in shared])
+        values = np.array(
+            [[final[(n, s) if (n, s) in final else (n, 0)].get(p, np.nan) for n in group] for p in shared]
+        )
         values = values[~np.isnan(values).any(axis=1)]
         means.append(rankdata(np.maximum(values, 1e-10), axis=1).mean(axis=0))
     spread = np.std([m[group.index("gp-ucb")] for m in means])
     order = np.argsort(np.mean(means, axis=0))
-    words = ", ".join(f"{group[i]} {np.mean(means, axis=0)[i]:.2f}" + (f" +- {spread:.2f}" if group[i] == "gp-ucb" else "") for i in order)
+    words = ", ".join(
+        f"{group[i]} {np.mean(means, axis=0)[i]:.2f}" + (f" +- {spread:.2f}" if group[i] == "gp-ucb" else "")
+        for i in order
+    )
     return f"| {len(group)} | {len(shared)} | {words} |"
 
 
 def high_table(records: list[Record]) -> str:
-    """Medians of the log10 gap after 200 and 300 evaluations; what BoTorch reached is set beside our best method's on the same seeds."""
+    """Medians of the log10 gap after 200 and 300 evaluations; what BoTorch reached is set beside our best method's on
+    the same seeds."""
     labels = list(HIGH_METHODS)
-    lines = ["| problem | evaluations | " + " | ".join([*labels, "gp-ei less BoTorch, same seeds"]) + " |", "|" + " --- |" * (len(labels) + 3)]
+    lines = [
+        "| problem | evaluations | " + " | ".join([*labels, "gp-ei less BoTorch, same seeds"]) + " |",
+        "|" + " --- |" * (len(labels) + 3),
+    ]
     for dim, name, n in product((50, 100), HIGH, (200, 300)):
-        chosen = [r for r in records if r.settings["problem"] == name and r.settings["options"].get("dim") == dim and len(r.y) >= n]
-        logs = {label: {r.seed: float(np.log10(r.simple_regret()[n - 1])) for r in chosen if r.label == label} for label in labels}
+        chosen = [
+            r
+            for r in records
+            if r.settings["problem"] == name and r.settings["options"].get("dim") == dim and len(r.y) >= n
+        ]
+        logs = {
+            label: {r.seed: float(np.log10(r.simple_regret()[n - 1])) for r in chosen if r.label == label}
+            for label in labels
+        }
         cells = [f"{np.median(list(of.values())):.2f} ({len(of)})" if of else "" for of in logs.values()]
         apart = [logs["gp-ei"][s] - gap for s, gap in logs["botorch-logei"].items() if s in logs["gp-ei"]]
         lines.append(f"| {name} {dim} | {n} | " + " | ".join([*cells, ", ".join(f"{a:+.2f}" for a in apart)]) + " |")

@@ -1,11 +1,13 @@
-"""Does GP-ThreDS' certificate hold? Functions of known norm, the reported interval checked against f* at the end of every epoch.
+"""Does GP-ThreDS' certificate hold? Functions of known norm, the reported interval checked against f* at the end of
+every epoch.
 
     python experiments/gp_threds_certificate.py --jobs 2 --out runs/gp_threds_certificate            20 functions, 1000 and 4000 samples
     python experiments/gp_threds_certificate.py --jobs 2 --out runs/gp_threds_certificate --quick    3 functions, 300 samples
     python experiments/gp_threds_certificate.py --out runs/gp_threds_certificate --report            the table from the records there are
 
-Each function is a combination of 12 kernels (SE, l = 0.2) with random centres and weights, scaled to norm 1 = B; noise sd 0.1, delta 0.05. A record
-per run is kept under --out, and only missing ones are run. Functions are numbered from 100: those from 0 were in view while the method was built.
+Each function is a combination of 12 kernels (SE, l = 0.2) with random centres and weights, scaled to norm 1 = B; noise
+sd 0.1, delta 0.05. A record per run is kept under --out, and only missing ones are run. Functions are numbered from
+100: those from 0 were in view while the method was built.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from regretless.methods.gp_threds import GPThreDS
-from regretless.numerics.grid import correlation
+from regretless.grid.posterior import correlation
+from regretless.methods.gp_threds.algorithm import GPThreDS
 from regretless.statefile import write_whole
 
 LENGTHSCALE, NOISE, CENTRES, DELTA = 0.2, 0.1, 12, 0.05
@@ -69,7 +71,11 @@ def main() -> None:
     parser.add_argument("--report", action="store_true", help="only read the records")
     options = parser.parse_args()
     seeds = 3 if options.quick else 100 if options.full else options.seeds
-    cells = [(seed, T) for T in ((300,) if options.quick else (1000, 4000)) for seed in range(options.first_seed, options.first_seed + seeds)]
+    cells = [
+        (seed, T)
+        for T in ((300,) if options.quick else (1000, 4000))
+        for seed in range(options.first_seed, options.first_seed + seeds)
+    ]
     options.out.mkdir(parents=True, exist_ok=True)
     missing = [] if options.report else [cell for cell in cells if not _path(options.out, *cell).exists()]
     with ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
@@ -77,12 +83,17 @@ def main() -> None:
             record = done.result()
             write_whole(_path(options.out, record["seed"], record["T"]), json.dumps(record).encode())
     records = [json.loads(path.read_text()) for path in (_path(options.out, *cell) for cell in cells) if path.exists()]
-    print("| T | functions | f* inside at every epoch | checks | average regret | first width | last width |\n|" + " --- |" * 7)
+    print(
+        "| T | functions | f* inside at every epoch | checks | average regret | first width | last width |\n|"
+        + " --- |" * 7
+    )
     for T in sorted({r["T"] for r in records}):
         group = [r for r in records if r["T"] == T]
         mean = {key: np.mean([r[key] for r in group]) for key in ("checks", "regret", "first", "last")}
         held = sum(r["held"] for r in group)
-        print(f"| {T} | {len(group)} | {held} | {mean['checks']:.0f} | {mean['regret']:.4f} | {mean['first']:.2f} | {mean['last']:.2f} |")
+        print(
+            f"| {T} | {len(group)} | {held} | {mean['checks']:.0f} | {mean['regret']:.4f} | {mean['first']:.2f} | {mean['last']:.2f} |"
+        )
 
 
 def _path(out: Path, seed: int, T: int) -> Path:

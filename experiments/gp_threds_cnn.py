@@ -5,12 +5,14 @@
     python experiments/gp_threds_cnn.py --jobs 3 --out runs/gp_threds_cnn_full --full --device cuda     the same, trained on a GPU
     python experiments/gp_threds_cnn.py --out runs/gp_threds_cnn --report                               the table from the records there are
 
-The net is conv(k1, 10)-BN-ReLU-pool, conv(k2, 20)-BN-ReLU-pool, FC(n)-ReLU, FC(10), trained by SGD with momentum 0.9; the value is the test accuracy,
-and f* is taken as 0.99. The full size trains 3 epochs of 10,000 images as the authors do; the small one 10 epochs of 1000, a third of the steps.
-A setting's accuracy is computed once and kept in --out/cache; the noise of a sample (sd 0.01) is drawn anew.
+The net is conv(k1, 10)-BN-ReLU-pool, conv(k2, 20)-BN-ReLU-pool, FC(n)-ReLU, FC(10), trained by SGD with momentum 0.9;
+the value is the test accuracy, and f* is taken as 0.99. The full size trains 3 epochs of 10,000 images as the authors
+do; the small one 10 epochs of 1000, a third of the steps. A setting's accuracy is computed once and kept in
+--out/cache; the noise of a sample (sd 0.01) is drawn anew.
 
-The authors start GP-ThreDS from a hand-picked setting and its rivals from random points. Here every method is told that setting first; the full size
-also runs each as it would begin by itself ("own start"). The authors' "Matern" kernel mixes L1 and L2 distances; ours is Matern-5/2.
+The authors start GP-ThreDS from a hand-picked setting and its rivals from random points. Here every method is told that
+setting first; the full size also runs each as it would begin by itself ("own start"). The authors' "Matern" kernel
+mixes L1 and L2 distances; ours is Matern-5/2.
 """
 
 from __future__ import annotations
@@ -28,17 +30,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from regretless_bench.claims import checks_table, experiment_options, judged, lowest, needed
+from regretless_bench.finding import Finding, Table
+from regretless_bench.problems.data import data_folder, read_idx
+from regretless_bench.record import stamped
+from regretless_bench.stats import quartiles
 from tqdm import tqdm
 
 from regretless.baselines import BASELINES
-from regretless.bench.claims import checks_table, experiment_options, judged, lowest, needed
-from regretless.bench.finding import Finding, Table
-from regretless.bench.record import stamped
-from regretless.bench.stats import quartiles
 from regretless.method import Recipe, keyed_generator
 from regretless.methods import METHODS
-from regretless.page import Band, Curve, curves_chart
-from regretless.problems.data import data_folder, read_idx
+from regretless.report.page import Band, Curve, curves_chart
 from regretless.statefile import write_whole
 
 F_STAR, NOISE, T = 0.99, 0.01, 50
@@ -83,7 +85,8 @@ SMALL, FULL = Size(100, 10, 100), Size(1000, 3, 500)
 
 
 def setting(x: np.ndarray) -> tuple[int, int, int, int, int]:
-    """Batch size, two kernel sizes, hidden units and minus the exponent of the learning rate, of a point of the cube (the authors' map)."""
+    """Batch size, two kernel sizes, hidden units and minus the exponent of the learning rate, of a point of the cube
+    (the authors' map)."""
     step = [max(1, math.ceil(levels * float(u))) for levels, u in zip((8, 4, 4, 31, 6), x, strict=True)]
     return 2 ** (2 + step[0]), 2 * step[1] + 1, 2 * step[2] + 1, 9 + step[3], 7 - step[4]
 
@@ -95,14 +98,23 @@ def digits(size: Size, folder: str | None, device: str) -> tuple[Any, Any, Any, 
 
     place, parts = data_folder("mnist", folder), []
     for name, count in (("train", size.images), ("t10k", size.tested)):
-        images, labels = read_idx(place / f"{name}-images-idx3-ubyte.gz"), read_idx(place / f"{name}-labels-idx1-ubyte.gz")
+        images, labels = (
+            read_idx(place / f"{name}-images-idx3-ubyte.gz"),
+            read_idx(place / f"{name}-labels-idx1-ubyte.gz"),
+        )
         pick = np.concatenate([np.flatnonzero(labels == digit)[:count] for digit in range(10)])
-        parts += [torch.from_numpy(images[pick][:, None].astype(np.float32) / 255), torch.from_numpy(labels[pick].astype(np.int64))]
+        parts += [
+            torch.from_numpy(images[pick][:, None].astype(np.float32) / 255),
+            torch.from_numpy(labels[pick].astype(np.int64)),
+        ]
     return parts[0].to(device), parts[1].to(device), parts[2].to(device), parts[3].to(device)
 
 
-def accuracy(batch: int, k1: int, k2: int, hidden: int, exponent: int, size: Size, folder: str | None, device: str) -> float:
-    """The test accuracy after training; start and batches are keyed on the setting. A last batch that is not full is left out, as in MATLAB."""
+def accuracy(
+    batch: int, k1: int, k2: int, hidden: int, exponent: int, size: Size, folder: str | None, device: str
+) -> float:
+    """The test accuracy after training; start and batches are keyed on the setting. A last batch that is not full is
+    left out, as in MATLAB."""
     import torch
     from torch import nn
 
@@ -138,7 +150,8 @@ def accuracy(batch: int, k1: int, k2: int, hidden: int, exponent: int, size: Siz
 
 
 def recorded(step: Callable[[], None], net: Any, optimizer: Any) -> Callable[[], None]:
-    """A training step as one CUDA graph: the nets are so small that a step is all launches. Net and momentum are as before the recording."""
+    """A training step as one CUDA graph: the nets are so small that a step is all launches. Net and momentum are as
+    before the recording."""
     import torch
 
     before = {name: value.clone() for name, value in net.state_dict().items()}
@@ -186,7 +199,14 @@ def study(label: str, seed: int, size: Size, folder: str | None, device: str, ou
         method.tell(X, value + NOISE * float(keyed_generator(seed, step, stream=NOISES).standard_normal()))
     best = method.recommend()
     end = cached(best, size, folder, device, out / "cache")
-    record = {"label": label, "seed": seed, "accuracy": found, "recommended": end, "setting": setting(best), "cpu": time.process_time() - clock}
+    record = {
+        "label": label,
+        "seed": seed,
+        "accuracy": found,
+        "recommended": end,
+        "setting": setting(best),
+        "cpu": time.process_time() - clock,
+    }
     write_whole(_path(out, label, seed, size), stamped(record))
 
 
@@ -194,7 +214,8 @@ COLUMNS = ("method", "runs", "average regret", "authors'", "recommended accuracy
 
 
 def finding(records: list[dict[str, Any]], folder: str | None, size: Size) -> Finding:
-    """Average regret over the samples and the accuracy of the recommendation, ours and theirs, and what follows for the paper's claim."""
+    """Average regret over the samples and the accuracy of the recommendation, ours and theirs, and what follows for the
+    paper's claim."""
     try:
         with np.load(data_folder("gp_threds_published_runs", folder) / "runs.npz") as runs:
             published = {label: runs[f"cnn__{name}__regret"][:, :T] for label, name in THEIRS.items()}
@@ -215,12 +236,19 @@ def finding(records: list[dict[str, Any]], folder: str | None, size: Size) -> Fi
         middle[label] = float(np.median(regret.mean(axis=1)))
         curves.append(_curve(label, regret))
     curves += [_curve(f"{label}, authors", regret, dash=True) for label, regret in published.items()]
-    by_seed = {label: {r["seed"]: F_STAR - float(np.mean(r["accuracy"])) for r in group} for label, group in by_label.items()}
+    by_seed = {
+        label: {r["seed"]: F_STAR - float(np.mean(r["accuracy"])) for r in group} for label, group in by_label.items()
+    }
     shared = sorted(set.intersection(*(set(values) for values in by_seed.values()))) if by_seed else []
     averages = {label: np.array([values[seed] for seed in shared]) for label, values in by_seed.items()}
-    rivals = [rival for label in THEIRS if label != PAPER_CURVE for rival in (label, label + OWN_START) if rival in averages]
+    rivals = [
+        rival for label in THEIRS if label != PAPER_CURVE for rival in (label, label + OWN_START) if rival in averages
+    ]
     checks, ours = (
-        [lowest(f"against {rival}", {label: averages[label], rival: averages[rival]}, label, "average regret") for rival in rivals]
+        [
+            lowest(f"against {rival}", {label: averages[label], rival: averages[rival]}, label, "average regret")
+            for rival in rivals
+        ]
         if label in averages and shared
         else []
         for label in (PAPER_CURVE, "GP-ThreDS")
@@ -239,13 +267,17 @@ def finding(records: list[dict[str, Any]], folder: str | None, size: Size) -> Fi
 
 
 def _labels(*, full: bool) -> list[str]:
-    return list(RECIPES) + ([label + OWN_START for label in RECIPES if label not in ("random", "range unknown")] if full else [])
+    return list(RECIPES) + (
+        [label + OWN_START for label in RECIPES if label not in ("random", "range unknown")] if full else []
+    )
 
 
 def _curve(label: str, regret: np.ndarray, dash: bool = False) -> Curve:
     average = np.maximum(np.cumsum(regret, axis=1) / np.arange(1, regret.shape[1] + 1), 1e-4)
     low, median, high = quartiles(average)
-    return Curve(label, {"samples": np.arange(1, regret.shape[1] + 1)}, {"average regret": Band(median, low, high)}, dash)
+    return Curve(
+        label, {"samples": np.arange(1, regret.shape[1] + 1)}, {"average regret": Band(median, low, high)}, dash
+    )
 
 
 def spread(values: np.ndarray) -> str:

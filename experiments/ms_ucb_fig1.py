@@ -1,4 +1,5 @@
-"""MS-UCB, Fig. 1: shifted Ackley, Levy, Hyper-Ellipsoid and Rosenbrock in 20, 50 and 100 dimensions, and Camelback with 2 effective ones of 100.
+"""MS-UCB, Fig. 1: shifted Ackley, Levy, Hyper-Ellipsoid and Rosenbrock in 20, 50 and 100 dimensions, and Camelback with
+2 effective ones of 100.
 
     python experiments/ms_ucb_fig1.py --jobs 2 --out runs/ms_ucb_fig1               D = 20 and Camelback, 5 seeds, 100 evaluations
     python experiments/ms_ucb_fig1.py --jobs 16 --out runs/ms_ucb_fig1 --full       D = 20, 50, 100, 10 seeds (Camelback 20), 200 evaluations
@@ -6,10 +7,11 @@
     python experiments/ms_ucb_fig1.py --out runs/ms_ucb_fig1 --full --report        table, figures and the finding from the records there are
     python experiments/ms_ucb_fig1.py --out runs/ms_ucb_fig1 --full --report --plot curves.png      and curves in 100 dimensions
 
-Of the evaluations 20 are initial points common to all methods. Optima are shifted by up to 0.6 of the half-width (methods that map 0 to the
-centre look miraculous otherwise) and Camelback's two coordinates hide at random places; Ackley is on +-5, since on +-32.768 it is flat for everybody.
-The default was tuned on seeds 0 to 2, so seeds count from 3 (`--first`). Methods that do not look at the budget run 300 evaluations in 50 and
-100 dimensions on the first two seeds, of which 200 count here and all in `gp_quality.py --part high`.
+Of the evaluations 20 are initial points common to all methods. Optima are shifted by up to 0.6 of the half-width
+(methods that map 0 to the centre look miraculous otherwise) and Camelback's two coordinates hide at random places;
+Ackley is on +-5, since on +-32.768 it is flat for everybody. The default was tuned on seeds 0 to 2, so seeds count from
+3 (`--first`). Methods that do not look at the budget run 300 evaluations in 50 and 100 dimensions on the first two
+seeds, of which 200 count here and all in `gp_quality.py --part high`.
 """
 
 from __future__ import annotations
@@ -21,9 +23,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-
-from regretless.baselines import BASELINES
-from regretless.bench.claims import (
+from regretless_bench.claims import (
     Cases,
     Check,
     charts,
@@ -38,11 +38,13 @@ from regretless.bench.claims import (
     leads,
     medians_table,
 )
-from regretless.bench.finding import Finding
-from regretless.bench.peers import PEERS
-from regretless.bench.plots import draw_traces
-from regretless.bench.record import Record, Run, by_problem
-from regretless.bench.summary import ms_per_ask, traces
+from regretless_bench.finding import Finding
+from regretless_bench.peers import PEERS
+from regretless_bench.plots import draw_traces
+from regretless_bench.record import Record, Run, by_problem
+from regretless_bench.summary import ms_per_ask, traces
+
+from regretless.baselines import BASELINES
 from regretless.method import Recipe
 from regretless.methods import METHODS
 
@@ -55,7 +57,8 @@ RECIPES: dict[str, Recipe | str] = {
     "sre": B["sre"](d=5), "rembo": B["rembo"], "hesbo": B["hesbo"], "linear-bo": B["linear-bo"], "cma": "cma", "optuna-tpe": "optuna-tpe",
     "botorch-logei": PEERS["botorch-logei"](initial=20, quick=True),
 }  # fmt: skip
-"""Label -> method; d = 5 for all that have it, as in the paper. TuRBO and BoTorch would add random points of their own to the 20 initial ones;
+"""Label -> method; d = 5 for all that have it, as in the paper. TuRBO and BoTorch would add random points of their own
+to the 20 initial ones;
 BoTorch's own fit would take an hour per run."""
 BASELINES_THERE = ("gp-ucb", "linebo", "dropout", "sre", "rembo", "hesbo")
 """What the paper compares with."""
@@ -81,9 +84,16 @@ def settings(options: argparse.Namespace) -> list[Run]:
             for (name, extra), seed in product(DENSE.items(), seeds(options, 1)):
                 longer = label in LONG and dim >= LONG_FROM and seed < FIRST_SEED + LONG_SEEDS
                 problem = {"dim": dim, "shift": SHIFT, **extra}
-                cells.append(Run(recipe, name, problem, seed, budget=LONG_BUDGET if longer else budget, init=INITIAL, label=label))
+                cells.append(
+                    Run(
+                        recipe, name, problem, seed, budget=LONG_BUDGET if longer else budget, init=INITIAL, label=label
+                    )
+                )
         hidden = {"dim": CAMEL_DIM}
-        cells += [Run(recipe, "camelback", hidden, seed, budget=budget, init=INITIAL, label=label) for seed in seeds(options, 2)]
+        cells += [
+            Run(recipe, "camelback", hidden, seed, budget=budget, init=INITIAL, label=label)
+            for seed in seeds(options, 2)
+        ]
     return sorted(cells, key=lambda run: run.seed)  # so that an unfinished study has paired seeds
 
 
@@ -104,7 +114,8 @@ def log_gaps(records: Sequence[Record]) -> np.ndarray:
 
 
 def table(records: list[Record], labels: list[str] | None = None) -> str:
-    """Medians of the log10 gap with quartiles and number of runs, methods by rows, in Markdown; the best median of a column is bold."""
+    """Medians of the log10 gap with quartiles and number of runs, methods by rows, in Markdown; the best median of a
+    column is bold."""
     grouped = by_problem(records)
     found = {label for runs in grouped.values() for label in runs}
     rows = [label for label in labels or list(RECIPES) if label in found] + sorted(found - set(labels or RECIPES))
@@ -126,17 +137,33 @@ def table(records: list[Record], labels: list[str] | None = None) -> str:
 
 
 def verdict(records: list[Record]) -> str:
-    """Where the default stands against each of the three to beat: difference of the medians over their common seeds (decades), and seeds won."""
-    lines = ["| problem | " + " | ".join(f"{OURS} less {label}" for label in TO_BEAT) + " |", "|" + " --- |" * (1 + len(TO_BEAT))]
+    """Where the default stands against each of the three to beat: difference of the medians over their common seeds
+    (decades), and seeds won."""
+    lines = [
+        "| problem | " + " | ".join(f"{OURS} less {label}" for label in TO_BEAT) + " |",
+        "|" + " --- |" * (1 + len(TO_BEAT)),
+    ]
     for problem, runs in by_problem(records).items():
         if OURS not in runs:
             continue
-        gaps = {label: dict(zip([r.seed for r in runs[label]], log_gaps(runs[label]), strict=True)) for label in (OURS, *TO_BEAT) if label in runs}
+        gaps = {
+            label: dict(zip([r.seed for r in runs[label]], log_gaps(runs[label]), strict=True))
+            for label in (OURS, *TO_BEAT)
+            if label in runs
+        }
         cells = []
         for label in TO_BEAT:
             shared = sorted(set(gaps[OURS]) & set(gaps.get(label, {})))
-            mine, theirs = (np.array([gaps[of][seed] for seed in shared]) for of in (OURS, label)) if shared else (np.empty(0), np.empty(0))
-            cells.append(f"{np.median(mine) - np.median(theirs):+.2f} ({int((mine < theirs).sum())} of {len(shared)})" if shared else "-")
+            mine, theirs = (
+                (np.array([gaps[of][seed] for seed in shared]) for of in (OURS, label))
+                if shared
+                else (np.empty(0), np.empty(0))
+            )
+            cells.append(
+                f"{np.median(mine) - np.median(theirs):+.2f} ({int((mine < theirs).sum())} of {len(shared)})"
+                if shared
+                else "-"
+            )
         lines.append(f"| {problem} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -145,11 +172,14 @@ PLOTTED = ("ms-ucb", "ms-ucb (paper)", "gp-ei", "dropout", "sre", "hesbo", "rand
 
 
 def plot(records: Sequence[Record], path: Path) -> None:
-    """The gap against evaluations in the largest dimension, a panel per problem: medians and quartiles of the seeds there are."""
+    """The gap against evaluations in the largest dimension, a panel per problem: medians and quartiles of the seeds
+    there are."""
     from matplotlib.figure import Figure
 
     cases = {problem: runs for problem, runs in by_problem(records).items() if f"dim={DIMS[-1]}" in problem}
-    labels = [label for label in PLOTTED if all(label in runs for runs in cases.values())]  # so that a colour means the same everywhere
+    labels = [
+        label for label in PLOTTED if all(label in runs for runs in cases.values())
+    ]  # so that a colour means the same everywhere
     figure = Figure(figsize=(12.0, 7.0), layout="constrained")
     panels = figure.subplots(2, 3).ravel()
     for axes in panels[len(cases) :]:
@@ -162,7 +192,14 @@ def plot(records: Sequence[Record], path: Path) -> None:
 
 
 def variants_finding(
-    figure: str, title: str, claim: str, cases: Cases, checks: list[Check], ours: list[Check], labels: list[str], options: argparse.Namespace
+    figure: str,
+    title: str,
+    claim: str,
+    cases: Cases,
+    checks: list[Check],
+    ours: list[Check],
+    labels: list[str],
+    options: argparse.Namespace,
 ) -> Finding:
     """Writes the finding of one of MS-UCB's figures on synthetic functions."""
     verdict, sentence = judged(checks, fewest(cases), ours)
@@ -194,7 +231,9 @@ def main() -> None:
     print(text)
     if options.plot is not None:
         plot(records, options.plot)
-    cases = grouped(record for record in records if record.label != "botorch-logei")  # which has fewer seeds and is not in the paper
+    cases = grouped(
+        record for record in records if record.label != "botorch-logei"
+    )  # which has fewer seeds and is not in the paper
     variants_finding(
         "fig1",
         "shifted functions in 20 to 100 dimensions",

@@ -1,11 +1,13 @@
-"""MS-UCB, Fig. 2: the number of subspaces, N0 and alpha, on Ackley and the Hyper-Ellipsoid in 100 dimensions, for the literal method and the default.
+"""MS-UCB, Fig. 2: the number of subspaces, N0 and alpha, on Ackley and the Hyper-Ellipsoid in 100 dimensions, for the
+literal method and the default.
 
     python experiments/ms_ucb_fig2.py --jobs 2 --out runs/ms_ucb_fig2                D = 20, 5 seeds, 100 evaluations
     python experiments/ms_ucb_fig2.py --jobs 16 --out runs/ms_ucb_fig2 --full        as in the paper, D = 100, 10 seeds, 200 evaluations
     python experiments/ms_ucb_fig2.py --out runs/ms_ucb_fig2 --report                the finding from the records there are
 
-The table gives regret and seconds per ask, the trade that the paper's title promises. alpha = 2 would reach 2.7 million subspaces after 200 steps:
-both presets search the newest 20000 of them, which voids the proof and is said in the certificate.
+The table gives regret and seconds per ask, the trade that the paper's title promises. alpha = 2 would reach 2.7 million
+subspaces after 200 steps: both presets search the newest 20000 of them, which voids the proof and is said in the
+certificate.
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ from __future__ import annotations
 import argparse
 
 from ms_ucb_fig1 import BUDGET, FIRST_SEED, INITIAL, SHIFT, seeds, table, variants_finding
+from regretless_bench.claims import experiment_options, gather, grouped, improves
+from regretless_bench.record import Run
 
-from regretless.bench.claims import experiment_options, gather, grouped, improves
-from regretless.bench.record import Run
 from regretless.methods import METHODS
 
 MS = METHODS["ms-ucb"]
@@ -37,7 +39,10 @@ def settings(options: argparse.Namespace) -> list[Run]:
             for N0, alpha in GROWTH:
                 recipe = MS(preset=preset, N0=N0, alpha=alpha, cap=CAP)
                 problem = {"dim": dim, "shift": SHIFT, **extra}
-                cells += [Run(recipe, name, problem, s, budget=budget, init=INITIAL, label=label(preset, N0, alpha)) for s in seeds(options, 1)]
+                cells += [
+                    Run(recipe, name, problem, s, budget=budget, init=INITIAL, label=label(preset, N0, alpha))
+                    for s in seeds(options, 1)
+                ]
     return sorted(cells, key=lambda run: run.seed)
 
 
@@ -51,7 +56,10 @@ def main() -> None:
     text = table(records, labels)
     (options.out / "table.md").write_text(text + "\n")
     print(text)
-    checks = {p: [c for growth in GROWTH[1:] for c in improves(cases, label(p, *growth), label(p, *GROWTH[0]))] for p in ("paper", "default")}
+    checks = {
+        p: [c for growth in GROWTH[1:] for c in improves(cases, label(p, *growth), label(p, *GROWTH[0]))]
+        for p in ("paper", "default")
+    }
     variants_finding(
         "fig2",
         "the number of subspaces",

@@ -1,4 +1,5 @@
-"""MS-UCB, Fig. 3: the number of free coordinates d on Ackley and the Hyper-Ellipsoid in 100 dimensions, for the literal method and the default.
+"""MS-UCB, Fig. 3: the number of free coordinates d on Ackley and the Hyper-Ellipsoid in 100 dimensions, for the literal
+method and the default.
 
     python experiments/ms_ucb_fig3.py --jobs 2 --out runs/ms_ucb_fig3                D = 20, 5 seeds, 100 evaluations
     python experiments/ms_ucb_fig3.py --jobs 16 --out runs/ms_ucb_fig3 --full        as in the paper, D = 100, 10 seeds, 200 evaluations
@@ -13,9 +14,9 @@ import argparse
 from itertools import pairwise
 
 from ms_ucb_fig1 import BUDGET, FIRST_SEED, INITIAL, SHIFT, seeds, table, variants_finding
+from regretless_bench.claims import experiment_options, gather, grouped, improves
+from regretless_bench.record import Run
 
-from regretless.bench.claims import experiment_options, gather, grouped, improves
-from regretless.bench.record import Run
 from regretless.methods import METHODS
 
 MS = METHODS["ms-ucb"]
@@ -37,7 +38,10 @@ def settings(options: argparse.Namespace) -> list[Run]:
             for d in FREE:
                 problem = {"dim": dim, "shift": SHIFT, **extra}
                 recipe = MS(preset=preset, d=d)
-                cells += [Run(recipe, name, problem, s, budget=budget, init=INITIAL, label=label(preset, d)) for s in seeds(options, 1)]
+                cells += [
+                    Run(recipe, name, problem, s, budget=budget, init=INITIAL, label=label(preset, d))
+                    for s in seeds(options, 1)
+                ]
     return sorted(cells, key=lambda run: run.seed)
 
 
@@ -51,7 +55,10 @@ def main() -> None:
     text = table(records, labels)
     (options.out / "table.md").write_text(text + "\n")
     print(text)
-    checks = {p: [c for less, more in pairwise(PAPERS) for c in improves(cases, label(p, more), label(p, less))] for p in ("paper", "default")}
+    checks = {
+        p: [c for less, more in pairwise(PAPERS) for c in improves(cases, label(p, more), label(p, less))]
+        for p in ("paper", "default")
+    }
     variants_finding(
         "fig3",
         "the dimension of the subspaces",

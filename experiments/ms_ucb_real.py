@@ -1,4 +1,5 @@
-"""MS-UCB's two real tasks: output weights of a net on MNIST (Fig. 4; D = 100 and 500) and the ramp-loss classifier (Fig. 5; D = 5001).
+"""MS-UCB's two real tasks: output weights of a net on MNIST (Fig. 4; D = 100 and 500) and the ramp-loss classifier
+(Fig. 5; D = 5001).
 
     python experiments/ms_ucb_real.py --task mnist-net --jobs 2 --out runs/ms_ucb_fig4     h = 10, 5000 digits, 2 epochs, 60 evaluations, 5 seeds
     python experiments/ms_ucb_real.py --task ramp-loss --jobs 2 --out runs/ms_ucb_fig5     C = 1, 60 evaluations, 5 seeds
@@ -6,11 +7,13 @@
     python experiments/ms_ucb_real.py --jobs 16 --out runs/ms_ucb_real --full --short --ramp 1       the same evaluations, each cheaper; C = 1 only
     python experiments/ms_ucb_real.py --out runs/ms_ucb_real --full --report               the finding from the records there are
 
-A full evaluation of the net trains on 45,000 digits for 20 epochs (2 to 5 s of one core); `--short` trains on 5000 for 2.
+A full evaluation of the net trains on 45,000 digits for 20 epochs (2 to 5 s of one core); `--short` trains on 5000 for
+2.
 
-`--gisette PATH` runs the ramp loss on the real data; without it the data are "gisette-like", made from MNIST (see regretless/problems/ramp_loss.py).
-d = 10 for all that have it and N0 = 1, alpha = 1 for MS-UCB, as in the paper; 20 initial points common to all methods. Seeds count from 3: the ramp
-loss of seeds 0 to 2 showed what was wrong with an earlier default.
+`--gisette PATH` runs the ramp loss on the real data; without it the data are "gisette-like", made from MNIST (see
+bench/regretless_bench/problems/ramp_loss.py). d = 10 for all that have it and N0 = 1, alpha = 1 for MS-UCB, as in the
+paper; 20 initial points common to all methods. Seeds count from 3: the ramp loss of seeds 0 to 2 showed what was wrong
+with an earlier default.
 """
 
 from __future__ import annotations
@@ -19,9 +22,7 @@ import argparse
 from typing import Any
 
 import numpy as np
-
-from regretless.baselines import BASELINES
-from regretless.bench.claims import (
+from regretless_bench.claims import (
     charts,
     checks_table,
     core_seconds,
@@ -33,9 +34,11 @@ from regretless.bench.claims import (
     leads,
     medians_table,
 )
-from regretless.bench.finding import Finding
-from regretless.bench.record import Record, Run, by_problem
-from regretless.bench.summary import ms_per_ask
+from regretless_bench.finding import Finding
+from regretless_bench.record import Record, Run, by_problem
+from regretless_bench.summary import ms_per_ask
+
+from regretless.baselines import BASELINES
 from regretless.methods import METHODS
 
 MS, B, INITIAL, FIRST_SEED = METHODS["ms-ucb"], BASELINES, 20, 3
@@ -66,7 +69,9 @@ def settings(options: argparse.Namespace, task: str) -> list[Run]:
     problems: list[tuple[dict[str, Any], int]]
     if task == "mnist-net":
         training = {} if options.full and not options.short else {"epochs": 2, "train": 5000}
-        problems = [({"hidden": h, **training}, 200) for h in (10, 50)] if options.full else [({"hidden": 10, **training}, 60)]
+        problems = (
+            [({"hidden": h, **training}, 200) for h in (10, 50)] if options.full else [({"hidden": 10, **training}, 60)]
+        )
     else:
         levels = [float(C) for C in options.ramp.split(",")]
         problems = [({"C": C, **real}, 300) for C in levels] if options.full else [({"C": 1.0, **real}, 60)]
@@ -79,7 +84,8 @@ def settings(options: argparse.Namespace, task: str) -> list[Run]:
 
 
 def seen(record: Record) -> np.ndarray:
-    """The best value so far: the noiseless one where the problem has it, else (the net, whose training is random) the one observed."""
+    """The best value so far: the noiseless one where the problem has it, else (the net, whose training is random) the
+    one observed."""
     values = record.y if np.isnan(record.value).all() else record.value
     return record.sign * np.fmax.accumulate(record.sign * values)
 
@@ -128,7 +134,9 @@ def main() -> None:
     parser.add_argument("--task", choices=list(CLAIMS), help="both by default, each in a folder of its own below --out")
     parser.add_argument("--methods", default="", help="comma-separated labels; see RECIPES")
     parser.add_argument("--first", type=int, default=FIRST_SEED, help="the first seed")
-    parser.add_argument("--short", action="store_true", help="train the net on 5000 digits for 2 epochs in the full size as well")
+    parser.add_argument(
+        "--short", action="store_true", help="train the net on 5000 digits for 2 epochs in the full size as well"
+    )
     parser.add_argument("--ramp", default="1,2,5,10", help="comma-separated values of C in the full size")
     parser.add_argument("--gisette", default="", help="path of the real data")
     options = experiment_options(parser, "runs/ms_ucb_real", data="mnist")

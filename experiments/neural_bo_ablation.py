@@ -1,4 +1,5 @@
-"""What each part of NeuralBO's default is worth: the default, and one part changed at a time, on shifted functions in 10 and 20 dimensions.
+"""What each part of NeuralBO's default is worth: the default, and one part changed at a time, on shifted functions in
+10 and 20 dimensions.
 
 python experiments/neural_bo_ablation.py --jobs 16 --out runs/neural_bo_ablation --seeds 5
 """
@@ -9,9 +10,9 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+from regretless_bench.record import Run, by_problem, load_records
+from regretless_bench.runner import run_all
 
-from regretless.bench.record import Run, by_problem, load_records
-from regretless.bench.runner import run_all
 from regretless.methods import METHODS
 
 NeuralBO = METHODS["neural-bo"]

@@ -1,11 +1,13 @@
-"""NeuralBO, Fig. 2: the 24 bbob functions of COCO in 2, 3, 5 and 10 dimensions, 20 evaluations per dimension, post-processed by cocopp.
+"""NeuralBO, Fig. 2: the 24 bbob functions of COCO in 2, 3, 5 and 10 dimensions, 20 evaluations per dimension,
+post-processed by cocopp.
 
     python experiments/neural_bo_coco.py --jobs 2 --out runs/neural_bo_coco             d = 2, 3, instances 1-5
     python experiments/neural_bo_coco.py --jobs 16 --out runs/neural_bo_coco --full     d = 2, 3, 5, 10, instances 1-15
 
-One process runs one method on one function in all dimensions and instances; what is finished is marked and not run again. The observers' folders are
-handed to cocopp together, whose page is under OUT/ppdata; OUT/summary.md has the share of (function, target) pairs reached, targets
-10^2 .. 10^-8 above the optimum (51 of them, as in COCO), without needing cocopp.
+One process runs one method on one function in all dimensions and instances; what is finished is marked and not run
+again. The observers' folders are handed to cocopp together, whose page is under OUT/ppdata; OUT/summary.md has the
+share of (function, target) pairs reached, targets 10^2 .. 10^-8 above the optimum (51 of them, as in COCO), without
+needing cocopp.
 """
 
 from __future__ import annotations
@@ -19,14 +21,14 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
+from regretless_bench.claims import Check, checks_table, experiment_options, judged, keep_results, needed
+from regretless_bench.finding import Finding, Table
+from regretless_bench.peers import PEERS
 
 from regretless.auto import find_recipe
 from regretless.baselines import BASELINES
-from regretless.bench.claims import Check, checks_table, experiment_options, judged, keep_results, needed
-from regretless.bench.finding import Finding, Table
-from regretless.bench.peers import PEERS
 from regretless.methods import METHODS as FIVE
-from regretless.page import Cell, Curve, curves_chart
+from regretless.report.page import Cell, Curve, curves_chart
 
 OURS, PRINTED = "neural-bo", "neural-bo-paper"
 RECIPES = {**PEERS, PRINTED: FIVE["neural-bo"](preset="paper"), "rf-ei": BASELINES["rf-ei"](trees=20)}
@@ -40,13 +42,16 @@ TARGETS = np.logspace(2, -8, 51)
 
 
 def one_block(method: str, function: int, dims: str, instances: str, out: str) -> dict[str, list[dict[str, object]]]:
-    """All dimensions and instances of one function: COCO's own logs under out/exdata, and the best precision after each evaluation."""
+    """All dimensions and instances of one function: COCO's own logs under out/exdata, and the best precision after each
+    evaluation."""
     import cocoex
 
     place = Path(out) / "exdata" / method / f"f{function}"
     shutil.rmtree(place, ignore_errors=True)  # of a block that was killed
     place.mkdir(parents=True)
-    os.chdir(place)  # COCO writes its logs, and the optimum it is asked for, below the current folder: each block has its own
+    os.chdir(
+        place
+    )  # COCO writes its logs, and the optimum it is asked for, below the current folder: each block has its own
     suite = cocoex.Suite("bbob", f"instances:{instances}", f"dimensions:{dims} function_indices:{function}")
     observer = cocoex.Observer("bbob", f"result_folder: log algorithm_name: {method}")
     recipe = RECIPES[method] if method in RECIPES else find_recipe(method)
@@ -88,16 +93,25 @@ def best_value(problem: object) -> float:
 def summary(rows: list[dict]) -> str:
     """Shares of targets reached at the end of the budget, per dimension and in all."""
     dims = sorted({r["dim"] for r in rows})
-    lines = ["| method | problems | " + " | ".join(f"d = {d}" for d in dims) + " | all |", "| --- | --- |" + " --- |" * (len(dims) + 1)]
+    lines = [
+        "| method | problems | " + " | ".join(f"d = {d}" for d in dims) + " | all |",
+        "| --- | --- |" + " --- |" * (len(dims) + 1),
+    ]
     shares = {}
     for method in dict.fromkeys(r["method"] for r in rows):
         own = [r for r in rows if r["method"] == method]
         reached = {
-            d: float(np.mean([np.mean(r["precision"][-1] <= TARGETS) for r in own if r["dim"] == d])) for d in dims if any(r["dim"] == d for r in own)
+            d: float(np.mean([np.mean(r["precision"][-1] <= TARGETS) for r in own if r["dim"] == d]))
+            for d in dims
+            if any(r["dim"] == d for r in own)
         }
         shares[method] = float(np.mean([np.mean(r["precision"][-1] <= TARGETS) for r in own])), len(own), reached
     for method, (total, count, reached) in sorted(shares.items(), key=lambda item: -item[1][0]):
-        lines.append(f"| {method} | {count} | " + " | ".join(f"{reached[d]:.3f}" if d in reached else "-" for d in dims) + f" | {total:.3f} |")
+        lines.append(
+            f"| {method} | {count} | "
+            + " | ".join(f"{reached[d]:.3f}" if d in reached else "-" for d in dims)
+            + f" | {total:.3f} |"
+        )
     return "\n".join(lines)
 
 
@@ -113,7 +127,10 @@ def finding(rows: list[dict], options: argparse.Namespace, seconds: float) -> Fi
     dims = sorted({r["dim"] for r in rows})
     counts = [sum((r["method"], r["dim"]) == (m, d) for r in rows) for m in methods for d in dims]
     complete = len(set(counts)) == 1
-    shares = {d: {m: reached(rows, m, d) for m in methods if any((r["method"], r["dim"]) == (m, d) for r in rows)} for d in dims}
+    shares = {
+        d: {m: reached(rows, m, d) for m in methods if any((r["method"], r["dim"]) == (m, d) for r in rows)}
+        for d in dims
+    }
 
     def first(label: str) -> list[Check]:
         checks = []
@@ -131,11 +148,18 @@ def finding(rows: list[dict], options: argparse.Namespace, seconds: float) -> Fi
     charts = [
         (
             f"d = {d}",
-            curves_chart([Curve(m, {"evaluations": np.arange(1, len(c) + 1)}, {"share of targets reached": c}) for m, c in shares[d].items()]),
+            curves_chart(
+                [
+                    Curve(m, {"evaluations": np.arange(1, len(c) + 1)}, {"share of targets reached": c})
+                    for m, c in shares[d].items()
+                ]
+            ),
         )
         for d in dims
     ]
-    cells: list[list[Cell]] = [[m, *(float(f"{shares[d][m][-1]:.4f}") if m in shares[d] else None for d in dims)] for m in methods]
+    cells: list[list[Cell]] = [
+        [m, *(float(f"{shares[d][m][-1]:.4f}") if m in shares[d] else None for d in dims)] for m in methods
+    ]
     columns = ["method", *(f"d = {d}" for d in dims)]
     return Finding(
         "neural-bo", "fig2", "COCO's bbob functions",
@@ -163,9 +187,15 @@ def main() -> None:
     blocks = {(m, f): out / f"{m}-f{f}-{tag}.json" for f in range(int(first), int(last or first) + 1) for m in methods}
     if not options.report:
         with ProcessPoolExecutor(options.jobs) as pool:
-            futures = {pool.submit(one_block, m, f, dims, instances, str(out)): path for (m, f), path in blocks.items() if not path.exists()}
+            futures = {
+                pool.submit(one_block, m, f, dims, instances, str(out)): path
+                for (m, f), path in blocks.items()
+                if not path.exists()
+            }
             keep_results(futures, "block")
-    rows = needed([row for path in blocks.values() if path.exists() for row in json.loads(path.read_text())["rows"]], options)
+    rows = needed(
+        [row for path in blocks.values() if path.exists() for row in json.loads(path.read_text())["rows"]], options
+    )
     text = summary(rows)
     (out / "summary.md").write_text(text)
     found = finding(rows, options, sum(float(r["seconds"]) for r in rows))
@@ -175,7 +205,8 @@ def main() -> None:
 
 
 def postprocess(out: Path, methods: tuple[str, ...] | list[str]) -> None:
-    """cocopp's page over the observers' folders, where cocopp is installed, without the distributions of single functions, which take long."""
+    """cocopp's page over the observers' folders, where cocopp is installed, without the distributions of single
+    functions, which take long."""
     try:
         import cocopp
     except ImportError:

@@ -1,16 +1,18 @@
-"""NeuralBO, Fig. 1 and Tables 1 and 2: Ackley, Levy and Michalewicz in 10, 20, 50 and 100 dimensions, as printed and shifted.
+"""NeuralBO, Fig. 1 and Tables 1 and 2: Ackley, Levy and Michalewicz in 10, 20, 50 and 100 dimensions, as printed and
+shifted.
 
     python experiments/neural_bo_fig1.py --jobs 2 --out runs/neural_bo_fig1                  d = 10, 5 seeds, 100 evaluations
     python experiments/neural_bo_fig1.py --jobs 16 --out runs/neural_bo_fig1 --full          d = 10, 20, 50, 100, 10 seeds, 500 evaluations
     python experiments/neural_bo_fig1.py --jobs 16 --out runs/neural_bo_fig1 --full --long   one setting (Levy, d = 20) for 2000 evaluations
     python experiments/neural_bo_fig1.py --out runs/neural_bo_fig1 --full --report           tables and the finding from the records there are
 
-Noise sd is 0.1 of the function's own sd; 20 initial points common to all methods; the value compared is the best noiseless one among the
-points evaluated, as the paper plots it. Shifted, Ackley's and Levy's optimum moves by up to 0.6 of the half-width; Michalewicz, whose formula
-has other optima outside its box, is turned cyclically along every axis instead.
+Noise sd is 0.1 of the function's own sd; 20 initial points common to all methods; the value compared is the best
+noiseless one among the points evaluated, as the paper plots it. Shifted, Ackley's and Levy's optimum moves by up to 0.6
+of the half-width; Michalewicz, whose formula has other optima outside its box, is turned cyclically along every axis
+instead.
 
---forms, --dims and --methods choose cells; --first-seed takes other seeds than those the default was tuned on (0-13). Methods are compared over
-the seeds both ran, so those whose asks cost most may be given fewer.
+--forms, --dims and --methods choose cells; --first-seed takes other seeds than those the default was tuned on (0-13).
+Methods are compared over the seeds both ran, so those whose asks cost most may be given fewer.
 """
 
 from __future__ import annotations
@@ -20,9 +22,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
-from regretless.baselines import BASELINES
-from regretless.bench.claims import (
+from regretless_bench.claims import (
     Cases,
     Check,
     charts,
@@ -38,15 +38,18 @@ from regretless.bench.claims import (
     leads,
     medians_table,
 )
-from regretless.bench.finding import Finding
-from regretless.bench.record import Record, Run, by_problem
-from regretless.bench.stats import benjamini_hochberg, larger, normality
-from regretless.bench.summary import ms_per_ask
+from regretless_bench.finding import Finding
+from regretless_bench.record import Record, Run, by_problem
+from regretless_bench.stats import benjamini_hochberg, larger, normality
+from regretless_bench.summary import ms_per_ask
+
+from regretless.baselines import BASELINES
 from regretless.methods import METHODS as FIVE
 
 OURS, PRINTED = "neural-bo", "neural-bo (paper)"
 RECIPES = {PRINTED: FIVE["neural-bo"](preset="paper"), "rf-ei": BASELINES["rf-ei"](trees=20)}
-"""Labels that are not names; the forest has 20 trees (SMAC's own has 10), as 100 would cost a second per ask in 100 dimensions."""
+"""Labels that are not names; the forest has 20 trees (SMAC's own has 10), as 100 would cost a second per ask in 100
+dimensions."""
 THERE = ("neural-greedy", "gp-ucb", "gp-ts", "gp-ei", "dngo", "rf-ei")
 """What the paper compares with."""
 METHODS = (OURS, PRINTED, *THERE, "random", "optuna-tpe", "cma", "turbo")
@@ -65,10 +68,26 @@ DIMS, NOISE_SHARE, INITIAL = (10, 20, 50, 100), 0.1, 20
 def settings(options: argparse.Namespace) -> list[Run]:
     """The cells asked for, those with few dimensions first."""
     methods = options.methods.split(",") if options.methods else METHODS
-    dims = (20,) if options.long else tuple(int(d) for d in options.dims.split(",")) if options.dims else DIMS if options.full else DIMS[:1]
+    dims = (
+        (20,)
+        if options.long
+        else tuple(int(d) for d in options.dims.split(","))
+        if options.dims
+        else DIMS
+        if options.full
+        else DIMS[:1]
+    )
     budget = 2000 if options.long else options.budget or (500 if options.full else 100)
     return [
-        Run(RECIPES.get(m, m), name, {"dim": dim, "noise_share": NOISE_SHARE, **FORMS[form][name]}, seed, budget=budget, init=INITIAL, label=m)
+        Run(
+            RECIPES.get(m, m),
+            name,
+            {"dim": dim, "noise_share": NOISE_SHARE, **FORMS[form][name]},
+            seed,
+            budget=budget,
+            init=INITIAL,
+            label=m,
+        )
         for dim in dims
         for seed in range(options.first_seed, options.first_seed + options.seeds)
         for m in methods
@@ -83,7 +102,8 @@ def final(records: Sequence[Record]) -> np.ndarray:
 
 
 def tables(records: list[Record]) -> str:
-    """Medians, processor time per ask, Table 1 (normality) and Table 2 (one-sided t-tests with Benjamini-Hochberg) in Markdown."""
+    """Medians, processor time per ask, Table 1 (normality) and Table 2 (one-sided t-tests with Benjamini-Hochberg) in
+    Markdown."""
     cases = by_problem(records)
     methods = sorted({label for runs in cases.values() for label in runs}, key=METHODS.index)
     head = "| problem | " + " | ".join(methods) + " |\n|" + " --- |" * (len(methods) + 1)
@@ -92,19 +112,34 @@ def tables(records: list[Record]) -> str:
     for problem, runs in cases.items():
         values = {m: final(runs[m]) for m in methods if m in runs}
         medians.append(
-            f"| {problem} | " + " | ".join(f"{np.median(values[m]):.3g} ({len(values[m])})" if m in values else "-" for m in methods) + " |"
+            f"| {problem} | "
+            + " | ".join(f"{np.median(values[m]):.3g} ({len(values[m])})" if m in values else "-" for m in methods)
+            + " |"
         )
         asks.append(
-            f"| {problem} | " + " | ".join(f"{np.median([ms_per_ask(r) for r in runs[m]]):.1f} ms" if m in runs else "-" for m in methods) + " |"
+            f"| {problem} | "
+            + " | ".join(f"{np.median([ms_per_ask(r) for r in runs[m]]):.1f} ms" if m in runs else "-" for m in methods)
+            + " |"
         )
-        first.append(f"| {problem} | " + " | ".join(f"{normality(values[m]):.2f}" if len(values.get(m, ())) > 2 else "-" for m in methods) + " |")
+        first.append(
+            f"| {problem} | "
+            + " | ".join(f"{normality(values[m]):.2f}" if len(values.get(m, ())) > 2 else "-" for m in methods)
+            + " |"
+        )
         for m in methods:
             if m != OURS and OURS in values and m in values and min(len(values[m]), len(values[OURS])) > 1:
                 places.append((problem, m))
                 p_values.append(larger(values[m], values[OURS]))
-    verdicts = dict(zip(places, zip(p_values, benjamini_hochberg(p_values)[0] if p_values else [], strict=True), strict=True))
+    verdicts = dict(
+        zip(places, zip(p_values, benjamini_hochberg(p_values)[0] if p_values else [], strict=True), strict=True)
+    )
     for problem in cases:
-        cells = [f"{verdicts[problem, m][0]:.2g}, {'T' if verdicts[problem, m][1] else 'F'}" if (problem, m) in verdicts else "-" for m in methods]
+        cells = [
+            f"{verdicts[problem, m][0]:.2g}, {'T' if verdicts[problem, m][1] else 'F'}"
+            if (problem, m) in verdicts
+            else "-"
+            for m in methods
+        ]
         second.append(f"| {problem} | " + " | ".join(cells) + " |")
     return "\n\n".join(
         [
@@ -134,7 +169,8 @@ def standing(cases: Cases) -> list[Check]:
 
 
 def beaten(cases: Cases, label: str) -> list[Check]:
-    """Table 2: per problem and baseline of the paper, is its mean significantly larger than the method's, corrected over all pairs?"""
+    """Table 2: per problem and baseline of the paper, is its mean significantly larger than the method's, corrected
+    over all pairs?"""
     pairs, p = [], []
     for problem, runs in cases.items():
         for rival in THERE:

@@ -3,8 +3,9 @@
     python experiments/neural_bo_fig6.py --out runs/neural_bo_fig6                 up to 10,000 values in 14 dimensions
     python experiments/neural_bo_fig6.py --out runs/neural_bo_fig6 --full          and 100,000 in 100
 
-Each point is a process of its own: n random values are told, then three asks are timed (processor time, one thread). Memory is what the process
-gained over its own start with the data in place (resident set), and, for NeuralBO, the bytes its model says it holds.
+Each point is a process of its own: n random values are told, then three asks are timed (processor time, one thread).
+Memory is what the process gained over its own start with the data in place (resident set), and, for NeuralBO, the bytes
+its model says it holds.
 """
 
 from __future__ import annotations
@@ -17,18 +18,19 @@ import sys
 import time
 
 import numpy as np
+from regretless_bench.claims import LEAST_SEEDS, PARENT, Check, checks_table, experiment_options, judged, needed
+from regretless_bench.finding import Finding, Table
+from regretless_bench.memory import peak_megabytes
+from regretless_bench.record import stamped
 
-from regretless.bench.claims import LEAST_SEEDS, PARENT, Check, checks_table, experiment_options, judged, needed
-from regretless.bench.finding import Finding, Table
-from regretless.bench.memory import peak_megabytes
-from regretless.bench.record import stamped
-from regretless.page import Curve, curves_chart
+from regretless.report.page import Curve, curves_chart
 from regretless.statefile import write_whole
 
 OURS, GP = "neural-bo", "gp-ucb"
 SIZES = (100, 300, 1000, 3000, 10_000)
 CONSTANT = 3.0
-"""Memory counts as nearly constant when it grows less than this over the last tenfold of values, over what the data themselves take."""
+"""Memory counts as nearly constant when it grows less than this over the last tenfold of values, over what the data
+themselves take."""
 DIM = 14
 """Of the robot-pushing task, which the paper measures."""
 LIMITS = {"gp-ucb": 3000}
@@ -57,18 +59,35 @@ def measure(method: str, n: int, dim: int) -> dict[str, float | str | int]:
         asks.append(time.process_time() - start)
     after = peak_megabytes()
     held = getattr(optimiser, "nbytes", 0) / 1e6
-    return {"method": method, "n": n, "dim": dim, "first_s": first, "ask_s": float(np.median(asks)), "peak_mb": after - before, "held_mb": held}
+    return {
+        "method": method,
+        "n": n,
+        "dim": dim,
+        "first_s": first,
+        "ask_s": float(np.median(asks)),
+        "peak_mb": after - before,
+        "held_mb": held,
+    }
 
 
 def finding(rows: list[dict], options: argparse.Namespace) -> Finding:
-    """Three checks: NeuralBO's memory hardly grows, the GP's does, and NeuralBO's is the smaller where both were run last."""
+    """Three checks: NeuralBO's memory hardly grows, the GP's does, and NeuralBO's is the smaller where both were run
+    last."""
     by = {(r["method"], r["dim"], r["n"]): r for r in rows}
     growth = {m: _growth(rows, m) for m in (OURS, GP)}
     last = max(n for method, dim, n in by if method == GP and dim == DIM and (OURS, DIM, n) in by)
     ours, theirs = by[OURS, DIM, last], by[GP, DIM, last]
     checks = [
-        Check(f"{OURS}: memory nearly constant", growth[OURS] < CONSTANT, f"grows {growth[OURS]:.2f}-fold over the last tenfold of values"),
-        Check(f"{GP}: memory grows", growth[GP] >= CONSTANT, f"grows {growth[GP]:.2f}-fold over the last tenfold of values"),
+        Check(
+            f"{OURS}: memory nearly constant",
+            growth[OURS] < CONSTANT,
+            f"grows {growth[OURS]:.2f}-fold over the last tenfold of values",
+        ),
+        Check(
+            f"{GP}: memory grows",
+            growth[GP] >= CONSTANT,
+            f"grows {growth[GP]:.2f}-fold over the last tenfold of values",
+        ),
         Check(
             f"less memory than {GP} at {last} values",
             ours["peak_mb"] < theirs["peak_mb"],
@@ -81,8 +100,19 @@ def finding(rows: list[dict], options: argparse.Namespace) -> Finding:
               {"peak memory gained, MB": [max(r["peak_mb"], 1.0) for r in own], "CPU seconds per ask": [max(r["ask_s"], 1e-4) for r in own]})
         for (m, d), own in _series(rows).items()
     ]  # fmt: skip
-    columns = ["method", "values", "d", "CPU s per ask", "first ask after a bulk tell, s", "peak memory gained, MB", "held by the model, MB"]
-    cells = [[r["method"], r["n"], r["dim"], *(float(f"{r[k]:.3g}") for k in ("ask_s", "first_s", "peak_mb", "held_mb"))] for r in rows]
+    columns = [
+        "method",
+        "values",
+        "d",
+        "CPU s per ask",
+        "first ask after a bulk tell, s",
+        "peak memory gained, MB",
+        "held by the model, MB",
+    ]
+    cells = [
+        [r["method"], r["n"], r["dim"], *(float(f"{r[k]:.3g}") for k in ("ask_s", "first_s", "peak_mb", "held_mb"))]
+        for r in rows
+    ]
     return Finding(
         "neural-bo", "fig6", "running time and memory",
         "The memory NeuralBO and NeuralGreedy need stays nearly constant as evaluations accumulate, while that of GP-UCB grows fast.",
@@ -128,9 +158,16 @@ def main() -> None:
         if not path.exists():
             if options.report:
                 continue
-            around = {PARENT: str(os.getpid()), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+            around = {
+                PARENT: str(os.getpid()),
+                "OMP_NUM_THREADS": "1",
+                "OPENBLAS_NUM_THREADS": "1",
+                "MKL_NUM_THREADS": "1",
+            }
             command = [sys.executable, __file__, "--out", str(options.out), "--point", method, str(n), str(dim)]
-            result = subprocess.run(command, env={**os.environ, **around}, check=True, capture_output=True, text=True).stdout
+            result = subprocess.run(
+                command, env={**os.environ, **around}, check=True, capture_output=True, text=True
+            ).stdout
             write_whole(path, stamped(json.loads(result)))
         row = json.loads(path.read_text())
         rows.append(row)

@@ -4,8 +4,8 @@
     python experiments/neural_bo_gpu.py --out runs/neural_bo_gpu --quick        small sizes only
     python experiments/neural_bo_gpu.py --device cpu --quick                    the same table without a GPU
 
-Points are compared before their maximiser is taken: the drawn function at the candidates, largest relative difference; and the asked points
-themselves, which are equal unless two candidates tie to rounding.
+Points are compared before their maximiser is taken: the drawn function at the candidates, largest relative difference;
+and the asked points themselves, which are equal unless two candidates tie to rounding.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regretless.methods.neural_bo import NeuralBO
+from regretless.methods.neural_bo.algorithm import NeuralBO
 
 CPU_LIMIT = 10**8
 """Numbers n * d up to which the CPU is run beside the device."""
@@ -30,7 +30,8 @@ def made(n: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def timed(device: str, X: np.ndarray, y: np.ndarray) -> tuple[float, float, np.ndarray, np.ndarray]:
-    """Seconds of the first ask after a bulk tell, seconds of a later one, the points asked, and a draw at fixed candidates."""
+    """Seconds of the first ask after a bulk tell, seconds of a later one, the points asked, and a draw at fixed
+    candidates."""
     method = NeuralBO(X.shape[1], seed=0, device=device)
     method.tell(X, y)
     start = time.perf_counter()
@@ -49,14 +50,18 @@ def timed(device: str, X: np.ndarray, y: np.ndarray) -> tuple[float, float, np.n
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("runs/neural_bo_gpu"))
-    parser.add_argument("--jobs", type=int, default=1, help="accepted for uniformity; everything is timed one after another")
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="accepted for uniformity; everything is timed one after another"
+    )
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     sizes, dims = ((10**3, 10**4), (10, 100)) if options.quick else ((10**3, 10**4, 10**5, 10**6), (10, 100, 1000))
     rows = []
-    print("| n | d | device: first ask | device: ask | CPU: first ask | CPU: ask | points equal | largest relative difference of a draw |")
+    print(
+        "| n | d | device: first ask | device: ask | CPU: first ask | CPU: ask | points equal | largest relative difference of a draw |"
+    )
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     timed(options.device, *made(64, 4))  # the device's start is nobody's time
     for n in sizes:

@@ -4,7 +4,8 @@
     python experiments/neural_bo_pushing.py --jobs 2 --out runs/neural_bo_pushing --quick        150 evaluations
     python experiments/neural_bo_pushing.py --jobs 16 --out runs/neural_bo_pushing --full        6000 evaluations, as in the paper
 
-15 common initial points. Methods whose cost grows with the cube of the evaluations are left out of the full run by --methods.
+15 common initial points. Methods whose cost grows with the cube of the evaluations are left out of the full run by
+--methods.
 """
 
 from __future__ import annotations
@@ -12,9 +13,7 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
-
-from regretless.baselines import BASELINES
-from regretless.bench.claims import (
+from regretless_bench.claims import (
     charts,
     checks_table,
     core_seconds,
@@ -26,8 +25,10 @@ from regretless.bench.claims import (
     leads,
     medians_table,
 )
-from regretless.bench.finding import Finding
-from regretless.bench.record import Record, Run
+from regretless_bench.finding import Finding
+from regretless_bench.record import Record, Run
+
+from regretless.baselines import BASELINES
 from regretless.methods import METHODS as FIVE
 
 OURS, PRINTED = "neural-bo", "neural-bo (paper)"
@@ -41,7 +42,10 @@ INITIAL = 15
 
 def finding(records: list[Record], options: argparse.Namespace) -> Finding:
     cases = grouped(records)
-    checks, ours = leads(cases, PRINTED, THERE, what="loss (minus the reward)"), leads(cases, OURS, THERE, what="loss (minus the reward)")
+    checks, ours = (
+        leads(cases, PRINTED, THERE, what="loss (minus the reward)"),
+        leads(cases, OURS, THERE, what="loss (minus the reward)"),
+    )
     verdict, sentence = judged(checks, fewest(cases), ours)
     sign = records[0].sign
     return Finding(
@@ -66,14 +70,20 @@ def main() -> None:
     budget = options.budget or (6000 if options.full else 150 if options.quick else 1000)
     labels = options.methods.split(",")
     seeds = range(options.first_seed, options.first_seed + options.seeds)
-    runs = [Run(RECIPES.get(m, m), "pushing", {}, seed, budget=budget, init=INITIAL, label=m) for seed in seeds for m in labels]
+    runs = [
+        Run(RECIPES.get(m, m), "pushing", {}, seed, budget=budget, init=INITIAL, label=m)
+        for seed in seeds
+        for m in labels
+    ]
     records = gather(runs, options)
     print("| method | runs | evaluations | median best reward (range) | median ask |\n| --- | --- | --- | --- | --- |")
     for methods in grouped(records).values():
         for label, group in sorted(methods.items(), key=lambda item: -np.median([r.best()[-1] for r in item[1]])):
             best = [float(r.best()[-1]) for r in group]
             ask = np.median([np.median(r.seconds_ask[INITIAL:]) for r in group])
-            print(f"| {label} | {len(best)} | {len(group[0].y)} | {np.median(best):.2f} ({min(best):.2f} to {max(best):.2f}) | {1000 * ask:.1f} ms |")
+            print(
+                f"| {label} | {len(best)} | {len(group[0].y)} | {np.median(best):.2f} ({min(best):.2f} to {max(best):.2f}) | {1000 * ask:.1f} ms |"
+            )
     found = finding(records, options)
     found.write(options.out)
     print(f"{found.verdict}: {found.sentence}")

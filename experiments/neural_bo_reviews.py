@@ -1,12 +1,14 @@
-"""NeuralBO, Fig. 4: retrieving a document like a hidden one, hierarchical F1 against evaluations, over 9045 real reviews.
+"""NeuralBO, Fig. 4: retrieving a document like a hidden one, hierarchical F1 against evaluations, over 9045 real
+reviews.
 
     python experiments/neural_bo_reviews.py --jobs 2 --out runs/neural_bo_reviews               5 targets, 60 evaluations
     python experiments/neural_bo_reviews.py --jobs 16 --out runs/neural_bo_reviews --full       10 targets, 200 evaluations
 
-Every method scores all rows that were not yet asked and takes the best: what its acquisition becomes on a finite pool. The GPs have the squared
-exponential kernel on the TF-IDF features with length-scale and noise by marginal likelihood, as the paper's have; UCB's kappa is sqrt(0.1), the
-authors' constant for this task. TPE, which knows no features, searches the row numbers, and may ask a row twice. Each seed hides another
-document; all methods begin with the same five random rows.
+Every method scores all rows that were not yet asked and takes the best: what its acquisition becomes on a finite pool.
+The GPs have the squared exponential kernel on the TF-IDF features with length-scale and noise by marginal likelihood,
+as the paper's have; UCB's kappa is sqrt(0.1), the authors' constant for this task. TPE, which knows no features,
+searches the row numbers, and may ask a row twice. Each seed hides another document; all methods begin with the same
+five random rows.
 """
 
 from __future__ import annotations
@@ -18,19 +20,28 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
+from regretless_bench.claims import (
+    SAMPLES,
+    Check,
+    checks_table,
+    experiment_options,
+    judged,
+    keep_results,
+    lowest,
+    needed,
+)
+from regretless_bench.finding import Finding, Table
+from regretless_bench.peers import PEERS
+from regretless_bench.problems.reviews import Reviews
 from scipy.special import ndtr
 
 from regretless.baselines.dngo import BATCH, EPOCHS, HIDDEN, MOST_STEPS, RATE, integrated_regression
-from regretless.bench.claims import SAMPLES, Check, checks_table, experiment_options, judged, keep_results, lowest, needed
-from regretless.bench.finding import Finding, Table
-from regretless.bench.peers import PEERS
 from regretless.method import Recipe, keyed_generator
 from regretless.methods import METHODS
-from regretless.numerics.branches import log_evidence
-from regretless.numerics.plain_net import fresh_net, trained
-from regretless.numerics.training import epoch_batches
-from regretless.page import Band, Curve, curves_chart
-from regretless.problems.reviews import Reviews
+from regretless.report.page import Band, Curve, curves_chart
+from regretless.tangent.branches import log_evidence
+from regretless.tangent.plain_net import fresh_net, trained
+from regretless.tangent.training import epoch_batches
 
 OURS, PRINTED, INITIAL = "neural-bo", "neural-bo (paper)", 5
 GPS, THERE = ("gp-ucb", "gp-ei", "gp-ts"), ("neural-greedy", "gp-ucb", "gp-ts", "gp-ei", "dngo", "rf-ei")
@@ -52,10 +63,16 @@ def gaussian_process(X: np.ndarray, y: np.ndarray, Z: np.ndarray) -> tuple[np.nd
     """Mean and sd at Z of the GP with the likeliest length-scale and noise."""
     squares = (X**2).sum(1)
     apart = np.maximum(squares[:, None] + squares - 2 * X @ X.T, 0)
-    tried = [(*log_evidence(np.exp(-apart / (2 * length**2)), y[:, None], noise), length, noise) for length in LENGTHS for noise in NOISES]
+    tried = [
+        (*log_evidence(np.exp(-apart / (2 * length**2)), y[:, None], noise), length, noise)
+        for length in LENGTHS
+        for noise in NOISES
+    ]
     _, (variance,), length, noise = max(tried, key=lambda case: float(case[0][0]))
     cross = np.exp(-np.maximum((Z**2).sum(1)[:, None] + squares - 2 * Z @ X.T, 0) / (2 * length**2))
-    half = np.linalg.solve(np.linalg.cholesky(np.exp(-apart / (2 * length**2)) + noise * np.eye(len(y))), np.column_stack([y, cross.T]))
+    half = np.linalg.solve(
+        np.linalg.cholesky(np.exp(-apart / (2 * length**2)) + noise * np.eye(len(y))), np.column_stack([y, cross.T])
+    )
     return half[:, 1:].T @ half[:, 0], np.sqrt(np.maximum(variance * (1 - (half[:, 1:] ** 2).sum(0)), 0))
 
 
@@ -85,7 +102,13 @@ def rf_ei(X: np.ndarray, y: np.ndarray, Z: np.ndarray, rng: np.random.Generator)
 
 
 def dngo(X: np.ndarray, y: np.ndarray, Z: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    net = trained(fresh_net(rng, X.shape[1], HIDDEN, "tanh"), X, y, epoch_batches(rng, len(y), BATCH, EPOCHS)[:MOST_STEPS], rate=RATE)
+    net = trained(
+        fresh_net(rng, X.shape[1], HIDDEN, "tanh"),
+        X,
+        y,
+        epoch_batches(rng, len(y), BATCH, EPOCHS)[:MOST_STEPS],
+        rate=RATE,
+    )
     w, C = integrated_regression(net.last_hidden(X), y)
     phi = net.last_hidden(Z)
     return improvement(phi @ w, np.sqrt(np.maximum(((phi @ C) * phi).sum(1), 0)), float(y.max()))
@@ -93,7 +116,14 @@ def dngo(X: np.ndarray, y: np.ndarray, Z: np.ndarray, rng: np.random.Generator) 
 
 def neural_greedy(X: np.ndarray, y: np.ndarray, Z: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     targets = (y + 0.1 * rng.standard_normal(len(y))) / 0.1
-    net = trained(fresh_net(rng, X.shape[1], (100,), "relu"), X, targets, epoch_batches(rng, len(y), 32, 300)[:1000], rate=1e-2, decay=0.01)
+    net = trained(
+        fresh_net(rng, X.shape[1], (100,), "relu"),
+        X,
+        targets,
+        epoch_batches(rng, len(y), 32, 300)[:1000],
+        rate=1e-2,
+        decay=0.01,
+    )
     return net.outputs(Z)
 
 
@@ -153,7 +183,8 @@ def _chosen(name: str, seed: int, budget: int) -> list[float]:
 
 
 def finding(curves: dict[str, np.ndarray], seconds: dict[str, float], options: argparse.Namespace) -> Finding:
-    """Is the mean over the budget of the best F1 so far the highest of the paper's methods, and higher than with a GP?"""
+    """Is the mean over the budget of the best F1 so far the highest of the paper's methods, and higher than with a
+    GP?"""
     runs = min(len(best) for best in curves.values())
     losses = {method: -best[:runs].mean(axis=1) for method, best in curves.items()}
     what = "loss (minus the mean of the best F1 so far)"
@@ -167,11 +198,18 @@ def finding(curves: dict[str, np.ndarray], seconds: dict[str, float], options: a
     verdict, sentence = judged(checks, runs, ours)
     n = np.arange(1, next(iter(curves.values())).shape[1] + 1)
     lines = [
-        Curve(method, {SAMPLES: n}, {"best hierarchical F1": Band(np.median(best, axis=0), *np.quantile(best, (0.25, 0.75), axis=0))})
+        Curve(
+            method,
+            {SAMPLES: n},
+            {"best hierarchical F1": Band(np.median(best, axis=0), *np.quantile(best, (0.25, 0.75), axis=0))},
+        )
         for method, best in curves.items()
     ]
     columns = ["method", "targets", "mean over the budget", "at the end", "CPU ms per evaluation"]
-    rows = [[m, len(b), float(b.mean()), float(b[:, -1].mean()), float(round(1000 * seconds[m] / b.shape[1], 1))] for m, b in curves.items()]
+    rows = [
+        [m, len(b), float(b.mean()), float(b[:, -1].mean()), float(round(1000 * seconds[m] / b.shape[1], 1))]
+        for m, b in curves.items()
+    ]
     return Finding(
         "neural-bo", "fig4", "document retrieval",
         "NeuralBO finds a document like the hidden one in fewer evaluations than the other methods, and much sooner than those with a GP.",

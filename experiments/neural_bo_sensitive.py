@@ -1,10 +1,11 @@
-"""NeuralBO, Fig. 3: how many tampered MNIST classifiers are given away by 1, 2, ... sensitive samples found by each method.
+"""NeuralBO, Fig. 3: how many tampered MNIST classifiers are given away by 1, 2, ... sensitive samples found by each
+method.
 
     python experiments/neural_bo_sensitive.py --jobs 2 --out runs/neural_bo_sensitive               5 samples of 60 evaluations, 300 models
     python experiments/neural_bo_sensitive.py --jobs 16 --out runs/neural_bo_sensitive --full       10 samples of 300 evaluations, 1000 models
 
-Each sample is the best image of one run (its own seed) in the 49-dimensional space of 7 x 7 images. The tampered models have normal noise on
-every weight, of the size at which the accuracy falls to 87.73 % on average (the paper's figure).
+Each sample is the best image of one run (its own seed) in the 49-dimensional space of 7 x 7 images. The tampered models
+have normal noise on every weight, of the size at which the accuracy falls to 87.73 % on average (the paper's figure).
 """
 
 from __future__ import annotations
@@ -12,9 +13,7 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
-
-from regretless.baselines import BASELINES
-from regretless.bench.claims import (
+from regretless_bench.claims import (
     Check,
     charts,
     checks_table,
@@ -27,11 +26,13 @@ from regretless.bench.claims import (
     leads,
     medians_table,
 )
-from regretless.bench.finding import Finding, Table
-from regretless.bench.record import Record, Run
+from regretless_bench.finding import Finding, Table
+from regretless_bench.problems.sensitive import HIGH, LOW, detection_rates, digits, enlarge, tamper_sd, train_classifier
+from regretless_bench.record import Record, Run
+
+from regretless.baselines import BASELINES
 from regretless.methods import METHODS as FIVE
-from regretless.page import Curve, curves_chart
-from regretless.problems.sensitive import HIGH, LOW, detection_rates, digits, enlarge, tamper_sd, train_classifier
+from regretless.report.page import Curve, curves_chart
 
 OURS, PRINTED = "neural-bo", "neural-bo (paper)"
 RECIPES = {PRINTED: FIVE["neural-bo"](preset="paper"), "rf-ei": BASELINES["rf-ei"](trees=20)}
@@ -58,7 +59,8 @@ def detection(records: list[Record], models: int) -> tuple[dict[str, np.ndarray]
 
 
 def finding(records: list[Record], options: argparse.Namespace, models: int) -> Finding:
-    """Checks: the highest median sensitivity of a sample, the highest rate averaged over their number, and with 8 or more the paper's 90 %."""
+    """Checks: the highest median sensitivity of a sample, the highest rate averaged over their number, and with 8 or
+    more the paper's 90 %."""
     cases = grouped(records)
     rates, sd, accuracy = detection(records, models)
     count = fewest(cases)
@@ -74,12 +76,21 @@ def finding(records: list[Record], options: argparse.Namespace, models: int) -> 
             Check(f"highest detection rate, averaged over 1 to {count} samples", final[label] >= final[rival], found),
         ]
         if count >= AT:
-            made.append(Check(f"rate of {NEARLY} with {AT} samples", bool(rates[label][AT - 1] >= NEARLY), f"{rates[label][AT - 1]:.3f}"))
+            made.append(
+                Check(
+                    f"rate of {NEARLY} with {AT} samples",
+                    bool(rates[label][AT - 1] >= NEARLY),
+                    f"{rates[label][AT - 1]:.3f}",
+                )
+            )
         return made
 
     checks, ours = first(PRINTED), first(OURS)
     verdict, sentence = judged(checks, count, ours)
-    lines = [Curve(label, {"sensitive samples": np.arange(1, len(r) + 1)}, {"detection rate": r}) for label, r in rates.items()]
+    lines = [
+        Curve(label, {"sensitive samples": np.arange(1, len(r) + 1)}, {"detection rate": r})
+        for label, r in rates.items()
+    ]
     rows = [[m, *(float(round(v, 4)) for v in r[:count])] for m, r in rates.items()]
     columns = ["method", *(f"{i + 1}" for i in range(count))]
     return Finding(
@@ -105,7 +116,11 @@ def main() -> None:
     options = experiment_options(parser, "runs/neural_bo_sensitive", data="mnist")
     budget, models = options.budget or (300 if options.full else 60), options.models or (1000 if options.full else 300)
     seeds = range(options.first_seed, options.first_seed + options.seeds)
-    runs = [Run(RECIPES.get(m, m), "sensitive", {}, seed, budget=budget, init=INITIAL, label=m) for seed in seeds for m in options.methods.split(",")]
+    runs = [
+        Run(RECIPES.get(m, m), "sensitive", {}, seed, budget=budget, init=INITIAL, label=m)
+        for seed in seeds
+        for m in options.methods.split(",")
+    ]
     found = finding(gather(runs, options), options, models)
     found.write(options.out)
     for row in found.tables[2].rows:

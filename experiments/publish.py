@@ -1,8 +1,10 @@
-"""Puts findings of `regretless reproduce` into the documentation: the page, the findings, compact records, and the table of what was run.
+"""Puts findings of `regretless reproduce` into the documentation: the page, the findings, compact records, and the
+table of what was run.
 
     python experiments/publish.py runs/reproduce
 
-The findings under docs/results/findings are kept unless a new one of the same figure replaces them; the page and the table are made from all of them.
+The findings under docs/results/findings are kept unless a new one of the same figure replaces them; the page and the
+table are made from all of them.
 """
 
 from __future__ import annotations
@@ -10,9 +12,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from regretless.bench.compact import CSV, JSON
-from regretless.bench.finding import FILE, Finding, findings_page
-from regretless.reproduce import FIGURES, TIMES, Took, read_times
+from regretless_bench.compact import CSV, JSON
+from regretless_bench.finding import FILE, Finding, findings_page
+from regretless_bench.reproduce import FIGURES, TIMES, Took, read_times
+
 from regretless.statefile import write_whole
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
@@ -37,9 +40,14 @@ def table(findings: list[Finding], times: dict[str, Took]) -> str:
         often = next((f.settings[word] for word in COUNTS if word in f.settings), "-")
         first, *others = str(f.around.get("commit")).split(", ")
         made = f"{first} and {len(others)} more" if others else first
-        lines.append(f"| {f.paper} | {f.figure}: {f.title} | {size} | {often} | {f.seconds / 60:.1f} | {clock} | {made} | {f.verdict} |")
+        lines.append(
+            f"| {f.paper} | {f.figure}: {f.title} | {size} | {often} | {f.seconds / 60:.1f} | {clock} | {made} | {f.verdict} |"
+        )
     minutes = sum(f.seconds for f in findings) / 60
-    lines += ["", f"In all {len(findings)} of {len(FIGURES)} figures, {minutes:.0f} core minutes. {sentence(times)}".rstrip()]
+    lines += [
+        "",
+        f"In all {len(findings)} of {len(FIGURES)} figures, {minutes:.0f} core minutes. {sentence(times)}".rstrip(),
+    ]
     return "\n".join(lines)
 
 
@@ -47,7 +55,10 @@ def sentence(times: dict[str, Took]) -> str:
     """What the figures took by the clock, one after another."""
     if not times:
         return ""
-    minutes, lost = sum(took.seconds for took in times.values()) / 60, sum(took.cut + took.open for took in times.values())
+    minutes, lost = (
+        sum(took.seconds for took in times.values()) / 60,
+        sum(took.cut + took.open for took in times.values()),
+    )
     jobs = " or ".join(sorted({str(took.jobs) for took in times.values()}))
     cores = " or ".join(sorted({str(took.cores) for took in times.values()}))
     whole = f"By the clock {len(times)} of {len(FIGURES)} figures took {minutes:.0f} minutes with {jobs} processes on {cores} cores"
@@ -69,11 +80,19 @@ def take(folder: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folder", type=Path, nargs="*", help="folders `regretless reproduce` wrote to; none: the page and the table again")
+    parser.add_argument(
+        "folder",
+        type=Path,
+        nargs="*",
+        help="folders `regretless reproduce` wrote to; none: the page and the table again",
+    )
     for folder in parser.parse_args().folder:
         take(folder)
     order = [(f.paper, f.name) for f in FIGURES]
-    kept = sorted((Finding.read(path) for path in (RESULTS / "findings").glob("*.json")), key=lambda f: order.index((f.paper, f.figure)))
+    kept = sorted(
+        (Finding.read(path) for path in (RESULTS / "findings").glob("*.json")),
+        key=lambda f: order.index((f.paper, f.figure)),
+    )
     times = read_times(RESULTS)
     write_whole(RESULTS / "report.html", findings_page(kept, sentence(times)).encode())
     readme = RESULTS / "README.md"

@@ -1,10 +1,12 @@
-"""When `GapBelow` stops, and whether it was right to: 24 bbob functions, d = 2, 3, eps = 5 % of the range, delta = 0.05, at most 60 d evaluations.
+"""When `GapBelow` stops, and whether it was right to: 24 bbob functions, d = 2, 3, eps = 5 % of the range, delta =
+0.05, at most 60 d evaluations.
 
     python experiments/stopping.py --jobs 2 --out runs/stopping [--seeds 3] [--first 19] [--quick]
 
-A stop is right when the true gap of the recommended point is at most eps, 5 % of the range of the values seen by then. Optuna's terminator
-(`RegretBoundEvaluator`, asked after every fifth trial, the same eps as its error) watches the very same runs; its point is the best one observed.
-Instances 1 to 18 were in view when the certificate's constants, `verify=2` and what a check spends were chosen: the default starts after them.
+A stop is right when the true gap of the recommended point is at most eps, 5 % of the range of the values seen by then.
+Optuna's terminator (`RegretBoundEvaluator`, asked after every fifth trial, the same eps as its error) watches the very
+same runs; its point is the best one observed. Instances 1 to 18 were in view when the certificate's constants,
+`verify=2` and what a check spends were chosen: the default starts after them.
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from regretless_bench.problems import make_problem
 from tqdm import tqdm
 
 from regretless.baselines import BASELINES
 from regretless.optimizer import Optimizer
-from regretless.problems import make_problem
 from regretless.space import Space
 from regretless.stopping import GapBelow
 
@@ -41,7 +43,9 @@ def main() -> None:
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--dims", default="2,3")
     parser.add_argument("--quick", action="store_true", help="six functions, one instance")
-    parser.add_argument("--without-optuna", action="store_true", help="leave out the terminator, which costs most of the time")
+    parser.add_argument(
+        "--without-optuna", action="store_true", help="leave out the terminator, which costs most of the time"
+    )
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     functions = (1, 3, 8, 12, 17, 21) if options.quick else range(1, 25)
@@ -65,7 +69,9 @@ def main() -> None:
 def one_run(method: str, function: int, dim: int, instance: int, with_optuna: bool) -> dict[str, Any]:
     """One run until both rules have stopped or 60 d evaluations are spent."""
     problem = make_problem("bbob", function=function, dim=dim, instance=instance, seed=instance)
-    optimizer = Optimizer(problem.space, method=METHODS[method], direction="minimize", budget=PER_DIM * dim, seed=instance)
+    optimizer = Optimizer(
+        problem.space, method=METHODS[method], direction="minimize", budget=PER_DIM * dim, seed=instance
+    )
     rule, terminator = GapBelow(EPS, DELTA, relative=True), _Terminator(problem.space) if with_optuna else None
     record: dict[str, Any] = {
         "method": method,
@@ -82,12 +88,24 @@ def one_run(method: str, function: int, dim: int, instance: int, with_optuna: bo
         allowed = EPS * (max(values) - min(values))
         if record["ours"] is None and rule(optimizer) is not None:
             gap = problem.regret(optimizer.recommend())
-            record["ours"] = {"n": n, "gap": gap, "allowed": allowed, "right": bool(gap <= allowed), "claimed": rule.certificate.gap}
+            record["ours"] = {
+                "n": n,
+                "gap": gap,
+                "allowed": allowed,
+                "right": bool(gap <= allowed),
+                "claimed": rule.certificate.gap,
+            }
         if terminator is not None and record["optuna"] is None and n >= OPTUNA_FROM and n % OPTUNA_EVERY == 0:
             bound = terminator.bound(optimizer)
             if bound < allowed:
                 gap = problem.regret(optimizer.best.params)
-                record["optuna"] = {"n": n, "gap": gap, "allowed": allowed, "right": bool(gap <= allowed), "claimed": bound}
+                record["optuna"] = {
+                    "n": n,
+                    "gap": gap,
+                    "allowed": allowed,
+                    "right": bool(gap <= allowed),
+                    "claimed": bound,
+                }
         if record["ours"] is not None and (terminator is None or record["optuna"] is not None):
             break
     record["last"] = rule.certificate.reason if record["ours"] is None else ""
@@ -110,14 +128,18 @@ class _Terminator:
         self.optuna, self.distributions = optuna, as_distributions(space)
 
     def bound(self, optimizer: Optimizer) -> float:
-        trials = [self.optuna.create_trial(params=t.params, distributions=self.distributions, value=t.value) for t in optimizer.trials]
+        trials = [
+            self.optuna.create_trial(params=t.params, distributions=self.distributions, value=t.value)
+            for t in optimizer.trials
+        ]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return float(self.evaluator.evaluate(trials, self.optuna.study.StudyDirection.MINIMIZE))
 
 
 def table(records: list[dict[str, Any]]) -> str:
-    """The Markdown table: for each method and dimension, how many runs each rule stopped, when, and how often rightly."""
+    """The Markdown table: for each method and dimension, how many runs each rule stopped, when, and how often
+    rightly."""
     lines = [
         "| method | d | rule | runs | stopped | functions stopped in most runs | right | median evaluations at the stop |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -146,8 +168,13 @@ def wrong_stops(records: list[dict[str, Any]]) -> str:
     for rule, title in RULES.items():
         for method in dict.fromkeys(r["method"] for r in records):
             wrong = [r for r in records if r["method"] == method and r.get(rule) is not None and not r[rule]["right"]]
-            named = (f"f{r['function']} d={r['dim']} i={r['instance']} ({EPS * r[rule]['gap'] / r[rule]['allowed']:.0%})" for r in wrong)
-            lines.append(f"wrong stops of {title} on {method}, with the true gap as a share of the range: {', '.join(named) or 'none'}")
+            named = (
+                f"f{r['function']} d={r['dim']} i={r['instance']} ({EPS * r[rule]['gap'] / r[rule]['allowed']:.0%})"
+                for r in wrong
+            )
+            lines.append(
+                f"wrong stops of {title} on {method}, with the true gap as a share of the range: {', '.join(named) or 'none'}"
+            )
     return "\n".join(lines)
 
 

@@ -12,12 +12,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from regretless.baselines import BASELINES
+from regretless.certificate import Certificate
 from regretless.extras import optional
-from regretless.method import Certificate, Method, Recipe
+from regretless.method import Method, Recipe
 from regretless.methods import METHODS
-from regretless.optimize import maximize, minimize
 from regretless.optimizer import Optimizer, Trial
-from regretless.result import Result
+from regretless.run import Result, maximize, minimize
 from regretless.space import Choice, Cube, Float, Int, Space
 
 if TYPE_CHECKING:
@@ -60,5 +60,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _LATER:
-        return getattr(optional(_LATER[name], "sklearn") if name == "RegretlessSearchCV" else import_module(_LATER[name]), name)
+        return getattr(
+            optional(_LATER[name], "sklearn") if name == "RegretlessSearchCV" else import_module(_LATER[name]), name
+        )
     raise AttributeError(f"module 'regretless' has no attribute {name!r}")

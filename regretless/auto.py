@@ -16,23 +16,30 @@ LARGE_BUDGET = 3000
 
 
 CERTIFIED_UP_TO = 10
-"""Dimensions in which the fitted certificate holds (`numerics/confidence.py`, which is slow to import)."""
+"""Dimensions in which the fitted certificate holds (`gp/certify.py`, which is slow to import)."""
 VERIFY_EVERY = 2
 """Asks per verifying one when the run is to end by its certificate (docs/certificates.md)."""
 
 
 def choose_method(space: Space, budget: int | None, *, certify: bool = False) -> tuple[Recipe, str]:
-    """The recipe for a space and a budget, and the reason in one sentence; `certify` when the run is to end by its certificate."""
+    """The recipe for a space and a budget, and the reason in one sentence; `certify` when the run is to end by its
+    certificate."""
     dim = len(space)
     if certify and dim <= CERTIFIED_UP_TO:
         reason = f"{dim} parameters and a certificate to reach: every second evaluation goes where the bound is largest"
         return BASELINES["gp-ucb"](verify=VERIFY_EVERY), reason
     if budget is not None and budget > LARGE_BUDGET:
-        return METHODS["neural-bo"], f"{budget} evaluations: the neural-tangent model's cost per ask stays flat where an exact GP's grows with n^2"
+        return (
+            METHODS["neural-bo"],
+            f"{budget} evaluations: the neural-tangent model's cost per ask stays flat where an exact GP's grows with n^2",
+        )
     if dim > HIGH_DIMENSION:
         return METHODS["ms-ucb"], f"{dim} parameters: searching low-dimensional subspaces of one GP keeps an ask cheap"
     if any(isinstance(parameter, Choice) for parameter in space.parameters.values()):  # measured in docs/gp-engine.md
-        return BASELINES["gp-ei"], f"{dim} parameters with choices and a small budget: an exact GP with expected improvement sorts labels out soonest"
+        return (
+            BASELINES["gp-ei"],
+            f"{dim} parameters with choices and a small budget: an exact GP with expected improvement sorts labels out soonest",
+        )
     return BASELINES["gp-ucb"], f"{dim} parameters and a small budget: an exact GP learns most per evaluation"
 
 

@@ -1,4 +1,5 @@
-"""Libraries that only some installations have: asked for where they are used, and named with the words that install them."""
+"""Libraries that only some installations have: asked for where they are used, and named with the words that install
+them."""
 
 from __future__ import annotations
 
@@ -11,4 +12,6 @@ def optional(module: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        raise ImportError(f"{error.name} is not installed: pip install 'regretless[{extra}]'", name=error.name) from None
+        raise ImportError(
+            f"{error.name} is not installed: pip install 'regretless[{extra}]'", name=error.name
+        ) from None

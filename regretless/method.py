@@ -1,11 +1,12 @@
-"""The contract every optimiser keeps: `Method`, the `Certificate` it gives, and the `Recipe` that builds it.
+"""The contract every optimiser keeps: `Method`, and the `Recipe` that builds it.
 
-Everything here maximises on the unit cube; `Optimizer` and `Problem` turn signs and units once. A proposal is a function of
-(history, seed, step): the history is the sequence of told points plus the set of pending ones, the step numbers the asks, and every
-random draw comes from a generator keyed on (seed, step). So a fresh Method that is told the same history proposes the same points,
-bit for bit: that is how runs resume, and how workers that share a storage agree.
+Everything here maximises on the unit cube; `Optimizer` and `Problem` turn signs and units once. A proposal is a
+function of (history, seed, step): the history is the sequence of told points plus the set of pending ones, the step
+numbers the asks, and every random draw comes from a generator keyed on (seed, step). So a fresh Method that is told the
+same history proposes the same points, bit for bit: that is how runs resume, and how workers that share a storage agree.
 
-To write a method, subclass `Method`, give `_propose`, and perhaps `_update`, `_recommend`, `_certificate`, `_state` and `_load`:
+To write a method, subclass `Method`, give `_propose`, and perhaps `_update`, `_recommend`, `_certificate`, `_state` and
+`_load`:
 
     class Coin(Method):
         def _propose(self, rng):
@@ -16,66 +17,28 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from regretless.space import Array, Cube, Encoding
+from regretless.certificate import Certificate
+from regretless.space import Array, Cube, Encoding, Space
+from regretless.threads import threads_for
 
 State: TypeAlias = dict[str, Any]
 """Names to arrays, numbers, text, truth values, None or further states: what can be written without a pickle."""
 
 REDRAWS = 64
-"""Fresh uniform draws tried when a proposal coincides with a pending or failed point; only small finite spaces ever need more than one."""
+"""Fresh uniform draws tried when a proposal coincides with a pending or failed point; only small finite spaces ever
+need more than one."""
 FAILED_NEARBY = 1e-3
-"""How close, in every coordinate, a proposal may come to a failed point; the border between failures and successes can still be traced finely."""
+"""How close, in every coordinate, a proposal may come to a failed point; the border between failures and successes can
+still be traced finely."""
 FIXED_DRAWS = 2**63
 """The step that keys what is drawn once for the whole run."""
-
-
-# ---------------------------------------------------------------- certificate
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """How much regret may be left: with probability at least 1 - delta, f* - f(recommended) <= gap.
-
-    `lower` and `upper` bracket the optimal value f*. `kind` is "theory" (the bounds follow from stated, known constants), "fitted" (the
-    model was fitted to the data; coverage is an empirical fact, measured and published in the docs) or "none": not certified, and
-    `reason` says why. Values are in the caller's units; in a minimisation `lower <= f* <= upper` still brackets the optimum.
-    """
-
-    gap: float
-    lower: float
-    upper: float
-    delta: float
-    kind: Literal["theory", "fitted", "none"]
-    assumptions: tuple[str, ...] = ()
-    reason: str = ""
-
-    @property
-    def certified(self) -> bool:
-        return self.kind != "none"
-
-    @classmethod
-    def none(cls, reason: str, delta: float) -> Certificate:
-        """The honest answer when the model cannot be trusted."""
-        return cls(gap=math.inf, lower=-math.inf, upper=math.inf, delta=delta, kind="none", reason=reason)
-
-    def scaled(self, sign: float) -> Certificate:
-        """The same statement about sign * f, sign being 1 or -1."""
-        return self if sign > 0 else replace(self, lower=-self.upper, upper=-self.lower)
-
-    def __str__(self) -> str:
-        if not self.certified:
-            return f"not certified: {self.reason}"
-        rests = f"; assumes {', '.join(self.assumptions)}" if self.assumptions else ""
-        return f"regret at most {self.gap:.4g} with probability {1 - self.delta:.2g} ({self.kind}{rests})"
 
 
 # ---------------------------------------------------------------- randomness
@@ -95,7 +58,8 @@ def checked_seed(seed: Any) -> int:
 
 
 class _Draws:
-    """One generator that is set to the start of any step: a tenth of the cost of a new one, and the numbers of `keyed_generator(seed, step)`."""
+    """One generator that is set to the start of any step: a tenth of the cost of a new one, and the numbers of
+    `keyed_generator(seed, step)`."""
 
     def __init__(self, seed: int) -> None:
         self._generator = keyed_generator(seed, 0)
@@ -179,18 +143,20 @@ class Method(ABC):
     def ask(self, n: int = 1, *, step: int | None = None) -> Array:
         """n points to evaluate next, n x d; legal at any time. They are pending until told or forgotten.
 
-        `step` sets the key of the first proposal; a caller that numbers its own trials passes the number, others leave it.
+        `step` sets the key of the first proposal; a caller that numbers its own trials passes the number, others leave
+        it.
         """
         if not isinstance(n, int | np.integer) or n < 1:
             raise ValueError(f"n must be a whole number of at least 1, got {n!r}")
         if step is not None:
             self.step = int(step)
         first = len(self._pending)
-        for _ in range(n):
-            rng = self._draws.at(self.step)
-            proposal = np.asarray(self._propose(rng), dtype=np.float64).reshape(self.dim)
-            self._pending.append(self._distinct(self.cube.snap(proposal), rng))
-            self.step += 1
+        with threads_for(self.model_free):
+            for _ in range(n):
+                rng = self._draws.at(self.step)
+                proposal = np.asarray(self._propose(rng), dtype=np.float64).reshape(self.dim)
+                self._pending.append(self._distinct(self.cube.snap(proposal), rng))
+                self.step += 1
         return np.array(self._pending[first:])
 
     def tell(self, X: ArrayLike, y: ArrayLike, *, yvar: ArrayLike | None = None) -> None:
@@ -207,10 +173,12 @@ class Method(ABC):
             points, values, variances = points[good], values[good], None if variances is None else variances[good]
         if len(values):
             self._told.append(points, values, np.nan if variances is None else variances)
-            self._update(points, values)
+            with threads_for(self.model_free):
+                self._update(points, values)
 
     def forget(self, X: ArrayLike) -> None:
-        """Drops pending points that will never be told (crashed, timed out); points that are not pending are ignored."""
+        """Drops pending points that will never be told (crashed, timed out); points that are not pending are
+        ignored."""
         for x in self._points(X):
             self._unpend(x)
 
@@ -222,7 +190,9 @@ class Method(ABC):
         """The point to report, d: best by the model, not the luckiest noisy value."""
         if len(self.y) == 0:
             raise RuntimeError("recommend() needs at least one successful evaluation; none has been told yet")
-        return self.cube.snap(np.asarray(self._recommend(), dtype=np.float64).reshape(self.dim))
+        with threads_for(self.model_free):
+            best = np.asarray(self._recommend(), dtype=np.float64).reshape(self.dim)
+        return self.cube.snap(best)
 
     def certificate(self, delta: float = 0.05) -> Certificate:
         """Bounds on f* - f(recommend()) that hold with probability 1 - delta, or "not certified" and why."""
@@ -230,7 +200,8 @@ class Method(ABC):
             raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
         if len(self.y) == 0:
             return Certificate.none("nothing has been evaluated yet", delta)
-        return self._certificate(delta)
+        with threads_for(self.model_free):
+            return self._certificate(delta)
 
     def state_dict(self) -> State:
         """Everything that `load_state_dict` needs to go on as if never interrupted."""
@@ -245,12 +216,19 @@ class Method(ABC):
         if len(self.y) or len(self.failed) or self._pending:
             raise RuntimeError("load_state_dict() needs a fresh method; this one has been used")
         try:
-            X, y, yvar, failed, pending = (np.asarray(state[k], dtype=np.float64) for k in ("X", "y", "yvar", "failed", "pending"))
+            X, y, yvar, failed, pending = (
+                np.asarray(state[k], dtype=np.float64) for k in ("X", "y", "yvar", "failed", "pending")
+            )
             step = int(state["step"])
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not the state of a method: {error!r}") from None
         n = len(y)
-        if X.shape != (n, self.dim) or yvar.shape != (n,) or failed.shape[1:] != (self.dim,) or pending.shape[1:] != (self.dim,):
+        if (
+            X.shape != (n, self.dim)
+            or yvar.shape != (n,)
+            or failed.shape[1:] != (self.dim,)
+            or pending.shape[1:] != (self.dim,)
+        ):
             raise ValueError(f"the state holds {X.shape[-1] if X.ndim else 0} coordinates, this method has {self.dim}")
         if not np.isfinite(y).all() or step < 0:
             raise ValueError("the state is damaged: values must be finite and the step at least 0")
@@ -258,9 +236,14 @@ class Method(ABC):
         self._told.append(X, y, yvar)
         self._pending = list(pending)
         self.step = step
-        self._load(state.get("own", {}))
+        with threads_for(self.model_free):
+            self._load(state.get("own", {}))
 
     # -- what a subclass gives
+
+    def bind(self, space: Space, sign: float) -> None:  # noqa: B027 - a hook that may stay empty
+        """Shows the user's own space, and the sign that turns told values into the user's, to methods whose model works
+        in those units."""
 
     @abstractmethod
     def _propose(self, rng: np.random.Generator) -> Array:
@@ -282,7 +265,8 @@ class Method(ABC):
         return {}
 
     def _load(self, state: Mapping[str, Any]) -> None:
-        """Takes over what `_state` gave, with the history in place; by default the history is taken in as if told just now."""
+        """Takes over what `_state` gave, with the history in place; by default the history is taken in as if told just
+        now."""
         if len(self.y):
             self._update(self.X, self.y)
 
@@ -319,7 +303,9 @@ class Method(ABC):
             points = points.reshape(1, -1)
         if points.ndim != 2 or points.shape[1] != self.dim:
             raise ValueError(f"X must be n x {self.dim}, got shape {points.shape}")
-        if len(points) and not (np.minimum.reduce(points, axis=None) >= 0 and np.maximum.reduce(points, axis=None) <= 1):  # NaN fails both
+        if len(points) and not (
+            np.minimum.reduce(points, axis=None) >= 0 and np.maximum.reduce(points, axis=None) <= 1
+        ):  # NaN fails both
             raise ValueError("X must lie in the unit cube; a coordinate is outside [0, 1] or NaN")
         return points
 
@@ -380,8 +366,9 @@ class _Rows:
 class Recipe:
     """A Method with its options and without a space: what users name and records store.
 
-    A recipe is called with options to make another: `MSUCB` is the default, `MSUCB(d=5)` the same with d = 5. It prints itself, compares
-    equal to its like, and `build` makes the Method for a space, seed and budget. The method's module is imported on first use.
+    A recipe is called with options to make another: `MSUCB` is the default, `MSUCB(d=5)` the same with d = 5. It prints
+    itself, compares equal to its like, and `build` makes the Method for a space, seed and budget. The method's module
+    is imported on first use.
     """
 
     def __init__(self, name: str, path: str, options: Mapping[str, Any] | None = None) -> None:
@@ -403,14 +390,24 @@ class Recipe:
         return (inspect.getdoc(self.method) or "").split("\n")[0].rstrip(".")
 
     def __call__(self, **options: Any) -> Recipe:
-        known = [p.name for p in inspect.signature(self.method).parameters.values() if p.name not in ("cube", "seed", "budget")]
+        known = [
+            p.name
+            for p in inspect.signature(self.method).parameters.values()
+            if p.name not in ("cube", "seed", "budget")
+        ]
         for option in options:
             if option not in known:
                 raise TypeError(f"{self._title} has no option {option!r}; it takes {', '.join(known) or 'none'}")
         return Recipe(self.name, self._path, {**self.options, **options})
 
-    def build(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> Method:
-        return self.method(cube, seed=seed, budget=budget, **self.options)
+    def build(self, space: int | Cube | Space, *, seed: int, budget: int | None = None, sign: float = 1.0) -> Method:
+        """The Method for a space, whose user sees sign * f; for a number of coordinates or a bare cube there is no user
+        to bind to."""
+        cube = space.cube(self.method.choices) if isinstance(space, Space) else space
+        method = self.method(cube, seed=seed, budget=budget, **self.options)
+        if isinstance(space, Space):
+            method.bind(space, sign)
+        return method
 
     @property
     def _title(self) -> str:
@@ -427,5 +424,8 @@ class Recipe:
 
     def to_json(self) -> dict[str, Any]:
         """The name and the options; options that are no plain values are written as text and cannot be read back."""
-        plain = {k: v if isinstance(v, str | int | float | bool | None) else {"text": repr(v)} for k, v in self.options.items()}
+        plain = {
+            k: v if isinstance(v, str | int | float | bool | None) else {"text": repr(v)}
+            for k, v in self.options.items()
+        }
         return {"name": self.name, "options": plain}

@@ -1,6 +1,7 @@
 """`Optimizer`: a space, a method and a direction behind ask and tell.
 
-Here, and only here, signs and units are turned: users see their own parameters and values, methods see a maximisation on the cube.
+Here, and only here, signs and units are turned: users see their own parameters and values, methods see a maximisation
+on the cube.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 
 from regretless.auto import choose_method, find_recipe
-from regretless.method import Certificate, Method, Recipe
-from regretless.numerics.threads import threads_for
+from regretless.certificate import Certificate
+from regretless.method import Method, Recipe
 from regretless.space import Array, Space, SpaceLike
 from regretless.statefile import read_state, write_state
 
@@ -58,8 +59,10 @@ class Optimizer:
         print(opt.recommend(), opt.certificate())
 
     Args:
-        space: a `Space` or anything it is made from: a mapping of parameters, a list of (low, high) pairs, the path of a TOML file.
-        method: a name (`regretless list` shows them), a recipe such as `regretless.MSUCB(d=5)`, or "auto"; `why` tells what was chosen.
+        space: a `Space` or anything it is made from: a mapping of parameters, a list of (low, high) pairs, the path of
+            a TOML file.
+        method: a name (`regretless list` shows them), a recipe such as `regretless.MSUCB(d=5)`, or "auto"; `why` tells
+            what was chosen.
         direction: "minimize" or "maximize".
         budget: the number of evaluations planned; methods use it to plan and it may be exceeded.
         seed: makes the run repeatable; drawn at random, and kept in `seed`, when not given.
@@ -82,13 +85,10 @@ class Optimizer:
         self.seed = secrets.randbits(32) if seed is None else seed
         self.recipe, self.why = _resolve(method, self.space, budget)
         """The recipe in use, and the reason it was chosen."""
-        self.method: Method = self.recipe.build(self.space.cube(self.recipe.method.choices), seed=self.seed, budget=budget)
-        bind = getattr(self.method, "bind", None)
-        if bind is not None:  # methods whose model works in the user's own units
-            bind(self.space, 1.0 if direction == "maximize" else -1.0)
+        self._sign = 1.0 if direction == "maximize" else -1.0
+        self.method: Method = self.recipe.build(self.space, seed=self.seed, budget=budget, sign=self._sign)
         self.trials: list[Trial] = []
         """All trials, in the order of their numbers."""
-        self._sign = 1.0 if direction == "maximize" else -1.0
 
     def __repr__(self) -> str:
         done = sum(t.state == "done" for t in self.trials)
@@ -102,8 +102,7 @@ class Optimizer:
     def ask(self, n: int) -> list[Trial]: ...
     def ask(self, n: int | None = None) -> Trial | list[Trial]:
         """The next trial, or the next n of them; legal at any time, however many are pending."""
-        with threads_for(self.method):
-            X = self.method.ask(1 if n is None else n)
+        X = self.method.ask(1 if n is None else n)
         trials = [self._new_trial(u) for u in X]
         return trials[0] if n is None else trials
 
@@ -113,8 +112,11 @@ class Optimizer:
         self.method.wait_for(u)
         return self._new_trial(u)
 
-    def tell(self, trial: Trial | int, value: float | None = None, var: float | None = None, *, failed: bool = False) -> None:
-        """The value of a pending trial (or of its number); NaN, infinities and `failed=True` mean that the evaluation failed.
+    def tell(
+        self, trial: Trial | int, value: float | None = None, var: float | None = None, *, failed: bool = False
+    ) -> None:
+        """The value of a pending trial (or of its number); NaN, infinities and `failed=True` mean that the evaluation
+        failed.
 
         var: the known noise variance of the value, for instance the squared standard error of a mean over repetitions.
         """
@@ -126,8 +128,7 @@ class Optimizer:
             self.method.tell(trial.unit[None], np.nan)
             return
         trial.state, trial.value, trial.var = "done", value, var
-        with threads_for(self.method):
-            self.method.tell(trial.unit[None], self._sign * value, yvar=None if var is None else np.array([var]))
+        self.method.tell(trial.unit[None], self._sign * value, yvar=None if var is None else np.array([var]))
 
     def forget(self, trial: Trial | int) -> None:
         """Gives up a pending trial that will never be told, without holding the failure against its setting."""
@@ -152,9 +153,7 @@ class Optimizer:
 
     def recommend(self) -> dict[str, Any]:
         """The setting to use: best by the model, not the luckiest noisy value."""
-        with threads_for(self.method):
-            u = self.method.recommend()
-        return self.space.decode(u, self.method.choices)
+        return self.space.decode(self.method.recommend(), self.method.choices)
 
     def observed(self, params: Mapping[str, Any]) -> float:
         """The mean of the values told for a setting; NaN when it was never evaluated."""
@@ -162,14 +161,15 @@ class Optimizer:
         return float(np.mean(values)) if values else math.nan
 
     def certificate(self, delta: float = 0.05) -> Certificate:
-        """How much worse than the optimum `recommend()` may be, with probability 1 - delta, or why that is not known."""
-        with threads_for(self.method):
-            return self.method.certificate(delta).scaled(self._sign)
+        """How much worse than the optimum `recommend()` may be, with probability 1 - delta, or why that is not
+        known."""
+        return self.method.certificate(delta).scaled(self._sign)
 
     # -- files
 
     def save(self, path: str | Path) -> None:
-        """Writes everything to a file (no pickle); a kill at any moment leaves the old file or the new one, never half of one."""
+        """Writes everything to a file (no pickle); a kill at any moment leaves the old file or the new one, never half
+        of one."""
         try:
             space: Any = self.space.to_json()
         except ValueError:
@@ -187,8 +187,8 @@ class Optimizer:
     def load(cls, path: str | Path, *, space: SpaceLike | None = None, method: Recipe | None = None) -> Optimizer:
         """Reads a file of `save` and goes on as if never interrupted.
 
-        `space` and `method` are needed only when they hold what no file can: labels that are objects, options that are functions. Given ones that
-        differ from those of the file raise ValueError.
+        `space` and `method` are needed only when they hold what no file can: labels that are objects, options that are
+        functions. Given ones that differ from those of the file raise ValueError.
         """
         state = read_state(path)
         if state.get("kind") != FILE_KIND:
@@ -207,7 +207,9 @@ class Optimizer:
         if method is not None and method.name != name:
             raise ValueError(f"the file was written by method {name!r}, not {method.name!r}")
         if method is not None and not _same_options(options, method.to_json()["options"]):
-            raise ValueError(f"the file was written by method {name!r} with the options {options or 'none'}, this is {method}")
+            raise ValueError(
+                f"the file was written by method {name!r} with the options {options or 'none'}, this is {method}"
+            )
         method = method or find_recipe(name)(**options)
         optimizer = cls(space, method=method, direction=state["direction"], budget=state["budget"], seed=state["seed"])
         optimizer.why = str(state["why"])
@@ -232,7 +234,9 @@ class Optimizer:
             raise ValueError(f"trial {number!r} was never asked of this optimizer ({len(self.trials)} trials so far)")
         own = self.trials[number]
         if isinstance(trial, Trial) and trial is not own:
-            raise ValueError(f"trial {number} belongs to another optimizer; tell the trial that ask() gave, or its number")
+            raise ValueError(
+                f"trial {number} belongs to another optimizer; tell the trial that ask() gave, or its number"
+            )
         if own.state != "pending":
             raise ValueError(f"trial {number} has been told already (state {own.state!r}, value {own.value!r})")
         return own
@@ -247,9 +251,11 @@ def _resolve(method: str | Recipe, space: Space, budget: int | None) -> tuple[Re
 
 
 def _same_space(description: Mapping[str, Any] | None, names: list[str], given: Space | None) -> Space:
-    """The space of a file, from its description or, where no file could hold that, as given; a given one must be the same.
+    """The space of a file, from its description or, where no file could hold that, as given; a given one must be the
+    same.
 
-    Points are kept as places in the cube, so with other bounds or labels every one of them would become another setting.
+    Points are kept as places in the cube, so with other bounds or labels every one of them would become another
+    setting.
     """
     if description is None:
         if given is None:
@@ -261,12 +267,15 @@ def _same_space(description: Mapping[str, Any] | None, names: list[str], given: 
         raise ValueError(f"the file was written for parameters {names}, the space given has {list(given.names)}")
     for name, parameter in (given or stored).parameters.items():
         if parameter != stored.parameters[name]:
-            raise ValueError(f"the file was written for {name} = {stored.parameters[name]}, the space given has {parameter}")
+            raise ValueError(
+                f"the file was written for {name} = {stored.parameters[name]}, the space given has {parameter}"
+            )
     return given or stored
 
 
 def _same_options(stored: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
-    """Whether two descriptions of options agree, as far as a file can hold them: what it holds as text is not compared."""
+    """Whether two descriptions of options agree, as far as a file can hold them: what it holds as text is not
+    compared."""
     return stored.keys() == given.keys() and all(stored[k] == given[k] or isinstance(stored[k], dict) for k in stored)
 
 

@@ -1,8 +1,9 @@
 """Search spaces: the user's parameters on one side, the unit cube on the other.
 
-A `Space` is an ordered set of named parameters (`Float`, `Int`, `Choice`). A `Cube` is what a Method sees of it: `dim` coordinates in
-[0, 1], some of which only take certain positions. A grid of k values owns k equal shares of its coordinate and is represented by the
-centres of the shares; a choice is either one such coordinate or k one-hot coordinates, as the method asks.
+A `Space` is an ordered set of named parameters (`Float`, `Int`, `Choice`). A `Cube` is what a Method sees of it: `dim`
+coordinates in [0, 1], some of which only take certain positions. A grid of k values owns k equal shares of its
+coordinate and is represented by the centres of the shares; a choice is either one such coordinate or k one-hot
+coordinates, as the method asks.
 
     space = Space({"lr": Float(1e-5, 1e-1, log=True), "layers": Int(1, 6), "act": Choice(["relu", "tanh"])})
     u = space.encode({"lr": 1e-3, "layers": 2, "act": "tanh"})
@@ -16,19 +17,113 @@ import tomllib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from regretless.cube import Array as Array
-from regretless.cube import Axis as Axis
-from regretless.cube import Cube as Cube
-from regretless.cube import Encoding as Encoding
+Array: TypeAlias = NDArray[np.float64]
+Encoding: TypeAlias = Literal["shares", "onehot"]
+"""How a choice becomes coordinates: one with equal shares, or one per label."""
 
 MOST_LEVELS = 2**52
 """More values than this cannot be told apart on a float64 coordinate."""
 STEP_SLACK = 1e-9
 """Steps that miss the upper bound by less than this share of a step still include it (0.1 * 3 is not 0.3 in binary)."""
+
+
+# ---------------------------------------------------------------- the cube
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One coordinate of the cube: a line (`levels=0`), or `levels` positions with equal shares.
+
+    `log_low > 0` marks whole numbers log_low, log_low + 1, ... whose shares are equal on a log scale of the numbers
+    instead.
+    """
+
+    levels: int = 0
+    categorical: bool = False
+    log_low: int = 0
+
+    def _log_ends(self) -> tuple[float, float]:
+        return math.log(self.log_low - 0.5), math.log(self.log_low + self.levels - 0.5)
+
+    def index(self, u: Array) -> NDArray[np.int64]:
+        """The position each u belongs to, 0 .. levels - 1."""
+        if self.log_low:
+            a, b = self._log_ends()
+            raw = np.rint(np.exp(a + np.asarray(u) * (b - a))) - self.log_low
+        else:
+            raw = np.floor(np.asarray(u) * self.levels)
+        clipped: NDArray[np.int64] = np.clip(raw, 0, self.levels - 1).astype(np.int64)
+        return clipped
+
+    def centre(self, index: NDArray[np.int64]) -> Array:
+        """The centre of the share of each position."""
+        if self.log_low:
+            a, b = self._log_ends()
+            number = np.asarray(index, dtype=np.float64) + self.log_low
+            middle: Array = ((np.log(number - 0.5) + np.log(number + 0.5)) / 2 - a) / (b - a)
+            return middle
+        return (np.asarray(index, dtype=np.float64) + 0.5) / self.levels
+
+    def snap(self, u: Array) -> Array:
+        return self.centre(self.index(u)) if self.levels else np.asarray(u, dtype=np.float64)
+
+
+class Cube:
+    """What a Method knows of the space: `dim` coordinates in [0, 1] and, for each, an `Axis`.
+
+    `groups` are the (start, stop) ranges of one-hot coordinates: a legal point has a single 1 in each.
+    """
+
+    def __init__(self, axes: Sequence[Axis], groups: Sequence[tuple[int, int]] = ()) -> None:
+        if not axes:
+            raise ValueError("a cube needs at least one coordinate")
+        self.axes = tuple(axes)
+        self.groups = tuple(groups)
+        self.dim = len(self.axes)
+        self.discrete = np.array([axis.levels > 0 for axis in self.axes])
+        """Coordinates that only take certain positions, d."""
+        self.categorical = np.array([axis.categorical for axis in self.axes])
+        """Coordinates of choices in equal-share encoding, whose positions have no order, d."""
+        self._stepped = [(i, axis) for i, axis in enumerate(self.axes) if axis.levels]
+
+    @classmethod
+    def box(cls, dim: int) -> Cube:
+        """A plain cube, all coordinates continuous."""
+        if not isinstance(dim, int | np.integer) or dim < 1:
+            raise ValueError(f"dim must be a whole number of at least 1, got {dim!r}")
+        return cls([Axis()] * int(dim))
+
+    @property
+    def plain(self) -> bool:
+        """Whether every coordinate is a line."""
+        return not self._stepped and not self.groups
+
+    @property
+    def size(self) -> float:
+        """The number of legal points; infinite as soon as one coordinate is a line."""
+        grouped = {i for start, stop in self.groups for i in range(start, stop)}
+        lines = [i for i, axis in enumerate(self.axes) if not axis.levels and i not in grouped]
+        if lines:
+            return math.inf
+        return math.prod(
+            [float(axis.levels) for _, axis in self._stepped] + [float(stop - start) for start, stop in self.groups]
+        )
+
+    def snap(self, X: Array) -> Array:
+        """The legal points nearest in meaning to X, n x d (a copy): clipped to the cube, positions at the centres of
+        their shares."""
+        Z: Array = np.minimum(np.maximum(np.asarray(X, dtype=np.float64), 0.0), 1.0)
+        for i, axis in self._stepped:
+            Z[..., i] = axis.snap(Z[..., i])
+        for start, stop in self.groups:
+            hot = np.argmax(Z[..., start:stop], axis=-1)
+            Z[..., start:stop] = np.eye(stop - start)[hot]
+        return Z
 
 
 # ---------------------------------------------------------------- parameters
@@ -55,7 +150,9 @@ class Float:
             if not (_is_number(self.step) and math.isfinite(self.step) and self.step > 0 and self._levels() >= 2):
                 raise ValueError(f"{self}: step must be positive and at most high - low, got {self.step!r}")
             if self._levels() > MOST_LEVELS:
-                raise ValueError(f"{self}: {self._levels():.3g} steps are more than a coordinate can tell apart; use a larger step")
+                raise ValueError(
+                    f"{self}: {self._levels():.3g} steps are more than a coordinate can tell apart; use a larger step"
+                )
 
     def _levels(self) -> int:
         if self.step is None:
@@ -110,7 +207,9 @@ class Int:
         if self.log and self.step != 1:
             raise ValueError(f"{self}: step and log exclude each other; drop one of them")
         if self._levels() > MOST_LEVELS:
-            raise ValueError(f"{self}: {self._levels():.3g} values are more than a coordinate can tell apart; use a larger step")
+            raise ValueError(
+                f"{self}: {self._levels():.3g} values are more than a coordinate can tell apart; use a larger step"
+            )
 
     def _levels(self) -> int:
         return (self.high - self.low) // self.step + 1
@@ -181,8 +280,9 @@ Parameter: TypeAlias = Float | Int | Choice
 class Space:
     """Named parameters in a fixed order.
 
-    Takes a mapping name -> Float, Int, Choice or a (low, high) pair; a list of (low, high) pairs or parameters (scipy style: names x0, x1, ...
-    and the objective gets an array, `as_array`); another Space; or the path of a TOML file (see `from_toml`).
+    Takes a mapping name -> Float, Int, Choice or a (low, high) pair; a list of (low, high) pairs or parameters (scipy
+    style: names x0, x1, ... and the objective gets an array, `as_array`); another Space; or the path of a TOML file
+        (see `from_toml`).
     """
 
     def __init__(self, parameters: SpaceLike) -> None:
@@ -198,14 +298,18 @@ class Space:
         elif isinstance(parameters, Sequence):
             items = [(f"x{i}", p) for i, p in enumerate(parameters)]
         else:
-            raise ValueError(f"space must be a mapping, a list of (low, high) pairs or a TOML path, got {type(parameters).__name__}")
+            raise ValueError(
+                f"space must be a mapping, a list of (low, high) pairs or a TOML path, got {type(parameters).__name__}"
+            )
         if not items:
             raise ValueError("the space is empty: give at least one parameter")
         self.parameters: dict[str, Parameter] = {str(name): _parameter(str(name), value) for name, value in items}
         if len(self.parameters) < len(items):
             raise ValueError("two parameters have the same name once written as text")
         if self.as_array and any(isinstance(p, Choice) for p in self.parameters.values()):
-            raise ValueError("a space given as a list passes an array of numbers to the objective; use a mapping for choices")
+            raise ValueError(
+                "a space given as a list passes an array of numbers to the objective; use a mapping for choices"
+            )
         self.names = tuple(self.parameters)
         ordered = list(self.parameters.values())
         lines = [(i, p) for i, p in enumerate(ordered) if isinstance(p, Float) and p.step is None]
@@ -315,7 +419,8 @@ class Space:
         return np.array(shares)
 
     def to_json(self) -> dict[str, Any]:
-        """A description that `Space.from_json` reads back; labels that are no plain text, number or truth value raise ValueError."""
+        """A description that `Space.from_json` reads back; labels that are no plain text, number or truth value raise
+        ValueError."""
         tables: dict[str, Any] = {}
         for name, p in self.parameters.items():
             if isinstance(p, Choice):
@@ -323,7 +428,13 @@ class Space:
                     raise ValueError(f"parameter {name!r}: labels {p} cannot be written to a file")
                 tables[name] = {"type": "choice", "labels": list(p.labels)}
             else:
-                tables[name] = {"type": type(p).__name__.lower(), "low": p.low, "high": p.high, "log": p.log, "step": p.step}
+                tables[name] = {
+                    "type": type(p).__name__.lower(),
+                    "low": p.low,
+                    "high": p.high,
+                    "log": p.log,
+                    "step": p.step,
+                }
         return {"as_array": self.as_array, "parameters": tables}
 
     @classmethod
@@ -356,7 +467,11 @@ def read_toml(path: str | Path) -> dict[str, Parameter]:
         raise ValueError(f"{path}: {error}") from None
 
 
-TABLE_KEYS = {"float": ({"low", "high"}, {"log", "step"}), "int": ({"low", "high"}, {"log", "step"}), "choice": ({"labels"}, set())}
+TABLE_KEYS = {
+    "float": ({"low", "high"}, {"log", "step"}),
+    "int": ({"low", "high"}, {"log", "step"}),
+    "choice": ({"labels"}, set()),
+}
 """Required and optional keys of a parameter's table, by type."""
 
 
@@ -370,7 +485,9 @@ def _from_table(name: str, table: Any) -> Parameter:
     unknown = sorted(set(table) - required - optional - {"type"})
     missing = sorted(required - set(table))
     if unknown or missing:
-        raise ValueError(f"parameter {name!r}: unknown keys {unknown}, missing keys {missing}; {kind} takes {sorted(required | optional)}")
+        raise ValueError(
+            f"parameter {name!r}: unknown keys {unknown}, missing keys {missing}; {kind} takes {sorted(required | optional)}"
+        )
     if kind == "choice":
         return _named(name, lambda: Choice(table["labels"]))
     options = {key: table[key] for key in ("log", "step") if table.get(key) is not None}
@@ -383,7 +500,12 @@ def _from_table(name: str, table: Any) -> Parameter:
 def _parameter(name: str, value: Any) -> Parameter:
     if isinstance(value, Float | Int | Choice):
         return value
-    if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2 and all(_is_number(v) for v in value):
+    if (
+        isinstance(value, Sequence)
+        and not isinstance(value, str)
+        and len(value) == 2
+        and all(_is_number(v) for v in value)
+    ):
         return _named(name, lambda: Float(value[0], value[1]))
     raise ValueError(f"parameter {name!r}: expected Float, Int, Choice or a (low, high) pair, got {value!r}")
 

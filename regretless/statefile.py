@@ -1,4 +1,5 @@
-"""Files that hold a run: nested dicts of arrays and plain values, written atomically and read without ever running code.
+"""Files that hold a run: nested dicts of arrays and plain values, written atomically and read without ever running
+code.
 
 The format is an uncompressed .npz (one entry per array) whose entry `json` holds everything else.
 """
@@ -37,7 +38,8 @@ def write_whole(path: str | Path, content: bytes) -> None:
 
 
 def check_writable(path: str | Path) -> None:
-    """Raises the OSError that writing path would raise, and leaves path as it is: better before a costly evaluation than after it."""
+    """Raises the OSError that writing path would raise, and leaves path as it is: better before a costly evaluation
+    than after it."""
     with _written_beside(Path(path), b""):
         if Path(path).is_dir():
             raise IsADirectoryError(errno.EISDIR, "cannot write: it is a directory", str(path))
@@ -96,7 +98,9 @@ def without_arrays(value: Any, path: str, arrays: dict[str, np.ndarray[Any, Any]
         value = value.item()
     if value is None or isinstance(value, str | int | float | bool):
         return value
-    raise TypeError(f"state entry {path!r} is a {type(value).__name__}; states hold arrays, numbers, text, truth values and None")
+    raise TypeError(
+        f"state entry {path!r} is a {type(value).__name__}; states hold arrays, numbers, text, truth values and None"
+    )
 
 
 def with_arrays(value: Any, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:

@@ -6,12 +6,13 @@ import logging
 import math
 from typing import Any
 
-from regretless.method import Certificate
+from regretless.certificate import Certificate
 
 CHECKS_IN_A_ROW = 2
 """A single lucky fit must not end a run: the certificate has to hold at this many checks in a row."""
 SPENT_PER_CHECK = 0.2
-"""The share of delta that one check may spend: a rule that looks after every evaluation has many chances to meet a bound that is too low."""
+"""The share of delta that one check may spend: a rule that looks after every evaluation has many chances to meet a
+bound that is too low."""
 STOP_NOTE = "regretless:stop"
 """The study attribute under which the reason for stopping is kept."""
 
@@ -24,9 +25,9 @@ class GapBelow:
         minimize(train, space, trials=200, stop=GapBelow(0.01))
         study.optimize(objective, n_trials=200, callbacks=[GapBelow(0.01)])        # with regretless.Sampler as the study's sampler
 
-    It asks for the certificate after every `every`-th evaluation and stops once the certificate is certified with a gap of at most eps at
-    two checks in a row. Each check asks for a fifth of delta, because many checks are made. "Not certified" never stops a run and starts the
-    count afresh. `reason` then says what the stop rests on.
+    It asks for the certificate after every `every`-th evaluation and stops once the certificate is certified with a gap
+    of at most eps at two checks in a row. Each check asks for a fifth of delta, because many checks are made. "Not
+    certified" never stops a run and starts the count afresh. `reason` then says what the stop rests on.
 
     Args:
         eps: the regret that is acceptable, in the units of the objective.
@@ -54,12 +55,15 @@ class GapBelow:
         return f"GapBelow({self.eps:g}, delta={self.delta:g}, relative={self.relative})"
 
     def __call__(self, run: Any, trial: Any = None) -> str | None:
-        """The rule itself, `rule(optimizer)`, which gives the reason to stop or None; and Optuna's callback, `rule(study, trial)`."""
+        """The rule itself, `rule(optimizer)`, which gives the reason to stop or None; and Optuna's callback,
+        `rule(study, trial)`."""
         if trial is None:
             return self.check(run, [t.value for t in run.trials if t.value is not None])
         certified = getattr(run.sampler, "certificate", None)
         if certified is None:
-            raise TypeError(f"GapBelow needs a sampler that gives certificates, such as regretless.Sampler; the study has {run.sampler!r}")
+            raise TypeError(
+                f"GapBelow needs a sampler that gives certificates, such as regretless.Sampler; the study has {run.sampler!r}"
+            )
         values = [t.value for t in run.get_trials(deepcopy=False) if t.state.name == "COMPLETE"]
         reason = self.check(_StudyRun(run), values)
         if reason is not None:
@@ -68,7 +72,8 @@ class GapBelow:
         return reason
 
     def check(self, run: Any, values: list[float]) -> str | None:
-        """Looks at `run.certificate` if it is time to; values are those evaluated so far. Returns the reason to stop or None."""
+        """Looks at `run.certificate` if it is time to; values are those evaluated so far. Returns the reason to stop or
+        None."""
         if len(values) < self._checked_at:  # another run: nothing of the last one counts
             self._held, self._checked_at, self.reason = 0, 0, None
         if len(values) < self._checked_at + self.every:

@@ -6,7 +6,6 @@
     check_method(Recipe("mine", "my_package.mine:Mine"))     # raises AssertionError on the first law broken
 
 Each check takes a recipe and is small; `METHOD_CHECKS` lists them, so that a test runner can name the one that fails.
-`check_problem` does the same for benchmark problems.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from functools import partial
 
 import numpy as np
 
-from regretless.method import Certificate, Method, Recipe
-from regretless.problems.check import check_problem as check_problem
+from regretless.certificate import Certificate
+from regretless.method import Method, Recipe
 from regretless.space import Array, Choice, Cube, Float, Int, Space
 from regretless.statefile import with_arrays, without_arrays
 
@@ -60,7 +59,9 @@ def run(method: Method, n: int, fun: Callable[[Array], Array] = bowl) -> Array:
 
 def mixed_cube(recipe: Recipe) -> Cube:
     """Two lines, a whole number and a choice, encoded as the method wants them."""
-    space = Space({"a": Float(-3, 5), "b": Float(1e-4, 1e2, log=True), "n": Int(2, 7), "c": Choice(["red", "green", "blue"])})
+    space = Space(
+        {"a": Float(-3, 5), "b": Float(1e-4, 1e2, log=True), "n": Int(2, 7), "c": Choice(["red", "green", "blue"])}
+    )
     return space.cube(recipe.method.choices)
 
 
@@ -192,7 +193,9 @@ def check_global_random_state(recipe: Recipe) -> None:
     before = np.random.get_state()[1].copy(), None if torch is None else torch.get_rng_state().clone()  # type: ignore[index] # noqa: NPY002
     run(method, 6)
     assert np.array_equal(before[0], np.random.get_state()[1]), "NumPy's global random state was moved"  # type: ignore[index] # noqa: NPY002
-    assert torch is None or before[1] is None or bool((before[1] == torch.get_rng_state()).all()), "torch's global random state was moved"
+    assert torch is None or before[1] is None or bool((before[1] == torch.get_rng_state()).all()), (
+        "torch's global random state was moved"
+    )
 
 
 def check_replay(recipe: Recipe) -> None:
@@ -205,7 +208,8 @@ def check_replay(recipe: Recipe) -> None:
 
 
 def check_state(recipe: Recipe) -> None:
-    """24 rounds equal 16 rounds, a state written and read, and 8 more, bit for bit, with a pending point across the gap."""
+    """24 rounds equal 16 rounds, a state written and read, and 8 more, bit for bit, with a pending point across the
+    gap."""
     whole = recipe.build(2, seed=14, budget=24)
     expected = run(whole, 24)
     first = recipe.build(2, seed=14, budget=24)

@@ -7,13 +7,19 @@ import sys
 import pytest
 
 from regretless.auto import CERTIFIED_UP_TO, choose_method, find_recipe
-from regretless.numerics.confidence import MOST_DIMENSIONS
+from regretless.gp.certify import MOST_DIMENSIONS
 from regretless.space import Choice, Float, Int, Space
 
 
 @pytest.mark.parametrize(
     ("dim", "budget", "certify", "name"),
-    [(2, 50, False, "gp-ucb"), (20, 200, False, "gp-ucb"), (21, 200, False, "ms-ucb"), (5, 10_000, False, "neural-bo"), (3, 60, True, "gp-ucb")],
+    [
+        (2, 50, False, "gp-ucb"),
+        (20, 200, False, "gp-ucb"),
+        (21, 200, False, "ms-ucb"),
+        (5, 10_000, False, "neural-bo"),
+        (3, 60, True, "gp-ucb"),
+    ],
 )
 def test_rule(dim: int, budget: int, certify: bool, name: str) -> None:
     recipe, why = choose_method(Space([(0, 1)] * dim), budget, certify=certify)
@@ -23,7 +29,8 @@ def test_rule(dim: int, budget: int, certify: bool, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("budget", "certify", "name"), [(60, False, "gp-ei"), (None, False, "gp-ei"), (10_000, False, "neural-bo"), (60, True, "gp-ucb")]
+    ("budget", "certify", "name"),
+    [(60, False, "gp-ei"), (None, False, "gp-ei"), (10_000, False, "neural-bo"), (60, True, "gp-ucb")],
 )
 def test_spaces_with_choices(budget: int | None, certify: bool, name: str) -> None:
     """A choice turns gp-ucb into gp-ei and nothing else; whole numbers and steps do not."""
@@ -31,7 +38,10 @@ def test_spaces_with_choices(budget: int | None, certify: bool, name: str) -> No
     recipe, why = choose_method(Space(mixed), budget, certify=certify)
     assert recipe.name == name
     assert ("choices" in why) is (name == "gp-ei")
-    assert choose_method(Space({"lr": mixed["lr"], "layers": mixed["layers"], "rate": Float(0, 1, step=0.25)}), 60)[0].name == "gp-ucb"
+    assert (
+        choose_method(Space({"lr": mixed["lr"], "layers": mixed["layers"], "rate": Float(0, 1, step=0.25)}), 60)[0].name
+        == "gp-ucb"
+    )
     assert choose_method(Space({**mixed, **{f"x{i}": (0, 1) for i in range(20)}}), 60)[0].name == "ms-ucb"
 
 
@@ -55,7 +65,13 @@ def test_unknown_names_list_the_known_ones(name: str, words: str) -> None:
 HEAVY = ("torch", "optuna", "sklearn", "scipy.stats", "matplotlib", "pandas")
 
 
-@pytest.mark.parametrize("first", ["", "regretless.Optimizer([(0, 1)] * 3, method='random', seed=0).ask()"], ids=["import", "a first random ask"])
+@pytest.mark.parametrize(
+    "first",
+    ["", "regretless.Optimizer([(0, 1)] * 3, method='random', seed=0).ask()"],
+    ids=["import", "a first random ask"],
+)
 def test_no_heavy_library_is_loaded(first: str) -> None:
     code = f"import sys, regretless; {first}\nprint([m for m in {HEAVY} if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )

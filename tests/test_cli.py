@@ -47,7 +47,18 @@ def test_list_names_everything() -> None:
 
 
 def test_tune_resumes_and_reports(files) -> None:
-    tune = ["tune", "train.py:cost", "--space", "space.toml", "--method", "gp-ei", "--seed", "1", "--checkpoint", "run.npz"]
+    tune = [
+        "tune",
+        "train.py:cost",
+        "--space",
+        "space.toml",
+        "--method",
+        "gp-ei",
+        "--seed",
+        "1",
+        "--checkpoint",
+        "run.npz",
+    ]
     assert call(*tune, "--trials", "6").exit_code == 0
     result = call(*tune, "--trials", "9", "--report", "page.html")
     assert result.exit_code == 0
@@ -70,15 +81,30 @@ def test_tune_resumes_and_reports(files) -> None:
             ["train.py:broken", "--space", "space.toml", "--trials", "3", "--method", "random"],
             "train.py:broken raised ValueError: the objective is broken",
         ),
-        (["train.py:divided", "--space", "space.toml", "--trials", "3"], "train.py:divided raised ZeroDivisionError: float division by zero"),
+        (
+            ["train.py:divided", "--space", "space.toml", "--trials", "3"],
+            "train.py:divided raised ZeroDivisionError: float division by zero",
+        ),
         (
             ["train.py:nothing", "--space", "space.toml", "--trials", "3"],
             "the objective returned None at {'a': 2.5, 'n': 5}; it must return a number",
         ),
-        (["train.py:nothing", "--space", "space.toml", "--trials", "3", "--storage", "sqlite:///s.db"], "the objective returned None at {"),
-        (["train.py:divided", "--space", "space.toml", "--trials", "3", "--storage", "sqlite:///s.db"], "train.py:divided raised ZeroDivisionError"),
-        (["syntax.py:f", "--space", "space.toml", "--trials", "3"], "syntax.py is not valid Python: invalid syntax (syntax.py, line 1)"),
-        (["imports.py:f", "--space", "space.toml", "--trials", "3"], "imports.py:f raised ModuleNotFoundError: No module named 'no_such_module'"),
+        (
+            ["train.py:nothing", "--space", "space.toml", "--trials", "3", "--storage", "sqlite:///s.db"],
+            "the objective returned None at {",
+        ),
+        (
+            ["train.py:divided", "--space", "space.toml", "--trials", "3", "--storage", "sqlite:///s.db"],
+            "train.py:divided raised ZeroDivisionError",
+        ),
+        (
+            ["syntax.py:f", "--space", "space.toml", "--trials", "3"],
+            "syntax.py is not valid Python: invalid syntax (syntax.py, line 1)",
+        ),
+        (
+            ["imports.py:f", "--space", "space.toml", "--trials", "3"],
+            "imports.py:f raised ModuleNotFoundError: No module named 'no_such_module'",
+        ),
     ],
 )
 def test_errors_are_one_line(files, arguments, words) -> None:
@@ -97,14 +123,29 @@ def test_errors_of_the_objective_say_where(files) -> None:
 
 
 def test_runs_that_fail_are_named_and_the_others_kept(files) -> None:
-    result = call("bench", "run", "--methods", "random,gp-ucb:preset=papre", "--problems", "branin", "--seeds", "2", "--budget", "3", "--jobs", "1")
+    result = call(
+        "bench",
+        "run",
+        "--methods",
+        "random,gp-ucb:preset=papre",
+        "--problems",
+        "branin",
+        "--seeds",
+        "2",
+        "--budget",
+        "3",
+        "--jobs",
+        "1",
+    )
     assert result.exit_code == 1
     line = "failed: gp-ucb:preset=papre on branin, 2 of 2 runs: ValueError: preset must be 'default' or 'paper', got 'papre'"
     assert line in result.output.splitlines()
     assert "failed: random" not in result.output
 
 
-@pytest.mark.parametrize("command", [[], ["tune"], ["bench"], ["bench", "run"], ["bench", "plot"], ["report"], ["list"]])
+@pytest.mark.parametrize(
+    "command", [[], ["tune"], ["bench"], ["bench", "run"], ["bench", "plot"], ["report"], ["list"]]
+)
 def test_help_reads_well(command) -> None:
     result = call(*command, "--help")
     assert result.exit_code == 0

@@ -10,7 +10,7 @@ from regretless.method import Recipe
 from regretless.methods import METHODS
 from regretless.testing import METHOD_CHECKS, bowl, run
 
-pytestmark = pytest.mark.filterwarnings("ignore::regretless.methods.gp_threds.DimensionWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::regretless.methods.gp_threds.algorithm.DimensionWarning")
 RECIPES = [*METHODS.values(), *BASELINES.values()]
 RANDOM = BASELINES["random"]
 

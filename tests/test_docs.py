@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
+from regretless_bench.peers import PEERS
 
 import regretless
-from regretless.bench.peers import PEERS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -40,10 +40,14 @@ def test_options_that_are_named_exist() -> None:
     for path in [ROOT / "README.md", *DOCS.rglob("*.md"), *(ROOT / "regretless").rglob("*.py")]:
         text = path.read_text()
         named = [(m[1], [m[2]]) for m in re.finditer(rf"(?<![\w-])({names}):(\w+)=", text)]
-        named += [(m[1], re.findall(r"(\w+)\s*=(?!=)", m[2])) for m in re.finditer(rf"(?<![\w-])({names})\(([^()]*)\)", text)]
+        named += [
+            (m[1], re.findall(r"(\w+)\s*=(?!=)", m[2])) for m in re.finditer(rf"(?<![\w-])({names})\(([^()]*)\)", text)
+        ]
         found += [(path.name, name, option) for name, given in named for option in given]
     assert len(found) > 30
-    assert [f"{page}: {name} has no option {option}" for page, name, option in found if option not in options[name]] == []
+    assert [
+        f"{page}: {name} has no option {option}" for page, name, option in found if option not in options[name]
+    ] == []
 
 
 def run(page: str, code: str, names: dict | None = None) -> dict:

@@ -1,4 +1,5 @@
-"""Half of the space fails: methods by expected improvement learn to leave it, although the optimum seems to lie there."""
+"""Half of the space fails: methods by expected improvement learn to leave it, although the optimum seems to lie
+there."""
 
 import numpy as np
 import pytest
@@ -25,5 +26,6 @@ def failures(name: str, seed: int) -> int:
 
 @pytest.mark.parametrize("name", ["gp-ei", "bilevel", "ms-ucb", "rembo"])
 def test_a_failing_half_is_left(name: str) -> None:
-    """The last three once spent 21 to 24 trials there: the logarithm of an improvement has no lower bound, and outweighed that of the successes."""
+    """The last three once spent 21 to 24 trials there: the logarithm of an improvement has no lower bound, and
+    outweighed that of the successes."""
     assert np.median([failures(name, seed) for seed in range(5)]) < 17

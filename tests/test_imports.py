@@ -1,37 +1,57 @@
-"""Imports point one way: a module may only import from rooms below its own, and siblings leave each other alone."""
+"""Imports point one way: a module may only import from rooms below its own, and methods leave each other alone."""
 
 import ast
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parent.parent / "regretless"
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "regretless"
 
 FLOORS = {
-    "extras": -1, "cube": -1, "space": 0, "statefile": 0, "page": 0, "method": 1, "numerics": 2, "methods": 3, "baselines": 3, "problems": 3,
-    "auto": 4, "optimizer": 5, "result": 6, "stopping": 6, "bench": 7, "optimize": 7, "bilevel": 7, "testing": 7, "doors": 8, "reproduce": 8,
-    "cli": 9,
+    "extras": 0, "threads": 0, "certificate": 0, "space": 0, "statefile": 0, "method": 1, "gp": 2, "grid": 3, "tangent": 3,
+    "methods": 4, "baselines": 4, "auto": 5, "optimizer": 6, "stopping": 7, "report": 7, "run": 8, "testing": 8, "bilevel": 8,
+    "doors": 9, "storage": 10, "cli": 11,
 }  # fmt: skip
 """Each room (a file or folder of the package) and the floor it stands on."""
-SPLIT_ROOMS = ("bilevel", "result")
-"""Rooms of several files that share a prefix instead of a folder."""
-ONE_ROOM = {"numerics", "bench", "doors", "problems", *SPLIT_ROOMS}
-"""Rooms whose files may import each other: they do one job together."""
+LIBRARIES = ("gp", "grid", "tangent")
+"""Folders of arrays, whose modules need two users or more."""
+BENCH = "regretless_bench"
+"""The second distribution: it may import every room, and no room imports it."""
 
 
-def room(module: str) -> str:
-    name = module.split(".")[1] if "." in module else ""
-    return next((whole for whole in SPLIT_ROOMS if name.startswith(whole)), name)
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
 def imports(path: Path) -> list[str]:
+    """The modules of this project that a file imports when it runs, submodules by their own name."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("regretless"):
-            found.append(node.module if node.module != "regretless" else "regretless.__init__")
+    for node in at_run_time(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in ("regretless", BENCH):
+            for alias in node.names:
+                inner = ROOT.joinpath(*node.module.split("."), f"{alias.name}.py")
+                found.append(f"{node.module}.{alias.name}" if inner.exists() else node.module)
         elif isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names if alias.name.startswith("regretless")]
+            found += [alias.name for alias in node.names if alias.name.split(".")[0] in ("regretless", BENCH)]
     return found
+
+
+def at_run_time(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those that only a type checker reads."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            continue
+        yield node
+        yield from at_run_time(node)
+
+
+def owner(module: str) -> tuple[str, ...]:
+    """The room of a module; each method's folder and each baseline's file is a room of its own."""
+    parts = module.split(".")[1:]
+    return tuple(parts[:2]) if parts and parts[0] in ("methods", "baselines") else tuple(parts[:1])
 
 
 FILES = sorted(p for p in PACKAGE.rglob("*.py") if p != PACKAGE / "__init__.py")
@@ -39,36 +59,48 @@ FILES = sorted(p for p in PACKAGE.rglob("*.py") if p != PACKAGE / "__init__.py")
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_arrows_point_down(path: Path) -> None:
-    here = room(".".join(("regretless", *path.relative_to(PACKAGE).with_suffix("").parts)))
-    assert here in FLOORS, f"{path.name} stands in no known room: add it to FLOORS"
+    here = owner(module_of(path))
+    assert here[0] in FLOORS, f"{path.name} stands in no known room: add it to FLOORS"
     for module in imports(path):
-        there = room(module)
-        if there in ("", "__init__"):
-            assert here in ("cli",), f"{path.name} imports the package as a whole"
-            continue
-        if here == there:
-            assert here in ONE_ROOM or module.count(".") == 1, f"{path.name} imports its sibling {module}"
-            continue
-        assert FLOORS[there] < FLOORS[here], f"{path.name} (floor {FLOORS[here]}) imports {module} (floor {FLOORS[there]})"
+        there = owner(module)
+        assert not module.startswith(BENCH), f"{path.name} imports the bench"
+        if not there:
+            assert here == ("cli",), f"{path.name} imports the package as a whole"
+        elif here[0] != there[0]:
+            assert FLOORS[there[0]] < FLOORS[here[0]], f"{path.name} imports {module}, which stands above it"
+        elif here[0] in ("methods", "baselines"):
+            assert here == there or len(there) == 1, f"{path.name} imports {module}: no method imports another"
 
 
-HEAVY = {"optuna": "doors", "ray": "doors", "sklearn": None, "botorch": None, "dask": "doors"}
-"""Libraries that only their door (or, for None, a door, problem, baseline or the bench) may import."""
+def test_library_modules_have_two_users() -> None:
+    """A module that one room alone uses belongs into that room."""
+    users = defaultdict(set)
+    for path in FILES:
+        for module in imports(path):
+            users[module].add(owner(module_of(path)))
+    for path in FILES:
+        module = module_of(path)
+        if owner(module)[0] in LIBRARIES and path.name != "__init__.py":
+            assert users[module], f"nobody uses {module}"
+            outside = {user for user in users[module] if user != owner(module)}
+            assert len(outside) != 1 or owner(module) in users[module], f"only {outside} uses {module}: move it there"
+
+
+HEAVY = {
+    "optuna": ("doors", "storage"), "sqlalchemy": ("storage",), "ray": ("doors",), "dask": ("doors",), "botorch": ("doors",),
+    "gpytorch": ("doors",), "sklearn": ("doors", "baselines"),
+}  # fmt: skip
+"""Libraries of the users' world, and the rooms that may import them."""
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_outside_libraries_stay_behind_their_doors(path: Path) -> None:
-    here = room(".".join(("regretless", *path.relative_to(PACKAGE).with_suffix("").parts)))
+    here = owner(module_of(path))[0]
     for node in ast.walk(ast.parse(path.read_text())):
-        names = (
-            [node.module]
-            if isinstance(node, ast.ImportFrom) and node.module
-            else [a.name for a in node.names]
-            if isinstance(node, ast.Import)
-            else []
-        )
-        for name in names:
-            library = name.split(".")[0]
-            if library in HEAVY:
-                allowed = {"doors", "bench"} if HEAVY[library] else {"doors", "bench", "problems", "baselines"}
-                assert here in allowed, f"{path.name} imports {library}"
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        for library in (name.split(".")[0] for name in names):
+            assert here in HEAVY.get(library, (here,)), f"{path.name} imports {library}"

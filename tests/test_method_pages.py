@@ -1,4 +1,5 @@
-"""The Python of the method pages runs: each fragment after a prelude that supplies what the reader would have, with its budgets made small."""
+"""The Python of the method pages runs: each fragment after a prelude that supplies what the reader would have, with its
+budgets made small."""
 
 import re
 from pathlib import Path
@@ -6,7 +7,12 @@ from pathlib import Path
 import pytest
 
 PAGES = Path(__file__).parent.parent / "docs" / "methods"
-SMALL = ((r"trials=\d+", "trials=6"), (r"budget=\d+", "budget=12"), (r"budget_steps=[\d_]+", "budget_steps=60"), (r"horizon=\d+", "horizon=5"))
+SMALL = (
+    (r"trials=\d+", "trials=6"),
+    (r"budget=\d+", "budget=12"),
+    (r"budget_steps=[\d_]+", "budget_steps=60"),
+    (r"horizon=\d+", "horizon=5"),
+)
 BOWL = """
 import numpy as np
 import torch

@@ -26,7 +26,10 @@ def run(opt: Optimizer, n: int) -> list[dict]:
 
 
 def test_both_directions_find_the_same_settings() -> None:
-    low, high = Optimizer(SPACE, method="gp-ei", seed=3, budget=15), Optimizer(SPACE, method="gp-ei", seed=3, budget=15, direction="maximize")
+    low, high = (
+        Optimizer(SPACE, method="gp-ei", seed=3, budget=15),
+        Optimizer(SPACE, method="gp-ei", seed=3, budget=15, direction="maximize"),
+    )
     for _ in range(15):
         a, b = low.ask(), high.ask()
         assert a.params == b.params
@@ -55,7 +58,9 @@ def test_tells_out_of_order_unknown_and_twice() -> None:
     with pytest.raises(ValueError, match="never asked"):
         opt.tell(9, 1.0)
     with pytest.raises(ValueError, match="another optimizer"):
-        opt.tell(Optimizer(SPACE, method="random", seed=0).ask(), 1.0) or opt.tell(Optimizer(SPACE, seed=1).ask(2)[1], 1.0)
+        opt.tell(Optimizer(SPACE, method="random", seed=0).ask(), 1.0) or opt.tell(
+            Optimizer(SPACE, seed=1).ask(2)[1], 1.0
+        )
     with pytest.raises(ValueError, match="needs a value"):
         opt.tell(trials[1])
     with pytest.raises(ValueError, match="must be a number"):

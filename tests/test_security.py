@@ -1,6 +1,8 @@
-"""Hostile files: every loader answers with a ValueError in one sentence; no code runs, nothing hangs, no traceback reaches the command line.
+"""Hostile files: every loader answers with a ValueError in one sentence; no code runs, nothing hangs, no traceback
+reaches the command line.
 
-Ten thousand damaged inputs: bytes flipped, cut, doubled and spliced into valid files, JSON and TOML trees with values of the wrong kind.
+Ten thousand damaged inputs: bytes flipped, cut, doubled and spliced into valid files, JSON and TOML trees with values
+of the wrong kind.
 """
 
 from __future__ import annotations
@@ -21,10 +23,10 @@ import numpy as np
 import optuna
 import pytest
 from click.testing import CliRunner
+from regretless_bench.record import read_record
+from regretless_bench.runner import run_from_names
 
-from regretless.bench.record import read_record
-from regretless.bench.runner import run_from_names
-from regretless.bilevel_state import pack, unpack
+from regretless.bilevel.store import pack, unpack
 from regretless.cli import main
 from regretless.doors.distributions import as_distributions
 from regretless.doors.optuna import ANNOUNCED, VARIANCE, Sampler
@@ -95,7 +97,9 @@ def damaged(valid: bytes, rng: random.Random) -> bytes:
         elif kind == 4:
             data = data[:at]
         else:
-            data[at:at] = rng.choice([b"\xff\xfe", b"\0" * 9, b"[" * 500, b'"', b"}", b"1e999", b"\n[a]\n", b"\x80\x04c", b"PK\x03\x04"])
+            data[at:at] = rng.choice(
+                [b"\xff\xfe", b"\0" * 9, b"[" * 500, b'"', b"}", b"1e999", b"\n[a]\n", b"\x80\x04c", b"PK\x03\x04"]
+            )
     return bytes(data)
 
 
@@ -144,7 +148,10 @@ def test_spaces(tmp_path: Path) -> None:
     def load(path: Path) -> Space:
         return Space.from_json(json.loads(path.read_text()))
 
-    assert survives(load, tmp_path / "space.json", [json.dumps(spoiled(description, rng)).encode() for _ in range(1500)]) > 700
+    assert (
+        survives(load, tmp_path / "space.json", [json.dumps(spoiled(description, rng)).encode() for _ in range(1500)])
+        > 700
+    )
 
 
 def checkpoint(path: Path) -> bytes:
@@ -208,7 +215,9 @@ def test_records(tmp_path: Path) -> None:
     inputs = [damaged(valid.read_bytes(), rng) for _ in range(1200)]
     for _ in range(800):
         i = rng.randrange(len(lines))
-        inputs.append("\n".join(json.dumps(line) for line in [*lines[:i], spoiled(lines[i], rng), *lines[i + 1 :]]).encode())
+        inputs.append(
+            "\n".join(json.dumps(line) for line in [*lines[:i], spoiled(lines[i], rng), *lines[i + 1 :]]).encode()
+        )
     assert survives(read_record, tmp_path / valid.name, inputs) > 500
 
 
@@ -216,7 +225,10 @@ def test_records(tmp_path: Path) -> None:
 def test_inner_states(tmp_path: Path) -> None:
     rng = random.Random(4)
     valid = pack({"w": np.arange(6.0).reshape(2, 3), "step": 3, "list": [1, "a", None]}, {"note": 1})
-    assert survives(lambda path: unpack(path.read_bytes()), tmp_path / "state", [damaged(valid, rng) for _ in range(1000)]) > 500
+    assert (
+        survives(lambda path: unpack(path.read_bytes()), tmp_path / "state", [damaged(valid, rng) for _ in range(1000)])
+        > 500
+    )
 
 
 def test_attributes_of_a_storage() -> None:
@@ -225,10 +237,18 @@ def test_attributes_of_a_storage() -> None:
     space = as_distributions({"x": Float(0, 1), "c": Choice(["a", "b"])})
     study = optuna.create_study(sampler=Sampler("random", seed=0, search_space=space))
     for _ in range(30):
-        attributes = {f"{ANNOUNCED}:0": rng.choice([*SPITE, json.dumps(spoiled({"x": 0.5, "c": 1.0}, rng)), "[" * 100_000, '{"c": 1e9, "x": 0.1}'])}
+        attributes = {
+            f"{ANNOUNCED}:0": rng.choice(
+                [*SPITE, json.dumps(spoiled({"x": 0.5, "c": 1.0}, rng)), "[" * 100_000, '{"c": 1e9, "x": 0.1}']
+            )
+        }
         running = optuna.trial.create_trial(state=optuna.trial.TrialState.RUNNING, system_attrs=attributes)
         study._storage.create_new_trial(study._study_id, template_trial=running)
-        study.add_trial(optuna.create_trial(params={"x": 0.5, "c": "a"}, distributions=space, value=1.0, user_attrs={VARIANCE: rng.choice(SPITE)}))
+        study.add_trial(
+            optuna.create_trial(
+                params={"x": 0.5, "c": "a"}, distributions=space, value=1.0, user_attrs={VARIANCE: rng.choice(SPITE)}
+            )
+        )
     for _ in range(3):
         trial = study.ask(space)
         assert 0 <= trial.params["x"] <= 1
@@ -236,7 +256,16 @@ def test_attributes_of_a_storage() -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\xff\xfe\x00", b"[a\n", b"a = 1", b'[a]\ntype = "float"\nlow = 2\nhigh = 1', b"x = " + b"[" * 5000, pickle.dumps({})]
+    "content",
+    [
+        b"",
+        b"\xff\xfe\x00",
+        b"[a\n",
+        b"a = 1",
+        b'[a]\ntype = "float"\nlow = 2\nhigh = 1',
+        b"x = " + b"[" * 5000,
+        pickle.dumps({}),
+    ],
 )
 def test_the_command_line_shows_one_line(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("def cost(a):\n    return a\n")
@@ -244,7 +273,10 @@ def test_the_command_line_shows_one_line(content: bytes, tmp_path: Path) -> None
     (tmp_path / "good.toml").write_text('[a]\ntype = "float"\nlow = 0\nhigh = 1\n')
     (tmp_path / "run.npz").write_bytes(content or b"x")
     objective = f"{tmp_path}/train.py:cost"
-    for arguments in (["--space", f"{tmp_path}/space.toml"], ["--space", f"{tmp_path}/good.toml", "--checkpoint", f"{tmp_path}/run.npz"]):
+    for arguments in (
+        ["--space", f"{tmp_path}/space.toml"],
+        ["--space", f"{tmp_path}/good.toml", "--checkpoint", f"{tmp_path}/run.npz"],
+    ):
         result = CliRunner().invoke(main, ["tune", objective, "--trials", "2", *arguments])
         assert result.exit_code == 2
         assert "Traceback" not in result.output

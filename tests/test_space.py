@@ -84,7 +84,10 @@ def test_choices_in_both_encodings_keep_their_order_and_type() -> None:
             assert np.array_equal(space.cube(encoding).snap(u), u)
 
 
-@given(st.lists(st.one_of(floats(), stepped(), ints(), st.just(Choice(["p", "q", "r"]))), min_size=1, max_size=6), st.integers(0, 2**32))
+@given(
+    st.lists(st.one_of(floats(), stepped(), ints(), st.just(Choice(["p", "q", "r"]))), min_size=1, max_size=6),
+    st.integers(0, 2**32),
+)
 @settings(max_examples=60)
 def test_a_decoded_point_encodes_to_its_snapped_self(parameters: list[Float | Int | Choice], seed: int) -> None:
     space = Space({f"p{i}": p for i, p in enumerate(parameters)})
@@ -119,11 +122,20 @@ def test_toml(tmp_path) -> None:
         '[lr]\ntype = "float"\nlow = 1e-5\nhigh = 0.1\nlog = true\n[n]\ntype = "int"\nlow = 1\nhigh = 9\nstep = 2\n'
         '[act]\ntype = "choice"\nlabels = ["relu", "tanh"]\n'
     )
-    assert Space(path) == Space({"lr": Float(1e-5, 0.1, log=True), "n": Int(1, 9, step=2), "act": Choice(["relu", "tanh"])})
+    assert Space(path) == Space(
+        {"lr": Float(1e-5, 0.1, log=True), "n": Int(1, 9, step=2), "act": Choice(["relu", "tanh"])}
+    )
 
 
 def test_json_round_trip() -> None:
-    space = Space({"lr": Float(1e-5, 0.1, log=True), "s": Float(0, 1, step=0.25), "n": Int(1, 9, step=2), "act": Choice(["relu", None, 3])})
+    space = Space(
+        {
+            "lr": Float(1e-5, 0.1, log=True),
+            "s": Float(0, 1, step=0.25),
+            "n": Int(1, 9, step=2),
+            "act": Choice(["relu", None, 3]),
+        }
+    )
     assert Space.from_json(space.to_json()) == space
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import regretless as rg
 from regretless.baselines.random_search import RandomSearch
-from regretless.method import Certificate
+from regretless.certificate import Certificate
 from regretless.stopping import STOP_NOTE, GapBelow
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -62,7 +62,9 @@ def test_a_rule_that_ended_one_run_starts_the_next_afresh() -> None:
 
 def test_relative_gaps_are_shares_of_the_range_seen() -> None:
     values = [0.0, 10.0, 5.0, 200.0, 7.0, 8.0]
-    assert replay(GapBelow(0.05, relative=True), [certified(1.0)] * 6, values) == 5  # 1 is 5 % of 200, first seen at the fourth value
+    assert (
+        replay(GapBelow(0.05, relative=True), [certified(1.0)] * 6, values) == 5
+    )  # 1 is 5 % of 200, first seen at the fourth value
     assert replay(GapBelow(0.05), [certified(1.0)] * 6, values) is None
 
 
@@ -90,7 +92,9 @@ def test_the_reason_says_what_the_stop_rests_on() -> None:
     assert rule.certificate.certified
 
 
-@pytest.mark.parametrize("options", [{"eps": 0}, {"eps": float("nan")}, {"eps": "1"}, {"eps": 1, "delta": 1.0}, {"eps": 1, "every": 0}])
+@pytest.mark.parametrize(
+    "options", [{"eps": 0}, {"eps": float("nan")}, {"eps": "1"}, {"eps": 1, "delta": 1.0}, {"eps": 1, "every": 0}]
+)
 def test_bad_options_are_named(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"must be"):
         GapBelow(**options)
@@ -103,7 +107,9 @@ def shrinking(self: RandomSearch, delta: float) -> Certificate:
 @pytest.mark.parametrize("search", [rg.minimize, rg.maximize])
 def test_as_a_stop_rule_of_minimize(search: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RandomSearch, "_certificate", shrinking)
-    result = search(lambda x: x**2, {"x": rg.Float(-1, 2)}, trials=50, method="random", stop=GapBelow(0.1), progress=False)
+    result = search(
+        lambda x: x**2, {"x": rg.Float(-1, 2)}, trials=50, method="random", stop=GapBelow(0.1), progress=False
+    )
     assert result.nfev == 11
     assert result.success
     assert "a fake" in result.message

@@ -1,8 +1,10 @@
-"""Adaptive discretisation: Shekhar and Javidi, "Gaussian process bandits with adaptive discretization", EJS 2018, with the constants of the GP-ThreDS
+"""Adaptive discretisation: Shekhar and Javidi, "Gaussian process bandits with adaptive discretization", EJS 2018, with
+the constants of the GP-ThreDS
 authors' code.
 
-A binary tree of boxes is refined where the index is large: the box with the largest index is halved once its centre is known better than f can vary
-inside it, and sampled at its centre otherwise. The posterior is kept at the centres of the active boxes only.
+A binary tree of boxes is refined where the index is large: the box with the largest index is halved once its centre is
+known better than f can vary inside it, and sampled at its centre otherwise. The posterior is kept at the centres of the
+active boxes only.
 
 Notation
     h        depth of a box                     V_h      bound on the variation of f inside a box of depth h
@@ -10,8 +12,10 @@ Notation
     index    min(mu + beta s, mu_parent + beta s_parent + V_{h-1}) + V_h
 
 Deviations
-    1. Ties of the index (at the start all boxes of a depth are level) are broken by an order drawn from the seed, not by position.
-    2. Default preset only: values are standardised by a fit, which also gives length-scale and noise unless they are given.
+    1. Ties of the index (at the start all boxes of a depth are level) are broken by an order drawn from the seed, not
+       by position.
+    2. Default preset only: values are standardised by a fit, which also gives length-scale and noise unless they are
+       given.
     3. The posterior is updated by one row per sample (`RowPosterior`), not inverted anew.
 """
 
@@ -23,10 +27,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.method import Certificate, Method, keyed_generator
-from regretless.numerics.grid import RowPosterior
-from regretless.numerics.scale import Scale, fit_scale, weights
-from regretless.numerics.whole_model import whole_certificate
+from regretless.certificate import Certificate
+from regretless.grid.posterior import RowPosterior
+from regretless.grid.scale import Scale, fit_scale, weights
+from regretless.grid.whole_model import whole_certificate
+from regretless.method import Method, keyed_generator
 from regretless.space import Array, Cube
 
 HORIZON = 1000
@@ -97,9 +102,18 @@ class AdaptiveDiscretization(Method):
             noise = self.scale.noise_inside(variance)
             if self._fits and n >= max(REFIT * self._fitted_at, FIRST_FIT):
                 self._fitted_at = n
-                self.scale = fit_scale(self.X[:n], self.y[:n], self._kernel, yvar=self.yvar[:n], lengthscale=self._lengthscale, noise=self._noise)
+                self.scale = fit_scale(
+                    self.X[:n],
+                    self.y[:n],
+                    self._kernel,
+                    yvar=self.yvar[:n],
+                    lengthscale=self._lengthscale,
+                    noise=self._noise,
+                )
                 self._posterior = self._fresh(self._boxes)
-                self._posterior.condition(self.X[:n], self.scale.inside(self.y[:n]), weights(self.yvar[:n], self.scale.noise_variance))
+                self._posterior.condition(
+                    self.X[:n], self.scale.inside(self.y[:n]), weights(self.yvar[:n], self.scale.noise_variance)
+                )
             elif np.array_equal(x, self._boxes[self._target]):
                 self._posterior.add(self._target, (value - self.scale.shift) / self.scale.sd, noise)
             else:
@@ -109,12 +123,23 @@ class AdaptiveDiscretization(Method):
     def _recommend(self) -> Array:
         """The told point nearest in the model to the best mean at a centre."""
         told, last = self._fresh(self.X), slice(-RECOMMENDED_FROM, None)
-        told.condition(self.X[last], self.scale.inside(self.y[last]), weights(self.yvar[last], self.scale.noise_variance))
+        told.condition(
+            self.X[last], self.scale.inside(self.y[last]), weights(self.yvar[last], self.scale.noise_variance)
+        )
         best: Array = self.X[int(told.mean.argmax())]
         return best
 
     def _certificate(self, delta: float) -> Certificate:
-        return whole_certificate(self.X, self.y, self.yvar, self.scale.noise_variance, self.cube, self.recommend(), delta, self.fixed_generator())
+        return whole_certificate(
+            self.X,
+            self.y,
+            self.yvar,
+            self.scale.noise_variance,
+            self.cube,
+            self.recommend(),
+            delta,
+            self.fixed_generator(),
+        )
 
     # -- the tree
 
@@ -128,13 +153,16 @@ class AdaptiveDiscretization(Method):
         self._refine()
 
     def _refine(self) -> None:
-        """Halves the box with the largest index while its centre is known better than f varies inside; then it is the next to sample."""
+        """Halves the box with the largest index while its centre is known better than f varies inside; then it is the
+        next to sample."""
         while True:
             index, active = self._index(self._posterior.variance)
             level = np.flatnonzero(index >= index.max() - TIE)
             box = int(active[level[int(self._order[active[level]].argmin())]])
             depth = int(self._depth[box])
-            if depth >= self._deepest or self.beta * math.sqrt(self._posterior.variance[box]) > self._variation_in(depth):
+            if depth >= self._deepest or self.beta * math.sqrt(self._posterior.variance[box]) > self._variation_in(
+                depth
+            ):
                 self._target = box
                 return
             axis = int(self._split_first[depth % self.dim])
@@ -154,12 +182,16 @@ class AdaptiveDiscretization(Method):
         bound = self._posterior.mean + self.beta * np.sqrt(variance)
         depth, parent = self._depth[active], self._parent[active]
         variation = np.array([self._variation_in(h) for h in range(int(depth.max()) + 1)])
-        return np.minimum(bound[active], bound[parent] + variation[np.maximum(depth - 1, np.minimum(depth, 1))]) + variation[depth], active
+        return np.minimum(
+            bound[active], bound[parent] + variation[np.maximum(depth - 1, np.minimum(depth, 1))]
+        ) + variation[depth], active
 
     def _variation_in(self, h: int) -> float:
         """V_h."""
         halvings = h / self.dim
-        root = 4 + self._C4 + h * math.log(2) + 4 * self.dim * (halvings * math.log(2) - math.log(self.scale.lengthscale))
+        root = (
+            4 + self._C4 + h * math.log(2) + 4 * self.dim * (halvings * math.log(2) - math.log(self.scale.lengthscale))
+        )
         return float(self._variation * 2.0**-halvings) * (math.sqrt(max(root, 0.0)) + C3)
 
     @property
@@ -168,4 +200,6 @@ class AdaptiveDiscretization(Method):
         return self._posterior.grid
 
     def _fresh(self, points: Array) -> RowPosterior:
-        return RowPosterior(points, None, kernel=self._kernel, lengthscale=self.scale.lengthscale, noise=self.scale.noise)
+        return RowPosterior(
+            points, None, kernel=self._kernel, lengthscale=self.scale.lengthscale, noise=self.scale.noise
+        )

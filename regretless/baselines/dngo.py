@@ -1,7 +1,7 @@
 """DNGO: Snoek et al., "Scalable Bayesian Optimization Using Deep Neural Networks", ICML 2015.
 
-A net is trained on the values; its last hidden layer is a set of basis functions for Bayesian linear regression, whose expected improvement
-is maximised. Cost is linear in the number of values.
+A net is trained on the values; its last hidden layer is a set of basis functions for Bayesian linear regression, whose
+expected improvement is maximised. Cost is linear in the number of values.
 
 Notation
     phi(x)          what enters the output layer (50 units and a 1)
@@ -9,10 +9,12 @@ Notation
     EI              expected improvement over the best value told, with margin xi
 
 Deviations
-    1. alpha and s2 are integrated over a grid of the box the reference code (pybnn) samples by MCMC, weighted by evidence and that code's
-       prior: the mixture's mean and variance are those of one Gaussian on the weights, exactly, so predictions cost one matrix product.
-    2. The net is trained anew whenever a tenth more values are known (the code: every step) with at most 1500 Adam steps of batch 10
-       (the code: 500 epochs); the regression sees every value.
+    1. alpha and s2 are integrated over a grid of the box the reference code (pybnn) samples by MCMC, weighted by
+       evidence and that code's
+       prior: the mixture's mean and variance are those of one Gaussian on the weights, exactly, so predictions cost one
+           matrix product.
+    2. The net is trained anew whenever a tenth more values are known (the code: every step) with at most 1500 Adam
+       steps of batch 10 (the code: 500 epochs); the regression sees every value.
     3. Climbing the gradient of log EI from the best candidates in place of L-BFGS-B from random starts.
 """
 
@@ -20,15 +22,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from regretless.gp.acquisition import log_h_of
+from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.maximiser import maximise
 from regretless.method import Method, keyed_generator
-from regretless.numerics.acquisition import log_h_of
-from regretless.numerics.ascend import maximise
-from regretless.numerics.branches import fit_sizes
-from regretless.numerics.design import Design, away_from_known, design_size
-from regretless.numerics.ntk import Mlp
-from regretless.numerics.plain_net import fresh_net, trained
-from regretless.numerics.training import epoch_batches
 from regretless.space import Array, Cube
+from regretless.tangent.branches import fit_sizes
+from regretless.tangent.ntk import Mlp
+from regretless.tangent.plain_net import fresh_net, trained
+from regretless.tangent.training import epoch_batches
 
 HIDDEN, RATE, EPOCHS, BATCH = (50, 50, 50), 0.01, 500, 10
 MOST_STEPS = 1500
@@ -80,7 +82,8 @@ class DNGO(Method):
         return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
 
     def _fit(self) -> tuple[Mlp, tuple[Array, Array], Array]:
-        """The net of the last scheduled size, the Gaussian on its output weights given all values, and the standardised values."""
+        """The net of the last scheduled size, the Gaussian on its output weights given all values, and the standardised
+        values."""
         n = min(fit_sizes(GROWTH, BATCH, len(self.y)), len(self.y))
         if self._trained is None or self._trained[0] != n:
             rng = keyed_generator(self.seed, n, stream=FIT)
@@ -99,10 +102,11 @@ class DNGO(Method):
 
 
 def integrated_regression(phi: Array, y: Array) -> tuple[Array, Array]:
-    """Mean (k) and covariance (k x k) of the weights of y = phi w + noise (phi n x k), alpha and s2 integrated over their grid.
+    """Mean (k) and covariance (k x k) of the weights of y = phi w + noise (phi n x k), alpha and s2 integrated over
+    their grid.
 
-    In the eigenbasis of phi'phi every setting is diagonal: with eigenvalues l and b = V' phi' y the weights have variance
-    1 / (l / s2 + alpha) and mean b / (l + alpha s2), and
+    In the eigenbasis of phi'phi every setting is diagonal: with eigenvalues l and b = V' phi' y the weights have
+    variance 1 / (l / s2 + alpha) and mean b / (l + alpha s2), and
         ln evidence = (k ln alpha - n ln s2 - sum ln(l / s2 + alpha) - (y'y - sum b^2 / (l + alpha s2)) / s2) / 2.
     """
     n, k = phi.shape
@@ -114,7 +118,9 @@ def integrated_regression(phi: Array, y: Array) -> tuple[Array, Array]:
     mean = b / (eigenvalues + alpha * s2)
     fit = (float(y @ y) - (b * mean).sum(1)) / s2[:, 0]
     evidence = 0.5 * (k * np.log(alpha[:, 0]) - n * np.log(s2[:, 0]) + np.log(variance).sum(1) - fit)
-    evidence -= 0.5 * np.log(alpha[:, 0]) ** 2 + 0.5 * (np.log(s2[:, 0]) + 3) ** 2  # ln alpha ~ N(0, 1), ln s2 ~ N(-3, 1)
+    evidence -= (
+        0.5 * np.log(alpha[:, 0]) ** 2 + 0.5 * (np.log(s2[:, 0]) + 3) ** 2
+    )  # ln alpha ~ N(0, 1), ln s2 ~ N(-3, 1)
     weight = np.exp(evidence - evidence.max())
     weight /= weight.sum()
     centre = weight @ mean

@@ -1,13 +1,16 @@
-"""Dropout: Li, Gupta, Rana, Nguyen, Venkatesh and Shilton, "High Dimensional Bayesian Optimization using Dropout", IJCAI 2017.
+"""Dropout: Li, Gupta, Rana, Nguyen, Venkatesh and Shilton, "High Dimensional Bayesian Optimization using Dropout",
+IJCAI 2017.
 
-At every step d coordinates are drawn at random, a Gaussian process is fitted on those alone, and its confidence bound is maximised over them; the
-other coordinates are filled in from the best point so far, at random, or by a mixture of both.
+At every step d coordinates are drawn at random, a Gaussian process is fitted on those alone, and its confidence bound
+is maximised over them; the other coordinates are filled in from the best point so far, at random, or by a mixture of
+both.
 
 Notation
     D, d   coordinates in all, and kept in a step       p   probability of a random fill-in in the mixture
 
 Deviations
-    1. The width of the confidence bound is a constant (2), not the paper's schedule, which is pure exploration on standardised values.
+    1. The width of the confidence bound is a constant (2), not the paper's schedule, which is pure exploration on
+       standardised values.
     2. Hyper-parameters are fitted afresh for every choice of coordinates, from the prior's centre, by MAP.
     3. Pending points are hallucinated.
 """
@@ -19,13 +22,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from regretless.gp.acquisition import kept_from_failures, upper_confidence
+from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.fit import Prior, fit
+from regretless.gp.maximiser import maximise
+from regretless.gp.posterior import GP, Hyper, Kernel
+from regretless.gp.surrogate import Surrogate, standardisation
 from regretless.method import Method
-from regretless.numerics.acquisition import kept_from_failures, upper_confidence
-from regretless.numerics.ascend import maximise
-from regretless.numerics.design import Design, away_from_known, design_size
-from regretless.numerics.fit import Prior, fit
-from regretless.numerics.gp import GP, Hyper, Kernel
-from regretless.numerics.surrogate import Surrogate, standardisation
 from regretless.space import Array, Cube
 
 KAPPA = 2.0
@@ -63,7 +66,9 @@ class Dropout(Method):
         if d < 1 or not 0 <= p <= 1 or not kappa >= 0:
             raise ValueError(f"need d >= 1, p in [0, 1] and kappa >= 0, got {d!r}, {p!r} and {kappa!r}")
         self.d, self.fill, self.p, self.kappa = min(d, self.dim), fill, p, kappa
-        self._design = Design(self.cube, design_size(self.dim, budget) if initial is None else initial, self.fixed_generator())
+        self._design = Design(
+            self.cube, design_size(self.dim, budget) if initial is None else initial, self.fixed_generator()
+        )
         self._surrogate = Surrogate(self.cube, seed=self.seed, ard=False, quadratic=False, tame=False)
 
     def _propose(self, rng: np.random.Generator) -> Array:

@@ -1,17 +1,19 @@
-"""GP-EI: Mockus 1975; Jones, Schonlau and Welch, "Efficient Global Optimization of Expensive Black-Box Functions", J. Global Optimization 1998.
+"""GP-EI: Mockus 1975; Jones, Schonlau and Welch, "Efficient Global Optimization of Expensive Black-Box Functions", J.
+Global Optimization 1998.
 
-A Gaussian process models the objective; the next point maximises the expected improvement over the best value so far, in the logarithmic form that
-neither vanishes nor overflows (Ament et al., NeurIPS 2023).
+A Gaussian process models the objective; the next point maximises the expected improvement over the best value so far,
+in the logarithmic form that neither vanishes nor overflows (Ament et al., NeurIPS 2023).
 
 Notation
     m(x), s(x)   posterior mean and sd, standardised       b   the value to beat
     z = (m(x) - b) / s(x)                                  log EI = log s + log(phi(z) + z Phi(z))
 
 Deviations
-    1. The value to beat is the best posterior mean at a told point, not the luckiest observation (default preset): with noise the latter is biased
-       upwards. preset="paper" takes the best observation (Jones et al., Eq. 14).
-    2. MAP fit on a schedule, Matern-5/2 with a quadratic trend, clipped values (default preset): measured in docs/gp-engine.md. The paper's
-       kernel has an exponent per coordinate fitted by maximum likelihood; preset="paper" uses its usual limit, the SE kernel, on values as told.
+    1. The value to beat is the best posterior mean at a told point, not the luckiest observation (default preset): with
+       noise the latter is biased upwards. preset="paper" takes the best observation (Jones et al., Eq. 14).
+    2. MAP fit on a schedule, Matern-5/2 with a quadratic trend, clipped values (default preset): measured in
+       docs/gp-engine.md. The paper's kernel has an exponent per coordinate fitted by maximum likelihood; preset="paper"
+       uses its usual limit, the SE kernel, on values as told.
     3. Pending points are hallucinated; proposals keep away from failures.
 """
 
@@ -21,13 +23,14 @@ from typing import Literal
 
 import numpy as np
 
-from regretless.method import Certificate, Method
-from regretless.numerics.acquisition import kept_from_failures, log_expected_improvement
-from regretless.numerics.ascend import maximise
-from regretless.numerics.confidence import fitted_certificate
-from regretless.numerics.design import Design, away_from_known, design_size
-from regretless.numerics.kernels import Kind
-from regretless.numerics.surrogate import Surrogate
+from regretless.certificate import Certificate
+from regretless.gp.acquisition import kept_from_failures, log_expected_improvement
+from regretless.gp.certify import fitted_certificate
+from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.kernels import Kind
+from regretless.gp.maximiser import maximise
+from regretless.gp.surrogate import Surrogate
+from regretless.method import Method
 from regretless.space import Array, Cube
 
 INCUMBENTS = 3

@@ -1,6 +1,8 @@
-"""GP-PI: Kushner, "A New Method of Locating the Maximum Point of an Arbitrary Multipeak Curve in the Presence of Noise", J. Basic Engineering 1964.
+"""GP-PI: Kushner, "A New Method of Locating the Maximum Point of an Arbitrary Multipeak Curve in the Presence of
+Noise", J. Basic Engineering 1964.
 
-A Gaussian process models the objective; the next point maximises the probability of beating the best value so far by a margin. The margin decides
+A Gaussian process models the objective; the next point maximises the probability of beating the best value so far by a
+margin. The margin decides
 everything: none makes the search local, a large one makes it global.
 
 Notation
@@ -8,10 +10,11 @@ Notation
     xi           margin, in standardised units             log PI = log Phi((m(x) - b - xi) / s(x))
 
 Deviations
-    1. The paper's process is Wiener's, in one dimension; ours is a fitted Matern-5/2 (default preset) or SE (preset="paper") in any.
+    1. The paper's process is Wiener's, in one dimension; ours is a fitted Matern-5/2 (default preset) or SE
+       (preset="paper") in any.
     2. b is the best posterior mean at a told point (default preset); preset="paper" takes the best observation.
-    3. xi = 0.01 by default, the customary value; Kushner lets the user lower it by hand as the search goes on: with a known budget it falls
-       linearly to 0 (preset="paper").
+    3. xi = 0.01 by default, the customary value; Kushner lets the user lower it by hand as the search goes on: with a
+       known budget it falls linearly to 0 (preset="paper").
     4. Pending points are hallucinated; proposals keep away from failures.
 """
 
@@ -21,19 +24,21 @@ from typing import Literal
 
 import numpy as np
 
-from regretless.method import Certificate, Method
-from regretless.numerics.acquisition import kept_from_failures, log_probability_of_improvement
-from regretless.numerics.ascend import maximise
-from regretless.numerics.confidence import fitted_certificate
-from regretless.numerics.design import Design, away_from_known, design_size
-from regretless.numerics.kernels import Kind
-from regretless.numerics.surrogate import Surrogate
+from regretless.certificate import Certificate
+from regretless.gp.acquisition import kept_from_failures, log_probability_of_improvement
+from regretless.gp.certify import fitted_certificate
+from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.kernels import Kind
+from regretless.gp.maximiser import maximise
+from regretless.gp.surrogate import Surrogate
+from regretless.method import Method
 from regretless.space import Array, Cube
 
 XI = 0.01
 """The customary margin (reference implementations use it on values of unit scale)."""
 FIRST_XI = 0.3
-"""Where the falling margin of the paper preset starts, in standard deviations of the values; not in paper: it gives no number."""
+"""Where the falling margin of the paper preset starts, in standard deviations of the values; not in paper: it gives no
+number."""
 INCUMBENTS = 3
 """Told points with the best posterior means, around which candidates are drawn."""
 
@@ -42,7 +47,8 @@ class GPPI(Method):
     """GP-PI: maximises the log probability of improvement of a fitted Gaussian process.
 
     Args:
-        preset: "default", or "paper": SE kernel, values as told, improvement over the best observation by a margin that falls with the budget.
+        preset: "default", or "paper": SE kernel, values as told, improvement over the best observation by a margin that
+            falls with the budget.
         xi: the margin in standardised units; None: by preset.
         kernel: "matern52" or "se"; None: by preset.
         ard: one length-scale per coordinate; None: by dimension.
@@ -77,7 +83,9 @@ class GPPI(Method):
         means = gp.mean_at(self.X)
         b = (float(self.y.max()) - gp.offset) / gp.scale if self.paper else float(means.max())
         b = max(b, float(gp.mean_at(self.pending).max(initial=b)))  # a pending point is believed to hold its mean
-        pair = kept_from_failures(log_probability_of_improvement(gp, b + self._margin()), self.X, self.failed, logarithmic=True)
+        pair = kept_from_failures(
+            log_probability_of_improvement(gp, b + self._margin()), self.X, self.failed, logarithmic=True
+        )
         incumbents = self.X[np.argsort(-means, kind="stable")[:INCUMBENTS]]
         x = maximise(pair[0], self.cube, rng, incumbents=incumbents, score=pair[1])
         return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)

@@ -1,7 +1,8 @@
 """GP-TS: Thompson 1933; Chowdhury and Gopalan, "On Kernelized Multi-armed Bandits", ICML 2017.
 
-A Gaussian process models the objective; the next point maximises a function drawn from the posterior, so a point is chosen as often as it is
-likely to be best. The draw is a differentiable path over the whole cube (pathwise conditioning, Wilson et al., ICML 2020), no sample on a grid.
+A Gaussian process models the objective; the next point maximises a function drawn from the posterior, so a point is
+chosen as often as it is likely to be best. The draw is a differentiable path over the whole cube (pathwise
+conditioning, Wilson et al., ICML 2020), no sample on a grid.
 
 Notation
     f_t        a path of the posterior                     m(x)   posterior mean, standardised
@@ -9,10 +10,11 @@ Notation
     gamma_t    information gained by the values so far, 1/2 log|I + K / noise|
 
 Deviations
-    1. The paper draws on a growing grid and takes kernel, noise sd R and norm B as known; here the path is continuous and the kernel fitted
-       (both presets).
-    2. v_t = 1 (default preset). preset="paper": v_t = B + R sqrt(2 (gamma_t + 1 + log(2 / delta))) (Alg. 2), with R the fitted noise sd,
-       relative to the signal's, B = 1, and gamma_t the information actually gained, a lower bound of the paper's maximum.
+    1. The paper draws on a growing grid and takes kernel, noise sd R and norm B as known; here the path is continuous
+       and the kernel fitted (both presets).
+    2. v_t = 1 (default preset). preset="paper": v_t = B + R sqrt(2 (gamma_t + 1 + log(2 / delta))) (Alg. 2), with R the
+       fitted noise sd, relative to the signal's, B = 1, and gamma_t the information actually gained, a lower bound of
+       the paper's maximum.
     3. Pending points need no care: each path is another. Proposals keep away from failures.
 """
 
@@ -23,14 +25,15 @@ from typing import Literal
 
 import numpy as np
 
-from regretless.method import Certificate, Method
-from regretless.numerics.acquisition import kept_from_failures
-from regretless.numerics.ascend import Acquisition, Score, maximise
-from regretless.numerics.confidence import fitted_certificate
-from regretless.numerics.design import Design, away_from_known, design_size
-from regretless.numerics.gp import GP, SamplePath
-from regretless.numerics.kernels import Kind
-from regretless.numerics.surrogate import Surrogate
+from regretless.certificate import Certificate
+from regretless.gp.acquisition import kept_from_failures
+from regretless.gp.certify import fitted_certificate
+from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.kernels import Kind
+from regretless.gp.maximiser import Acquisition, Score, maximise
+from regretless.gp.posterior import GP, SamplePath
+from regretless.gp.surrogate import Surrogate
+from regretless.method import Method
 from regretless.space import Array, Cube
 
 INCUMBENTS = 3

@@ -1,7 +1,9 @@
-"""GP-UCB: Srinivas, Krause, Kakade and Seeger, "Gaussian Process Optimization in the Bandit Setting: No Regret and Experimental Design", ICML 2010.
+"""GP-UCB: Srinivas, Krause, Kakade and Seeger, "Gaussian Process Optimization in the Bandit Setting: No Regret and
+Experimental Design", ICML 2010.
 
-A Gaussian process models the objective; the next point maximises an upper confidence bound, so it is either good or informative. The regret of the
-paper's schedule is sublinear for a known kernel; in practice the kernel is fitted and a bound of one standard deviation wins.
+A Gaussian process models the objective; the next point maximises an upper confidence bound, so it is either good or
+informative. The regret of the paper's schedule is sublinear for a known kernel; in practice the kernel is fitted and a
+bound of one standard deviation wins.
 
 Notation
     t        evaluations known or under way, + 1       m(x), s(x)   posterior mean and sd, standardised
@@ -11,8 +13,9 @@ Notation
 Deviations
     1. Hyper-parameters are fitted by MAP on a schedule (both presets); the paper takes the kernel as known.
     2. An initial design is evaluated first (both presets): a fitted kernel needs data.
-    3. Default preset only: kappa = 1, and 0 for the last fifth of a known budget, because theory's widths (beta_t^(1/2) of 10 and more) are pure
-       exploration on standardised values; values are tamed by a clip; Matern-5/2 with a quadratic trend. Measured in docs/gp-engine.md.
+    3. Default preset only: kappa = 1, and 0 for the last fifth of a known budget, because theory's widths (beta_t^(1/2)
+       of 10 and more) are pure exploration on standardised values; values are tamed by a clip; Matern-5/2 with a
+       quadratic trend. Measured in docs/gp-engine.md.
     4. Pending points are hallucinated (Desautels et al. 2014); proposals keep away from failures.
 """
 
@@ -23,14 +26,15 @@ from typing import Literal
 
 import numpy as np
 
-from regretless.method import Certificate, Method
-from regretless.numerics.acquisition import kept_from_failures, upper_confidence
-from regretless.numerics.ascend import maximise
-from regretless.numerics.confidence import fitted_certificate, largest_upper_bound, wary_model, width
-from regretless.numerics.design import Design, away_from_known, design_size
-from regretless.numerics.gp import GP
-from regretless.numerics.kernels import Kind
-from regretless.numerics.surrogate import Surrogate
+from regretless.certificate import Certificate
+from regretless.gp.acquisition import kept_from_failures, upper_confidence
+from regretless.gp.certify import fitted_certificate, largest_upper_bound, wary_model, width
+from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.kernels import Kind
+from regretless.gp.maximiser import maximise
+from regretless.gp.posterior import GP
+from regretless.gp.surrogate import Surrogate
+from regretless.method import Method
 from regretless.space import Array, Cube
 
 KAPPA = 1.0
@@ -49,7 +53,8 @@ class GPUCB(Method):
     """GP-UCB: maximises mean plus kappa standard deviations of a fitted Gaussian process.
 
     Args:
-        preset: "default", or "paper": SE kernel, untamed values, the widths of Theorem 2 divided by 5 (Sec. 6), no final exploitation.
+        preset: "default", or "paper": SE kernel, untamed values, the widths of Theorem 2 divided by 5 (Sec. 6), no
+            final exploitation.
         kappa: the width; None: 1 (default preset) or the paper's schedule.
         kernel: "matern52" or "se"; None: by preset.
         ard: one length-scale per coordinate; None: by dimension.
@@ -59,8 +64,8 @@ class GPUCB(Method):
         rotate: let fits turn the axes of the length-scales, for nearly noise-free valleys across the coordinates.
         exploit: maximise the mean alone in the last fifth of a known budget; None: by preset.
         delta: the paper's failure probability (Sec. 6: 0.1).
-        verify: every verify-th ask goes where the certificate's upper bound is largest, so that the certified gap shrinks; 0: never. Meant for runs
-            that end by `GapBelow`; not in paper.
+        verify: every verify-th ask goes where the certificate's upper bound is largest, so that the certified gap
+            shrinks; 0: never. Meant for runs that end by `GapBelow`; not in paper.
     """
 
     def __init__(
@@ -92,7 +97,15 @@ class GPUCB(Method):
         self.exploit = not paper if exploit is None else exploit
         self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
         self._surrogate = Surrogate.by_preset(
-            preset, self.cube, seed=self.seed, kernel=kernel, ard=ard, noise=noise, quadratic=quadratic, tame=tame, rotate=rotate
+            preset,
+            self.cube,
+            seed=self.seed,
+            kernel=kernel,
+            ard=ard,
+            noise=noise,
+            quadratic=quadratic,
+            tame=tame,
+            rotate=rotate,
         )
 
     def _propose(self, rng: np.random.Generator) -> Array:
@@ -130,7 +143,8 @@ class GPUCB(Method):
 
 
 def theory_beta(t: int, d: int, delta: float, *, a: float = 1.0, b: float = 1.0, r: float = 1.0) -> float:
-    """beta_t = 2 log(t^2 2 pi^2 / (3 delta)) + 2 d log(t^2 d b r sqrt(log(4 d a / delta))) (Thm. 2), not below its first term."""
+    """beta_t = 2 log(t^2 2 pi^2 / (3 delta)) + 2 d log(t^2 d b r sqrt(log(4 d a / delta))) (Thm. 2), not below its
+    first term."""
     first = 2 * math.log(t * t * 2 * math.pi**2 / (3 * delta))
     second = 2 * d * math.log(t * t * d * b * r * math.sqrt(math.log(4 * d * a / delta)))
     return first + max(second, 0.0)

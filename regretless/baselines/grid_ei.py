@@ -1,10 +1,12 @@
 """GP-EI and GP-PI on a fixed grid, the extra curves of the GP-ThreDS authors' code (Mockus 1975; Kushner 1964).
 
-Each step samples the grid point with the largest expected improvement (probability of improvement) over the best posterior mean on the grid of the
-step before, as in the authors' code: over the current one PI would stay where it is for ever.
+Each step samples the grid point with the largest expected improvement (probability of improvement) over the best
+posterior mean on the grid of the step before, as in the authors' code: over the current one PI would stay where it is
+for ever.
 
 Deviations
-    1. Default preset only: values are standardised by a fit, which also gives length-scale and noise unless they are given.
+    1. Default preset only: values are standardised by a fit, which also gives length-scale and noise unless they are
+       given.
     2. The grid has its full size from the start; the authors let it grow by a point a step up to 80 per axis.
     3. Once evaluations have failed, grid points among failures score less (`kept_from_failures`).
 """
@@ -16,11 +18,12 @@ from typing import Literal
 import numpy as np
 from scipy.special import log_ndtr
 
-from regretless.method import Certificate, Method
-from regretless.numerics.acquisition import log_h_of
-from regretless.numerics.grid import KernelName
-from regretless.numerics.grid_model import MAX_DIM, GridModel
-from regretless.numerics.whole_model import whole_certificate
+from regretless.certificate import Certificate
+from regretless.gp.acquisition import log_h_of
+from regretless.grid.model import MAX_DIM, GridModel
+from regretless.grid.posterior import KernelName
+from regretless.grid.whole_model import whole_certificate
+from regretless.method import Method
 from regretless.space import Array, Cube
 
 LEAST_SD = 1e-10
@@ -34,7 +37,8 @@ class GridEI(Method):
         kernel: "se" or "matern52".
         lengthscale, noise: length-scale and noise sd; None: fitted.
         points_per_axis: of the grid; None: 80 in two dimensions, at most about 6400 points in others.
-        margin: what an improvement must exceed, in standardised units (0 for the authors' test functions, 0.01 for their CNN).
+        margin: what an improvement must exceed, in standardised units (0 for the authors' test functions, 0.01 for
+            their CNN).
     """
 
     max_dim = MAX_DIM
@@ -54,7 +58,9 @@ class GridEI(Method):
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         self.margin = float(margin)
-        self._model = GridModel.by_preset(preset, self.cube, points_per_axis=points_per_axis, kernel=kernel, lengthscale=lengthscale, noise=noise)
+        self._model = GridModel.by_preset(
+            preset, self.cube, points_per_axis=points_per_axis, kernel=kernel, lengthscale=lengthscale, noise=noise
+        )
         self._first = int(self.fixed_generator().integers(len(self._model.grid)))
 
     def _propose(self, rng: np.random.Generator) -> Array:
@@ -74,7 +80,14 @@ class GridEI(Method):
 
     def _certificate(self, delta: float) -> Certificate:
         return whole_certificate(
-            self.X, self.y, self.yvar, self._model.scale.noise_variance, self.cube, self.recommend(), delta, self.fixed_generator()
+            self.X,
+            self.y,
+            self.yvar,
+            self._model.scale.noise_variance,
+            self.cube,
+            self.recommend(),
+            delta,
+            self.fixed_generator(),
         )
 
 
@@ -106,7 +119,9 @@ class GridPI(Method):
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         self.margin = float(margin)
-        self._model = GridModel.by_preset(preset, self.cube, points_per_axis=points_per_axis, kernel=kernel, lengthscale=lengthscale, noise=noise)
+        self._model = GridModel.by_preset(
+            preset, self.cube, points_per_axis=points_per_axis, kernel=kernel, lengthscale=lengthscale, noise=noise
+        )
         self._first = int(self.fixed_generator().integers(len(self._model.grid)))
 
     def _propose(self, rng: np.random.Generator) -> Array:
@@ -125,5 +140,12 @@ class GridPI(Method):
 
     def _certificate(self, delta: float) -> Certificate:
         return whole_certificate(
-            self.X, self.y, self.yvar, self._model.scale.noise_variance, self.cube, self.recommend(), delta, self.fixed_generator()
+            self.X,
+            self.y,
+            self.yvar,
+            self._model.scale.noise_variance,
+            self.cube,
+            self.recommend(),
+            delta,
+            self.fixed_generator(),
         )

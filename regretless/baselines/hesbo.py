@@ -1,16 +1,16 @@
 """HeSBO: Nayebi, Munteanu and Poloczek, "A Framework for Bayesian Optimization in Embedded Subspaces", ICML 2019.
 
-A random low-dimensional subspace is searched, as in REMBO, but the embedding copies: every coordinate of the box takes the value of one low
-coordinate, or its negative. No point ever leaves the box, so nothing is clipped.
+A random low-dimensional subspace is searched, as in REMBO, but the embedding copies: every coordinate of the box takes
+the value of one low coordinate, or its negative. No point ever leaves the box, so nothing is clipped.
 
 Notation (on the cube [-1, 1]^D; the unit cube is its image)
     h(i), s(i)   the low coordinate and the sign of coordinate i, drawn once       x_i = s(i) y_h(i),   y in [-1, 1]^d
 
 Deviations
-    1. A told point enters the model as the nearest point of the subspace, y_j = mean of s(i) x_i over h(i) = j: itself where it was asked, a
-       projection where it is foreign or was snapped to legal positions.
-    2. LogEI by gradients and MAP fits of this library, instead of EI over 2000 Latin-hypercube points and fits every 5 or 20 steps. The kernel is the
-       authors': Matern-5/2, isotropic in y.
+    1. A told point enters the model as the nearest point of the subspace, y_j = mean of s(i) x_i over h(i) = j: itself
+       where it was asked, a projection where it is foreign or was snapped to legal positions.
+    2. LogEI by gradients and MAP fits of this library, instead of EI over 2000 Latin-hypercube points and fits every 5
+       or 20 steps. The kernel is the authors': Matern-5/2, isotropic in y.
     3. Pending points are hallucinated.
 """
 
@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from regretless.gp.acquisition import kept_from_failures, log_expected_improvement
+from regretless.gp.design import away_from_known
+from regretless.gp.maximiser import maximise
+from regretless.gp.sobol import sobol_points
+from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
-from regretless.numerics.acquisition import kept_from_failures, log_expected_improvement
-from regretless.numerics.ascend import maximise
-from regretless.numerics.design import away_from_known
-from regretless.numerics.sobol import sobol_points
-from regretless.numerics.surrogate import Surrogate
 from regretless.space import Array, Cube
 
 INITIAL = 20
@@ -38,12 +38,16 @@ class HeSBO(Method):
         initial: points of the subspace to begin with; None: 20, or a quarter of the budget.
     """
 
-    def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, d: int = 5, initial: int | None = None) -> None:
+    def __init__(
+        self, cube: int | Cube, *, seed: int, budget: int | None = None, d: int = 5, initial: int | None = None
+    ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         if d < 1 or (initial is not None and initial < 1):
             raise ValueError(f"d and initial must be at least 1, got {d!r} and {initial!r}")
         self.d = min(d, self.dim)
-        self.initial = initial if initial is not None else INITIAL if budget is None else max(2, min(INITIAL, budget // 4))
+        self.initial = (
+            initial if initial is not None else INITIAL if budget is None else max(2, min(INITIAL, budget // 4))
+        )
         rng = self.fixed_generator()
         self.bucket = rng.integers(self.d, size=self.dim)
         """h, D."""
@@ -54,7 +58,8 @@ class HeSBO(Method):
         self._surrogate = Surrogate(self._low, seed=self.seed, ard=False, quadratic=False, tame=False)
 
     def to_cube(self, Y: Array) -> Array:
-        """Points of the unit cube for low points Y (q x d, in [0, 1]), q x D; in the unit cube a sign turns v into 1 - v."""
+        """Points of the unit cube for low points Y (q x d, in [0, 1]), q x D; in the unit cube a sign turns v into 1 -
+        v."""
         V = Y[:, self.bucket]
         return np.where(self.sign > 0, V, 1 - V)
 
@@ -75,9 +80,13 @@ class HeSBO(Method):
         Y = self.to_low(self.X)
         gp = self._surrogate.gp(Y, self.y, self.yvar, self.to_low(self.pending))
         means = gp.mean_at(Y)
-        pair = kept_from_failures(log_expected_improvement(gp, float(means.max())), Y, self.to_low(self.failed), logarithmic=True)
+        pair = kept_from_failures(
+            log_expected_improvement(gp, float(means.max())), Y, self.to_low(self.failed), logarithmic=True
+        )
         y = maximise(pair[0], self._low, rng, incumbents=Y[np.argsort(-means, kind="stable")[:3]], score=pair[1])
-        return away_from_known(self.to_cube(y[None])[0], self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
+        return away_from_known(
+            self.to_cube(y[None])[0], self.cube, np.concatenate([self.X, self.failed, self.pending]), rng
+        )
 
     def _recommend(self) -> Array:
         Y = self.to_low(self.X)

@@ -1,16 +1,21 @@
-"""IGP-UCB: Chowdhury and Gopalan, "On Kernelized Multi-armed Bandits", ICML 2017, on a fixed grid as GP-ThreDS compares against it.
+"""IGP-UCB: Chowdhury and Gopalan, "On Kernelized Multi-armed Bandits", ICML 2017, on a fixed grid as GP-ThreDS compares
+against it.
 
-Each step samples the grid point with the largest upper confidence bound. The information gain in its width is that of the samples taken, which a
-low-rank posterior gives for one addition a step; the cost of a step does not grow with the number of samples.
+Each step samples the grid point with the largest upper confidence bound. The information gain in its width is that of
+the samples taken, which a low-rank posterior gives for one addition a step; the cost of a step does not grow with the
+number of samples.
 
 Notation
     mu, sigma   posterior mean and sd on the grid        beta   B + R sqrt(2 (gamma + 1 + ln 1/delta))
     gamma       information gain of the samples          B, R   norm of f and sd of the noise, as knobs
 
 Deviations
-    1. gamma is the realised gain ("log": log t, as the GP-ThreDS authors set it) instead of the maximum over all sample sets.
-    2. Default preset only: values are standardised by a fit, which also gives length-scale and noise unless they are given.
-    3. The grid has its full size from the start; the authors of GP-ThreDS let it grow by a point a step up to 80 per axis.
+    1. gamma is the realised gain ("log": log t, as the GP-ThreDS authors set it) instead of the maximum over all sample
+       sets.
+    2. Default preset only: values are standardised by a fit, which also gives length-scale and noise unless they are
+       given.
+    3. The grid has its full size from the start; the authors of GP-ThreDS let it grow by a point a step up to 80 per
+       axis.
     4. Once evaluations have failed, grid points among failures score less (`kept_from_failures`).
 """
 
@@ -21,11 +26,12 @@ from typing import Literal
 
 import numpy as np
 
-from regretless.method import Certificate, Method
-from regretless.numerics.grid import KernelName
-from regretless.numerics.grid_model import MAX_DIM, GridModel
-from regretless.numerics.threshold_bounds import confidence_width
-from regretless.numerics.whole_model import whole_certificate
+from regretless.certificate import Certificate
+from regretless.grid.bounds import confidence_width
+from regretless.grid.model import MAX_DIM, GridModel
+from regretless.grid.posterior import KernelName
+from regretless.grid.whole_model import whole_certificate
+from regretless.method import Method
 from regretless.space import Array, Cube
 
 
@@ -33,7 +39,8 @@ class IGPUCB(Method):
     """IGP-UCB on a fixed grid: the largest upper confidence bound, with a width that follows the information gained.
 
     Args:
-        preset: "default", or "paper": values as they are, l = 0.2, noise 0.1 and gamma = log t unless given (GP-ThreDS, Sec. 5).
+        preset: "default", or "paper": values as they are, l = 0.2, noise 0.1 and gamma = log t unless given (GP-ThreDS,
+            Sec. 5).
         kernel: "se" or "matern52".
         lengthscale, noise: length-scale and noise sd; None: fitted.
         B: the norm of f, in standardised units.
@@ -63,7 +70,9 @@ class IGPUCB(Method):
         if not 0 < delta < 1:
             raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
         self.B, self.delta, self.gain = float(B), float(delta), gain or ("log" if preset == "paper" else "realised")
-        self._model = GridModel.by_preset(preset, self.cube, points_per_axis=points_per_axis, kernel=kernel, lengthscale=lengthscale, noise=noise)
+        self._model = GridModel.by_preset(
+            preset, self.cube, points_per_axis=points_per_axis, kernel=kernel, lengthscale=lengthscale, noise=noise
+        )
         self._first = int(self.fixed_generator().integers(len(self._model.grid)))
 
     def _propose(self, rng: np.random.Generator) -> Array:
@@ -87,5 +96,12 @@ class IGPUCB(Method):
 
     def _certificate(self, delta: float) -> Certificate:
         return whole_certificate(
-            self.X, self.y, self.yvar, self._model.scale.noise_variance, self.cube, self.recommend(), delta, self.fixed_generator()
+            self.X,
+            self.y,
+            self.yvar,
+            self._model.scale.noise_variance,
+            self.cube,
+            self.recommend(),
+            delta,
+            self.fixed_generator(),
         )

@@ -1,7 +1,9 @@
-"""Linear BO: Doumont, Fan, Maus, Gardner, Moss and Pleiss, "We Still Don't Understand High-Dimensional Bayesian Optimization", arXiv:2512.00170.
+"""Linear BO: Doumont, Fan, Maus, Gardner, Moss and Pleiss, "We Still Don't Understand High-Dimensional Bayesian
+Optimization", arXiv:2512.00170.
 
-With about as many values as dimensions a linear model is as much as can be learnt. On the box it would always propose a corner, so the box is first
-bent onto a sphere, where no point is further out than another; a Bayesian linear regression on the sphere, with LogEI, is the whole method.
+With about as many values as dimensions a linear model is as much as can be learnt. On the box it would always propose a
+corner, so the box is first bent onto a sphere, where no point is further out than another; a Bayesian linear regression
+on the sphere, with LogEI, is the whole method.
 
 Notation
     u = 2 x - 1, z = u / sqrt(g D)       g in (0, 1): the global length-scale, as a share of the largest |u|^2
@@ -9,8 +11,10 @@ Notation
     k(x, x') = P(z).P(z')                       (Eq. 2; the constant b_0 is the constant mean, which is estimated)
 
 Deviations
-    1. One length-scale for all coordinates; the paper learns one each under a broad prior. It cancels between z and the global one, so g is left.
-    2. g and the noise are found on a grid, exactly (one eigendecomposition per g), at the library's scheduled sizes; the signal variance is profiled.
+    1. One length-scale for all coordinates; the paper learns one each under a broad prior. It cancels between z and the
+       global one, so g is left.
+    2. g and the noise are found on a grid, exactly (one eigendecomposition per g), at the library's scheduled sizes;
+       the signal variance is profiled.
     3. Pending points are hallucinated.
 """
 
@@ -21,12 +25,12 @@ import math
 import numpy as np
 from scipy.linalg import blas, lapack
 
+from regretless.gp.acquisition import kept_from_failures
+from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.maximiser import maximise
+from regretless.gp.moments import log_improvement, of_posterior
+from regretless.gp.surrogate import scheduled, standardisation
 from regretless.method import Method
-from regretless.numerics.acquisition import kept_from_failures
-from regretless.numerics.ascend import maximise
-from regretless.numerics.design import Design, away_from_known, design_size
-from regretless.numerics.moments import log_improvement, of_posterior
-from regretless.numerics.surrogate import scheduled, standardisation
 from regretless.space import Array, Cube
 
 SCALES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
@@ -46,7 +50,9 @@ class LinearBO(Method):
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, initial: int | None = None) -> None:
         super().__init__(cube, seed=seed, budget=budget)
-        self._design = Design(self.cube, design_size(self.dim, budget) if initial is None else initial, self.fixed_generator())
+        self._design = Design(
+            self.cube, design_size(self.dim, budget) if initial is None else initial, self.fixed_generator()
+        )
         self._fitted: tuple[int, float, float] = (0, 0.5, 1e-3)  # size, g and noise of the latest fit
 
     def _propose(self, rng: np.random.Generator) -> Array:
@@ -76,7 +82,8 @@ class LinearBO(Method):
 
 
 class SphericalRegression:
-    """Bayesian linear regression on P(z), conditioned on values (standardised inside) and on pending points, whose values are hallucinated."""
+    """Bayesian linear regression on P(z), conditioned on values (standardised inside) and on pending points, whose
+    values are hallucinated."""
 
     def __init__(self, X: Array, y: Array, pending: Array, g: float, noise: float) -> None:
         self.g = g
@@ -120,7 +127,8 @@ def project(X: Array, g: float) -> Array:
 
 
 def pulled_back(G: Array, X: Array, g: float) -> Array:
-    """The gradient in x (q x D) of a function whose gradient in P is G (q x (D + 1)); along the sphere's radius it has no part."""
+    """The gradient in x (q x D) of a function whose gradient in P is G (q x (D + 1)); along the sphere's radius it has
+    no part."""
     unit = 2.0 / math.sqrt(g * X.shape[1])
     Z = (X - 0.5) * unit
     t = np.einsum("ij,ij->i", Z, Z)[:, None] + 1.0
@@ -130,7 +138,8 @@ def pulled_back(G: Array, X: Array, g: float) -> Array:
 
 
 def best_scale_and_noise(X: Array, y: Array) -> tuple[float, float]:
-    """g and the relative noise of greatest posterior density on the grid, the mean and the signal variance profiled out."""
+    """g and the relative noise of greatest posterior density on the grid, the mean and the signal variance profiled
+    out."""
     n, best = len(y), (math.inf, 0.5, 1e-3)
     prior = 0.5 * ((np.log(NOISES) - NOISE_PRIOR[0]) / NOISE_PRIOR[1]) ** 2
     for g in SCALES:

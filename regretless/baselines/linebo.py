@@ -1,15 +1,19 @@
-"""LineBO: Kirschner, Mutny, Hiller, Ischebeck and Krause, "Adaptive and Safe Bayesian Optimization in High Dimensions via One-Dimensional
+"""LineBO: Kirschner, Mutny, Hiller, Ischebeck and Krause, "Adaptive and Safe Bayesian Optimization in High Dimensions
+via One-Dimensional
 Subspaces", ICML 2019.
 
-The search goes from line to line: on each a one-dimensional confidence bound is maximised on a grid, a dozen times, with a Gaussian process that sees
-all data; then the best point of the line is evaluated, and the next line leads through it in a new direction.
+The search goes from line to line: on each a one-dimensional confidence bound is maximised on a grid, a dozen times,
+with a Gaussian process that sees all data; then the best point of the line is evaluated, and the next line leads
+through it in a new direction.
 
 Notation
     k   lines so far       x_k, l_k   point and direction of line k       q   evaluations on a line, between `least` and `most`
 
 Deviations
-    1. The kernel is a Matern-5/2 fitted by MAP; the authors fix an SE kernel. The width of the bound is 2; theirs, 4 or 8, goes with their kernel.
-    2. Lines are numbered by told values alone: a replayed history walks the same lines. Pending points are hallucinated.
+    1. The kernel is a Matern-5/2 fitted by MAP; the authors fix an SE kernel. The width of the bound is 2; theirs, 4 or
+       8, goes with their kernel.
+    2. Lines are numbered by told values alone: a replayed history walks the same lines. Pending points are
+       hallucinated.
 """
 
 from __future__ import annotations
@@ -18,11 +22,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from regretless.gp.acquisition import kept_from_failures, upper_confidence
+from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.posterior import GP
+from regretless.gp.surrogate import Surrogate
 from regretless.method import Method, keyed_generator
-from regretless.numerics.acquisition import kept_from_failures, upper_confidence
-from regretless.numerics.design import Design, away_from_known, design_size
-from regretless.numerics.gp import GP
-from regretless.numerics.surrogate import Surrogate
 from regretless.space import Array, Cube
 
 GRID = 300
@@ -30,7 +34,8 @@ GRID = 300
 ENDS = 0.05
 """Share of a line at each end in which its best point is not sought (the authors' code: 5 to 10 %)."""
 ACCURACY = 0.01
-"""A line is done early when its best bound exceeds its best lower bound by less than this share of the mean (the authors' code)."""
+"""A line is done early when its best bound exceeds its best lower bound by less than this share of the mean (the
+authors' code)."""
 KAPPA = 2.0
 DIRECTION_STREAM = 1
 
@@ -71,7 +76,9 @@ class LineBO(Method):
         if not 1 <= least <= most or not kappa >= 0:
             raise ValueError(f"need 1 <= least <= most and kappa >= 0, got {least!r}, {most!r} and {kappa!r}")
         self.directions, self.least, self.most, self.kappa = directions, least, most, kappa
-        self._design = Design(self.cube, design_size(self.dim, budget) if initial is None else initial, self.fixed_generator())
+        self._design = Design(
+            self.cube, design_size(self.dim, budget) if initial is None else initial, self.fixed_generator()
+        )
         self._surrogate = Surrogate(self.cube, seed=self.seed, ard=False, quadratic=False, tame=False)
         self._line: Line | None = None
         self._looked = 0  # told values up to which the walk has been followed
@@ -88,12 +95,15 @@ class LineBO(Method):
         fresh = grid[[not (known == x).all(axis=1).any() for x in self.cube.snap(grid)]]
         grid = fresh if len(fresh) else grid
         gp = self._surrogate.gp(self.X, self.y, self.yvar, self.pending)
-        kappa = 0.0 if done and len(self.pending) == 0 else self.kappa  # the last evaluation on a line is at its best point
+        kappa = (
+            0.0 if done and len(self.pending) == 0 else self.kappa
+        )  # the last evaluation on a line is at its best point
         score = kept_from_failures(upper_confidence(gp, kappa), self.X, self.failed)[1]
         return away_from_known(grid[int(np.argmax(score(grid)))], self.cube, known, rng)
 
     def _walk(self) -> tuple[Line, bool]:
-        """The line after all told values, and whether only the evaluation of its best point is left; follows the told values one by one."""
+        """The line after all told values, and whether only the evaluation of its best point is left; follows the told
+        values one by one."""
         first = self._design.size
         if len(self.y) < first:  # some of the design failed: line 0 through the best so far, for the time being
             return Line(0, len(self.y), self._best(len(self.y))), False

@@ -1,16 +1,19 @@
-"""NeuralGreedy: Paria, Poczos, Ravikumar, Schneider and Suggala, "Be Greedy - a Simple Algorithm for Blackbox Optimization using Neural
+"""NeuralGreedy: Paria, Poczos, Ravikumar, Schneider and Suggala, "Be Greedy - a Simple Algorithm for Blackbox
+Optimization using Neural
 Networks", ICML workshop on adaptive experimental design, 2022.
 
-A net is fitted to randomly perturbed values; the next point maximises the net itself. The perturbation is the only exploration.
+A net is fitted to randomly perturbed values; the next point maximises the net itself. The perturbation is the only
+exploration.
 
 Notation
     s      scale of the output, and with s^2 the weight decay, 0.1
 
 Deviations
-    1. Settings are those of the NeuralBO authors' re-implementation: width 100, two layers, s = 0.1; its missing perturbation is put in as the
-       paper describes, normal with sd s on standardised values.
-    2. Adam at 1e-2 for 300 steps of batch 32 at least (the code's 100 full-batch steps at 1e-3 leave the net close to its start); refitted
-       every ten values as there, but already at a tenth more while there are fewer than 100: it asks the same point until it is refitted.
+    1. Settings are those of the NeuralBO authors' re-implementation: width 100, two layers, s = 0.1; its missing
+       perturbation is put in as the paper describes, normal with sd s on standardised values.
+    2. Adam at 1e-2 for 300 steps of batch 32 at least (the code's 100 full-batch steps at 1e-3 leave the net close to
+       its start); refitted every ten values as there, but already at a tenth more while there are fewer than 100: it
+       asks the same point until it is refitted.
     3. The maximiser climbs the net's gradient, as that code means to and, its tensors being detached, does not.
     4. A design of 2 d + 2 points, not a share of the budget: every method starts alike.
 """
@@ -19,14 +22,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from regretless.gp.design import Design, away_from_known
+from regretless.gp.maximiser import maximise
 from regretless.method import Method, keyed_generator
-from regretless.numerics.ascend import maximise
-from regretless.numerics.branches import fit_sizes
-from regretless.numerics.design import Design, away_from_known
-from regretless.numerics.ntk import Mlp
-from regretless.numerics.plain_net import fresh_net, trained
-from regretless.numerics.training import epoch_batches
 from regretless.space import Array, Cube
+from regretless.tangent.branches import fit_sizes
+from regretless.tangent.ntk import Mlp
+from regretless.tangent.plain_net import fresh_net, trained
+from regretless.tangent.training import epoch_batches
 
 WIDTH, RATE, EPOCHS, BATCH = 100, 1e-2, 100, 32
 LEAST_STEPS, MOST_STEPS = 300, 1500
@@ -35,7 +38,8 @@ FIT = 71
 """Stream of the generator that draws a fit's start, perturbation and batches."""
 INCUMBENTS = 3
 WARM_UP = 5
-"""Points per dimension before the first fit, as in the authors' experiments; at most half of a known budget. A greedy search stalls on fewer."""
+"""Points per dimension before the first fit, as in the authors' experiments; at most half of a known budget. A greedy
+search stalls on fewer."""
 
 
 class NeuralGreedy(Method):

@@ -1,6 +1,8 @@
-"""NeuralUCB: Zhou, Li and Gu, "Neural Contextual Bandits with UCB-based Exploration", ICML 2020: the bandit ancestor, on a set of candidates.
+"""NeuralUCB: Zhou, Li and Gu, "Neural Contextual Bandits with UCB-based Exploration", ICML 2020: the bandit ancestor,
+on a set of candidates.
 
-A net is trained on the rewards; each candidate is scored by the net plus a bonus from the net's gradient in the metric of those seen.
+A net is trained on the rewards; each candidate is scored by the net plus a bonus from the net's gradient in the metric
+of those seen.
 
 Notation
     g(x; theta)   gradient of the net at its trained weights
@@ -9,8 +11,8 @@ Notation
 
 Deviations
     1. The arms of a round are drawn: Sobol points over the cube (the paper's come from the environment).
-    2. Trained from the start on the whole history (the code goes on from the last weights, which depend on when it was asked), the rate
-       clipped to its stable limit; gradients of past points are those of the current net.
+    2. Trained from the start on the whole history (the code goes on from the last weights, which depend on when it was
+       asked), the rate clipped to its stable limit; gradients of past points are those of the current net.
     3. Rewards are standardised.
     4. Once evaluations have failed, candidates among failures score less (`kept_from_failures`).
 """
@@ -19,14 +21,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from regretless.gp.acquisition import candidates_kept_from_failures
+from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.sobol import sobol_points
 from regretless.method import Method, keyed_generator
-from regretless.numerics.acquisition import candidates_kept_from_failures
-from regretless.numerics.design import Design, away_from_known, design_size
-from regretless.numerics.ntk import Factors, Mlp, along, combine
-from regretless.numerics.plain_net import fresh_net
-from regretless.numerics.sobol import sobol_points
-from regretless.numerics.training import descend
 from regretless.space import Array, Cube
+from regretless.tangent.ntk import Factors, Mlp, along, combine
+from regretless.tangent.plain_net import fresh_net
+from regretless.tangent.training import descend
 
 WIDTH, RATE, STEPS = 100, 0.01, 1000
 CANDIDATES = 1000
@@ -46,11 +48,20 @@ class NeuralUCB(Method):
     choices = "onehot"
 
     def __init__(
-        self, cube: int | Cube, *, seed: int, budget: int | None = None, lam: float = 0.001, nu: float = 1.0, n_candidates: int = CANDIDATES
+        self,
+        cube: int | Cube,
+        *,
+        seed: int,
+        budget: int | None = None,
+        lam: float = 0.001,
+        nu: float = 1.0,
+        n_candidates: int = CANDIDATES,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         if not lam > 0 or not nu >= 0 or n_candidates < 1:
-            raise ValueError(f"lam must be positive, nu not negative and n_candidates at least 1, got {lam!r}, {nu!r}, {n_candidates!r}")
+            raise ValueError(
+                f"lam must be positive, nu not negative and n_candidates at least 1, got {lam!r}, {nu!r}, {n_candidates!r}"
+            )
         self.lam, self.nu, self.n_candidates = lam, nu, n_candidates
         rng = self.fixed_generator()
         self._design = Design(self.cube, design_size(self.dim, budget), rng)

@@ -1,15 +1,17 @@
-"""Two searches without a model, the ones any model has to beat on cumulative regret: stay at the best point, or mutate it.
+"""Two searches without a model, the ones any model has to beat on cumulative regret: stay at the best point, or mutate
+it.
 
-Both begin with a few scrambled Sobol points. `StayAtBest` then re-evaluates the best point for ever (the contract sends it elsewhere while that
-point is under way); `RandomMutation` takes a normal step from it, a (1+1) evolution strategy with a fixed step (Rechenberg 1973).
+Both begin with a few scrambled Sobol points. `StayAtBest` then re-evaluates the best point for ever (the contract sends
+it elsewhere while that point is under way); `RandomMutation` takes a normal step from it, a (1+1) evolution strategy
+with a fixed step (Rechenberg 1973).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from regretless.gp.sobol import sobol_points
 from regretless.method import Method
-from regretless.numerics.sobol import sobol_points
 from regretless.space import Array, Cube
 
 
@@ -46,7 +48,9 @@ class RandomMutation(Method):
 
     model_free = True
 
-    def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, initial: int = 5, step: float = 0.1) -> None:
+    def __init__(
+        self, cube: int | Cube, *, seed: int, budget: int | None = None, initial: int = 5, step: float = 0.1
+    ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         if not step > 0:
             raise ValueError(f"step must be positive, got {step!r}")

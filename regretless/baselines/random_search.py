@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from regretless.gp.sobol import MAX_DIM, draw, sobol_sequence
 from regretless.method import Method
-from regretless.numerics.sobol import MAX_DIM, draw, sobol_sequence
 from regretless.space import Array, Cube
 
 

@@ -1,11 +1,13 @@
-"""RF-EI: Hutter, Hoos and Leyton-Brown, "Sequential Model-Based Optimization for General Algorithm Configuration" (SMAC), LION 2011.
+"""RF-EI: Hutter, Hoos and Leyton-Brown, "Sequential Model-Based Optimization for General Algorithm Configuration"
+(SMAC), LION 2011.
 
-A random forest models the values; mean and variance over its trees give an expected improvement, maximised over points everywhere and
-around the best ones. Needs scikit-learn (`pip install regretless[sklearn]`).
+A random forest models the values; mean and variance over its trees give an expected improvement, maximised over points
+everywhere and around the best ones. Needs scikit-learn (`pip install regretless[sklearn]`).
 
 Deviations
     1. 100 trees, not GPyOpt's 500: the mean's and deviation's Monte-Carlo error at 100 is a tenth of the deviation.
-    2. Random and local candidates (SMAC's way) in place of GPyOpt's L-BFGS, which cannot move on a piecewise constant function.
+    2. Random and local candidates (SMAC's way) in place of GPyOpt's L-BFGS, which cannot move on a piecewise constant
+       function.
     3. All candidates go through each tree at once, not one by one through the forest.
 """
 
@@ -17,9 +19,9 @@ import numpy as np
 from scipy.special import ndtr
 
 from regretless.extras import optional
+from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.maximiser import candidates
 from regretless.method import Method, keyed_generator
-from regretless.numerics.ascend import candidates
-from regretless.numerics.design import Design, away_from_known, design_size
 from regretless.space import Array, Cube
 
 TREES = 100
@@ -37,7 +39,9 @@ class RFEI(Method):
         xi: margin of the improvement, in standard deviations of the values.
     """
 
-    def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, trees: int = TREES, xi: float = 0.01) -> None:
+    def __init__(
+        self, cube: int | Cube, *, seed: int, budget: int | None = None, trees: int = TREES, xi: float = 0.01
+    ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         if trees < 2:
             raise ValueError(f"trees must be at least 2, got {trees!r}")

@@ -1,29 +1,32 @@
-"""SRE: Qian, Hu and Yu, "Derivative-Free Optimization of High-Dimensional Non-Convex Functions by Sequential Random Embeddings", IJCAI 2016.
+"""SRE: Qian, Hu and Yu, "Derivative-Free Optimization of High-Dimensional Non-Convex Functions by Sequential Random
+Embeddings", IJCAI 2016.
 
-When every coordinate matters a little, one random subspace is not enough: the search passes through several, each a random embedding around the best
-point of those before, so that what one leaves behind the next may repair.
+When every coordinate matters a little, one random subspace is not enough: the search passes through several, each a
+random embedding around the best point of those before, so that what one leaves behind the next may repair.
 
 Notation (on the cube [-1, 1]^D; the unit cube is its image)
     m      rounds, each with the same share of the budget          A   D x d, entries N(0, 1/d), drawn for each round
     x_b    the best point of the rounds before, 0 in the first     x = clip(c x_b + A y),   y in [-1, 1]^d, c in [-1, 1]
 
 Deviations
-    1. The optimiser inside a round is a Gaussian process with an upper confidence bound, as in the comparison of Tran-The et al. (AAAI 2020); the
-       paper uses RACOS and others. Its kernel is on the clipped points x, isotropic (see REMBO, deviation 1), and sees the round's own points only.
+    1. The optimiser inside a round is a Gaussian process with an upper confidence bound, as in the comparison of
+       Tran-The et al. (AAAI 2020); the paper uses RACOS and others. Its kernel is on the clipped points x, isotropic
+       (see REMBO, deviation 1), and sees the round's own points only.
     2. Points are clipped to the box, which the authors' code does not do.
-    3. Without a known budget a round has 40 evaluations, and the last one goes on for ever. Pending points are hallucinated.
+    3. Without a known budget a round has 40 evaluations, and the last one goes on for ever. Pending points are
+       hallucinated.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from regretless.gp.acquisition import kept_from_failures, upper_confidence
+from regretless.gp.design import away_from_known
+from regretless.gp.maximiser import maximise
+from regretless.gp.moments import through
+from regretless.gp.surrogate import Surrogate
 from regretless.method import Method, keyed_generator
-from regretless.numerics.acquisition import kept_from_failures, upper_confidence
-from regretless.numerics.ascend import maximise
-from regretless.numerics.design import away_from_known
-from regretless.numerics.moments import through
-from regretless.numerics.surrogate import Surrogate
 from regretless.space import Array, Cube
 
 ROUND = 40
@@ -59,7 +62,9 @@ class SRE(Method):
     def embedding(self, at: int, start: int) -> Array:
         """[x_b, A], D x (1 + d): what round `at`, which began after `start` values, multiplies (c, y) with."""
         centre = 2 * self.X[int(np.argmax(self.y[:start]))] - 1 if at and start else np.zeros(self.dim)
-        A = keyed_generator(self.seed, at, stream=EMBEDDING_STREAM).standard_normal((self.dim, self.d)) / np.sqrt(self.d)
+        A = keyed_generator(self.seed, at, stream=EMBEDDING_STREAM).standard_normal((self.dim, self.d)) / np.sqrt(
+            self.d
+        )
         return np.column_stack([centre, A])
 
     def _propose(self, rng: np.random.Generator) -> Array:
@@ -76,4 +81,6 @@ class SRE(Method):
         gp = self._surrogate.gp(X, y, yvar, self.pending)
         low = through(kept_from_failures(upper_confidence(gp, KAPPA), X, self.failed), to_cube, B)
         best = maximise(low[0], Cube.box(self.d + 1), rng, incumbents=np.empty((0, self.d + 1)), score=low[1])
-        return away_from_known(to_cube(best[None])[0][0], self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
+        return away_from_known(
+            to_cube(best[None])[0][0], self.cube, np.concatenate([self.X, self.failed, self.pending]), rng
+        )

@@ -1,7 +1,8 @@
 """TuRBO-1: a trust region with Thompson sampling (Eriksson, Pearce, Gardner, Turner and Poloczek, NeurIPS 2019).
 
-A Gaussian process is fitted to the data gathered since the last restart, and a Thompson draw is maximised over a box around the best of them. The box
-doubles after a few successes in a row and halves after many failures; when it has become too small, everything starts again elsewhere.
+A Gaussian process is fitted to the data gathered since the last restart, and a Thompson draw is maximised over a box
+around the best of them. The box doubles after a few successes in a row and halves after many failures; when it has
+become too small, everything starts again elsewhere.
 
 Notation:
     L           length of the trust region, a share of the cube's side
@@ -10,11 +11,14 @@ Notation:
     start       the told value with which the current trust region began
 
 Deviations (preset="paper" and default alike unless said):
-    1. The Thompson draw is a sample path (pathwise conditioning) and not a joint draw over the candidates: 5000 of them would cost 4e10 operations
-       for one Cholesky factor. The path carries no observation noise.
-    2. The hyper-parameters are found by MAP under this library's priors, warm-started, and not by 50 steps of Adam from a fixed start.
-    3. not in paper: the default takes d + 2 initial points, at most a third of a known budget, where the paper takes 2 d.
-    4. One point at a time; a batch is a sequence of asks that hallucinate the pending points. Foreign points count like asked ones.
+    1. The Thompson draw is a sample path (pathwise conditioning) and not a joint draw over the candidates: 5000 of them
+       would cost 4e10 operations for one Cholesky factor. The path carries no observation noise.
+    2. The hyper-parameters are found by MAP under this library's priors, warm-started, and not by 50 steps of Adam from
+       a fixed start.
+    3. not in paper: the default takes d + 2 initial points, at most a third of a known budget, where the paper takes 2
+       d.
+    4. One point at a time; a batch is a sequence of asks that hallucinate the pending points. Foreign points count like
+       asked ones.
 """
 
 from __future__ import annotations
@@ -24,9 +28,10 @@ from typing import Literal
 
 import numpy as np
 
-from regretless.method import Certificate, Method, keyed_generator
-from regretless.numerics.sobol import sobol_points
-from regretless.numerics.surrogate import Surrogate
+from regretless.certificate import Certificate
+from regretless.gp.sobol import sobol_points
+from regretless.gp.surrogate import Surrogate
+from regretless.method import Method, keyed_generator
 from regretless.space import Array, Cube
 
 LENGTH, SHORTEST, LONGEST = 0.8, 2.0**-7, 1.6
@@ -120,11 +125,14 @@ class TuRBO(Method):
         return best
 
     def _certificate(self, delta: float) -> Certificate:
-        return Certificate.none("a trust region looks at one part of the space only; nothing is known of the rest", delta)
+        return Certificate.none(
+            "a trust region looks at one part of the space only; nothing is known of the rest", delta
+        )
 
 
 def trust_region_candidates(centre: Array, length: float, lengthscale: Array, rng: np.random.Generator) -> Array:
-    """Sobol points of the box around centre (d) whose sides follow the length-scales, a random part of the coordinates left at the centre: c x d."""
+    """Sobol points of the box around centre (d) whose sides follow the length-scales, a random part of the coordinates
+    left at the centre: c x d."""
     d = len(centre)
     weights = np.ones(d) if lengthscale.size == 1 else lengthscale / math.exp(float(np.log(lengthscale).mean()))
     low, high = np.clip(centre - weights * length / 2, 0.0, 1.0), np.clip(centre + weights * length / 2, 0.0, 1.0)

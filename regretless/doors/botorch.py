@@ -1,4 +1,5 @@
-"""BoTorch's door, both ways: our surrogate as a BoTorch `Model`, and BoTorch's acquisition functions as a method of our `Optimizer`.
+"""BoTorch's door, both ways: our surrogate as a BoTorch `Model`, and BoTorch's acquisition functions as a method of our
+`Optimizer`.
 
     model = SurrogateModel.of(optimizer)                        # what the optimizer has been told, as a BoTorch model
     LogExpectedImprovement(model, best_f=model.best)(X)         # X: b x 1 x d in the unit cube, values maximised
@@ -6,8 +7,8 @@
     driven = BoTorchAcquisition(acquisition=lambda model: qLogExpectedImprovement(model, best_f=model.best))
     Optimizer(space, method=driven, seed=0)                     # ask() now maximises that acquisition
 
-The model computes in torch with the kernel and hyper-parameters of the fitted surrogate, so gradients flow; its posterior is that of
-`regretless.numerics.gp.GP` in the caller's units.
+The model computes in torch with the kernel and hyper-parameters of the fitted surrogate, so gradients flow; its
+posterior is that of `regretless.gp.posterior.GP` in the caller's units.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from botorch.posteriors import GPyTorchPosterior, Posterior
 from gpytorch.distributions import MultivariateNormal
 from torch import Tensor
 
+from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.posterior import GP
+from regretless.gp.surrogate import Surrogate
 from regretless.method import Method, Recipe
-from regretless.numerics.design import Design, away_from_known, design_size
-from regretless.numerics.gp import GP
-from regretless.numerics.surrogate import Surrogate
 from regretless.optimizer import Optimizer
 from regretless.space import Array, Cube
 
@@ -56,7 +57,9 @@ class SurrogateModel(Model):  # type: ignore[misc]
     def __init__(self, gp: GP) -> None:
         super().__init__()
         if gp.factor.n != gp.n:
-            raise ValueError("the posterior must not hold pending points: pass them to the acquisition function as X_pending")
+            raise ValueError(
+                "the posterior must not hold pending points: pass them to the acquisition function as X_pending"
+            )
         self.gp = gp
         factor = gp.factor
         residual = (gp.y - gp.offset) / gp.scale - gp.mean
@@ -90,7 +93,11 @@ class SurrogateModel(Model):  # type: ignore[misc]
         return float(self.gp.offset + self.gp.scale * self.gp.mean_at(self.gp.X).max())
 
     def posterior(
-        self, X: Tensor, output_indices: list[int] | None = None, observation_noise: bool | Tensor = False, posterior_transform: Any = None
+        self,
+        X: Tensor,
+        output_indices: list[int] | None = None,
+        observation_noise: bool | Tensor = False,
+        posterior_transform: Any = None,
     ) -> Posterior:
         """The joint posterior at X (b x q x d) in the values' own units."""
         gp = self.gp
@@ -103,7 +110,9 @@ class SurrogateModel(Model):  # type: ignore[misc]
         if isinstance(observation_noise, Tensor):
             covariance = gp.signal * covariance + torch.diag_embed(observation_noise.squeeze(-1)) / gp.scale**2
         else:
-            covariance = gp.signal * (covariance + float(gp.hyper.noise) * observation_noise * torch.eye(q, dtype=torch.float64))
+            covariance = gp.signal * (
+                covariance + float(gp.hyper.noise) * observation_noise * torch.eye(q, dtype=torch.float64)
+            )
         posterior = GPyTorchPosterior(MultivariateNormal(mean, gp.scale**2 * covariance))
         return posterior if posterior_transform is None else posterior_transform(posterior)
 
@@ -141,13 +150,21 @@ class AcquisitionSearch(Method):
     """Maximises a BoTorch acquisition function of our surrogate.
 
     Args:
-        acquisition: makes the acquisition function from the `SurrogateModel` of this step; pending points are set on it as `X_pending`.
+        acquisition: makes the acquisition function from the `SurrogateModel` of this step; pending points are set on it
+            as `X_pending`.
         restarts: local searches of BoTorch's optimiser.
         candidates: random points they start from.
     """
 
     def __init__(
-        self, cube: int | Cube, *, seed: int, budget: int | None = None, acquisition: Acquisition, restarts: int = 8, candidates: int = 128
+        self,
+        cube: int | Cube,
+        *,
+        seed: int,
+        budget: int | None = None,
+        acquisition: Acquisition,
+        restarts: int = 8,
+        candidates: int = 128,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         self.acquisition, self.restarts, self.candidates = acquisition, restarts, candidates
@@ -165,13 +182,18 @@ class AcquisitionSearch(Method):
         yvar = np.concatenate([self.yvar, np.full(len(self.failed), np.nan)])
         model = SurrogateModel(self._surrogate.gp(X, y, yvar))
         bounds = torch.tensor([[0.0] * self.dim, [1.0] * self.dim], dtype=torch.float64)
-        with torch.random.fork_rng(devices=[]), warnings.catch_warnings():  # BoTorch draws from torch's global stream, and warns of every restart
+        with (
+            torch.random.fork_rng(devices=[]),
+            warnings.catch_warnings(),
+        ):  # BoTorch draws from torch's global stream, and warns of every restart
             warnings.simplefilter("ignore")
             torch.manual_seed(int(rng.integers(2**31)))
             acquisition = self.acquisition(model)
             if len(self._pending):
                 acquisition.set_X_pending(torch.from_numpy(self.pending))
-            found, _ = optimize_acqf(acquisition, bounds=bounds, q=1, num_restarts=self.restarts, raw_samples=self.candidates)
+            found, _ = optimize_acqf(
+                acquisition, bounds=bounds, q=1, num_restarts=self.restarts, raw_samples=self.candidates
+            )
         x = self.cube.snap(found.detach().numpy()[0])
         return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
 

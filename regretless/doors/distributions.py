@@ -24,9 +24,13 @@ def as_distributions(space: Mapping[str, BaseDistribution] | SpaceLike) -> Distr
 
 
 def as_space(distributions: Mapping[str, BaseDistribution]) -> Space:
-    """The space of Optuna distributions, with the labels of choices themselves; parameters with a single value are left out."""
+    """The space of Optuna distributions, with the labels of choices themselves; parameters with a single value are left
+    out."""
     return Space(
-        {name: Choice(d.choices) if isinstance(d, CategoricalDistribution) else parameter_of(d) for name, d in searchable(distributions).items()}
+        {
+            name: Choice(d.choices) if isinstance(d, CategoricalDistribution) else parameter_of(d)
+            for name, d in searchable(distributions).items()
+        }
     )
 
 
@@ -43,7 +47,8 @@ def distribution_of(parameter: Parameter) -> BaseDistribution:
 
 
 def parameter_of(distribution: BaseDistribution) -> Parameter:
-    """The parameter of a distribution that is not single; a choice is represented by the indices of its labels, which may be any objects."""
+    """The parameter of a distribution that is not single; a choice is represented by the indices of its labels, which
+    may be any objects."""
     if isinstance(distribution, FloatDistribution):
         return Float(distribution.low, distribution.high, log=distribution.log, step=distribution.step)
     if isinstance(distribution, IntDistribution):

@@ -1,8 +1,9 @@
 """Optuna's door: `Sampler` lets any method of this library propose the trials of an Optuna study.
 
-A proposal is a function of (finished trials, running trials, seed, trial number), all of which live in the study's storage, so nothing else
-needs to be saved: a fresh process, or another storage with the same trials, proposes the same points bit for bit. Every sampler keeps
-`_Replica`s, methods that have been told what the storage holds; they only save time and are rebuilt whenever the storage says otherwise.
+A proposal is a function of (finished trials, running trials, seed, trial number), all of which live in the study's
+storage, so nothing else needs to be saved: a fresh process, or another storage with the same trials, proposes the same
+points bit for bit. Every sampler keeps `_Replica`s, methods that have been told what the storage holds; they only save
+time and are rebuilt whenever the storage says otherwise.
 
 What is read from a storage is numbers and JSON, never a pickle.
 """
@@ -29,13 +30,22 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from regretless.auto import choose_method, find_recipe
-from regretless.doors.distributions import Distributions, as_distributions, cube_space, external, only_value, parameter_of, searchable
-from regretless.method import Certificate, Method, Recipe, checked_seed, keyed_generator
-from regretless.numerics.threads import threads_for
+from regretless.certificate import Certificate
+from regretless.doors.distributions import (
+    Distributions,
+    as_distributions,
+    cube_space,
+    external,
+    only_value,
+    parameter_of,
+    searchable,
+)
+from regretless.method import Method, Recipe, checked_seed, keyed_generator
 from regretless.space import Array, Space, SpaceLike
 
 ANNOUNCED = "regretless:params"
-"""System attributes under which a trial tells other workers its proposal before Optuna stores the parameters one by one."""
+"""System attributes under which a trial tells other workers its proposal before Optuna stores the parameters one by
+one."""
 ATTRIBUTE_LENGTH = 2000
 """Characters per attribute; relational storages of older Optunas take 2045."""
 TOLD_FAILED = "regretless:failed"
@@ -43,7 +53,8 @@ TOLD_FAILED = "regretless:failed"
 VARIANCE = "regretless:var"
 """The user attribute by which an objective tells the noise variance of its value, when it knows it."""
 LONGEST_TIMES = 10.0
-"""With pending_ttl=None a running trial counts as lost once it has run this many times longer than the longest completed one ..."""
+"""With pending_ttl=None a running trial counts as lost once it has run this many times longer than the longest
+completed one ..."""
 LOST_SECONDS = 60.0
 """... and at least this long: the first ask of a worker imports libraries, and machines stall."""
 RACES = 4
@@ -60,23 +71,26 @@ REPLICAS = 8
 class Sampler(BaseSampler):
     """Proposes the trials of a single-objective Optuna study by a method of this library.
 
-        study = optuna.create_study(sampler=Sampler(method="gp-ei", seed=0), storage="sqlite:///study.db", load_if_exists=True, study_name="s")
+        study = optuna.create_study(sampler=Sampler(method="gp-ei", seed=0), storage="sqlite:///study.db",
+        load_if_exists=True, study_name="s")
 
-    With a seed, runs are exact: interrupted and resumed runs, and runs over any storage, give the same trials. Workers that share a study see
-    each other's running trials and do not repeat them, seeded alike or not. Failed trials (and those that violate a constraint of
-    `trial.set_constraint`) are told to the method as infeasible.
+    With a seed, runs are exact: interrupted and resumed runs, and runs over any storage, give the same trials. Workers
+    that share a study see each other's running trials and do not repeat them, seeded alike or not. Failed trials (and
+    those that violate a constraint of `trial.set_constraint`) are told to the method as infeasible.
 
     Args:
         method: a name (`regretless list` shows them), a recipe such as `regretless.MSUCB(d=5)`, or "auto".
         seed: keys every random draw together with the trial's number; drawn at random when not given.
-        search_space: the parameters, as Optuna distributions or anything `regretless.Space` takes. Optuna reveals parameters only when they are
-            first suggested; with this argument the method proposes from the first trial on. Without it the first trials are drawn at random until
-            one completes, and then the method searches the parameters that all completed trials share. Parameters outside are drawn at random,
-            and a warning says so once per study.
+        search_space: the parameters, as Optuna distributions or anything `regretless.Space` takes. Optuna reveals
+            parameters only when they are first suggested; with this argument the method proposes from the first trial
+            on. Without it the first trials are drawn at random until one completes, and then the method searches the
+            parameters that all completed trials share. Parameters outside are drawn at random, and a warning says so
+            once per study.
         budget: the number of trials planned, when known.
         certify: lets "auto" take a method whose certificate shrinks, for studies that are to end by `GapBelow`.
-        pending_ttl: seconds after which a trial that is still running counts as lost and is ignored; None waits ten times the longest completed
-            trial and at least a minute, `math.inf` for ever. Trials whose heartbeat is stale are ignored in any case.
+        pending_ttl: seconds after which a trial that is still running counts as lost and is ignored; None waits ten
+            times the longest completed trial and at least a minute, `math.inf` for ever. Trials whose heartbeat is
+            stale are ignored in any case.
         pruned: "ignore" leaves pruned trials out; "last" tells their last intermediate value.
     """
 
@@ -107,7 +121,11 @@ class Sampler(BaseSampler):
         self._forget_caches()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_replicas", "_spaces", "_warned")}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("_lock", "_replicas", "_spaces", "_warned")
+        }
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         vars(self).update(state)
@@ -119,7 +137,9 @@ class Sampler(BaseSampler):
     def _forget_caches(self) -> None:
         self._lock = threading.RLock()
         self._replicas: weakref.WeakKeyDictionary[BaseStorage, list[_Replica]] = weakref.WeakKeyDictionary()
-        self._spaces: weakref.WeakKeyDictionary[BaseStorage, dict[Any, IntersectionSearchSpace]] = weakref.WeakKeyDictionary()
+        self._spaces: weakref.WeakKeyDictionary[BaseStorage, dict[Any, IntersectionSearchSpace]] = (
+            weakref.WeakKeyDictionary()
+        )
         self._warned: weakref.WeakKeyDictionary[BaseStorage, set[int]] = weakref.WeakKeyDictionary()
 
     # -- Optuna's hooks
@@ -132,7 +152,10 @@ class Sampler(BaseSampler):
             return searchable(self.search_space)
         with self._lock:
             spaces = self._spaces.setdefault(study._storage, {})
-            key = (study._study_id, getattr(study, "_bracket_id", None))  # Hyperband shows each trial the trials of its bracket only
+            key = (
+                study._study_id,
+                getattr(study, "_bracket_id", None),
+            )  # Hyperband shows each trial the trials of its bracket only
             if key not in spaces:
                 spaces[key] = IntersectionSearchSpace(include_pruned=self.pruned == "last")
             return searchable(spaces[key].calculate(study))
@@ -159,10 +182,14 @@ class Sampler(BaseSampler):
                 rivals = self._rivals(study, replica, u, pending, others)
                 if not rivals:
                     break
-                ahead = sum(number < trial.number for number in rivals)  # so that rivals who move at the same moment move to different points
+                ahead = sum(
+                    number < trial.number for number in rivals
+                )  # so that rivals who move at the same moment move to different points
             return params
 
-    def sample_independent(self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution) -> Any:
+    def sample_independent(
+        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
         self._raise_error_if_multi_objective(study)
         if param_distribution.single():
             return only_value(param_distribution)
@@ -184,8 +211,7 @@ class Sampler(BaseSampler):
             replica = self._current(study)
             if replica is None:
                 return Certificate.none("no common search space is known yet: no trial has completed", delta)
-            with threads_for(replica.method):
-                return replica.method.certificate(delta).scaled(_sign(study))
+            return replica.method.certificate(delta).scaled(_sign(study))
 
     def recommend(self, study: Study) -> dict[str, Any]:
         """The parameters to use: best by the model, not the luckiest noisy value."""
@@ -193,9 +219,7 @@ class Sampler(BaseSampler):
             replica = self._current(study)
             if replica is None:
                 raise RuntimeError("recommend() needs at least one completed trial; the study has none yet")
-            with threads_for(replica.method):
-                u = replica.method.recommend()
-            return replica.decode(u)
+            return replica.decode(replica.method.recommend())
 
     def _current(self, study: Study) -> _Replica | None:
         self._raise_error_if_multi_objective(study)
@@ -206,13 +230,20 @@ class Sampler(BaseSampler):
     # -- inside
 
     def _replica(self, study: Study, space: Distributions, trials: Sequence[FrozenTrial]) -> _Replica:
-        """A method that has been told exactly the finished trials, in the order they finished: a kept one if one fits, else a new one."""
+        """A method that has been told exactly the finished trials, in the order they finished: a kept one if one fits,
+        else a new one."""
         kept = self._replicas.setdefault(study._storage, [])
         for replica in kept:
-            if replica.study_id == study._study_id and replica.space == space and (fresh := replica.news(trials)) is not None:
+            if (
+                replica.study_id == study._study_id
+                and replica.space == space
+                and (fresh := replica.news(trials)) is not None
+            ):
                 break
         else:
-            replica = _Replica(study._study_id, space, self._recipe(space), seed=self.seed, budget=self.budget, sign=_sign(study))
+            replica = _Replica(
+                study._study_id, space, self._recipe(space), seed=self.seed, budget=self.budget, sign=_sign(study)
+            )
             fresh = [t for t in trials if _has_ended(t)]
         if not kept or kept[0] is not replica:
             kept[:] = [replica, *(other for other in kept if other is not replica)][:REPLICAS]
@@ -222,10 +253,15 @@ class Sampler(BaseSampler):
         return replica
 
     def _recipe(self, space: Distributions) -> Recipe:
-        return self.method if isinstance(self.method, Recipe) else choose_method(cube_space(space), self.budget, certify=self.certify)[0]
+        return (
+            self.method
+            if isinstance(self.method, Recipe)
+            else choose_method(cube_space(space), self.budget, certify=self.certify)[0]
+        )
 
     def _value(self, trial: FrozenTrial, sign: float, heartbeat: bool) -> float | None:
-        """What a finished trial tells the method: a value to maximise, NaN for an infeasible one, None for nothing at all."""
+        """What a finished trial tells the method: a value to maximise, NaN for an infeasible one, None for nothing at
+        all."""
         if trial.state == TrialState.COMPLETE:
             return sign * trial.values[0] if _feasible(trial) else math.nan
         if trial.state == TrialState.PRUNED:
@@ -246,7 +282,9 @@ class Sampler(BaseSampler):
         now = datetime.now()
         points = {}
         for t in running:
-            if t._trial_id in stale or (t.datetime_start is not None and (now - t.datetime_start).total_seconds() > ttl):
+            if t._trial_id in stale or (
+                t.datetime_start is not None and (now - t.datetime_start).total_seconds() > ttl
+            ):
                 continue
             fixed = t.system_attrs.get("fixed_params", {})
             u = replica.encode(_announced(t, replica.space) | (fixed if isinstance(fixed, dict) else {}) | t.params)
@@ -254,14 +292,21 @@ class Sampler(BaseSampler):
                 points[t.number] = u
         return points
 
-    def _rivals(self, study: Study, replica: _Replica, u: Array, pending: Mapping[int, Array], others: list[FrozenTrial]) -> list[int]:
-        """Numbers of the trials that came up, or changed their mind, while we were thinking, and evaluate or have evaluated (nearly) our point."""
+    def _rivals(
+        self, study: Study, replica: _Replica, u: Array, pending: Mapping[int, Array], others: list[FrozenTrial]
+    ) -> list[int]:
+        """Numbers of the trials that came up, or changed their mind, while we were thinking, and evaluate or have
+        evaluated (nearly) our point."""
         points = self._pending(study, replica, others)
         for t in others:
             point = replica.encode(t.params) if t.state.is_finished() else None
             if point is not None:
                 points[t.number] = point
-        return [n for n, point in points.items() if np.abs(point - u).max() < NEAR and not (n in pending and np.array_equal(pending[n], point))]
+        return [
+            n
+            for n, point in points.items()
+            if np.abs(point - u).max() < NEAR and not (n in pending and np.array_equal(pending[n], point))
+        ]
 
     def _warn_once(self, study: Study, param_name: str) -> None:
         warned = self._warned.setdefault(study._storage, set())
@@ -284,24 +329,28 @@ class Sampler(BaseSampler):
 class _Replica:
     """A method on the common space of a study, and the finished trials it has been told."""
 
-    def __init__(self, study_id: int, space: Distributions, recipe: Recipe, *, seed: int, budget: int | None, sign: float) -> None:
+    def __init__(
+        self, study_id: int, space: Distributions, recipe: Recipe, *, seed: int, budget: int | None, sign: float
+    ) -> None:
         self.study_id, self.space = study_id, space
         self._told: set[int] = set()
         """Numbers of the finished trials that were taken in."""
         self._last: tuple[datetime, int] = datetime.min, -1
         """When the last of them finished, and its number."""
         self._leading, self._leading_number = 0, -1
-        """How many trials at the head of the study have all been taken in, and the number of the last of those: they need not be looked at again."""
+        """How many trials at the head of the study have all been taken in, and the number of the last of those: they
+        need not be looked at again."""
         self._longest = -1.0
         """Seconds that the longest completed one of them took; negative before the first."""
         self._cube_space = cube_space(space)
         self._parameters = list(self._cube_space.parameters.items())
-        self._labelled = {name: distribution for name, distribution in space.items() if isinstance(distribution, CategoricalDistribution)}
+        self._labelled = {
+            name: distribution
+            for name, distribution in space.items()
+            if isinstance(distribution, CategoricalDistribution)
+        }
         self._choices = recipe.method.choices
-        self.method: Method = recipe.build(self._cube_space.cube(self._choices), seed=seed, budget=budget)
-        bind = getattr(self.method, "bind", None)
-        if bind is not None:
-            bind(self._cube_space, sign)
+        self.method: Method = recipe.build(self._cube_space, seed=seed, budget=budget, sign=sign)
 
     def unknown(self, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
         """The trials not taken in."""
@@ -317,7 +366,8 @@ class _Replica:
         return fresh if fits else None
 
     def take(self, history: list[tuple[FrozenTrial, float | None]], trials: Sequence[FrozenTrial]) -> None:
-        """Tells the method those of `trials` that finished after the ones it knows, with their values: NaN is infeasible, None nothing to tell."""
+        """Tells the method those of `trials` that finished after the ones it knows, with their values: NaN is
+        infeasible, None nothing to tell."""
         X, y, yvar = [], [], []
         for trial, value in history:
             u = None if value is None else self.encode(trial.params)
@@ -330,8 +380,7 @@ class _Replica:
                 self._longest = max(self._longest, trial.duration.total_seconds())
         self._last = _when(history[-1][0])
         if X:
-            with threads_for(self.method):
-                self.method.tell(np.array(X), np.array(y), yvar=None if all(map(math.isnan, yvar)) else np.array(yvar))
+            self.method.tell(np.array(X), np.array(y), yvar=None if all(map(math.isnan, yvar)) else np.array(yvar))
         while self._leading < len(trials) and (number := trials[self._leading].number) in self._told:
             self._leading, self._leading_number = self._leading + 1, number
 
@@ -341,15 +390,15 @@ class _Replica:
         return _lost_after(self._longest)
 
     def propose(self, step: int, pending: list[Array], ahead: int = 0) -> Array:
-        """The point for trial number `step`, away from the pending ones and from those of `ahead` others who ask at the same moment.
+        """The point for trial number `step`, away from the pending ones and from those of `ahead` others who ask at the
+        same moment.
 
         The method is left with none pending.
         """
         if pending:
             self.method.wait_for(np.array(pending))
         try:
-            with threads_for(self.method):
-                asked = self.method.ask(1 + ahead, step=step)
+            asked = self.method.ask(1 + ahead, step=step)
         except BaseException:
             self.method.forget(self.method.pending)
             raise
@@ -361,7 +410,10 @@ class _Replica:
         """The cube point of a trial's parameters; None when they do not cover the space or lie outside it."""
         try:
             inner = {name: params[name] for name in self.space}
-            inner.update((name, int(distribution.to_internal_repr(params[name]))) for name, distribution in self._labelled.items())
+            inner.update(
+                (name, int(distribution.to_internal_repr(params[name])))
+                for name, distribution in self._labelled.items()
+            )
             if self._choices == "shares":  # one number each
                 return np.array([parameter.to_unit(inner[name]) for name, parameter in self._parameters])
             return self._cube_space.encode(inner, self._choices)
@@ -370,7 +422,10 @@ class _Replica:
 
     def decode(self, u: Array) -> dict[str, Any]:
         if self._choices == "shares":
-            params: dict[str, Any] = {name: parameter.from_unit(share) for (name, parameter), share in zip(self._parameters, u.tolist(), strict=True)}
+            params: dict[str, Any] = {
+                name: parameter.from_unit(share)
+                for (name, parameter), share in zip(self._parameters, u.tolist(), strict=True)
+            }
         else:
             params = self._cube_space.decode(u, self._choices)
         params.update((name, distribution.choices[params[name]]) for name, distribution in self._labelled.items())
@@ -381,8 +436,11 @@ class _Replica:
 
 
 def lost_after(trials: Iterable[FrozenTrial]) -> float:
-    """Seconds after which a running trial is probably lost, judged by the longest completed one; infinite before the first."""
-    durations = [t.duration.total_seconds() for t in trials if t.state == TrialState.COMPLETE and t.duration is not None]
+    """Seconds after which a running trial is probably lost, judged by the longest completed one; infinite before the
+    first."""
+    durations = [
+        t.duration.total_seconds() for t in trials if t.state == TrialState.COMPLETE and t.duration is not None
+    ]
     return _lost_after(max(durations, default=-1.0))
 
 
@@ -432,8 +490,14 @@ def _feasible(trial: FrozenTrial) -> bool:
 
 
 def _announce(study: Study, trial: FrozenTrial, space: Distributions, params: Mapping[str, Any], former: int) -> int:
-    """Shares a proposal with the other workers, in attributes short enough for every storage; blanks what is left of `former` pieces."""
-    text = json.dumps({name: value if type(value) is float else float(space[name].to_internal_repr(value)) for name, value in params.items()})
+    """Shares a proposal with the other workers, in attributes short enough for every storage; blanks what is left of
+    `former` pieces."""
+    text = json.dumps(
+        {
+            name: value if type(value) is float else float(space[name].to_internal_repr(value))
+            for name, value in params.items()
+        }
+    )
     if len(text) <= ATTRIBUTE_LENGTH and former <= 1:
         study._storage.set_trial_system_attr(trial._trial_id, f"{ANNOUNCED}:0", text)
         return 1

@@ -1,4 +1,5 @@
-"""Optuna's door to bilevel tuning: a sampler that promotes, and objectives that continue where an earlier trial stopped.
+"""Optuna's door to bilevel tuning: a sampler that promotes, and objectives that continue where an earlier trial
+stopped.
 
     sampler = BilevelSampler(space, budget_steps=10_000, folder="states", seed=0)
 
@@ -17,10 +18,11 @@
 
     optuna.create_study(sampler=sampler).optimize(objective)      # ends when the steps are spent
 
-An Optuna trial cannot be reopened, so every stretch of training is a trial of its own; those of one run share their parameters, their folder and
-the attribute "regretless:run". All decisions follow from the study's storage, so a study goes on in another process, and workers can share one.
-The run of a pruned or failed trial is not promoted any more; what it reported counts. A trial whose process died counts as under way until
-Optuna marks it as failed (heartbeats do that).
+An Optuna trial cannot be reopened, so every stretch of training is a trial of its own; those of one run share their
+parameters, their folder and the attribute "regretless:run". All decisions follow from the study's storage, so a study
+goes on in another process, and workers can share one. The run of a pruned or failed trial is not promoted any more;
+what it reported counts. A trial whose process died counts as under way until Optuna marks it as failed (heartbeats do
+that).
 """
 
 from __future__ import annotations
@@ -39,15 +41,22 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from regretless.auto import find_recipe
-from regretless.bilevel_outer import Outer
-from regretless.bilevel_result import RunRecord
-from regretless.bilevel_schedule import Job, Run, plan
+from regretless.bilevel.outer import Outer
+from regretless.bilevel.result import RunRecord
+from regretless.bilevel.schedule import Job, Run, plan
 from regretless.doors.distributions import as_distributions, as_space
 from regretless.method import Recipe
 from regretless.space import Array, SpaceLike
 
-RUN, START, UNTIL, SEED, UNIT = "regretless:run", "regretless:start", "regretless:until", "regretless:seed", "regretless:unit"
-"""User attributes of a trial: the run it belongs to, its first and last training step, the run's seed and its point of the cube."""
+RUN, START, UNTIL, SEED, UNIT = (
+    "regretless:run",
+    "regretless:start",
+    "regretless:until",
+    "regretless:seed",
+    "regretless:unit",
+)
+"""User attributes of a trial: the run it belongs to, its first and last training step, the run's seed and its point of
+the cube."""
 RACES = 8
 """Times a stretch is chosen again when another worker has taken the same at the same moment."""
 
@@ -82,11 +91,15 @@ class BilevelSampler(BaseSampler):
         space = as_space(self.search_space)
         planned = plan(space, budget_steps=budget_steps).promotion
         self.schedule = dataclasses.replace(
-            planned, rungs=planned.rungs if rungs is None else tuple(rungs), final_share=planned.final_share if final_share is None else final_share
+            planned,
+            rungs=planned.rungs if rungs is None else tuple(rungs),
+            final_share=planned.final_share if final_share is None else final_share,
         )
         self.folder = Path(folder)
         self.seed = secrets.randbits(32) if seed is None else seed
-        self.outer = Outer(space, find_recipe(method) if isinstance(method, str) else method, self.seed, self.schedule, scale, cap)
+        self.outer = Outer(
+            space, find_recipe(method) if isinstance(method, str) else method, self.seed, self.schedule, scale, cap
+        )
 
     # -- for the objective
 
@@ -128,21 +141,37 @@ class BilevelSampler(BaseSampler):
                 None, 1, "new"
             )  # a trial asked beyond the budget is a single step
             record = records[job.run] if job.run is not None else self._new(records, job.until)
-            chosen = {RUN: record.number, START: record.steps, UNTIL: job.until, SEED: record.seed, UNIT: record.unit.tolist()}
+            chosen = {
+                RUN: record.number,
+                START: record.steps,
+                UNTIL: job.until,
+                SEED: record.seed,
+                UNIT: record.unit.tolist(),
+            }
             for name, value in chosen.items():
                 study._storage.set_trial_user_attr(trial._trial_id, name, value)
             earlier = [t for t in self._running(study, trial) if t.number < trial.number]
             if (record.number, record.steps) not in {(t.user_attrs[RUN], t.user_attrs[START]) for t in earlier}:
                 return
 
-    def sample_relative(self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]) -> dict[str, Any]:
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
         unit = study._storage.get_trial(trial._trial_id).user_attrs[UNIT]
         return self.outer.space.decode(np.array(unit), self.outer.choices)
 
-    def sample_independent(self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution) -> Any:
+    def sample_independent(
+        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
         if param_distribution.single():
-            return param_distribution.choices[0] if isinstance(param_distribution, CategoricalDistribution) else param_distribution.low  # type: ignore[attr-defined]
-        raise ValueError(f"parameter {param_name!r} is not in the search space of this sampler; a run that is thawed must keep all its parameters")
+            return (
+                param_distribution.choices[0]
+                if isinstance(param_distribution, CategoricalDistribution)
+                else param_distribution.low
+            )  # type: ignore[attr-defined]
+        raise ValueError(
+            f"parameter {param_name!r} is not in the search space of this sampler; a run that is thawed must keep all its parameters"
+        )
 
     def reseed_rng(self) -> None:
         """Nothing to do: draws are keyed on the number of the run."""
@@ -170,13 +199,17 @@ class BilevelSampler(BaseSampler):
         return self._record(max(records, default=-1) + 1, self.outer.propose(known, until, waiting=waiting))
 
     def _record(self, number: int, unit: Array) -> RunRecord:
-        return RunRecord(number, self.outer.space.decode(unit, self.outer.choices), unit, self.outer.run_seed(number), Run(number))
+        return RunRecord(
+            number, self.outer.space.decode(unit, self.outer.choices), unit, self.outer.run_seed(number), Run(number)
+        )
 
     def _known(self, study: Study, trial: FrozenTrial | None) -> tuple[dict[int, RunRecord], int]:
         """The runs by number, as their trials tell them, and the steps spent."""
         records: dict[int, RunRecord] = {}
         spent = 0
-        for t in sorted([*self._ended(study), *self._running(study, trial)], key=lambda t: (t.user_attrs[RUN], t.number)):
+        for t in sorted(
+            [*self._ended(study), *self._running(study, trial)], key=lambda t: (t.user_attrs[RUN], t.number)
+        ):
             number = t.user_attrs[RUN]
             if number not in records:
                 records[number] = self._record(number, np.array(t.user_attrs[UNIT]))
@@ -201,7 +234,9 @@ def _steps(trial: FrozenTrial, state: TrialState) -> int:
 def _take(record: RunRecord, trial: FrozenTrial) -> None:
     """Takes one stretch into the record of its run."""
     run = record.run
-    run.curve += [(n, v if math.isfinite(v) else math.inf) for n, v in sorted(trial.intermediate_values.items()) if n > run.steps]
+    run.curve += [
+        (n, v if math.isfinite(v) else math.inf) for n, v in sorted(trial.intermediate_values.items()) if n > run.steps
+    ]
     if trial.state == TrialState.COMPLETE:
         run.steps = int(trial.user_attrs[UNTIL])
         value = trial.values[0] if trial.values is not None and math.isfinite(trial.values[0]) else math.inf

@@ -1,7 +1,9 @@
-"""Ray's door: `Searcher` for Ray Tune, `GapStopper` to end an experiment by certificate, and `RayExecutor` for `minimize(n_jobs=...)`.
+"""Ray's door: `Searcher` for Ray Tune, `GapStopper` to end an experiment by certificate, and `RayExecutor` for
+`minimize(n_jobs=...)`.
 
-A trial that crashes, or reports NaN or no metric, is told to the method as a failure: nothing stays pending for ever. `save` and `restore`
-keep the whole state without a pickle, and a restored search proposes what an uninterrupted one would have.
+A trial that crashes, or reports NaN or no metric, is told to the method as a failure: nothing stays pending for ever.
+`save` and `restore` keep the whole state without a pickle, and a restored search proposes what an uninterrupted one
+would have.
 """
 
 from __future__ import annotations
@@ -46,19 +48,20 @@ class Searcher(RaySearcher):  # type: ignore[misc]
     """Proposes the trials of a Ray Tune experiment by a method of this library.
 
         tuner = tune.Tuner(train, param_space={"lr": tune.loguniform(1e-5, 1e-1)},
-                           tune_config=tune.TuneConfig(search_alg=Searcher(seed=0), metric="loss", mode="min", num_samples=50))
+                           tune_config=tune.TuneConfig(search_alg=Searcher(seed=0), metric="loss", mode="min",
+                           num_samples=50))
 
     Args:
-        space: a Ray search space (nested dicts of `tune.uniform` and the like) or anything `regretless.Space` takes; left out, Ray passes the
-            experiment's `param_space`.
+        space: a Ray search space (nested dicts of `tune.uniform` and the like) or anything `regretless.Space` takes;
+            left out, Ray passes the experiment's `param_space`.
         metric: the reported number to optimise; left out, Ray passes the experiment's.
         mode: "min" or "max"; left out, Ray passes the experiment's.
         method: a name (`regretless list` shows them), a recipe or "auto".
         seed: makes the search repeatable, up to the order in which concurrent trials end.
         budget: the number of trials planned, when known.
         points_to_evaluate: settings to try first.
-        stop: a rule such as `GapBelow(0.01)`; once it holds no new trial starts (`GapStopper` also ends the running ones). "auto" then takes a
-            method whose certificate shrinks.
+        stop: a rule such as `GapBelow(0.01)`; once it holds no new trial starts (`GapStopper` also ends the running
+            ones). "auto" then takes a method whose certificate shrinks.
     """
 
     _metric: str | None
@@ -102,7 +105,9 @@ class Searcher(RaySearcher):  # type: ignore[misc]
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         if self.optimizer is None:
-            raise RuntimeError("the search does not know its space and mode yet: pass space= and mode=, or param_space and mode to the Tuner")
+            raise RuntimeError(
+                "the search does not know its space and mode yet: pass space= and mode=, or param_space and mode to the Tuner"
+            )
         if trial_id not in self._live:
             if self._stop is not None and self._stop(self.optimizer) is not None:
                 return str(RaySearcher.FINISHED)
@@ -125,10 +130,17 @@ class Searcher(RaySearcher):  # type: ignore[misc]
             self.optimizer.tell(number, float(value))
 
     def add_evaluated_point(
-        self, parameters: dict[str, Any], value: float, error: bool = False, pruned: bool = False, intermediate_values: list[float] | None = None
+        self,
+        parameters: dict[str, Any],
+        value: float,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: list[float] | None = None,
     ) -> None:
         if self.optimizer is None:
-            raise RuntimeError("evaluated points can be added once the space and the mode are known: pass space= and mode=")
+            raise RuntimeError(
+                "evaluated points can be added once the space and the mode are known: pass space= and mode="
+            )
         trial = self.optimizer.adopt(self._encoded(flatten_dict(parameters)))
         self.optimizer.tell(trial, None if error else value, failed=error)
 
@@ -140,7 +152,9 @@ class Searcher(RaySearcher):  # type: ignore[misc]
         """Reads a file of `save` and goes on as if never interrupted; the constructor's options must be the same."""
         state = read_state(checkpoint_path)
         if state.get("kind") != FILE_KIND:
-            raise ValueError(f"{checkpoint_path} is not a file of regretless.doors.ray.Searcher.save (kind {state.get('kind')!r})")
+            raise ValueError(
+                f"{checkpoint_path} is not a file of regretless.doors.ray.Searcher.save (kind {state.get('kind')!r})"
+            )
         try:
             self._adopt_state(state)
         except (KeyError, TypeError, AttributeError) as error:
@@ -165,13 +179,18 @@ class Searcher(RaySearcher):  # type: ignore[misc]
         method = self._method
         if method == "auto" and self._stop is not None:
             method = choose_method(self._space, self._budget, certify=True)[0]
-        self.optimizer = Optimizer(self._space, method=method, direction=direction, budget=self._budget, seed=self._seed)
+        self.optimizer = Optimizer(
+            self._space, method=method, direction=direction, budget=self._budget, seed=self._seed
+        )
 
     def _encoded(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """The values of our space that stand for a setting in Ray's terms."""
         if self._space is None:
             raise RuntimeError("the search space is not known yet")
-        return {name: _inverse(parameter, self._readers[name], point[name]) for name, parameter in self._space.parameters.items()}
+        return {
+            name: _inverse(parameter, self._readers[name], point[name])
+            for name, parameter in self._space.parameters.items()
+        }
 
     def _state(self) -> dict[str, Any]:
         optimizer = np.empty(0, dtype=np.uint8)
@@ -195,7 +214,10 @@ class Searcher(RaySearcher):  # type: ignore[misc]
                 recipe = self._method if isinstance(self._method, Recipe) else None
                 self.optimizer = Optimizer.load(Path(folder) / "optimizer", space=self._space, method=recipe)
             if self._space is None:  # Ray restores experiments without telling the space again
-                self._space, self._readers = self.optimizer.space, {name: _reader(name, d) for name, d in state["readers"].items()}
+                self._space, self._readers = (
+                    self.optimizer.space,
+                    {name: _reader(name, d) for name, d in state["readers"].items()},
+                )
         self._begin()
 
 
@@ -215,7 +237,9 @@ class GapStopper(Stopper):  # type: ignore[misc]
 
     def stop_all(self) -> bool:
         searcher = self.searcher
-        while not hasattr(searcher, "optimizer") and hasattr(searcher, "searcher"):  # inside a ConcurrencyLimiter or the like
+        while not hasattr(searcher, "optimizer") and hasattr(
+            searcher, "searcher"
+        ):  # inside a ConcurrencyLimiter or the like
             searcher = searcher.searcher
         return searcher.optimizer is not None and self.rule(searcher.optimizer) is not None
 
@@ -231,7 +255,9 @@ def read_space(space: Mapping[str, Any] | SpaceLike) -> tuple[Space, dict[str, R
     _, _, grids = parse_spec_vars(dict(space))
     if grids:
         names = ["/".join(map(str, path)) for path, _ in grids]
-        raise ValueError(f"grid_search cannot be searched by a method that chooses its own points; use tune.choice for {names}")
+        raise ValueError(
+            f"grid_search cannot be searched by a method that chooses its own points; use tune.choice for {names}"
+        )
     _, domains, _ = parse_spec_vars(flatten_dict(dict(space), prevent_delimiter=True))
     parameters: dict[str, Parameter] = {}
     readers: dict[str, Reader] = {}
@@ -254,16 +280,22 @@ def _from_domain(domain: sample.Domain) -> tuple[Parameter, Reader]:
     if isinstance(domain, sample.Float) and isinstance(sampler, sample.Uniform | sample.LogUniform):
         log = isinstance(sampler, sample.LogUniform)
         if q and not log:
-            return Float(math.ceil(domain.lower / q - 1e-9) * q, math.floor(domain.upper / q + 1e-9) * q, step=q), _as_is
+            return Float(
+                math.ceil(domain.lower / q - 1e-9) * q, math.floor(domain.upper / q + 1e-9) * q, step=q
+            ), _as_is
         return Float(domain.lower, domain.upper, log=log), _Rounded(q, domain.lower, domain.upper) if q else _as_is
     if isinstance(domain, sample.Float) and isinstance(sampler, sample.Normal):
         return Float(0.0, 1.0), _Normal(sampler.mean, sampler.sd, q)
     if isinstance(domain, sample.Integer) and isinstance(sampler, sample.Uniform | sample.LogUniform):
-        high = domain.upper if q and q > 1 else domain.upper - 1  # Ray includes the upper bound of quantised ranges only
+        high = (
+            domain.upper if q and q > 1 else domain.upper - 1
+        )  # Ray includes the upper bound of quantised ranges only
         if isinstance(sampler, sample.LogUniform):
             return Int(domain.lower, high, log=True), _Rounded(q, domain.lower, high) if q and q > 1 else _as_is
         return Int(domain.lower, high, step=q or 1), _as_is
-    raise ValueError(f"{type(domain).__name__} with a {type(sampler).__name__} sampler cannot be searched; give a range, a choice or a fixed value")
+    raise ValueError(
+        f"{type(domain).__name__} with a {type(sampler).__name__} sampler cannot be searched; give a range, a choice or a fixed value"
+    )
 
 
 class _Listed:
@@ -315,7 +347,9 @@ def _description(reader: Reader) -> dict[str, Any] | None:
 
 def _reader(name: str, description: Mapping[str, Any] | None) -> Reader:
     if description is None:
-        raise ValueError(f"the file could not hold the categories of parameter {name!r}: pass space= to the searcher before restoring it")
+        raise ValueError(
+            f"the file could not hold the categories of parameter {name!r}: pass space= to the searcher before restoring it"
+        )
     if "listed" in description:
         return _Listed(list(description["listed"]))
     if "rounded" in description:
@@ -327,7 +361,9 @@ def _inverse(parameter: Parameter, reader: Reader, value: Any) -> Any:
     if isinstance(reader, _Listed):
         return reader.values.index(value)
     if isinstance(reader, _Normal):
-        raise ValueError("points to evaluate cannot be given for normal parameters, which are searched by their quantiles")
+        raise ValueError(
+            "points to evaluate cannot be given for normal parameters, which are searched by their quantiles"
+        )
     return value
 
 
@@ -335,7 +371,8 @@ def _inverse(parameter: Parameter, reader: Reader, value: Any) -> Any:
 
 
 class RayExecutor(Executor):
-    """Runs calls as Ray tasks, for `minimize(..., n_jobs=RayExecutor())`; calls lost with a node are repeated by Ray on another.
+    """Runs calls as Ray tasks, for `minimize(..., n_jobs=RayExecutor())`; calls lost with a node are repeated by Ray on
+    another.
 
     Args:
         max_workers: calls at once; the cluster's CPUs divided by `num_cpus` when not given.
@@ -344,7 +381,9 @@ class RayExecutor(Executor):
         max_retries: how often a call whose worker or node died is repeated.
     """
 
-    def __init__(self, max_workers: int | None = None, *, num_cpus: float = 1.0, num_gpus: float = 0.0, max_retries: int = 3) -> None:
+    def __init__(
+        self, max_workers: int | None = None, *, num_cpus: float = 1.0, num_gpus: float = 0.0, max_retries: int = 3
+    ) -> None:
         if not ray.is_initialized():
             ray.init(ignore_reinit_error=True)
         available = ray.cluster_resources()
@@ -353,7 +392,9 @@ class RayExecutor(Executor):
             room = min(room, int(available.get("GPU", 0) / num_gpus))
         self._max_workers = max_workers or room
         if self._max_workers < 1:
-            raise ValueError(f"the Ray cluster has no room for a call with num_cpus={num_cpus} and num_gpus={num_gpus}; it has {available}")
+            raise ValueError(
+                f"the Ray cluster has no room for a call with num_cpus={num_cpus} and num_gpus={num_gpus}; it has {available}"
+            )
         self._call = ray.remote(num_cpus=num_cpus, num_gpus=num_gpus, max_retries=max_retries)(_call)
         self._running: dict[Future[Any], Any] = {}
 

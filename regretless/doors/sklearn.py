@@ -1,4 +1,5 @@
-"""scikit-learn's door: `RegretlessSearchCV`, a drop-in for `RandomizedSearchCV` that learns from every cross-validation."""
+"""scikit-learn's door: `RegretlessSearchCV`, a drop-in for `RandomizedSearchCV` that learns from every
+cross-validation."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ Reader: TypeAlias = Callable[[Any], Any]
 """From a value of our space to the value the estimator gets."""
 
 EVERY_FIT_FAILED = "All the "
-"""How scikit-learn begins to say that all fits of a round failed; it raises then, where a search that learns can go on."""
+"""How scikit-learn begins to say that all fits of a round failed; it raises then, where a search that learns can go
+on."""
 TAIL = 1e-6
 """How far quantiles of unbounded distributions keep from 0 and 1."""
 
@@ -27,24 +29,27 @@ TAIL = 1e-6
 class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
     """Searches the parameters of an estimator by cross-validation, each setting chosen from the scores of those before.
 
-        search = RegretlessSearchCV(SVC(), {"C": loguniform(1e-2, 1e3), "kernel": ["rbf", "linear"]}, n_trials=40, random_state=0)
-        search.fit(X, y).best_params_
+        search = RegretlessSearchCV(SVC(), {"C": loguniform(1e-2, 1e3), "kernel": ["rbf", "linear"]}, n_trials=40,
+        random_state=0) search.fit(X, y).best_params_
 
-    Everything scikit-learn's own searches offer works here: `cv_results_`, `best_params_`, `refit`, pipelines with `step__parameter`, several
-    metrics (`refit` then names the one to search by). Settings whose fit fails or scores NaN are told to the method as infeasible; those of a round
-    in which every single fit failed are not listed in `cv_results_`, because scikit-learn gives no results for them.
+    Everything scikit-learn's own searches offer works here: `cv_results_`, `best_params_`, `refit`, pipelines with
+    `step__parameter`, several metrics (`refit` then names the one to search by). Settings whose fit fails or scores NaN
+    are told to the method as infeasible; those of a round in which every single fit failed are not listed in
+    `cv_results_`, because scikit-learn gives no results for them.
 
     Args:
         estimator: the estimator to tune.
-        space: parameter name -> a scipy distribution, a list of values (searched as a scale if they are numbers in order), or `Float`, `Int`,
-            `Choice` of this library.
+        space: parameter name -> a scipy distribution, a list of values (searched as a scale if they are numbers in
+            order), or `Float`, `Int`, `Choice` of this library.
         n_trials: settings to evaluate.
         scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score, return_train_score: as in `RandomizedSearchCV`.
         method: a name (`regretless list` shows them), a recipe or "auto".
-        batch: settings per round; `n_jobs` workers share the folds of a round. The result depends on `batch`, never on `n_jobs`.
+        batch: settings per round; `n_jobs` workers share the folds of a round. The result depends on `batch`, never on
+            `n_jobs`.
         random_state: makes the search repeatable.
 
-    After `fit`, `optimizer_` is the `Optimizer` with its model, and `certificate_` says how much better the best setting may be.
+    After `fit`, `optimizer_` is the `Optimizer` with its model, and `certificate_` says how much better the best
+    setting may be.
     """
 
     def __init__(
@@ -76,7 +81,8 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         self.random_state = random_state
 
     def _run_search(self, evaluate_candidates: Callable[[list[dict[str, Any]]], dict[str, Any]]) -> None:
-        """scikit-learn's hook: proposes settings round by round; the results of all rounds so far come back from each."""
+        """scikit-learn's hook: proposes settings round by round; the results of all rounds so far come back from
+        each."""
         for name in ("n_trials", "batch"):
             number = getattr(self, name)
             if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
@@ -109,7 +115,9 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
             return "mean_test_score"
         name = f"mean_test_{self.refit}"
         if not isinstance(self.refit, str) or name not in results:
-            raise ValueError(f"with several metrics, refit must be the name of the one to search by, got refit={self.refit!r}")
+            raise ValueError(
+                f"with several metrics, refit must be the name of the one to search by, got refit={self.refit!r}"
+            )
         return name
 
 
@@ -119,7 +127,9 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
 def read_space(space: Mapping[str, Any]) -> tuple[Space, dict[str, Reader]]:
     """The search space, and for each parameter the way back to what the estimator gets."""
     if not isinstance(space, Mapping) or not space:
-        raise ValueError(f"space must be a non-empty mapping of parameter names to distributions or lists of values, got {space!r}")
+        raise ValueError(
+            f"space must be a non-empty mapping of parameter names to distributions or lists of values, got {space!r}"
+        )
     parameters: dict[str, Parameter] = {}
     readers: dict[str, Reader] = {}
     for name, values in space.items():
@@ -142,15 +152,19 @@ def _read(values: Any) -> tuple[Parameter, Reader]:
 
 
 def _is_scale(values: Sequence[Any]) -> bool:
-    """Whether values are three or more numbers that rise or fall throughout, as those of a grid do: neighbours then score alike."""
-    if len(values) < 3 or any(isinstance(v, bool | np.bool_) or not isinstance(v, int | float | np.number) for v in values):
+    """Whether values are three or more numbers that rise or fall throughout, as those of a grid do: neighbours then
+    score alike."""
+    if len(values) < 3 or any(
+        isinstance(v, bool | np.bool_) or not isinstance(v, int | float | np.number) for v in values
+    ):
         return False
     steps = np.diff(np.asarray(values, dtype=np.float64))
     return bool((steps > 0).all() or (steps < 0).all())
 
 
 def _from_distribution(distribution: Any) -> tuple[Parameter, Reader]:
-    """Uniform kinds become ranges; any other distribution is searched by its quantiles, so that likely values have the most room."""
+    """Uniform kinds become ranges; any other distribution is searched by its quantiles, so that likely values have the
+    most room."""
     kind = getattr(getattr(distribution, "dist", None), "name", "")
     low, high = (float(end) for end in distribution.support())
     if kind == "uniform":

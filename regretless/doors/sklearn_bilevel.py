@@ -4,9 +4,9 @@
     result = minimize_bilevel(problem, {"alpha": Float(1e-6, 1, log=True)}, budget_steps=5000)
     result.state.estimator                                # the fitted estimator
 
-A step is one `partial_fit` on a mini-batch. States are written without a pickle: what the estimator has learnt (arrays, numbers, random states,
-also inside its parts) is copied out, and on thawing copied into a fresh estimator that has seen one batch. Parts that hold neither, such as the
-compiled loss of `SGDClassifier`, are those of the fresh estimator.
+A step is one `partial_fit` on a mini-batch. States are written without a pickle: what the estimator has learnt (arrays,
+numbers, random states, also inside its parts) is copied out, and on thawing copied into a fresh estimator that has seen
+one batch. Parts that hold neither, such as the compiled loss of `SGDClassifier`, are those of the fresh estimator.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import log_loss
 
-from regretless.bilevel_problem import Bilevel, StepRule, step_sizes
-from regretless.numerics.batches import keyed_batches
+from regretless.bilevel.batches import keyed_batches
+from regretless.bilevel.problem import Bilevel, StepRule, step_sizes
 
 
 @dataclass(eq=False)
@@ -50,18 +50,22 @@ def sklearn_bilevel(
     """An inner training problem from an estimator and data.
 
     Args:
-        estimator: an estimator with partial_fit, cloned and given the hyper-parameters by set_params; or a function of (params, seed) that makes one.
+        estimator: an estimator with partial_fit, cloned and given the hyper-parameters by set_params; or a function of
+            (params, seed) that makes one.
         X, y: training data (n x features, n).
         X_val, y_val: validation data.
         batch: examples per step.
-        loss: loss(estimator, X_val, y_val); by default the log loss, the error rate of classifiers without probabilities, or the mean squared error.
+        loss: loss(estimator, X_val, y_val); by default the log loss, the error rate of classifiers without
+            probabilities, or the mean squared error.
         step_size: "raw" leaves the step size alone; see `step_sizes` for the paper's rules.
         step_parameter: the estimator's parameter that a rule sets before every step.
         horizon: N, for the rules that need it.
     """
     X, y, X_val, y_val = (np.asarray(part) for part in (X, y, X_val, y_val))
     if len(X) != len(y) or len(X_val) != len(y_val) or not len(X) or not len(X_val):
-        raise ValueError(f"X and y must have equally many rows, at least one: {len(X)} and {len(y)}, {len(X_val)} and {len(y_val)}")
+        raise ValueError(
+            f"X and y must have equally many rows, at least one: {len(X)} and {len(y)}, {len(X_val)} and {len(y_val)}"
+        )
     if not callable(estimator) and not hasattr(estimator, "partial_fit"):
         raise TypeError(f"{type(estimator).__name__} has no partial_fit and cannot be trained step by step")
     rule = step_sizes(step_size, horizon)
@@ -111,11 +115,14 @@ def sklearn_bilevel(
 
 
 def _learnt(value: Any) -> Any:
-    """The tree of arrays, numbers and text in a value; None inside a one-element list stands for what can be neither written nor learnt."""
+    """The tree of arrays, numbers and text in a value; None inside a one-element list stands for what can be neither
+    written nor learnt."""
     if value is None or isinstance(value, bool | int | float | str | np.generic):
         return value
     if isinstance(value, np.ndarray):
-        return ["text", value.tolist()] if value.dtype.kind in "US" else value if value.dtype.kind in "biuf" else ["kept"]
+        return (
+            ["text", value.tolist()] if value.dtype.kind in "US" else value if value.dtype.kind in "biuf" else ["kept"]
+        )
     if isinstance(value, dict):
         return {str(key): _learnt(part) for key, part in value.items() if isinstance(key, str)}
     if isinstance(value, list | tuple):
@@ -129,14 +136,20 @@ def _learnt(value: Any) -> Any:
 
 
 def _restore(into: dict[str, Any], learnt: dict[str, Any]) -> None:
-    """Puts a tree of `_learnt` into the attributes it came from; arrays are filled in place, because parts of an estimator may share them."""
+    """Puts a tree of `_learnt` into the attributes it came from; arrays are filled in place, because parts of an
+    estimator may share them."""
     for name, saved in learnt.items():
         into[name] = _restored(into.get(name), saved)
 
 
 def _restored(current: Any, saved: Any) -> Any:
     if isinstance(saved, np.ndarray):
-        if isinstance(current, np.ndarray) and current.shape == saved.shape and current.dtype == saved.dtype and current.flags.writeable:
+        if (
+            isinstance(current, np.ndarray)
+            and current.shape == saved.shape
+            and current.dtype == saved.dtype
+            and current.flags.writeable
+        ):
             current[...] = saved
             return current
         return saved

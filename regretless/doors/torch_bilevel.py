@@ -1,11 +1,12 @@
 """PyTorch's door to bilevel tuning: any module, any loader and an optimiser recipe become an inner training problem.
 
-    problem = torch_bilevel(lambda p: Net(p["width"]), train_loader, val_loader, optimiser=lambda w, p: torch.optim.SGD(w, lr=p["lr"]))
-    result = minimize_bilevel(problem, space, budget_steps=20_000, folder="study")
+    problem = torch_bilevel(lambda p: Net(p["width"]), train_loader, val_loader, optimiser=lambda w, p:
+    torch.optim.SGD(w, lr=p["lr"])) result = minimize_bilevel(problem, space, budget_steps=20_000, folder="study")
     result.state.model                                    # the trained module
 
-A run is exact: building the module, shuffling and dropout draw from torch's global generator inside a fork that is seeded by the run's seed,
-travels with the state and leaves the caller's generator alone. What transforms draw from `random` or NumPy's global state is not covered.
+A run is exact: building the module, shuffling and dropout draw from torch's global generator inside a fork that is
+seeded by the run's seed, travels with the state and leaves the caller's generator alone. What transforms draw from
+`random` or NumPy's global state is not covered.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, RandomSampler, TensorDataset, default_collate
 
-from regretless.bilevel_problem import Bilevel, StepRule, step_sizes
+from regretless.bilevel.batches import ORDER_STREAM, keyed_batches
+from regretless.bilevel.problem import Bilevel, StepRule, step_sizes
 from regretless.method import keyed_generator
-from regretless.numerics.batches import ORDER_STREAM, keyed_batches
 
 Data: TypeAlias = DataLoader[Any] | Sequence[Tensor]
 """A loader whose batches end with the target, or tensors (inputs ..., target) with one row per example."""
@@ -42,7 +43,8 @@ class TorchRun:
     rng: list[Tensor] = field(default_factory=list, repr=False)
     """The states of torch's generators: the CPU's, then the device's if it has one."""
     live: tuple[int, Iterator[Any]] | None = field(default=None, repr=False)
-    """The step whose batch the loader would give next, and the loader's iterator; only saves time and is never written."""
+    """The step whose batch the loader would give next, and the loader's iterator; only saves time and is never
+    written."""
 
 
 def torch_bilevel(
@@ -61,14 +63,15 @@ def torch_bilevel(
 
     Args:
         build: build(params) makes the module.
-        train: training data: a loader, or tensors (inputs ..., target), which are held on the device and cost no loader's overhead.
+        train: training data: a loader, or tensors (inputs ..., target), which are held on the device and cost no
+            loader's overhead.
         val: validation data, likewise.
         optimiser: optimiser(weights, params) makes the optimiser.
         loss: loss(output, target) of a batch, its mean; the module is called with all parts of a batch but the last.
         batch: examples per step, when `train` is tensors.
         device: where the module trains.
-        step_size: "raw" leaves the step size to the optimiser; "convex", "dominated" and "nonsmooth" follow the paper's Theorems 1, 18 and 19, a
-            function of (params, j) follows itself (see `step_sizes`).
+        step_size: "raw" leaves the step size to the optimiser; "convex", "dominated" and "nonsmooth" follow the paper's
+            Theorems 1, 18 and 19, a function of (params, j) follows itself (see `step_sizes`).
         horizon: N, for the rules that need it.
     """
     device = torch.device(device)
@@ -104,7 +107,12 @@ def torch_bilevel(
         return float(total) / max(rows, 1)
 
     def save(run: TorchRun) -> Any:
-        return {"model": run.model.state_dict(), "optimiser": run.optimiser.state_dict(), "rng": run.rng, "steps": run.steps}
+        return {
+            "model": run.model.state_dict(),
+            "optimiser": run.optimiser.state_dict(),
+            "rng": run.rng,
+            "steps": run.steps,
+        }
 
     def load(fresh: TorchRun, saved: Any) -> TorchRun:
         fresh.model.load_state_dict(saved["model"])
@@ -126,11 +134,21 @@ class _Source:
         self.tensors: list[Tensor] = []
         self.loader: DataLoader[Any] | None = None
         if isinstance(data, DataLoader):
-            tensors = data.dataset.tensors if isinstance(data.dataset, TensorDataset) and data.collate_fn is default_collate else None
-            shuffled = isinstance(data.sampler, RandomSampler) and not data.sampler.replacement and data.sampler.num_samples == len(data.dataset)  # type: ignore[arg-type]
+            tensors = (
+                data.dataset.tensors
+                if isinstance(data.dataset, TensorDataset) and data.collate_fn is default_collate
+                else None
+            )
+            shuffled = (
+                isinstance(data.sampler, RandomSampler)
+                and not data.sampler.replacement
+                and data.sampler.num_samples == len(data.dataset)
+            )  # type: ignore[arg-type]
             if tensors is not None and shuffled and data.batch_size is not None and data.drop_last:
                 batch = data.batch_size
-                data = list(tensors)  # indexing the tensors gives whole shuffled batches as well, without the loader's overhead
+                data = list(
+                    tensors
+                )  # indexing the tensors gives whole shuffled batches as well, without the loader's overhead
             else:
                 self.loader = data
                 if not hasattr(data, "__len__") or len(data) == 0:
@@ -138,7 +156,9 @@ class _Source:
         if not isinstance(data, DataLoader):
             self.tensors = [part.to(device) for part in data]
             if len(self.tensors) < 2 or len({len(part) for part in self.tensors}) != 1 or len(self.tensors[0]) == 0:
-                raise ValueError("data must be a DataLoader or tensors (inputs ..., target) with equally many rows, at least one")
+                raise ValueError(
+                    "data must be a DataLoader or tensors (inputs ..., target) with equally many rows, at least one"
+                )
         self.batch = batch
 
     def batches(self, run: TorchRun, steps: int) -> Iterator[Sequence[Any]]:
@@ -165,7 +185,8 @@ class _Source:
         yield from zip(*(torch.split(part, self.batch) for part in self.tensors), strict=True)
 
     def _epoch(self, seed: int, epoch: int, start: int) -> Iterator[Sequence[Any]]:
-        """The loader's batches of one epoch from the start-th on; its shuffling is keyed on (seed, epoch), whatever generator it uses.
+        """The loader's batches of one epoch from the start-th on; its shuffling is keyed on (seed, epoch), whatever
+        generator it uses.
 
         What is skipped leaves the generators as they were: a thawed run draws what it would have drawn.
         """
@@ -174,7 +195,9 @@ class _Source:
         keep = torch.get_rng_state()
         torch.default_generator.manual_seed(key)
         sampler = self.loader.sampler
-        for generator in {id(g): g for g in (self.loader.generator, getattr(sampler, "generator", None)) if g is not None}.values():
+        for generator in {
+            id(g): g for g in (self.loader.generator, getattr(sampler, "generator", None)) if g is not None
+        }.values():
             generator.manual_seed(key)
         if hasattr(sampler, "set_epoch"):
             sampler.set_epoch(epoch)
@@ -194,7 +217,8 @@ def _to(part: Any, device: torch.device) -> Any:
 
 @contextmanager
 def _own_generators(device: torch.device, states: list[Tensor] | None, seed: int) -> Iterator[list[Tensor]]:
-    """Torch's global generators set to `states` (None: seeded); the list yielded holds their states at the end, and the caller's come back."""
+    """Torch's global generators set to `states` (None: seeded); the list yielded holds their states at the end, and the
+    caller's come back."""
     cuda = device.type == "cuda"
     out: list[Tensor] = []
     with torch.random.fork_rng(devices=[device] if cuda else []):

@@ -5,10 +5,10 @@ from regretless.method import Recipe
 METHODS = {
     recipe.name: recipe
     for recipe in (
-        Recipe("go-ucb", "regretless.methods.go_ucb:GOUCB"),
-        Recipe("gp-threds", "regretless.methods.gp_threds:GPThreDS"),
-        Recipe("bilevel", "regretless.methods.bilevel:BBO"),
-        Recipe("neural-bo", "regretless.methods.neural_bo:NeuralBO"),
-        Recipe("ms-ucb", "regretless.methods.ms_ucb:MSUCB"),
+        Recipe("go-ucb", "regretless.methods.go_ucb.algorithm:GOUCB"),
+        Recipe("gp-threds", "regretless.methods.gp_threds.algorithm:GPThreDS"),
+        Recipe("bilevel", "regretless.methods.bbo.algorithm:BBO"),
+        Recipe("neural-bo", "regretless.methods.neural_bo.algorithm:NeuralBO"),
+        Recipe("ms-ucb", "regretless.methods.ms_ucb.algorithm:MSUCB"),
     )
 }

@@ -8,7 +8,7 @@ import pytest
 from regretless.baselines import BASELINES
 from regretless.baselines.gp_ts import widened, widening
 from regretless.baselines.gp_ucb import theory_beta
-from regretless.numerics.surrogate import Surrogate
+from regretless.gp.surrogate import Surrogate
 from regretless.space import Choice, Cube, Float, Int, Space
 
 NAMES = ("gp-ucb", "gp-ei", "gp-pi", "gp-ts")
@@ -53,7 +53,9 @@ def test_proposals_keep_away_from_failures(name):
 
     method = run(BASELINES[name].build(2, seed=1, budget=40), 40, half)
     assert len(method.failed) < 13, "a third of the square fails: uniform draws would have 13 failures"
-    assert method.y.max() > (-2e-2 if name == "gp-pi" else -2e-3), "a certain small gain is all that PI asks for: it creeps along the border"
+    assert method.y.max() > (-2e-2 if name == "gp-pi" else -2e-3), (
+        "a certain small gain is all that PI asks for: it creeps along the border"
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -62,7 +64,11 @@ def test_mixed_space_is_solved(name):
 
     def value(x):
         params = space.decode(x[0])
-        return [-((params["a"] - 1.3) ** 2) / 10 - ((params["n"] - 6) / 4) ** 2 + {"p": 0.0, "q": 0.5, "r": 0.2}[params["c"]]]
+        return [
+            -((params["a"] - 1.3) ** 2) / 10
+            - ((params["n"] - 6) / 4) ** 2
+            + {"p": 0.0, "q": 0.5, "r": 0.2}[params["c"]]
+        ]
 
     method = run(BASELINES[name].build(space.cube(), seed=0, budget=40), 40, value)
     best = space.decode(method.recommend())
@@ -129,7 +135,9 @@ def noisy_gap(name, seed, share, d=2):
     def truth(X):
         return -((np.atleast_2d(X) - centre) ** 2).sum(axis=1) / (0.4 * d)
 
-    method = run(BASELINES[name].build(d, seed=seed, budget=30), 30, lambda x: truth(x) + share * rng.standard_normal(len(x)))
+    method = run(
+        BASELINES[name].build(d, seed=seed, budget=30), 30, lambda x: truth(x) + share * rng.standard_normal(len(x))
+    )
     return (truth(method.recommend()) - truth(method.X[np.argmax(method.y)]))[0]
 
 

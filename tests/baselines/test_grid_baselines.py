@@ -1,18 +1,19 @@
-"""IGP-UCB, adaptive discretisation, EI and PI on a grid: their choices against independent slow forms, and (slow) the regret of the paper."""
+"""IGP-UCB, adaptive discretisation, EI and PI on a grid: their choices against independent slow forms, and (slow) the
+regret of the paper."""
 
 import math
 from typing import Any
 
 import numpy as np
 import pytest
+from regretless_bench.problems import make_problem
 from scipy.stats import norm
 
 from regretless.baselines.adaptive_discretization import AdaptiveDiscretization
 from regretless.baselines.grid_ei import GridEI, GridPI
 from regretless.baselines.igp_ucb import IGPUCB
+from regretless.grid.posterior import correlation
 from regretless.method import Method
-from regretless.numerics.grid import correlation
-from regretless.problems import make_problem
 from regretless.space import Array, Float, Int, Space
 
 BRANIN = make_problem("branin-threds")
@@ -54,7 +55,10 @@ def test_igp_ucb_maximises_its_bound(kernel: Any, gain: Any) -> None:
 
 
 def test_grid_ei_and_pi_maximise_their_criteria() -> None:
-    for make, criterion in ((GridEI, lambda z, s: s * (z * norm.cdf(z) + norm.pdf(z))), (GridPI, lambda z, s: norm.cdf(z))):
+    for make, criterion in (
+        (GridEI, lambda z, s: s * (z * norm.cdf(z) + norm.pdf(z))),
+        (GridPI, lambda z, s: norm.cdf(z)),
+    ):
         method = told(make(2, seed=0, preset="paper", points_per_axis=25, margin=0.05))
         index, grid = chosen(method)
         mean, sd = slow_posterior(method.X, method.y, grid)
@@ -82,7 +86,9 @@ def test_grids_keep_to_legal_points() -> None:
             X = method.ask()
             assert np.array_equal(cube.snap(X), X)
             method.tell(X, -((X - 0.6) ** 2).sum(axis=1))
-        assert abs(method.recommend()[0] - 0.625) < (0.01 if make in (IGPUCB, GridEI) else 0.26)  # PI is greedy, AD coarse with 30 samples
+        assert abs(method.recommend()[0] - 0.625) < (
+            0.01 if make in (IGPUCB, GridEI) else 0.26
+        )  # PI is greedy, AD coarse with 30 samples
 
 
 def test_adaptive_discretization_samples_the_box_of_the_largest_index() -> None:
@@ -106,7 +112,9 @@ def test_adaptive_discretization_samples_the_box_of_the_largest_index() -> None:
     for box in np.flatnonzero(method._active):
         h, parent = int(method._depth[box]), int(method._parent[box])
         assert h == 0 or not method._active[parent]
-        index[int(box)] = min(mean[box] + beta * sd[box], mean[parent] + beta * sd[parent] + variation(max(h - 1, 1))) + variation(h)
+        index[int(box)] = min(
+            mean[box] + beta * sd[box], mean[parent] + beta * sd[parent] + variation(max(h - 1, 1))
+        ) + variation(h)
     best = max(index, key=lambda box: index[box])
     assert np.allclose(method._boxes[best], x) or index[best] == pytest.approx(index[method._target], abs=1e-9)
     h = int(method._depth[method._target])
@@ -124,7 +132,9 @@ def test_active_boxes_tile_the_cube() -> None:
 
 FORMS: dict[str, Any] = {
     "igp-ucb": lambda: IGPUCB(2, seed=0, preset="paper", gain="realised", points_per_axis=25),
-    "igp-ucb, matern": lambda: IGPUCB(2, seed=0, preset="paper", kernel="matern52", gain="realised", points_per_axis=25),
+    "igp-ucb, matern": lambda: IGPUCB(
+        2, seed=0, preset="paper", kernel="matern52", gain="realised", points_per_axis=25
+    ),
     "ei": lambda: GridEI(2, seed=0, preset="paper", points_per_axis=25),
     "pi": lambda: GridPI(2, seed=0, preset="paper", points_per_axis=25, margin=0.05),
     "ad": lambda: AdaptiveDiscretization(2, seed=0, preset="paper"),

@@ -1,4 +1,5 @@
-"""LineBO, Dropout, SRE, REMBO, HeSBO and linear BO: their embeddings checked by hand, and the settings where each becomes something simpler."""
+"""LineBO, Dropout, SRE, REMBO, HeSBO and linear BO: their embeddings checked by hand, and the settings where each
+becomes something simpler."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from regretless.baselines.linear_bo import LinearBO, SphericalRegression, best_s
 from regretless.baselines.linebo import GRID, LineBO
 from regretless.baselines.rembo import REMBO
 from regretless.baselines.sre import SRE
-from regretless.numerics.design import design_size
+from regretless.gp.design import design_size
 from regretless.testing import bowl, run
 
 # ---------------------------------------------------------------- REMBO
@@ -33,8 +34,8 @@ def test_rembo_maps_by_its_matrix_and_clips():
 
 
 def test_rembo_gradient_goes_through_the_embedding():
-    from regretless.numerics.acquisition import log_expected_improvement
-    from regretless.numerics.moments import through
+    from regretless.gp.acquisition import log_expected_improvement
+    from regretless.gp.moments import through
 
     method = REMBO(12, seed=1, d=2, initial=6)
     run(method, 10)
@@ -187,7 +188,9 @@ def test_projection_is_on_the_sphere_and_its_gradient_is_exact():
     np.testing.assert_allclose((P**2).sum(axis=1), 1.0)
     np.testing.assert_allclose(project(np.full((1, 8), 0.5), 0.4)[0], [0] * 8 + [-1])
     h = 1e-6
-    numeric = np.stack([((project(X + h * e, 0.4) - project(X - h * e, 0.4)) / (2 * h) * G).sum(axis=1) for e in np.eye(8)], axis=1)
+    numeric = np.stack(
+        [((project(X + h * e, 0.4) - project(X - h * e, 0.4)) / (2 * h) * G).sum(axis=1) for e in np.eye(8)], axis=1
+    )
     np.testing.assert_allclose(pulled_back(G, X, 0.4), numeric, atol=1e-7)
 
 
@@ -202,7 +205,9 @@ def test_kernel_form_is_bayesian_linear_regression():
     mean, variance, dm, dv = model.mean_var_grad(Q)
     R = project(Q, 0.5)
     np.testing.assert_allclose(mean, model.mean + R @ coefficients, atol=1e-10)
-    np.testing.assert_allclose(variance, model.signal * np.einsum("ij,jk,ik->i", R, np.linalg.inv(precision), R), atol=1e-10)
+    np.testing.assert_allclose(
+        variance, model.signal * np.einsum("ij,jk,ik->i", R, np.linalg.inv(precision), R), atol=1e-10
+    )
     h = 1e-6
     for j in range(5):
         (m1, v1), (m0, v0) = model.mean_var(Q + h * np.eye(5)[j]), model.mean_var(Q - h * np.eye(5)[j])

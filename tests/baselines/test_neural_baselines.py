@@ -9,7 +9,7 @@ from regretless.baselines.dngo import DNGO, LOG_ALPHA, LOG_NOISE, integrated_reg
 from regretless.baselines.neural_greedy import NeuralGreedy
 from regretless.baselines.neural_ucb import NeuralUCB
 from regretless.baselines.rf_ei import RFEI
-from regretless.numerics.ntk import flat_features
+from regretless.tangent.ntk import flat_features
 
 
 def bowl(X):
@@ -31,7 +31,8 @@ def test_better_than_chance_on_a_bowl(make, options):
 
 
 def test_dngo_integrates_its_grid_exactly():
-    """The single Gaussian has the mean and variance of the mixture over every (alpha, s2) of the grid, each solved directly."""
+    """The single Gaussian has the mean and variance of the mixture over every (alpha, s2) of the grid, each solved
+    directly."""
     rng = np.random.default_rng(0)
     phi, y, at = rng.standard_normal((12, 4)), rng.standard_normal(12), rng.standard_normal((3, 4))
     w, C = integrated_regression(phi, y)
@@ -61,10 +62,12 @@ def test_neural_ucb_bonus_is_the_diagonal_form():
     U = method.lam + (seen**2).sum(0) / 100
     slow = np.sqrt(method.lam * method.nu * (g**2 / U / 100).sum(1))
     from regretless.baselines.neural_ucb import _squared
-    from regretless.numerics.ntk import along, combine
+    from regretless.tangent.ntk import along, combine
 
     diagonal = tuple(method.lam + t / 100 for t in combine(_squared(net.factors(2 * method.X - 1)), np.ones(12)))
-    fast = np.sqrt(method.lam * method.nu * along(_squared(net.factors(2 * Z - 1)), tuple(1 / u for u in diagonal)) / 100)
+    fast = np.sqrt(
+        method.lam * method.nu * along(_squared(net.factors(2 * Z - 1)), tuple(1 / u for u in diagonal)) / 100
+    )
     np.testing.assert_allclose(fast, slow, rtol=1e-10)
 
 
@@ -99,7 +102,9 @@ def test_forest_without_scikit_learn_says_what_to_install(monkeypatch):
         RFEI(2, seed=0)
 
 
-@pytest.mark.parametrize(("make", "bad"), [(NeuralGreedy, {"s": 0.0}), (DNGO, {"xi": -1.0}), (RFEI, {"trees": 1}), (NeuralUCB, {"lam": 0.0})])
+@pytest.mark.parametrize(
+    ("make", "bad"), [(NeuralGreedy, {"s": 0.0}), (DNGO, {"xi": -1.0}), (RFEI, {"trees": 1}), (NeuralUCB, {"lam": 0.0})]
+)
 def test_bad_options_name_themselves(make, bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         make(2, seed=0, **bad)

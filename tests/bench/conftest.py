@@ -18,7 +18,8 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 
 @pytest.fixture
 def seen_in_browser(tmp_path: Path) -> Callable[[str, str, str], dict[str, Any]]:
-    """Loads a page on a phone's screen with a script of the test's, which leaves JSON in `<pre id="seen">`; an error changes the title."""
+    """Loads a page on a phone's screen with a script of the test's, which leaves JSON in `<pre id="seen">`; an error
+    changes the title."""
     if BROWSER is None:
         pytest.skip("no Chromium here")
 

@@ -1,4 +1,5 @@
-"""Every peer through one table of tests: legal proposals, repeatability, foreign points, failures, mixed spaces, global streams left alone."""
+"""Every peer through one table of tests: legal proposals, repeatability, foreign points, failures, mixed spaces, global
+streams left alone."""
 
 import random
 import subprocess
@@ -7,14 +8,16 @@ import warnings
 
 import numpy as np
 import pytest
+from regretless_bench.peers import LIBRARIES, PEERS, installed
+from regretless_bench.problems import make_problem
+from regretless_bench.runner import Run, run_all
 
-from regretless.bench.peers import LIBRARIES, PEERS, installed
-from regretless.bench.runner import Run, run_all
-from regretless.problems import make_problem
 from regretless.space import Choice, Float, Int, Space
 
 CHEAPER = {"botorch-logei": {"restarts": 2, "raw": 16}}
-SPACE = Space({"lr": Float(1e-5, 1e-1, log=True), "n": Int(1, 6), "m": Int(1, 1000, log=True), "act": Choice(["a", "b", "c"])})
+SPACE = Space(
+    {"lr": Float(1e-5, 1e-1, log=True), "n": Int(1, 6), "m": Int(1, 1000, log=True), "act": Choice(["a", "b", "c"])}
+)
 
 
 @pytest.fixture(params=PEERS)
@@ -59,7 +62,9 @@ def test_mixed_space_proposals_are_legal(peer):
     for _ in range(8):
         u = method.ask(1)
         params = SPACE.decode(u[0], method.choices)
-        np.testing.assert_allclose(SPACE.encode(params, method.choices), u[0], atol=1e-12)  # a legal point stays where it is
+        np.testing.assert_allclose(
+            SPACE.encode(params, method.choices), u[0], atol=1e-12
+        )  # a legal point stays where it is
         method.tell(u, -abs(np.log10(params["lr"]) + 3) - abs(params["n"] - 3) - (params["act"] != "b"))
     assert len(method.y) == 8
 
@@ -72,7 +77,9 @@ def test_one_dimension_and_constant_values(peer):
 
 
 def test_runs_through_the_bench(peer, tmp_path):
-    (record,) = run_all([Run(peer, "sphere", {"dim": 2, "shift": 0.6}, budget=8, init=3)], tmp_path, jobs=0, progress=False)
+    (record,) = run_all(
+        [Run(peer, "sphere", {"dim": 2, "shift": 0.6}, budget=8, init=3)], tmp_path, jobs=0, progress=False
+    )
     assert record.error is None, record.error
     assert len(record.value) == 8
 
@@ -85,7 +92,7 @@ def test_every_peer_names_its_library():
 def test_an_abandoned_nevergrad_run_does_not_hang_the_process():
     pytest.importorskip("nevergrad")
     code = """
-from regretless.bench.peers import PEERS
+from regretless_bench.peers import PEERS
 method = PEERS["nevergrad-ngopt"].build(3, seed=0, budget=50)
 for _ in range(3):
     method.tell(method.ask(1), 1.0)
@@ -98,7 +105,11 @@ method.ask(1)
 @pytest.mark.parametrize("name", PEERS)
 def test_every_peer_beats_random_search_on_a_bowl(name, tmp_path):
     """Medians over seven seeds of the best value after 40 evaluations."""
-    runs = [Run(method, "sphere", {"dim": 3, "shift": 0.6}, seed=seed, budget=40) for method in (name, "random") for seed in range(7)]
+    runs = [
+        Run(method, "sphere", {"dim": 3, "shift": 0.6}, seed=seed, budget=40)
+        for method in (name, "random")
+        for seed in range(7)
+    ]
     records = run_all(runs, tmp_path, jobs=2, progress=False)
     assert all(record.error is None for record in records)
     ends = [record.simple_regret()[-1] for record in records]
@@ -106,13 +117,13 @@ def test_every_peer_beats_random_search_on_a_bowl(name, tmp_path):
 
 
 def test_the_quick_fit_reaches_botorchs_density_or_a_higher_one():
-    """In 12 dimensions, judged by BoTorch itself: its own marginal likelihood and priors at both sets of hyper-parameters."""
+    """In 12 dimensions, judged by BoTorch itself: its own marginal likelihood and priors at both sets of
+    hyper-parameters."""
     torch = pytest.importorskip("torch")
     models = pytest.importorskip("botorch.models")
     from botorch.fit import fit_gpytorch_mll
     from gpytorch.mlls import ExactMarginalLogLikelihood
-
-    from regretless.bench.quick_fit import fit_quickly
+    from regretless_bench.quick_fit import fit_quickly
 
     for seed in range(3):
         rng = np.random.default_rng(seed)

@@ -2,11 +2,24 @@
 
 import numpy as np
 import pytest
+from regretless_bench.record import SUFFIX, Run
+from regretless_bench.runner import run_all
 
-from benchmarks.peers import BEGIN, COSTLY, END, Outcome, as_markdown, gathered, key_of, main, runs_of, suites, table, tables
+from benchmarks.peers import (
+    BEGIN,
+    COSTLY,
+    END,
+    Outcome,
+    as_markdown,
+    gathered,
+    key_of,
+    main,
+    runs_of,
+    suites,
+    table,
+    tables,
+)
 from regretless.baselines import BASELINES
-from regretless.bench.record import SUFFIX, Run
-from regretless.bench.runner import run_all
 
 
 def test_costly_peers_run_on_the_first_seeds_with_the_same_budgets() -> None:
@@ -28,7 +41,10 @@ def test_every_suite_of_the_promise_is_there() -> None:
 
 
 def outcomes(best: dict[str, list[float]]) -> dict:
-    return {m: {("p", seed, 10): Outcome("p", seed, 10, v, -v, 1.0 + seed) for seed, v in enumerate(of)} for m, of in best.items()}
+    return {
+        m: {("p", seed, 10): Outcome("p", seed, 10, v, -v, 1.0 + seed) for seed, v in enumerate(of)}
+        for m, of in best.items()
+    }
 
 
 class Cell:
@@ -58,7 +74,19 @@ def test_records_of_another_experiment_serve(tmp_path, capsys) -> None:
     options = {"function": 1, "dim": 2, "instance": 1}
     there = Run(BASELINES["random"], "bbob", options, seed=100, budget=20, label="random#0", checkpoints=(5,))
     (record,) = run_all([there], tmp_path / "there", jobs=0, progress=False)
-    words = ["--quick", "--suites", "bbob-2", "--methods", "random sobol", "--seeds", "1", "--jobs", "1", "--out", str(tmp_path / "here")]
+    words = [
+        "--quick",
+        "--suites",
+        "bbob-2",
+        "--methods",
+        "random sobol",
+        "--seeds",
+        "1",
+        "--jobs",
+        "1",
+        "--out",
+        str(tmp_path / "here"),
+    ]
     main([*words, "--records", str(tmp_path / "there")])
     assert "== bbob-2: 3 cases, 2 methods" in capsys.readouterr().out
     assert len(list((tmp_path / "here" / "bbob-2").glob(f"random*{SUFFIX}"))) == 2  # the third was there

@@ -5,12 +5,22 @@ import re
 
 import numpy as np
 import pytest
+from regretless_bench.plots import plot_folder, regret_figure
+from regretless_bench.record import Run, by_problem, load_records
+from regretless_bench.report import report_folder
+from regretless_bench.runner import run_all
 
-from regretless.bench.plots import plot_folder, regret_figure
-from regretless.bench.record import Run, by_problem, load_records
-from regretless.bench.report import report_folder
-from regretless.bench.runner import run_all
-from regretless.page import Band, Curve, Points, curves_section, html_page, scatter_section, table_section, text_section, thinned
+from regretless.report.page import (
+    Band,
+    Curve,
+    Points,
+    curves_section,
+    html_page,
+    scatter_section,
+    table_section,
+    text_section,
+    thinned,
+)
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +32,12 @@ def folder(tmp_path_factory):
         for seed in range(3)
     ]
     failing = Run("random", "levy", {"dims": 2}, budget=3)
-    run_all([*runs, failing, *(Run("random", "branin", {}, seed=s, budget=12) for s in range(3))], out, jobs=0, progress=False)
+    run_all(
+        [*runs, failing, *(Run("random", "branin", {}, seed=s, budget=12) for s in range(3))],
+        out,
+        jobs=0,
+        progress=False,
+    )
     return out
 
 
@@ -51,13 +66,24 @@ def test_report_of_a_folder(folder):
 
 def test_page_needs_no_network_and_is_safe(folder):
     page = report_folder(folder).read_text()
-    links = [link for link in re.findall(r'(?:https?:)?//[^\s"\')]+', page) if "www.w3.org/2000/svg" not in link and "://" in link]
+    links = [
+        link
+        for link in re.findall(r'(?:https?:)?//[^\s"\')]+', page)
+        if "www.w3.org/2000/svg" not in link and "://" in link
+    ]
     assert links == []
     assert not re.search(r"<(link|img|iframe)\b|<script[^>]+src=|@import|url\(", page)
     assert len(page) < 200_000
     nasty = "</script><b>&"
     curve = Curve(nasty, {"n": [1, 2]}, {nasty: [1.0, np.nan]})
-    page = html_page(nasty, [curves_section(nasty, [curve]), text_section(nasty, nasty, pre=nasty), table_section(nasty, [nasty], [[nasty]])])
+    page = html_page(
+        nasty,
+        [
+            curves_section(nasty, [curve]),
+            text_section(nasty, nasty, pre=nasty),
+            table_section(nasty, [nasty], [[nasty]]),
+        ],
+    )
     assert nasty not in page
     assert chart_data(page)[0]["series"][0]["name"] == nasty
     assert chart_data(page)[0]["series"][0]["y"][0]["mid"] == [1.0, None]
@@ -67,7 +93,10 @@ def test_sections_and_their_errors():
     section = table_section("t", ["m", "v"], [["a", 2.0], ["b", "1.5 (1 to 2)"], ["c", None]], best={"v": "min"})
     assert re.search(r'<td class="mark"[^>]*>1.5 \(1 to 2\)', section.body)
     assert section.body.count("mark") == 1
-    panels = {"act": [Points("all", ["relu", "tanh", "relu"], [1, 2, 3])], "lr": [Points("all", [1e-3, 1e-2, 1e-1], [1, 2, 3], ["a", "b", "c"])]}
+    panels = {
+        "act": [Points("all", ["relu", "tanh", "relu"], [1, 2, 3])],
+        "lr": [Points("all", [1e-3, 1e-2, 1e-1], [1, 2, 3], ["a", "b", "c"])],
+    }
     act, rate = chart_data(scatter_section("s", panels, x_log=["lr"]).body)
     assert act["x"][0]["ticks"] == [[0, "relu"], [1, "tanh"]]
     assert act["series"][0]["x"] == [[0, 1, 0]]
@@ -139,14 +168,24 @@ window.addEventListener("error", (e) => { document.title = "error: " + e.message
 def test_in_a_browser(seen_in_browser):
     n = np.arange(1.0, 31.0)
     curves = [
-        Curve(name, {"evaluations": n, "seconds": n**2 / 100}, {"simple regret": Band(c / n, c / n / 2, 2 * c / n), "average regret": c / np.sqrt(n)})
+        Curve(
+            name,
+            {"evaluations": n, "seconds": n**2 / 100},
+            {"simple regret": Band(c / n, c / n / 2, 2 * c / n), "average regret": c / np.sqrt(n)},
+        )
         for name, c in (("alpha", 1.0), ("beta", 3.0))
     ]
     dots = {"rate": [Points("trials", [1e-3, 1e-2], [1.0, 2.0])]}
     table = table_section("Table", ["method", "value"], [["a", 3.0], ["b", 1.0], ["c", 20.0]])
     swapped = curves_section("Swapped", curves[::-1])
     many = curves_section("Many", [Curve(f"m{i}", {"n": n}, {"regret": i + n}) for i in range(25)])
-    sections = [curves_section("Curves", curves, log_y=["simple regret"]), scatter_section("Dots", dots, x_log=["rate"]), table, swapped, many]
+    sections = [
+        curves_section("Curves", curves, log_y=["simple regret"]),
+        scatter_section("Dots", dots, x_log=["rate"]),
+        table,
+        swapped,
+        many,
+    ]
     seen = seen_in_browser(html_page("Browser", sections), ACTIONS, "Browser")
     assert seen["first"] == [2, 2, True, True]
     assert seen["hidden"] == [1, "false"]
@@ -161,7 +200,10 @@ def test_in_a_browser(seen_in_browser):
     assert seen["theme"]
     assert seen["sorted"] == ["b", "a", "c"]
     assert seen["dots"] >= 2
-    assert sorted(set(seen["colours"])) == ["alphavar(--c0)", "betavar(--c1)"]  # the same in both charts, whatever their order
+    assert sorted(set(seen["colours"])) == [
+        "alphavar(--c0)",
+        "betavar(--c1)",
+    ]  # the same in both charts, whatever their order
     assert len(set(seen["looks"])) == 25  # no two curves of a chart look the same
     assert seen["swatches"] == seen["looks"]
     assert seen["wide"] <= 500  # nothing sticks out on a phone (headless windows are at least 500 wide)
@@ -179,5 +221,10 @@ window.addEventListener("load", () => {
 
 def test_the_best_so_far_is_drawn_in_steps(seen_in_browser):
     """A value holds until the next evaluation; slopes between them would show what nobody measured."""
-    curves = [Curve(f"steps {steps}", {"n": [1, 2, 3]}, {"value": [3.0, 3.0, 1.0]}, steps=steps) for steps in (True, False)]
-    assert seen_in_browser(html_page("Steps", [curves_section("Curves", curves)]), CORNERS, "Steps")["paths"] == ["MHLHL", "MLL"]
+    curves = [
+        Curve(f"steps {steps}", {"n": [1, 2, 3]}, {"value": [3.0, 3.0, 1.0]}, steps=steps) for steps in (True, False)
+    ]
+    assert seen_in_browser(html_page("Steps", [curves_section("Curves", curves)]), CORNERS, "Steps")["paths"] == [
+        "MHLHL",
+        "MLL",
+    ]

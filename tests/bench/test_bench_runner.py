@@ -11,17 +11,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 from faulty_methods import DAWDLES, DIES, HOT, RAISES
+from regretless_bench.problems import make_problem
+from regretless_bench.record import SUFFIX, UNFINISHED, Record, RecordWriter, Run, by_problem, load_records, read_record
+from regretless_bench.runner import initial_points, method_named, run_all, run_from_names, with_options
 
 from regretless.baselines import BASELINES
-from regretless.bench.record import SUFFIX, UNFINISHED, Record, RecordWriter, Run, by_problem, load_records, read_record
-from regretless.bench.runner import initial_points, method_named, run_all, run_from_names, with_options
-from regretless.method import Certificate, Recipe
-from regretless.problems import make_problem
+from regretless.certificate import Certificate
+from regretless.method import Recipe
 
 
 def test_methods_of_a_seed_share_points_and_noise(tmp_path):
     options = {"dim": 3, "shift": 0.6, "noise": 0.2}
-    runs = [Run(method, "levy", options, seed=seed, budget=12, init=5) for method in ("random", "sobol") for seed in (0, 1)]
+    runs = [
+        Run(method, "levy", options, seed=seed, budget=12, init=5) for method in ("random", "sobol") for seed in (0, 1)
+    ]
     records = {(r.label, r.seed): r for r in run_all(runs, tmp_path, jobs=0, progress=False)}
     for seed in (0, 1):
         a, b = records["random", seed], records["sobol", seed]
@@ -70,7 +73,11 @@ def test_one_hot_methods_are_recorded_in_common_coordinates(tmp_path):
 def test_processes_failures_and_resuming(tmp_path):
     """Two processes; one method raises, one takes its process down; the others finish, and nothing is run twice."""
     good = [Run("random", "sphere", {"dim": 2}, seed=seed, budget=6) for seed in range(3)]
-    bad = [Run(RAISES, "sphere", {"dim": 2}, budget=6), Run(DIES, "sphere", {"dim": 2}, budget=6), Run("random", "sphere", {"dims": 2}, budget=6)]
+    bad = [
+        Run(RAISES, "sphere", {"dim": 2}, budget=6),
+        Run(DIES, "sphere", {"dim": 2}, budget=6),
+        Run("random", "sphere", {"dims": 2}, budget=6),
+    ]
     records = run_all([bad[1], *good, *bad[::2]], tmp_path, jobs=2, progress=False)
     by_label = {(r.label, r.seed, r.problem): r for r in records}
     assert [by_label["random", s, "sphere(dim=2)"].error for s in range(3)] == [None] * 3
@@ -105,7 +112,7 @@ SCRIPT = """
 import sys
 sys.path.insert(0, {here!r})
 from faulty_methods import DAWDLES
-from regretless.bench.runner import Run, run_all
+from regretless_bench.runner import Run, run_all
 if __name__ == "__main__":
     run_all([Run("random", "sphere", {{"dim": 2}}, budget=20), Run(DAWDLES, "sphere", {{"dim": 2}}, budget=400)], {out!r}, jobs=1, progress=False)
 """
@@ -132,7 +139,9 @@ def test_a_kill_leaves_finished_records_and_the_rest_can_be_done(tmp_path, whole
     if not whole:  # the worker notices that it is alone: a resumed sweep must not meet it at its files
         (part,) = out.glob(f"dawdles*{UNFINISHED}")
         seen, deadline = "", time.monotonic() + 20
-        while part.read_text() != seen and time.monotonic() < deadline:  # it adds a line every tenth of a second while it lives
+        while (
+            part.read_text() != seen and time.monotonic() < deadline
+        ):  # it adds a line every tenth of a second while it lives
             seen = part.read_text()
             time.sleep(1.5)
         assert part.read_text() == seen
@@ -140,7 +149,12 @@ def test_a_kill_leaves_finished_records_and_the_rest_can_be_done(tmp_path, whole
     assert record.label == "random"
     assert len(record.value) == 20
     assert list(out.glob(f"*{UNFINISHED}"))
-    rest = run_all([Run("random", "sphere", {"dim": 2}, budget=20), Run("sobol", "sphere", {"dim": 2}, budget=5)], out, jobs=0, progress=False)
+    rest = run_all(
+        [Run("random", "sphere", {"dim": 2}, budget=20), Run("sobol", "sphere", {"dim": 2}, budget=5)],
+        out,
+        jobs=0,
+        progress=False,
+    )
     assert [len(r.value) for r in rest] == [20, 5]
 
 
@@ -148,7 +162,9 @@ def test_a_kill_leaves_finished_records_and_the_rest_can_be_done(tmp_path, whole
 
 
 def writer(tmp_path, run, **facts):
-    return RecordWriter(run, tmp_path, {"title": "t", "direction": "minimize", "optimum": 1.0, "noise": 0.0, "dim": 2, **facts})
+    return RecordWriter(
+        run, tmp_path, {"title": "t", "direction": "minimize", "optimum": 1.0, "noise": 0.0, "dim": 2, **facts}
+    )
 
 
 def test_many_coordinates_and_failures_survive_the_file(tmp_path):
@@ -188,7 +204,15 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
 
 def test_keys_differ_with_every_setting():
     base = {"method": "random", "problem": "levy", "options": {"dim": 3}, "seed": 0, "budget": 10, "init": 0}
-    others = [{"method": "sobol"}, {"problem": "ackley"}, {"options": {"dim": 4}}, {"seed": 1}, {"budget": 11}, {"init": 2}, {"label": "x"}]
+    others = [
+        {"method": "sobol"},
+        {"problem": "ackley"},
+        {"options": {"dim": 4}},
+        {"seed": 1},
+        {"budget": 11},
+        {"init": 2},
+        {"label": "x"},
+    ]
     keys = [Run(**{**base, **other}).key for other in [{}, *others]]
     assert len(set(keys)) == len(keys)
     assert Run(**base).key == keys[0]
@@ -207,13 +231,17 @@ def test_names_with_options(tmp_path):
     assert method_named("botorch-logei:restarts=2").options == {"restarts": 2}
     with pytest.raises(ValueError, match="key=value"):
         with_options("levy:20")
-    with pytest.raises(ValueError, match=r"unknown method 'rendom'; did you mean 'random'\? .*, and the peers optuna-tpe"):
+    with pytest.raises(
+        ValueError, match=r"unknown method 'rendom'; did you mean 'random'\? .*, and the peers optuna-tpe"
+    ):
         method_named("rendom")
     with pytest.raises(ValueError, match="no problem is called"):
         run_from_names(["random"], ["leevy"], 1, 5, tmp_path, jobs=0)
     with pytest.raises(ValueError, match="no option 'dims'"):
         run_from_names(["random"], ["levy:dims=3"], 1, 5, tmp_path, jobs=0)
-    records = run_from_names(["random", "sobol"], ["levy:dim=3", "shift=0.5", "branin"], 2, 5, tmp_path, jobs=0, progress=False)
+    records = run_from_names(
+        ["random", "sobol"], ["levy:dim=3", "shift=0.5", "branin"], 2, 5, tmp_path, jobs=0, progress=False
+    )
     assert len(records) == 8
     assert set(by_problem(records)) == {"levy(dim=3, shift=0.5)", "branin"}
     assert all(isinstance(r, Record) and r.error is None for r in records)

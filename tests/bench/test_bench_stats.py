@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
+from regretless_bench.record import Run, by_problem
+from regretless_bench.runner import run_all
+from regretless_bench.stats import benjamini_hochberg, larger, normality, paired, quartiles, ranks, wald
+from regretless_bench.summary import BEST, QUANTITIES, finals, rank_table, traces
 from scipy import stats as scipy_stats
-
-from regretless.bench.record import Run, by_problem
-from regretless.bench.runner import run_all
-from regretless.bench.stats import benjamini_hochberg, larger, normality, paired, quartiles, ranks, wald
-from regretless.bench.summary import BEST, QUANTITIES, finals, rank_table, traces
 
 
 def test_quartiles_leave_out_what_is_missing():
@@ -33,12 +32,15 @@ def test_paired_counts_and_sign_test():
 
 
 def test_benjamini_hochberg_by_hand():
-    """m = 4 at rate .05: thresholds .0125, .025, .0375, .05; the largest p under its threshold is .03, so the two below it fall with it."""
+    """m = 4 at rate .05: thresholds .0125, .025, .0375, .05; the largest p under its threshold is .03, so the two below
+    it fall with it."""
     p = [0.03, 0.001, 0.2, 0.028]
     rejected, adjusted = benjamini_hochberg(p)
     np.testing.assert_array_equal(rejected, [True, True, False, True])
     np.testing.assert_allclose(adjusted, [0.04, 0.004, 0.2, 0.04])
-    np.testing.assert_allclose(benjamini_hochberg(np.linspace(0.01, 0.9, 7))[1], scipy_stats.false_discovery_control(np.linspace(0.01, 0.9, 7)))
+    np.testing.assert_allclose(
+        benjamini_hochberg(np.linspace(0.01, 0.9, 7))[1], scipy_stats.false_discovery_control(np.linspace(0.01, 0.9, 7))
+    )
     with pytest.raises(ValueError, match="between 0 and 1"):
         benjamini_hochberg([0.5, 1.5])
 
@@ -101,7 +103,9 @@ def test_rank_table_ranks_each_problem_and_seed_jointly(records):
     assert set(table.per_problem()) == {"branin", "levy(dim=2)"}
     missing = [r for r in records if not (r.label == "sobol" and r.seed == 2 and r.problem == "branin")]
     assert rank_table(missing).labels == ["random"]  # a method with a gap is not ranked
-    assert len(rank_table(missing, ["random", "sobol"]).ranks) == 5  # unless the field is given: then the shared cases count
+    assert (
+        len(rank_table(missing, ["random", "sobol"]).ranks) == 5
+    )  # unless the field is given: then the shared cases count
     advised = rank_table(records, by="recommended")
     by_case = {(r.problem, r.seed, r.label): r.recommended for r in records}
     wins = [by_case[p, s, "random"] < by_case[p, s, "sobol"] for p in ("branin", "levy(dim=2)") for s in range(3)]

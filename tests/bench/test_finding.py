@@ -1,4 +1,5 @@
-"""From records to verdicts: checks hold and fail where they should, findings survive the disk, and their page works in a browser."""
+"""From records to verdicts: checks hold and fail where they should, findings survive the disk, and their page works in
+a browser."""
 
 import argparse
 import csv
@@ -9,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from regretless.bench.claims import (
+from regretless_bench.claims import (
     LEAST_SEEDS,
     Check,
     charts,
@@ -29,16 +29,19 @@ from regretless.bench.claims import (
     lowest,
     medians_table,
 )
-from regretless.bench.compact import CSV, JSON, compact
-from regretless.bench.finding import FILE, PAPERS, Finding, Table, draw_missing, find_all, findings_page
-from regretless.bench.plots import charts_figure, regret_figure
-from regretless.bench.record import Record, Run, stamped, surroundings
-from regretless.bench.runner import run_all
-from regretless.page import Band, Curve, curves_chart
-from regretless.reproduce import FIGURES, read_times
+from regretless_bench.compact import CSV, JSON, compact
+from regretless_bench.finding import FILE, PAPERS, Finding, Table, draw_missing, find_all, findings_page
+from regretless_bench.plots import charts_figure, regret_figure
+from regretless_bench.record import Record, Run, stamped, surroundings
+from regretless_bench.reproduce import FIGURES, read_times
+from regretless_bench.runner import run_all
+
+from regretless.report.page import Band, Curve, curves_chart
 
 
-def record(label: str, problem: str, seed: int, values: list[float], direction: str = "minimize", optimum: float | None = 0.0) -> Record:
+def record(
+    label: str, problem: str, seed: int, values: list[float], direction: str = "minimize", optimum: float | None = 0.0
+) -> Record:
     """A record whose noiseless values are given; a step costs 1 ms."""
     n = len(values)
     settings = {"label": label, "problem": problem, "options": {}, "seed": seed, "budget": n, "init": 0}
@@ -49,14 +52,20 @@ def record(label: str, problem: str, seed: int, values: list[float], direction: 
 
 def study(ends: dict[str, list[float]], problem: str = "bowl", **facts) -> list[Record]:
     """Records of methods whose runs end at these values, one per seed."""
-    return [record(label, problem, seed, [9.0, 8.0, end], **facts) for label, of in ends.items() for seed, end in enumerate(of)]
+    return [
+        record(label, problem, seed, [9.0, 8.0, end], **facts)
+        for label, of in ends.items()
+        for seed, end in enumerate(of)
+    ]
 
 
 GOOD, BAD = [1.0, 1.1, 1.2, 1.3, 1.4], [2.0, 2.1, 1.0, 2.3, 2.4]
 
 
 def test_a_method_leads_where_its_median_is_lowest() -> None:
-    cases = grouped([*study({"ours": GOOD, "rival": BAD, "other": [9.0] * 5}), *study({"ours": BAD, "rival": GOOD}, "hill")])
+    cases = grouped(
+        [*study({"ours": GOOD, "rival": BAD, "other": [9.0] * 5}), *study({"ours": BAD, "rival": GOOD}, "hill")]
+    )
     held, lost = leads(cases, "ours", ["rival", "other", "absent"], what="regret")
     assert (held.what, held.held, lost.held) == ("bowl: lowest median regret", True, False)
     assert "best of the others rival 2.1; better on 4 of 5 paired seeds" in held.found
@@ -73,7 +82,9 @@ def test_leads_turns_round_for_what_is_maximised() -> None:
     values = np.maximum.accumulate([9.0, 8.0, 1.0])
     assert final_loss(cases["bowl"]["ours"][0]) == -values[-1]
     higher = [
-        record(label, "bowl", s, [end], direction="maximize", optimum=None) for label, of in (("a", GOOD), ("b", BAD)) for s, end in enumerate(of)
+        record(label, "bowl", s, [end], direction="maximize", optimum=None)
+        for label, of in (("a", GOOD), ("b", BAD))
+        for s, end in enumerate(of)
     ]
     assert [c.held for c in leads(grouped(higher), "b", ["a"])] == [True]
     assert [c.held for c in leads(grouped(higher), "a", ["b"])] == [False]
@@ -92,7 +103,9 @@ def test_medians_are_over_common_seeds() -> None:
 
 def test_runs_without_a_value_have_lost() -> None:
     nothing = float("nan")
-    cases = grouped([*study({"ours": GOOD}), *(record("rival", "bowl", s, [nothing] if s < 3 else [0.0]) for s in range(5))])
+    cases = grouped(
+        [*study({"ours": GOOD}), *(record("rival", "bowl", s, [nothing] if s < 3 else [0.0]) for s in range(5))]
+    )
     assert [c.held for c in leads(cases, "ours", ["rival"])] == [True]
     assert [c.held for c in leads(cases, "rival", ["ours"])] == [False]
     with pytest.raises(ValueError, match="no run of a, b has a loss"):
@@ -122,13 +135,18 @@ def test_improvement_is_strict() -> None:
     ],
 )
 def test_verdicts(held, ours, seeds, verdict) -> None:
-    found, sentence = judged([Check(f"c{i}", h, "") for i, h in enumerate(held)], seeds, [Check(f"d{i}", h, "") for i, h in enumerate(ours)])
+    found, sentence = judged(
+        [Check(f"c{i}", h, "") for i, h in enumerate(held)], seeds, [Check(f"d{i}", h, "") for i, h in enumerate(ours)]
+    )
     assert found == verdict
     assert sentence.endswith(".")
     if verdict == "does not reproduce" or (held and not any(held) and any(ours)):
         assert "c0" in sentence  # names what fails
     if ours and seeds == LEAST_SEEDS:
-        assert f"{sum(held)} of {len(held)} checks hold for the method as printed, {sum(ours)} of {len(ours)} for our default" in sentence
+        assert (
+            f"{sum(held)} of {len(held)} checks hold for the method as printed, {sum(ours)} of {len(ours)} for our default"
+            in sentence
+        )
 
 
 def test_folds_are_repetitions_of_one_problem() -> None:
@@ -165,7 +183,8 @@ def test_options_of_experiments(tmp_path, monkeypatch, capsys) -> None:
     with pytest.raises(SystemExit) as end:
         read("--data", str(tmp_path / "sets"), data="uci")
     assert re.fullmatch(
-        r"study: the data set 'uci' is not there \(looked in .*\): it holds .*, and pass --data DIR or set REGRETLESS_DATA", end.value.code
+        r"study: the data set 'uci' is not there \(looked in .*\): it holds .*, and pass --data DIR or set REGRETLESS_DATA",
+        end.value.code,
     )
     for words in (["--seeds", "0"], ["--quick", "--full"]):
         with pytest.raises(SystemExit):
@@ -230,7 +249,12 @@ def test_findings_are_gathered_in_the_order_of_the_papers(tmp_path) -> None:
     for paper, figure in (("ms-ucb", "fig2"), ("go-ucb", "fig5"), ("ms-ucb", "fig1"), ("go-ucb", "fig2")):
         (tmp_path / f"{paper}-{figure}").mkdir()
         Finding(paper, figure, "t", "c", "not decided yet", "s").write(tmp_path / f"{paper}-{figure}")
-    assert [(f.paper, f.figure) for f in find_all(tmp_path)] == [("go-ucb", "fig2"), ("go-ucb", "fig5"), ("ms-ucb", "fig1"), ("ms-ucb", "fig2")]
+    assert [(f.paper, f.figure) for f in find_all(tmp_path)] == [
+        ("go-ucb", "fig2"),
+        ("go-ucb", "fig5"),
+        ("ms-ucb", "fig1"),
+        ("ms-ucb", "fig2"),
+    ]
 
 
 def test_without_matplotlib_the_finding_is_kept_and_drawn_later(tmp_path, monkeypatch, capsys) -> None:
@@ -238,7 +262,7 @@ def test_without_matplotlib_the_finding_is_kept_and_drawn_later(tmp_path, monkey
         raise ImportError("plots need matplotlib")
 
     with monkeypatch.context() as without:
-        without.setattr("regretless.bench.finding.charts_figure", missing)
+        without.setattr("regretless_bench.finding.charts_figure", missing)
         finding("ms-ucb", "fig1").write(tmp_path)
     assert "no figure of ms-ucb fig1: plots need matplotlib" in capsys.readouterr().err
     assert not (tmp_path / "figures").exists()
@@ -319,7 +343,8 @@ def test_the_committed_report_in_a_browser(seen_in_browser) -> None:
 
 
 def test_committed_findings_are_whole() -> None:
-    """What docs/results keeps is every figure, names its makers, took no more than was promised, can be read and stays small."""
+    """What docs/results keeps is every figure, names its makers, took no more than was promised, can be read and stays
+    small."""
     folder = Path(__file__).parents[2] / "docs" / "results"
     found = [Finding.read(path) for path in sorted((folder / "findings").glob("*.json"))]
     assert {(one.paper, one.figure) for one in found} == {(figure.paper, figure.name) for figure in FIGURES}
@@ -338,10 +363,14 @@ def test_committed_findings_are_whole() -> None:
 
 @pytest.mark.parametrize("values", [[np.nan] * 4, [0.0] * 4, [-1.0] * 4, [3.0, -2.0, 0.0, np.nan], [5.0] * 4], ids=str)
 def test_figures_of_whatever_was_found(values) -> None:
-    """Nothing to see on a logarithmic axis is no error: tasks without a noiseless value, exact hits, methods that take no time."""
+    """Nothing to see on a logarithmic axis is no error: tasks without a noiseless value, exact hits, methods that take
+    no time."""
     y = np.array(values)
     axes = [np.zeros(4), np.arange(4.0), np.arange(1.0, 5.0)]
-    found = [(str(x), curves_chart([Curve("random", {"n": x}, {"v": Band(y, y - 1, y + 1)})], log_x=True, log_y=True)) for x in axes]
+    found = [
+        (str(x), curves_chart([Curve("random", {"n": x}, {"v": Band(y, y - 1, y + 1)})], log_x=True, log_y=True))
+        for x in axes
+    ]
     charts_figure(found, "t").draw_without_rendering()
     for optimum in (0.0, None):
         runs = [record("random", "p", seed, values, optimum=optimum) for seed in range(3)]
@@ -350,7 +379,9 @@ def test_figures_of_whatever_was_found(values) -> None:
 
 def test_a_finding_names_what_made_its_records(tmp_path) -> None:
     for number, (version, commit) in enumerate((("2.4", "abc"), ("2.5", "abc+"), ("2.4", "abc"))):
-        (tmp_path / f"{number}.jsonl").write_text(json.dumps({"facts": {"versions": {"numpy": version}, "commit": commit}}) + "\n")
+        (tmp_path / f"{number}.jsonl").write_text(
+            json.dumps({"facts": {"versions": {"numpy": version}, "commit": commit}}) + "\n"
+        )
     finding("ms-ucb", "fig1").write(tmp_path)
     assert Finding.read(tmp_path / FILE).around == {"versions": {"numpy": "2.4 and 2.5"}, "commit": "abc, abc+"}
     (tmp_path / "bare").mkdir()
@@ -381,7 +412,10 @@ def test_json_records_in_one_small_file(tmp_path) -> None:
     finding("ms-ucb", "fig1").write(tmp_path)
     path = compact(tmp_path)
     assert path == tmp_path / JSON
-    assert json.loads(path.read_text()) == {"made": [], "records": {"quick/a": {"seed": 3, "scores": [0.123457, 1e-12], "name": "x"}}}
+    assert json.loads(path.read_text()) == {
+        "made": [],
+        "records": {"quick/a": {"seed": 3, "scores": [0.123457, 1e-12], "name": "x"}},
+    }
     assert compact(tmp_path) == path  # it does not take itself for a record
 
 
@@ -409,6 +443,8 @@ def test_a_copy_without_history_is_told_its_commit(monkeypatch) -> None:
 
 def test_verdicts_are_counted_in_words() -> None:
     words = ["does not reproduce", "does not reproduce", "reproduces", "not decided yet"]
-    page = findings_page([Finding("ms-ucb", f"fig{i}", "t", "c", word, "s") for i, word in enumerate(words)], "It took a minute.")
+    page = findings_page(
+        [Finding("ms-ucb", f"fig{i}", "t", "c", word, "s") for i, word in enumerate(words)], "It took a minute."
+    )
     assert "Of 4 figures and tables: 1 reproduces, 2 do not reproduce, 1 is not decided yet." in page
     assert "It took a minute." in page

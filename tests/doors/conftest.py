@@ -24,7 +24,9 @@ def postgres() -> Iterator[PostgresServer]:
                 "continuous integration must test PostgreSQL, and its server is neither installed nor installable: apt-get install postgresql"
             )
     if binaries is None:
-        pytest.skip("no PostgreSQL server on this machine; `apt-get install postgresql` (or your system's package) brings one")
+        pytest.skip(
+            "no PostgreSQL server on this machine; `apt-get install postgresql` (or your system's package) brings one"
+        )
     server = PostgresServer(binaries)
     yield server
     server.close()
@@ -38,7 +40,11 @@ def grpc_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     from postgres import free_port
 
     port = free_port()
-    storage = get_storage(RDBStorage(f"sqlite:///{tmp_path_factory.mktemp('grpc')}/proxied.db", engine_kwargs={"connect_args": {"timeout": 60}}))
+    storage = get_storage(
+        RDBStorage(
+            f"sqlite:///{tmp_path_factory.mktemp('grpc')}/proxied.db", engine_kwargs={"connect_args": {"timeout": 60}}
+        )
+    )
     server = make_server(storage, "localhost", port)
     server.start()
     yield port

@@ -11,7 +11,12 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-SERVERS = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql*/bin", "/usr/local/opt/postgresql*/bin")
+SERVERS = (
+    "/usr/lib/postgresql/*/bin",
+    "/usr/pgsql-*/bin",
+    "/opt/homebrew/opt/postgresql*/bin",
+    "/usr/local/opt/postgresql*/bin",
+)
 """Where distributions put the server's binaries, which are rarely on the PATH."""
 
 
@@ -20,16 +25,31 @@ def find_binaries() -> Path | None:
     on_path = shutil.which("initdb")
     if on_path is not None and shutil.which("pg_ctl") is not None:
         return Path(on_path).resolve().parent
-    found = [folder for pattern in SERVERS for folder in Path("/").glob(pattern.lstrip("/")) if (folder / "initdb").exists()]
-    return max(found, key=lambda folder: [int(n) for n in "".join(c if c.isdigit() else " " for c in str(folder)).split()], default=None)
+    found = [
+        folder for pattern in SERVERS for folder in Path("/").glob(pattern.lstrip("/")) if (folder / "initdb").exists()
+    ]
+    return max(
+        found,
+        key=lambda folder: [int(n) for n in "".join(c if c.isdigit() else " " for c in str(folder)).split()],
+        default=None,
+    )
 
 
 def install_binaries() -> Path | None:
     """Installs Debian's package; only tried by root, in continuous integration."""
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         return None
-    for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-qq", "-y", "--no-install-recommends", "postgresql"]):
-        subprocess.run(command, check=False, timeout=600, stdout=subprocess.DEVNULL, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+    for command in (
+        ["apt-get", "update", "-qq"],
+        ["apt-get", "install", "-qq", "-y", "--no-install-recommends", "postgresql"],
+    ):
+        subprocess.run(
+            command,
+            check=False,
+            timeout=600,
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+        )
     return find_binaries()
 
 
@@ -45,12 +65,26 @@ class PostgresServer:
             account = _unprivileged()
             os.chown(self.folder, account.pw_uid, account.pw_gid)
             self._user = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
-        self._run("initdb", "-D", str(self.folder / "data"), "-U", "tester", "--auth=trust", "--encoding=UTF8", "--no-sync")
+        self._run(
+            "initdb", "-D", str(self.folder / "data"), "-U", "tester", "--auth=trust", "--encoding=UTF8", "--no-sync"
+        )
         self.start()
 
     def start(self) -> None:
         options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.folder} -c fsync=off -c max_connections=200"
-        self._run("pg_ctl", "-D", str(self.folder / "data"), "-l", str(self.folder / "log"), "-w", "-t", "60", "-o", options, "start")
+        self._run(
+            "pg_ctl",
+            "-D",
+            str(self.folder / "data"),
+            "-l",
+            str(self.folder / "log"),
+            "-w",
+            "-t",
+            "60",
+            "-o",
+            options,
+            "start",
+        )
 
     def stop(self, mode: str = "immediate") -> None:
         """Stops the server; "immediate" drops every connection at once, as a crash does."""
@@ -67,7 +101,9 @@ class PostgresServer:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _run(self, program: str, *arguments: str) -> None:
-        output = self.folder / "output"  # a file, because the server keeps what it inherits open and a pipe would never end
+        output = (
+            self.folder / "output"
+        )  # a file, because the server keeps what it inherits open and a pipe would never end
         with open(output, "wb") as file:
             done = subprocess.run(  # type: ignore[call-overload]
                 [str(self.binaries / program), *arguments],

@@ -17,12 +17,12 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from regretless.bilevel import Bilevel, minimize_bilevel
-from regretless.bilevel_problem import step_sizes
-from regretless.bilevel_state import pack, unpack
+from regretless.bilevel.problem import step_sizes
+from regretless.bilevel.store import pack, unpack
 from regretless.doors.optuna_bilevel import RUN, BilevelSampler
 from regretless.doors.sklearn_bilevel import sklearn_bilevel
 from regretless.doors.torch_bilevel import torch_bilevel
-from regretless.methods.bilevel import convex_step, dominated_step
+from regretless.methods.bbo.algorithm import convex_step, dominated_step
 from regretless.space import Float, Int
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -73,7 +73,13 @@ VAL = torch.tensor(X_VAL, dtype=torch.float32), torch.tensor(Y_VAL)
 
 
 def net(params: dict[str, Any]) -> nn.Module:
-    return nn.Sequential(nn.Linear(6, params["width"]), nn.BatchNorm1d(params["width"]), nn.ReLU(), nn.Dropout(0.3), nn.Linear(params["width"], 2))
+    return nn.Sequential(
+        nn.Linear(6, params["width"]),
+        nn.BatchNorm1d(params["width"]),
+        nn.ReLU(),
+        nn.Dropout(0.3),
+        nn.Linear(params["width"], 2),
+    )
 
 
 def adam(weights: Any, params: dict[str, Any]) -> torch.optim.Optimizer:
@@ -126,7 +132,12 @@ def test_the_theorems_step_sizes_reach_the_optimiser() -> None:
     ):
         seen.clear()
         problem = torch_bilevel(
-            lambda p: nn.Linear(6, 2), TENSORS, VAL, optimiser=lambda w, p: Watching(w, lr=p.get("lr", 9.0)), step_size=rule, horizon=100
+            lambda p: nn.Linear(6, 2),
+            TENSORS,
+            VAL,
+            optimiser=lambda w, p: Watching(w, lr=p.get("lr", 9.0)),
+            step_size=rule,
+            horizon=100,
         )
         problem.advance(problem.init(params, 0), 3)
         assert seen == expected
@@ -172,7 +183,9 @@ def test_tuning_an_estimator() -> None:
 
 
 def test_a_rule_sets_the_estimators_step_size() -> None:
-    problem = sklearn_bilevel(SGDRegressor(learning_rate="constant"), X, Y, X_VAL, Y_VAL, step_size=lambda p, j: 0.01 / (j + 1))
+    problem = sklearn_bilevel(
+        SGDRegressor(learning_rate="constant"), X, Y, X_VAL, Y_VAL, step_size=lambda p, j: 0.01 / (j + 1)
+    )
     run, _ = problem.advance(problem.init({}, 0), 5)
     assert run.estimator.eta0 == 0.01 / 5
 
@@ -180,7 +193,9 @@ def test_a_rule_sets_the_estimators_step_size() -> None:
 # ---------------------------------------------------------------- Optuna
 
 
-def optuna_study(sampler: BilevelSampler, storage: Any = None, n_trials: int | None = None, trained: list[int] | None = None) -> optuna.Study:
+def optuna_study(
+    sampler: BilevelSampler, storage: Any = None, n_trials: int | None = None, trained: list[int] | None = None
+) -> optuna.Study:
     """Trains theta towards 2 with a tuned rate; states are JSON files, one per step count."""
 
     def objective(trial: optuna.Trial) -> float:
@@ -199,7 +214,9 @@ def optuna_study(sampler: BilevelSampler, storage: Any = None, n_trials: int | N
         (folder / f"{sampler.horizon(trial)}.json").write_text(json.dumps(theta))
         return abs(theta - 2.0) + 0.1
 
-    study = optuna.create_study(sampler=sampler, storage=storage, study_name="s", load_if_exists=True, pruner=optuna.pruners.NopPruner())
+    study = optuna.create_study(
+        sampler=sampler, storage=storage, study_name="s", load_if_exists=True, pruner=optuna.pruners.NopPruner()
+    )
     study.optimize(objective, n_trials=n_trials)
     return study
 

@@ -7,14 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from botorch.acquisition import LogExpectedImprovement, UpperConfidenceBound, qLogExpectedImprovement, qLogNoisyExpectedImprovement
+from botorch.acquisition import (
+    LogExpectedImprovement,
+    UpperConfidenceBound,
+    qLogExpectedImprovement,
+    qLogNoisyExpectedImprovement,
+)
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.optim import optimize_acqf
 from scipy.stats import norm
 
 from regretless.doors.botorch import BoTorchAcquisition, SurrogateModel
+from regretless.gp.surrogate import Surrogate
 from regretless.method import Recipe
-from regretless.numerics.surrogate import Surrogate
 from regretless.optimizer import Optimizer
 from regretless.space import Axis, Choice, Cube, Float, Int
 from regretless.testing import METHOD_CHECKS
@@ -39,7 +44,9 @@ def test_the_posterior_is_that_of_the_surrogate(cube: Cube, kernel: str) -> None
     mean, var = gp.mean_var(X)
     posterior = model.posterior(torch.from_numpy(X[:, None]))
     size = gp.scale**2 * gp.signal
-    np.testing.assert_allclose(posterior.mean.numpy()[:, 0, 0], gp.offset + gp.scale * mean, rtol=1e-9, atol=1e-7 * gp.scale)
+    np.testing.assert_allclose(
+        posterior.mean.numpy()[:, 0, 0], gp.offset + gp.scale * mean, rtol=1e-9, atol=1e-7 * gp.scale
+    )
     np.testing.assert_allclose(posterior.variance.numpy()[:, 0, 0], gp.scale**2 * var, rtol=1e-6, atol=1e-8 * size)
     joint = model.posterior(torch.from_numpy(X)).distribution.covariance_matrix.numpy()
     np.testing.assert_allclose(joint, gp.scale**2 * gp.covariance(X), rtol=1e-6, atol=1e-8 * size)
@@ -52,7 +59,9 @@ def test_gradients_flow_and_are_right() -> None:
     leaf = torch.from_numpy(X[:, None]).requires_grad_()
     model.posterior(leaf).mean.sum().backward()
     assert leaf.grad is not None
-    np.testing.assert_allclose(leaf.grad.numpy()[:, 0], gp.scale * gp.mean_var_grad(X)[2], rtol=1e-6, atol=1e-8 * gp.scale)
+    np.testing.assert_allclose(
+        leaf.grad.numpy()[:, 0], gp.scale * gp.mean_var_grad(X)[2], rtol=1e-6, atol=1e-8 * gp.scale
+    )
     at_a_told_point = torch.from_numpy(gp.X[:1][:, None].copy()).requires_grad_()
     model.posterior(at_a_told_point).variance.sum().backward()
     assert at_a_told_point.grad is not None
@@ -63,8 +72,12 @@ def test_noise_and_transforms() -> None:
     gp = surrogate_gp(Cube.box(2), noise=0.3)
     model, X = SurrogateModel(gp), torch.rand(5, 1, 2, dtype=torch.float64)
     quiet, noisy = model.posterior(X).variance, model.posterior(X, observation_noise=True).variance
-    torch.testing.assert_close(noisy - quiet, torch.full_like(quiet, gp.scale**2 * gp.signal * gp.hyper.noise), rtol=1e-6, atol=1e-9)
-    turned = model.posterior(X, posterior_transform=ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.float64)))
+    torch.testing.assert_close(
+        noisy - quiet, torch.full_like(quiet, gp.scale**2 * gp.signal * gp.hyper.noise), rtol=1e-6, atol=1e-9
+    )
+    turned = model.posterior(
+        X, posterior_transform=ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.float64))
+    )
     torch.testing.assert_close(turned.mean, -model.posterior(X).mean)
     with pytest.raises(ValueError, match="must not hold pending points"):
         SurrogateModel(gp.condition(np.array([[0.5, 0.5]])))
@@ -84,7 +97,9 @@ def test_log_ei_equals_its_formula() -> None:
 
 
 def noisy_ei(model: SurrogateModel) -> Any:
-    return qLogNoisyExpectedImprovement(model, torch.from_numpy(model.gp.X.copy()), prune_baseline=False, cache_root=False)
+    return qLogNoisyExpectedImprovement(
+        model, torch.from_numpy(model.gp.X.copy()), prune_baseline=False, cache_root=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -142,11 +157,15 @@ def test_a_driven_optimizer_keeps_the_laws(check: Any) -> None:
 @pytest.mark.parametrize("acquisition", [log_ei, q_log_ei])
 def test_an_acquisition_drives_the_optimizer(acquisition: Any) -> None:
     recipe: Recipe = BoTorchAcquisition(acquisition=acquisition)
-    optimizer = Optimizer({"x": Float(-5, 10), "k": Int(1, 9), "kind": Choice(["a", "b"])}, method=recipe, direction="maximize", seed=0)
+    optimizer = Optimizer(
+        {"x": Float(-5, 10), "k": Int(1, 9), "kind": Choice(["a", "b"])}, method=recipe, direction="maximize", seed=0
+    )
     state = torch.random.get_rng_state()
     for _ in range(20):
         trial = optimizer.ask()
-        optimizer.tell(trial, -((trial.params["x"] - 3) ** 2) - abs(trial.params["k"] - 4) - (trial.params["kind"] == "b"))
+        optimizer.tell(
+            trial, -((trial.params["x"] - 3) ** 2) - abs(trial.params["k"] - 4) - (trial.params["kind"] == "b")
+        )
     assert torch.equal(torch.random.get_rng_state(), state)
     assert optimizer.best.params["kind"] == "a"
     assert optimizer.best.value is not None

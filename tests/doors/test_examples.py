@@ -18,7 +18,9 @@ PAGES = [ROOT / "docs" / "doors" / f"{name}.md" for name in ("optuna", "sklearn"
 
 def run(arguments: list[str], folder: Path) -> str:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "RAY_TRAIN_V2_ENABLED": "0"}
-    done = subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True, timeout=280, env=environment)
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, timeout=280, env=environment
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -32,7 +34,11 @@ def test_example(example: Path, tmp_path: Path) -> None:
 def python_of(page: Path) -> str:
     """The Python of a page, with its budgets made small."""
     code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.S))
-    return re.sub(r"(num_samples|\btrials|max_concurrent_trials)=\d+", lambda m: f"{m[1]}={2 if m[1].startswith('max') else 4}", code)
+    return re.sub(
+        r"(num_samples|\btrials|max_concurrent_trials)=\d+",
+        lambda m: f"{m[1]}={2 if m[1].startswith('max') else 4}",
+        code,
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
@@ -47,7 +53,9 @@ def test_pages_on_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     pytest.importorskip("distributed", reason="Dask is not installed: pip install 'regretless[dask]'")
     monkeypatch.setenv("HOME", str(tmp_path))  # Ray writes its results there
     start = "import ray\nray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level='error')\n"
-    (tmp_path / "page.py").write_text(start + "\n".join(python_of(ROOT / "docs" / page) for page in ("doors/ray.md", "distributed.md")))
+    (tmp_path / "page.py").write_text(
+        start + "\n".join(python_of(ROOT / "docs" / page) for page in ("doors/ray.md", "distributed.md"))
+    )
     printed = run(["page.py"], tmp_path)
     assert printed.count("4 evaluations") == 2
 

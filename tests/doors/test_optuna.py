@@ -1,4 +1,5 @@
-"""`Sampler` inside Optuna: its conformance suites, exactness over storages and processes, parallel workers, zombies, failures, conditions."""
+"""`Sampler` inside Optuna: its conformance suites, exactness over storages and processes, parallel workers, zombies,
+failures, conditions."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ from worker import PLANE, SPACE, STORAGES, bowl, bowl_trial, mixed_trial, start_
 from regretless.baselines import BASELINES
 from regretless.doors.distributions import as_distributions
 from regretless.doors.optuna import ANNOUNCED, VARIANCE, Sampler
-from regretless.doors.studies import open_storage
 from regretless.methods import METHODS
+from regretless.storage.runner import open_storage
 
 EVERY = [*METHODS, *BASELINES]
 EXACT = ["random", "gp-ei", "turbo"]
@@ -104,7 +105,9 @@ def test_16_and_8_in_memory_with_another_sampler(uninterrupted: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("kind", STORAGES)
-def test_16_and_8_in_a_fresh_process(kind: str, storage_url: Callable[[str], str], uninterrupted: dict[str, Any]) -> None:
+def test_16_and_8_in_a_fresh_process(
+    kind: str, storage_url: Callable[[str], str], uninterrupted: dict[str, Any]
+) -> None:
     url = storage_url(kind)
     storage = open_storage(url)
     for method in EXACT:
@@ -166,11 +169,16 @@ def test_threads_do_not_repeat_each_other() -> None:
 
 
 def test_a_lone_worker_reads_the_storage_once_per_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading all trials is what a relational storage is slowest at; the second look is only needed when somebody else is at work."""
-    study = optuna.create_study(sampler=Sampler("random", seed=0, search_space=PLANE), storage=f"sqlite:///{tmp_path}/s.db")
+    """Reading all trials is what a relational storage is slowest at; the second look is only needed when somebody else
+    is at work."""
+    study = optuna.create_study(
+        sampler=Sampler("random", seed=0, search_space=PLANE), storage=f"sqlite:///{tmp_path}/s.db"
+    )
     study.optimize(bowl_trial, n_trials=2)
     read, reads = study._storage.get_all_trials, []
-    monkeypatch.setattr(study._storage, "get_all_trials", lambda *args, **options: reads.append(1) or read(*args, **options))
+    monkeypatch.setattr(
+        study._storage, "get_all_trials", lambda *args, **options: reads.append(1) or read(*args, **options)
+    )
     first = study.ask(as_distributions(PLANE))
     assert len(reads) == 1 + 1, "Optuna's own look for enqueued trials, and ours"
     second = study.ask(as_distributions(PLANE))  # the first is still running
@@ -209,7 +217,9 @@ def test_a_race_is_noticed_and_left(done: bool) -> None:
 
 def test_long_proposals_are_announced_in_pieces(tmp_path: Path) -> None:
     space = {f"a_rather_long_parameter_name_{i}": FloatDistribution(0.0, 1.0) for i in range(150)}
-    study = optuna.create_study(sampler=Sampler("random", seed=0, search_space=space), storage=f"sqlite:///{tmp_path}/s.db")
+    study = optuna.create_study(
+        sampler=Sampler("random", seed=0, search_space=space), storage=f"sqlite:///{tmp_path}/s.db"
+    )
     trial = study.ask(space)
     pieces = {key: value for key, value in trial._get_latest_trial().system_attrs.items() if key.startswith(ANNOUNCED)}
     assert len(pieces) > 3
@@ -225,7 +235,9 @@ def zombies(study: optuna.Study, age: timedelta) -> None:
     """Five running trials near the optimum whose worker is dead."""
     for i in range(5):
         dead = optuna.trial.create_trial(
-            state=TrialState.RUNNING, params={"x": 3.3 + 0.05 * i, "y": 1.9 - 0.02 * i}, distributions=dict(as_distributions(PLANE))
+            state=TrialState.RUNNING,
+            params={"x": 3.3 + 0.05 * i, "y": 1.9 - 0.02 * i},
+            distributions=dict(as_distributions(PLANE)),
         )
         dead.datetime_start = datetime.now() - age
         study._storage.create_new_trial(study._study_id, template_trial=dead)
@@ -279,7 +291,10 @@ def test_a_stale_heartbeat_is_no_failure_of_the_point(tmp_path: Path) -> None:
 
     study.optimize(objective, n_trials=1, catch=(ValueError,))
     given_up = study._storage.create_new_trial(
-        study._study_id, optuna.trial.create_trial(state=TrialState.RUNNING, params={"x": 1.0, "y": 2.0}, distributions=dict(as_distributions(PLANE)))
+        study._study_id,
+        optuna.trial.create_trial(
+            state=TrialState.RUNNING, params={"x": 1.0, "y": 2.0}, distributions=dict(as_distributions(PLANE))
+        ),
     )
     study._storage.set_trial_state_values(given_up, TrialState.FAIL)
     sampler = study.sampler
@@ -322,7 +337,8 @@ def test_failures_are_left_alone(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["igp-ucb", "grid-ei", "grid-pi", "neural-ucb"])
 def test_methods_on_candidates_leave_failing_regions(method: str) -> None:
-    """A third of the plane fails and stays the least known: a method that only leaves out failed points would spend its trials there."""
+    """A third of the plane fails and stays the least known: a method that only leaves out failed points would spend its
+    trials there."""
     failed = []
     for seed in range(5):
         study = optuna.create_study(sampler=Sampler(method, seed=seed, search_space=PLANE))
@@ -369,8 +385,16 @@ def test_pruned_trials_count_when_asked() -> None:
 def test_violated_constraints_are_infeasible_and_variances_are_used() -> None:
     study = optuna.create_study(sampler=Sampler("random", seed=0, search_space=PLANE))
     distributions = as_distributions(PLANE)
-    study.add_trial(optuna.create_trial(params={"x": 0.0, "y": 2.0}, distributions=distributions, value=1.0, system_attrs={"constraints:a": 0.5}))
-    study.add_trial(optuna.create_trial(params={"x": 1.0, "y": 2.0}, distributions=distributions, value=2.0, user_attrs={VARIANCE: 0.25}))
+    study.add_trial(
+        optuna.create_trial(
+            params={"x": 0.0, "y": 2.0}, distributions=distributions, value=1.0, system_attrs={"constraints:a": 0.5}
+        )
+    )
+    study.add_trial(
+        optuna.create_trial(
+            params={"x": 1.0, "y": 2.0}, distributions=distributions, value=2.0, user_attrs={VARIANCE: 0.25}
+        )
+    )
     sampler = study.sampler
     assert isinstance(sampler, Sampler)
     replica = sampler._current(study)
@@ -444,7 +468,9 @@ def test_hyperband_brackets_keep_their_own_methods() -> None:
                 raise optuna.TrialPruned
         return value
 
-    study = optuna.create_study(sampler=Sampler("gp-ei", seed=0, pruned="last"), pruner=optuna.pruners.HyperbandPruner(max_resource=9))
+    study = optuna.create_study(
+        sampler=Sampler("gp-ei", seed=0, pruned="last"), pruner=optuna.pruners.HyperbandPruner(max_resource=9)
+    )
     study.optimize(objective, n_trials=12)
     sampler = study.sampler
     assert isinstance(sampler, Sampler)

@@ -1,4 +1,5 @@
-"""Ray Tune on a real local cluster: crashed and NaN trials, exact resumption, ASHA beside us, stopping, executors (Ray's and Dask's)."""
+"""Ray Tune on a real local cluster: crashed and NaN trials, exact resumption, ASHA beside us, stopping, executors
+(Ray's and Dask's)."""
 
 from __future__ import annotations
 
@@ -26,12 +27,16 @@ from ray.tune.schedulers import ASHAScheduler  # noqa: E402
 
 from regretless import Choice, Float, Int, minimize  # noqa: E402
 from regretless.baselines.random_search import RandomSearch  # noqa: E402
+from regretless.certificate import Certificate  # noqa: E402
 from regretless.doors.ray import GapStopper, RayExecutor, Searcher, read_space  # noqa: E402
-from regretless.method import Certificate  # noqa: E402
 from regretless.stopping import GapBelow  # noqa: E402
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(600)]
-SPACE = {"x": tune.uniform(-5.0, 10.0), "net": {"lr": tune.loguniform(1e-5, 1e-1), "act": tune.choice(["relu", "tanh"])}, "fixed": 3}
+SPACE = {
+    "x": tune.uniform(-5.0, 10.0),
+    "net": {"lr": tune.loguniform(1e-5, 1e-1), "act": tune.choice(["relu", "tanh"])},
+    "fixed": 3,
+}
 
 
 @contextlib.contextmanager
@@ -86,7 +91,9 @@ def test_failures_are_told_and_nothing_stays_pending() -> None:
     searcher = make("random")
     drive(searcher, 15)
     assert searcher.optimizer is not None
-    assert [t.state for t in searcher.optimizer.trials] == ["failed" if i % 5 == 4 or i % 7 == 6 else "done" for i in range(15)]
+    assert [t.state for t in searcher.optimizer.trials] == [
+        "failed" if i % 5 == 4 or i % 7 == 6 else "done" for i in range(15)
+    ]
     assert not searcher.optimizer.pending
     searcher.on_trial_complete("never seen", {"loss": 1.0})
     searcher.suggest("stopped early")
@@ -130,7 +137,9 @@ def test_a_restored_search_needs_no_space_unless_its_categories_are_objects(tmp_
     again = Searcher(method="random", seed=3)
     again.restore(str(tmp_path / "plain"))
     assert [again.suggest(f"t{i}") for i in range(5)] == [searcher.suggest(f"t{i}") for i in range(5)]
-    objects = Searcher({"c": tune.choice([[1], [2]]), "x": tune.uniform(0, 1)}, metric="loss", mode="min", method="random", seed=3)
+    objects = Searcher(
+        {"c": tune.choice([[1], [2]]), "x": tune.uniform(0, 1)}, metric="loss", mode="min", method="random", seed=3
+    )
     objects.save(str(tmp_path / "objects"))
     blank = Searcher(method="random", seed=3)
     with pytest.raises(ValueError, match="categories of parameter 'c': pass space="):
@@ -183,7 +192,9 @@ def test_remote_trials_crash_and_report_nan_without_zombies(cluster: None, tmp_p
     results = tune.Tuner(
         train,
         param_space=SPACE,
-        tune_config=tune.TuneConfig(search_alg=searcher, metric="loss", mode="min", num_samples=14, max_concurrent_trials=2, reuse_actors=True),
+        tune_config=tune.TuneConfig(
+            search_alg=searcher, metric="loss", mode="min", num_samples=14, max_concurrent_trials=2, reuse_actors=True
+        ),
         run_config=tune.RunConfig(storage_path=str(tmp_path), name="zombies", verbose=0),
     ).fit()
     assert len(results) == 14
@@ -210,14 +221,22 @@ def test_asha_stops_trials_beside_us(cluster: None, tmp_path: Path) -> None:
         train_slowly,
         param_space=SPACE,
         tune_config=tune.TuneConfig(
-            search_alg=searcher, scheduler=scheduler, metric="loss", mode="min", num_samples=8, max_concurrent_trials=2, reuse_actors=True
+            search_alg=searcher,
+            scheduler=scheduler,
+            metric="loss",
+            mode="min",
+            num_samples=8,
+            max_concurrent_trials=2,
+            reuse_actors=True,
         ),
         run_config=tune.RunConfig(storage_path=str(tmp_path), name="asha", verbose=0),
     ).fit()
     steps = [result.metrics["training_iteration"] for result in results]
     assert min(steps) < 4
     assert searcher.optimizer is not None
-    assert sorted(t.value for t in searcher.optimizer.trials if t.value is not None) == pytest.approx(sorted(r.metrics["loss"] for r in results))
+    assert sorted(t.value for t in searcher.optimizer.trials if t.value is not None) == pytest.approx(
+        sorted(r.metrics["loss"] for r in results)
+    )
 
 
 def test_an_experiment_resumes_with_what_the_search_knew(cluster: None, tmp_path: Path) -> None:
@@ -229,7 +248,9 @@ def test_an_experiment_resumes_with_what_the_search_knew(cluster: None, tmp_path
             if sum(t.status == "TERMINATED" for t in trials) >= 6:
                 raise KeyboardInterrupt
 
-    config = tune.TuneConfig(search_alg=searcher, metric="loss", mode="min", num_samples=10, max_concurrent_trials=1, reuse_actors=True)
+    config = tune.TuneConfig(
+        search_alg=searcher, metric="loss", mode="min", num_samples=10, max_concurrent_trials=1, reuse_actors=True
+    )
     tuner = tune.Tuner(
         value_of,
         param_space=SPACE,
@@ -253,16 +274,30 @@ def value_of(config: dict[str, Any]) -> dict[str, float]:
 
 
 def test_a_certificate_ends_the_experiment(cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RandomSearch, "_certificate", lambda self, delta: Certificate(1.0 / len(self.y), -1.0, 0.0, delta, "theory", ("a fake",)))
+    monkeypatch.setattr(
+        RandomSearch,
+        "_certificate",
+        lambda self, delta: Certificate(1.0 / len(self.y), -1.0, 0.0, delta, "theory", ("a fake",)),
+    )
     for stop_running in (False, True):
         rule = GapBelow(0.25)
         searcher = Searcher(method="random", seed=0, stop=None if stop_running else rule)
         results = tune.Tuner(
             value_of,
             param_space=SPACE,
-            tune_config=tune.TuneConfig(search_alg=searcher, metric="loss", mode="min", num_samples=20, max_concurrent_trials=1, reuse_actors=True),
+            tune_config=tune.TuneConfig(
+                search_alg=searcher,
+                metric="loss",
+                mode="min",
+                num_samples=20,
+                max_concurrent_trials=1,
+                reuse_actors=True,
+            ),
             run_config=tune.RunConfig(
-                storage_path=str(tmp_path), name=f"gap{stop_running}", verbose=0, stop=GapStopper(rule, searcher) if stop_running else None
+                storage_path=str(tmp_path),
+                name=f"gap{stop_running}",
+                verbose=0,
+                stop=GapStopper(rule, searcher) if stop_running else None,
             ),
         ).fit()
         assert rule.reason is not None
@@ -285,12 +320,16 @@ PLANE = {"x": Float(0, 1), "y": Float(0, 1)}
 def test_minimize_on_a_ray_cluster(cluster: None) -> None:
     with RayExecutor() as executor:
         assert executor._max_workers == 2
-        result = minimize(bowl, PLANE, trials=16, method="gp-ei", seed=0, n_jobs=executor, catch=ArithmeticError, progress=False)
+        result = minimize(
+            bowl, PLANE, trials=16, method="gp-ei", seed=0, n_jobs=executor, catch=ArithmeticError, progress=False
+        )
     assert result.nfev == 16
     assert result.best.value is not None
     assert result.best.value < 0.05
     with RayExecutor(1) as executor, pytest.raises(ArithmeticError, match="too far"):
-        minimize(bowl, {"x": Float(0, 1), "y": Float(0.95, 1)}, trials=2, method="random", n_jobs=executor, progress=False)
+        minimize(
+            bowl, {"x": Float(0, 1), "y": Float(0.95, 1)}, trials=2, method="random", n_jobs=executor, progress=False
+        )
     with pytest.raises(ValueError, match="no room"):
         RayExecutor(num_gpus=1)
 
@@ -301,7 +340,16 @@ def test_minimize_on_dask() -> None:
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
     ):
-        result = minimize(bowl, PLANE, trials=16, method="gp-ei", seed=0, n_jobs=client.get_executor(), catch=ArithmeticError, progress=False)
+        result = minimize(
+            bowl,
+            PLANE,
+            trials=16,
+            method="gp-ei",
+            seed=0,
+            n_jobs=client.get_executor(),
+            catch=ArithmeticError,
+            progress=False,
+        )
     assert result.nfev == 16
     assert result.best.value is not None
     assert result.best.value < 0.05
@@ -335,7 +383,9 @@ def test_64_workers_leave_the_suggester_idle(method: str) -> None:
     with local_cluster(64):
         searcher = Timed({"x": Float(-5, 10), "y": Float(0, 3)}, metric="loss", mode="min", method=method, seed=0)
         executor = RayExecutor(64)
-        wait([executor.submit(sleep_and_score, {"x": 0.0, "y": 0.0, "seconds": 1.0}) for _ in range(64)])  # all workers have started
+        wait(
+            [executor.submit(sleep_and_score, {"x": 0.0, "y": 0.0, "seconds": 1.0}) for _ in range(64)]
+        )  # all workers have started
         start = time.perf_counter()
         running: dict[Any, str] = {}
         for i in range(192):

@@ -1,4 +1,5 @@
-"""`RegretlessSearchCV` inside scikit-learn: the estimator contract, spaces, and a drop-in comparison with `RandomizedSearchCV`."""
+"""`RegretlessSearchCV` inside scikit-learn: the estimator contract, spaces, and a drop-in comparison with
+`RandomizedSearchCV`."""
 
 from __future__ import annotations
 
@@ -28,25 +29,33 @@ C = {"C": stats.loguniform(1e-3, 1e3)}
 
 def search(estimator: Any = None, space: Any = None, **options: Any) -> RegretlessSearchCV:
     return RegretlessSearchCV(
-        estimator or LogisticRegression(), space or C, **{"n_trials": 4, "cv": 2, "method": "random", "random_state": 0, **options}
+        estimator or LogisticRegression(),
+        space or C,
+        **{"n_trials": 4, "cv": 2, "method": "random", "random_state": 0, **options},
     )
 
 
 ALPHA = {"alpha": stats.loguniform(1e-3, 1.0)}
 OF_MULTI_OUTPUT_ESTIMATORS = "check_supervised_y_2d"
-"""Demands a warning that no search over an estimator with several outputs gives: scikit-learn's own searches fail it, and say so."""
+"""Demands a warning that no search over an estimator with several outputs gives: scikit-learn's own searches fail it,
+and say so."""
 
 
 def checks_of(estimator: Any) -> list[Any]:
     """scikit-learn's checks of a search over the estimator, without those of array libraries that are not installed."""
     searched = search(estimator, ALPHA, n_trials=1, error_score="raise")
-    return [(checked, check) for checked, check in estimator_checks_generator(searched) if not check.func.__name__.startswith("check_array_api")]
+    return [
+        (checked, check)
+        for checked, check in estimator_checks_generator(searched)
+        if not check.func.__name__.startswith("check_array_api")
+    ]
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("estimator", "check"),
-    checks_of(RidgeClassifier()) + [pair for pair in checks_of(Ridge()) if pair[1].func.__name__ != OF_MULTI_OUTPUT_ESTIMATORS],
+    checks_of(RidgeClassifier())
+    + [pair for pair in checks_of(Ridge()) if pair[1].func.__name__ != OF_MULTI_OUTPUT_ESTIMATORS],
     ids=lambda part: getattr(getattr(part, "func", None), "__name__", ""),
 )
 def test_estimator_contract(estimator: Any, check: Any) -> None:
@@ -55,8 +64,15 @@ def test_estimator_contract(estimator: Any, check: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_check_that_searches_over_several_outputs_fail_is_failed_by_randomized_search_too() -> None:
-    for searched in (RandomizedSearchCV(Ridge(), ALPHA, n_iter=1, cv=2, random_state=0), search(Ridge(), ALPHA, n_trials=1)):
-        (check,) = (check for _, check in estimator_checks_generator(searched) if check.func.__name__ == OF_MULTI_OUTPUT_ESTIMATORS)
+    for searched in (
+        RandomizedSearchCV(Ridge(), ALPHA, n_iter=1, cv=2, random_state=0),
+        search(Ridge(), ALPHA, n_trials=1),
+    ):
+        (check,) = (
+            check
+            for _, check in estimator_checks_generator(searched)
+            if check.func.__name__ == OF_MULTI_OUTPUT_ESTIMATORS
+        )
         with pytest.raises(AssertionError, match="expected 1 DataConversionWarning"):
             check(clone(searched))
 
@@ -73,12 +89,16 @@ def test_clone_and_parameters() -> None:
 
 def test_results_have_the_columns_of_scikit_learn() -> None:
     ours = search(n_trials=5, return_train_score=True).fit(X, Y)
-    theirs = RandomizedSearchCV(LogisticRegression(), C, n_iter=5, cv=2, random_state=0, return_train_score=True).fit(X, Y)
+    theirs = RandomizedSearchCV(LogisticRegression(), C, n_iter=5, cv=2, random_state=0, return_train_score=True).fit(
+        X, Y
+    )
     assert ours.cv_results_.keys() == theirs.cv_results_.keys()
     assert len(ours.cv_results_["params"]) == 5
     assert ours.best_params_ == ours.cv_results_["params"][ours.best_index_]
     assert ours.best_score_ == max(ours.cv_results_["mean_test_score"])
-    assert ours.best_score_ == pytest.approx(cross_val_score(LogisticRegression(**ours.best_params_), X, Y, cv=2).mean())
+    assert ours.best_score_ == pytest.approx(
+        cross_val_score(LogisticRegression(**ours.best_params_), X, Y, cv=2).mean()
+    )
     assert ours.predict(X).shape == Y.shape
     assert ours.score(X, Y) == ours.best_estimator_.score(X, Y)
     assert ours.optimizer_.best.value == ours.best_score_
@@ -113,7 +133,10 @@ def test_several_metrics_are_searched_by_the_one_refit_names() -> None:
 
 def test_the_result_depends_on_the_seed_and_the_batch_not_on_the_jobs() -> None:
     with parallel_config(backend="threading"):
-        runs = [search(method="gp-ei", n_trials=8, batch=2, n_jobs=jobs, random_state=seed).fit(X, Y) for jobs, seed in ((1, 3), (2, 3), (1, 4))]
+        runs = [
+            search(method="gp-ei", n_trials=8, batch=2, n_jobs=jobs, random_state=seed).fit(X, Y)
+            for jobs, seed in ((1, 3), (2, 3), (1, 4))
+        ]
     assert runs[0].cv_results_["params"] == runs[1].cv_results_["params"]
     assert runs[0].cv_results_["params"] != runs[2].cv_results_["params"]
 
@@ -205,14 +228,25 @@ def test_bad_counts_are_named() -> None:
 
 
 def test_drop_in_for_randomized_search() -> None:
-    """The same call with another class name: an SVM on real data, no worse in the median than random search with as many fits."""
+    """The same call with another class name: an SVM on real data, no worse in the median than random search with as
+    many fits."""
     data, target = load_breast_cancer(return_X_y=True)
     model = make_pipeline(StandardScaler(), SVC())
     space = {"svc__C": stats.loguniform(1e-4, 1e4), "svc__gamma": stats.loguniform(1e-6, 1e1)}
-    grid = GridSearchCV(model, {"svc__C": np.logspace(-4, 4, 9), "svc__gamma": np.logspace(-6, 1, 8)}, cv=2).fit(data[::2], target[::2]).best_score_
+    grid = (
+        GridSearchCV(model, {"svc__C": np.logspace(-4, 4, 9), "svc__gamma": np.logspace(-6, 1, 8)}, cv=2)
+        .fit(data[::2], target[::2])
+        .best_score_
+    )
     ours, theirs = [], []
     for seed in range(3):
-        ours.append(RegretlessSearchCV(model, space, n_trials=15, cv=2, method="gp-ei", random_state=seed).fit(data[::2], target[::2]).best_score_)
-        theirs.append(RandomizedSearchCV(model, space, n_iter=15, cv=2, random_state=seed).fit(data[::2], target[::2]).best_score_)
+        ours.append(
+            RegretlessSearchCV(model, space, n_trials=15, cv=2, method="gp-ei", random_state=seed)
+            .fit(data[::2], target[::2])
+            .best_score_
+        )
+        theirs.append(
+            RandomizedSearchCV(model, space, n_iter=15, cv=2, random_state=seed).fit(data[::2], target[::2]).best_score_
+        )
     assert np.median(ours) >= np.median(theirs)
     assert np.median(ours) >= grid - 0.01

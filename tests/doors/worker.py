@@ -1,4 +1,5 @@
-"""A worker in a process of its own: opens a study, does some trials, leaves. Also the objectives that tests and workers share."""
+"""A worker in a process of its own: opens a study, does some trials, leaves. Also the objectives that tests and workers
+share."""
 
 from __future__ import annotations
 
@@ -15,10 +16,12 @@ from typing import Any
 import optuna
 
 from regretless.doors.optuna import Sampler
-from regretless.doors.studies import open_storage, tune_in_storage
 from regretless.space import Choice, Float, Int, Space
+from regretless.storage.runner import open_storage, tune_in_storage
 
-SPACE = Space({"x": Float(-5.0, 10.0), "lr": Float(1e-5, 1e-1, log=True), "k": Int(1, 8), "kind": Choice(["a", "b", "c"])})
+SPACE = Space(
+    {"x": Float(-5.0, 10.0), "lr": Float(1e-5, 1e-1, log=True), "k": Int(1, 8), "kind": Choice(["a", "b", "c"])}
+)
 """A mixed space off zero, uneven and with a log scale."""
 STORAGES = ["sqlite", "journal", "postgresql", "grpc"]
 """Every kind of storage that several processes can share."""
@@ -76,7 +79,9 @@ class Failing:
 
 def start_worker(storage: str, jobs: list[tuple[str, str]], trials: int, *more: str) -> subprocess.Popen[bytes]:
     """Runs this file as a process that works on (study, method) pairs of a storage."""
-    return subprocess.Popen([sys.executable, __file__, storage, json.dumps(jobs), "--trials", str(trials), *more], stderr=subprocess.PIPE)
+    return subprocess.Popen(
+        [sys.executable, __file__, storage, json.dumps(jobs), "--trials", str(trials), *more], stderr=subprocess.PIPE
+    )
 
 
 def wait_for(worker: subprocess.Popen[bytes]) -> None:

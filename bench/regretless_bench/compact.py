@@ -1,0 +1,93 @@
+"""An experiment's records in one small file: enough to recompute tables of final values, small enough to keep with the
+documentation.
+
+Runs of the bench become `records.csv`, one line each. Experiments that keep JSON records of their own (one file per
+run) become `records.json`: what made them (versions and commits, each once), and the records, their numbers rounded,
+with the place of their maker in that list.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regretless.statefile import write_whole
+from regretless_bench.finding import COMPACT, own_records
+from regretless_bench.record import MADE, Record, load_records
+
+CSV, JSON = "records.csv", COMPACT
+DIGITS = 6
+"""Significant digits of a number."""
+QUARTERS = (0.25, 0.5, 0.75, 1.0)
+"""Shares of the evaluations after which the best value is given."""
+COLUMNS = (
+    "problem", "method", "seed", "evaluations", "initial", *(f"best after {round(100 * share)} %" for share in QUARTERS), "mean value", "recommended",
+    "CPU seconds", "evaluation seconds", "commit",
+)  # fmt: skip
+
+
+def compact(folder: str | Path) -> Path | None:
+    """Writes the small file into an experiment's folder from the records there; None when there are none."""
+    folder = Path(folder)
+    records = load_records(folder)
+    if records:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows(_line(record) for record in sorted(records, key=lambda r: (r.problem, r.label, r.seed)))
+        write_whole(folder / CSV, text.getvalue().encode())
+        return folder / CSV
+    paths = own_records(folder)
+    if not paths:
+        return None
+    makers: list[Any] = []
+    found = {}
+    for path in paths:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(record, dict) and MADE in record:
+            makers += [record[MADE]] if record[MADE] not in makers else []
+            record[MADE] = makers.index(record[MADE])
+        found[str(path.relative_to(folder).with_suffix(""))] = rounded(record)
+    write_whole(folder / JSON, json.dumps({MADE: makers, "records": found}, separators=(",", ":")).encode())
+    return folder / JSON
+
+
+def _line(record: Record) -> list[Any]:
+    values = (
+        record.y if np.isnan(record.value).all() else record.value
+    )  # a task whose evaluations are random has no noiseless value
+    best = record.sign * np.fmax.accumulate(record.sign * values)
+    at = [best[max(0, math.ceil(share * len(best)) - 1)] for share in QUARTERS]
+    numbers = rounded(
+        [
+            *map(float, at),
+            float(np.nanmean(values)),
+            record.recommended,
+            float(record.cpu.sum()),
+            float(record.seconds_evaluate.sum()),
+        ]
+    )
+    return [
+        record.problem,
+        record.label,
+        record.seed,
+        len(values),
+        record.settings["init"],
+        *numbers,
+        record.facts.get("commit") or "",
+    ]
+
+
+def rounded(value: Any) -> Any:
+    """The same with numbers of few digits, in lists and mappings too."""
+    if isinstance(value, dict):
+        return {key: rounded(v) for key, v in value.items()}
+    if isinstance(value, list):
+        return [rounded(v) for v in value]
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value

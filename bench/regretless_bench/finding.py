@@ -1,0 +1,237 @@
+"""What an experiment found about a figure or table of a paper: the claim, our numbers, a verdict computed from them,
+and what it took.
+
+An experiment ends by writing one `Finding` beside its records; `regretless report` gathers them into a page. Verdicts
+are computed by the experiment from its records, never typed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+from regretless.report.page import Cell, Section, charts_section, html_page, table_section
+from regretless.statefile import write_whole
+from regretless_bench.plots import charts_figure, save_figure
+from regretless_bench.record import MADE, SUFFIX, surroundings
+
+Verdict: TypeAlias = Literal[
+    "reproduces", "reproduces only with our default", "reproduces only in part", "does not reproduce", "not decided yet"
+]
+PILLS = {
+    "reproduces": "good", "reproduces only with our default": "part", "reproduces only in part": "part", "does not reproduce": "bad",
+    "not decided yet": "open",
+}  # fmt: skip
+"""How the page colours a verdict."""
+COUNTED = {
+    "reproduces": ("reproduces", "reproduce"),
+    "reproduces only with our default": ("reproduces only with our default", "reproduce only with our default"),
+    "reproduces only in part": ("reproduces only in part", "reproduce only in part"),
+    "does not reproduce": ("does not reproduce", "do not reproduce"),
+    "not decided yet": ("is not decided yet", "are not decided yet"),
+}
+"""What one figure does, and what several do."""
+FILE = "finding.json"
+"""The file an experiment leaves in its folder."""
+COMPACT = "records.json"
+"""Its JSON records in one file."""
+BESIDE = {FILE, COMPACT, "convex.json"}
+"""JSON files of an experiment's folder that are no records."""
+SHOWN = ("python", "regretless", "numpy", "scipy", "torch")
+"""Versions that a page names; the finding holds the others too."""
+PAPERS = {
+    "go-ucb": "GO-UCB: Global Optimization with Parametric Function Approximation",
+    "gp-threds": "GP-ThreDS: A Computationally Efficient Approach to Black-box Optimization using Gaussian Process Models",
+    "bilevel": "BBO: Convergence of Bayesian Bilevel Optimization",
+    "neural-bo": "Neural-BO: A Black-box Optimization Algorithm using Deep Neural Networks",
+    "ms-ucb": "MS-UCB: Trading Convergence Rate with Computational Budget in High Dimensional Bayesian Optimization",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a finding; `best` names columns whose "min" or "max" is marked."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    best: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One figure or table of a paper, checked.
+
+    Args:
+        paper: a key of PAPERS.
+        figure: such as "fig4" or "table1".
+        title: what is shown, in a few words.
+        claim: what the paper says, in our words.
+        verdict: one of Verdict, computed from the records.
+        sentence: the verdict's reason in one sentence, with its numbers.
+        settings: what was run: methods, budgets, seeds, sizes.
+        charts: data of charts (`regretless.report.page.curves_chart`), each with its title.
+        tables: tables, shown below the charts.
+        seconds: what it took on the machine it ran on.
+    """
+
+    paper: str
+    figure: str
+    title: str
+    claim: str
+    verdict: Verdict
+    sentence: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    charts: Sequence[tuple[str, dict[str, Any]]] = ()
+    tables: Sequence[Table] = ()
+    seconds: float = 0.0
+    around: dict[str, Any] = field(default_factory=surroundings)
+    """Versions and commit."""
+
+    def __post_init__(self) -> None:
+        if self.paper not in PAPERS:
+            raise ValueError(f"paper must be one of {', '.join(PAPERS)}, got {self.paper!r}")
+        if self.verdict not in get_args(Verdict):
+            raise ValueError(f"verdict must be one of {', '.join(get_args(Verdict))}, got {self.verdict!r}")
+
+    def write(self, out: str | Path) -> Path:
+        """Writes the finding and, where matplotlib is, a figure of its charts into the experiment's folder; returns the
+        finding's path."""
+        path = Path(out) / FILE
+        write_whole(
+            path, json.dumps({**asdict(self), "around": made_by(out) or self.around}, separators=(",", ":")).encode()
+        )
+        self.draw(out)
+        return path
+
+    def draw(self, out: str | Path) -> None:
+        """Draws the charts into the folder's figures/ as PNG and SVG; without matplotlib it says that it does not."""
+        if not self.charts:
+            return
+        name = f"{PAPERS[self.paper].split(':')[0]}, {self.figure}: {self.title}"
+        try:
+            save_figure(charts_figure(self.charts, name), self.drawn(out))
+        except ImportError as error:
+            print(
+                f"no figure of {self.paper} {self.figure}: {error}; then `regretless report {out}` draws it",
+                file=sys.stderr,
+            )
+
+    def drawn(self, out: str | Path) -> Path:
+        """Where its figure lies in a folder, without the ending."""
+        return Path(out) / "figures" / f"{self.paper}-{self.figure}"
+
+    @classmethod
+    def read(cls, path: str | Path) -> Finding:
+        """Reads what `write` wrote; anything else raises ValueError."""
+        try:
+            stored = json.loads(Path(path).read_text(encoding="utf-8"))
+            stored["tables"] = [Table(**table) for table in stored["tables"]]
+            stored["charts"] = [(str(title), chart) for title, chart in stored["charts"]]
+            return cls(**stored)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(f"{path} is not a finding: {type(error).__name__}: {error}") from None
+
+
+def own_records(folder: str | Path) -> list[Path]:
+    """The records of an experiment that keeps JSON files of its own kind, one per run."""
+    folder = Path(folder)
+    return [
+        path
+        for path in sorted(folder.rglob("*.json"))
+        if path.name not in BESIDE and "cache" not in path.relative_to(folder).parts
+    ]
+
+
+def made_by(folder: str | Path) -> dict[str, Any]:
+    """Versions and commits that the records of a folder name, all that there are where they differ; empty without
+    records."""
+    versions: dict[str, list[str]] = {}
+    commits: list[str] = []
+    heads = []
+    for path in sorted(Path(folder).glob(f"*{SUFFIX}")):
+        with open(path, encoding="utf-8") as file:
+            heads.append(json.loads(file.readline()).get("facts", {}))
+    stored = (json.loads(path.read_text(encoding="utf-8")) for path in own_records(folder))
+    heads += [record[MADE] for record in stored if isinstance(record, dict) and MADE in record]
+    for facts in heads:
+        for name, version in facts.get("versions", {}).items():
+            versions.setdefault(name, []).append(version)
+        commits += [facts["commit"]] if facts.get("commit") else []
+    joined = {name: " and ".join(dict.fromkeys(found)) for name, found in versions.items()}
+    return {"versions": joined, "commit": ", ".join(dict.fromkeys(commits)) or None} if joined else {}
+
+
+def find_all(folder: str | Path) -> list[Finding]:
+    """The findings in a folder and below it, in the order of the papers."""
+    order = list(PAPERS)
+    found = [Finding.read(path) for path in sorted(Path(folder).rglob(FILE))]
+    return sorted(found, key=lambda f: (order.index(f.paper), f.figure))
+
+
+def draw_missing(folder: str | Path) -> None:
+    """Draws the figures of all findings below a folder that have none, or an older one: findings may come from a
+    machine without matplotlib."""
+    for path in sorted(Path(folder).rglob(FILE)):
+        finding = Finding.read(path)
+        figure = finding.drawn(path.parent).with_suffix(".svg")
+        if not figure.is_file() or figure.stat().st_mtime < path.stat().st_mtime:
+            finding.draw(path.parent)
+
+
+def findings_page(findings: Sequence[Finding], took: str = "") -> str:
+    """One self-contained page: a table of verdicts, then each finding with its charts and tables; `took` is a sentence
+    on the time of all."""
+    lead = "Every figure and table of the five papers that was run, with the claim, our numbers and a verdict computed from them."
+    sections = [_overview(findings), *map(finding_section, findings)]
+    return html_page("Reproducing the papers", sections, lead=f"{lead} {took}".strip(), contents=False)
+
+
+def _overview(findings: Sequence[Finding]) -> Section:
+    """The verdicts by paper, each linked to its section, which `html_page` numbers from this one."""
+    rows, counts = "", {verdict: sum(f.verdict == verdict for f in findings) for verdict in get_args(Verdict)}
+    for i, f in enumerate(findings):
+        if i == 0 or f.paper != findings[i - 1].paper:
+            rows += f'<tr><th class="words" colspan="3">{escape(PAPERS[f.paper])}</th></tr>'
+        rows += f'<tr><td><a href="#s{i + 1}">{escape(f.figure)}</a></td><td class="words">{escape(f.title)}</td><td class="words">{_pill(f)}</td></tr>'
+    summary = ", ".join(f"{count} {COUNTED[verdict][count > 1]}" for verdict, count in counts.items() if count)
+    return Section(
+        "Verdicts",
+        f'<p class="note">Of {len(findings)} figures and tables: {summary}.</p><div class="scroll"><table class="plain">{rows}</table></div>',
+    )
+
+
+def _pill(finding: Finding) -> str:
+    return f'<span class="verdict {PILLS[finding.verdict]}">{escape(finding.verdict)}</span>'
+
+
+def finding_section(finding: Finding) -> Section:
+    """One finding: claim, verdict, settings, charts and the first table in sight, the other tables folded."""
+    title = f"{PAPERS[finding.paper].split(':')[0]}, {finding.figure}: {finding.title}"
+    settings = "; ".join(f"{k} {v}" for k, v in finding.settings.items())
+    versions = finding.around.get("versions", {})
+    made = [f"{name} {versions[name]}" for name in SHOWN if name in versions]
+    made += [f"commit {finding.around['commit']}"] if finding.around.get("commit") else []
+    body = (
+        f"<p><b>Claim.</b> {escape(finding.claim)}</p>"
+        f"<p>{_pill(finding)} {escape(finding.sentence)}</p>"
+        f'<p class="note">{escape(settings)}. {finding.seconds:.0f} seconds of one core; {escape(", ".join(made))}.</p>'
+    )
+    if finding.charts:
+        body += charts_section(
+            "", [chart for _, chart in finding.charts], titles=[name for name, _ in finding.charts]
+        ).body
+    for i, table in enumerate(finding.tables):
+        shown, name = (
+            table_section("", list(table.columns), [list(row) for row in table.rows], best=table.best),
+            escape(table.title[:1].upper() + table.title[1:]),
+        )
+        body += (
+            f"<h3>{name}</h3>{shown.body}" if i == 0 else f"<details><summary>{name}</summary>{shown.body}</details>"
+        )
+    return Section(title, body)

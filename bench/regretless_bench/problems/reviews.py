@@ -1,0 +1,98 @@
+"""Finding a document by its category alone: real Amazon reviews, scored by hierarchical F1 against an unknown target
+(NeuralBO, Sec. 7.2.2).
+
+A document is a row of TF-IDF features; its score is how much of its category path it shares with the target's. The
+optimiser names rows; what it may learn from is in `features`, for methods that take a finite pool
+(`NeuralBO(candidates=problem.features)`).
+
+With label sets A and B (each path with its ancestors, the root left out): P = |A n B| / |A|, R = |A n B| / |B|, F = 2 P
+R / (P + R), so two paths of three levels score 0, 1/3, 2/3 or 1. Nodes are whole paths: a name under two parents is two
+nodes.
+
+Needs scikit-learn and the data set `amazon_reviews_hierarchical` (9046 reviews; the paper's 37,738 are not to be had
+offline). Stop words are scikit-learn's and nothing is lemmatised: the corpora the authors' preprocessing needs do not
+come with a package.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regretless.method import keyed_generator
+from regretless.space import Array, Int, Space
+from regretless_bench.problems.data import data_folder
+from regretless_bench.problems.problem import INSTANCE, Problem
+
+LEVELS = 3
+WORDS, LONGEST = 500, 4
+"""Vocabulary, and the longest n-gram in it (the authors' settings)."""
+
+
+@lru_cache(maxsize=2)
+def corpus(folder: str | None = None, words: int = WORDS) -> tuple[Array, NDArray[np.int64]]:
+    """TF-IDF features (n x words) and category paths as whole numbers (n x 3: node of each level), of all reviews."""
+    try:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+    except ImportError:
+        raise ImportError(
+            "the retrieval task needs scikit-learn; install it with: pip install 'regretless[sklearn]'"
+        ) from None
+    with gzip.open(
+        data_folder("amazon_reviews_hierarchical", folder) / "reviews.csv.gz", "rt", encoding="utf-8", newline=""
+    ) as file:
+        rows = list(csv.DictReader(file))
+    names = [tuple(row[f"Cat{level}"] for level in range(1, LEVELS + 1)) for row in rows]
+    known = [i for i, path in enumerate(names) if "unknown" not in path]
+    vectors = TfidfVectorizer(max_features=words, ngram_range=(1, LONGEST), stop_words="english", dtype=np.float64)
+    features: Array = vectors.fit_transform([rows[i]["Text"] for i in known]).toarray()
+    nodes: dict[tuple[str, ...], int] = {}
+    paths = [[nodes.setdefault(names[i][:level], len(nodes)) for level in range(1, LEVELS + 1)] for i in known]
+    return features, np.array(paths, dtype=np.int64)
+
+
+def hierarchical_f1(path: NDArray[np.int64], paths: NDArray[np.int64]) -> Array:
+    """F1 of one path (k nodes, root first) against each of n paths (n x k), n."""
+    shared = (np.asarray(paths) == np.asarray(path)).sum(axis=1)
+    score: Array = shared / len(path)  # P = R = shared / k when both have k nodes
+    return score
+
+
+class Reviews(Problem):
+    """Retrieve the review nearest in category to a hidden one; the space numbers the other reviews.
+
+    Args:
+        target: the hidden review; None draws one from the seed among those whose path is not theirs alone.
+        words: size of the vocabulary.
+        folder: where the data sets are.
+    """
+
+    def __init__(
+        self, *, target: int | None = None, words: int = WORDS, folder: str | None = None, seed: int = 0
+    ) -> None:
+        features, paths = corpus(folder, words)
+        if target is None:
+            _, leaf, count = np.unique(paths[:, -1], return_inverse=True, return_counts=True)
+            target = int(keyed_generator(seed, 2, stream=INSTANCE).choice(np.flatnonzero(count[leaf] > 1)))
+        if not 0 <= target < len(paths):
+            raise ValueError(f"target must be a row of the {len(paths)} reviews, got {target!r}")
+        others = np.arange(len(paths)) != target
+        self.features = features[others]
+        """TF-IDF of the documents that can be retrieved, n x words, row i being document i."""
+        self.scores = hierarchical_f1(paths[target], paths[others])
+        """The F1 of every document, n."""
+        space = Space({"document": Int(0, len(self.scores) - 1)})
+        super().__init__("reviews", space, direction="maximize", optimum=float(self.scores.max()), seed=seed)
+
+    def _true(self, params: dict[str, Any]) -> float:
+        return float(self.scores[int(params["document"])])
+
+
+def reviews(*, target: int | None = None, words: int = WORDS, folder: str | None = None, seed: int = 0) -> Reviews:
+    """Document retrieval: hierarchical F1 over 9045 real reviews, a finite pool."""
+    return Reviews(target=target, words=words, folder=folder, seed=seed)

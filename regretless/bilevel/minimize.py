@@ -1,0 +1,163 @@
+"""Bilevel problems: tune hyper-parameters of an inner training loop, with a budget in training steps, and get the
+trained model back.
+
+A `Bilevel` problem says how to start, advance and validate one training run. `minimize_bilevel` spends a budget of
+steps on it: new settings come from the outer method (by default the GP of `methods/bbo/algorithm.py` on minus the log
+validation loss), runs are frozen into a store when their stretch ends and thawed when the schedule promotes them, and
+the best validated state is returned with its setting.
+
+    problem = Bilevel(init, step, validate)
+    result = minimize_bilevel(problem, {"lr": Float(1e-4, 1, log=True)}, budget_steps=10_000, seed=0, folder="study")
+    result.params, result.value, result.state
+
+Every finished stretch is a line in the study's journal, written after the state it speaks of. Decisions and proposals
+are functions of the journal and the seed, so a study that was killed at any moment goes on from its folder and ends
+with the same result.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from regretless.auto import find_recipe
+from regretless.bilevel.outer import Outer
+from regretless.bilevel.problem import Bilevel
+from regretless.bilevel.result import BilevelResult, RunRecord
+from regretless.bilevel.schedule import Fixed, Promotion, plan
+from regretless.bilevel.store import Journal, StateError, Store
+from regretless.bilevel.study import Study
+from regretless.method import Recipe
+from regretless.space import Space, SpaceLike
+from regretless.statefile import write_whole
+
+VALIDATIONS = 4
+"""Validations per stretch of training; the last one counts, the earlier ones tell how noisy the curve is."""
+
+
+def minimize_bilevel(
+    problem: Bilevel,
+    space: SpaceLike,
+    *,
+    budget_steps: int | None = None,
+    trials: int | None = None,
+    horizon: int | None = None,
+    method: str | Recipe = "bilevel",
+    rungs: Sequence[int] | None = None,
+    final_share: float | None = None,
+    scale: Literal["auto", "log", "linear"] = "auto",
+    cap: float | None = None,
+    seed: int = 0,
+    folder: str | Path | None = None,
+    keep: int = 64,
+    keep_bytes: int = 2 * 2**30,
+    snapshot_seconds: float = 60.0,
+    validations: int = VALIDATIONS,
+    progress: bool = True,
+    verbose: bool = False,
+    callback: Callable[[RunRecord], Any] | None = None,
+) -> BilevelResult:
+    """Finds the setting whose training ends with the smallest validation loss, and returns it with the trained state.
+
+    Either `budget_steps`, the total number of training steps, which are split by promotion (`plan` shows how), or
+    `trials` and `horizon`, the fixed split of the paper's algorithms.
+
+    Args:
+        problem: the inner training problem.
+        space: the hyper-parameters; see `regretless.Space`.
+        method: the outer method, a name or recipe; `regretless.BBO(preset="paper")` is the paper's own.
+        rungs: the horizons of the ladder, in steps; by default those of `plan`.
+        final_share: the part of the budget kept for training the leaders on; by default that of `plan`.
+        scale: whether the outer method sees the log of the loss; "auto" does when all losses are positive.
+        cap: losses above it count as equal to it (for cross-entropy, something like 5); NaN and infinite losses always
+            count as the worst seen.
+        seed: makes the study repeatable.
+        folder: where the journal and the states live; an existing study there is resumed. Without it everything stays
+            in memory.
+        keep: the most states kept, beside the snapshot of the run in training; the runs that promise least are dropped
+            first and cannot be promoted any more.
+        keep_bytes: the most bytes these states may take together.
+        snapshot_seconds: how often a long stretch of training writes its state, so that a kill costs less.
+        validations: validations per stretch of training.
+        progress: whether to show a bar over the steps, with the best loss so far.
+        verbose: whether to print a line for every promotion, divergence and failure.
+        callback: called with the record of the run after each stretch; a true return value ends the study.
+    """
+    space = Space(space)
+    recipe = find_recipe(method) if isinstance(method, str) else method
+    schedule = _schedule(space, budget_steps, trials, horizon, rungs, final_share)
+    if not isinstance(problem, Bilevel):
+        raise TypeError(f"problem must be a Bilevel, got {problem!r}")
+    for name, number in (("validations", validations), ("keep", keep), ("keep_bytes", keep_bytes)):
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}")
+    if cap is not None and not cap > 0:
+        raise ValueError(f"cap must be a positive loss or None, got {cap!r}")
+    if scale not in ("auto", "log", "linear"):
+        raise ValueError(f'scale must be "auto", "log" or "linear", got {scale!r}')
+    if scale == "auto" and recipe.options.get("preset") == "paper":
+        scale = "linear"  # Algorithms 1 and 2 model the validation loss itself
+    folder = None if folder is None else Path(folder)
+    outer = Outer(space, recipe, seed, schedule, scale, cap)
+    if folder is not None:
+        _claim(folder, {**outer.describe(), "validations": validations, "keep": keep, "keep_bytes": keep_bytes})
+    store = Store(None if folder is None else folder / "states", most=keep, most_bytes=keep_bytes)
+    study = Study(
+        problem,
+        outer,
+        Journal(None if folder is None else folder / "journal.jsonl"),
+        store,
+        validations,
+        snapshot_seconds,
+        verbose,
+    )
+    return study.go(progress, callback)
+
+
+def _schedule(
+    space: Space,
+    budget_steps: int | None,
+    trials: int | None,
+    horizon: int | None,
+    rungs: Sequence[int] | None,
+    final_share: float | None,
+) -> Promotion | Fixed:
+    if budget_steps is not None and trials is None and horizon is None:
+        planned = plan(space, budget_steps=budget_steps).promotion
+        return dataclasses.replace(
+            planned,
+            rungs=planned.rungs if rungs is None else tuple(int(r) for r in rungs),
+            final_share=planned.final_share if final_share is None else float(final_share),
+        )
+    if budget_steps is None and trials is not None and horizon is not None:
+        if rungs is not None or final_share is not None:
+            raise ValueError(
+                "rungs and final_share belong to budget_steps; with trials and horizon every setting trains equally long"
+            )
+        return Fixed(trials, horizon)
+    raise ValueError(
+        f"give either budget_steps, or trials and horizon; got budget_steps={budget_steps!r}, trials={trials!r}, horizon={horizon!r} "
+        "(plan(space, budget_steps=...) shows how a budget can be split)"
+    )
+
+
+def _claim(folder: Path, description: dict[str, Any]) -> None:
+    """Writes what the study is into its folder, or checks that the study already there is the same."""
+    path = folder / "study.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(description, indent=1)
+    if not path.exists():
+        write_whole(path, text.encode())
+        return
+    try:
+        stored = json.loads(path.read_text())
+    except ValueError:
+        raise StateError(f"{path} is damaged; start in a new folder") from None
+    other = [key for key in description if stored.get(key) != json.loads(text)[key]]
+    if other:
+        raise ValueError(
+            f"{folder} holds another study: {', '.join(other)} differ(s); use another folder or the same arguments"
+        )

@@ -1,0 +1,155 @@
+"""What a bilevel study found: the setting, the trained state, every run's learning curve, and plots of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from regretless.bilevel.schedule import Fixed, Promotion, Run
+from regretless.certificate import Certificate
+from regretless.extras import optional
+from regretless.space import Array
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+Status: TypeAlias = Literal["ok", "finished", "diverged", "failed"]
+
+
+@dataclass
+class RunRecord:
+    """One run: a setting, its seed, how far it was trained, and what came of it."""
+
+    number: int
+    params: dict[str, Any]
+    unit: Array = field(repr=False)
+    seed: int
+    run: Run
+    status: Status = "ok"
+    """"finished": cannot be trained further; "diverged": its loss became infinite or NaN; "failed": it raised an
+    error."""
+    error: str = field(default="", repr=False)
+    """The traceback of a failed run."""
+    seconds: float = 0.0
+    spent: int = 0
+    """Training steps charged to the budget; those of a stretch that failed half-way are among them."""
+    log: list[tuple[str, int, int]] = field(default_factory=list, repr=False)
+    """Why each stretch was trained ("new", "promoted", "leader"), and the total steps of the study before and after
+    it."""
+
+    @property
+    def steps(self) -> int:
+        """N, the training steps behind the latest loss."""
+        return self.run.steps
+
+    @property
+    def loss(self) -> float:
+        return self.run.loss
+
+    @property
+    def curve(self) -> list[tuple[int, float]]:
+        return self.run.curve
+
+
+@dataclass(frozen=True)
+class BilevelResult:
+    """The outcome of `minimize_bilevel`: `params` with its validation loss `value`, and `state`, the trained inner
+    state (the paper's theta)."""
+
+    params: dict[str, Any]
+    value: float
+    state: Any = field(repr=False)
+    steps: int
+    """N, the training steps behind the state."""
+    runs: list[RunRecord] = field(repr=False)
+    spent: int
+    """Training steps taken in all."""
+    message: str
+    success: bool
+    schedule: Promotion | Fixed = field(repr=False)
+    certificate: Certificate = field(repr=False)
+    """With a fixed horizon: how much lower the loss (its log, where the outer method was told logs) may be for another
+    setting."""
+    best_run: int = -1
+    """The number of the run that `params` and `state` come from; -1 when every run failed."""
+
+    def records(self) -> list[tuple[dict[str, Any], int, float]]:
+        """Everything observed: (hyper-parameters, N, validation loss), run by run."""
+        return [(r.params, n, loss) for r in self.runs for n, loss in r.curve]
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """One row per validation: run, N, loss, status and parameters (needs pandas)."""
+        rows = [
+            {"run": r.number, "N": n, "loss": v, "status": r.status, **r.params} for r in self.runs for n, v in r.curve
+        ]
+        table: pandas.DataFrame = optional("pandas", "plot").DataFrame(rows)
+        return table
+
+    def best_so_far(self) -> Array:
+        """The total steps spent after each stretch of training and the best validation loss by then, stretches x 2."""
+        ends = sorted(
+            (after, r.run.ends.get(n, math.inf))
+            for r in self.runs
+            for (_, _, after), n in zip(r.log, sorted(r.run.ends), strict=False)
+        )
+        if not ends:
+            return np.empty((0, 2))
+        table = np.array(ends)
+        table[:, 1] = np.minimum.accumulate(table[:, 1])
+        return table
+
+    def __str__(self) -> str:
+        counts = {status: sum(r.status == status for r in self.runs) for status in ("diverged", "failed")}
+        trouble = "".join(f", {n} {status}" for status, n in counts.items() if n)
+        lines = [f"{self.message} ({self.spent} steps, {len(self.runs)} settings{trouble})"]
+        lines += [f"  {name} = {value!r}" for name, value in self.params.items()]
+        return "\n".join(
+            [
+                *lines,
+                f"  validation loss {self.value:.6g} after {self.steps} steps of run {self.best_run}",
+                f"  {self.certificate}",
+            ]
+        )
+
+    def plot_curves(self, path: str | Path | None = None) -> Figure:
+        """Every run's learning curve (left) and the best loss against the total steps (right); written to `path` if
+        given (needs matplotlib)."""
+        figure: Figure = optional("matplotlib.figure", "plot").Figure(figsize=(10, 4), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        for r in self.runs:
+            points = [(n, v) for n, v in r.curve if math.isfinite(v)]
+            if not points:
+                continue
+            best = r.number == self.best_run
+            n, v = zip(*points, strict=True)
+            left.plot(
+                n,
+                v,
+                marker=".",
+                lw=2 if best else 0.8,
+                color="C3" if best else "C0",
+                alpha=1 if best else 0.5,
+                zorder=3 if best else 2,
+            )
+            if r.status == "diverged":
+                left.plot(n[-1:], v[-1:], "x", color="k", zorder=4)
+        left.set(
+            xscale="log",
+            xlabel="training steps of the run (N)",
+            ylabel="validation loss",
+            title="learning curves; the best in red",
+        )
+        table = self.best_so_far()
+        right.step(table[:, 0], table[:, 1], where="post", color="C3")
+        right.set(xlabel="training steps in all", ylabel="best validation loss", title="best so far")
+        if all(v > 0 for r in self.runs for _, v in r.curve if math.isfinite(v)):
+            left.set_yscale("log")
+            right.set_yscale("log")
+        if path is not None:
+            figure.savefig(path, dpi=120)
+        return figure

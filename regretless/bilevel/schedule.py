@@ -1,0 +1,230 @@
+"""Who trains next, and for how long: the promotion schedule of a bilevel study, and the planner that splits a budget of
+steps.
+
+A schedule is a pure function of the runs so far, so a study that is killed and resumed makes the same decisions.
+`Promotion` climbs a ladder of rungs (horizons): a run in the top share of its rung is thawed and trained on to the next
+one, otherwise a new setting starts at the bottom (the asynchronous successive halving of Li et al., MLSys 2020, with
+checkpoints); the last part of the budget trains the leaders on. `Fixed` gives every setting the same horizon, as
+Algorithms 1 and 2 of the bilevel paper do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from regretless.space import Space, SpaceLike
+
+REDUCTION = 3.0
+"""Every third run climbs, and each rung is three times the one below."""
+TOP_SHARE = 6
+"""The highest rung takes 1 / TOP_SHARE of the budget; with four rungs the bottom one takes 1 / 162 of it."""
+LEVELS = 4
+FINAL_SHARE = 0.5
+"""The part of the budget kept for training the leaders on (docs/methods/bilevel.md, "How the budget is split")."""
+FLAT = 0.03
+"""Leaders are trained on only while tripling their steps lowers the loss by at least this share; after that, search
+pays better."""
+LATE_START = 2
+"""The rung, counted from the top, at which settings start that are tried after the leaders have flattened: short runs
+have said what they can."""
+MEASURED_AT = 400
+"""The budget at which d + 2 settings are best for a fixed horizon; their number then grows like
+budget^MEASURED_POWER."""
+MEASURED_POWER = 0.25
+
+
+@dataclass
+class Run:
+    """One inner training run: how far it has come and what it was seen to lose."""
+
+    number: int
+    steps: int = 0
+    curve: list[tuple[int, float]] = field(default_factory=list)
+    """(steps, validation loss), in the order seen."""
+    ends: dict[int, float] = field(default_factory=dict)
+    """The loss at the end of each stretch of training, by steps; infinite when the run diverged."""
+    thawable: bool = True
+    """Whether it can be trained on: its state is kept and it has neither failed, diverged nor finished."""
+
+    @property
+    def loss(self) -> float:
+        """The loss where the run stands; infinite before the first validation and after a failure."""
+        return self.ends.get(self.steps, math.inf)
+
+
+@dataclass(frozen=True)
+class Job:
+    """Train `run` (None: a new setting) until it has taken `until` steps in all."""
+
+    run: int | None
+    until: int
+    why: Literal["new", "promoted", "leader"]
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """`trials` settings, each trained for `horizon` steps."""
+
+    trials: int
+    horizon: int
+
+    def __post_init__(self) -> None:
+        _at_least_one(trials=self.trials, horizon=self.horizon)
+
+    @property
+    def budget_steps(self) -> int:
+        return self.trials * self.horizon
+
+    def job(self, runs: Sequence[Run], spent: int) -> Job | None:
+        return Job(None, self.horizon, "new") if len(runs) < self.trials else None
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """Promotion over rungs until `budget_steps` are spent, the last `final_share` of them on the leaders.
+
+    When the best run no longer gains from longer training (in the last part, or earlier at the top of the ladder), the
+    search goes on with settings that start high on the ladder: those that short runs favour have been tried, and others
+    may overtake them in longer training.
+    """
+
+    budget_steps: int
+    rungs: tuple[int, ...]
+    reduction: float = REDUCTION
+    final_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        _at_least_one(budget_steps=self.budget_steps)
+        if not self.rungs or any(b <= a for a, b in zip((0, *self.rungs), self.rungs, strict=False)):
+            raise ValueError(f"rungs must be whole numbers of steps that grow from at least 1, got {self.rungs!r}")
+        if not self.reduction > 1:
+            raise ValueError(f"reduction must be above 1, got {self.reduction!r}")
+        if not 0 <= self.final_share < 1:
+            raise ValueError(f"final_share must be at least 0 and below 1, got {self.final_share!r}")
+
+    def job(self, runs: Sequence[Run], spent: int) -> Job | None:
+        left = self.budget_steps - spent
+        if left <= 0:
+            return None
+        late = left <= self.final_share * self.budget_steps or (self.final_share > 0 and self._topped(runs))
+        start = self.rungs[-LATE_START:][0] if late else self.rungs[0]
+        if (not late or self._flat(runs)) and left >= start:
+            run = self._promotable(runs)
+            if run is None:
+                return Job(None, start, "new")
+            until = next(r for r in self.rungs if r > run.steps)
+            if until - run.steps <= left:
+                return Job(run.number, until, "promoted")
+        return self._leader(runs, left)
+
+    def _promotable(self, runs: Sequence[Run]) -> Run | None:
+        """The best run that belongs to the top share of the highest rung that has such a run."""
+        for rung in reversed(self.rungs[:-1]):
+            reached = sorted((r for r in runs if rung in r.ends), key=lambda r: (r.ends[rung], r.number))
+            for run in reached[: int(len(reached) / self.reduction)]:
+                if run.steps == rung and run.thawable and math.isfinite(run.ends[rung]):
+                    return run
+        return None
+
+    def _best(self, runs: Sequence[Run]) -> Run | None:
+        """The run with the least loss among those that can be trained on."""
+        alive = [r for r in runs if r.thawable and math.isfinite(r.loss)]
+        return min(alive, key=lambda r: (r.loss, r.number)) if alive else None
+
+    def _flat(self, runs: Sequence[Run]) -> bool:
+        """Whether the best run's last stretch gained too little for its length to be worth another."""
+        best = self._best(runs)
+        if best is None or len(best.ends) < 2:
+            return False
+        before, now = sorted(best.ends)[-2:]
+        gain = (best.ends[before] - best.ends[now]) / max(abs(best.ends[before]), 1e-300)
+        return gain * math.log(self.reduction) < FLAT * math.log(now / before)
+
+    def _topped(self, runs: Sequence[Run]) -> bool:
+        """Whether the best run stands at the top of the ladder and has flattened."""
+        best = self._best(runs)
+        return best is not None and best.steps >= self.rungs[-1] and self._flat(runs)
+
+    def _leader(self, runs: Sequence[Run], left: int) -> Job | None:
+        """The best run so far goes on, to `reduction` times its steps or to the end of the budget."""
+        best = self._best(runs)
+        if best is None:
+            return Job(None, min(left, self.rungs[0]), "new")
+        return Job(best.number, best.steps + min(left, max(1, math.ceil(best.steps * (self.reduction - 1)))), "leader")
+
+
+# ---------------------------------------------------------------- the planner
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a budget of steps can be split between settings (T) and the steps each is trained for (N); prints itself."""
+
+    budget_steps: int
+    dim: int
+    convex: bool | None
+    theory_convex: Fixed
+    """N = T: the split that the regret bounds ask for when the inner loss is convex (Thms. 3 and 4)."""
+    theory_nonconvex: Fixed
+    """N = T^2, when it is not (Thm. 18)."""
+    measured: Fixed
+    """The best fixed split seen in measurements, interpolated."""
+    promotion: Promotion
+    """The split that `minimize_bilevel` uses."""
+
+    def __str__(self) -> str:
+        theory = {True: "convex", False: "not convex", None: "convex or not: unknown"}[self.convex]
+        rows = [
+            ("theory, convex (N ~ T)", self.theory_convex),
+            ("theory, not convex (N ~ T^2)", self.theory_nonconvex),
+            ("measured, fixed N", self.measured),
+        ]
+        lines = [f"{self.budget_steps} training steps for {self.dim} hyper-parameters (inner problem {theory})"]
+        lines += [
+            f"  {name:30s} T = {split.trials:5d} settings, N = {split.horizon:6d} steps each" for name, split in rows
+        ]
+        ladder = " -> ".join(str(r) for r in self.promotion.rungs)
+        return "\n".join([
+            *lines,
+            f"  {'chosen: promotion over rungs':30s} {ladder} steps, one run in {self.promotion.reduction:g} climbs;",
+            f"  {'':30s} the last {self.promotion.final_share:.0%} of the steps train the leaders on.",
+            "  Why not the theory's split: its constants are unknown, and at equal steps no optimum at N ~ T or N ~ T^2 could be measured; the",
+            "  error keeps falling with N, and promotion is ahead of every fixed N.",
+        ])  # fmt: skip
+
+
+def plan(space: SpaceLike, *, budget_steps: int, convex: bool | None = None) -> Plan:
+    """The splits of a budget of training steps that theory and measurements suggest, and the one chosen:
+    `print(plan(...))`.
+
+    Args:
+        space: the hyper-parameters; only their number counts.
+        budget_steps: the total number of inner training steps.
+        convex: whether the inner loss is convex in the trained weights, when known; the choice does not depend on it.
+    """
+    _at_least_one(budget_steps=budget_steps)
+    d, C = len(Space(space)), budget_steps
+    rungs = sorted({max(1, round(C / TOP_SHARE / REDUCTION**level)) for level in range(LEVELS)})
+    settings = (d + 2) * (C / MEASURED_AT) ** MEASURED_POWER
+    return Plan(
+        C, d, convex,
+        theory_convex=_split(C, C ** (1 / 2)),
+        theory_nonconvex=_split(C, C ** (1 / 3)),
+        measured=_split(C, settings),
+        promotion=Promotion(C, tuple(rungs), final_share=FINAL_SHARE),
+    )  # fmt: skip
+
+
+def _split(budget_steps: int, settings: float) -> Fixed:
+    """About `settings` settings that share the budget evenly."""
+    trials = min(max(1, round(settings)), budget_steps)
+    return Fixed(trials, budget_steps // trials)
+
+
+def _at_least_one(**values: int) -> None:
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")

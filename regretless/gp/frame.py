@@ -1,0 +1,68 @@
+"""The axes of an anisotropic kernel: turned to the directions in which the function varies.
+
+A length-scale per coordinate cannot describe a valley that runs across the coordinates. The posterior mean of such a
+fit knows the valley
+nonetheless: its gradients at the better points vary most across it and least along it. The eigenvectors of their second
+    moment
+
+    C = mean of grad m(x_i) grad m(x_i)',      for a quadratic with Hessian H and points spread evenly C is proportional to H^2,
+
+are the axes tried, with length-scales in proportion to C^(-1/4) to start from. The posterior density of the
+hyper-parameters decides between them, the coordinates and the axes there were.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from regretless.gp.fit import Objective, Prior
+from regretless.gp.kernels import Hyper, Kernel
+from regretless.gp.lbfgs import minimise
+from regretless.gp.posterior import GP
+from regretless.space import Array
+
+LEAST_PER_DIM = 3
+"""Values per coordinate below which nothing can be said about directions."""
+MOST_NOISE = 1e-3
+"""The noise relative to the signal above which axes are left alone: gradients of a smoothed mean follow the noise."""
+NARROWEST = 1e-8
+"""The least eigenvalue of C relative to the largest: length-scales start within a factor of 100 of each other."""
+
+
+def turned(kernel: Kernel, X: Array, y: Array, yvar: Array, hyper: Hyper, *, prior: Prior, rounds: int) -> Hyper:
+    """The most probable of hyper, which was fitted to X (n x d) and standardised y (n), and its refits along other
+    axes."""
+    if len(y) < LEAST_PER_DIM * kernel.dim:
+        return hyper
+    gp = GP.exact(kernel, hyper, X, y, yvar)
+    if gp.factor.noise.mean() > MOST_NOISE:
+        return hyper
+    objective = Objective(kernel, X, y, yvar, prior, ard=True, rotation=hyper.rotation)
+    theta = objective.theta(hyper)
+    best, least = hyper, objective.one(theta)[0]
+    middle = float(np.exp(np.log(hyper.lengthscale).mean()))
+    axes, shape = directions(gp)
+    frames: list[tuple[Array | None, Array]] = [(axes, middle * shape)]
+    if hyper.rotation is not None:
+        frames.append((None, np.full(len(shape), middle)))
+    for rotation, scales in frames:
+        objective = Objective(kernel, X, y, yvar, prior, ard=True, rotation=rotation)
+        start = theta.copy()
+        start[kernel.lines] = np.log(scales)
+        thetas, values = minimise(
+            objective.at, start[None], objective.lower, objective.upper, rounds=rounds, reach=0.3, tolerance=1e-7
+        )
+        if values[0] < least:
+            best, least = objective.hyper(thetas[0]), float(values[0])
+    return best
+
+
+def directions(gp: GP) -> tuple[Array, Array]:
+    """Axes (m x m, in columns) of the posterior mean's variation at the better half of the values, and length-scales
+    relative to each other (m)."""
+    lines = gp.factor.kernel.lines
+    better = np.argsort(-gp.y, kind="stable")[: max(2 * len(lines), gp.n // 2)]
+    G = gp.mean_grad(gp.X[better])[1][:, lines]
+    variances, axes = np.linalg.eigh(G.T @ G / len(G))
+    shape = np.maximum(variances, NARROWEST * variances[-1] + 1e-300) ** -0.25
+    return axes, shape / float(np.exp(np.log(shape).mean()))

@@ -1,0 +1,147 @@
+"""Stationary kernels on the unit cube, with a part for choices and an optional quadratic trend.
+
+A point x (d) is embedded as z (e): a line or an ordered coordinate becomes x - 1/2, a choice with k labels becomes k
+indicators divided by sqrt(2), so that two different labels are at distance 1 (Hamming). With length-scales l and r^2 =
+sum_j (z_j - z'_j)^2 / l_j^2,
+
+    k(x, x') = base(r^2) + q (1 + u.u')^2 / 4,      u = 2 x - 1 over the coordinates that are no choices,
+
+where base is exp(-r^2 / 2) ("se") or (1 + sqrt5 r + 5/3 r^2) exp(-sqrt5 r) ("matern52"). Everything is relative to a
+signal variance that multiplies k and the noise alike. Distances are matrix products: no array is ever larger than n x n
+or n x e.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regretless.space import Array
+
+Kind: TypeAlias = Literal["se", "matern52"]
+SQRT5 = math.sqrt(5.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Hyper:
+    """The hyper-parameters of a Gaussian process.
+
+    lengthscale: one per coordinate (d), or a single one (1) for an isotropic kernel, in units of the cube's side.
+    noise: variance of the noise, relative to the signal variance; values with a noise variance of their own ignore it.
+    signal: variance of the process in standardised units (see `GP.scale`); a GP that profiles it out replaces it by its
+        estimate.
+    quadratic: the weight q of the quadratic trend, relative to the signal variance; 0 means none.
+    rotation: an orthogonal matrix of the coordinates that are no choices (m x m), whose columns are the axes along
+        which the length-scales are measured; None means the coordinates themselves.
+    """
+
+    lengthscale: Array
+    noise: float
+    signal: float = 1.0
+    quadratic: float = 0.0
+    rotation: Array | None = None
+
+
+class Kernel:
+    """The kernel of the module's text for points of dimension `dim`.
+
+    Args:
+        kind: "se" or "matern52".
+        dim: the number of coordinates d.
+        labels: for each coordinate the number of labels if it is a choice, 0 otherwise; None means no choices.
+    """
+
+    def __init__(self, kind: Kind, dim: int, labels: NDArray[np.int64] | None = None) -> None:
+        if kind not in ("se", "matern52"):
+            raise ValueError(f"kernel must be 'se' or 'matern52', got {kind!r}")
+        self.kind: Kind = kind
+        self.dim = dim
+        labels = np.zeros(dim, dtype=np.int64) if labels is None else np.asarray(labels, dtype=np.int64)
+        self.plain = not labels.any()
+        self.lines = np.flatnonzero(labels == 0)
+        """Coordinates that are no choices; they come first among the embedded ones."""
+        self.choices = [(int(i), int(labels[i])) for i in np.flatnonzero(labels)]
+        self.owner = np.concatenate([self.lines, *(np.full(k, i) for i, k in self.choices)]).astype(np.intp)
+        """The coordinate each embedded coordinate comes from, e."""
+
+    def embed(self, X: Array, rotation: Array | None = None) -> Array:
+        """The embedded points, n x e, in the axes of the rotation where there is one (the trend does not change under
+        rotations)."""
+        lines = np.ascontiguousarray(X) - 0.5 if self.plain else X[:, self.lines] - 0.5
+        if rotation is not None:
+            lines = np.dot(lines, rotation)
+        if self.plain:
+            return lines
+        parts = [lines]
+        for i, k in self.choices:
+            label = np.clip(np.floor(X[:, i] * k), 0, k - 1)
+            parts.append((label[:, None] == np.arange(k)) * math.sqrt(0.5))
+        return np.concatenate(parts, axis=1)
+
+    def inverse_scales(self, hyper: Hyper) -> Array:
+        """1 / l for each embedded coordinate (e), or (1) when isotropic."""
+        inverse: Array = 1.0 / hyper.lengthscale
+        return inverse if inverse.size == 1 or self.plain else inverse[self.owner]
+
+    def trend(self, ZA: Array, ZB: Array) -> Array:
+        """1 + u.u' between embedded points, a x b; the quadratic trend is q times a quarter of its square."""
+        m = len(self.lines)
+        product: Array = np.dot(ZA[:, :m], ZB[:, :m].T)
+        product *= 4.0
+        product += 1.0
+        return product
+
+    def at_zero(self, Z: Array, q: float) -> Array:
+        """k(x, x), n."""
+        if q == 0.0:
+            return np.ones(len(Z))
+        lines = Z[:, : len(self.lines)]
+        t: Array = 1.0 + 4.0 * np.einsum("ij,ij->i", lines, lines)
+        return 1.0 + q / 4.0 * t * t
+
+    def base(self, r2: Array) -> Array:
+        """base(r^2); r2 is used up."""
+        if self.kind == "se":
+            r2 *= -0.5
+            return np.exp(r2, out=r2)
+        r = np.sqrt(r2)
+        r *= SQRT5
+        r2 *= 5.0 / 3.0
+        r2 += r
+        r2 += 1.0
+        np.negative(r, out=r)
+        np.exp(r, out=r)
+        r2 *= r
+        return r2
+
+    def base_slope(self, r2: Array) -> tuple[Array, Array]:
+        """base(r^2) and its derivative in r^2; r2 is used up."""
+        if self.kind == "se":
+            r2 *= -0.5
+            value: Array = np.exp(r2, out=r2)
+            return value, -0.5 * value
+        r = np.sqrt(r2)
+        r *= SQRT5
+        decay = np.exp(-r)
+        slope = r + 1.0
+        slope *= decay
+        slope *= -5.0 / 6.0
+        r2 *= 5.0 / 3.0
+        r2 += r
+        r2 += 1.0
+        r2 *= decay
+        return r2, slope
+
+
+def squared_distances(A: Array, B: Array, norms: Array | None = None) -> Array:
+    """|a - b|^2 for the rows of A (a x e) and B (b x e), by one matrix product, never negative; norms: |b|^2 where
+    known (b)."""
+    r2: Array = np.dot(A, B.T)
+    r2 *= -2.0
+    r2 += np.einsum("ij,ij->i", A, A)[:, None]
+    r2 += np.einsum("ij,ij->i", B, B) if norms is None else norms
+    return np.maximum(r2, 0.0, out=r2)

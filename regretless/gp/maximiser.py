@@ -1,0 +1,234 @@
+"""Maximises an acquisition over the cube: candidates everywhere and around the incumbents, then all starts advanced
+together.
+
+Lines go by gradient (batched projected L-BFGS). Steps, whole numbers, choices and one-hot groups go by sweeps: all
+single moves of a point are scored in one call, the best one is taken while it improves, and the lines are then advanced
+again from there. Every draw comes from the generator given.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regretless.gp.lbfgs import minimise
+from regretless.gp.sobol import sobol_points
+from regretless.space import Array, Cube
+
+Acquisition: TypeAlias = Callable[[Array], tuple[Array, Array]]
+"""Points (q x d) to values (q) and gradients (q x d); coordinates that are not lines may have any gradient."""
+Score: TypeAlias = Callable[[Array], Array]
+"""Points (q x d) to values (q) alone."""
+
+RAW = 420
+"""Candidates by default: 2/3 over the whole cube, 1/3 around the incumbents."""
+STARTS = 4
+MOVED = 20
+"""The mean number of coordinates that a local candidate changes, at most."""
+STEPS = (1e-3, 0.3)
+"""Local candidates differ from their incumbent by normal steps whose sd is log-uniform between these."""
+MOST_MOVES = 24
+"""Positions tried for one coordinate in a sweep; of longer grids near and far ones are sampled."""
+SWEEPS = 10
+ROUNDS = 25
+ROUGH, FINE = 1e-6, 1e-12
+"""Tolerances of the joint ascent, which only has to tell the starts apart, and of the best one's."""
+BASE_DIM = 2000
+"""Dimensions up to which candidates come from a Sobol sequence; beyond, uniform draws are no worse and quicker."""
+
+
+def maximise(
+    acquisition: Acquisition,
+    cube: Cube,
+    rng: np.random.Generator,
+    *,
+    incumbents: Array,
+    raw: int = RAW,
+    starts: int = STARTS,
+    rounds: int = ROUNDS,
+    score: Score | None = None,
+) -> Array:
+    """The best legal point found, d; see `maximise_many` for the arguments."""
+    X, _ = maximise_many(
+        acquisition, cube, rng, incumbents=incumbents, raw=raw, starts=starts, rounds=rounds, score=score
+    )
+    best: Array = X[0]
+    return best
+
+
+def maximise_many(
+    acquisition: Acquisition,
+    cube: Cube,
+    rng: np.random.Generator,
+    *,
+    incumbents: Array,
+    raw: int = RAW,
+    starts: int = STARTS,
+    rounds: int = ROUNDS,
+    score: Score | None = None,
+) -> tuple[Array, Array]:
+    """The local maxima reached from the best candidates, best first: legal points (starts x d) and their values
+    (starts).
+
+    Args:
+        acquisition: what to maximise.
+        cube: where.
+        rng: every random draw.
+        incumbents: points worth starting from, k x d, k >= 0.
+        raw: candidates scored before the ascent.
+        starts: how many of them are advanced.
+        rounds: evaluations per start in the joint ascent; the best one goes on alone for as many again.
+        score: the acquisition's values alone, where they are cheaper.
+    """
+    if score is None:
+
+        def score(X: Array) -> Array:
+            return acquisition(X)[0]
+
+    X = candidates(cube, rng, incumbents, raw)
+    X = X[_distinct_best(X, _finite(score(X)), starts)]
+    X, f = _climb(acquisition, score, cube, rng, X, rounds, ROUGH)
+    order = np.argsort(-f, kind="stable")
+    X, f = X[order], f[order]
+    top, value = _climb(acquisition, score, cube, rng, X[:1], rounds, FINE)
+    if value[0] >= f[0]:
+        X[0], f[0] = top[0], value[0]
+    return X, f
+
+
+def candidates(cube: Cube, rng: np.random.Generator, incumbents: Array, raw: int) -> Array:
+    """Legal points over the whole cube and around the incumbents, then the incumbents themselves, about raw x d."""
+    d, k = cube.dim, len(incumbents)
+    local = raw // 3 if k else 0
+    far = _spread(raw - local, d) + rng.random(d) if d <= BASE_DIM else rng.random((raw - local, d))
+    far -= np.floor(far)
+    if not local:
+        return cube.snap(far)
+    centre = np.asarray(incumbents)[np.arange(local) % k]
+    sd = np.exp(rng.uniform(np.log(STEPS[0]), np.log(STEPS[1]), (local, 1)))
+    moved = rng.random((local, d)) < min(1.0, MOVED / d)
+    moved[np.arange(local), rng.integers(d, size=local)] = True
+    near = centre + np.where(moved, sd * rng.standard_normal((local, d)), 0.0)
+    fresh = (
+        cube.discrete & moved & (rng.random((local, d)) < 0.5)
+    )  # a normal step rarely leaves the share of a position
+    near = np.where(fresh, rng.random((local, d)), near)
+    for start, stop in cube.groups:
+        again = moved[:, start:stop].any(axis=1) & (rng.random(local) < 0.5)
+        near[again, start:stop] = rng.random((int(again.sum()), stop - start))
+    near = np.where((near < 0.0) | (near > 1.0), np.clip(near, 0.0, 1.0), near)
+    return cube.snap(np.concatenate([far, near, incumbents]))
+
+
+@functools.lru_cache(maxsize=16)
+def _spread(n: int, d: int) -> Array:
+    """A fixed scrambled Sobol set, n x d; shifted by a random vector modulo 1 it is uniform and still evenly spread."""
+    points = sobol_points(n, d, np.random.Generator(np.random.Philox(key=0)))
+    points.flags.writeable = False
+    return points
+
+
+def _finite(values: Array) -> Array:
+    return np.where(np.isnan(values), -np.inf, values)
+
+
+def _distinct_best(X: Array, values: Array, count: int) -> list[int]:
+    """Rows of the best distinct candidates."""
+    chosen: list[int] = []
+    for i in np.argsort(-values, kind="stable").tolist():
+        if not any(np.array_equal(X[i], X[j]) for j in chosen):
+            chosen.append(i)
+        if len(chosen) == count:
+            break
+    return chosen
+
+
+def _climb(
+    acquisition: Acquisition,
+    score: Score,
+    cube: Cube,
+    rng: np.random.Generator,
+    X: Array,
+    rounds: int,
+    tolerance: float,
+) -> tuple[Array, Array]:
+    """Each row advanced to a local maximum: legal points (q x d) and values (q)."""
+    held = cube.discrete.copy()
+    for start, stop in cube.groups:
+        held[start:stop] = True
+    if cube.plain:
+        return _ascend_lines(acquisition, X, held, rounds, tolerance)
+    f = _finite(score(X))
+    for _ in range(SWEEPS):
+        if not held.all():
+            X, f = _ascend_lines(acquisition, X, held, rounds, tolerance)
+        X, f, improved = _sweep(score, cube, rng, X, f)
+        if not improved:
+            break
+    return X, f
+
+
+def _ascend_lines(
+    acquisition: Acquisition, X: Array, held: NDArray[np.bool_], rounds: int, tolerance: float
+) -> tuple[Array, Array]:
+    """Each row advanced along its lines, the held coordinates staying where they are."""
+
+    def down(P: Array) -> tuple[Array, Array]:
+        f, g = acquisition(P)
+        return -f, -g
+
+    best, f = minimise(down, X, np.where(held, X, 0.0), np.where(held, X, 1.0), rounds=rounds, tolerance=tolerance)
+    return best, -f
+
+
+def _sweep(score: Score, cube: Cube, rng: np.random.Generator, X: Array, f: Array) -> tuple[Array, Array, bool]:
+    """Takes for each row the best single move of a coordinate that is no line, again and again while it improves."""
+    improved_any = False
+    active = list(range(len(X)))
+    X, f = X.copy(), f.copy()
+    for _ in range(4 * max(1, len(cube.groups) + int(cube.discrete.sum()))):
+        moves = [_moves(cube, rng, X[i]) for i in active]
+        values = _finite(score(np.concatenate(moves)))
+        still, at = [], 0
+        for i, block in zip(active, moves, strict=True):
+            mine = values[at : at + len(block)]
+            at += len(block)
+            best = int(np.argmax(mine))
+            if mine[best] > f[i] + 1e-12 * (1.0 + abs(f[i])):
+                X[i], f[i] = block[best], mine[best]
+                still.append(i)
+        if not still:
+            break
+        improved_any, active = True, still
+    return X, f, improved_any
+
+
+def _moves(cube: Cube, rng: np.random.Generator, x: Array) -> Array:
+    """The legal points that differ from x in one coordinate that is no line, or in one one-hot group."""
+    moves: list[Array] = []
+    for i in np.flatnonzero(cube.discrete).tolist():
+        axis = cube.axes[i]
+        here = int(axis.index(x[i : i + 1])[0])
+        to = np.arange(axis.levels)
+        if axis.levels > MOST_MOVES:  # neighbours at doubling distances, and a few anywhere
+            leaps = 2 ** np.arange(MOST_MOVES // 3)
+            to = np.unique(
+                np.clip(
+                    np.concatenate([here - leaps, here + leaps, rng.integers(axis.levels, size=MOST_MOVES // 3)]),
+                    0,
+                    axis.levels - 1,
+                )
+            )
+        others = to[to != here]
+        block = np.repeat(x[None], len(others), axis=0)
+        block[:, i] = axis.centre(others)
+        moves.append(block)
+    for start, stop in cube.groups:
+        block = np.repeat(x[None], stop - start, axis=0)
+        block[:, start:stop] = np.eye(stop - start)
+        moves.append(block[x[start:stop] < 0.5])
+    return np.concatenate([x[None], *moves])

@@ -1,0 +1,452 @@
+"""Exact Gaussian-process regression: the conditioned posterior, its gradients, draws and sample paths.
+
+Notation (n told points, p pending ones, q query points, d coordinates, e embedded ones):
+    A = K + diag(noise)   covariance of the told values relative to the signal variance s2, n x n;  A = L L'
+    m                     constant mean by generalised least squares, m = (1'A^-1 y) / (1'A^-1 1)
+    alpha = A^-1 (y - m)  weights of the posterior mean, n
+    s2                    signal variance; profiled out, s2 = ((y-m)'A^-1(y-m) + 1) / (n + 1), unless some noise variance is known
+Posterior at x with k = k(x, X):  mean m + k.alpha,  variance s2 (k(x, x) - |L^-1 k|^2).
+
+The factor is stored as the full factor of the first n0 points and the rows appended since:
+
+    L = [[L0, 0], [B, L1]]        L0 n0 x n0, B m x n0, L1 m x m
+
+so that appending a point, or conditioning on a pending one, costs O(n^2) and shares L0 instead of copying it. How the
+points are divided between the two decides the rounding: whoever wants bit-equal numbers appends the same points to the
+same full factor.
+
+Values go in as the caller has them and come out standardised: value = offset + scale * standardised.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from regretless.gp.fit import Prior, fit
+from regretless.gp.gram import lower_gram
+from regretless.gp.kernels import Hyper, Kernel, Kind, squared_distances
+from regretless.space import Array
+
+__all__ = ["GP", "Factor", "Hyper", "Kernel", "Kind", "Prior", "SamplePath", "fit"]
+
+NOISE_FLOOR = 1e-8
+"""The least noise relative to the signal: below it the factor of near-duplicates loses all digits."""
+FIRST_JITTER = 1e-10
+"""What is added to the diagonal when a factorisation fails, tenfold each time it fails again."""
+SIGNAL_WEIGHT = 1.0
+"""The prior that the signal variance of standardised values is 1, counted in observations; keeps constant data
+proper."""
+FEATURES = 1024
+"""Random Fourier features (pairs of cosine and sine) of a sample path."""
+
+
+# ---------------------------------------------------------------- the factor
+
+
+class Factor:
+    """L of the module's text for points, kernel, hyper-parameters and noise; values play no part in it. Immutable."""
+
+    def __init__(self, kernel: Kernel, hyper: Hyper, X: Array, noise: Array) -> None:
+        """The full factor of the points X (n x d), each with its relative noise (n)."""
+        self.kernel, self.hyper = kernel, hyper
+        self.X, self.noise = np.array(X, dtype=np.float64), np.array(noise, dtype=np.float64)
+        self.Z = kernel.embed(self.X, hyper.rotation)
+        self.inverse_scales = kernel.inverse_scales(hyper)
+        self.W = self.Z * self.inverse_scales
+        """Embedded points divided by the length-scales, n x e."""
+        self.norms = np.einsum("ij,ij->i", self.W, self.W)
+        self.full = len(self.X)
+        self.jitter = 0.0
+        """What had to be added to the diagonal, largest over the points."""
+        self._L0 = self._factorised()
+        self._B, self._L1 = np.empty((0, self.full)), np.empty((0, 0))
+
+    def _factorised(self) -> Array:
+        """The lower factor, in Fortran order."""
+        while True:
+            A = lower_gram(self.kernel, self.Z, self.W, self.hyper.quadratic)
+            A.ravel()[:: self.full + 1] += self.noise + self.jitter
+            # the lower triangle of a C-ordered array is the upper one of its Fortran-ordered transpose: factorised in
+            # place as U'U
+            U, info = lapack.dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
+            if info == 0:
+                return np.asarray(U)
+            self.jitter = max(FIRST_JITTER, 10.0 * self.jitter)
+
+    @property
+    def n(self) -> int:
+        return len(self.X)
+
+    def lower(self, R: Array) -> Array:
+        """L^-1 applied to each row of R, q x n."""
+        n0 = self.full
+        top: Array = blas.dtrsm(1.0, self._L0, np.array(R[:, :n0], order="C").T, lower=0, trans_a=1, overwrite_b=1).T
+        if self.n == n0:
+            return top
+        rest: Array = R[:, n0:] - top @ self._B.T
+        rest = blas.dtrsm(1.0, self._L1.T, rest.T, lower=0, trans_a=1, overwrite_b=1).T
+        return np.concatenate([top, rest], axis=1)
+
+    def upper(self, V: Array) -> Array:
+        """L^-T applied to each row of V, q x n."""
+        n0 = self.full
+        top = V[:, :n0]
+        if self.n == n0:
+            solved: Array = blas.dtrsm(1.0, self._L0, np.array(top, order="C").T, lower=0, overwrite_b=1).T
+            return solved
+        rest: Array = blas.dtrsm(1.0, self._L1.T, np.array(V[:, n0:], order="C").T, lower=0, overwrite_b=1).T
+        top = top - rest @ self._B
+        return np.concatenate([blas.dtrsm(1.0, self._L0, top.T, lower=0, overwrite_b=1).T, rest], axis=1)
+
+    def embed(self, X: Array) -> Array:
+        """The points X (q x d) as the kernel sees them, q x e."""
+        return self.kernel.embed(X, self.hyper.rotation)
+
+    def cross(self, X: Array) -> Array:
+        """k(x, X_i) for each row x, q x n."""
+        Z = self.embed(X)
+        K = self.kernel.base(squared_distances(Z * self.inverse_scales, self.W, self.norms))
+        if self.hyper.quadratic:
+            t = self.kernel.trend(Z, self.Z)
+            t *= t
+            t *= self.hyper.quadratic / 4.0
+            K += t
+        return K
+
+    def extended(self, X: Array, noise: Array) -> Factor:
+        """The factor with the points X (p x d) appended, one after the other, in O(n^2) each."""
+        out: Factor = object.__new__(Factor)
+        out.kernel, out.hyper, out.full, out._L0, out.inverse_scales = (
+            self.kernel,
+            self.hyper,
+            self.full,
+            self._L0,
+            self.inverse_scales,
+        )
+        Z = self.embed(X)
+        W = Z * self.inverse_scales
+        out.X, out.noise = np.concatenate([self.X, X]), np.concatenate([self.noise, noise])
+        out.Z, out.W = np.concatenate([self.Z, Z]), np.concatenate([self.W, W])
+        out.norms = np.concatenate([self.norms, np.einsum("ij,ij->i", W, W)])
+        out.jitter = self.jitter
+        q, n0, m, p = self.hyper.quadratic, self.full, self.n - self.full, len(X)
+        B, L1 = np.zeros((m + p, n0)), np.zeros((m + p, m + p))
+        B[:m], L1[:m, :m] = self._B, self._L1
+        for i in range(m, m + p):
+            z, w, at = out.Z[n0 + i : n0 + i + 1], out.W[n0 + i : n0 + i + 1], n0 + i
+            k = self.kernel.base(squared_distances(w, out.W[:at], out.norms[:at]))
+            if q:
+                k += q / 4.0 * self.kernel.trend(z, out.Z[:at]) ** 2
+            b = blas.dtrsm(1.0, self._L0, np.array(k[:, :n0], order="C").T, lower=0, trans_a=1, overwrite_b=1)[:, 0]
+            B[i] = b
+            if i:
+                c = k[0, n0:] - B[:i] @ b
+                L1[i, :i] = lapack.dtrtrs(L1[:i, :i], c, lower=1)[0]
+            left = float(self.kernel.at_zero(z, q)[0]) + out.noise[at] - float(b @ b) - float(L1[i, :i] @ L1[i, :i])
+            if left < out.noise[at]:  # in exact arithmetic what is left of the diagonal is at least the noise
+                out.jitter = max(out.jitter, out.noise[at] - left)
+                left = out.noise[at]
+            L1[i, i] = math.sqrt(left)
+        out._B, out._L1 = B, L1
+        return out
+
+    def log_diagonal(self, n: int) -> float:
+        """The sum of log L_ii over the first n points: half the log-determinant of their covariance."""
+        parts = [np.diagonal(self._L0)[: min(n, self.full)], np.diagonal(self._L1)[: max(n - self.full, 0)]]
+        return float(np.log(np.concatenate(parts)).sum())
+
+
+# ---------------------------------------------------------------- the posterior
+
+
+class GP:
+    """A Gaussian process conditioned on values, as in the module's text; in standardised units. Immutable.
+
+    Args:
+        factor: the factor of the told points, in the order of y, and of pending points after them.
+        y: the told values, n, in the caller's units.
+        offset, scale: what standardises them.
+        profile: estimate the signal variance from the values; otherwise take it from the hyper-parameters.
+    """
+
+    def __init__(self, factor: Factor, y: Array, *, offset: float, scale: float, profile: bool) -> None:
+        self.factor, self.y, self.offset, self.scale, self.profile = factor, y, float(offset), float(scale), profile
+        self.n = len(y)
+        """Told points; pending ones are not counted."""
+        p = factor.n - self.n
+        values = np.empty((2, self.n))
+        values[0], values[1] = (y - offset) / scale, 1.0
+        if p:  # a pending point is told its own posterior mean: its whitened residual is 0, and the mean stays as it is
+            values = np.concatenate([values, np.zeros((2, p))], axis=1)
+        white = factor.lower(values)[:, : self.n]
+        self.mean = float(white[0] @ white[1] / (white[1] @ white[1]))
+        """The constant mean."""
+        self._residual = np.zeros(factor.n)
+        self._residual[: self.n] = white[0] - self.mean * white[1]
+        self.alpha = factor.upper(self._residual[None])[0]
+        """The weights of the kernel columns: the posterior mean is mean + k(x) @ alpha."""
+        squares = float(self._residual @ self._residual)
+        self.signal = (squares + SIGNAL_WEIGHT) / (self.n + SIGNAL_WEIGHT) if profile else factor.hyper.signal
+        """The signal variance."""
+
+    @classmethod
+    def exact(
+        cls,
+        kernel: Kernel,
+        hyper: Hyper,
+        X: Array,
+        y: Array,
+        yvar: Array | None = None,
+        *,
+        offset: float = 0.0,
+        scale: float = 1.0,
+    ) -> GP:
+        """The posterior with a full factor. yvar: known noise variances in the units of y squared, NaN where the fitted
+        noise holds.
+
+        The signal variance is profiled out unless some noise variance is known: those are absolute, and pin it to
+        `hyper.signal`.
+        """
+        known = yvar is not None and not np.isnan(yvar).all()
+        noise = relative_noise(hyper, len(y), yvar, scale)
+        return cls(
+            Factor(kernel, hyper, X, noise),
+            np.asarray(y, dtype=np.float64),
+            offset=offset,
+            scale=scale,
+            profile=not known,
+        )
+
+    @property
+    def X(self) -> Array:
+        """The told points, n x d."""
+        return self.factor.X[: self.n]
+
+    @property
+    def hyper(self) -> Hyper:
+        return self.factor.hyper
+
+    @property
+    def jitter(self) -> float:
+        """What had to be added to the diagonal, relative to the signal; 0 as a rule."""
+        return self.factor.jitter
+
+    # -- at query points
+
+    def mean_var(self, X: Array) -> tuple[Array, Array]:
+        """Posterior mean (q) and variance (q) of the function, without noise, at X (q x d)."""
+        K = self.factor.cross(X)
+        V = self.factor.lower(K)
+        prior = self.factor.kernel.at_zero(self.factor.embed(X), self.hyper.quadratic)
+        left = prior - np.einsum("ij,ij->i", V, V)
+        return self.mean + K @ self.alpha, self.signal * np.maximum(left, 0.0)
+
+    def mean_at(self, X: Array) -> Array:
+        """Posterior mean alone (q), O(n d) a point."""
+        mean: Array = self.factor.cross(X) @ self.alpha
+        return mean + self.mean
+
+    def mean_var_grad(self, X: Array) -> tuple[Array, Array, Array, Array]:
+        """As `mean_var`, and the gradients of both in x (q x d each); coordinates of choices have gradient 0."""
+        q, kernel, factor = len(X), self.factor.kernel, self.factor
+        Z = factor.embed(X)
+        K, slope, t = self._cross_slope(Z)
+        V = factor.lower(K)
+        left = kernel.at_zero(Z, self.hyper.quadratic) - np.einsum("ij,ij->i", V, V)
+        C = np.empty((2, q, factor.n))  # weights of the kernel's gradients: of the mean, then of -variance / 2
+        C[0], C[1] = self.alpha, factor.upper(V)
+        G = self._weighted_gradient(Z, C, slope, t)
+        dm, dv = G[:q], -2.0 * self.signal * G[q:]
+        if t is not None:
+            dv += self.signal * self._to_coordinates(self._prior_gradient(Z))
+        return self.mean + K @ self.alpha, self.signal * np.maximum(left, 0.0), dm, dv
+
+    def mean_grad(self, X: Array) -> tuple[Array, Array]:
+        """Posterior mean (q) and its gradient (q x d), O(n d) a point."""
+        Z = self.factor.embed(X)
+        K, slope, t = self._cross_slope(Z)
+        return self.mean + K @ self.alpha, self._weighted_gradient(
+            Z, np.broadcast_to(self.alpha, (1, *K.shape)), slope, t
+        )
+
+    def _cross_slope(self, Z: Array) -> tuple[Array, Array, Array | None]:
+        """k(x, X_i), the derivative of its stationary part in r^2, and 1 + u.u', all q x n."""
+        factor, q = self.factor, self.hyper.quadratic
+        K, slope = factor.kernel.base_slope(squared_distances(Z * factor.inverse_scales, factor.W, factor.norms))
+        if not q:
+            return K, slope, None
+        t = factor.kernel.trend(Z, factor.Z)
+        K += q / 4.0 * t * t
+        return K, slope, t
+
+    def _weighted_gradient(self, Z: Array, C: Array, slope: Array, t: Array | None) -> Array:
+        """sum_i C_i d k(x, X_i) / dx, for b blocks of weights, C b x q x n: b q x d."""
+        factor, m, (b, q, n) = self.factor, len(self.factor.kernel.lines), C.shape
+        lines, points = Z[:, :m], factor.Z[:, :m]
+        inverse = factor.inverse_scales if factor.inverse_scales.size == 1 else factor.inverse_scales[:m]
+        S: Array = C * slope
+        G = lines * S.sum(axis=2)[:, :, None]
+        G -= np.dot(S.reshape(b * q, n), points).reshape(b, q, m)
+        G *= 2.0 * inverse * inverse
+        if t is not None:
+            trend = np.dot((C * t).reshape(b * q, n), points)
+            trend *= 2.0 * self.hyper.quadratic
+            G += trend.reshape(b, q, m)
+        return self._to_coordinates(G.reshape(b * q, m))
+
+    def _prior_gradient(self, Z: Array) -> Array:
+        """d k(x, x) / dx, q x lines."""
+        lines = Z[:, : len(self.factor.kernel.lines)]
+        t = 1.0 + 4.0 * np.einsum("ij,ij->i", lines, lines)
+        gradient: Array = (4.0 * self.hyper.quadratic * t)[:, None] * lines
+        return gradient
+
+    def _to_coordinates(self, G: Array) -> Array:
+        """Gradients in the embedded lines (q x m) as gradients in all coordinates (q x d)."""
+        kernel = self.factor.kernel
+        if self.hyper.rotation is not None:
+            G = np.dot(G, self.hyper.rotation.T)
+        if kernel.plain:
+            return G
+        out = np.zeros((len(G), kernel.dim))
+        out[:, kernel.lines] = G
+        return out
+
+    def covariance(self, X: Array) -> Array:
+        """Joint posterior covariance of the function at X, q x q."""
+        factor, kernel = self.factor, self.factor.kernel
+        Z = factor.embed(X)
+        W = Z * factor.inverse_scales
+        C = lower_gram(kernel, Z, W, self.hyper.quadratic)
+        C = np.tril(C) + np.tril(C, -1).T
+        V = factor.lower(factor.cross(X))
+        C -= V @ V.T
+        C *= self.signal
+        return C
+
+    def draw(self, X: Array, k: int, rng: np.random.Generator) -> Array:
+        """k joint draws of the function at X, k x q."""
+        mean, C = self.mean_at(X), self.covariance(X)
+        size, jitter = float(np.diagonal(C).max(initial=0.0)) + 1e-12 * self.signal, 0.0
+        while True:
+            L, info = lapack.dpotrf(C + jitter * np.eye(len(C)), lower=1, clean=1)
+            if info == 0:
+                break
+            jitter = max(1e-12 * size, 10.0 * jitter)
+        drawn: Array = mean + rng.standard_normal((k, len(X))) @ L.T
+        return drawn
+
+    def path(self, rng: np.random.Generator) -> SamplePath:
+        """A function drawn from the posterior."""
+        return SamplePath(self, rng)
+
+    # -- more data
+
+    def condition(self, X: Array) -> GP:
+        """The posterior once the points X (p x d) will have been told, by hallucination: the mean stays, the variance
+        shrinks."""
+        X = np.atleast_2d(np.asarray(X, dtype=np.float64))
+        if len(X) == 0:
+            return self
+        factor = self.factor.extended(X, np.full(len(X), self.hyper.noise))
+        return GP(factor, self.y, offset=self.offset, scale=self.scale, profile=self.profile)
+
+    def append(self, x: Array, y: float, yvar: float = math.nan) -> GP:
+        """The posterior with one more value, in O(n^2); hyper-parameters, offset and scale stay. Pending points must
+        not have been conditioned on."""
+        if self.factor.n != self.n:
+            raise ValueError("append() needs a posterior without pending points")
+        if not math.isnan(yvar) and self.profile:
+            raise ValueError(
+                "append() cannot take a known noise variance when the signal variance is profiled out; build the posterior anew"
+            )
+        noise = relative_noise(self.hyper, 1, np.array([yvar]), self.scale)
+        factor = self.factor.extended(np.asarray(x, dtype=np.float64).reshape(1, -1), noise)
+        return GP(factor, np.append(self.y, y), offset=self.offset, scale=self.scale, profile=self.profile)
+
+    def log_evidence(self) -> float:
+        """The log density of the standardised values under the fitted process, constant mean and signal variance
+        plugged in."""
+        squares = float(self._residual @ self._residual)
+        return (
+            -0.5 * squares / self.signal
+            - self.factor.log_diagonal(self.n)
+            - 0.5 * self.n * math.log(2 * math.pi * self.signal)
+        )
+
+    def information(self) -> float:
+        """What the told values say about the function, in nats: 1/2 log|I + K / noise|."""
+        return self.factor.log_diagonal(self.n) - 0.5 * float(np.log(self.factor.noise[: self.n]).sum())
+
+
+class SamplePath:
+    """A function drawn from the posterior of a GP, with gradients (pathwise conditioning: Wilson et al. 2020).
+
+    A prior draw in random Fourier features, corrected by the kernel so that it passes the values up to a draw of their
+    noise.
+    """
+
+    def __init__(self, gp: GP, rng: np.random.Generator) -> None:
+        factor, kernel, q = gp.factor, gp.factor.kernel, gp.hyper.quadratic
+        m, e = len(kernel.lines), factor.Z.shape[1]
+        omega = rng.standard_normal((FEATURES, e))
+        if kernel.kind == "matern52":  # the spectral density is a multivariate t with 2 nu = 5 degrees of freedom
+            omega /= np.sqrt(rng.chisquare(5.0, FEATURES) / 5.0)[:, None]
+        omega *= factor.inverse_scales
+        a, b = rng.standard_normal((2, FEATURES)) / math.sqrt(FEATURES)
+        # the trend (1 + u.u')^2 / 4 has the features 1/2, u_i / sqrt2, u_i u_j / 2 (both orders): with the weights
+        # below it is c + h.u + u'Mu
+        c, h, M = 0.0, np.zeros(m), np.zeros((m, m))
+        if q:
+            root = math.sqrt(q)
+            c, h, M = (
+                root / 2 * rng.standard_normal(),
+                root / math.sqrt(2) * rng.standard_normal(m),
+                root / 2 * rng.standard_normal((m, m)),
+            )
+            M = (M + M.T) / 2
+        self._gp, self._omega, self._a, self._b, self._c, self._h, self._M = gp, omega, a, b, c, h, M
+        self._sd = math.sqrt(gp.signal)
+        told = self._prior(factor.Z)[0] + np.sqrt(factor.noise) * rng.standard_normal(factor.n)
+        self._weights = gp.alpha - self._sd * factor.upper(factor.lower(told[None]))[0]
+
+    def __call__(self, X: Array) -> tuple[Array, Array]:
+        """Values (q) and gradients (q x d) at X (q x d)."""
+        gp, Z = self._gp, self._gp.factor.embed(X)
+        values, cos, sin, UM = self._prior(Z)
+        gradients = (cos * self._b - sin * self._a) @ self._omega[:, : len(gp.factor.kernel.lines)]
+        if UM is not None:
+            gradients = gradients + 2.0 * self._h + 4.0 * UM
+        K, slope, t = gp._cross_slope(Z)
+        update = gp._weighted_gradient(Z, np.broadcast_to(self._weights, (1, *K.shape)), slope, t)
+        return gp.mean + self._sd * values + K @ self._weights, self._sd * gp._to_coordinates(gradients) + update
+
+    def values(self, X: Array) -> Array:
+        """Values alone (q), to the last bit those of a call."""
+        gp, Z = self._gp, self._gp.factor.embed(X)
+        K, _, _ = gp._cross_slope(Z)
+        values: Array = gp.mean + self._sd * self._prior(Z)[0] + K @ self._weights
+        return values
+
+    def _prior(self, Z: Array) -> tuple[Array, Array, Array, Array | None]:
+        """The prior draw at embedded points (q), the cosines and sines of its features (q x FEATURES each), and U M of
+        a trend (q x m)."""
+        phase = Z @ self._omega.T
+        cos, sin = np.cos(phase), np.sin(phase)
+        values = cos @ self._a + sin @ self._b
+        if not self._gp.hyper.quadratic:
+            return values, cos, sin, None
+        U = 2.0 * Z[:, : len(self._h)]
+        UM = U @ self._M
+        return values + self._c + U @ self._h + np.einsum("ij,ij->i", UM, U), cos, sin, UM
+
+
+def relative_noise(hyper: Hyper, n: int, yvar: Array | None, scale: float) -> Array:
+    """The noise of n values relative to the signal, n: fitted where no variance is known, never below the floor."""
+    if yvar is None:
+        return np.full(n, max(hyper.noise, NOISE_FLOOR))
+    known = np.asarray(yvar, dtype=np.float64) / (scale * scale * hyper.signal)
+    return np.maximum(np.where(np.isnan(known), hyper.noise, known), NOISE_FLOOR)

@@ -1,0 +1,127 @@
+"""The confidence ball of linearised least squares in low-rank form: Sigma = lam I + G'G without ever forming Sigma.
+
+G holds one gradient per row (T x p). Everything Sigma^-1 does follows from the Cholesky factor L of the T x T matrix
+GG' + lam I:
+
+    Sigma^-1 q      = (q - G' (GG' + lam I)^-1 G q) / lam                        (Woodbury)
+    |q|^2_{Sigma^-1} = (|q|^2 - |L^-1 G q|^2) / lam
+    log det Sigma/lam = 2 sum log L_ii - T log lam                               (Sylvester)
+    argmin_w  lam |w - w_0|^2 + |G w - r|^2  =  w_0 + G' (GG' + lam I)^-1 (r - G w_0)
+
+so a new row costs one product with G and one triangular solve, O(T p), where the dense form pays O(p^2). Once there are
+twice as many rows as parameters they are compressed by a QR factorisation into p rows with the same G'G and G'r, so T
+never exceeds 2 p.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.linalg import cholesky, lapack
+
+from regretless.space import Array
+
+
+class Ball:
+    """{w : |w - centre()|_Sigma^2 <= beta} for any beta, with Sigma = lam I + sum g g' and centre() the ridge solution.
+
+    Args:
+        anchor: w_0, the point the ridge pulls towards, p.
+        lam: the ridge weight, above 0.
+        G, r: rows to begin with, T x p and T; the least-squares rows read g.w = r.
+    """
+
+    def __init__(self, anchor: Array, lam: float, G: Array | None = None, r: Array | None = None) -> None:
+        if not lam > 0:
+            raise ValueError(f"lam must be above 0, got {lam!r}")
+        self.anchor = np.array(anchor, dtype=np.float64)
+        self.lam = float(lam)
+        self.p = len(self.anchor)
+        self._T = 0
+        self._allocate(16)
+        if G is not None and r is not None and len(G):
+            self._refactor(np.asarray(G, dtype=np.float64), np.asarray(r, dtype=np.float64))
+
+    @property
+    def G(self) -> Array:
+        """The rows kept, T x p: the gradients themselves until they were compressed, then p rows with the same G'G."""
+        return self._G[: self._T]
+
+    def append(self, g: Array, r: float) -> None:
+        """Takes in the row g.w = r: Sigma becomes Sigma + g g'."""
+        T = self._T
+        if 2 * self.p <= T:
+            self._refactor(np.vstack([self.G, g]), np.append(self._r[:T], r))
+            return
+        if len(self._G) == T:
+            self._grow()
+        self._G[T], self._r[T], self._deficit[T] = g, r, r - g @ self.anchor
+        if T:
+            row = self._half_solve(self._G[:T] @ g)
+            self._L[T, :T] = row
+            pivot = self.lam + float(g @ g) - float(row @ row)
+        else:
+            pivot = self.lam + float(g @ g)
+        # in exact arithmetic the pivot is at least lam; rounding may only touch the last digits of that
+        self._L[T, T] = math.sqrt(max(pivot, self.lam))
+        self._T = T + 1
+
+    def centre(self) -> Array:
+        """The minimiser w_hat of lam |w - anchor|^2 + sum (g.w - r)^2, p."""
+        T = self._T
+        if T == 0:
+            return self.anchor.copy()
+        alpha, info = lapack.dpotrs(self._L[:T, :T], self._deficit[:T], lower=1)
+        assert info == 0
+        moved: Array = self.anchor + alpha @ self._G[:T]
+        return moved
+
+    def norms(self, Q: Array) -> Array:
+        """|q|_{Sigma^-1} of every row of Q (m x p), m."""
+        squared = np.einsum("ij,ij->i", Q, Q)
+        if self._T:
+            half = self._half_solve(self.G @ Q.T)
+            squared = squared - np.einsum("ij,ij->j", half, half)
+        norms: Array = np.sqrt(np.maximum(squared, 0.0) / self.lam)
+        return norms
+
+    def log_det(self) -> float:
+        """log det(Sigma) - log det(lam I), the information the rows carry."""
+        diagonal = np.diagonal(self._L)[: self._T]
+        return float(2 * np.log(diagonal).sum() - self._T * math.log(self.lam))
+
+    def root(self) -> tuple[Array, Array]:
+        """V (p x k, orthonormal) and c (k) such that Sigma^{-1/2} q = (q - V (c * (V'q))) / sqrt(lam)."""
+        _, s, Vt = np.linalg.svd(self.G, full_matrices=False)
+        return Vt.T, 1 - np.sqrt(self.lam / (self.lam + s**2))
+
+    # -- inside
+
+    def _half_solve(self, B: Array) -> Array:
+        solved, info = lapack.dtrtrs(self._L[: self._T, : self._T], B, lower=1)
+        assert info == 0
+        out: Array = solved
+        return out
+
+    def _allocate(self, room: int) -> None:
+        self._G = np.empty((room, self.p))
+        self._r, self._deficit = np.empty(room), np.empty(room)
+        self._L = np.zeros((room, room), order="F")
+
+    def _grow(self) -> None:
+        T, G, r, deficit, L = self._T, self._G, self._r, self._deficit, self._L
+        self._allocate(2 * len(G))
+        self._G[:T], self._r[:T], self._deficit[:T], self._L[:T, :T] = G[:T], r[:T], deficit[:T], L[:T, :T]
+
+    def _refactor(self, G: Array, r: Array) -> None:
+        if len(G) > self.p:
+            Q, G = np.linalg.qr(G)
+            r = Q.T @ r
+        T = len(G)
+        self._allocate(max(16, T + 16))
+        self._G[:T], self._r[:T], self._deficit[:T] = G, r, r - G @ self.anchor
+        K = G @ G.T
+        K.flat[:: T + 1] += self.lam
+        self._L[:T, :T] = cholesky(K, lower=True, check_finite=False)
+        self._T = T

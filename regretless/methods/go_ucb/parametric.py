@@ -1,0 +1,399 @@
+"""Parametric families f(w, x): the user's function, a torch.nn.Module, or one of the named families with derivatives by
+hand.
+
+A family is seen through `Family`: p parameters in search coordinates v, whose prior is a standard normal and whose box
+is [-reach, reach]^p, and one batched call, `jacobian(V, X)`, from k parameter vectors (k x p) and n points (n x d) to
+values (k x n) and derivatives with respect to v (k x n x p). `user(v)` turns search coordinates into the parameters the
+user knows.
+
+What x is depends on `inputs`: "user" (the user's own units), "ratio" (user units divided by each column's largest
+absolute bound: keeps the zero of a dose or a concentration), or "centred" (the cube stretched to [-1, 1]). What f is
+depends on `standard`: True when the family predicts standardised values, False when it predicts the user's own.
+
+The named families take any number of columns d:
+
+    linear              w0 + sum wj xj                                              d + 1
+    quadratic           the same + sum_{i<=j} wij xi xj                             (d + 1)(d + 2) / 2
+    separable-quadratic the same without cross terms                                2 d + 1
+    sigmoid-net         w2 . sigmoid(W1 x + b1) + b2                                width (d + 2) + 1
+    mlp                 the same with tanh                                          width (d + 2) + 1
+    hill                base + amp prod_j xj^hj / (Kj^hj + xj^hj), hj of any sign   2 d + 2
+    michaelis-menten    base + amp prod_j xj / (Kj + xj + xj^2 / Ij)                2 d + 2
+    logistic-growth     base + amp prod_j 1 / (1 + exp(-rj (xj - mj)))              2 d + 2
+    exponential-decay   base + amp exp(-sum kj xj)                                  d + 2
+    sum-of-gaussians    base + sum_c ac exp(-|x - mc|^2 / (2 sc^2)), three of them  3 d + 7
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from scipy.special import expit
+
+from regretless.space import Array, Float, Space, SpaceLike
+
+Inputs = Literal["user", "ratio", "centred"]
+
+NET_REACH = 5.0
+"""Weights of a net are searched within this many prior standard deviations."""
+NET_GAIN = {"sigmoid": 4.0, "tanh": 2.0}
+"""First-layer gain: with weights N(0, 1) and x in [-1, 1]^d the hidden units use the curved part of their range."""
+SMALLEST_RATIO = 1e-9
+"""Stands for a concentration of zero where a logarithm is taken."""
+PER_PARAMETER, PER_WEIGHT = 1.3, 2.0
+"""Values per parameter below which a fit rarely finds the function: for physical parameters with bounds, and for
+flexible families."""
+COMPONENTS = 3
+"""Bumps in the sum of Gaussians."""
+
+
+class Family(ABC):
+    """A parametric family in search coordinates; see the module's text."""
+
+    inputs: ClassVar[Inputs] = "centred"
+    standard: ClassVar[bool] = True
+    flexible: ClassVar[bool] = False
+    """Whether this is an approximator, a net or a response surface, rather than a statement about the objective."""
+
+    def __init__(self, names: tuple[str, ...], reach: float) -> None:
+        self.names = names
+        """Names of the parameters, p."""
+        self.p = len(names)
+        self.reach = reach
+        """Half the width of the box of v, in prior standard deviations; may be infinite."""
+
+    @abstractmethod
+    def jacobian(self, V: Array, X: Array) -> tuple[Array, Array]:
+        """Values k x n and derivatives k x n x p of k parameter vectors (k x p) at n points (n x d)."""
+
+    @property
+    def enough(self) -> int:
+        """The number of values below which a fit rarely finds the function."""
+        return math.ceil((PER_WEIGHT if self.flexible else PER_PARAMETER) * self.p)
+
+    def user(self, V: Array) -> Array:
+        """The user's parameters of search coordinates, same shape."""
+        return np.array(V, dtype=np.float64)
+
+    def ascent_direction(self, w: Array, x: Array) -> tuple[Array, Array]:
+        """The gradients of f in x (d) and in v (p) at one point; x by central differences unless a family knows
+        better."""
+        h = 1e-6 * np.maximum(np.abs(x), 1.0)
+        F, J = self.jacobian(w[None], np.concatenate([x[None], x + np.diag(h), x - np.diag(h)]))
+        d = len(x)
+        return (F[0, 1 : d + 1] - F[0, d + 1 :]) / (2 * h), J[0, 0]
+
+    def starts(self, k: int, rng: np.random.Generator) -> Array:
+        """k starting points for a fit, k x p: uniform in the box of bounded parameters, prior draws for wide or
+        unbounded ones."""
+        if self.reach <= 1:
+            return rng.uniform(-self.reach, self.reach, (k, self.p))
+        return np.clip(rng.standard_normal((k, self.p)), -self.reach, self.reach)
+
+
+# ---------------------------------------------------------------- parameters with bounds
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Bounds on user parameters, some on a log scale: v in [-1, 1] <-> [low, high]."""
+
+    low: Array
+    high: Array
+    log: Array
+
+    @classmethod
+    def of(cls, w_bounds: SpaceLike) -> tuple[Bounds, tuple[str, ...]]:
+        """From a mapping or a list of (low, high) pairs and `Float`s; a Float may be log-scaled."""
+        space = Space(w_bounds)
+        floats = [p for p in space.parameters.values() if isinstance(p, Float) and p.step is None]
+        if len(floats) < len(space):
+            raise ValueError("w_bounds must be (low, high) pairs or Float(low, high, log=...) without steps")
+        bounds = cls(
+            np.array([p.low for p in floats]), np.array([p.high for p in floats]), np.array([p.log for p in floats])
+        )
+        names = tuple(f"w{i}" for i in range(len(space))) if space.as_array else space.names
+        return bounds, names
+
+    def user(self, V: Array) -> tuple[Array, Array]:
+        """The parameters and their derivatives with respect to v, both shaped like V."""
+        a, b = (
+            np.where(self.log, np.log(np.where(self.log, self.low, 1.0)), self.low),
+            np.where(self.log, np.log(np.where(self.log, self.high, 1.0)), self.high),
+        )
+        middle, half = (a + b) / 2, (b - a) / 2
+        W = middle + half * V
+        W = np.where(self.log, np.exp(np.where(self.log, W, 0.0)), W)
+        return W, np.where(self.log, half * W, half * np.ones_like(W))
+
+
+# ---------------------------------------------------------------- linear in w
+
+
+class LinearInW(Family):
+    """w . features(x): linear, quadratic and separable quadratic response surfaces; weights are unbounded."""
+
+    flexible = True
+
+    def __init__(self, features: Callable[[Array], Array], names: tuple[str, ...]) -> None:
+        super().__init__(names, reach=np.inf)
+        self._features = features
+
+    def jacobian(self, V: Array, X: Array) -> tuple[Array, Array]:
+        Phi = self._features(X)
+        return V @ Phi.T, np.broadcast_to(Phi, (len(V), *Phi.shape))
+
+
+def linear(d: int) -> Family:
+    return LinearInW(lambda X: np.column_stack([np.ones(len(X)), X]), ("1", *(f"x{j}" for j in range(d))))
+
+
+def quadratic(d: int) -> Family:
+    i, j = np.triu_indices(d)
+    names = ("1", *(f"x{a}" for a in range(d)), *(f"x{a}*x{b}" for a, b in zip(i, j)))
+    return LinearInW(lambda X: np.column_stack([np.ones(len(X)), X, X[:, i] * X[:, j]]), names)
+
+
+def separable_quadratic(d: int) -> Family:
+    names = ("1", *(f"x{a}" for a in range(d)), *(f"x{a}^2" for a in range(d)))
+    return LinearInW(lambda X: np.column_stack([np.ones(len(X)), X, X**2]), names)
+
+
+# ---------------------------------------------------------------- nets
+
+
+class TwoLayerNet(Family):
+    """w2 . act(W1 x + b1) + b2, weights in the order W1 (row by row), b1, w2, b2.
+
+    `plain=False` scales the layers (gain / sqrt d and 1.5 / sqrt width) so that standard normal weights give functions
+    of unit size; `plain=True` is the net as written, on the user's own units, which is what the paper's experiments
+    use.
+    """
+
+    flexible = True
+
+    def __init__(self, d: int, width: int, act: Literal["sigmoid", "tanh"], *, plain: bool = False) -> None:
+        if width < 1:
+            raise ValueError(f"width must be at least 1, got {width!r}")
+        hidden = [f"W1[{j},{i}]" for j in range(width) for i in range(d)]
+        names = (*hidden, *(f"b1[{j}]" for j in range(width)), *(f"w2[{j}]" for j in range(width)), "b2")
+        super().__init__(names, reach=np.inf if plain else NET_REACH)
+        self.d, self.width, self._act = d, width, act
+        self._first = 1.0 if plain else NET_GAIN[act] / np.sqrt(d)
+        self._bias = 1.0 if plain else NET_GAIN[act] / 2
+        self._second = 1.0 if plain else 1.5 / np.sqrt(width)
+        if plain:
+            self.inputs = "user"  # type: ignore[misc]
+            self.standard = False  # type: ignore[misc]
+
+    def split(self, V: Array) -> tuple[Array, Array, Array, Array]:
+        """W1 (k x width x d), b1 (k x width), w2 (k x width), b2 (k), with the layer scales applied."""
+        h, d = self.width, self.d
+        W1, b1, w2, b2 = np.split(V, [h * d, h * d + h, h * d + 2 * h], axis=1)
+        return W1.reshape(-1, h, d) * self._first, b1 * self._bias, w2 * self._second, b2[:, 0]
+
+    def ascent_direction(self, w: Array, x: Array) -> tuple[Array, Array]:
+        W1, b1, w2, _ = self.split(w[None])
+        a = W1[0] @ x + b1[0]
+        H = expit(a) if self._act == "sigmoid" else np.tanh(a)
+        B = (H * (1 - H) if self._act == "sigmoid" else 1 - H**2) * w2[0]
+        dw = np.concatenate([np.outer(B, x * self._first).ravel(), B * self._bias, H * self._second, [1.0]])
+        return B @ W1[0], dw
+
+    def jacobian(self, V: Array, X: Array) -> tuple[Array, Array]:
+        W1, b1, w2, b2 = self.split(V)
+        A = np.matmul(X, W1.transpose(0, 2, 1)) + b1[:, None, :]  # k x n x width
+        if self._act == "sigmoid":
+            H = expit(A)
+            slope = H * (1 - H)
+        else:
+            H = np.tanh(A)
+            slope = 1 - H**2
+        k, n, h = H.shape
+        F = np.matmul(H, w2[:, :, None])[:, :, 0] + b2[:, None]
+        J = np.empty((k, n, self.p))
+        B = slope * w2[:, None, :]
+        np.multiply(
+            B[:, :, :, None], X[None, :, None, :] * self._first, out=J[:, :, : h * self.d].reshape(k, n, h, self.d)
+        )
+        J[:, :, h * self.d : h * self.d + h] = B * self._bias
+        J[:, :, h * self.d + h : -1] = H * self._second
+        J[:, :, -1] = 1.0
+        return F, J
+
+
+# ---------------------------------------------------------------- bounded families with formulas by hand
+
+Formula = Callable[[Array, Array], tuple[Array, Array]]
+"""k x p parameters and n x d points to k x n values and k x n x p derivatives with respect to the parameters."""
+
+
+class Bounded(Family):
+    """A formula in physical parameters with bounds; predicts standardised values from ratios."""
+
+    inputs = "ratio"
+
+    def __init__(self, formula: Formula, bounds: Bounds, names: tuple[str, ...]) -> None:
+        super().__init__(names, reach=1.0)
+        self._formula, self._bounds = formula, bounds
+
+    def user(self, V: Array) -> Array:
+        return self._bounds.user(V)[0]
+
+    def jacobian(self, V: Array, X: Array) -> tuple[Array, Array]:
+        W, slope = self._bounds.user(V)
+        F, J = self._formula(W, X)
+        return F, J * slope[:, None, :]
+
+
+LogFactor = Callable[[Array, Array, Array], tuple[Array, Array, Array]]
+"""a, b (k x 1 x d) and x (n x d) to log q and its derivatives with respect to a and b, k x n x d each."""
+
+
+def _product(factor: LogFactor) -> Formula:
+    """base + amp prod_j q(x_j; a_j, b_j), parameters in the order base, amp, a, b."""
+
+    def formula(W: Array, X: Array) -> tuple[Array, Array]:
+        d = X.shape[1]
+        base, amp, a, b = W[:, 0, None], W[:, 1, None], W[:, None, 2 : 2 + d], W[:, None, 2 + d :]
+        log_q, da, db = factor(a, b, X)
+        P = np.exp(log_q.sum(axis=2))
+        scaled = (amp * P)[:, :, None]
+        J = np.concatenate([np.ones_like(P)[:, :, None], P[:, :, None], scaled * da, scaled * db], axis=2)
+        return base + amp * P, J
+
+    return formula
+
+
+def _log_sigmoid_factor(t: Array, steep: Array, place: Array) -> tuple[Array, Array, Array]:
+    """log sigmoid(steep (t - place)) and its derivatives with respect to steep and place."""
+    z = steep * (t - place)
+    rest = expit(-z)
+    return -np.logaddexp(0.0, -z), rest * (t - place), -rest * steep
+
+
+def _hill_factor(h: Array, K: Array, X: Array) -> tuple[Array, Array, Array]:
+    log_q, dh, dplace = _log_sigmoid_factor(np.log(np.maximum(X, SMALLEST_RATIO)), h, np.log(K))
+    return log_q, dh, dplace / K
+
+
+def _growth_factor(r: Array, m: Array, X: Array) -> tuple[Array, Array, Array]:
+    return _log_sigmoid_factor(X, r, m)
+
+
+def _haldane_factor(K: Array, inhibition: Array, X: Array) -> tuple[Array, Array, Array]:
+    x = np.maximum(X, SMALLEST_RATIO)
+    D = K + x + x**2 / inhibition
+    return np.log(x) - np.log(D), -1 / D, x**2 / inhibition**2 / D
+
+
+def _amplitudes(low: float = -6.0, high: float = 6.0) -> dict[str, tuple[float, float]]:
+    """Base and amplitude of a standardised response: a few standard deviations of the data, either sign."""
+    return {"base": (low, high), "amp": (2 * low, 2 * high)}
+
+
+def _bounded(formula: Formula, w_bounds: SpaceLike) -> Family:
+    bounds, names = Bounds.of(w_bounds)
+    return Bounded(formula, bounds, names)
+
+
+def hill(d: int) -> Family:
+    shape = {f"h{j}": Float(-6, 6) for j in range(d)} | {f"K{j}": Float(0.01, 3, log=True) for j in range(d)}
+    return _bounded(_product(_hill_factor), {**_amplitudes(), **shape})
+
+
+def michaelis_menten(d: int) -> Family:
+    shape = {f"K{j}": Float(0.01, 10, log=True) for j in range(d)} | {
+        f"I{j}": Float(0.01, 100, log=True) for j in range(d)
+    }
+    return _bounded(_product(_haldane_factor), {**_amplitudes(), **shape})
+
+
+def logistic_growth(d: int) -> Family:
+    shape = {f"r{j}": Float(-20, 20) for j in range(d)} | {f"m{j}": Float(-0.5, 1.5) for j in range(d)}
+    return _bounded(_product(_growth_factor), {**_amplitudes(), **shape})
+
+
+def exponential_decay(d: int) -> Family:
+    def formula(W: Array, X: Array) -> tuple[Array, Array]:
+        base, amp, k = W[:, 0, None], W[:, 1, None], W[:, 2:]
+        E = np.exp(-k @ X.T)
+        return base + amp * E, np.concatenate(
+            [np.ones_like(E)[:, :, None], E[:, :, None], -(amp * E)[:, :, None] * X], axis=2
+        )
+
+    return _bounded(formula, {**_amplitudes(), **{f"k{j}": Float(0.05, 50, log=True) for j in range(d)}})
+
+
+def sum_of_gaussians(d: int) -> Family:
+    def formula(W: Array, X: Array) -> tuple[Array, Array]:
+        base = W[:, 0, None]
+        amp, s, m = (
+            W[:, 1 : 1 + COMPONENTS],
+            W[:, 1 + COMPONENTS : 1 + 2 * COMPONENTS],
+            W[:, 1 + 2 * COMPONENTS :].reshape(len(W), COMPONENTS, d),
+        )
+        return gaussians(base, amp, s, m, X)
+
+    amps = {f"a{c}": Float(-8, 8) for c in range(COMPONENTS)}
+    widths = {f"s{c}": Float(0.05, 1.5, log=True) for c in range(COMPONENTS)}
+    centres = {f"m{c}[{j}]": Float(-0.2, 1.2) for c in range(COMPONENTS) for j in range(d)}
+    return _bounded(formula, {"base": (-6, 6), **amps, **widths, **centres})
+
+
+def gaussians(base: Array, amp: Array, width: Array, centre: Array, X: Array) -> tuple[Array, Array]:
+    """base + sum_c amp_c exp(-|x - centre_c|^2 / (2 width_c^2)) and its derivatives in the order base, amp, width,
+    centre.
+
+    base k x 1, amp and width k x C, centre k x C x d, X n x d -> k x n and k x n x (1 + 2 C + C d).
+    """
+    k, C, d = centre.shape
+    gap = X[None, None] - centre[:, :, None, :]  # k x C x n x d
+    squared = np.einsum("kcnd,kcnd->kcn", gap, gap)
+    s = width[:, :, None]
+    E = np.exp(-squared / (2 * s**2))
+    S = amp[:, :, None] * E
+    F = base + S.sum(axis=1)
+    n = len(X)
+    dcentre = (S / s**2)[..., None] * gap
+    J = np.concatenate(
+        [
+            np.ones((k, n, 1)),
+            E.transpose(0, 2, 1),
+            (S * squared / s**3).transpose(0, 2, 1),
+            dcentre.transpose(0, 2, 1, 3).reshape(k, n, C * d),
+        ],
+        axis=2,
+    )
+    return F, J
+
+
+# ---------------------------------------------------------------- names
+
+
+def named_family(name: str, d: int, width: int) -> Family:
+    """The named family for d columns; `width` is that of the nets."""
+    if name in ("sigmoid-net", "mlp"):
+        return TwoLayerNet(d, width, "sigmoid" if name == "sigmoid-net" else "tanh")
+    if name not in FAMILIES:
+        raise ValueError(
+            f"no family is called {name!r}; there are {', '.join(sorted([*FAMILIES, 'sigmoid-net', 'mlp']))}"
+        )
+    return FAMILIES[name](d)
+
+
+FAMILIES: dict[str, Callable[[int], Family]] = {
+    "linear": linear,
+    "quadratic": quadratic,
+    "separable-quadratic": separable_quadratic,
+    "hill": hill,
+    "michaelis-menten": michaelis_menten,
+    "logistic-growth": logistic_growth,
+    "exponential-decay": exponential_decay,
+    "sum-of-gaussians": sum_of_gaussians,
+}

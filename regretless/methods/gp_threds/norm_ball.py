@@ -1,0 +1,149 @@
+"""Bounds on a function of known norm: what noisy values prove about f when f is in the ball ||f|| <= B of the kernel's
+RKHS.
+
+With V = lambda I + Phi'Phi the self-normalised bound of Abbasi-Yadkori (2012, Thm. 3.11) gives, with probability at
+least 1 - delta, for every x and every number of values at once,
+
+    |f(x) - mu(x)| <= beta sigma(x),    beta = B + R / sqrt(lambda) sqrt(2 (gain + ln 1/delta)),    gain = 1/2 logdet(I + K / lambda).
+
+It holds for one posterior on all values in the order told (or on a first part of them), not for subsets picked with
+hindsight: this is why the search's own posteriors on cells cannot be used. lambda = R^2 here; a value of known variance
+    v is one of noise R after scaling it and its feature by
+R / sqrt(v). Off the points where the bound is evaluated f moves by at most
+B sqrt(2 - 2 k(x, z)), so the largest value over the cube is bounded by a branch-and-bound over boxes, not by a grid.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky, solve_triangular
+
+from regretless.certificate import Certificate
+from regretless.grid.posterior import KernelName, SEFeatures, correlation, product_grid
+from regretless.space import Array
+
+MOST_FEATURES = 900
+"""Beyond this rank the bound is computed from the kernel matrix of the first MOST_VALUES values."""
+MOST_VALUES = 2000
+RESOLUTION = 0.002
+"""The branch-and-bound stops at this share of B above the largest upper bound seen."""
+MOST_BOXES = 30_000
+LEAST_VARIANCE = 1e-8
+"""Of the noise, as a share of B^2, so that exact values leave the posterior well conditioned; a larger variance than
+the true one is safe."""
+FIRST_BOXES = {1: 32, 2: 16, 3: 8, 4: 4, 5: 3, 6: 3}
+
+
+class NormBall:
+    """What values y (n) at X (n x d) say about f with ||f|| <= norm, with probability 1 - delta.
+
+    The noise is sub-Gaussian with variance yvar (n) or, where that is NaN, with standard deviation `noise`.
+    """
+
+    def __init__(
+        self,
+        X: Array,
+        y: Array,
+        yvar: Array,
+        *,
+        kernel: KernelName,
+        lengthscale: float,
+        noise: float,
+        norm: float,
+        delta: float,
+    ) -> None:
+        self._kernel, self._lengthscale, self.norm = kernel, lengthscale, norm
+        least = LEAST_VARIANCE * norm * norm
+        variance = max(noise * noise, least)
+        variances = np.where(np.isnan(yvar), variance, np.maximum(yvar, least))
+        self._features = _few_features(kernel, X.shape[1], lengthscale)
+        if self._features is not None:
+            shrunk = np.sqrt(variance / variances)
+            Phi, y = self._features(X) * shrunk[:, None], y * shrunk
+            V = Phi.T @ Phi
+            V[np.diag_indices_from(V)] += variance
+            self._L = cholesky(V, lower=True)
+            self._weights = cho_solve((self._L, True), Phi.T @ y)
+            self._noise = variance
+            logdet = 2 * float(np.log(np.diagonal(self._L)).sum()) - len(V) * math.log(variance)
+        else:
+            self._X, y, variances = X[:MOST_VALUES], y[:MOST_VALUES], variances[:MOST_VALUES]
+            K = correlation(kernel, self._X, self._X, lengthscale)
+            K[np.diag_indices_from(K)] += variances
+            self._L = cholesky(K, lower=True)
+            self._weights = cho_solve((self._L, True), y)
+            logdet = 2 * float(np.log(np.diagonal(self._L)).sum()) - float(np.log(variances).sum())
+        self.gain = 0.5 * logdet
+        self.beta = norm + math.sqrt(2 * (self.gain + math.log(1 / delta)))
+
+    def mean_sd(self, Z: Array) -> tuple[Array, Array]:
+        """The posterior mean and sd at Z (q x d), q each."""
+        if self._features is not None:
+            phi = self._features(Z)
+            white = solve_triangular(self._L, phi.T, lower=True)
+            return phi @ self._weights, np.sqrt(self._noise * np.einsum("ij,ij->j", white, white))
+        cross = correlation(self._kernel, self._X, Z, self._lengthscale)
+        white = solve_triangular(self._L, cross, lower=True)
+        return cross.T @ self._weights, np.sqrt(np.maximum(1.0 - np.einsum("ij,ij->j", white, white), 0.0))
+
+    def lower(self, Z: Array) -> float:
+        """A lower bound on the largest f over Z (q x d), never below -B."""
+        mean, sd = self.mean_sd(Z)
+        return max(float((mean - self.beta * sd).max()), -self.norm)
+
+    def upper(self, dim: int) -> float:
+        """An upper bound on the largest f over the whole cube, never above B."""
+        m = FIRST_BOXES[dim]
+        side = 1.0 / m
+        centres = product_grid([np.linspace(0.5 * side, 1 - 0.5 * side, m)] * dim)
+        halves = product_grid([np.array([-0.25, 0.25])] * dim)
+        best, finest = -math.inf, RESOLUTION * self.norm
+        while True:
+            mean, sd = self.mean_sd(centres)
+            bound = mean + self.beta * sd
+            best = max(best, float(bound.max()))
+            bound += self.norm * self._moves(0.5 * side * math.sqrt(dim))
+            kept = bound > best + finest
+            if not kept.any():
+                return min(best + finest, self.norm)
+            if int(kept.sum()) << dim > MOST_BOXES:
+                return min(float(bound.max()), self.norm)
+            centres = (centres[kept][:, None, :] + side * halves).reshape(-1, dim)
+            side /= 2
+
+    def _moves(self, distance: float) -> float:
+        """The distance of k(x, .) and k(z, .) in the RKHS for points that far apart."""
+        k = correlation(self._kernel, np.zeros((1, 1)), np.full((1, 1), distance), self._lengthscale)[0, 0]
+        return math.sqrt(max(2.0 - 2.0 * float(k), 0.0))
+
+
+def norm_certificate(
+    X: Array,
+    y: Array,
+    yvar: Array,
+    x: Array,
+    *,
+    kernel: KernelName,
+    lengthscale: float,
+    noise: float,
+    norm: float,
+    delta: float,
+) -> Certificate:
+    """The certificate of the point x (d), of kind "theory": what `NormBall` says of f(x) and of the largest f."""
+    ball = NormBall(X, y, yvar, kernel=kernel, lengthscale=lengthscale, noise=noise, norm=norm, delta=delta)
+    lower, upper = ball.lower(x[None]), ball.upper(len(x))
+    told = "" if np.isnan(yvar).all() else ", or with the variance told"
+    assumptions = (
+        f"norm at most {norm:g} in the RKHS of {kernel} with l = {lengthscale:g}",
+        f"noise {noise:g}-sub-Gaussian{told}",
+    )
+    return Certificate(max(upper - lower, 0.0), min(lower, upper), upper, delta, "theory", assumptions)
+
+
+def _few_features(kernel: KernelName, dim: int, lengthscale: float) -> SEFeatures | None:
+    if kernel != "se" or dim > 3:
+        return None
+    features = SEFeatures(dim, lengthscale)
+    return features if features.rank <= MOST_FEATURES else None

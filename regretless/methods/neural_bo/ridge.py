@@ -1,0 +1,366 @@
+"""Bayesian ridge regression on tangent features, in the two forms that stay cheap: kernel form with an append-only
+factor, and a sketch.
+
+Both hold the posterior of f = g(x) . w, w ~ N(0, I), y = f + N(0, lam v), where v is 1 unless rows differ in noise, and
+answer the same three questions: the mean as a weight-space direction, a draw of the whole function as a direction (a
+*coherent* draw: one function, evaluated anywhere), the standard deviation at points. In kernel form targets are given
+late, so that they may be standardised anew whenever the history grows.
+
+Rows enter in blocks whose edges depend on the number of rows alone, and the incomplete last block is redone whenever it
+is asked for. So the arithmetic, bit for bit, is a function of the history and not of how it was cut into tells.
+
+    KernelRidge   O(n^2) numbers; append O(n^2) per row; exact
+    SketchRidge   r^2 numbers whatever n; each row costs O(r^2); the kernel is replaced by z(x) . z(x') with E = k
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.linalg import blas, lapack
+from scipy.sparse import csr_array
+
+from regretless.space import Array
+from regretless.tangent.ntk import (
+    Direction,
+    Factors,
+    Tensor,
+    along,
+    combine,
+    diagonal,
+    kernel,
+    like,
+    namespace,
+    plus,
+    rows_of,
+)
+
+KERNEL_BLOCK = 32
+"""Rows per block of the append-only factor: a block is one triangular solve, and at most this many rows are redone per
+ask."""
+SKETCH_BLOCK = 128
+"""Rows per block of the sketch's second moments."""
+RAISES = 8
+"""Times the diagonal is raised tenfold, from a rounding error upwards, before a factorisation gives up."""
+
+
+class Tangent(Protocol):
+    """What has factors: `ntk.Mlp`, `ntk.ModuleTangent`, or a net of a method's own."""
+
+    def factors(self, X: Tensor) -> Factors: ...
+
+    def random_direction(self, rng: np.random.Generator) -> Direction: ...
+
+
+class KernelRidge:
+    """The exact posterior in kernel form: K + lam I = L L', grown block by block, never refactored."""
+
+    def __init__(self, net: Tangent, lam: float) -> None:
+        self._net = net
+        self.lam = float(lam)
+        self._n = 0
+        self._fixed = 0
+        self._factors: Factors = ()
+        self._L: Tensor = None
+        self._noise: Tensor | float = self.lam
+
+    def extend(self, X: Tensor, v: Tensor | None = None) -> None:
+        """Takes in all rows X (n x ...) and their noise variances over lam, v (n), 1 where not given; earlier rows are
+        not redone."""
+        n = len(X)
+        if n == self._n:
+            return
+        self._noise = self.lam if v is None else self.lam * v
+        for start in range(self._fixed, n, KERNEL_BLOCK):
+            stop = min(start + KERNEL_BLOCK, n)
+            self._append(self._net.factors(X[start:stop]), start, stop)
+            if stop - start == KERNEL_BLOCK:
+                self._fixed = stop
+        self._n = n
+
+    def _append(self, new: Factors, start: int, stop: int) -> None:
+        self._factors = _grown(self._factors, new, start, stop)
+        noise = self._noise if isinstance(self._noise, float) else self._noise[start:stop]
+        block = kernel(new, new) + _eye(stop - start, new[0][0]) * noise
+        L21: Tensor = None
+        if start:
+            # L21 L11' = K21 and L22 L22' = K22 + lam I - L21 L21'
+            L21 = self._lower(kernel(rows_of(self._factors, slice(0, start)), new), start).T
+            block = block - L21 @ L21.T
+        L = self._L = _with_block(self._L, start, start + KERNEL_BLOCK, block)
+        if start:
+            L[start:stop, :start] = L21
+        L[start:stop, start:stop] = cholesky(block)
+
+    @property
+    def _data(self) -> Factors:
+        return rows_of(self._factors, slice(0, self._n))
+
+    def _lower(self, B: Tensor, n: int) -> Tensor:
+        """L^-1 B for the first n rows; B is padded to the rows L has room for, whose part of L is the identity."""
+        return solve_lower(self._L, _padded(B, len(self._L)))[:n]
+
+    def _solve(self, v: Tensor) -> Tensor:
+        return solve_lower(self._L, solve_lower(self._L, _padded(v, len(self._L))), transposed=True)[: self._n]
+
+    def mean(self, targets: Tensor) -> Direction:
+        """The posterior mean of w given targets (n): k(x, X) (K + lam I)^-1 y as a direction."""
+        return combine(self._data, self._solve(targets))
+
+    def draw(self, targets: Tensor, nu: float, rng: np.random.Generator) -> Direction:
+        """Mean plus nu times a draw of the posterior deviation (Matheron's rule): a direction."""
+        prior = self._net.random_direction(rng)
+        noise = like(rng.standard_normal(self._n), self._L) * self._noise**0.5
+        off = targets - nu * (along(self._data, prior) + noise)
+        return plus(combine(self._data, self._solve(off)), prior, nu)
+
+    def fitted(self, targets: Tensor) -> Tensor:
+        """The posterior mean at the data, n."""
+        return targets - self._noise * self._solve(targets)
+
+    def values(self, factors: Factors, w: Direction) -> Tensor:
+        """The function w at points given by their factors, C."""
+        return along(factors, w)
+
+    def deviation(self, factors: Factors) -> Tensor:
+        """The posterior standard deviation (Alg. 1, l. 3, in kernel form), C."""
+        v = self._lower(kernel(self._data, factors), self._n)
+        return (diagonal(factors) - (v**2).sum(0)).clip(0.0) ** 0.5
+
+    def left_out(self, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Leave-one-out residuals and their standard deviations (noise included), n each."""
+        precision = (self._lower(_eye(self._n, self._L), self._n) ** 2).sum(0)
+        return self._solve(targets) / precision, precision**-0.5
+
+    def evidence(self, targets: Tensor) -> float:
+        """log p(y) up to a constant with the signal variance at its best value: -n/2 log(y' A^-1 y / n) - log
+        det(A)/2."""
+        half = self._lower(targets, self._n)
+        return float(
+            -0.5 * self._n * np.log(float(half @ half) / self._n) - float(namespace(half).log(self._L.diagonal()).sum())
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held beside the data."""
+        held = [self._L, *(part for pair in self._factors for part in pair if part is not None)]
+        return sum(int(np.prod(tuple(part.shape))) * 8 for part in held if part is not None)
+
+
+class SketchRidge:
+    """The posterior on r random features z(x) with E z(x).z(x') = k(x, x'): memory and cost do not grow with n.
+
+    A layer's outer-product gradient is sketched by z_i = (s_i . in)(t_i . out) / sqrt(r), s and t random signs; a layer
+    with out = 1 is kept as it is while it is short and hashed into the features when it is longer than they are.
+    """
+
+    def __init__(self, net: Tangent, lam: float, size: int, rng: np.random.Generator, example: Factors) -> None:
+        self._net = net
+        self.lam = lam
+        limit = size // len(example)  # what a layer may take; what short ones leave goes to the outer products
+        plain = sum(min(a_in.shape[1], limit) for a_in, a_out in example if a_out is None)
+        share = (size - plain) // max(1, sum(a_out is not None for _, a_out in example))
+        self._maps: list[Any] = []
+        for a_in, a_out in example:
+            if a_out is not None:
+                S, T = _signs((a_in.shape[1], share), rng), _signs((a_out.shape[1], share), rng)
+                self._maps.append((like(S, a_in), like(T, a_in) / math.sqrt(share)))
+            else:
+                self._maps.append(None if a_in.shape[1] <= limit else _Hash(a_in.shape[1], limit, rng, a_in))
+        self._fixed = 0
+        self._n = 0
+        probe = self.sketch(rows_of(example, slice(0, 1)))
+        self.size = int(probe.shape[1])
+        self._moments = _eye(self.size, probe) * 0.0
+        self._sums = self._moments[0] * 1.0
+        self._tail: tuple[Tensor, Tensor] | None = None
+
+    def sketch(self, factors: Factors) -> Tensor:
+        """z of each row, n x r."""
+        parts = []
+        for (a_in, a_out), how in zip(factors, self._maps):
+            if a_out is not None:
+                parts.append((a_in @ how[0]) * (a_out @ how[1]))
+            else:
+                parts.append(a_in if how is None else how(a_in))
+        return parts[0] if len(parts) == 1 else namespace(parts[0]).concatenate(parts, 1)
+
+    def extend(
+        self, X: Array, y: Array, there: Callable[[Array], Tensor] = lambda rows: rows, v: Array | None = None
+    ) -> None:
+        """Takes in all rows X, targets y (n) and noise variances over lam v (n), host arrays; new rows go `there` one
+        block at a time."""
+        n = len(X)
+        if n == self._n:
+            return
+        self._tail = None
+        for start in range(self._fixed, n, SKETCH_BLOCK):
+            stop = min(start + SKETCH_BLOCK, n)
+            Z = self.sketch(self._net.factors(there(X[start:stop])))
+            targets = like(y[start:stop], Z)
+            if v is not None:
+                weight = like(
+                    v[start:stop] ** -0.5, Z
+                )  # a row of noise lam v is one of noise lam, both sides over sqrt(v)
+                Z, targets = Z * weight[:, None], targets * weight
+            if stop - start == SKETCH_BLOCK:
+                _add_gram(self._moments, Z)
+                self._sums = self._sums + targets @ Z
+                self._fixed = stop
+            else:
+                self._tail = Z, targets
+        self._n = n
+
+    def _system(self) -> tuple[Tensor, Tensor]:
+        """The factor of Z'Z + lam I, and Z'y."""
+        A, b = self._moments + _eye(self.size, self._moments) * self.lam, self._sums
+        if self._tail is not None:
+            Z, targets = self._tail
+            _add_gram(A, Z)
+            b = b + targets @ Z
+        return cholesky(A), b
+
+    def mean(self) -> Tensor:
+        """The posterior mean of the r weights."""
+        L, b = self._system()
+        return solve_lower(L, solve_lower(L, b), transposed=True)
+
+    def draw(self, nu: float, rng: np.random.Generator) -> Tensor:
+        """Mean plus nu times a draw from N(0, lam (Z'Z + lam I)^-1), r."""
+        L, b = self._system()
+        noise = like(rng.standard_normal(self.size), L) * (nu * self.lam**0.5)
+        return solve_lower(L, solve_lower(L, b) + noise, transposed=True)
+
+    def values(self, factors: Factors, w: Tensor) -> Tensor:
+        return self.sketch(factors) @ w
+
+    def deviation(self, factors: Factors) -> Tensor:
+        L, _ = self._system()
+        return ((solve_lower(L, self.sketch(factors).T) ** 2).sum(0) * self.lam) ** 0.5
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held beside the data, whatever n."""
+        maps = [part for how in self._maps if isinstance(how, tuple) for part in how]
+        hashes = sum(how.nbytes for how in self._maps if isinstance(how, _Hash))
+        return hashes + sum(int(np.prod(tuple(part.shape))) * 8 for part in [self._moments, self._sums, *maps])
+
+
+# ---------------------------------------------------------------- linear algebra that NumPy and torch spell differently
+
+
+def cholesky(A: Tensor) -> Tensor:
+    """The lower factor of a symmetric matrix of which the lower triangle is read; a matrix that rounding has made
+    indefinite is raised."""
+    raised = 0.0
+    for attempt in range(RAISES):
+        if isinstance(A, np.ndarray):
+            L, info = lapack.dpotrf(A + raised * np.eye(len(A)) if raised else A, lower=1, clean=1)
+            failed = info != 0 or not np.isfinite(L.diagonal()).all()
+        else:
+            torch = namespace(A)
+            L, status = torch.linalg.cholesky_ex(A + raised * _eye(len(A), A) if raised else A)
+            failed = bool(status.item()) or not bool(torch.isfinite(L.diagonal()).all())
+        if not failed:
+            return L
+        raised = float(abs(A.diagonal()).max()) * 1e-15 * 10.0**attempt
+    raise FloatingPointError(
+        "the kernel matrix is not positive definite, not even with its diagonal raised; are all features finite?"
+    )
+
+
+def solve_lower(L: Tensor, B: Tensor, *, transposed: bool = False) -> Tensor:
+    """L^-1 B, or L'^-1 B; B is a vector or a matrix."""
+    if isinstance(L, np.ndarray):
+        columns = B[:, None] if B.ndim == 1 else B
+        X = blas.dtrsm(1.0, L, columns, lower=1, trans_a=int(transposed))
+        return X[:, 0] if B.ndim == 1 else X
+    torch = namespace(L)
+    columns = B[:, None] if B.ndim == 1 else B
+    X = torch.linalg.solve_triangular(L.T if transposed else L, columns, upper=transposed)
+    return X[:, 0] if B.ndim == 1 else X
+
+
+def _add_gram(A: Tensor, Z: Tensor) -> None:
+    """A += Z' Z in place."""
+    A += Z.T @ Z
+
+
+def _eye(n: int, other: Tensor) -> Tensor:
+    return (
+        np.eye(n) if isinstance(other, np.ndarray) else namespace(other).eye(n, dtype=other.dtype, device=other.device)
+    )
+
+
+def _signs(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    return (2 * rng.integers(0, 2, size=shape) - 1).astype(np.float64)
+
+
+class _Hash:
+    """Feature hashing of p columns into r: each goes to one random column with a random sign, so inner products are
+    kept on average.
+
+    A sparse matrix in NumPy; a dense one in torch, whose scattered additions on a GPU come in any order and would round
+    differently each time.
+    """
+
+    def __init__(self, p: int, r: int, rng: np.random.Generator, example: Tensor) -> None:
+        where, signs = rng.integers(r, size=p), _signs((p,), rng)
+        sparse = csr_array((signs, (where, np.arange(p))), shape=(r, p))
+        self._sparse = isinstance(example, np.ndarray)
+        self._matrix: Any = sparse if self._sparse else like(sparse.toarray(), example)
+
+    def __call__(self, A: Tensor) -> Tensor:
+        """n x p to n x r."""
+        return np.ascontiguousarray((self._matrix @ A.T).T) if self._sparse else A @ self._matrix.T
+
+    @property
+    def nbytes(self) -> int:
+        M = self._matrix
+        return int(M.data.nbytes + M.indices.nbytes + M.indptr.nbytes) if self._sparse else 8 * M.shape[0] * M.shape[1]
+
+
+def _with_block(L: Tensor, start: int, stop: int, other: Tensor) -> Tensor:
+    """L with rows start:stop set to those of the identity, in a new contiguous square when it has no room for them."""
+    if L is None or len(L) < stop:
+        bigger = np.zeros((stop, stop), order="F") if isinstance(other, np.ndarray) else other.new_zeros((stop, stop))
+        if L is not None:
+            bigger[:start, :start] = L[:start, :start]
+        L = bigger
+    L[start:stop] = 0.0
+    L[start:stop, start:stop] = _eye(stop - start, other)
+    return L
+
+
+def _padded(B: Tensor, n: int) -> Tensor:
+    """B with rows of zeros up to n of them."""
+    if len(B) == n:
+        return B
+    wide = np.zeros((n, *B.shape[1:]), order="F") if isinstance(B, np.ndarray) else B.new_zeros((n, *B.shape[1:]))
+    wide[: len(B)] = B
+    return wide
+
+
+def _grown(old: Factors, new: Factors, start: int, stop: int) -> Factors:
+    """The factors with rows start:stop set to the new ones, grown by doubling."""
+    if not old:
+        old = tuple((a_in[:0], None if a_out is None else a_out[:0]) for a_in, a_out in new)
+    grown = []
+    for (old_in, old_out), (new_in, new_out) in zip(old, new):
+        grown.append(
+            (_put(old_in, new_in, start, stop), None if new_out is None else _put(old_out, new_out, start, stop))
+        )
+    return tuple(grown)
+
+
+def _put(old: Tensor, new: Tensor, start: int, stop: int) -> Tensor:
+    if len(old) < stop:
+        room = max(64, stop, 2 * len(old))
+        bigger = np.empty((room, new.shape[1])) if isinstance(new, np.ndarray) else new.new_empty((room, new.shape[1]))
+        bigger[:start] = old[:start]
+        old = bigger
+    old[start:stop] = new
+    return old

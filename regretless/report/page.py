@@ -1,0 +1,317 @@
+"""Self-contained HTML pages with interactive charts: no network, no libraries, light and dark, readable on a phone.
+
+    section = curves_section("Regret", [Curve("random", {"evaluations": n}, {"simple regret": Band(mid, low, high)})],
+    log_y=True) Path("page.html").write_text(html_page("A comparison", [section]))
+
+A `Curve` may bring several x axes (evaluations, seconds) and several quantities (simple regret, average regret); the
+page switches between them. `scatter_section` draws points, `table_section` a sortable table, `text_section` paragraphs.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from string import Template
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+MOST_POINTS = 240
+"""A curve keeps at most this many points: more cannot be seen, and the page stays small."""
+DIGITS = 5
+"""Significant digits of a number in a chart."""
+
+Cell: TypeAlias = str | float | int | None
+
+
+@dataclass(frozen=True)
+class Section:
+    """A titled block of a page; `body` is HTML."""
+
+    title: str
+    body: str
+
+
+@dataclass(frozen=True)
+class Band:
+    """A curve's middle and, perhaps, the band around it, each n."""
+
+    mid: ArrayLike
+    low: ArrayLike | None = None
+    high: ArrayLike | None = None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line of a chart: x values by axis name, y values (an array or a `Band`) by quantity.
+
+    `dash` is for what others published, `steps` for a quantity that keeps its value until the next x.
+    """
+
+    name: str
+    x: Mapping[str, ArrayLike]
+    y: Mapping[str, ArrayLike | Band]
+    dash: bool = False
+    steps: bool = False
+
+
+@dataclass(frozen=True)
+class Points:
+    """Dots of a chart; `text` is shown when the pointer is near, one per dot. Words as x make a categorical axis."""
+
+    name: str
+    x: Sequence[Any] | np.ndarray[Any, Any]
+    y: ArrayLike
+    text: Sequence[str] = ()
+
+
+# ---------------------------------------------------------------- the page
+
+
+def html_page(
+    title: str, sections: Sequence[Section], *, lead: str = "", foot: str = "Made by regretless.", contents: bool = True
+) -> str:
+    """A complete page; `lead` and `foot` are plain text, `contents` lists the sections on top when there are more than
+    three."""
+    ids = [f"s{i}" for i in range(len(sections))]
+    links = "".join(f'<a href="#{i}">{html.escape(s.title)}</a>' for i, s in zip(ids, sections, strict=True))
+    body = "\n".join(
+        f'<section id="{i}"><h2>{html.escape(s.title)}</h2>\n{s.body}\n</section>'
+        for i, s in zip(ids, sections, strict=True)
+    )
+    return Template(_asset("page.html")).substitute(
+        title=html.escape(title),
+        lead=f'<p class="lead">{html.escape(lead)}</p>' if lead else "",
+        contents=f"<nav>{links}</nav>" if contents and len(sections) > 3 else "",
+        body=body,
+        foot=html.escape(foot),
+        css=_asset("page.css"),
+        js=_asset("page.js"),
+    )
+
+
+def _asset(name: str) -> str:
+    return files("regretless.report").joinpath(name).read_text(encoding="utf-8")
+
+
+# ---------------------------------------------------------------- sections
+
+
+def text_section(title: str, *paragraphs: str, pre: str = "") -> Section:
+    """Paragraphs of plain text and, perhaps, a block in a fixed-width font."""
+    body = "".join(f"<p>{html.escape(p)}</p>" for p in paragraphs)
+    return Section(title, body + (f"<pre>{html.escape(pre)}</pre>" if pre else ""))
+
+
+def curves_section(
+    title: str,
+    curves: Sequence[Curve],
+    *,
+    log_x: bool | Iterable[str] = False,
+    log_y: bool | Iterable[str] = False,
+    note: str = "",
+) -> Section:
+    """Lines with bands; `log_x` and `log_y` say which axes start logarithmic: all, none, or those named."""
+    return Section(title, _note(note) + _figures([curves_chart(curves, log_x=log_x, log_y=log_y)]))
+
+
+def charts_section(
+    title: str, charts: Sequence[dict[str, Any]], *, titles: Sequence[str] = (), note: str = ""
+) -> Section:
+    """Charts whose data are at hand (`curves_chart`, `scatter_chart`), side by side where there is room, each with its
+    title."""
+    return Section(title, _note(note) + _figures(charts, least=420 if len(charts) > 1 else 0, titles=titles))
+
+
+def scatter_section(
+    title: str,
+    panels: Mapping[str, Sequence[Points]],
+    *,
+    x_log: Iterable[str] = (),
+    y_name: str = "value",
+    log_y: bool = False,
+    note: str = "",
+) -> Section:
+    """Dots, one small chart per panel; the panel's name is its x axis. `x_log` names panels with a logarithmic x
+    axis."""
+    logs = set(x_log)
+    charts = [
+        scatter_chart(points, x_name=name, y_name=y_name, log_x=name in logs, log_y=log_y)
+        for name, points in panels.items()
+    ]
+    return Section(title, _note(note) + _figures(charts, least=300 if len(charts) > 1 else 0))
+
+
+def table_section(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    *,
+    best: Mapping[str, str] | None = None,
+    note: str = "",
+) -> Section:
+    """A table that sorts by a click on a column's head; `best` names columns whose "min" or "max" is marked."""
+    marked = {
+        columns.index(column): _best([row[columns.index(column)] for row in rows], kind)
+        for column, kind in (best or {}).items()
+    }
+    wordy = [any(isinstance(row[j], str) and not _numeric(row[j]) for row in rows) for j in range(len(columns))]
+    head = "".join(
+        f'<th class="words">{html.escape(c)}</th>' if wordy[j] else f"<th>{html.escape(c)}</th>"
+        for j, c in enumerate(columns)
+    )
+    body = "".join(
+        "<tr>" + "".join(_cell(v, wordy[j], i in marked.get(j, ())) for j, v in enumerate(row)) + "</tr>"
+        for i, row in enumerate(rows)
+    )
+    return Section(
+        title,
+        _note(note) + f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>',
+    )
+
+
+# ---------------------------------------------------------------- charts
+
+
+def curves_chart(
+    curves: Sequence[Curve], *, log_x: bool | Iterable[str] = False, log_y: bool | Iterable[str] = False
+) -> dict[str, Any]:
+    """The data of a chart of lines; all curves share axes and quantities."""
+    if not curves:
+        raise ValueError("a chart needs at least one curve")
+    axes, quantities = list(curves[0].x), list(curves[0].y)
+    for curve in curves:
+        if list(curve.x) != axes or list(curve.y) != quantities:
+            raise ValueError(
+                f"curve {curve.name!r} has axes {list(curve.x)} and quantities {list(curve.y)}, expected {axes} and {quantities}"
+            )
+    series = []
+    for curve in curves:
+        n = len(np.asarray(curve.x[axes[0]]))
+        keep = thinned(n)
+        bands = [y if isinstance(y, Band) else Band(y) for y in curve.y.values()]
+        series.append(
+            {
+                "name": curve.name,
+                "kind": "steps" if curve.steps else "line",
+                "dash": curve.dash,
+                "x": [_numbers(curve.x[axis], keep) for axis in axes],
+                "y": [
+                    {part: _numbers(values, keep) for part, values in vars(band).items() if values is not None}
+                    for band in bands
+                ],
+            }
+        )
+    return {
+        "x": [{"name": axis, "log": _says(log_x, axis)} for axis in axes],
+        "y": [{"name": quantity, "log": _says(log_y, quantity)} for quantity in quantities],
+        "series": series,
+    }
+
+
+def scatter_chart(
+    points: Sequence[Points], *, x_name: str, y_name: str, log_x: bool = False, log_y: bool = False
+) -> dict[str, Any]:
+    """The data of a chart of dots."""
+    words = any(isinstance(v, str | bool | None | tuple) for p in points for v in p.x)
+    labels = list(dict.fromkeys(str(v) for p in points for v in p.x)) if words else []
+    series = [
+        {
+            "name": p.name,
+            "kind": "dots",
+            "x": [[labels.index(str(v)) for v in p.x] if words else _numbers(np.asarray(p.x, dtype=np.float64))],
+            "y": [{"mid": _numbers(p.y)}],
+            **({"text": list(p.text)} if p.text else {}),
+        }
+        for p in points
+    ]
+    axis: dict[str, Any] = {"name": x_name, "log": log_x and not words, "margin": 0.04}
+    if words:
+        axis.update(ticks=[[i, label] for i, label in enumerate(labels)], margin=0.2)
+    return {"x": [axis], "y": [{"name": y_name, "log": log_y}], "series": series}
+
+
+def thinned(n: int, most: int = MOST_POINTS) -> np.ndarray[Any, Any]:
+    """At most about `most` of the positions 0 .. n - 1: the ends, dense at the start where curves bend most."""
+    if n <= most:
+        return np.arange(n)
+    even = np.linspace(0, n - 1, most // 2)
+    early = np.geomspace(1, n, most // 2) - 1
+    return np.unique(np.rint(np.concatenate([even, early])).astype(int))
+
+
+# ---------------------------------------------------------------- inside
+
+
+def _figures(charts: Sequence[dict[str, Any]], least: int = 0, titles: Sequence[str] = ()) -> str:
+    style = f' style="--least:{least}px"' if least else ""
+    captions = [f"<figcaption>{html.escape(title)}</figcaption>" for title in titles] or [""] * len(charts)
+    figures = "".join(
+        f'<figure class="chart">{caption}<script type="application/json">{_json(chart)}</script></figure>'
+        for caption, chart in zip(captions, charts, strict=True)
+    )
+    return f'<div class="charts"{style}>{figures}</div>'
+
+
+def _json(chart: dict[str, Any]) -> str:
+    """JSON that may stand inside a script element."""
+    return json.dumps(chart, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def _numbers(values: ArrayLike, keep: np.ndarray[Any, Any] | slice = slice(None)) -> list[float | None]:
+    return [
+        float(f"{v:.{DIGITS}g}") if math.isfinite(v) else None
+        for v in np.asarray(values, dtype=np.float64)[keep].tolist()
+    ]
+
+
+def _says(log: bool | Iterable[str], name: str) -> bool:
+    return log if isinstance(log, bool) else name in set(log)
+
+
+def _note(note: str) -> str:
+    return f'<p class="note">{html.escape(note)}</p>' if note else ""
+
+
+def _numeric(text: Any) -> bool:
+    """Whether a cell starts with a number, such as "0.12 (0.1 to 0.2)"."""
+    return bool(re.match(r"^\s*[-+]?(\d|\.\d|inf|nan)", str(text)))
+
+
+def _value(cell: Cell) -> float:
+    if isinstance(cell, int | float):
+        return float(cell)
+    found = re.match(r"^\s*[-+]?\d*\.?\d+(e[-+]?\d+)?", cell or "", re.IGNORECASE)
+    return float(found.group()) if found else math.nan
+
+
+def _best(cells: Sequence[Cell], kind: str) -> set[int]:
+    values = np.array([_value(cell) for cell in cells])
+    if np.isnan(values).all():
+        return set()
+    target = np.nanmin(values) if kind == "min" else np.nanmax(values)
+    return set(np.flatnonzero(values == target).tolist())
+
+
+def _cell(value: Cell, words: bool, marked: bool) -> str:
+    text = (
+        ""
+        if value is None
+        else value
+        if isinstance(value, str)
+        else f"{value:.4g}"
+        if isinstance(value, float)
+        else str(value)
+    )
+    number = _value(value)
+    names = " ".join(name for name, on in (("words", words), ("mark", marked)) if on)
+    attributes = (f' class="{names}"' if names else "") + (
+        f' data-v="{number:.10g}"' if math.isfinite(number) and not words else ""
+    )
+    return f"<td{attributes}>{html.escape(text)}</td>"

@@ -1,0 +1,137 @@
+"""The figure and the HTML page of a `Result`: best so far, every value, and the value against each parameter."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regretless.extras import optional
+from regretless.report.page import (
+    Curve,
+    Points,
+    Section,
+    curves_section,
+    html_page,
+    scatter_section,
+    table_section,
+    text_section,
+)
+from regretless.space import Choice
+from regretless.statefile import write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from regretless.optimizer import Trial
+    from regretless.run import Result
+
+WIDE = 20
+"""Positive values that differ by more than this factor start on a logarithmic axis: one bad setting would flatten all
+others."""
+MOST_SLICES = 30
+"""Parameters drawn on a page; a space of thousands would make one that nobody reads."""
+
+
+def write_page(result: Result, path: Path) -> Path:
+    """Writes the page and returns its path."""
+    optimizer = result.optimizer
+    goal = "smallest" if optimizer.direction == "minimize" else "largest"
+    lead = f"{result.nfev} evaluation{'s' if result.nfev != 1 else ''} of {optimizer.recipe} looking for the {goal} value; {result.message}."
+    page = html_page("Tuning report", _sections(result), lead=lead, foot=f"Seed {optimizer.seed}. Made by regretless.")
+    write_whole(path, page.encode())
+    return path
+
+
+def _sections(result: Result) -> list[Section]:
+    optimizer, done = result.optimizer, [t for t in result.trials if t.value is not None]
+    setting = [[name, _text(value)] for name, value in result.params.items()]
+    sections = [
+        table_section("Recommended setting", ["parameter", "value"], setting),
+        text_section(
+            "How much better could it be?",
+            f"Value at the recommended setting: {result.value:.6g}.",
+            str(result.certificate),
+        ),
+    ]
+    if not done:
+        return sections
+    numbers = np.array([t.number for t in done])
+    values = np.array([t.value for t in done])
+    sections.append(
+        curves_section(
+            "Best so far",
+            [
+                Curve(
+                    "best so far",
+                    {"evaluations": np.arange(1, result.nfev + 1)},
+                    {"value": result.best_so_far()},
+                    steps=True,
+                )
+            ],
+        )
+    )
+    words = [_words(t) for t in done]
+    wide = bool(values.min() > 0 and values.max() > WIDE * values.min())
+    sections.append(scatter_section("Every value", {"trial": [Points("value", numbers, values, words)]}, log_y=wide))
+    names = list(optimizer.space.names)[:MOST_SLICES]
+    logs = [name for name in names if getattr(optimizer.space.parameters[name], "log", False)]
+    panels = {name: [Points("value", [_place(t.params[name]) for t in done], values, words)] for name in names}
+    left_out = len(optimizer.space) - len(names)
+    note = f"{left_out} further parameters are not drawn." if left_out else ""
+    sections.append(scatter_section("Value against each parameter", panels, x_log=logs, log_y=wide, note=note))
+    failed = sum(t.state == "failed" for t in result.trials)
+    rows = [
+        [t.number, t.value, *(_text(t.params[name]) for name in names)] for t in sorted(done, key=lambda t: t.number)
+    ]
+    note = f"{failed} evaluation{'s' if failed != 1 else ''} failed." if failed else ""
+    best = {"value": "min" if optimizer.direction == "minimize" else "max"}
+    sections.append(table_section("All trials", ["trial", "value", *names], rows, best=best, note=note))
+    return sections
+
+
+def figure(result: Result) -> Figure:
+    """Every value with the best so far, and one panel per parameter (needs matplotlib)."""
+    done = [t for t in result.trials if t.value is not None]
+    names = list(result.optimizer.space.names)[:MOST_SLICES]
+    columns = min(3, len(names) + 1)
+    rows = math.ceil((len(names) + 1) / columns)
+    drawing: Figure = optional("matplotlib.figure", "plot").Figure(
+        figsize=(4.2 * columns, 3.2 * rows), layout="constrained"
+    )
+    axes = drawing.subplots(rows, columns, squeeze=False).ravel()
+    values = [t.value for t in done]
+    axes[0].plot([t.number for t in done], values, ".", color="0.6", label="every value")
+    axes[0].plot(
+        np.arange(result.nfev), result.best_so_far(), color="tab:blue", label="best so far", drawstyle="steps-post"
+    )
+    axes[0].set(xlabel="trial", ylabel="value")
+    axes[0].legend(frameon=False)
+    for ax, name in zip(axes[1:], names, strict=False):
+        parameter = result.optimizer.space.parameters[name]
+        if isinstance(parameter, Choice):
+            labels = [_text(label) for label in parameter.labels]
+            ax.plot([parameter.index(t.params[name]) for t in done], values, ".", color="tab:blue")
+            ax.set_xticks(range(len(labels)), labels)
+        else:
+            ax.plot([t.params[name] for t in done], values, ".", color="tab:blue")
+            ax.set_xscale("log" if parameter.log else "linear")
+        ax.set(xlabel=name, ylabel="value")
+    for ax in axes[len(names) + 1 :]:
+        ax.remove()
+    return drawing
+
+
+def _words(trial: Trial) -> str:
+    shown = list(trial.params.items())[:MOST_SLICES]
+    return f"trial {trial.number}: {trial.value:.6g}; " + ", ".join(f"{name} {_text(value)}" for name, value in shown)
+
+
+def _text(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _place(value: Any) -> Any:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

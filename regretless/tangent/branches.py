@@ -1,0 +1,183 @@
+"""A net with two branches, and the choice of its shape by evidence: the model behind NeuralBO's default.
+
+One branch is a dense tangent net (every unit sees every input), the other consists of units that see one input each:
+random features of an additive function, or with many inputs (the words of a document) the inputs themselves, a linear
+one. Few black boxes are purely one or the other; how much of each, how quickly they vary and how noisy the values are
+can be chosen on a small grid by the marginal likelihood, with the signal variance at its best value for each setting.
+
+    h(x) = sqrt(1 - share) f_dense(scale x) + sqrt(share) sum_j c_j sin(coordinate_scale v_j x_{i(j)} + b_j)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from regretless.space import Array
+from regretless.tangent.ntk import (
+    Direction,
+    Factors,
+    Mlp,
+    ModuleTangent,
+    Tensor,
+    diagonal,
+    kernel,
+    like,
+    namespace,
+    on_host,
+)
+
+UNITS_PER_INPUT, MOST_UNITS = 32, 1024
+"""Units of the coordinate branch per input, and in all: a valley a twentieth of the range wide needs as many."""
+MOST_INPUTS = 128
+"""With more inputs than this one-coordinate units would be too few per input: the branch is linear."""
+TAIL = 5
+"""Degrees of freedom of the frequencies' Student law: its smooth functions are those of a Matern kernel of order
+5/2."""
+SCALES = (0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
+"""Dense input scales tried, over sqrt(number of inputs): the squared distance of two random points grows like that
+number."""
+COORDINATE_SCALES = (1.0, 3.0, 9.0, 18.0)
+SHARES = (0.0, 0.5, 0.9)
+NOISES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+"""Noise variances tried, over the mean prior variance; the first stands for none."""
+EVIDENCE_POINTS = 300
+"""The evidence is that of this many values, the last ones: they lie where the search is, and their noise is not that of
+a selection."""
+USUAL_SCALE, USUAL_NOISE = 1.6, 1e-2
+"""Where the prior of scale and noise is centred: one standard deviation is a factor of 2^sqrt(2) and one of 10."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the evidence chooses; `variance` is the signal variance of standardised values."""
+
+    scale: float
+    coordinate_scale: float = 3.0
+    share: float = 0.5
+    lam: float = 0.01
+    variance: float = 1.0
+
+
+class BranchNet:
+    """The two-branch net at one shape; `factors` take inputs on [-1, 1], n x q."""
+
+    def __init__(self, dense: Mlp, probe: Tensor, rng: np.random.Generator) -> None:
+        q = probe.shape[1]
+        self._dense = dense
+        self._probe = probe
+        self.linear = q > MOST_INPUTS
+        units = 0 if self.linear else min(max(256, UNITS_PER_INPUT * q), MOST_UNITS)
+        self._coordinate = np.arange(units) % q
+        frequency = rng.standard_normal(units) / np.sqrt(rng.chisquare(TAIL, units) / TAIL)
+        phase = rng.uniform(0, 2 * np.pi, units)
+        self._frequency, self._phase = like(frequency, probe), like(phase, probe)
+        self._features = q if self.linear else units
+        self._unit = float((probe**2).sum(1).mean()) ** -0.5 if self.linear else (2.0 / units) ** 0.5
+        self.shape = Shape(USUAL_SCALE / q**0.5)
+        self._norm = 1.0
+        self._set_norm()
+
+    def at(self, shape: Shape) -> BranchNet:
+        """The same weights at another shape."""
+        other = object.__new__(BranchNet)
+        other.__dict__.update(self.__dict__)
+        other.shape = shape
+        other._set_norm()
+        return other
+
+    def _set_norm(self) -> None:
+        """The dense kernel is divided by its mean diagonal over the inputs' domain: nu then means the same in every
+        dimension."""
+        self._norm = float(diagonal(self._dense.factors(self._probe * self.shape.scale)).mean())
+
+    def dense_factors(self, X: Tensor, share: float = 0.0) -> Factors:
+        return replace(self._dense, norm=self._norm / (1 - share)).factors(X * self.shape.scale)
+
+    def coordinate_features(self, X: Tensor) -> Tensor:
+        """The coordinate branch's features, n x units (n x q where it is linear), of mean square norm 1 over the
+        inputs' domain."""
+        if self.linear:
+            return X * self._unit
+        arguments = X[:, self._coordinate] * (self._frequency * self.shape.coordinate_scale) + self._phase
+        return namespace(X).sin(arguments) * self._unit
+
+    def factors(self, X: Tensor) -> Factors:
+        share = self.shape.share
+        dense = self.dense_factors(X, share)
+        return (*dense, (self.coordinate_features(X) * share**0.5, None)) if share else dense
+
+    def random_direction(self, rng: np.random.Generator) -> Direction:
+        dense = self._dense.random_direction(rng)
+        return (*dense, like(rng.standard_normal(self._features), self._phase)) if self.shape.share else dense
+
+
+def choose_shape(
+    net: BranchNet | ModuleTangent, usual: Shape, X: Tensor, targets: Array, offsets: Array, *, noise_only: bool = False
+) -> tuple[Shape, int]:
+    """The shape with the largest posterior probability given values at inputs X (n x ...), and the column of targets
+    that goes with it.
+
+    targets (n x k) are the same values in k standardised forms, offsets (k) the logarithms of their Jacobians and prior
+    probabilities: without the Jacobian a form that squeezes the values together would always win. A user's module has
+        no shape but its noise.
+    """
+    found, column, most = usual, 0, -np.inf
+    kernels = (
+        _kernels(net, X)
+        if isinstance(net, BranchNet) and not noise_only
+        else iter([(usual, kernel(*[net.factors(X)] * 2), 0.0)])
+    )
+    for shape, K, penalty in kernels:
+        for lam in NOISES:
+            evidence, variance = log_evidence(on_host(K), targets, lam)
+            evidence += offsets - penalty - 0.5 * np.log10(lam / USUAL_NOISE) ** 2
+            j = int(np.argmax(evidence))
+            if evidence[j] > most:
+                most, column = float(evidence[j]), j
+                found = replace(shape, lam=lam, variance=float(variance[j]))
+    return found, column
+
+
+def _kernels(net: BranchNet, X: Tensor) -> Iterator[tuple[Shape, Tensor, float]]:
+    """The grid's shapes, their kernels (n x n), and minus the logarithm of their prior."""
+    root = X.shape[1] ** 0.5
+    additive = {}
+    for coordinate_scale in COORDINATE_SCALES[:1] if net.linear else COORDINATE_SCALES:
+        P = net.at(replace(net.shape, coordinate_scale=coordinate_scale)).coordinate_features(X)
+        additive[coordinate_scale] = P @ P.T
+    for scale in SCALES:
+        dense = kernel(*[net.at(Shape(scale / root)).dense_factors(X)] * 2)
+        penalty = 0.25 * float(np.log2(scale / USUAL_SCALE)) ** 2
+        for share in SHARES:
+            if share == 0:
+                yield Shape(scale / root, share=share), dense, penalty
+                continue
+            for coordinate_scale, P in additive.items():
+                yield Shape(scale / root, coordinate_scale, share), (1 - share) * dense + share * P, penalty
+
+
+def log_evidence(K: Array, targets: Array, lam: float) -> tuple[Array, Array]:
+    """log p of each column of targets (n x k) up to a constant under variance * (K + lam I) at its best variance, and
+    that variance, k each."""
+    n, k = targets.shape
+    A = K.copy()
+    A.flat[:: n + 1] += lam
+    L, info = lapack.dpotrf(A, lower=1, overwrite_a=1, clean=0)
+    if info:
+        return np.full(k, -np.inf), np.ones(k)
+    half = blas.dtrsm(1.0, L, targets, lower=1)
+    variance = np.maximum((half**2).sum(0) / n, 1e-6)
+    return -0.5 * n * np.log(variance) - np.log(L.diagonal()).sum(), variance
+
+
+def fit_sizes(growth: float, start: int, n: int) -> int:
+    """The largest scheduled size of at most n: start, then each time `growth` times as many; start when n is below
+    it."""
+    size = start
+    while int(size * growth) + 1 <= n:
+        size = int(size * growth) + 1
+    return size

@@ -1,0 +1,365 @@
+"""Studies in storages: killed and resumed without a lost or doubled trial, a database that restarts, several workers,
+export."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import random
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from click.testing import CliRunner
+from optuna.trial import TrialState
+from postgres import PostgresServer
+from worker import PLANE, SPACE, STORAGES, Deadly, Failing, Logged, bowl, mixed, start_worker, wait_for
+
+import regretless as rg
+from regretless.cli import main
+from regretless.stopping import STOP_NOTE
+from regretless.storage import runner as studies
+from regretless.storage.runner import export_study, open_storage, patiently, result_of_study, tune_in_storage
+
+
+def evaluations(log: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def uninterrupted(method: str, trials: int) -> list[tuple[dict[str, Any], float]]:
+    study = tune_in_storage(
+        bowl,
+        PLANE,
+        storage=optuna.storages.InMemoryStorage(),
+        study="s",
+        trials=trials,
+        method=method,
+        seed=5,
+        progress=False,
+    )
+    return [(t.params, t.values[0]) for t in study.trials]
+
+
+def kill_until_done(url: str, folder: Path, kills: int, trials: int, method: str) -> None:
+    """Starts a worker again and again and kills each at a random moment, then lets the last one finish; compares with a
+    run nobody disturbed."""
+    moments, log, name = random.Random(kills), folder / "evaluations.log", f"killed-{method}"
+    for _ in range(kills):
+        worker = start_worker(url, [(name, method)], trials, "--seed", "5", "--tune-log", str(log), "--seconds", "0.02")
+        before, patience = len(evaluations(log)), time.monotonic() + 60
+        while len(evaluations(log)) == before and worker.poll() is None and time.monotonic() < patience:
+            time.sleep(0.005)  # at least one evaluation per life, so that the test ends
+        time.sleep(moments.random() * 0.12)
+        worker.send_signal(signal.SIGKILL)
+        worker.communicate()
+    wait_for(start_worker(url, [(name, method)], trials, "--seed", "5", "--tune-log", str(log)))
+    study = optuna.load_study(study_name=name, storage=open_storage(url))
+    assert [t.number for t in study.trials] == list(range(trials))
+    assert all(t.state == TrialState.COMPLETE for t in study.trials)
+    assert [(t.params, t.values[0]) for t in study.trials] == uninterrupted(method, trials)
+    seen = [frozenset(e["params"].items()) for e in evaluations(log)]  # a gRPC message keeps no order of parameters
+    assert set(seen) == {frozenset(t.params.items()) for t in study.trials}, (
+        "an interrupted evaluation is repeated at its own point, not another"
+    )
+    assert len(seen) - trials <= kills
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+def test_killed_and_resumed_is_as_if_never_killed(kind: str, storage_url: Callable[[str], str], tmp_path: Path) -> None:
+    kill_until_done(storage_url(kind), tmp_path, kills=4, trials=16, method="sobol")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["sobol", "gp-ei"])
+@pytest.mark.parametrize("kind", STORAGES)
+def test_killed_twenty_times(kind: str, method: str, storage_url: Callable[[str], str], tmp_path: Path) -> None:
+    kill_until_done(storage_url(kind), tmp_path, kills=20, trials=80, method=method)
+
+
+def test_a_database_that_restarts_loses_nothing(
+    postgres: PostgresServer, storage_url: Callable[[str], str], tmp_path: Path
+) -> None:
+    url, log = storage_url("postgresql"), tmp_path / "evaluations.log"
+    patiently(lambda: optuna.create_study(storage=open_storage(url), study_name="restarted"))
+    workers = [
+        start_worker(url, [("restarted", "sobol")], 40, "--seed", "5", "--tune-log", str(log), "--seconds", "0.05")
+        for _ in range(2)
+    ]
+    while len(evaluations(log)) < 8:
+        assert all(worker.poll() is None for worker in workers)
+        time.sleep(0.01)
+    postgres.stop()
+    time.sleep(0.3)
+    during = len(evaluations(log))
+    postgres.start()
+    for worker in workers:
+        wait_for(worker)
+    study = optuna.load_study(study_name="restarted", storage=open_storage(url))
+    assert during < 40, "the restart must fall into the study"
+    told = {tuple(t.params.values()): t.values[0] for t in study.trials if t.state == TrialState.COMPLETE}
+    assert [t.number for t in study.trials] == list(range(len(study.trials)))
+    assert 40 <= len(told) <= 41  # two invocations that do not know each other may both start the last trial
+    assert {tuple(e["params"].values()): e["value"] for e in evaluations(log)} == told
+    assert len(evaluations(log)) == len(told)
+
+
+def test_workers_on_one_machine_share_a_study(tmp_path: Path) -> None:
+    url, log = f"sqlite:///{tmp_path}/s.db", tmp_path / "evaluations.log"
+    study = tune_in_storage(
+        Logged(str(log), 0.05),
+        PLANE,
+        storage=url,
+        study="shared",
+        trials=12,
+        workers=2,
+        method="sobol",
+        seed=1,
+        progress=False,
+    )
+    assert [t.state for t in study.trials] == [TrialState.COMPLETE] * 12
+    assert len({tuple(t.params.values()) for t in study.trials}) == 12
+    assert len({e["pid"] for e in evaluations(log)}) == 2
+    again = tune_in_storage(Logged(str(log), 0.0), PLANE, storage=url, study="shared", trials=15, progress=False)
+    assert len(again.trials) == 15
+    assert len(evaluations(log)) == 15
+    assert again.sampler.method.name == "sobol"  # type: ignore[union-attr]
+
+
+def test_a_setting_that_kills_its_worker_becomes_a_failed_trial(tmp_path: Path) -> None:
+    study = tune_in_storage(
+        Deadly(),
+        PLANE,
+        storage=f"sqlite:///{tmp_path}/s.db",
+        study="deadly",
+        trials=6,
+        workers=2,
+        method="sobol",
+        seed=1,
+        progress=False,
+    )
+    states = {t.state for t in study.trials}
+    assert states == {TrialState.COMPLETE, TrialState.FAIL}
+    assert all((t.state == TrialState.FAIL) == (t.params["x"] > 7) for t in study.trials)
+
+
+def test_errors_end_the_run_unless_caught(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/s.db"
+    with pytest.raises(ZeroDivisionError, match="no luck"):
+        tune_in_storage(Failing(), PLANE, storage=url, study="one", trials=3, method="random", progress=False)
+    with pytest.raises(RuntimeError, match="ZeroDivisionError: no luck"):
+        tune_in_storage(
+            Failing(), PLANE, storage=url, study="two", trials=3, workers=2, method="random", progress=False
+        )
+    study = tune_in_storage(
+        Failing(), PLANE, storage=url, study="three", trials=3, method="random", catch=ArithmeticError, progress=False
+    )
+    assert [t.state for t in study.trials] == [TrialState.FAIL] * 3
+    bad = tune_in_storage(
+        lambda x, y: math.nan, PLANE, storage=url, study="four", trials=2, method="random", progress=False
+    )
+    assert [t.state for t in bad.trials] == [TrialState.FAIL] * 2
+
+
+def test_enqueued_trials_come_first_and_variances_are_kept() -> None:
+    storage = optuna.storages.InMemoryStorage()
+    optuna.create_study(storage=storage, study_name="s").enqueue_trial({"x": 1.0, "y": 2.0})
+    study = tune_in_storage(
+        lambda x, y: (bowl(x, y), 0.01), PLANE, storage=storage, study="s", trials=3, method="random", progress=False
+    )
+    assert study.trials[0].params == {"x": 1.0, "y": 2.0}
+    assert len(study.trials) == 3
+    assert result_of_study(study).trials[0].var == 0.01
+
+
+def test_settings_of_a_study_are_kept(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/s.db"
+    tune_in_storage(bowl, PLANE, storage=url, study="s", trials=1, method="sobol", seed=4, progress=False)
+    for options in ({"method": "random"}, {"seed": 5}):
+        with pytest.raises(ValueError, match="runs with method 'sobol' and seed 4"):
+            tune_in_storage(bowl, PLANE, storage=url, study="s", trials=2, progress=False, **options)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="its direction is minimize, not maximize"):
+        tune_in_storage(bowl, PLANE, storage=url, study="s", trials=2, direction="maximize", progress=False)
+    plane = PLANE.parameters
+    for space in ({**plane, "x": rg.Float(-5.0, 11.0)}, {**plane, "z": rg.Float(0, 1)}, {"x": plane["x"]}):
+        with pytest.raises(ValueError, match="go on with the space it was begun with, or choose another study name"):
+            tune_in_storage(bowl, space, storage=url, study="s", trials=2, progress=False)
+    assert len(tune_in_storage(bowl, PLANE, storage=url, study="s", trials=2, progress=False).trials) == 2
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("study.db", "is written sqlite"),
+        ("grpc://nowhere", "grpc://HOST:PORT"),
+        ("nosuch://x", "cannot be opened"),
+        ("sqlite:////nowhere/at/all.db", "cannot be reached"),
+        ("postgresql+psycopg://nobody@127.0.0.1:1/none", "cannot be reached"),
+    ],
+)
+def test_bad_urls_are_named(url: str, message: str) -> None:
+    with pytest.raises((ValueError, ConnectionError), match=message):
+        open_storage(url)
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    (tmp_path / "s.db").write_bytes(b"this is no database" * 100)
+    with pytest.raises((ValueError, ConnectionError), match="cannot be"):
+        open_storage(f"sqlite:///{tmp_path}/s.db")
+
+
+def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def away() -> None:
+        calls.append(1)
+        raise optuna.exceptions.StorageInternalError("gone")
+
+    monkeypatch.setattr(studies, "PATIENCE", 0.3)
+    with pytest.raises(optuna.exceptions.StorageInternalError):
+        patiently(away)
+    assert len(calls) > 2
+
+
+def test_export_writes_a_table_a_description_and_a_page(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/s.db"
+    study = optuna.create_study(storage=url, study_name="foreign", sampler=optuna.samplers.RandomSampler(seed=0))
+
+    def objective(trial: optuna.Trial) -> float:
+        params = {
+            "x": trial.suggest_float("x", -5.0, 10.0), "lr": trial.suggest_float("lr", 1e-5, 1e-1, log=True),
+            "k": trial.suggest_int("k", 1, 8), "kind": trial.suggest_categorical("kind", ["a", "b", "c"]),
+        }  # fmt: skip
+        if params["k"] == 8:
+            raise ValueError
+        return mixed(**params)  # type: ignore[arg-type]
+
+    study.optimize(objective, n_trials=12, catch=(ValueError,))
+    table, description, page = export_study(url, "foreign", tmp_path / "out")
+    rows = list(csv.DictReader(table.open()))
+    assert [int(row["number"]) for row in rows] == list(range(12))
+    assert [float(row["x"]) for row in rows] == [t.params["x"] for t in study.trials]
+    written = json.loads(description.read_text())
+    assert [t["value"] for t in written["trials"]] == [t.values[0] if t.values else None for t in study.trials]
+    assert "<html" in page.read_text().lower()
+    result = result_of_study(study)
+    assert result.best.value == study.best_value
+    assert set(result.params) == set(SPACE.names)
+    with pytest.raises(ValueError, match="there is no study 'other' in the storage; it has foreign"):
+        export_study(url, "other", tmp_path / "out")
+
+
+def test_the_command_tunes_resumes_and_exports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    (tmp_path / "training_script.py").write_text("def cost(a, n):\n    return (a - 2.2) ** 2 + 0.1 * (n - 4) ** 2\n")
+    (tmp_path / "space.toml").write_text(
+        '[a]\ntype = "float"\nlow = 1\nhigh = 4\n[n]\ntype = "int"\nlow = 1\nhigh = 9\n'
+    )
+    url = f"sqlite:///{tmp_path}/s.db"
+    tune = [
+        "tune",
+        "training_script.py:cost",
+        "--space",
+        "space.toml",
+        "--storage",
+        url,
+        "--study",
+        "mine",
+        "--method",
+        "sobol",
+    ]
+    first = CliRunner().invoke(main, [*tune, "--trials", "4", "--seed", "3"])
+    assert first.exit_code == 0, first.output
+    assert f"optuna-dashboard {url}" in first.output
+    second = CliRunner().invoke(main, [*tune, "--trials", "8", "--workers", "2", "--report", "page.html"])
+    assert second.exit_code == 0, second.output
+    assert "8 evaluations" in second.output
+    assert (tmp_path / "page.html").exists()
+    study = optuna.load_study(study_name="mine", storage=url)
+    assert [t.state for t in study.trials] == [TrialState.COMPLETE] * 8
+    exported = CliRunner().invoke(main, ["export", "mine", "--storage", url])
+    assert exported.exit_code == 0, exported.output
+    assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == ["report.html", "study.json", "trials.csv"]
+    for arguments in ([*tune, "--trials", "9", "--seed", "4"], ["export", "other", "--storage", url], ["export", "x", "--storage", "nonsense"],
+                      [*tune, "--trials", "9", "--checkpoint", "c"], [*tune[:4], "--trials", "3", "--workers", "2"]):  # fmt: skip
+        bad = CliRunner().invoke(main, arguments)
+        assert bad.exit_code == 2
+        assert "Traceback" not in bad.output
+
+
+def test_a_gap_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    from regretless.baselines.random_search import RandomSearch
+    from regretless.certificate import Certificate
+
+    monkeypatch.setattr(
+        RandomSearch,
+        "_certificate",
+        lambda self, delta: Certificate(2.0 / len(self.y), -1.0, 0.0, delta, "theory", ("a fake",)),
+    )
+    study = tune_in_storage(
+        bowl,
+        PLANE,
+        storage=optuna.storages.InMemoryStorage(),
+        study="s",
+        trials=50,
+        method="random",
+        until_gap=0.2,
+        progress=False,
+    )
+    assert len(study.trials) == 11  # the gap is 0.2 after 10 and has to hold twice
+    assert "a fake" in study.user_attrs[STOP_NOTE]
+
+
+GAP_SCRIPT = "def cost(a, b):\n    return 3 * (a - 2.2) ** 2 + (b + 0.4) ** 2\n"
+GAP_SPACE = '[a]\ntype = "float"\nlow = 1\nhigh = 4\n[b]\ntype = "float"\nlow = -1\nhigh = 2\n'
+
+
+@pytest.mark.parametrize(
+    "where", [[], ["--storage", "sqlite:///s.db", "--study", "mine"]], ids=["in one process", "in a storage"]
+)
+def test_the_command_stops_at_a_gap_and_never_without_a_certificate(
+    where: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    (tmp_path / "gap_script.py").write_text(GAP_SCRIPT)
+    (tmp_path / "space.toml").write_text(GAP_SPACE)
+    tune = [
+        "tune",
+        "gap_script.py:cost",
+        "--space",
+        "space.toml",
+        "--trials",
+        "80",
+        "--seed",
+        "0",
+        "--until-gap",
+        "0.5",
+    ]
+    stopped = CliRunner().invoke(main, [*tune, *where])
+    assert stopped.exit_code == 0, stopped.output
+    found = re.search(
+        r"stopped after (\d+) evaluations: regret at most (\S+) with probability 0.99 \(fitted", stopped.output
+    )
+    assert found is not None, stopped.output
+    assert int(found[1]) < 80
+    assert float(found[2]) <= 0.5
+    assert "verify=2" in stopped.output  # what "auto" chose
+    if where:
+        study = optuna.load_study(study_name="mine", storage="sqlite:///s.db")
+        assert len(study.trials) == int(found[1])
+        assert study.best_value <= 0.5
+        again = CliRunner().invoke(main, [*tune, *where])
+        assert f"stopped after {found[1]} evaluations" in again.output, "a study that has ended stays so"
+        where = [*where[:3], "blind"]
+    blind = CliRunner().invoke(main, [*tune, *where, "--method", "random", "--trials", "12"])
+    assert blind.exit_code == 0, blind.output
+    assert "12 evaluations" in blind.output
+    assert "stopped after" not in blind.output

@@ -1,0 +1,203 @@
+"""The Gaussian process against GPyTorch, against direct solves and against finite differences."""
+
+import math
+
+import gpytorch
+import numpy as np
+import pytest
+import torch
+
+from regretless.gp.posterior import GP, Hyper, Kernel
+from regretless.gp.surrogate import Surrogate
+from regretless.space import Cube
+
+KINDS = ("se", "matern52")
+LABELS = np.array([0, 3, 0, 0, 4])
+
+
+def data(n=30, d=5, seed=0, labels=None):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, d))
+    if labels is not None:
+        for i in np.flatnonzero(labels):
+            X[:, i] = (np.floor(X[:, i] * labels[i]) + 0.5) / labels[i]
+    y = np.sin(5 * X[:, 0]) + X[:, 1] ** 2 + 0.05 * rng.standard_normal(n)
+    return X, (y - y.mean()) / y.std(), rng.random((7, d))
+
+
+class ExactGP(gpytorch.models.ExactGP):
+    def __init__(self, X, y, likelihood, base, mean, signal):
+        super().__init__(X, y, likelihood)
+        self.mean_module = gpytorch.means.ConstantMean().double()
+        self.mean_module.initialize(constant=torch.tensor(mean, dtype=torch.float64))
+        self.covar_module = gpytorch.kernels.ScaleKernel(base).double()
+        self.covar_module.initialize(outputscale=torch.tensor(signal, dtype=torch.float64))
+
+    def forward(self, X):
+        return gpytorch.distributions.MultivariateNormal(self.mean_module(X), self.covar_module(X))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("ard", [True, False])
+@pytest.mark.parametrize("per_point", [True, False])
+def test_equals_gpytorch(kind, ard, per_point):
+    X, y, Q = data()
+    signal = 2.3
+    yvar = np.linspace(0.01, 0.2, len(y)) if per_point else np.full(len(y), 0.05)
+    lengthscale = np.array([0.4, 0.7, 1.1, 0.5, 2.0]) if ard else np.array([0.6])
+    gp = GP.exact(Kernel(kind, 5), Hyper(lengthscale, 1e-3, signal), X, y, yvar)
+    m, v = gp.mean_var(Q)
+
+    TX, ty = torch.tensor(X), torch.tensor(y)
+    base = {"se": gpytorch.kernels.RBFKernel, "matern52": gpytorch.kernels.MaternKernel}[kind](
+        ard_num_dims=5 if ard else None
+    ).double()
+    base.initialize(lengthscale=torch.tensor(lengthscale))
+    likelihood = gpytorch.likelihoods.FixedNoiseGaussianLikelihood(torch.tensor(yvar))
+    model = ExactGP(TX, ty, likelihood, base, gp.mean, signal)
+    with torch.no_grad(), gpytorch.settings.fast_computations(False, False, False):
+        model.train(), likelihood.train()
+        theirs = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)(model(TX), ty).item() * len(y)
+        model.eval(), likelihood.eval()
+        posterior = model(torch.tensor(Q))
+        mean, cov = posterior.mean.numpy(), posterior.covariance_matrix.numpy()
+    np.testing.assert_allclose(m, mean, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(v, np.diag(cov), rtol=0, atol=1e-8)
+    np.testing.assert_allclose(gp.covariance(Q), cov, rtol=0, atol=1e-8)
+    assert gp.log_evidence() == pytest.approx(theirs, abs=1e-8)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("labels", [None, LABELS], ids=["lines", "choices"])
+def test_posterior_is_the_direct_solve(kind, labels):
+    """Kernel written out pair by pair, inverse taken outright: mean by least squares, profiled signal, quadratic trend,
+    Hamming part."""
+    X, y, Q = data(labels=labels)
+    kernel, hyper = Kernel(kind, 5, labels), Hyper(np.array([0.4, 0.7, 1.1, 0.5, 2.0]), 1e-2, 1.0, 0.3)
+    lines = [i for i in range(5) if labels is None or labels[i] == 0]
+
+    def k(a, b):
+        gap = [
+            (a[i] - b[i]) if i in lines else float(math.floor(a[i] * labels[i]) != math.floor(b[i] * labels[i]))
+            for i in range(5)
+        ]
+        r2 = sum((g / s) ** 2 for g, s in zip(gap, hyper.lengthscale, strict=True))
+        r = math.sqrt(5 * r2)
+        base = math.exp(-r2 / 2) if kind == "se" else (1 + r + r * r / 3) * math.exp(-r)
+        return base + 0.3 / 4 * (1 + sum((2 * a[i] - 1) * (2 * b[i] - 1) for i in lines)) ** 2
+
+    K = np.array([[k(a, b) for b in X] for a in X]) + 1e-2 * np.eye(len(X))
+    inverse, C = np.linalg.inv(K), np.array([[k(a, b) for b in X] for a in Q])
+    mean = inverse.sum(axis=0) @ y / inverse.sum()
+    signal = ((y - mean) @ inverse @ (y - mean) + 1) / (len(y) + 1)
+    gp = GP.exact(kernel, hyper, X, 7 + 3 * y, offset=7, scale=3)
+    m, v = gp.mean_var(Q)
+    np.testing.assert_allclose(m, mean + C @ inverse @ (y - mean), atol=1e-9)
+    np.testing.assert_allclose(
+        v, signal * (np.array([k(a, a) for a in Q]) - np.einsum("ij,jk,ik->i", C, inverse, C)), atol=1e-9
+    )
+    np.testing.assert_allclose(gp.information(), 0.5 * np.linalg.slogdet(K / 1e-2)[1], atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("labels", [None, LABELS], ids=["lines", "choices"])
+@pytest.mark.parametrize("quadratic", [0.0, 0.4])
+def test_gradients_are_finite_differences(kind, labels, quadratic):
+    X, y, Q = data(labels=labels)
+    gp = GP.exact(
+        Kernel(kind, 5, labels), Hyper(np.array([0.4, 0.7, 1.1, 0.5, 2.0]), 1e-3, 1.0, quadratic), X, y
+    ).condition(Q[:1] * 0.9)
+    path = gp.path(np.random.default_rng(3))
+    functions = {
+        "mean": (lambda P: gp.mean_var(P)[0], gp.mean_var_grad(Q)[2]),
+        "variance": (lambda P: gp.mean_var(P)[1], gp.mean_var_grad(Q)[3]),
+        "mean alone": (gp.mean_at, gp.mean_grad(Q)[1]),
+        "path": (lambda P: path(P)[0], path(Q)[1]),
+    }
+    for name, (value, gradient) in functions.items():
+        for j in range(5):
+            step = np.zeros(5)
+            step[j] = 1e-6
+            if labels is not None and labels[j]:
+                assert (gradient[:, j] == 0).all()
+            else:
+                np.testing.assert_allclose(
+                    (value(Q + step) - value(Q - step)) / 2e-6, gradient[:, j], atol=2e-6, err_msg=name
+                )
+    np.testing.assert_allclose(gp.mean_var_grad(Q)[:2], gp.mean_var(Q), atol=1e-12)
+    np.testing.assert_array_equal(path.values(Q), path(Q)[0])
+
+
+def test_appending_and_conditioning_equal_the_full_factor():
+    X, y, Q = data(n=40)
+    kernel, hyper = Kernel("matern52", 5), Hyper(np.full(5, 0.8), 1e-4, 1.0, 0.1)
+    whole = GP.exact(kernel, hyper, X, y)
+    grown = GP.exact(kernel, hyper, X[:25], y[:25])
+    for x, value in zip(X[25:], y[25:], strict=True):
+        grown = grown.append(x, value)
+    np.testing.assert_allclose(grown.mean_var(Q), whole.mean_var(Q), atol=1e-9)
+    assert grown.log_evidence() == pytest.approx(whole.log_evidence(), abs=1e-8)
+    # told its own mean, a pending point leaves the mean alone and shrinks the variance just as a value would
+    pending = whole.condition(Q[:2])
+    believed = GP.exact(kernel, hyper, np.vstack([X, Q[:2]]), np.append(y, whole.mean_at(Q[:2])))
+    np.testing.assert_allclose(pending.mean_at(Q), whole.mean_at(Q), atol=1e-10)
+    np.testing.assert_allclose(
+        pending.mean_var(Q)[1] / pending.signal, believed.mean_var(Q)[1] / believed.signal, atol=1e-9
+    )
+    assert pending.n == whole.n
+    assert pending.signal == pytest.approx(whole.signal)
+    with pytest.raises(ValueError, match="pending"):
+        pending.append(Q[3], 0.0)
+    with pytest.raises(ValueError, match="noise variance"):
+        whole.append(Q[3], 0.0, 0.1)
+
+
+def test_draws_and_paths_have_the_posterior_moments():
+    X, y, Q = data(n=15, labels=LABELS)
+    gp = GP.exact(Kernel("matern52", 5, LABELS), Hyper(np.full(5, 0.5), 1e-3, 1.0, 0.2), X, y)
+    mean, cov = gp.mean_at(Q), gp.covariance(Q)
+    drawn = gp.draw(Q, 4000, np.random.default_rng(0))
+    paths = np.array([gp.path(np.random.default_rng(s))(Q)[0] for s in range(600)])
+    sd = np.sqrt(np.diag(cov))
+    for sample in (drawn, paths):
+        # four standard errors of a mean, and of a covariance whose entries are at most sd_i sd_j
+        assert (np.abs(sample.mean(axis=0) - mean) < 4 * sd / math.sqrt(len(sample))).all()
+        assert (np.abs(np.cov(sample.T) - cov) < 5 * np.sqrt(2 / len(sample)) * np.outer(sd, sd)).all()
+
+
+def test_a_path_passes_the_values_when_there_is_no_noise():
+    X, y, _ = data(n=20)
+    gp = GP.exact(Kernel("matern52", 5), Hyper(np.full(5, 0.5), 1e-8), X, y)
+    np.testing.assert_allclose(gp.path(np.random.default_rng(0))(X)[0], y, atol=1e-2)
+
+
+def test_draws_at_near_duplicates_do_not_break():
+    X, y, _ = data(n=20)
+    gp = GP.exact(Kernel("se", 5), Hyper(np.full(5, 1.0), 1e-8), X, y)
+    Q = np.repeat(X[:3], 5, axis=0) + 1e-9 * np.arange(15)[:, None]
+    assert np.isfinite(gp.draw(Q, 3, np.random.default_rng(0))).all()
+
+
+def test_jitter_is_only_added_where_needed_and_is_reported():
+    X, y, Q = data(n=30)
+    kernel = Kernel("se", 5)
+    assert GP.exact(kernel, Hyper(np.full(5, 0.5), 1e-6), X, y).jitter == 0.0
+    stiff = GP.exact(kernel, Hyper(np.full(5, 50.0), 1e-8), np.repeat(X, 20, axis=0), np.repeat(y, 20))
+    assert np.isfinite(stiff.mean_var(Q)).all()
+    assert 0.0 <= stiff.jitter < 1e-6
+
+
+def test_memory_stays_quadratic():
+    """At n = 220, d = 400 an n x n x d array would be 155 MB; the whole fit stays below a tenth of it."""
+    import tracemalloc
+
+    rng = np.random.default_rng(0)
+    X = rng.random((220, 400))
+    y = X[:, :5].sum(axis=1)
+    surrogate = Surrogate(Cube.box(400), seed=0, ard=True)
+    tracemalloc.start()
+    surrogate.gp(X[:200], y[:200])
+    surrogate.gp(X, y).mean_var_grad(X[:10])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 15e6

@@ -1,0 +1,174 @@
+"""The fast posteriors on grids equal a direct solve; the features reproduce the kernel."""
+
+import numpy as np
+import pytest
+from scipy.linalg import cho_factor, cho_solve
+
+from regretless.grid.posterior import KernelName, ProductPosterior, RowPosterior, SEFeatures, correlation, product_grid
+from regretless.space import Array
+
+LENGTHSCALE, NOISE = 0.2, 0.01
+AXES = {1: 50, 2: 18, 3: 6}
+
+
+def direct(
+    kernel: KernelName, X: Array, y: Array, grid: Array, noise: Array | float = NOISE
+) -> tuple[Array, Array, float]:
+    """Mean, variance and information gain by one solve with the full covariance; noise: one variance, or one per
+    sample."""
+    noise = np.full(len(X), noise)
+    K = correlation(kernel, X, X, LENGTHSCALE) + np.diag(noise)
+    cross = correlation(kernel, X, grid, LENGTHSCALE)
+    solved = cho_solve(cho_factor(K), np.column_stack([cross, y]))
+    gain = 0.5 * (np.linalg.slogdet(K)[1] - np.log(noise).sum())
+    return cross.T @ solved[:, -1], 1 - (cross * solved[:, :-1]).sum(axis=0), float(gain)
+
+
+def samples(grid: Array, n: int, rng: np.random.Generator) -> list[tuple[int, Array, float]]:
+    """n samples: 39 in 40 at grid points, the others anywhere; index -1 marks those."""
+    out = []
+    for i in range(n):
+        index = int(rng.integers(len(grid))) if i % 40 else -1
+        out.append((index, grid[index] if index >= 0 else rng.random(grid.shape[1]), float(rng.standard_normal())))
+    return out
+
+
+def fill(posterior: RowPosterior | ProductPosterior, points: list[tuple[int, Array, float]]) -> None:
+    for index, x, y in points:
+        if index >= 0:
+            posterior.add(index, y)
+        else:
+            posterior.add_at(x, y)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+@pytest.mark.parametrize("kernel", ["se", "matern52"])
+def test_rows_equal_a_direct_solve_over_2000_samples_with_prior_data(kernel: KernelName, dim: int) -> None:
+    rng = np.random.default_rng(dim)
+    grid = product_grid([np.linspace(0, 1, AXES[dim])] * dim)
+    prior = rng.random((30, dim)), rng.standard_normal(30)
+    posterior = RowPosterior(
+        grid, correlation(kernel, grid, grid, LENGTHSCALE), kernel=kernel, lengthscale=LENGTHSCALE, noise=NOISE
+    )
+    posterior.condition(*prior)
+    points = samples(grid, 2000, rng)
+    fill(posterior, points)
+    X, y = np.concatenate([prior[0], [x for _, x, _ in points]]), np.concatenate([prior[1], [v for _, _, v in points]])
+    mean, variance, gain = direct(kernel, X, y, grid)
+    assert np.abs(posterior.mean - mean).max() < 1e-9
+    assert np.abs(posterior.variance - variance).max() < 1e-9
+    assert abs(posterior.gain - gain) < 1e-8
+
+
+@pytest.mark.parametrize("dim", [1, 2])
+def test_features_equal_a_direct_solve_over_2000_samples(dim: int) -> None:
+    rng = np.random.default_rng(dim)
+    axes = [np.linspace(0, 1, AXES[dim])] * dim
+    posterior = ProductPosterior(axes, noise=NOISE, features=SEFeatures(dim, LENGTHSCALE))
+    points = samples(posterior.grid, 2000, rng)
+    fill(posterior, points)
+    mean, variance, gain = direct(
+        "se", np.array([x for _, x, _ in points]), np.array([v for _, _, v in points]), posterior.grid
+    )
+    assert np.abs(posterior.mean - mean).max() < 1e-9
+    assert np.abs(posterior.variance - variance).max() < 1e-9
+    assert abs(posterior.gain - gain) < 1e-7
+
+
+@pytest.mark.parametrize("form", ["rows, se", "rows, matern52", "features"])
+def test_samples_of_different_noise_equal_a_direct_solve(form: str) -> None:
+    rng = np.random.default_rng(5)
+    axes = [np.linspace(0, 1, 12)] * 2
+    grid = product_grid(axes)
+    kernel: KernelName = "matern52" if form.endswith("matern52") else "se"
+    points = samples(grid, 300, rng)
+    noise = rng.choice([1e-5, 0.01, 0.5, 40.0], size=300)
+    posterior: RowPosterior | ProductPosterior
+    if form == "features":
+        posterior, earlier = ProductPosterior(axes, noise=NOISE, features=SEFeatures(2, LENGTHSCALE)), 0
+    else:
+        posterior, earlier = RowPosterior(grid, None, kernel=kernel, lengthscale=LENGTHSCALE, noise=NOISE), 50
+        X, y = np.array([x for _, x, _ in points[:50]]), np.array([v for _, _, v in points[:50]])
+        posterior.condition(X, y, NOISE / noise[:50])
+    for (index, x, value), variance in zip(points[earlier:], noise[earlier:].tolist(), strict=True):
+        if index >= 0:
+            posterior.add(index, value, variance)
+        else:
+            posterior.add_at(x, value, variance)
+    mean, variances, gain = direct(
+        kernel, np.array([x for _, x, _ in points]), np.array([v for _, _, v in points]), grid, noise
+    )
+    assert np.abs(posterior.mean - mean).max() < 1e-8
+    assert np.abs(posterior.variance - variances).max() < 1e-8
+    assert abs(posterior.gain - gain) < 1e-6
+
+
+@pytest.mark.parametrize("lengthscale", [0.1, 0.4, 2.0])
+def test_features_equal_a_direct_solve_in_three_dimensions(lengthscale: float) -> None:
+    """The kernel itself, off every node and on the borders; in three dimensions the posterior test would only repeat
+    it."""
+    rng = np.random.default_rng(0)
+    dim = 3 if lengthscale > 0.2 else 2
+    features = SEFeatures(dim, lengthscale)
+    X = np.concatenate([rng.random((60, dim)), np.zeros((1, dim)), np.ones((1, dim))])
+    assert np.abs(features(X) @ features(X).T - correlation("se", X, X, lengthscale)).max() < 1e-11
+
+
+def test_uneven_axes_and_their_numbering() -> None:
+    axes = [np.array([0.1, 0.4, 0.9]), np.linspace(0, 1, 5)]
+    posterior = ProductPosterior(axes, noise=NOISE, features=SEFeatures(2, LENGTHSCALE))
+    rows = RowPosterior(product_grid(axes), None, kernel="se", lengthscale=LENGTHSCALE, noise=NOISE)
+    for index, y in ((7, 1.0), (14, -2.0), (0, 0.5), (7, 1.2)):
+        posterior.add(index, y)
+        rows.add(index, y)
+    assert np.allclose(posterior.mean, rows.mean, atol=1e-12)
+    assert np.allclose(posterior.variance, rows.variance, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["rows", "features"])
+def test_variance_after_is_the_variance_with_the_pending_values_and_leaves_no_trace(kind: str) -> None:
+    rng = np.random.default_rng(1)
+    axes = [np.linspace(0, 1, 12)] * 2
+    grid = product_grid(axes)
+
+    def fresh() -> RowPosterior | ProductPosterior:
+        if kind == "rows":
+            return RowPosterior(grid, None, kernel="se", lengthscale=LENGTHSCALE, noise=NOISE)
+        return ProductPosterior(axes, noise=NOISE, features=SEFeatures(2, LENGTHSCALE))
+
+    a, b, pending = fresh(), fresh(), rng.random((3, 2))
+    points = samples(grid, 40, rng)
+    fill(a, points)
+    fill(b, points)
+    after = a.variance_after(pending)
+    for x in pending:
+        b.add_at(x, 3.0)
+    assert np.allclose(after, b.variance, atol=1e-12)
+    c = fresh()
+    fill(c, points)
+    a.add(5, 1.0)
+    c.add(5, 1.0)
+    assert np.array_equal(a.mean, c.mean)
+    assert np.array_equal(a.variance, c.variance)
+    assert a.gain == c.gain
+
+
+def test_points_added_to_the_grid_have_the_posterior_of_points_there_from_the_start() -> None:
+    rng = np.random.default_rng(2)
+    grid, more = rng.random((5, 2)), rng.random((70, 2))
+    grown = RowPosterior(grid, None, kernel="matern52", lengthscale=LENGTHSCALE, noise=NOISE)
+    whole = RowPosterior(np.concatenate([grid, more]), None, kernel="matern52", lengthscale=LENGTHSCALE, noise=NOISE)
+    for i in range(80):
+        if i < 35:
+            grown.extend(more[2 * i : 2 * i + 2])
+        for posterior in (grown, whole):
+            posterior.add(i % 5, float(np.sin(i)))
+    assert np.allclose(grown.mean, whole.mean, atol=1e-10)
+    assert np.allclose(grown.variance, whole.variance, atol=1e-10)
+
+
+def test_condition_refuses_a_posterior_that_has_samples() -> None:
+    posterior = RowPosterior(np.array([[0.5]]), None, kernel="se", lengthscale=LENGTHSCALE, noise=NOISE)
+    posterior.add(0, 1.0)
+    with pytest.raises(ValueError, match="without any"):
+        posterior.condition(np.array([[0.1]]), np.array([0.0]))

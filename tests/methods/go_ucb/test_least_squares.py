@@ -1,0 +1,184 @@
+"""The batched Levenberg-Marquardt fit against scipy's trust-region solver, and the oracle on realizable data."""
+
+import numpy as np
+import pytest
+from regretless_bench.problems import make_problem
+from scipy.optimize import least_squares
+
+from regretless.gp.sobol import sobol_points
+from regretless.methods.go_ucb.ball import Ball
+from regretless.methods.go_ucb.least_squares import Fits, distinct, fit_least_squares
+from regretless.methods.go_ucb.oracle import Oracle, row_weights
+from regretless.methods.go_ucb.parametric import named_family
+from regretless.methods.go_ucb.units import user_units
+from regretless.methods.go_ucb.user_model import UserFunction
+
+MECHANISTIC = ("hill-temperature", "michaelis-inhibition", "gompertz-growth", "drug-timing")
+LAM = 0.0025
+
+
+def realizable(name, seed):
+    """A problem, its family, and 2 p Sobol points with their noisy values."""
+    problem = make_problem(name, seed=seed)
+    family = UserFunction(problem.model, problem.model.w_bounds)
+    rng = np.random.default_rng(seed)
+    X = sobol_points(2 * family.p, 3, rng)
+    family.check(user_units(problem.space)(X))
+    return problem, family, X, problem.evaluate_unit(X)
+
+
+@pytest.mark.parametrize("name", MECHANISTIC)
+def test_the_best_cost_is_that_of_scipys_solver_from_the_same_starts(name):
+    problem, family, X, y = realizable(name, 11)
+    x, z, s = user_units(problem.space)(X), (y - y.mean()) / y.std(), y.std()
+
+    def standard(V):
+        F, J = family.jacobian(V, x)
+        return (F - y.mean()) / s, J / s
+
+    starts = family.starts(8, np.random.default_rng(0))
+    ours = fit_least_squares(standard, z, starts, low=-1.0, high=1.0, lam=LAM)
+
+    def residual(v):
+        return np.append(standard(v[None])[0][0] - z, np.sqrt(LAM) * v)
+
+    def jacobian(v):
+        return np.vstack([standard(v[None])[1][0], np.sqrt(LAM) * np.eye(family.p)])
+
+    theirs = min(2 * least_squares(residual, start, jac=jacobian, bounds=(-1, 1)).cost for start in starts)
+    assert ours.cost[0] <= 1.02 * theirs
+    assert (np.diff(ours.cost) >= 0).all()
+    assert (np.abs(ours.v) <= 1).all()
+
+
+def test_a_linear_problem_is_solved_exactly_in_both_spaces():
+    rng = np.random.default_rng(1)
+    for n, p in ((30, 5), (5, 30)):
+        A, y = rng.standard_normal((n, p)), rng.standard_normal(n)
+        fits = fit_least_squares(
+            lambda V, A=A: (V @ A.T, np.broadcast_to(A, (len(V), *A.shape))),
+            y,
+            rng.standard_normal((4, p)),
+            low=-np.inf,
+            high=np.inf,
+            lam=0.1,
+        )
+        np.testing.assert_allclose(
+            fits.v, np.tile(np.linalg.solve(A.T @ A + 0.1 * np.eye(p), A.T @ y), (4, 1)), atol=1e-4
+        )
+
+
+def test_bounds_hold_and_are_reached():
+    fits = fit_least_squares(
+        lambda V: (V[:, :1] * 1.0, np.ones((len(V), 1, 1))), np.array([7.0]), np.zeros((2, 1)), low=-1, high=1, lam=1e-6
+    )
+    assert fits.v.ravel().tolist() == [1.0, 1.0]
+
+
+def test_values_count_by_their_weights():
+    A = np.ones((2, 1))
+    fits = fit_least_squares(
+        lambda V: (V @ A.T, np.broadcast_to(A, (len(V), 2, 1))), np.array([3.0, 5.0]), np.zeros((2, 1)), low=-9, high=9, lam=1e-9,
+        weight=np.array([3.0, 1.0]),
+    )  # fmt: skip
+    np.testing.assert_allclose(fits.v, 3.5, atol=1e-4)
+
+
+def test_starts_that_overflow_lose_and_are_not_chosen():
+    def model(V):
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.exp(V * 1000), 1000 * np.exp(V * 1000)[:, :, None]
+
+    fits = fit_least_squares(model, np.array([1.0]), np.array([[5.0], [0.0005]]), low=-9, high=9, lam=1e-6)
+    assert fits.v[0, 0] == pytest.approx(0.0, abs=1e-3)
+    assert np.isinf(fits.cost[1])
+
+
+def test_distinct_keeps_modes_and_drops_copies_and_bad_fits():
+    fits = fit_least_squares(
+        lambda V: (V**2, 2 * V[:, :, None]),
+        np.array([1.0]),
+        np.array([[0.5], [0.9], [-0.7]]),
+        low=-3,
+        high=3,
+        lam=1e-12,
+    )
+    assert len(distinct(fits, 3, apart=0.1, within=1e-3)) == 2  # both roots, the second copy of one dropped
+    assert len(distinct(fits, 1, apart=0.1, within=1e-3)) == 1
+    worse = Fits(np.array([[1.0], [-2.0]]), np.array([0.1, 0.5]), np.zeros((2, 1)), np.zeros((2, 1, 1)))
+    assert distinct(worse, 3, apart=0.1, within=0.3).tolist() == [0]
+    assert distinct(worse, 3, apart=0.1, within=0.5).tolist() == [0, 1]
+
+
+def test_modes_share_the_posterior_by_their_cost():
+    X = np.linspace(0, 1, 9)[:, None]
+    y = np.exp(-((X[:, 0] - 0.5) ** 2) / 0.02)  # one of the three bumps can do it, in three ways and many more
+
+    fit = Oracle(named_family("sum-of-gaussians", 1, 1), lambda U: U, sign=1.0, seed=0, block=9, noise=0.05)(
+        X, y, np.full(9, np.nan)
+    )
+    assert len(fit.solutions) > 1
+    assert fit.support.sum() == pytest.approx(1.0)
+    assert (np.diff(fit.support) <= 1e-12).all()
+    np.testing.assert_array_equal(fit.solutions[0], fit.v)
+
+
+def test_the_oracle_is_a_function_of_the_history():
+    rng = np.random.default_rng(2)
+    X = rng.random((37, 2))
+    y = np.sin(4 * X[:, 0]) + X[:, 1] + 0.02 * rng.standard_normal(37)
+    yvar = np.full(37, np.nan)
+
+    def oracle():
+        return Oracle(named_family("mlp", 2, 3), lambda U: 2 * U - 1, sign=1.0, seed=5, block=12)
+
+    stepwise = oracle()
+    for n in range(10, 38):
+        fit = stepwise(X[:n], y[:n], yvar[:n])
+    at_once = oracle()(X, y, yvar)
+    assert np.array_equal(fit.v, at_once.v)
+    assert fit.sigma2 == at_once.sigma2
+
+
+def test_drift_applies_eq_5_until_the_linearisation_is_off():
+    problem, family, X, y = realizable("hill-temperature", 5)
+    oracle = Oracle(family, user_units(problem.space), sign=1.0, seed=0, block=12, refit="drift")
+    unknown = np.full(13, np.nan)
+    before = oracle(X, y, unknown[:12])
+    X = np.vstack([X, [[0.4, 0.6, 0.3]]])
+    F, J = oracle.predict(before.v[None], X[12:], before.offset, before.scale)
+    expected, surprise = before.offset + before.scale * F[0, 0], 3 * before.scale
+    fits = [oracle(X, np.append(y, value), unknown) for value in (expected, expected + surprise)]
+    rows, targets = np.vstack([before.rows, J[0]]), np.append(before.targets, J[0, 0] @ before.v)
+    np.testing.assert_allclose(
+        fits[0].v, Ball(np.zeros(6), before.sigma2, rows, targets).centre(), atol=1e-12
+    )  # (Eq. 5)
+    np.testing.assert_array_equal(fits[0].rows[:12], before.rows)
+    assert not np.allclose(fits[1].rows[:12], before.rows)  # linearised afresh, at another solution
+    always = Oracle(family, user_units(problem.space), sign=1.0, seed=0, block=12)
+    assert not np.array_equal(always(X, np.append(y, expected), unknown).rows[:12], before.rows)
+
+
+def test_row_weights():
+    assert row_weights(np.array([np.nan, np.nan])).tolist() == [1.0, 1.0]
+    assert row_weights(np.array([0.01, 0.04, np.nan])) == pytest.approx([2.5, 0.625, 1.0])
+
+
+def explained(name, seed):
+    problem, family, X, y = realizable(name, seed)
+    fit = Oracle(family, user_units(problem.space), sign=1.0, seed=seed, block=len(y))(X, y, np.full(len(y), np.nan))
+    grid = np.random.default_rng(99).random((500, 3))
+    F = family.jacobian(fit.v[None], user_units(problem.space)(grid))[0][0]
+    truth = problem.true_unit(grid)
+    return 1 - np.mean((F - truth) ** 2) / np.var(truth)
+
+
+@pytest.mark.parametrize("name", MECHANISTIC)
+def test_the_oracle_finds_the_function(name):
+    assert np.median([explained(name, seed) for seed in range(3)]) >= 0.95
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MECHANISTIC)
+def test_the_oracle_finds_the_function_in_twenty_draws(name):
+    assert np.median([explained(name, seed) for seed in range(100, 120)]) >= 0.97

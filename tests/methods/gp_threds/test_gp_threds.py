@@ -1,0 +1,444 @@
+"""GP-ThreDS: the three searches, every edge of the tree, told noise, and (slow) the regret it is built for."""
+
+import copy
+import math
+import pickle
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from regretless_bench.problems import make_problem
+
+from regretless.baselines.igp_ucb import IGPUCB
+from regretless.method import Method
+from regretless.methods.gp_threds.algorithm import STALL, DimensionWarning, GPThreDS
+from regretless.methods.gp_threds.threshold_tree import Cell
+from regretless.space import Array, Choice, Float, Int, Space
+
+KNOWN: dict[str, Any] = {"lengthscale": 0.2, "noise": 0.1}
+BRANIN = make_problem("branin-threds")
+F_STAR = float(BRANIN.optimum or 0.0)
+INTERVAL = (0.5, 1.2)
+
+
+def noisy(fun: Callable[[Array], Array], seed: int, noise: float = 0.1) -> Callable[[Array], Array]:
+    rng = np.random.default_rng(seed)
+    return lambda X: fun(X) + noise * rng.standard_normal(len(X))
+
+
+def drive(method: Method, n: int, fun: Callable[[Array], Array], batch: int = 1) -> Array:
+    """n samples of ask and tell, `batch` at a time; the points, n x d."""
+    points = []
+    for _ in range(n // batch):
+        X = method.ask(batch)
+        method.tell(X, fun(X))
+        points.append(X)
+    return np.concatenate(points)
+
+
+def bump(X: Array) -> Array:
+    """A smooth hill of height 1 at 0.3 in every coordinate."""
+    return np.exp(-8 * ((X - 0.3) ** 2).sum(axis=1))
+
+
+# ---------------------------------------------------------------- one test
+
+
+def test_a_test_without_decisions_is_igp_ucb() -> None:
+    """With a slack no bound can pass, no time-out and an unreachable threshold, the root's test is IGP-UCB on the same
+    grid."""
+    ours = GPThreDS(2, seed=0, preset="paper", interval=(1e3, 1e4), c=1e9, t_term=10**9)
+    theirs = IGPUCB(2, seed=0, preset="paper", points_per_axis=20)
+    for i in range(40):
+        X = ours.ask()
+        if i:  # by symmetry two points may be level: ours must be as good as theirs, by their model
+            posterior = theirs._model.posterior
+            score = posterior.mean + theirs._beta() * np.sqrt(posterior.variance)
+            assert score[theirs._model._index(X[0])] == pytest.approx(score.max(), abs=1e-9)
+        y = BRANIN.true_unit(X) + 0.1 * math.sin(i)
+        ours.tell(X, y)
+        theirs.tell(X, y)
+    assert ours.tree.epoch == 1
+
+
+# ---------------------------------------------------------------- the tree
+
+
+def test_the_tree_partitions_the_cube_and_holds_the_optimum() -> None:
+    method = GPThreDS(2, seed=0, budget=400, interval=INTERVAL, **KNOWN)
+    drive(method, 400, noisy(BRANIN.true_unit, 0))
+    tree = method.tree
+    assert tree.depth >= 2
+    assert tree.volume + sum(math.prod(cell.sides) for cell, _ in tree.pruned) == pytest.approx(1.0)
+    assert len(tree.thresholds) == tree.epoch
+    optima = np.array([[0.1239, 0.8183], [0.5428, 0.1517], [0.9617, 0.165]])
+    assert any(cell.near(optima).any() for cell in tree.live)
+
+
+def test_all_children_accepted_leaves_an_empty_grid_and_goes_on() -> None:
+    """A threshold below everything: each child passes by its bound, the last one empties the grid, and the epoch
+    ends."""
+    method = GPThreDS(2, seed=0, preset="paper", interval=(-100.0, -90.0))
+    drive(method, 5, lambda X: np.full(len(X), 5.0))
+    assert len(method.tree.live) == 4
+    assert method.tree.depth == 1
+    assert method.tree.by_time == 0
+
+
+def test_time_outs_accept_although_every_lower_bound_is_negative() -> None:
+    method = GPThreDS(2, seed=0, preset="paper", interval=(0.0, 1.0), c=1e6, t_term=5)
+    drive(method, 20, lambda X: np.full(len(X), -50.0))
+    assert method.tree.by_bound == 0
+    assert method.tree.by_time == 4
+    assert len(method.tree.live) == 4
+
+
+def test_a_threshold_above_everything_lowers_the_interval_by_half() -> None:
+    method = GPThreDS(1, seed=0, preset="paper", interval=(10.0, 14.0))
+    drive(method, 1, lambda X: np.zeros(len(X)))
+    assert method.tree.interval == (8.0, 12.0)
+    assert method.tree.live[0].sides.tolist() == [1.0]
+    assert method.tree.depth == 0
+
+
+def test_every_epoch_has_a_sample() -> None:
+    method = GPThreDS(1, seed=3, budget=200)
+    for i in range(200):
+        X = method.ask()
+        method.tell(X, bump(X) + 0.01 * math.sin(7 * i))
+        assert method.tree.epoch - 1 <= i + 1
+
+
+def test_a_budget_that_ends_inside_a_test_leaves_a_recommendation_and_a_tree() -> None:
+    method = GPThreDS(2, seed=0, budget=7, interval=INTERVAL, **KNOWN)
+    drive(method, 7, noisy(BRANIN.true_unit, 0))
+    assert method.tree.epoch == 1
+    assert method.recommend().shape == (2,)
+    assert method.certificate().reason
+
+
+@pytest.mark.parametrize("interval", [(-2.0, 0.3), (-20.0, -10.0), (5.0, 9.0)])
+def test_an_interval_beside_the_optimum_is_repaired(interval: tuple[float, float]) -> None:
+    regrets = []
+    for seed in range(3):
+        method = GPThreDS(2, seed=seed, budget=400, interval=interval, **KNOWN)
+        X = drive(method, 400, noisy(BRANIN.true_unit, seed))
+        assert interval[1] > F_STAR or method.tree.contradictions
+        assert method.tree.interval[0] - 0.1 < F_STAR < method.tree.interval[1] + 0.3
+        regrets.append((F_STAR - BRANIN.true_unit(X[-100:])).mean())
+    assert np.median(regrets) < 0.1
+
+
+@pytest.mark.parametrize("level", [0.0, -1e12, 1e-12])
+def test_a_constant_function_is_searched_without_complaint(level: float) -> None:
+    method = GPThreDS(2, seed=0, budget=80)
+    X = drive(method, 80, lambda X: np.full(len(X), level))
+    assert np.isfinite(X).all()
+    assert np.isfinite(method.recommend()).all()
+    assert not method.certificate().certified
+
+
+@pytest.mark.parametrize("shift", [-10.0, 0.0, 10.0])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_shift_of_ten_standard_deviations_changes_nothing_that_matters(shift: float, known: bool) -> None:
+    interval = (INTERVAL[0] + shift, INTERVAL[1] + shift) if known else None
+    method = GPThreDS(2, seed=2, budget=300, interval=interval, **(KNOWN if known else {}))
+    X = drive(method, 300, noisy(lambda X: BRANIN.true_unit(X) + shift, 2))
+    assert (F_STAR - BRANIN.true_unit(X[-50:])).mean() < 0.12
+
+
+def test_cells_stop_at_the_smallest_side_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regretless.methods.gp_threds.algorithm.SMALLEST", 0.1)
+    method = GPThreDS(1, seed=0, interval=(0.0, 1.5), **KNOWN)
+    drive(method, 300, bump)
+    assert "not halved" in method.tree.stopped
+    assert method.tree.live[0].sides[0] == 0.125
+    before = method.tree.epoch
+    drive(method, 100, bump)
+    assert method.tree.epoch > before
+    assert method.tree.live[0].sides[0] == 0.125
+
+
+# ---------------------------------------------------------------- who tells what
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"preset": "paper"}, {"preset": "paper", "search": "walk"}, {"kernel": "matern52"}], ids=str
+)
+def test_batches_of_eight_with_pending_points(options: dict[str, Any]) -> None:
+    method = GPThreDS(2, seed=0, budget=160, **options)
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        X = method.ask(8)
+        assert len(np.unique(X, axis=0)) == 8
+        order = rng.permutation(8)
+        method.tell(X[order[:5]], bump(X[order[:5]]))
+        Y = method.ask(3)
+        method.tell(Y, bump(Y))
+        method.tell(X[order[5:]], bump(X[order[5:]]))
+    assert bump(method.X).max() > 0.85
+
+
+def test_foreign_points_warm_the_search() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((120, 2))
+    method = GPThreDS(2, seed=0, budget=160)
+    method.tell(X, bump(X))
+    later = drive(method, 40, bump)
+    assert bump(later).mean() > 0.8
+
+
+def test_many_points_from_elsewhere_close_a_test_instead_of_hanging_it() -> None:
+    method = GPThreDS(2, seed=0, interval=(0.0, 1.2), **KNOWN)
+    while method.tree.depth < 2:
+        drive(method, 1, bump)
+    before = method._test
+    assert before is not None
+    corner = np.array([1.0, 1.0]) if before.cell.centre.sum() < 1 else np.array([0.0, 0.0])
+    assert not before.cell.near(corner[None]).any()
+    for _ in range(STALL - 1):
+        method.tell(corner, bump(corner[None]))
+    assert method._test is before
+    method.tell(corner, bump(corner[None]))
+    assert method._test is not before
+
+
+def test_a_region_where_evaluations_fail_is_left() -> None:
+    method = GPThreDS(2, seed=0, budget=300)
+    X = drive(method, 300, lambda X: np.where(X[:, 0] < 0.5, np.nan, bump(X)))
+    assert len(method.y) > 90
+    assert bump(X[X[:, 0] >= 0.5]).max() > 0.97 * bump(np.array([[0.5, 0.3]]))[0]
+
+
+def test_failures_everywhere_do_not_hang() -> None:
+    method = GPThreDS(1, seed=0, interval=(0.0, 1.0), points_per_axis=4)
+    X = drive(method, 30, lambda X: np.full(len(X), np.nan))
+    assert len(np.unique(X)) > 10
+
+
+def test_discrete_axes_are_searched_on_legal_points() -> None:
+    space = Space({"n": Int(0, 4), "x": Float(-2, 5), "c": Choice(["a", "b"])})
+    cube = space.cube()
+    method = GPThreDS(cube, seed=0, budget=120)
+    rng = np.random.default_rng(0)
+
+    def value(X: Array) -> Array:
+        params = [space.decode(u) for u in X]
+        return np.array(
+            [-((p["n"] - 3) ** 2) - (p["x"] - 1.5) ** 2 + (p["c"] == "b") for p in params]
+        ) + 0.05 * rng.standard_normal(len(X))
+
+    X = drive(method, 120, value)
+    assert np.array_equal(cube.snap(X), X)
+    best = space.decode(method.recommend())
+    assert (best["n"], best["c"]) == (3, "b")
+    assert abs(best["x"] - 1.5) < 0.3
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"interval": (0.0, 1.2)}, {"preset": "paper"}, {"preset": "paper", "search": "walk"}], ids=str
+)
+def test_the_state_is_a_function_of_the_history(options: dict[str, Any]) -> None:
+    """One by one, in bulk, copied and pickled: the same proposals, with foreign and off-grid points in between."""
+    rng = np.random.default_rng(0)
+    original = GPThreDS(2, seed=5, budget=200, **options)
+    for i in range(90):
+        X = original.ask() if i % 7 else rng.random((1, 2))
+        original.tell(X, bump(X) + 0.05 * rng.standard_normal(1))
+        original.forget(original.pending)
+    bulk = GPThreDS(2, seed=5, budget=200, **options)
+    bulk.tell(original.X, original.y)
+    others = [bulk, copy.deepcopy(original), pickle.loads(pickle.dumps(original))]
+    expected = original.ask(3, step=90)
+    for other in others:
+        assert np.array_equal(other.ask(3, step=90), expected)
+        assert other.tree.interval == original.tree.interval  # type: ignore[attr-defined]
+
+
+# ---------------------------------------------------------------- dimensions, options, drawing
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 4, 5, 6])
+def test_dimensions_up_to_six_run_and_four_on_warn(dim: int) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        method = GPThreDS(dim, seed=0, budget=60)
+        drive(method, 60, bump)
+    assert [w for w in caught if w.category is not DimensionWarning] == []
+    assert bool(caught) == (dim >= 4)
+    assert all("gp-ucb" in str(w.message) for w in caught)
+    if dim <= 3:
+        assert bump(method.recommend()[None])[0] > 0.8
+
+
+def test_seven_dimensions_are_refused() -> None:
+    with pytest.raises(ValueError, match="at most 6"):
+        GPThreDS(7, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("preset", "best"), ("search", "tree"), ("kernel", "rbf"), ("gain", "max"), ("interval", (1.0, 1.0)), ("lengthscale", 0.0), ("noise", -1.0),
+     ("delta0", 1.0), ("p", 0.5), ("t_term", 0), ("points_per_axis", 1), ("points_per_axis", (3, 3, 3)), ("norm_bound", 1.0), ("c", -0.1)],
+)  # fmt: skip
+def test_bad_options_are_named(option: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=option):
+        GPThreDS(2, seed=0, **{option: value})
+
+
+def test_axes_may_have_different_numbers_of_points() -> None:
+    method = GPThreDS(2, seed=0, interval=(0.0, 1.2), points_per_axis=(4, 7), **KNOWN)
+    test = method._test
+    assert test is not None
+    assert len(test.grid) == 28
+    assert all(test._index(x) == i for i, x in enumerate(test.grid))
+
+
+@pytest.mark.parametrize("dim", [1, 2])
+def test_the_shrinking_domain_is_drawn(dim: int) -> None:
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    method = GPThreDS(dim, seed=0, interval=(0.0, 1.2), **KNOWN)
+    drive(method, 150, bump)
+    axes = method.plot(figure.subplots())
+    assert len(axes.patches) == len(method.tree.live) + len(method.tree.pruned) > 1
+    with pytest.raises(ValueError, match="one or two"):
+        GPThreDS(3, seed=0).plot()
+
+
+# ---------------------------------------------------------------- the random walk
+
+
+def test_the_walk_descends_to_the_cell_of_the_optimum() -> None:
+    method = GPThreDS(
+        1,
+        seed=0,
+        budget=400,
+        preset="paper",
+        search="walk",
+        interval=(0.0, 1.6),
+        lengthscale=0.2,
+        noise=0.05,
+        t_term=10,
+    )
+    drive(method, 400, noisy(bump, 0, 0.05))
+    assert method.tree.depth >= 2
+    assert any(cell.contains(np.array([[0.3]])).any() for cell in method.tree.live)
+    assert method.tree.volume < 1.0
+
+
+# ---------------------------------------------------------------- cells
+
+
+def test_children_and_halves_tile_a_cell() -> None:
+    cell = Cell(np.array([0.25, 0.75]), np.array([0.5, 0.5]))
+    assert sorted(tuple(cell.child(i).centre) for i in range(4)) == [
+        (0.125, 0.625),
+        (0.125, 0.875),
+        (0.375, 0.625),
+        (0.375, 0.875),
+    ]
+    half = cell.half(0, True).half(1, False)
+    assert tuple(half.centre) == (0.375, 0.625)
+    assert np.array_equal(half.centre, cell.child(1).centre)
+
+
+# ---------------------------------------------------------------- the certificate
+
+
+def test_the_paper_interval_is_called_no_guarantee_and_fitted_bounds_say_so() -> None:
+    paper = GPThreDS(2, seed=0, preset="paper", interval=INTERVAL)
+    drive(paper, 60, noisy(BRANIN.true_unit, 0))
+    assert "not a guarantee" in paper.certificate().reason
+    default = GPThreDS(2, seed=0, budget=120)
+    drive(default, 120, noisy(BRANIN.true_unit, 0))
+    assert default.certificate().kind in ("fitted", "none")
+
+
+# ---------------------------------------------------------------- noise variances told with the values
+
+
+@pytest.mark.parametrize("search", ["heuristic", "walk"])
+def test_telling_the_variance_that_is_assumed_anyway_changes_nothing(search: Any) -> None:
+    plain, told = (
+        GPThreDS(2, seed=0, budget=120, preset="paper", search=search, interval=INTERVAL, **KNOWN) for _ in range(2)
+    )
+    fun = noisy(BRANIN.true_unit, 0)
+    for _ in range(120):
+        X = plain.ask()
+        assert np.array_equal(X, told.ask())
+        y = fun(X)
+        plain.tell(X, y)
+        told.tell(X, y, yvar=[0.1**2])
+
+
+@pytest.mark.parametrize("options", [{}, {"interval": (-0.2, 1.2), **KNOWN}], ids=str)
+def test_wild_values_of_huge_variance_are_not_believed(options: dict[str, Any]) -> None:
+    """Every tenth value is off by 10 and says so by its variance; unsaid, it leads the search astray."""
+    averages = []
+    for said in (False, True):
+        method = GPThreDS(2, seed=0, budget=200, **options)
+        fun = noisy(bump, 0, 0.05)
+        for i in range(200):
+            X = method.ask()
+            wild = i % 10 == 5
+            method.tell(
+                X, fun(X) + 10.0 * wild * (-1) ** (i // 10), yvar=[100.0 if wild else 0.05**2] if said else None
+            )
+        averages.append(float(bump(method.X).mean()))
+    assert averages[1] > averages[0] + 0.2
+    assert float(bump(method.recommend()[None])[0]) > 0.98
+
+
+# ---------------------------------------------------------------- regret (slow), on seeds that no constant was chosen
+# on
+
+FRESH = range(20, 30)
+
+
+def average_regret(problem: str, seed: int, T: int, **options: Any) -> tuple[Array, float]:
+    """The regret of each sample, and of the recommendation."""
+    target = make_problem(problem, noise=0.1, seed=seed)
+    best = float(target.optimum or 0.0)
+    method = GPThreDS(2, seed=seed, budget=T, **options)
+    X = drive(method, T, target.evaluate_unit)
+    return best - target.true_unit(X), best - float(target.true_unit(method.recommend()[None])[0])
+
+
+PAPER = {
+    "branin-threds": ((0.5, 1.2), 0.5, 20, (0.06, 0.10)),
+    "rosenbrock-threds": ((3.0, 12.0), 2.0, 21, (0.055, 0.11)),
+}
+DEFAULT = {"branin-threds": (0.05, 0.05), "rosenbrock-threds": (0.03, 0.12)}
+"""Largest average regret with the range and kernel known, and with nothing known."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("problem", PAPER)
+def test_the_paper_preset_has_the_regret_of_the_paper(problem: str) -> None:
+    interval, B, points, (low, high) = PAPER[problem]
+    means = [
+        average_regret(problem, s, 1000, preset="paper", interval=interval, B=B, points_per_axis=points)[0].mean()
+        for s in FRESH
+    ]
+    assert low <= np.mean(means) <= high
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("problem", DEFAULT)
+def test_the_default_is_better_than_the_paper(problem: str) -> None:
+    known, unknown = DEFAULT[problem]
+    runs = [average_regret(problem, s, 1000, interval=PAPER[problem][0], **KNOWN) for s in FRESH]
+    assert np.mean([regret.mean() for regret, _ in runs]) <= known
+    assert np.mean([simple for _, simple in runs]) <= 0.01
+    assert np.mean([average_regret(problem, s, 1000)[0].mean() for s in FRESH]) <= unknown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("problem", DEFAULT)
+def test_ten_thousand_samples_keep_lowering_the_average(problem: str) -> None:
+    runs = np.array([average_regret(problem, s, 10_000, interval=PAPER[problem][0], **KNOWN)[0] for s in FRESH[:4]])
+    steps = [runs[:, :n].mean() for n in (1000, 3000, 10_000)]
+    assert steps[0] > steps[1] > steps[2]
+    assert runs[:, -1000:].mean(axis=1).max() < 0.02

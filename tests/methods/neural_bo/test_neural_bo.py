@@ -1,0 +1,405 @@
+"""NeuralBO: presets, pools, encoders, modules, the sketch, replay across all of them, certificates."""
+
+import numpy as np
+import pytest
+
+from regretless.methods import METHODS
+from regretless.methods.neural_bo.algorithm import POOL_NU, NeuralBO, authors_net, paper_net
+from regretless.methods.neural_bo.tangent_models import ClosedForm, Warp, standardisation
+from regretless.methods.neural_bo.trust_region import FIRST_LENGTH, Region, local_points, region_after
+from regretless.space import Choice, Cube, Float, Int, Space
+from regretless.tangent.ntk import flat_features
+
+PRESETS = [
+    {"preset": "paper"},
+    {"preset": "authors", "n_candidates": 500},
+    {"lam": 0.01},
+    {"depth": 3, "activation": "tanh", "width": 32},
+]
+
+
+def bowl(X, centre=0.3):
+    return -np.sum((X - centre) ** 2, axis=1)
+
+
+def run(method, n, f=bowl):
+    for _ in range(n):
+        x = method.ask()
+        method.tell(x, f(x))
+    return method
+
+
+@pytest.mark.parametrize("options", PRESETS, ids=str)
+def test_replay_holds_in_every_preset(options):
+    one = run(NeuralBO(2, seed=1, **options), 13)
+    two = NeuralBO(2, seed=1, **options)
+    two.tell(one.X, one.y)
+    assert np.array_equal(one.ask(2, step=13), two.ask(2, step=13))
+
+
+@pytest.mark.parametrize("options", PRESETS, ids=str)
+@pytest.mark.parametrize("level", [0.0, 1e12])
+def test_presets_survive_constant_values(options, level):
+    method = run(NeuralBO(3, seed=2, **options), 12, lambda X: np.full(len(X), level))
+    assert np.isfinite(method.ask()).all()
+
+
+def test_replay_across_the_sketch_s_edge():
+    X = np.random.default_rng(3).random((60, 3))
+    one = NeuralBO(3, seed=3, dual_limit=30, sketch_size=80)
+    for x in X:
+        one.tell(x[None], bowl(x[None]))
+        one.ask()
+        one.forget(one.pending)
+    two = NeuralBO(3, seed=3, dual_limit=30, sketch_size=80)
+    two.tell(X, bowl(X))
+    assert np.array_equal(one.ask(step=7), two.ask(step=7))
+    assert np.array_equal(one.recommend(), two.recommend())
+
+
+@pytest.mark.parametrize("limits", [{}, {"dual_limit": 20, "sketch_size": 60}])
+def test_known_variances_count_and_replay_alike(limits):
+    rng = np.random.default_rng(6)
+    X, noisy = rng.random((41, 3)), np.arange(41) % 2 == 1
+    y, yvar = bowl(X) + np.where(noisy, rng.standard_normal(41), 0.0), np.where(noisy, 1.0, 1e-4)
+    yvar[7] = np.nan
+    one, two, plain = (NeuralBO(3, seed=6, warp="none", **limits) for _ in range(3))
+    for i in range(41):
+        one.tell(X[i], y[i : i + 1], yvar=yvar[i : i + 1])
+        one.ask()
+        one.forget(one.pending)
+    two.tell(X, y, yvar=yvar)
+    plain.tell(X, y)
+    assert np.array_equal(one.ask(step=50), two.ask(step=50))
+    U = rng.random((200, 3))
+    errors = [
+        np.abs(
+            np.mean([m.sample(U, np.random.default_rng(i)) for i in range(30)], 0) * y.std() + y.mean() - bowl(U)
+        ).mean()
+        for m in (two, plain)
+    ]
+    assert errors[0] < 0.7 * errors[1]  # noisy values are not followed
+
+
+def test_sketch_finds_the_hill_and_holds_at_most_ten_megabytes():
+    rng = np.random.default_rng(4)
+    X = rng.random((1700, 4))
+    method = NeuralBO(4, seed=4)
+    method.tell(X, bowl(X) + 0.01 * rng.standard_normal(1700))
+    asked = method.ask(4)
+    assert method.nbytes <= 10e6
+    assert bowl(asked).mean() > np.quantile(bowl(X), 0.95)
+
+
+def test_sketch_holds_at_most_ten_megabytes_in_a_hundred_dimensions():
+    X = np.random.default_rng(5).random((40, 100))
+    method = NeuralBO(100, seed=5, dual_limit=30)
+    method.tell(X, bowl(X))
+    method.ask()
+    assert 8e6 < method.nbytes <= 10e6
+
+
+def test_default_beats_the_presets_of_the_paper_on_a_bowl():
+    found = {}
+    for name, options in {"default": {}, "paper": {"preset": "paper"}}.items():
+        found[name] = np.median([bowl(run(NeuralBO(4, seed=seed, **options), 40).X).max() for seed in range(3)])
+    assert found["default"] > found["paper"]
+    assert found["default"] > -0.02
+
+
+def test_what_neighbours_share_is_recommended_and_what_they_do_not_is_noise():
+    rng = np.random.default_rng(8)
+    base = 0.999 * rng.random((40, 2))
+    X = np.concatenate([base, base + 1e-4])
+    rough, luck = 0.3 * rng.standard_normal(40), 0.3 * rng.standard_normal(80)
+    shared, noisy = (
+        NeuralBO(2, seed=8, shape="noise"),
+        NeuralBO(2, seed=8, shape="noise"),
+    )  # too smooth for the rough part
+    shared.tell(X, bowl(X) + np.tile(rough, 2))
+    noisy.tell(X, bowl(X) + luck)
+    assert not np.array_equal(noisy.recommend(), noisy.X[np.argmax(noisy.y)])  # the luckiest one
+    assert np.array_equal(shared.recommend(), shared.X[np.argmax(shared.y)])
+    for method, low, high in ((shared, 0.0, 0.05), (noisy, 0.5, 1.0)):
+        method.ask()
+        assert method._model.shape.lam >= 0.1
+        assert low <= method._model.noise_shown() <= high
+
+
+def test_paper_reports_the_clipped_learning_rate():
+    method = run(NeuralBO(10, seed=5, preset="paper", n_candidates=50), 26)
+    used, asked = method.learning_rate
+    assert asked == 1e-3
+    assert 0 < used < asked
+    assert np.isfinite(method._model.mean(method._inputs)).all()
+
+
+def test_paper_net_is_as_printed():
+    import torch
+
+    net = paper_net(np.random.default_rng(6), 4, 50, 2)
+    X = np.random.default_rng(7).standard_normal((5, 4))
+    W, a = net.weights
+    np.testing.assert_allclose(net.outputs(X), 50**0.5 * (np.maximum(X @ W, 0) @ a), atol=1e-12)
+    assert W.std() == pytest.approx(50**-0.5, rel=0.15)
+    weights = [torch.tensor(W, requires_grad=True), torch.tensor(a, requires_grad=True)]
+    h = 50**0.5 * torch.relu(torch.tensor(X[:1]) @ weights[0]) @ weights[1]
+    g = torch.cat([v.reshape(-1) for v in torch.autograd.grad(h[0], weights)]).numpy()
+    np.testing.assert_allclose(flat_features(net.factors(X[:1]))[0], g / 50**0.5, atol=1e-12)
+    assert len(authors_net(np.random.default_rng(6), 4, 20, 3).weights) == 3
+
+
+def test_theory_schedule():
+    method = NeuralBO(2, seed=0, nu="theory", norm_bound=2.0, noise=0.1, lam=0.04, alpha=0.1)
+    assert method.nu == pytest.approx(2 * 2**0.5 + 0.1 / 0.2 * (2 * np.log(10)) ** 0.5)
+    with pytest.raises(ValueError, match="norm_bound"):
+        NeuralBO(2, seed=0, nu="theory")
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"dual_limit": 12, "sketch_size": 60}, {"shape": "evidence", "depth": 3}], ids=str
+)
+def test_torch_devices_give_the_same_points(options):
+    """Any device but plain "cpu" goes through torch tensors; "cpu:0" is one without a GPU."""
+    X = np.random.default_rng(11).random((24, 3))
+    asked = []
+    for device in ("cpu", "cpu:0"):
+        method = NeuralBO(3, seed=2, device=device, **options)
+        method.tell(X, bowl(X))
+        asked.append(np.concatenate([method.ask(3), method.recommend()[None]]))
+    np.testing.assert_allclose(asked[1], asked[0], atol=1e-9)
+
+
+# ---------------------------------------------------------------- inputs that are no box
+
+
+def test_pool_is_searched_without_repetition_and_beats_chance():
+    rng = np.random.default_rng(8)
+    F = rng.standard_normal((300, 40))
+    value = F @ rng.standard_normal(40) / 40**0.5
+    cube = Space({"row": Int(0, 299)}).cube()
+    best = []
+    for seed in range(3):
+        method = NeuralBO(cube, seed=seed, candidates=F)
+        run(method, 60, lambda X: value[cube.axes[0].index(X[:, 0])])
+        rows = cube.axes[0].index(method.X[:, 0])
+        assert len(set(rows.tolist())) == 60
+        best.append(value[rows].max())
+    assert np.median(best) > np.sort(value)[-4]
+
+
+def test_draws_over_a_pool_are_narrower_in_the_default_alone():
+    cube, F = Space({"row": Int(0, 9)}).cube(), np.eye(10)
+    usual = {
+        preset: NeuralBO(cube, seed=0, preset=preset, candidates=F).nu for preset in ("default", "paper", "authors")
+    }
+    assert usual == {"default": POOL_NU, "paper": 0.1, "authors": 2.0}
+    assert NeuralBO(cube, seed=0, candidates=F, nu=0.7).nu == 0.7
+    assert NeuralBO(2, seed=0).nu == 1.0
+
+
+def test_exhausted_pool_goes_on():
+    F = np.random.default_rng(9).standard_normal((5, 3))
+    cube = Space({"row": Int(0, 4)}).cube()
+    method = run(NeuralBO(cube, seed=0, candidates=F), 8, lambda X: X[:, 0])
+    assert len(method.X) == 8
+
+
+def test_pool_must_fit_the_space():
+    with pytest.raises(ValueError, match=r"Int\(0, 4\)"):
+        NeuralBO(3, seed=0, candidates=np.zeros((5, 2)))
+    with pytest.raises(ValueError, match="finite"):
+        NeuralBO(Space({"row": Int(0, 4)}).cube(), seed=0, candidates=np.full((5, 2), np.nan))
+
+
+def test_encode_reads_images_and_a_module_models_them():
+    import torch
+
+    state = torch.get_rng_state()
+    network = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 4, 3, padding=1),
+        torch.nn.Tanh(),
+        torch.nn.Flatten(),
+        torch.nn.Linear(4 * 16, 8),
+        torch.nn.Tanh(),
+        torch.nn.Linear(8, 1),
+    )
+    torch.set_rng_state(state)
+
+    def image(U):
+        return torch.tensor(np.repeat(U, 2, axis=1)).reshape(-1, 1, 4, 4) * 2 - 1
+
+    method = NeuralBO(8, seed=1, network=network, encode=image)
+    again = NeuralBO(8, seed=1, network=network, encode=image)
+    run(method, 40)
+    again.tell(method.X, method.y)
+    assert np.array_equal(method.ask(step=40), again.ask(step=40))
+    random = np.median([bowl(np.random.default_rng(s).random((40, 8))).max() for s in range(20)])
+    assert bowl(method.X).max() > random
+    assert not method.certificate().certified
+
+
+def test_encode_without_a_module_is_flattened_and_checked():
+    method = run(NeuralBO(3, seed=0, encode=lambda U: np.stack([U, U**2], axis=2)), 14)
+    assert method._inputs.shape[1] == 6
+    with pytest.raises(ValueError, match="one finite row per point"):
+        NeuralBO(3, seed=0, encode=lambda U: U[:1])
+
+
+def test_mixed_spaces_move_whole_numbers_and_choices():
+    space = Space({"a": Float(-3, 9), "n": Int(1, 40), "c": Choice(["x", "y", "z"])})
+    cube = space.cube("onehot")
+    Z = local_points(cube.snap(np.full(cube.dim, 0.4)), 0.01, 400, cube, np.random.default_rng(0))
+    Z = cube.snap(Z)
+    assert len(np.unique(Z[:, 1])) >= 3
+    assert len(np.unique(Z[:, 2:], axis=0)) == 3
+    assert np.abs(Z[:, 0] - 0.4).max() <= 0.005 + 1e-12
+
+
+def test_hops_leave_the_box_along_few_coordinates():
+    cube = Cube.box(12)
+    centre = np.full(12, 0.4)
+    Z = local_points(centre, 0.05, 1000, cube, np.random.default_rng(1), hops=0.25)
+    out = np.abs(Z - centre) > 0.025 + 1e-12
+    hop = out.any(axis=1)
+    assert 220 < hop.sum() <= 250  # some hops land inside the box
+    assert (Z[hop] != centre).sum(axis=1).max() <= 3
+    assert (Z[hop] != centre).sum(axis=1).min() == 1
+    assert Z[hop].min() < 0.02
+    assert Z[hop].max() > 0.98
+    assert not (np.abs(local_points(centre, 0.05, 1000, cube, np.random.default_rng(1)) - centre) > 0.025 + 1e-12).any()
+    with pytest.raises(ValueError, match="hops must be"):
+        NeuralBO(2, seed=0, hops=0.7)
+
+
+# ---------------------------------------------------------------- region, certificate, options
+
+
+def test_region_is_a_fold_over_the_values():
+    rng = np.random.default_rng(10)
+    y = rng.standard_normal(200).cumsum()
+    whole = region_after(Region(), y, 6, 3)
+    parts = Region()
+    for n in (1, 5, 6, 40, 41, 200):
+        parts = region_after(parts, y[:n], 6, 3)
+    assert parts == whole
+    assert region_after(Region(), np.zeros(6 + 4), 6, 3).length == FIRST_LENGTH / 2
+    assert region_after(Region(), np.arange(9.0), 6, 3).length == 2 * FIRST_LENGTH
+
+
+def test_theory_certificate_covers_a_function_of_known_norm():
+    """f = sum beta_i k(., x_i) has norm sqrt(beta' K beta): the bound must hold at every point looked at."""
+    covered = []
+    for seed in range(4):
+        probe = NeuralBO(2, seed=seed, norm_bound=1.0, noise=0.05, width=64)
+        net = probe._model._net
+        rng = np.random.default_rng(seed)
+        anchors = rng.uniform(-1, 1, (5, 2))
+        from regretless.tangent.ntk import along, combine, kernel
+
+        A = net.factors(anchors)
+        beta = rng.standard_normal(5)
+        beta /= float(beta @ kernel(A, A) @ beta) ** 0.5
+        w = combine(A, beta)
+
+        def f(U, w=w, net=net):
+            return along(net.factors(2 * U - 1), w)
+
+        method = NeuralBO(2, seed=seed, norm_bound=1.0, noise=0.05, width=64)
+        noise = np.random.default_rng(100 + seed)
+        run(method, 20, lambda U, f=f, noise=noise: f(U) + 0.05 * noise.standard_normal(len(U)))
+        certificate = method.certificate(0.1)
+        assert certificate.kind == "theory"
+        grid = np.stack(np.meshgrid(*[np.linspace(0, 1, 60)] * 2), -1).reshape(-1, 2)
+        covered.append(
+            f(grid).max() - f(method.recommend()[None])[0] <= certificate.gap and f(grid).max() <= certificate.upper
+        )
+    assert all(covered)
+
+
+def test_fitted_certificate_covers_a_bowl_and_says_what_it_assumes():
+    method = run(NeuralBO(2, seed=3), 30)
+    certificate = method.certificate(0.1)
+    assert certificate.kind == "fitted"
+    assert -bowl(method.recommend()[None])[0] <= certificate.gap < np.ptp(method.y)
+    assert certificate.lower <= 0.0 <= certificate.upper
+    assert certificate.gap < method.certificate(0.01).gap
+    assert any("length-scales" in text for text in certificate.assumptions)
+    assert NeuralBO(2, seed=3).certificate().reason
+    assert not run(NeuralBO(2, seed=3, preset="paper"), 12).certificate().certified
+
+
+def test_pending_draws_are_independent():
+    method = run(NeuralBO(4, seed=6), 25)
+    X = method.ask(8)
+    assert len(np.unique(X, axis=0)) == 8
+    np.testing.assert_array_equal(np.sort(method.pending, 0), np.sort(X, 0))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"preset": "best"}, "preset"),
+        ({"lam": 0.0}, "lam"),
+        ({"n_candidates": 0}, "n_candidates"),
+        ({"depth": 1}, "depth"),
+        ({"activation": "step"}, "activation"),
+        ({"preset": "paper", "device": "cuda"}, "device"),
+        ({"norm_bound": 1.0}, "noise"),
+        ({"warp": "mild"}, "warp"),
+        ({"shape": "noise", "lam": 0.1}, "shape"),
+    ],
+)
+def test_bad_options_name_themselves(options, message):
+    with pytest.raises(ValueError, match=message):
+        NeuralBO(Cube.box(2), seed=0, **options)
+
+
+def test_standardisation_of_constants():
+    assert standardisation(np.full(4, 7.0)) == (7.0, 1.0)
+    centre, scale = standardisation(np.full(3, 1e20))
+    assert centre == 1e20
+    assert scale > 1
+    assert isinstance(NeuralBO(2, seed=0)._model, ClosedForm)
+    assert METHODS["neural-bo"].method is NeuralBO
+
+
+@pytest.mark.parametrize(("warping", "share"), [("strong", 0.05), ("gentle", 0.05), ("none", 0.0)])
+def test_warp_keeps_the_order_and_goes_back(warping, share):
+    y = np.array([-1e6, -30.0, -2.0, 0.0, 0.4, 1.0, 1.5])
+    warp = Warp.of(y, warping)
+    targets = warp(y)
+    assert (np.diff(targets) > 0).all()
+    assert targets.mean() == pytest.approx(0.0, abs=1e-12)
+    assert targets.std() == pytest.approx(1.0)
+    np.testing.assert_allclose(warp.inverse(targets), y, rtol=1e-9, atol=1e-6)
+    assert targets[-1] - targets[2] > share * (
+        targets[2] - targets[0]
+    )  # the outlier does not set the scale, unless nothing is warped
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ackley", "levy", "michalewicz"])
+def test_default_beats_random_by_far_in_ten_dimensions(name):
+    from regretless_bench.problems import make_problem
+
+    ours, chance = [], []
+    for seed in range(5):
+        problem = make_problem(name, dim=10, noise_share=0.1, seed=seed)
+        method = run(NeuralBO(10, seed=seed), 150, lambda U, p=problem: -p.evaluate_unit(U))
+        ours.append(problem.true_unit(method.X).min())
+        chance.append(problem.true_unit(np.random.default_rng(seed).random((150, 10))).min())
+    assert max(ours) < np.median(chance)
+
+
+@pytest.mark.slow
+def test_a_chosen_shape_goes_on_where_a_fixed_one_settles_beside_the_optimum():
+    from regretless_bench.problems import make_problem
+
+    for seed in range(2):
+        best = {}
+        for shape in ("evidence", "fixed"):
+            problem = make_problem("ackley", dim=10, shift=0.6, noise_share=0.1, seed=seed)
+            method = run(NeuralBO(10, seed=seed, shape=shape), 200, lambda U, p=problem: -p.evaluate_unit(U))
+            best[shape] = problem.true_unit(method.X).min()
+        assert best["evidence"] < 0.7 * best["fixed"]

@@ -1,0 +1,292 @@
+"""minimize and maximize: failures, interruptions, executors, checkpoints after a real kill, and the result."""
+
+import inspect
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import regretless as rg
+from regretless.run import _optimize
+
+SPACE = {"a": rg.Float(1, 4), "n": rg.Int(1, 9)}
+
+
+def cost(a: float, n: int) -> float:
+    return (a - 2.2) ** 2 + 0.1 * (n - 4) ** 2
+
+
+def quiet(fun, space=SPACE, *, search=rg.minimize, **options):
+    return search(fun, space, progress=False, **{"trials": 12, "method": "gp-ei", "seed": 0, **options})
+
+
+def test_minimize_and_maximize_agree() -> None:
+    low, high = quiet(cost), quiet(lambda a, n: -cost(a, n), search=rg.maximize)
+    assert low.params == high.params
+    assert low.value == -high.value < 0.5
+    assert low.success
+    assert low.nfev == low.nit == 12
+    assert low["fun"] == low.fun == low.value
+    assert low.message in str(low)
+
+
+def test_both_take_the_same_arguments_and_pass_each_on(monkeypatch) -> None:
+    """Their signatures are written twice, so that help and type checkers show them in full: here is what keeps them
+    one."""
+    assert inspect.signature(rg.minimize) == inspect.signature(rg.maximize)
+    passed = []
+    monkeypatch.setattr("regretless.run._optimize", lambda *arguments: passed.append(arguments))
+    names = list(inspect.signature(rg.minimize).parameters)
+    for search in (rg.minimize, rg.maximize):
+        search(**{name: f"<{name}>" for name in names})
+    assert passed == [("minimize", *(f"<{name}>" for name in names)), ("maximize", *(f"<{name}>" for name in names))]
+    own = list(inspect.signature(_optimize).parameters)
+    assert own == ["direction", *("space_like" if name == "space" else name for name in names)]
+
+
+@pytest.mark.parametrize("search", [rg.minimize, rg.maximize])
+def test_the_bar_shows_the_best_value_so_far(search, capsys, tmp_path) -> None:
+    def sometimes(a: float, n: int) -> float:
+        return math.nan if n > 7 else cost(a, n)
+
+    for trials in (5, 9):  # the second run resumes the first
+        result = search(sometimes, SPACE, trials=trials, method="random", seed=1, checkpoint=tmp_path / search.__name__)
+        bar = capsys.readouterr().err.replace("\r", "\n").splitlines()[-1]
+        assert f"{trials}/{trials}" in bar
+        assert f"best {result.best.value:.6g}]" in bar
+
+
+def test_a_list_of_pairs_reads_like_scipy() -> None:
+    result = quiet(lambda x: float(np.sum((x - [3, -2]) ** 2)), [(2, 5), (-4, 0)], trials=15)
+    assert isinstance(result.x, np.ndarray)
+    assert result.fun < 0.5
+
+
+def test_errors_propagate_unless_caught() -> None:
+    def sometimes(a: float, n: int) -> float:
+        if n > 5:
+            raise ZeroDivisionError("n")
+        return cost(a, n)
+
+    with pytest.raises(ZeroDivisionError):
+        quiet(sometimes)
+    result = quiet(sometimes, catch=ZeroDivisionError)
+    assert any(t.state == "failed" for t in result.trials)
+    assert result.nfev == 12
+    with pytest.raises(ZeroDivisionError):
+        quiet(sometimes, catch=KeyError)
+
+
+def test_no_success_at_all() -> None:
+    result = quiet(lambda a, n: math.nan, trials=3)
+    assert not result.success
+    assert math.isnan(result.value)
+    assert not result.certificate.certified
+
+
+def test_interrupt_returns_what_is_known() -> None:
+    calls = []
+
+    def interrupted(a: float, n: int) -> float:
+        calls.append(a)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return cost(a, n)
+
+    result = quiet(interrupted)
+    assert result.nfev == 4
+    assert not result.success
+    assert "interrupted" in result.message
+
+
+def test_known_variances_are_told() -> None:
+    result = quiet(lambda a, n: (cost(a, n), 0.01))
+    assert all(t.var == 0.01 for t in result.trials)
+
+
+def test_stop_callback_and_timeout() -> None:
+    seen = []
+    result = quiet(cost, callback=lambda opt, trial: seen.append(trial.number) or trial.number == 3)
+    assert seen == [0, 1, 2, 3]
+    assert "callback" in result.message
+    result = quiet(cost, stop=lambda opt: "enough" if len(opt.trials) == 6 else None)
+    assert result.nfev == 6
+    assert result.message == "enough"
+    assert result.success
+    result = quiet(lambda a, n: time.sleep(0.05) or cost(a, n), method="random", trials=1000, timeout=0.3)
+    assert result.nfev < 20
+    assert "time" in result.message
+
+
+def test_first_settings() -> None:
+    known = [{"a": 2.0, "n": 4}, {"a": 3.0, "n": 1}]
+    assert [t.params for t in quiet(cost, x0=known).trials[:2]] == [pytest.approx(k) for k in known]
+    assert quiet(cost, x0=known[0]).trials[0].params == pytest.approx(known[0])
+    assert np.allclose(quiet(lambda x: x[0], [(0, 2), (1, 3)], x0=[0.5, 1.5]).trials[0].x, [0.5, 1.5])
+
+
+@pytest.mark.parametrize("jobs", [3, ThreadPoolExecutor, ProcessPoolExecutor])
+def test_parallel(jobs) -> None:
+    pool = jobs if isinstance(jobs, int) else jobs(2)
+    result = quiet(cost, n_jobs=pool)
+    assert result.nfev == 12
+    assert len({tuple(t.params.items()) for t in result.trials}) == 12
+    if not isinstance(jobs, int):
+        pool.shutdown()
+
+
+def test_parallel_errors_propagate() -> None:
+    def broken(a: float, n: int) -> float:
+        raise ValueError("broken objective")
+
+    with pytest.raises(ValueError, match="broken objective"):
+        quiet(broken, n_jobs=2)
+
+
+def test_wrong_signatures_and_arguments_are_named() -> None:
+    with pytest.raises(TypeError, match="fun is called as fun"):
+        quiet(lambda a: a)
+    with pytest.raises(TypeError, match="one array"):
+        quiet(lambda: 1, [(0, 1)])
+    with pytest.raises(ValueError, match="trials"):
+        quiet(cost, trials=0)
+    with pytest.raises(ValueError, match="n_jobs"):
+        quiet(cost, n_jobs=0)
+    with pytest.raises(ValueError, match="must be a number"):
+        quiet(lambda a, n: "0.5")
+    with pytest.raises(
+        ValueError, match=re.escape("the objective returned None at {'a': 2.5, 'n': 5}; it must return a number")
+    ):
+        quiet(lambda a, n: None, catch=Exception)
+    with pytest.raises(ValueError, match="x0 holds 2 settings, more than trials=1"):
+        quiet(cost, trials=1, x0=[{"a": 2, "n": 3}, {"a": 3, "n": 3}])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("timeout", -1, "timeout must be a number of seconds of at least 0, or None, got -1"),
+        ("timeout", "1", "timeout must be a number of seconds"),
+        ("catch", True, "catch must be an exception class or a tuple of them, got True"),
+        ("catch", [ValueError], "catch must be an exception class or a tuple of them"),
+        ("stop", 0.1, "stop must be callable, got 0.1"),
+        ("callback", "print", "callback must be callable, got 'print'"),
+    ],
+)
+def test_rules_that_could_not_be_kept_are_refused_before_the_first_evaluation(name, value, words) -> None:
+    evaluated = []
+    with pytest.raises((ValueError, TypeError), match=re.escape(words)):
+        quiet(lambda a, n: evaluated.append(a), **{name: value})
+    assert evaluated == []
+
+
+def test_a_checkpoint_that_cannot_be_written_costs_no_evaluation(tmp_path) -> None:
+    (tmp_path / "file").touch()
+    evaluated = []
+    for path in (tmp_path / "file" / "run.npz", tmp_path):
+        with pytest.raises(OSError, match="cannot write") as raised:
+            quiet(lambda a, n: evaluated.append(a), checkpoint=path)
+        assert raised.value.filename == str(path)
+    assert evaluated == []
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path) -> None:
+    quiet(cost, checkpoint=tmp_path / "c")
+    with pytest.raises(ValueError, match="another run"):
+        quiet(cost, checkpoint=tmp_path / "c", method="random")
+    with pytest.raises(ValueError, match="another run"):
+        quiet(cost, checkpoint=tmp_path / "c", seed=5)
+    with pytest.raises(
+        ValueError,
+        match=r"another run.*written for a = Float\(low=1.0, high=4.0.*the space given has Float\(low=1.0, high=5.0",
+    ):
+        quiet(cost, {**SPACE, "a": rg.Float(1, 5)}, checkpoint=tmp_path / "c")
+    with pytest.raises(
+        ValueError, match=r"another run.*written by method 'gp-ei' with the options none, this is GPEI\(ard=False\)"
+    ):
+        quiet(cost, checkpoint=tmp_path / "c", method=rg.GPEI(ard=False))
+
+
+def test_a_resumed_run_keeps_what_auto_chose(tmp_path) -> None:
+    begun = quiet(cost, checkpoint=tmp_path / "c", method="auto", trials=6)
+    assert begun.optimizer.recipe == rg.BASELINES["gp-ucb"]
+    went_on = quiet(cost, checkpoint=tmp_path / "c", method="auto", trials=9, stop=rg.GapBelow(1e-9))
+    assert went_on.optimizer.recipe == rg.BASELINES["gp-ucb"]  # a fresh run with a stop rule would verify
+    assert [t.params for t in went_on.trials[:6]] == [t.params for t in begun.trials]
+
+
+def test_what_an_installation_lacks_is_named_with_what_brings_it(monkeypatch) -> None:
+    result = quiet(cost, trials=3, method="random")
+    for module in ("matplotlib.figure", "pandas"):
+        monkeypatch.setitem(sys.modules, module, None)
+    for call, module in ((result.plot, "matplotlib.figure"), (result.to_dataframe, "pandas")):
+        with pytest.raises(ImportError, match=re.escape(f"{module} is not installed: pip install 'regretless[plot]'")):
+            call()
+
+
+def test_a_killed_run_resumes_with_the_same_points(tmp_path) -> None:
+    script = tmp_path / "study.py"
+    script.write_text(
+        textwrap.dedent("""
+        import sys, time, regretless as rg
+        def cost(a, n):
+            time.sleep(0.02)
+            return (a - 2.2) ** 2 + 0.1 * (n - 4) ** 2
+        space = {"a": rg.Float(1, 4), "n": rg.Int(1, 9)}
+        result = rg.minimize(cost, space, trials=20, method="gp-ei", seed=3, progress=False, checkpoint=sys.argv[1])
+        print([tuple(t.params.values()) for t in result.trials])
+        """)
+    )
+
+    def start(checkpoint: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, str(script), str(tmp_path / checkpoint)], stdout=subprocess.PIPE, text=True
+        )
+
+    whole = start("whole").communicate()[0]
+    for pause in (0.0, 0.15):
+        victim = start("killed")
+        while not (tmp_path / "killed").exists() and victim.poll() is None:
+            time.sleep(0.01)
+        time.sleep(pause)
+        os.kill(victim.pid, signal.SIGKILL)
+        victim.communicate()
+    assert start("killed").communicate()[0] == whole != ""
+
+
+def test_the_table_the_figure_and_the_page(tmp_path) -> None:
+    result = quiet(lambda a, n, c: cost(a, n) if n < 8 else math.nan, {**SPACE, "c": rg.Choice(["u<b>", "v"])})
+    table = result.to_dataframe()
+    assert list(table.columns) == ["number", "state", "value", "var", "a", "n", "c"]
+    assert len(table) == 12
+    figure = result.plot()
+    figure.savefig(tmp_path / "figure.png")
+    page = result.report(tmp_path / "page.html").read_text()
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert "https://" not in page
+    assert "u<b>" not in page
+    assert len(page) < 1_000_000
+    best = result.best_so_far()
+    assert (np.diff(best[np.isfinite(best)]) <= 0).all()
+
+
+@pytest.mark.parametrize(("worst", "logarithmic"), [(0.5, False), (50.0, True), (-1.0, False)])
+def test_one_bad_value_does_not_flatten_the_others(tmp_path, worst, logarithmic) -> None:
+    values = iter([0.1, worst, 0.2, 0.15])
+    page = quiet(lambda a, n: next(values), trials=4, method="random").report(tmp_path / "page.html").read_text()
+    charts = [
+        json.loads(text) for text in re.findall(r"<script type=\"application/json\">(.*?)</script>", page, re.DOTALL)
+    ]
+    dots = [chart for chart in charts if chart["series"][0]["kind"] == "dots"]
+    assert len(dots) == 3
+    assert all(chart["y"][0]["log"] is logarithmic for chart in dots)

@@ -1,0 +1,115 @@
+"""One BLAS thread inside, what was there before outside: nested, after an error, in several threads, in a forked
+child."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import scipy.linalg  # noqa: F401 - its BLAS must be there before the threads are counted
+from threadpoolctl import ThreadpoolController, threadpool_limits
+
+from regretless.optimizer import Optimizer
+from regretless.threads import OneBlasThread, one_blas_thread
+
+
+def blas_threads() -> set[int]:
+    return {library.num_threads for library in ThreadpoolController().select(user_api="blas").lib_controllers}
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    with threadpool_limits(2, user_api="blas"):
+        if blas_threads() != {2}:
+            pytest.skip("the BLAS of this machine has one thread only")
+        yield
+
+
+def test_one_inside_and_two_again_outside(two_threads: None) -> None:
+    context = OneBlasThread()
+    with context:
+        assert blas_threads() == {1}
+        with context:
+            assert blas_threads() == {1}
+        assert blas_threads() == {1}
+    assert blas_threads() == {2}
+    with pytest.raises(ZeroDivisionError), context:
+        raise ZeroDivisionError
+    assert blas_threads() == {2}
+
+
+def test_threads_that_leave_in_any_order(two_threads: None) -> None:
+    """Somebody who comes while another is inside must not take its one thread for the setting to go back to."""
+    context, inside, leave = OneBlasThread(), threading.Event(), threading.Event()
+
+    def other() -> None:
+        with context:
+            inside.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=other)
+    with context:
+        thread.start()
+        assert inside.wait(10)
+    leave.set()
+    thread.join()
+    assert blas_threads() == {2}
+
+
+def in_process(program: str, threads: int) -> str:
+    """What a program prints in a process that gives BLAS so many threads."""
+    env = {**os.environ, **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))}
+    return subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True, timeout=200
+    ).stdout
+
+
+def test_every_thread_can_come_after_another() -> None:
+    """threadpoolctl lets one thread at a time decide; it must be let go."""
+    program = (
+        "import threading, scipy.linalg\nfrom threadpoolctl import ThreadpoolController\nfrom regretless.threads import one_blas_thread\n"
+        "def look():\n"
+        "    with one_blas_thread: print({b.num_threads for b in ThreadpoolController().select(user_api='blas').lib_controllers})\n"
+        "look()\nthread = threading.Thread(target=look); thread.start(); thread.join()\nlook()\n"
+    )
+    assert in_process(program, 2).split() == ["{1}"] * 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_is_not_locked_out() -> None:
+    with one_blas_thread._lock:
+        child = os.fork()
+        if child == 0:
+            with one_blas_thread:
+                os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_the_number_of_threads_does_not_change_the_points() -> None:
+    """Bit for bit the same proposals in processes that give BLAS one thread and many."""
+    program = (
+        "import numpy as np\nfrom regretless.optimizer import Optimizer\n"
+        "opt = Optimizer([(0.0, 1.0)] * 6, method='gp-ucb', seed=0)\n"
+        "for x in np.random.default_rng(0).random((150, 6)): opt.tell(opt.adopt(x), float(np.sin(9 * x).sum()))\n"
+        "print([opt.ask().params for _ in range(3)])\n"
+    )
+    assert in_process(program, 1) == in_process(program, 4)
+
+
+def test_an_optimizer_asks_on_one_thread(two_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    optimizer = Optimizer([(0.0, 1.0)] * 2, method="random", seed=0)
+    monkeypatch.setattr(type(optimizer.method), "model_free", False)
+    monkeypatch.setattr(
+        type(optimizer.method), "_propose", lambda self, rng: (seen.append(blas_threads()), rng.random(2))[1]
+    )
+    monkeypatch.setattr(type(optimizer.method), "_update", lambda self, X, y: seen.append(blas_threads()))
+    optimizer.tell(optimizer.ask(), float(np.pi))
+    assert seen == [{1}, {1}]
+    assert blas_threads() == {2}
