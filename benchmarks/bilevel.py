@@ -19,7 +19,8 @@ from regretless.bilevel.schedule import Job, Run, plan
 from regretless.bilevel.store import Journal, Store
 from regretless.bilevel.study import Study, validation_steps
 from regretless.methods import METHODS
-from regretless.space import Float, Space
+from regretless.parameters import Float
+from regretless.space import Space
 
 ASK_LIMIT = 50e-3
 OVERHEAD_LIMIT = 0.02

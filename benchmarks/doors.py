@@ -20,7 +20,8 @@ from optuna.samplers import BaseSampler
 from regretless.auto import find_recipe
 from regretless.doors.distributions import as_distributions
 from regretless.doors.optuna import Sampler
-from regretless.space import Float, Space
+from regretless.parameters import Float
+from regretless.space import Space
 
 METHODS = ("random", "gp-ucb", "gp-ei", "gp-threds", "ms-ucb")
 LIMIT = 1.3

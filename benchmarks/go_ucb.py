@@ -20,7 +20,7 @@ from regretless.methods.go_ucb.ball import Ball
 from regretless.methods.go_ucb.least_squares import fit_least_squares
 from regretless.methods.go_ucb.units import user_units
 from regretless.methods.go_ucb.user_model import UserFunction
-from regretless.space import Array
+from regretless.parameters import Array
 
 LAM = 0.0025
 MECHANISTIC = ("hill-temperature", "michaelis-inhibition", "gompertz-growth", "drug-timing", "three-gaussians")

@@ -27,7 +27,8 @@ from regretless.gp.design import Design, design_size
 from regretless.gp.posterior import GP
 from regretless.gp.surrogate import FRESH_EVERY, SIZES, scheduled
 from regretless.method import Method
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 FUNCTIONS = (8, 15, 21)
 """A valley, regular ripples, and many random peaks."""

@@ -25,7 +25,7 @@ from regretless.grid.posterior import ProductPosterior, RowPosterior, SEFeatures
 from regretless.methods import METHODS
 from regretless.methods.gp_threds.algorithm import GPThreDS
 from regretless.optimizer import Optimizer
-from regretless.space import Array
+from regretless.parameters import Array
 
 LONG = 100_000
 REPEATS = 5

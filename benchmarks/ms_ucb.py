@@ -26,7 +26,8 @@ from regretless.gp.surrogate import SIZES, scheduled
 from regretless.methods.ms_ucb.additive import AdditiveGP, AdditiveSurrogate
 from regretless.methods.ms_ucb.algorithm import MSUCB
 from regretless.methods.ms_ucb.subspace import Anchors, Fields, Subspaces, maximise_subspaces, random_blocks
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 SETTINGS = ((100, 100), (100, 500), (1000, 100), (1000, 500), (5000, 100), (5000, 500))
 FREE = 5

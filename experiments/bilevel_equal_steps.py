@@ -29,7 +29,7 @@ from regretless_bench.problems.mnist_training import ConvTraining, DenseTraining
 
 from regretless.bilevel import Bilevel, RunRecord, minimize_bilevel, plan
 from regretless.method import keyed_generator
-from regretless.space import Choice, Float
+from regretless.parameters import Choice, Float
 from regretless.statefile import write_whole
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ from regretless_bench.stats import quartiles
 from regretless.baselines import BASELINES
 from regretless.gp.sobol import sobol_points
 from regretless.methods import METHODS
+from regretless.parameters import Array
 from regretless.report.page import Band, Curve, curves_chart
-from regretless.space import Array
 
 MODELS = "regretless_bench.problems.mechanistic"
 FIRST_SEED = 2000

@@ -17,8 +17,9 @@ from regretless.extras import optional
 from regretless.method import Method, Recipe
 from regretless.methods import METHODS
 from regretless.optimizer import Optimizer, Trial
+from regretless.parameters import Choice, Float, Int
 from regretless.run import Result, maximize, minimize
-from regretless.space import Choice, Cube, Float, Int, Space
+from regretless.space import Cube, Space
 
 if TYPE_CHECKING:
     from regretless.bilevel import Bilevel, minimize_bilevel, plan

@@ -7,7 +7,8 @@ import difflib
 from regretless.baselines import BASELINES
 from regretless.method import Recipe
 from regretless.methods import METHODS
-from regretless.space import Choice, Space
+from regretless.parameters import Choice
+from regretless.space import Space
 
 HIGH_DIMENSION = 20
 """Beyond this many parameters MS-UCB's contest of models and its search in subspaces take over."""

@@ -25,7 +25,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from regretless.certificate import Certificate
-from regretless.space import Array, Cube, Encoding, Space
+from regretless.fingerprint import same_content
+from regretless.parameters import Array
+from regretless.space import Cube, Encoding, Space
 from regretless.threads import threads_for
 
 State: TypeAlias = dict[str, Any]
@@ -90,6 +92,8 @@ class Method(ABC):
     """The largest dimension this method accepts."""
     model_free: ClassVar[bool] = False
     """Whether this is a floor to measure from, which learns nothing and need not beat random search."""
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """Former names of options, and the present ones; `Recipe` answers a former name with the present one."""
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
         self.cube = cube if isinstance(cube, Cube) else Cube.box(cube)
@@ -106,6 +110,9 @@ class Method(ABC):
         self._told = _Rows(self.dim)
         self._failed = _Rows(self.dim)
         self._pending: list[Array] = []
+        self._pending_keys: list[bytes] = []
+        self._settled: set[bytes] = set()
+        """Identities of the points told or failed."""
 
     # -- what a subclass sees
 
@@ -134,6 +141,16 @@ class Method(ABC):
         """Points asked and neither told nor forgotten, in the order asked, p x d."""
         return np.array(self._pending).reshape(-1, self.dim)
 
+    @property
+    def known(self) -> Array:
+        """Points told, failed or pending, in this order, m x d."""
+        return np.concatenate([self.X, self.failed, self.pending])
+
+    def is_known(self, x: Array) -> bool:
+        """Whether the point x (d) was told, failed or is pending: its identity is looked up, no numbers are compared."""
+        key = self.cube.key(x)
+        return key in self._settled or key in self._pending_keys
+
     def fixed_generator(self) -> np.random.Generator:
         """The generator for what is drawn once and kept for the whole run."""
         return keyed_generator(self.seed, FIXED_DRAWS)
@@ -155,7 +172,7 @@ class Method(ABC):
             for _ in range(n):
                 rng = self._draws.at(self.step)
                 proposal = np.asarray(self._propose(rng), dtype=np.float64).reshape(self.dim)
-                self._pending.append(self._distinct(self.cube.snap(proposal), rng))
+                self._pend(self._distinct(self.cube.snap(proposal), rng))
                 self.step += 1
         return np.array(self._pending[first:])
 
@@ -166,7 +183,7 @@ class Method(ABC):
         """
         points, values, variances = self._checked(X, y, yvar)
         for x in points:
-            self._unpend(x)
+            self._settled.add(self._unpend(x))
         good = np.isfinite(values)
         if not good.all():
             self._failed.append(points[~good])
@@ -184,7 +201,8 @@ class Method(ABC):
 
     def wait_for(self, X: ArrayLike) -> None:
         """Adds points that somebody else has asked and not yet told, so that proposals keep away from them."""
-        self._pending.extend(x.copy() for x in self._points(X))
+        for x in self._points(X):
+            self._pend(x.copy())
 
     def recommend(self) -> Array:
         """The point to report, d: best by the model, not the luckiest noisy value."""
@@ -234,7 +252,9 @@ class Method(ABC):
             raise ValueError("the state is damaged: values must be finite and the step at least 0")
         self._failed.append(failed)
         self._told.append(X, y, yvar)
-        self._pending = list(pending)
+        for x in pending:
+            self._pend(x)
+        self._settled.update(self.cube.key(x) for x in (*X, *failed))
         self.step = step
         with threads_for(self.model_free):
             self._load(state.get("own", {}))
@@ -284,18 +304,21 @@ class Method(ABC):
 
     def _is_taken(self, x: Array) -> bool:
         """Whether x is pending, or an evaluation next to it failed: it would only fail again."""
-        if self._pending and self._is_pending(x):
+        if self._pending and self.cube.key(x) in self._pending_keys:
             return True
         return len(self._failed) > 0 and bool((np.abs(self._failed.X - x).max(axis=1) < FAILED_NEARBY).any())
 
-    def _is_pending(self, x: Array) -> bool:
-        return any(bool((x == p).all()) for p in self._pending)
+    def _pend(self, x: Array) -> None:
+        self._pending.append(x)
+        self._pending_keys.append(self.cube.key(x))
 
-    def _unpend(self, x: Array) -> None:
-        for i, p in enumerate(self._pending):
-            if (x == p).all():
-                del self._pending[i]
-                return
+    def _unpend(self, x: Array) -> bytes:
+        """Takes x off the pending points, if it is one of them; returns its identity."""
+        key = self.cube.key(x)
+        if key in self._pending_keys:
+            i = self._pending_keys.index(key)
+            del self._pending[i], self._pending_keys[i]
+        return key
 
     def _points(self, X: ArrayLike) -> Array:
         points = np.asarray(X, dtype=np.float64)
@@ -366,12 +389,12 @@ class _Rows:
 class Recipe:
     """A Method with its options and without a space: what users name and records store.
 
-    A recipe is called with options to make another: `MSUCB` is the default, `MSUCB(d=5)` the same with d = 5. It prints
-    itself, compares equal to its like, and `build` makes the Method for a space, seed and budget. The method's module
+    `path` is "module:class", or a Method class itself. A recipe is called with options to make another: `GPUCB` is the
+    default, `GPUCB(kappa=2)` the same with kappa = 2. It prints itself, compares equal to its like, and `build` makes the Method for a space, seed and budget. The method's module
     is imported on first use.
     """
 
-    def __init__(self, name: str, path: str, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, name: str, path: str | type[Method], options: Mapping[str, Any] | None = None) -> None:
         self.name = name
         """The name used on the command line and in records."""
         self._path = path
@@ -380,6 +403,8 @@ class Recipe:
     @property
     def method(self) -> type[Method]:
         """The Method class, imported on first use."""
+        if not isinstance(self._path, str):
+            return self._path
         module, _, name = self._path.partition(":")
         found: type[Method] = getattr(importlib.import_module(module), name)
         return found
@@ -396,6 +421,8 @@ class Recipe:
             if p.name not in ("cube", "seed", "budget")
         ]
         for option in options:
+            if option in self.method.renamed:
+                raise TypeError(f"{self._title}: the option {option!r} is called {self.method.renamed[option]!r}")
             if option not in known:
                 raise TypeError(f"{self._title} has no option {option!r}; it takes {', '.join(known) or 'none'}")
         return Recipe(self.name, self._path, {**self.options, **options})
@@ -411,16 +438,19 @@ class Recipe:
 
     @property
     def _title(self) -> str:
-        return self._path.rpartition(":")[2]
+        return self._path.rpartition(":")[2] if isinstance(self._path, str) else self._path.__name__
 
     def __repr__(self) -> str:
         return f"{self._title}({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Recipe) and self.name == other.name and repr(self.options) == repr(other.options)
+        """Recipes are equal by content: arrays by their numbers, functions by identity."""
+        if not isinstance(other, Recipe) or (self.name, self._path) != (other.name, other._path):
+            return False
+        return same_content(self.options, other.options)
 
     def __hash__(self) -> int:
-        return hash((self.name, repr(self.options)))
+        return hash((self.name, tuple(sorted(self.options))))
 
     def to_json(self) -> dict[str, Any]:
         """The name and the options; options that are no plain values are written as text and cannot be read back."""

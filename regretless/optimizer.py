@@ -18,7 +18,8 @@ import numpy as np
 from regretless.auto import choose_method, find_recipe
 from regretless.certificate import Certificate
 from regretless.method import Method, Recipe
-from regretless.space import Array, Space, SpaceLike
+from regretless.parameters import Array
+from regretless.space import Space, SpaceLike
 from regretless.statefile import read_state, write_state
 
 Direction: TypeAlias = Literal["minimize", "maximize"]
@@ -72,7 +73,7 @@ class Optimizer:
         self,
         space: SpaceLike,
         *,
-        method: str | Recipe = "auto",
+        method: str | Recipe | type[Method] = "auto",
         direction: Direction = "minimize",
         budget: int | None = None,
         seed: int | None = None,
@@ -242,9 +243,11 @@ class Optimizer:
         return own
 
 
-def _resolve(method: str | Recipe, space: Space, budget: int | None) -> tuple[Recipe, str]:
+def _resolve(method: str | Recipe | type[Method], space: Space, budget: int | None) -> tuple[Recipe, str]:
     if isinstance(method, Recipe):
         return method, "given"
+    if isinstance(method, type) and issubclass(method, Method):
+        return Recipe(method.__name__, method), "given"
     if method == "auto":
         return choose_method(space, budget)
     return find_recipe(method), "given"

@@ -20,7 +20,8 @@ from regretless.certificate import Certificate
 from regretless.extras import optional
 from regretless.method import Recipe
 from regretless.optimizer import Direction, Optimizer, Trial
-from regretless.space import Array, Space, SpaceLike
+from regretless.parameters import Array
+from regretless.space import Space, SpaceLike
 from regretless.statefile import check_writable
 
 if TYPE_CHECKING:

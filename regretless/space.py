@@ -1,9 +1,9 @@
 """Search spaces: the user's parameters on one side, the unit cube on the other.
 
-A `Space` is an ordered set of named parameters (`Float`, `Int`, `Choice`). A `Cube` is what a Method sees of it: `dim`
-coordinates in [0, 1], some of which only take certain positions. A grid of k values owns k equal shares of its
-coordinate and is represented by the centres of the shares; a choice is either one such coordinate or k one-hot
-coordinates, as the method asks.
+A `Space` is a set of named parameters (`Float`, `Int`, `Choice`). A `Cube` is what a Method sees of it: `dim`
+coordinates in [0, 1], in the order of the names, some of which only take certain positions. A grid of k values owns k
+equal shares of its coordinate and is represented by the centres of the shares; a choice is either one such coordinate
+or k one-hot coordinates, as the method asks.
 
     space = Space({"lr": Float(1e-5, 1e-1, log=True), "layers": Int(1, 6), "act": Choice(["relu", "tanh"])})
     u = space.encode({"lr": 1e-3, "layers": 2, "act": "tanh"})
@@ -13,64 +13,21 @@ coordinates, as the method asks.
 from __future__ import annotations
 
 import math
+import re
 import tomllib
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array: TypeAlias = NDArray[np.float64]
+from regretless.parameters import Array, Axis, Choice, Float, Int, Parameter, is_number
+
 Encoding: TypeAlias = Literal["shares", "onehot"]
 """How a choice becomes coordinates: one with equal shares, or one per label."""
 
-MOST_LEVELS = 2**52
-"""More values than this cannot be told apart on a float64 coordinate."""
-STEP_SLACK = 1e-9
-"""Steps that miss the upper bound by less than this share of a step still include it (0.1 * 3 is not 0.3 in binary)."""
-
 
 # ---------------------------------------------------------------- the cube
-
-
-@dataclass(frozen=True)
-class Axis:
-    """One coordinate of the cube: a line (`levels=0`), or `levels` positions with equal shares.
-
-    `log_low > 0` marks whole numbers log_low, log_low + 1, ... whose shares are equal on a log scale of the numbers
-    instead.
-    """
-
-    levels: int = 0
-    categorical: bool = False
-    log_low: int = 0
-
-    def _log_ends(self) -> tuple[float, float]:
-        return math.log(self.log_low - 0.5), math.log(self.log_low + self.levels - 0.5)
-
-    def index(self, u: Array) -> NDArray[np.int64]:
-        """The position each u belongs to, 0 .. levels - 1."""
-        if self.log_low:
-            a, b = self._log_ends()
-            raw = np.rint(np.exp(a + np.asarray(u) * (b - a))) - self.log_low
-        else:
-            raw = np.floor(np.asarray(u) * self.levels)
-        clipped: NDArray[np.int64] = np.clip(raw, 0, self.levels - 1).astype(np.int64)
-        return clipped
-
-    def centre(self, index: NDArray[np.int64]) -> Array:
-        """The centre of the share of each position."""
-        if self.log_low:
-            a, b = self._log_ends()
-            number = np.asarray(index, dtype=np.float64) + self.log_low
-            middle: Array = ((np.log(number - 0.5) + np.log(number + 0.5)) / 2 - a) / (b - a)
-            return middle
-        return (np.asarray(index, dtype=np.float64) + 0.5) / self.levels
-
-    def snap(self, u: Array) -> Array:
-        return self.centre(self.index(u)) if self.levels else np.asarray(u, dtype=np.float64)
 
 
 class Cube:
@@ -90,6 +47,8 @@ class Cube:
         self.categorical = np.array([axis.categorical for axis in self.axes])
         """Coordinates of choices in equal-share encoding, whose positions have no order, d."""
         self._stepped = [(i, axis) for i, axis in enumerate(self.axes) if axis.levels]
+        self._cells = np.array([float(axis.cells) for axis in self.axes])
+        self._cells = np.array([float(axis.cells) for axis in self.axes])
 
     @classmethod
     def box(cls, dim: int) -> Cube:
@@ -115,174 +74,32 @@ class Cube:
         )
 
     def snap(self, X: Array) -> Array:
-        """The legal points nearest in meaning to X, n x d (a copy): clipped to the cube, positions at the centres of
-        their shares."""
-        Z: Array = np.minimum(np.maximum(np.asarray(X, dtype=np.float64), 0.0), 1.0)
+        """The canonical points nearest in meaning to X, n x d (a copy): clipped to the cube, lines at the ends of their
+        cells, positions at the centres of their shares."""
+        inside = np.minimum(np.maximum(np.asarray(X, dtype=np.float64), 0.0), 1.0)
+        Z: Array = np.rint(inside * self._cells) / self._cells
         for i, axis in self._stepped:
-            Z[..., i] = axis.snap(Z[..., i])
+            Z[..., i] = axis.snap(inside[..., i])
         for start, stop in self.groups:
-            hot = np.argmax(Z[..., start:stop], axis=-1)
+            hot = np.argmax(inside[..., start:stop], axis=-1)
             Z[..., start:stop] = np.eye(stop - start)[hot]
         return Z
 
-
-# ---------------------------------------------------------------- parameters
-
-
-@dataclass(frozen=True)
-class Float:
-    """A real number in [low, high]; `log=True` searches its logarithm; `step` keeps low, low + step, ... only."""
-
-    low: float
-    high: float
-    log: bool = False
-    step: float | None = None
-
-    def __post_init__(self) -> None:
-        _check_bounds(self, self.low, self.high, self.log)
-        object.__setattr__(self, "low", float(self.low))
-        object.__setattr__(self, "high", float(self.high))
-        if self.log and math.log(self.low) == math.log(self.high):
-            raise ValueError(f"{self}: low and high have the same logarithm; widen the range or drop log")
-        if self.step is not None:
-            if self.log:
-                raise ValueError(f"{self}: step and log exclude each other; drop one of them")
-            if not (_is_number(self.step) and math.isfinite(self.step) and self.step > 0 and self._levels() >= 2):
-                raise ValueError(f"{self}: step must be positive and at most high - low, got {self.step!r}")
-            if self._levels() > MOST_LEVELS:
-                raise ValueError(
-                    f"{self}: {self._levels():.3g} steps are more than a coordinate can tell apart; use a larger step"
-                )
-
-    def _levels(self) -> int:
-        if self.step is None:
-            return 0
-        rounding = 4 * np.finfo(np.float64).eps * max(abs(self.low), abs(self.high)) / self.step
-        return math.floor((self.high - self.low) / self.step + max(STEP_SLACK, rounding)) + 1
-
-    @property
-    def axis(self) -> Axis:
-        return Axis(levels=self._levels())
-
-    def from_unit(self, u: float) -> float:
-        if self.step is not None:
-            return min(self.low + _share(u, self._levels()) * self.step, self.high)
-        if self.log:
-            value = math.exp((1 - u) * math.log(self.low) + u * math.log(self.high))
-        else:
-            value = (1 - u) * self.low + u * self.high
-        return min(max(value, self.low), self.high)
-
-    def to_unit(self, value: Any) -> float:
-        number = _number_in(self, value, self.low, self.high)
-        if self.step is not None:
-            i = round((number - self.low) / self.step)
-            if abs(self.low + i * self.step - number) > 1e-6 * self.step:
-                raise ValueError(f"{value!r} is not on the steps of {self}")
-            return (i + 0.5) / self._levels()
-        if self.log:
-            return (math.log(number) - math.log(self.low)) / (math.log(self.high) - math.log(self.low))
-        half = number / 2 - self.low / 2, self.high / 2 - self.low / 2  # halves, because high - low may overflow
-        return half[0] / half[1] if half[1] > 0 else (number - self.low) / (self.high - self.low)
-
-
-@dataclass(frozen=True)
-class Int:
-    """A whole number in [low, high]; `log=True` searches its logarithm; `step` keeps low, low + step, ... only."""
-
-    low: int
-    high: int
-    log: bool = False
-    step: int = 1
-
-    def __post_init__(self) -> None:
-        for name in ("low", "high", "step"):
-            value = getattr(self, name)
-            if not _is_number(value) or not math.isfinite(value) or int(value) != value:
-                raise ValueError(f"{self}: {name} must be a whole number, got {value!r}")
-            object.__setattr__(self, name, int(value))
-        _check_bounds(self, self.low, self.high, self.log)
-        if self.step < 1 or self.step > self.high - self.low:
-            raise ValueError(f"{self}: step must be at least 1 and at most high - low, got {self.step}")
-        if self.log and self.step != 1:
-            raise ValueError(f"{self}: step and log exclude each other; drop one of them")
-        if self._levels() > MOST_LEVELS:
-            raise ValueError(
-                f"{self}: {self._levels():.3g} values are more than a coordinate can tell apart; use a larger step"
-            )
-
-    def _levels(self) -> int:
-        return (self.high - self.low) // self.step + 1
-
-    @property
-    def axis(self) -> Axis:
-        return Axis(levels=self._levels(), log_low=self.low if self.log else 0)
-
-    def from_unit(self, u: float) -> int:
-        return self.low + int(self.axis.index(np.array([u]))[0]) * self.step
-
-    def to_unit(self, value: Any) -> float:
-        number = _number_in(self, value, self.low, self.high)
-        i, rest = divmod(int(number) - self.low, self.step)
-        if rest or int(number) != number:
-            raise ValueError(f"{value!r} is not one of the whole numbers of {self}")
-        return float(self.axis.centre(np.array([i]))[0])
-
-
-@dataclass(frozen=True, init=False)
-class Choice:
-    """One of several labels without an order; any hashable labels, kept in the order given."""
-
-    labels: tuple[Hashable, ...]
-
-    def __init__(self, labels: Sequence[Hashable]) -> None:
-        if isinstance(labels, str) or not isinstance(labels, Sequence):
-            raise ValueError(f"Choice takes a list of labels, got {labels!r}")
-        if len(labels) == 0:
-            raise ValueError("Choice([]): a choice needs at least one label")
-        try:
-            distinct = len({(type(label), label) for label in labels})
-        except TypeError as error:
-            raise ValueError(f"Choice({list(labels)!r}): labels must be hashable ({error})") from None
-        if distinct < len(labels):
-            raise ValueError(f"Choice({list(labels)!r}): labels must differ from each other")
-        object.__setattr__(self, "labels", tuple(labels))
-
-    def __repr__(self) -> str:
-        return f"Choice({list(self.labels)!r})"
-
-    @property
-    def axis(self) -> Axis:
-        return Axis(levels=len(self.labels), categorical=True)
-
-    def from_unit(self, u: float) -> Hashable:
-        return self.labels[_share(u, len(self.labels))]
-
-    def index(self, value: Hashable) -> int:
-        for i, label in enumerate(self.labels):
-            if type(label) is type(value) and label == value:
-                return i
-        for i, label in enumerate(self.labels):  # numpy scalars and the like equal their label without sharing its type
-            if label == value:
-                return i
-        raise ValueError(f"{value!r} is not one of the labels of {self}")
-
-    def to_unit(self, value: Any) -> float:
-        return (self.index(value) + 0.5) / len(self.labels)
-
-
-Parameter: TypeAlias = Float | Int | Choice
+    def key(self, x: Array) -> bytes:
+        """The identity of a point, d: equal for two points exactly when they are the same setting."""
+        return self.snap(x).tobytes()
 
 
 # ---------------------------------------------------------------- the space
 
 
 class Space:
-    """Named parameters in a fixed order.
+    """Named parameters.
 
-    Takes a mapping name -> Float, Int, Choice or a (low, high) pair; a list of (low, high) pairs or parameters (scipy
-    style: names x0, x1, ... and the objective gets an array, `as_array`); another Space; or the path of a TOML file
-        (see `from_toml`).
+    Takes a mapping name -> Float, Int, Choice or a plain value that stays fixed; a list of (low, high) pairs or
+    parameters (scipy style: names x0, x1, ... and the objective gets an array, `as_array`); another Space; or the path
+    of a TOML file (see `from_toml`). Settings have the parameters in the order given; methods see them in the order of
+    their names (x2 before x10), so that the same space gives the same points however and wherever it was written.
     """
 
     def __init__(self, parameters: SpaceLike) -> None:
@@ -303,7 +120,9 @@ class Space:
             )
         if not items:
             raise ValueError("the space is empty: give at least one parameter")
-        self.parameters: dict[str, Parameter] = {str(name): _parameter(str(name), value) for name, value in items}
+        self.parameters: dict[str, Parameter] = {
+            str(name): _parameter(str(name), value, pairs=self.as_array) for name, value in items
+        }
         if len(self.parameters) < len(items):
             raise ValueError("two parameters have the same name once written as text")
         if self.as_array and any(isinstance(p, Choice) for p in self.parameters.values()):
@@ -311,10 +130,14 @@ class Space:
                 "a space given as a list passes an array of numbers to the objective; use a mapping for choices"
             )
         self.names = tuple(self.parameters)
-        ordered = list(self.parameters.values())
-        lines = [(i, p) for i, p in enumerate(ordered) if isinstance(p, Float) and p.step is None]
+        self.coordinates = tuple(sorted(self.names, key=_natural))
+        """The names in the order in which methods see them."""
+        self._ordered = [(name, self.parameters[name]) for name in self.coordinates]
+        self._places = [(name, self.coordinates.index(name)) for name in self.names]
+        lines = [(i, p) for i, (_, p) in enumerate(self._ordered) if isinstance(p, Float) and p.line]
         self._line = np.array([i for i, _ in lines], dtype=np.intp)
-        self._others = [(i, p) for i, p in enumerate(ordered) if not (isinstance(p, Float) and p.step is None)]
+        self._others = [(i, p) for i, (_, p) in enumerate(self._ordered) if not (isinstance(p, Float) and p.line)]
+        self._cells = np.array([float(p.axis.cells) for _, p in lines])
         self._log = np.array([p.log for _, p in lines], dtype=bool)
         self._any_log = bool(self._log.any())
         self._low = np.array([p.low for _, p in lines])
@@ -355,7 +178,7 @@ class Space:
         """The cube a method works in; `choices` says how choices become coordinates."""
         axes: list[Axis] = []
         groups: list[tuple[int, int]] = []
-        for parameter in self.parameters.values():
+        for _, parameter in self._ordered:
             if choices == "onehot" and isinstance(parameter, Choice):
                 groups.append((len(axes), len(axes) + len(parameter.labels)))
                 axes.extend([Axis()] * len(parameter.labels))
@@ -364,7 +187,7 @@ class Space:
         return Cube(axes, groups)
 
     def encode(self, params: Mapping[str, Any] | Sequence[float] | Array, choices: Encoding = "shares") -> Array:
-        """The cube point of a setting, d."""
+        """The canonical cube point of a setting, d."""
         if not isinstance(params, Mapping):
             values = list(params)
             if len(values) != len(self):
@@ -375,7 +198,7 @@ class Space:
         if missing or unknown:
             raise ValueError(f"params do not fit the space: missing {missing}, unknown {unknown}")
         u: list[float] = []
-        for name, parameter in self.parameters.items():
+        for name, parameter in self._ordered:
             try:
                 if choices == "onehot" and isinstance(parameter, Choice):
                     hot = parameter.index(params[name])
@@ -387,28 +210,26 @@ class Space:
         return np.array(u)
 
     def decode(self, u: Array, choices: Encoding = "shares") -> dict[str, Any]:
-        """The setting of a cube point; points off the legal positions are snapped."""
+        """The setting of a cube point, which is made canonical first."""
         u = np.asarray(u, dtype=np.float64)
         if choices == "onehot":
             u = self._shares_from_onehot(u)
-        v = u[self._line]
+        v = np.rint(u[self._line] * self._cells) / self._cells
         with np.errstate(over="ignore"):
             value = (1 - v) * self._from + v * self._to
             if self._any_log:
                 value = np.where(self._log, np.exp(np.where(self._log, value, 0.0)), value)
         value = np.minimum(np.maximum(value, self._low), self._high)
-        if not self._others:
-            return dict(zip(self.names, value.tolist(), strict=True))
         out: list[Any] = [None] * len(self)
         for i, number in zip(self._line.tolist(), value.tolist(), strict=True):
             out[i] = number
         for i, parameter in self._others:
             out[i] = parameter.from_unit(float(u[i]))
-        return dict(zip(self.names, out, strict=True))
+        return {name: out[i] for name, i in self._places}
 
     def _shares_from_onehot(self, u: Array) -> Array:
         shares, at = [], 0
-        for parameter in self.parameters.values():
+        for _, parameter in self._ordered:
             if isinstance(parameter, Choice):
                 k = len(parameter.labels)
                 shares.append((int(np.argmax(u[at : at + k])) + 0.5) / k)
@@ -497,17 +318,26 @@ def _from_table(name: str, table: Any) -> Parameter:
     return _named(name, lambda: kinds[kind](table["low"], table["high"], **options))
 
 
-def _parameter(name: str, value: Any) -> Parameter:
+def _parameter(name: str, value: Any, *, pairs: bool) -> Parameter:
+    """The parameter meant by a value of a mapping or, where (low, high) `pairs` are meant, of a list."""
     if isinstance(value, Float | Int | Choice):
         return value
-    if (
-        isinstance(value, Sequence)
-        and not isinstance(value, str)
-        and len(value) == 2
-        and all(_is_number(v) for v in value)
-    ):
+    pair = isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2 and all(map(is_number, value))
+    if pairs and pair:
         return _named(name, lambda: Float(value[0], value[1]))
-    raise ValueError(f"parameter {name!r}: expected Float, Int, Choice or a (low, high) pair, got {value!r}")
+    if pair:
+        raise ValueError(
+            f"parameter {name!r}: {value!r} can mean a range or two values; write Float({value[0]!r}, {value[1]!r}) or "
+            f"Int({value[0]!r}, {value[1]!r}) for a range, Choice({list(value)!r}) for the values"
+        )
+    if value is None or isinstance(value, str | bool) or is_number(value):
+        return Choice([value])
+    raise ValueError(f"parameter {name!r}: expected Float, Int, Choice or a plain value to keep fixed, got {value!r}")
+
+
+def _natural(name: str) -> tuple[list[tuple[str, int]], str]:
+    """The key that sorts x2 before x10."""
+    return [(text, int(digits or -1)) for text, digits in re.findall(r"([^0-9]*)([0-9]*)", name)], name
 
 
 def _named(name: str, build: Callable[[], Parameter]) -> Parameter:
@@ -515,27 +345,3 @@ def _named(name: str, build: Callable[[], Parameter]) -> Parameter:
         return build()
     except (ValueError, TypeError) as error:
         raise ValueError(f"parameter {name!r}: {error}") from None
-
-
-def _share(u: float, levels: int) -> int:
-    return min(max(math.floor(u * levels), 0), levels - 1)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
-def _number_in(parameter: Float | Int, value: Any, low: float, high: float) -> float:
-    if not _is_number(value) or not low <= value <= high:
-        raise ValueError(f"{value!r} is not a number within {parameter}")
-    return value if isinstance(value, int) else float(value)
-
-
-def _check_bounds(parameter: Float | Int, low: Any, high: Any, log: bool) -> None:
-    for name, value in (("low", low), ("high", high)):
-        if not _is_number(value) or not math.isfinite(value):
-            raise ValueError(f"{parameter}: {name} must be a finite number, got {value!r}")
-    if not low < high:
-        raise ValueError(f"{parameter}: low must be below high, got low={low!r}, high={high!r}")
-    if log and low <= 0:
-        raise ValueError(f"{parameter}: log needs low > 0, got low={low!r}")

@@ -17,7 +17,8 @@ import numpy as np
 
 from regretless.certificate import Certificate
 from regretless.method import Method, Recipe
-from regretless.space import Array, Choice, Cube, Float, Int, Space
+from regretless.parameters import Array, Choice, Float, Int
+from regretless.space import Cube, Space
 from regretless.statefile import with_arrays, without_arrays
 
 LARGE_DIM = 20

@@ -8,7 +8,8 @@ import pytest
 
 from regretless.auto import CERTIFIED_UP_TO, choose_method, find_recipe
 from regretless.gp.certify import MOST_DIMENSIONS
-from regretless.space import Choice, Float, Int, Space
+from regretless.parameters import Choice, Float, Int
+from regretless.space import Space
 
 
 @pytest.mark.parametrize(

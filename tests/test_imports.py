@@ -11,9 +11,9 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "regretless"
 
 FLOORS = {
-    "extras": 0, "threads": 0, "certificate": 0, "space": 0, "statefile": 0, "method": 1, "gp": 2, "grid": 3, "tangent": 3,
-    "methods": 4, "baselines": 4, "auto": 5, "optimizer": 6, "stopping": 7, "report": 7, "run": 8, "testing": 8, "bilevel": 8,
-    "doors": 9, "storage": 10, "cli": 11,
+    "extras": 0, "threads": 0, "certificate": 0, "parameters": 0, "statefile": 0, "streams": 0, "fingerprint": 0, "space": 1,
+    "method": 2, "gp": 3, "grid": 4, "tangent": 4, "methods": 5, "baselines": 5, "auto": 6, "optimizer": 7, "stopping": 8,
+    "report": 8, "run": 9, "testing": 9, "bilevel": 9, "doors": 10, "storage": 11, "cli": 12,
 }  # fmt: skip
 """Each room (a file or folder of the package) and the floor it stands on."""
 LIBRARIES = ("gp", "grid", "tangent")

@@ -31,7 +31,8 @@ from regretless.cli import main
 from regretless.doors.distributions import as_distributions
 from regretless.doors.optuna import ANNOUNCED, VARIANCE, Sampler
 from regretless.optimizer import Optimizer
-from regretless.space import Choice, Float, Int, Space
+from regretless.parameters import Choice, Float, Int
+from regretless.space import Space
 from regretless.statefile import read_state, write_state
 
 SPACE = """

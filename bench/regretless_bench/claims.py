@@ -25,8 +25,8 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from regretless.parameters import Array
 from regretless.report.page import Band, Cell, Curve, curves_chart, thinned
-from regretless.space import Array
 from regretless.statefile import write_whole
 from regretless_bench.finding import Table, Verdict
 from regretless_bench.problems.data import ENVIRONMENT, data_folder

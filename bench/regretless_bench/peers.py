@@ -24,7 +24,8 @@ import numpy as np
 
 from regretless.gp.sobol import sobol_points
 from regretless.method import Method, Recipe, keyed_generator
-from regretless.space import Array, Axis, Cube
+from regretless.parameters import Array, Axis
+from regretless.space import Cube
 from regretless_bench.quick_fit import fit_quickly
 
 T = TypeVar("T")

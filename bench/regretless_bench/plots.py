@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regretless.extras import optional
-from regretless.space import Array
+from regretless.parameters import Array
 from regretless_bench.record import Record, by_problem, load_records
 from regretless_bench.stats import quartiles
 from regretless_bench.summary import BEST, QUANTITIES, Trace, traces

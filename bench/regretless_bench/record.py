@@ -27,7 +27,7 @@ import numpy as np
 
 from regretless.certificate import Certificate
 from regretless.method import Recipe
-from regretless.space import Array
+from regretless.parameters import Array
 
 KIND = "regretless-record-1"
 """Marks the first line; the number grows when the layout changes."""

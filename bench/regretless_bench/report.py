@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from regretless.parameters import Array
 from regretless.report.page import (
     MOST_POINTS,
     Band,
@@ -25,7 +26,6 @@ from regretless.report.page import (
     text_section,
     thinned,
 )
-from regretless.space import Array
 from regretless_bench.record import Record, by_problem, load_records
 from regretless_bench.stats import paired, quartiles
 from regretless_bench.summary import BEST, finals, rank_table, traces

@@ -30,7 +30,7 @@ from regretless.auto import choose_method, find_recipe
 from regretless.gp.sobol import sobol_points
 from regretless.method import Recipe, keyed_generator
 from regretless.optimizer import Optimizer
-from regretless.space import Array
+from regretless.parameters import Array
 from regretless_bench.peers import PEERS
 from regretless_bench.problems import PROBLEMS, Problem, make_problem
 from regretless_bench.record import (

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from regretless.space import Array
+from regretless.parameters import Array
 from regretless_bench.record import Record
 from regretless_bench.stats import quartiles, ranks
 

@@ -32,7 +32,9 @@ from regretless.grid.posterior import RowPosterior
 from regretless.grid.scale import Scale, fit_scale, weights
 from regretless.grid.whole_model import whole_certificate
 from regretless.method import Method, keyed_generator
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
+from regretless.streams import Stream
 
 HORIZON = 1000
 """T where no budget is given."""
@@ -40,7 +42,7 @@ C3 = 1 + 2.7 * math.sqrt(2 * math.log(2))
 """Of V_h, as in the authors' code (C_1 = 2)."""
 FIRST_FIT, REFIT = 4, 1.5
 """Values at the first fit of the scale, and the growth between fits."""
-TIE, TIES = 1e-12, 301
+TIE = 1e-12
 """Indices closer than this are level; the stream of the draws that order them."""
 RECOMMENDED_FROM = 800
 """The latest values the recommendation's posterior uses, at most."""
@@ -174,7 +176,9 @@ class AdaptiveDiscretization(Method):
             self._depth = np.append(self._depth, [depth + 1] * 2)
             self._parent = np.append(self._parent, [box] * 2)
             self._active = np.append(self._active, [True] * 2)
-            self._order = np.append(self._order, keyed_generator(self.seed, n, stream=TIES).random(2))
+            self._order = np.append(
+                self._order, keyed_generator(self.seed, n, stream=Stream.DISCRETIZATION_TIES).random(2)
+            )
 
     def _index(self, variance: Array) -> tuple[Array, NDArray[np.intp]]:
         """The index of the active boxes, and their numbers."""

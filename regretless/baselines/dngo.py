@@ -26,7 +26,9 @@ from regretless.gp.acquisition import log_h_of
 from regretless.gp.design import Design, away_from_known, design_size
 from regretless.gp.maximiser import maximise
 from regretless.method import Method, keyed_generator
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
+from regretless.streams import Stream
 from regretless.tangent.branches import fit_sizes
 from regretless.tangent.ntk import Mlp
 from regretless.tangent.plain_net import fresh_net, trained
@@ -35,8 +37,6 @@ from regretless.tangent.training import epoch_batches
 HIDDEN, RATE, EPOCHS, BATCH = (50, 50, 50), 0.01, 500, 10
 MOST_STEPS = 1500
 GROWTH = 1.1
-FIT = 72
-"""Stream of the generator that draws a fit's start and batches."""
 LOG_ALPHA, LOG_NOISE = np.linspace(-10, 10, 21), np.linspace(-10, 4, 15)
 """The grid over ln alpha and ln s2."""
 INCUMBENTS = 3
@@ -60,11 +60,9 @@ class DNGO(Method):
         self._trained: tuple[int, Mlp] | None = None
 
     def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self.X, self.failed, self.pending)
+        first = self._design.next_point(self, rng)
         if first is not None:
             return first
-        if len(self.y) == 0:  # everything has failed so far
-            return rng.random(self.dim)
         net, (w, C), targets = self._fit()
         best = float(targets.max()) + self.xi
 
@@ -79,14 +77,14 @@ class DNGO(Method):
 
         top = self.X[np.argsort(-self.y, kind="stable")[:INCUMBENTS]]
         x = maximise(log_improvement, self.cube, rng, incumbents=top)
-        return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
+        return away_from_known(x, self, rng)
 
     def _fit(self) -> tuple[Mlp, tuple[Array, Array], Array]:
         """The net of the last scheduled size, the Gaussian on its output weights given all values, and the standardised
         values."""
         n = min(fit_sizes(GROWTH, BATCH, len(self.y)), len(self.y))
         if self._trained is None or self._trained[0] != n:
-            rng = keyed_generator(self.seed, n, stream=FIT)
+            rng = keyed_generator(self.seed, n, stream=Stream.DNGO_FIT)
             y = self.y[:n]
             net = fresh_net(rng, self.dim, HIDDEN, "tanh")
             batches = epoch_batches(rng, n, BATCH, EPOCHS)[:MOST_STEPS]

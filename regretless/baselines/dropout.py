@@ -29,7 +29,8 @@ from regretless.gp.maximiser import maximise
 from regretless.gp.posterior import GP, Hyper, Kernel
 from regretless.gp.surrogate import Surrogate, standardisation
 from regretless.method import Method
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 KAPPA = 2.0
 """The width of the confidence bound."""
@@ -72,18 +73,16 @@ class Dropout(Method):
         self._surrogate = Surrogate(self.cube, seed=self.seed, ard=False, quadratic=False, tame=False)
 
     def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self.X, self.failed, self.pending)
+        first = self._design.next_point(self, rng)
         if first is not None:
             return first
-        if len(self.y) == 0:  # everything has failed so far
-            return rng.random(self.dim)
         kept = np.arange(self.dim) if self.d == self.dim else np.sort(rng.choice(self.dim, self.d, replace=False))
         cube, gp = Cube([self.cube.axes[i] for i in kept]), self._model(kept)
         pair = kept_from_failures(upper_confidence(gp, self.kappa), self.X[:, kept], self.failed[:, kept])
         incumbents = self.X[:, kept][np.argsort(-gp.mean_at(self.X[:, kept]), kind="stable")[:3]]
         part = maximise(pair[0], cube, rng, incumbents=incumbents, score=pair[1])
         x = part if self.d == self.dim else self._filled(kept, part, rng)
-        return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
+        return away_from_known(x, self, rng)
 
     def _model(self, kept: NDArray[np.intp]) -> GP:
         """The posterior on the kept coordinates alone; with all of them, that of GP-UCB."""

@@ -24,17 +24,15 @@ from typing import Literal
 import numpy as np
 
 from regretless.certificate import Certificate
-from regretless.gp.acquisition import kept_from_failures, log_expected_improvement
+from regretless.gp.acquisition import log_expected_improvement
 from regretless.gp.certify import fitted_certificate
-from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.design import Design, design_size
 from regretless.gp.kernels import Kind
-from regretless.gp.maximiser import maximise
+from regretless.gp.step import recommended_by_mean, step
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
-from regretless.space import Array, Cube
-
-INCUMBENTS = 3
-"""Told points with the best posterior means, around which candidates are drawn."""
+from regretless.parameters import Array
+from regretless.space import Cube
 
 
 class GPEI(Method):
@@ -64,24 +62,16 @@ class GPEI(Method):
         self._surrogate = Surrogate.by_preset(preset, self.cube, seed=self.seed, kernel=kernel, ard=ard, noise=noise)
 
     def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self.X, self.failed, self.pending)
+        first = self._design.next_point(self, rng)
         if first is not None:
             return first
-        if len(self.y) == 0:  # everything has failed so far
-            return rng.random(self.dim)
         gp = self._surrogate.gp(self.X, self.y, self.yvar, self.pending)
-        means = gp.mean_at(self.X)
-        b = (float(self.y.max()) - gp.offset) / gp.scale if self.paper else float(means.max())
+        b = (float(self.y.max()) - gp.offset) / gp.scale if self.paper else float(gp.mean_at(self.X).max())
         b = max(b, float(gp.mean_at(self.pending).max(initial=b)))  # a pending point is believed to hold its mean
-        pair = kept_from_failures(log_expected_improvement(gp, b), self.X, self.failed, logarithmic=True)
-        incumbents = self.X[np.argsort(-means, kind="stable")[:INCUMBENTS]]
-        x = maximise(pair[0], self.cube, rng, incumbents=incumbents, score=pair[1])
-        return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
+        return step(self, gp, log_expected_improvement(gp, b), rng, logarithmic=True)
 
     def _recommend(self) -> Array:
-        gp = self._surrogate.gp(self.X, self.y, self.yvar)
-        best: Array = self.X[int(np.argmax(gp.mean_at(self.X)))]
-        return best
+        return recommended_by_mean(self, self._surrogate)
 
     def _certificate(self, delta: float) -> Certificate:
         return fitted_certificate(self.X, self.y, self.yvar, self.cube, self.recommend(), delta, self.fixed_generator())

@@ -32,7 +32,8 @@ from regretless.gp.kernels import Kind
 from regretless.gp.maximiser import maximise
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 XI = 0.01
 """The customary margin (reference implementations use it on values of unit scale)."""
@@ -74,11 +75,9 @@ class GPPI(Method):
         self._surrogate = Surrogate.by_preset(preset, self.cube, seed=self.seed, kernel=kernel, ard=ard, noise=noise)
 
     def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self.X, self.failed, self.pending)
+        first = self._design.next_point(self, rng)
         if first is not None:
             return first
-        if len(self.y) == 0:  # everything has failed so far
-            return rng.random(self.dim)
         gp = self._surrogate.gp(self.X, self.y, self.yvar, self.pending)
         means = gp.mean_at(self.X)
         b = (float(self.y.max()) - gp.offset) / gp.scale if self.paper else float(means.max())
@@ -88,7 +87,7 @@ class GPPI(Method):
         )
         incumbents = self.X[np.argsort(-means, kind="stable")[:INCUMBENTS]]
         x = maximise(pair[0], self.cube, rng, incumbents=incumbents, score=pair[1])
-        return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
+        return away_from_known(x, self, rng)
 
     def _margin(self) -> float:
         """xi of this step."""

@@ -34,7 +34,8 @@ from regretless.gp.maximiser import Acquisition, Score, maximise
 from regretless.gp.posterior import GP, SamplePath
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 INCUMBENTS = 3
 """Told points with the best posterior means, around which candidates are drawn."""
@@ -72,18 +73,16 @@ class GPTS(Method):
         self._surrogate = Surrogate.by_preset(preset, self.cube, seed=self.seed, kernel=kernel, ard=ard, noise=noise)
 
     def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self.X, self.failed, self.pending)
+        first = self._design.next_point(self, rng)
         if first is not None:
             return first
-        if len(self.y) == 0:  # everything has failed so far
-            return rng.random(self.dim)
         gp = self._surrogate.gp(self.X, self.y, self.yvar)
         path = gp.path(rng)
         drawn = widened(path, gp, widening(gp, self.delta)) if self.paper else (path, path.values)
         pair = kept_from_failures(drawn, self.X, self.failed)
         incumbents = self.X[np.argsort(-gp.mean_at(self.X), kind="stable")[:INCUMBENTS]]
         x = maximise(pair[0], self.cube, rng, incumbents=incumbents, score=pair[1])
-        return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
+        return away_from_known(x, self, rng)
 
     def _recommend(self) -> Array:
         gp = self._surrogate.gp(self.X, self.y, self.yvar)

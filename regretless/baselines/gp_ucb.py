@@ -35,7 +35,8 @@ from regretless.gp.maximiser import maximise
 from regretless.gp.posterior import GP
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 KAPPA = 1.0
 """The default width; 1 to 2 are level (docs/gp-engine.md)."""
@@ -109,11 +110,9 @@ class GPUCB(Method):
         )
 
     def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self.X, self.failed, self.pending)
+        first = self._design.next_point(self, rng)
         if first is not None:
             return first
-        if len(self.y) == 0:  # everything has failed so far
-            return rng.random(self.dim)
         if self.verify and self.step % self.verify == 0:
             wary = wary_model(self.X, self.y, self.yvar, self.cube).condition(self.pending)
             return largest_upper_bound(wary, self.cube, width(CERTIFIED_DELTA, self.dim), rng)[0]
@@ -121,7 +120,7 @@ class GPUCB(Method):
         pair = kept_from_failures(upper_confidence(gp, self._width(gp)), self.X, self.failed)
         incumbents = self.X[np.argsort(-gp.mean_at(self.X), kind="stable")[:INCUMBENTS]]
         x = maximise(pair[0], self.cube, rng, incumbents=incumbents, score=pair[1])
-        return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
+        return away_from_known(x, self, rng)
 
     def _width(self, gp: GP) -> float:
         """kappa of this step."""

@@ -24,7 +24,8 @@ from regretless.gp.maximiser import maximise
 from regretless.gp.sobol import sobol_points
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 INITIAL = 20
 """Initial points, as in the comparison of Tran-The et al. (AAAI 2020); no more than a quarter of a known budget."""
@@ -84,9 +85,7 @@ class HeSBO(Method):
             log_expected_improvement(gp, float(means.max())), Y, self.to_low(self.failed), logarithmic=True
         )
         y = maximise(pair[0], self._low, rng, incumbents=Y[np.argsort(-means, kind="stable")[:3]], score=pair[1])
-        return away_from_known(
-            self.to_cube(y[None])[0], self.cube, np.concatenate([self.X, self.failed, self.pending]), rng
-        )
+        return away_from_known(self.to_cube(y[None])[0], self, rng)
 
     def _recommend(self) -> Array:
         Y = self.to_low(self.X)

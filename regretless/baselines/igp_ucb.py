@@ -32,7 +32,8 @@ from regretless.grid.model import MAX_DIM, GridModel
 from regretless.grid.posterior import KernelName
 from regretless.grid.whole_model import whole_certificate
 from regretless.method import Method
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 
 class IGPUCB(Method):

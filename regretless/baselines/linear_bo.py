@@ -31,7 +31,8 @@ from regretless.gp.maximiser import maximise
 from regretless.gp.moments import log_improvement, of_posterior
 from regretless.gp.surrogate import scheduled, standardisation
 from regretless.method import Method
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 SCALES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
 """g on the grid."""
@@ -56,18 +57,16 @@ class LinearBO(Method):
         self._fitted: tuple[int, float, float] = (0, 0.5, 1e-3)  # size, g and noise of the latest fit
 
     def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self.X, self.failed, self.pending)
+        first = self._design.next_point(self, rng)
         if first is not None:
             return first
-        if len(self.y) == 0:  # everything has failed so far
-            return rng.random(self.dim)
         model = self._model(self.pending)
         means = model.mean_var(self.X)[0]
         pair = of_posterior(model, log_improvement(float(means.max()), model.signal))
         pair = kept_from_failures(pair, self.X, self.failed, logarithmic=True)
         incumbents = self.X[np.argsort(-means, kind="stable")[:3]]
         x = maximise(pair[0], self.cube, rng, incumbents=incumbents, score=pair[1])
-        return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
+        return away_from_known(x, self, rng)
 
     def _model(self, pending: Array) -> SphericalRegression:
         size = scheduled(len(self.y))[1]

@@ -27,7 +27,9 @@ from regretless.gp.design import Design, away_from_known, design_size
 from regretless.gp.posterior import GP
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method, keyed_generator
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
+from regretless.streams import Stream
 
 GRID = 300
 """Points of a line that are scored (the authors' code)."""
@@ -37,7 +39,6 @@ ACCURACY = 0.01
 """A line is done early when its best bound exceeds its best lower bound by less than this share of the mean (the
 authors' code)."""
 KAPPA = 2.0
-DIRECTION_STREAM = 1
 
 
 class Line(NamedTuple):
@@ -84,22 +85,19 @@ class LineBO(Method):
         self._looked = 0  # told values up to which the walk has been followed
 
     def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self.X, self.failed, self.pending)
+        first = self._design.next_point(self, rng)
         if first is not None:
             return first
-        if len(self.y) == 0:  # everything has failed so far
-            return rng.random(self.dim)
         line, done = self._walk()
-        known = np.concatenate([self.X, self.failed, self.pending])
         grid = self.points_on(line)
-        fresh = grid[[not (known == x).all(axis=1).any() for x in self.cube.snap(grid)]]
+        fresh = grid[[not self.is_known(x) for x in grid]]
         grid = fresh if len(fresh) else grid
         gp = self._surrogate.gp(self.X, self.y, self.yvar, self.pending)
         kappa = (
             0.0 if done and len(self.pending) == 0 else self.kappa
         )  # the last evaluation on a line is at its best point
         score = kept_from_failures(upper_confidence(gp, kappa), self.X, self.failed)[1]
-        return away_from_known(grid[int(np.argmax(score(grid)))], self.cube, known, rng)
+        return away_from_known(grid[int(np.argmax(score(grid)))], self, rng)
 
     def _walk(self) -> tuple[Line, bool]:
         """The line after all told values, and whether only the evaluation of its best point is left; follows the told
@@ -139,7 +137,7 @@ class LineBO(Method):
 
     def direction(self, k: int) -> Array:
         """l_k, a unit vector, D."""
-        rng = keyed_generator(self.seed, k, stream=DIRECTION_STREAM)
+        rng = keyed_generator(self.seed, k, stream=Stream.LINE_DIRECTION)
         if self.directions == "coordinate":
             return np.array(np.eye(1, self.dim, int(rng.integers(self.dim)))[0])
         v: Array = rng.standard_normal(self.dim)

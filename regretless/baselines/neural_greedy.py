@@ -25,7 +25,9 @@ import numpy as np
 from regretless.gp.design import Design, away_from_known
 from regretless.gp.maximiser import maximise
 from regretless.method import Method, keyed_generator
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
+from regretless.streams import Stream
 from regretless.tangent.branches import fit_sizes
 from regretless.tangent.ntk import Mlp
 from regretless.tangent.plain_net import fresh_net, trained
@@ -34,8 +36,6 @@ from regretless.tangent.training import epoch_batches
 WIDTH, RATE, EPOCHS, BATCH = 100, 1e-2, 100, 32
 LEAST_STEPS, MOST_STEPS = 300, 1500
 EVERY, GROWTH = 10, 1.1
-FIT = 71
-"""Stream of the generator that draws a fit's start, perturbation and batches."""
 INCUMBENTS = 3
 WARM_UP = 5
 """Points per dimension before the first fit, as in the authors' experiments; at most half of a known budget. A greedy
@@ -61,11 +61,9 @@ class NeuralGreedy(Method):
         self._fitted: tuple[int, Mlp] | None = None
 
     def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self.X, self.failed, self.pending)
+        first = self._design.next_point(self, rng)
         if first is not None:
             return first
-        if len(self.y) == 0:  # everything has failed so far
-            return rng.random(self.dim)
         net = self._net()
         top = self.X[np.argsort(-self.y, kind="stable")[:INCUMBENTS]]
         weights = self.s * net.weights[-1]
@@ -74,14 +72,14 @@ class NeuralGreedy(Method):
             return self.s * net.outputs(2 * U - 1), 2 * net.input_gradient(2 * U - 1, weights)
 
         x = maximise(prediction, self.cube, rng, incumbents=top)
-        return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
+        return away_from_known(x, self, rng)
 
     def _net(self) -> Mlp:
         """The net fitted to the values up to the last scheduled size: a function of the history."""
         n = len(self.y)
         n = n // EVERY * EVERY if n >= EVERY**2 else min(fit_sizes(GROWTH, EVERY, n), n)
         if self._fitted is None or self._fitted[0] != n:
-            rng = keyed_generator(self.seed, n, stream=FIT)
+            rng = keyed_generator(self.seed, n, stream=Stream.NEURAL_GREEDY_FIT)
             y = self.y[:n]
             targets = (y - y.mean()) / (y.std() or 1.0) + self.s * rng.standard_normal(n)
             net = fresh_net(rng, self.dim, (WIDTH,), "relu")

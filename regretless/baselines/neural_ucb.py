@@ -25,15 +25,15 @@ from regretless.gp.acquisition import candidates_kept_from_failures
 from regretless.gp.design import Design, away_from_known, design_size
 from regretless.gp.sobol import sobol_points
 from regretless.method import Method, keyed_generator
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
+from regretless.streams import Stream
 from regretless.tangent.ntk import Factors, Mlp, along, combine
 from regretless.tangent.plain_net import fresh_net
 from regretless.tangent.training import descend
 
 WIDTH, RATE, STEPS = 100, 0.01, 1000
 CANDIDATES = 1000
-BATCH = 74
-"""Stream of the generator that orders the single-sample steps."""
 
 
 class NeuralUCB(Method):
@@ -69,11 +69,9 @@ class NeuralUCB(Method):
         self._trained: tuple[int, Mlp] | None = None
 
     def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self.X, self.failed, self.pending)
+        first = self._design.next_point(self, rng)
         if first is not None:
             return first
-        if len(self.y) == 0:  # everything has failed so far
-            return rng.random(self.dim)
         net = self._net()
         Z = self.cube.snap(sobol_points(self.n_candidates, self.dim, rng))
         h, A = net.outputs_and_factors(2 * Z - 1)
@@ -82,13 +80,13 @@ class NeuralUCB(Method):
         bonus = np.sqrt(self.lam * self.nu * along(_squared(A), tuple(1 / u for u in diagonal)) / WIDTH)
         score = candidates_kept_from_failures(h + bonus, Z, self.X, self.failed)
         x: Array = Z[int(np.argmax(score))]
-        return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
+        return away_from_known(x, self, rng)
 
     def _net(self) -> Mlp:
         """The net trained on the whole history: single-sample steps in an order keyed on its length."""
         n = len(self.y)
         if self._trained is None or self._trained[0] != n:
-            order = keyed_generator(self.seed, n, stream=BATCH).integers(n, size=(STEPS, 1))
+            order = keyed_generator(self.seed, n, stream=Stream.NEURAL_UCB_BATCH).integers(n, size=(STEPS, 1))
             targets = (self.y - self.y.mean()) / (self.y.std() or 1.0)
             trained = descend(self._start, 2 * self.X - 1, targets, rate=RATE, lam=self.lam, batches=order)
             self._trained = n, trained.net

@@ -12,7 +12,8 @@ import numpy as np
 
 from regretless.gp.sobol import sobol_points
 from regretless.method import Method
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 
 class StayAtBest(Method):

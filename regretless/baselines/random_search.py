@@ -9,7 +9,8 @@ import numpy as np
 
 from regretless.gp.sobol import MAX_DIM, draw, sobol_sequence
 from regretless.method import Method
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 
 class RandomSearch(Method):

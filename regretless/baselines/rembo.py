@@ -28,7 +28,8 @@ from regretless.gp.moments import through
 from regretless.gp.sobol import sobol_points
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 INITIAL = 20
 """Initial points, as in the comparison of Tran-The et al. (AAAI 2020); no more than a quarter of a known budget."""
@@ -75,9 +76,7 @@ class REMBO(Method):
         # x = (clip(sqrt(d) A (2 y - 1)) + 1) / 2, so dx/dy = sqrt(d) A where nothing is clipped
         low = through(pair, self.to_cube, math.sqrt(self.d) * self.A)
         y = maximise(low[0], Cube.box(self.d), rng, incumbents=np.empty((0, self.d)), score=low[1])
-        return away_from_known(
-            self.to_cube(y[None])[0][0], self.cube, np.concatenate([self.X, self.failed, self.pending]), rng
-        )
+        return away_from_known(self.to_cube(y[None])[0][0], self, rng)
 
     def _recommend(self) -> Array:
         gp = self._surrogate.gp(self.X, self.y, self.yvar)

@@ -22,13 +22,13 @@ from regretless.extras import optional
 from regretless.gp.design import Design, away_from_known, design_size
 from regretless.gp.maximiser import candidates
 from regretless.method import Method, keyed_generator
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
+from regretless.streams import Stream
 
 TREES = 100
 CANDIDATES = 1000
 INCUMBENTS = 5
-FIT = 73
-"""Stream of the generator that seeds a forest."""
 
 
 class RFEI(Method):
@@ -51,11 +51,9 @@ class RFEI(Method):
         self._fitted: tuple[int, list[Any]] | None = None
 
     def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self.X, self.failed, self.pending)
+        first = self._design.next_point(self, rng)
         if first is not None:
             return first
-        if len(self.y) == 0:  # everything has failed so far
-            return rng.random(self.dim)
         told, _ = self._predict(self.X)
         top = self.X[np.argsort(-told, kind="stable")[:INCUMBENTS]]
         Z = candidates(self.cube, rng, top, CANDIDATES)
@@ -63,14 +61,14 @@ class RFEI(Method):
         z = (m - float(told.max()) - self.xi) / np.maximum(s, 1e-12)
         improvement = s * (z * ndtr(z) + np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi))
         x: Array = Z[int(np.argmax(improvement))]
-        return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
+        return away_from_known(x, self, rng)
 
     def _predict(self, U: Array) -> tuple[Array, Array]:
         """Mean and sd over the trees, standardised, C each."""
         n = len(self.y)
         if self._fitted is None or self._fitted[0] != n:
             targets = (self.y - self.y.mean()) / (self.y.std() or 1.0)
-            seed = int(keyed_generator(self.seed, n, stream=FIT).integers(2**31))
+            seed = int(keyed_generator(self.seed, n, stream=Stream.FOREST_FIT).integers(2**31))
             forest = self._regressor(self.trees, max_features=1.0, random_state=seed).fit(self.X, targets)
             self._fitted = n, [tree.tree_ for tree in forest.estimators_]
         rows = U.astype(np.float32)

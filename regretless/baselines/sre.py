@@ -27,7 +27,9 @@ from regretless.gp.maximiser import maximise
 from regretless.gp.moments import through
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method, keyed_generator
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
+from regretless.streams import Stream
 
 ROUND = 40
 """Evaluations in a round when no budget is known."""
@@ -35,7 +37,6 @@ RANDOM_SHARE = 5
 """The first 1/RANDOM_SHARE of a round's points are random ones of its subspace."""
 KAPPA = 2.0
 """The width of the confidence bound."""
-EMBEDDING_STREAM = 1
 
 
 class SRE(Method):
@@ -62,7 +63,7 @@ class SRE(Method):
     def embedding(self, at: int, start: int) -> Array:
         """[x_b, A], D x (1 + d): what round `at`, which began after `start` values, multiplies (c, y) with."""
         centre = 2 * self.X[int(np.argmax(self.y[:start]))] - 1 if at and start else np.zeros(self.dim)
-        A = keyed_generator(self.seed, at, stream=EMBEDDING_STREAM).standard_normal((self.dim, self.d)) / np.sqrt(
+        A = keyed_generator(self.seed, at, stream=Stream.SRE_EMBEDDING).standard_normal((self.dim, self.d)) / np.sqrt(
             self.d
         )
         return np.column_stack([centre, A])
@@ -81,6 +82,4 @@ class SRE(Method):
         gp = self._surrogate.gp(X, y, yvar, self.pending)
         low = through(kept_from_failures(upper_confidence(gp, KAPPA), X, self.failed), to_cube, B)
         best = maximise(low[0], Cube.box(self.d + 1), rng, incumbents=np.empty((0, self.d + 1)), score=low[1])
-        return away_from_known(
-            to_cube(best[None])[0][0], self.cube, np.concatenate([self.X, self.failed, self.pending]), rng
-        )
+        return away_from_known(to_cube(best[None])[0][0], self, rng)

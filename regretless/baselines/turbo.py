@@ -32,7 +32,9 @@ from regretless.certificate import Certificate
 from regretless.gp.sobol import sobol_points
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method, keyed_generator
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
+from regretless.streams import Stream
 
 LENGTH, SHORTEST, LONGEST = 0.8, 2.0**-7, 1.6
 """Initial, smallest and largest L (App. B)."""
@@ -84,7 +86,9 @@ class TuRBO(Method):
     def _propose(self, rng: np.random.Generator) -> Array:
         at = len(self.y) - self.start
         if at == 0 or at + len(self.pending) < self.initial:
-            design = sobol_points(self.initial + 1, self.dim, keyed_generator(self.seed, self.restarts, stream=1))
+            design = sobol_points(
+                self.initial + 1, self.dim, keyed_generator(self.seed, self.restarts, stream=Stream.TURBO_RESTART)
+            )
             unused = at + len(self.pending)
             point: Array = design[unused] if unused < len(design) else rng.random(self.dim)
             return point

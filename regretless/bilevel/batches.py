@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regretless.method import keyed_generator
-
-ORDER_STREAM = 1
-"""The random stream that shuffles the data of an epoch."""
+from regretless.streams import Stream
 
 
 def keyed_batches(n: int, batch: int, seed: int, step: int, steps: int) -> Iterator[NDArray[np.int64]]:
@@ -22,6 +20,6 @@ def keyed_batches(n: int, batch: int, seed: int, step: int, steps: int) -> Itera
     for j in range(step, step + steps):
         if j // per_epoch != epoch:
             epoch = j // per_epoch
-            order = keyed_generator(seed, epoch, stream=ORDER_STREAM).permutation(n)
+            order = keyed_generator(seed, epoch, stream=Stream.EPOCH_ORDER).permutation(n)
         at = (j % per_epoch) * size
         yield order[at : at + size]

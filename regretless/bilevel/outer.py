@@ -19,10 +19,10 @@ from regretless.bilevel.result import RunRecord
 from regretless.bilevel.schedule import Fixed, Promotion, Run
 from regretless.method import Method, Recipe, keyed_generator
 from regretless.methods.bbo.algorithm import BBO
-from regretless.space import Array, Axis, Cube, Space
+from regretless.parameters import Array, Axis
+from regretless.space import Cube, Space
+from regretless.streams import Stream
 
-SEED_STREAM = 0x6269
-"""The random stream that gives each run its seed."""
 TAIL = 4
 """Validations at the end of a curve that its noise is judged by."""
 NOISE_PRIOR = 2.0
@@ -115,7 +115,7 @@ class Outer:
         return method
 
     def run_seed(self, number: int) -> int:
-        return int(keyed_generator(self.seed, number, stream=SEED_STREAM).integers(2**31))
+        return int(keyed_generator(self.seed, number, stream=Stream.RUN_SEED).integers(2**31))
 
 
 def outer_values(runs: Sequence[Run], scale: str, cap: float | None, rungs: Sequence[int] = ()) -> tuple[Array, Array]:

@@ -12,7 +12,7 @@ import numpy as np
 from regretless.bilevel.schedule import Fixed, Promotion, Run
 from regretless.certificate import Certificate
 from regretless.extras import optional
-from regretless.space import Array
+from regretless.parameters import Array
 
 if TYPE_CHECKING:
     import pandas

@@ -23,7 +23,7 @@ from regretless.bilevel.result import BilevelResult, RunRecord, Status
 from regretless.bilevel.schedule import Fixed, Job, Run
 from regretless.bilevel.store import Journal, StateError, Store
 from regretless.certificate import Certificate
-from regretless.space import Array
+from regretless.parameters import Array
 
 MOST_FAILURES = 10
 """So many runs in a row that fail mean a fault in the problem, not bad luck with the settings."""

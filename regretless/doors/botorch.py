@@ -32,7 +32,8 @@ from regretless.gp.posterior import GP
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method, Recipe
 from regretless.optimizer import Optimizer
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 Acquisition: TypeAlias = Callable[["SurrogateModel"], AcquisitionFunction]
 """Makes the acquisition function to maximise from the model of this step."""
@@ -172,11 +173,9 @@ class AcquisitionSearch(Method):
         self._surrogate = Surrogate(self.cube, seed=self.seed)
 
     def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self.X, self.failed, self.pending)
+        first = self._design.next_point(self, rng)
         if first is not None:
             return first
-        if len(self.y) == 0:  # everything has failed so far
-            return rng.random(self.dim)
         # failures count as the worst value seen, pending points are left to the acquisition function
         X, y = np.concatenate([self.X, self.failed]), np.concatenate([self.y, np.full(len(self.failed), self.y.min())])
         yvar = np.concatenate([self.yvar, np.full(len(self.failed), np.nan)])
@@ -195,7 +194,7 @@ class AcquisitionSearch(Method):
                 acquisition, bounds=bounds, q=1, num_restarts=self.restarts, raw_samples=self.candidates
             )
         x = self.cube.snap(found.detach().numpy()[0])
-        return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
+        return away_from_known(x, self, rng)
 
     def _recommend(self) -> Array:
         gp = self._surrogate.gp(self.X, self.y, self.yvar)

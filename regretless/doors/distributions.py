@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from regretless.space import Choice, Float, Int, Parameter, Space, SpaceLike
+from regretless.parameters import Choice, Float, Int, Parameter
+from regretless.space import Space, SpaceLike
 
 Distributions: TypeAlias = dict[str, BaseDistribution]
 

@@ -41,7 +41,9 @@ from regretless.doors.distributions import (
     searchable,
 )
 from regretless.method import Method, Recipe, checked_seed, keyed_generator
-from regretless.space import Array, Space, SpaceLike
+from regretless.parameters import Array
+from regretless.space import Space, SpaceLike
+from regretless.streams import Stream
 
 ANNOUNCED = "regretless:params"
 """System attributes under which a trial tells other workers its proposal before Optuna stores the parameters one by
@@ -195,7 +197,7 @@ class Sampler(BaseSampler):
             return only_value(param_distribution)
         self._warn_once(study, param_name)
         space = Space({param_name: parameter_of(param_distribution)})
-        stream = int.from_bytes(hashlib.blake2b(param_name.encode(), digest_size=7).digest(), "big") + 1
+        stream = int.from_bytes(hashlib.blake2b(param_name.encode(), digest_size=7).digest(), "big") + Stream.LARGEST
         u = keyed_generator(self.seed, trial.number, stream).random(1)
         return external(param_distribution, space.decode(u)[param_name])
 

@@ -46,7 +46,8 @@ from regretless.bilevel.result import RunRecord
 from regretless.bilevel.schedule import Job, Run, plan
 from regretless.doors.distributions import as_distributions, as_space
 from regretless.method import Recipe
-from regretless.space import Array, SpaceLike
+from regretless.parameters import Array
+from regretless.space import SpaceLike
 
 RUN, START, UNTIL, SEED, UNIT = (
     "regretless:run",

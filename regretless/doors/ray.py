@@ -28,7 +28,8 @@ from scipy.special import ndtri
 from regretless.auto import choose_method
 from regretless.method import Recipe
 from regretless.optimizer import Direction, Optimizer
-from regretless.space import Choice, Float, Int, Parameter, Space, SpaceLike
+from regretless.parameters import Choice, Float, Int, Parameter
+from regretless.space import Space, SpaceLike
 from regretless.statefile import read_state, write_state
 from regretless.stopping import GapBelow
 

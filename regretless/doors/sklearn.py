@@ -14,7 +14,8 @@ from sklearn.utils import check_random_state
 
 from regretless.method import Recipe
 from regretless.optimizer import Optimizer
-from regretless.space import Choice, Float, Int, Parameter, Space
+from regretless.parameters import Choice, Float, Int, Parameter
+from regretless.space import Space
 
 Reader: TypeAlias = Callable[[Any], Any]
 """From a value of our space to the value the estimator gets."""

@@ -20,9 +20,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, RandomSampler, TensorDataset, default_collate
 
-from regretless.bilevel.batches import ORDER_STREAM, keyed_batches
+from regretless.bilevel.batches import keyed_batches
 from regretless.bilevel.problem import Bilevel, StepRule, step_sizes
 from regretless.method import keyed_generator
+from regretless.streams import Stream
 
 Data: TypeAlias = DataLoader[Any] | Sequence[Tensor]
 """A loader whose batches end with the target, or tensors (inputs ..., target) with one row per example."""
@@ -191,7 +192,7 @@ class _Source:
         What is skipped leaves the generators as they were: a thawed run draws what it would have drawn.
         """
         assert self.loader is not None
-        key = int(keyed_generator(seed, epoch, stream=ORDER_STREAM).integers(2**62))
+        key = int(keyed_generator(seed, epoch, stream=Stream.EPOCH_ORDER).integers(2**62))
         keep = torch.get_rng_state()
         torch.default_generator.manual_seed(key)
         sampler = self.loader.sampler

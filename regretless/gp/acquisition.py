@@ -21,7 +21,7 @@ from scipy.special import erfcx, log_ndtr, ndtr
 
 from regretless.gp.maximiser import Acquisition, Score
 from regretless.gp.posterior import GP
-from regretless.space import Array
+from regretless.parameters import Array
 
 LEAST_SHARE = 1e-20
 """Of the signal variance: what a variance is never taken below, so that sd has a gradient everywhere."""

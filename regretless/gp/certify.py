@@ -25,7 +25,8 @@ from regretless.gp.acquisition import upper_confidence
 from regretless.gp.maximiser import maximise_many
 from regretless.gp.posterior import GP, Factor
 from regretless.gp.surrogate import Surrogate
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 SHORTENED = 0.25
 """Every fitted length-scale is multiplied by this before bounds are taken."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from regretless.gp.sobol import sobol_points
-from regretless.space import Array, Cube
+from regretless.method import Method
+from regretless.parameters import Array
+from regretless.space import Cube
 
 MOST = 32
 """An initial design is never larger: in many dimensions no affordable number of points fills the cube."""
@@ -31,28 +35,29 @@ class Design:
         first = np.full((int(centre), cube.dim), 0.5)
         self.points = cube.snap(np.concatenate([first, sobol_points(size + SPARE, cube.dim, rng)]))
 
-    def next_point(self, X: Array, failed: Array, pending: Array) -> Array | None:
-        """The first design point that is neither told, failed nor pending; None when the design is complete, whoever
-        chose the points."""
-        known = len(X) + len(failed) + len(pending)
-        if known >= self.size and len(X):
+    def next_point(self, history: Method, rng: np.random.Generator) -> Array | None:
+        """The first design point that is not known; None when the design is complete, whoever chose the points.
+
+        While every evaluation has failed there is nothing to model: once the design is used up, a uniform draw.
+        """
+        if len(history.y) and len(history.y) + len(history.failed) + len(history.pending) >= self.size:
             return None
         for point in self.points:
-            if not any((others == point).all(axis=1).any() for others in (X, failed, pending)):
+            if not history.is_known(point):
                 chosen: Array = point
                 return chosen
-        return None
+        return rng.random(len(self.points[0])) if len(history.y) == 0 else None
 
 
-def away_from_known(x: Array, cube: Cube, known: Array, rng: np.random.Generator) -> Array:
-    """x, or where it is among the known points (k x d) a legal one a small normal step away from it.
+def away_from_known(x: Array, history: Method, rng: np.random.Generator, *, also: Collection[bytes] = ()) -> Array:
+    """x, or where it is known a legal point a small normal step away from it; `also`: identities of further known ones.
 
     When the cube has no other point within reach of a few dozen steps, x itself.
     """
     step, point = FIRST_STEP, x
     for _ in range(64):
-        if not (known == point).all(axis=1).any():
+        if not history.is_known(point) and not (also and history.cube.key(point) in also):
             return point
-        point = cube.snap(x + step * rng.standard_normal(cube.dim))
+        point = history.cube.snap(x + step * rng.standard_normal(len(x)))
         step = min(2.0 * step, 1.0)
     return x

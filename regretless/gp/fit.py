@@ -24,7 +24,7 @@ from scipy.linalg import blas, lapack
 from regretless.gp.gram import blocks
 from regretless.gp.kernels import Hyper, Kernel, squared_distances
 from regretless.gp.lbfgs import minimise
-from regretless.space import Array
+from regretless.parameters import Array
 
 NOISE_BOUNDS = (1e-8, 10.0)
 """Of the noise relative to the signal: below, the factor of near-duplicates loses all digits; above, nothing is left to

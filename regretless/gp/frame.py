@@ -19,7 +19,7 @@ from regretless.gp.fit import Objective, Prior
 from regretless.gp.kernels import Hyper, Kernel
 from regretless.gp.lbfgs import minimise
 from regretless.gp.posterior import GP
-from regretless.space import Array
+from regretless.parameters import Array
 
 LEAST_PER_DIM = 3
 """Values per coordinate below which nothing can be said about directions."""

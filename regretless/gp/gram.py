@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from regretless.gp.kernels import Kernel, squared_distances
-from regretless.space import Array
+from regretless.parameters import Array
 
 BLOCK = 256
 """Rows per block: a block of n = 3000 is 6 MB, and 256 rows keep matrix products at full speed."""

@@ -20,7 +20,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.space import Array
+from regretless.parameters import Array
 
 Kind: TypeAlias = Literal["se", "matern52"]
 SQRT5 = math.sqrt(5.0)

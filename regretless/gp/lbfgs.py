@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.space import Array
+from regretless.parameters import Array
 
 Function: TypeAlias = Callable[[Array], tuple[Array, Array]]
 """Points (q x d) to values (q) and gradients (q x d), each row on its own."""

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from regretless.gp.lbfgs import minimise
 from regretless.gp.sobol import sobol_points
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 Acquisition: TypeAlias = Callable[[Array], tuple[Array, Array]]
 """Points (q x d) to values (q) and gradients (q x d); coordinates that are not lines may have any gradient."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from regretless.gp.acquisition import LEAST_SHARE, log_h_of
 from regretless.gp.maximiser import Acquisition, Score
-from regretless.space import Array
+from regretless.parameters import Array
 
 Acquire: TypeAlias = Callable[[Array, Array], tuple[Array, Array, Array]]
 """Posterior mean (q) and variance (q) to the acquisition's value (q) and its derivatives in both (q each)."""

@@ -28,7 +28,7 @@ from scipy.linalg import blas, lapack
 from regretless.gp.fit import Prior, fit
 from regretless.gp.gram import lower_gram
 from regretless.gp.kernels import Hyper, Kernel, Kind, squared_distances
-from regretless.space import Array
+from regretless.parameters import Array
 
 __all__ = ["GP", "Factor", "Hyper", "Kernel", "Kind", "Prior", "SamplePath", "fit"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regretless.space import Array
+from regretless.parameters import Array
 
 if TYPE_CHECKING:
     from scipy.stats import qmc

@@ -26,7 +26,8 @@ import numpy as np
 from regretless.gp.fit import Prior, fit
 from regretless.gp.frame import turned
 from regretless.gp.posterior import GP, Factor, Hyper, Kernel, Kind, relative_noise
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 TURN_EVERY = 5
 """Scheduled fits between two that may turn the axes."""

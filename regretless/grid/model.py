@@ -15,7 +15,8 @@ import numpy as np
 from regretless.gp.acquisition import candidates_kept_from_failures
 from regretless.grid.posterior import KernelName, ProductPosterior, RowPosterior, SEFeatures, product_grid
 from regretless.grid.scale import Scale, fit_scale
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 POINTS_PER_AXIS = {1: 400, 2: 80, 3: 18, 4: 8, 5: 5, 6: 4}
 """By dimension; the paper's grids have at most 6400 points."""

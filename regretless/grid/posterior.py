@@ -25,7 +25,7 @@ import numpy as np
 from scipy.linalg.blas import dsymv, dsyr
 from scipy.linalg.lapack import dpotrf, dtrtrs
 
-from regretless.space import Array
+from regretless.parameters import Array
 
 KernelName: TypeAlias = Literal["se", "matern52"]
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regretless.grid.posterior import KernelName, correlation
-from regretless.space import Array
+from regretless.parameters import Array
 
 MOST_VALUES = 72
 """Values a fit uses: half of them spread over the whole history, half the latest."""

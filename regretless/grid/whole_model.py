@@ -18,7 +18,8 @@ from regretless.gp.maximiser import maximise
 from regretless.gp.posterior import GP
 from regretless.gp.surrogate import standardisation
 from regretless.grid.scale import merged, weights
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 MOST_VALUES = 800
 """Values beyond which close neighbours are averaged."""

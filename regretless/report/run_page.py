@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regretless.extras import optional
+from regretless.parameters import Choice
 from regretless.report.page import (
     Curve,
     Points,
@@ -19,7 +20,6 @@ from regretless.report.page import (
     table_section,
     text_section,
 )
-from regretless.space import Choice
 from regretless.statefile import write_whole
 
 if TYPE_CHECKING:

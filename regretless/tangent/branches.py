@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from regretless.space import Array
+from regretless.parameters import Array
 from regretless.tangent.ntk import (
     Direction,
     Factors,

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from regretless.space import Array
+from regretless.parameters import Array
 
 if TYPE_CHECKING:
     import torch

@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 
-from regretless.space import Array
+from regretless.parameters import Array
 from regretless.tangent.ntk import Mlp
 from regretless.tangent.training import Adam, Batches
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.space import Array
+from regretless.parameters import Array
 from regretless.tangent.ntk import Mlp, combine, kernel
 
 Batches = NDArray[np.int64]

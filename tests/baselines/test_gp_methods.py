@@ -9,7 +9,8 @@ from regretless.baselines import BASELINES
 from regretless.baselines.gp_ts import widened, widening
 from regretless.baselines.gp_ucb import theory_beta
 from regretless.gp.surrogate import Surrogate
-from regretless.space import Choice, Cube, Float, Int, Space
+from regretless.parameters import Choice, Float, Int
+from regretless.space import Cube, Space
 
 NAMES = ("gp-ucb", "gp-ei", "gp-pi", "gp-ts")
 

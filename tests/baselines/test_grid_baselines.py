@@ -14,7 +14,8 @@ from regretless.baselines.grid_ei import GridEI, GridPI
 from regretless.baselines.igp_ucb import IGPUCB
 from regretless.grid.posterior import correlation
 from regretless.method import Method
-from regretless.space import Array, Float, Int, Space
+from regretless.parameters import Array, Float, Int
+from regretless.space import Space
 
 BRANIN = make_problem("branin-threds")
 

@@ -12,7 +12,8 @@ from regretless_bench.peers import LIBRARIES, PEERS, installed
 from regretless_bench.problems import make_problem
 from regretless_bench.runner import Run, run_all
 
-from regretless.space import Choice, Float, Int, Space
+from regretless.parameters import Choice, Float, Int
+from regretless.space import Space
 
 CHEAPER = {"botorch-logei": {"restarts": 2, "raw": 16}}
 SPACE = Space(

@@ -20,7 +20,8 @@ from regretless.bilevel.result import RunRecord
 from regretless.bilevel.schedule import Fixed, Promotion, Run
 from regretless.bilevel.store import pack, unpack
 from regretless.method import keyed_generator
-from regretless.space import Choice, Float, Space
+from regretless.parameters import Choice, Float
+from regretless.space import Space
 
 SPACE = {"lr": Float(1e-3, 1.0, log=True), "start": Float(-4.0, 8.0)}
 TARGET = 2.0

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from regretless.bilevel import plan
 from regretless.bilevel.schedule import Fixed, Job, Promotion, Run
 from regretless.bilevel.study import validation_steps
-from regretless.space import Float
+from regretless.parameters import Float
 
 SPACE = {"lr": Float(1e-3, 1.0, log=True), "start": Float(-4.0, 8.0)}
 

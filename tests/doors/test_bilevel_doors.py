@@ -23,7 +23,7 @@ from regretless.doors.optuna_bilevel import RUN, BilevelSampler
 from regretless.doors.sklearn_bilevel import sklearn_bilevel
 from regretless.doors.torch_bilevel import torch_bilevel
 from regretless.methods.bbo.algorithm import convex_step, dominated_step
-from regretless.space import Float, Int
+from regretless.parameters import Float, Int
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 

@@ -21,7 +21,8 @@ from regretless.doors.botorch import BoTorchAcquisition, SurrogateModel
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Recipe
 from regretless.optimizer import Optimizer
-from regretless.space import Axis, Choice, Cube, Float, Int
+from regretless.parameters import Axis, Choice, Float, Int
+from regretless.space import Cube
 from regretless.testing import METHOD_CHECKS
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:.*default dtype.*")

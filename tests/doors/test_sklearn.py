@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from regretless.baselines import BASELINES
 from regretless.doors.sklearn import RegretlessSearchCV, read_space
-from regretless.space import Choice, Float, Int
+from regretless.parameters import Choice, Float, Int
 
 X, Y = make_classification(n_samples=120, n_features=5, random_state=0)
 C = {"C": stats.loguniform(1e-3, 1e3)}

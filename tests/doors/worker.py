@@ -16,7 +16,8 @@ from typing import Any
 import optuna
 
 from regretless.doors.optuna import Sampler
-from regretless.space import Choice, Float, Int, Space
+from regretless.parameters import Choice, Float, Int
+from regretless.space import Space
 from regretless.storage.runner import open_storage, tune_in_storage
 
 SPACE = Space(

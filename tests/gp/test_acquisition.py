@@ -16,7 +16,8 @@ from regretless.gp.acquisition import (
 )
 from regretless.gp.design import Design, away_from_known, design_size
 from regretless.gp.surrogate import Surrogate
-from regretless.space import Array, Choice, Cube, Int, Space
+from regretless.parameters import Array, Choice, Int
+from regretless.space import Cube, Space
 
 
 def model():

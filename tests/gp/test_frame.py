@@ -8,7 +8,8 @@ from regretless.gp.fit import Objective, Prior, fit
 from regretless.gp.frame import directions, turned
 from regretless.gp.posterior import GP, Hyper, Kernel
 from regretless.gp.surrogate import Surrogate
-from regretless.space import Choice, Cube, Float, Space
+from regretless.parameters import Choice, Float
+from regretless.space import Cube, Space
 
 NONE = np.full(60, np.nan)
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from regretless.gp.maximiser import candidates, maximise, maximise_many
-from regretless.space import Choice, Cube, Float, Int, Space
+from regretless.parameters import Choice, Float, Int
+from regretless.space import Cube, Space
 
 MIXED = Space({"a": Float(-3, 5), "n": Int(1, 9), "big": Int(1, 2000), "c": Choice(["p", "q", "r"]), "b": Float(0, 2)})
 

@@ -5,7 +5,8 @@ import pytest
 
 from regretless.gp.posterior import Hyper
 from regretless.gp.surrogate import Surrogate, scheduled, standardisation, tamed
-from regretless.space import Choice, Cube, Float, Int, Space
+from regretless.parameters import Choice, Float, Int
+from regretless.space import Cube, Space
 
 
 def history(n, d=3, seed=0):

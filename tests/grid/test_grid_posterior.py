@@ -5,7 +5,7 @@ import pytest
 from scipy.linalg import cho_factor, cho_solve
 
 from regretless.grid.posterior import KernelName, ProductPosterior, RowPosterior, SEFeatures, correlation, product_grid
-from regretless.space import Array
+from regretless.parameters import Array
 
 LENGTHSCALE, NOISE = 0.2, 0.01
 AXES = {1: 50, 2: 18, 3: 6}

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from regretless.extras import optional
-from regretless.space import Array
+from regretless.parameters import Array
 from regretless_bench.problems.problem import Function
 
 FUNCTIONS = 24

@@ -23,7 +23,8 @@ from regretless.gp.sobol import sobol_points
 from regretless.method import keyed_generator
 from regretless.methods.go_ucb.differences import with_gradient
 from regretless.methods.go_ucb.parametric import Bounds, Family, TwoLayerNet, quadratic
-from regretless.space import Array, Cube, Float, Space
+from regretless.parameters import Array, Float
+from regretless.space import Cube, Space
 from regretless_bench.problems.problem import INSTANCE, Problem
 
 if TYPE_CHECKING:

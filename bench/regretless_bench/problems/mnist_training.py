@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from regretless.bilevel.batches import keyed_batches
 from regretless.method import keyed_generator
-from regretless.space import Float, Int, Parameter
+from regretless.parameters import Float, Int, Parameter
 from regretless_bench.problems.data import data_folder
 
 Images = NDArray[np.float32]

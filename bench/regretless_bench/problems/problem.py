@@ -25,7 +25,8 @@ import numpy as np
 
 from regretless.gp.sobol import sobol_points
 from regretless.method import keyed_generator
-from regretless.space import Array, Space
+from regretless.parameters import Array
+from regretless.space import Space
 
 Direction: TypeAlias = Literal["minimize", "maximize"]
 Rows: TypeAlias = Callable[[Array], Array]

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from regretless.extras import optional
-from regretless.space import Array, Float, Space
+from regretless.parameters import Array, Float
+from regretless.space import Space
 from regretless_bench.problems.problem import Observation, Problem
 
 STEP, ITERATIONS, AFTER = 0.01, 10, 100

@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regretless.method import keyed_generator
-from regretless.space import Array, Int, Space
+from regretless.parameters import Array, Int
+from regretless.space import Space
 from regretless_bench.problems.data import data_folder
 from regretless_bench.problems.problem import INSTANCE, Problem
 

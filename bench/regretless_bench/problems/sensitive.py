@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regretless.method import keyed_generator
-from regretless.space import Array, Space
+from regretless.parameters import Array
+from regretless.space import Space
 from regretless_bench.problems.data import data_folder, read_idx
 from regretless_bench.problems.problem import INSTANCE, Problem
 

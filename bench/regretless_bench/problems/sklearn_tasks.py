@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from regretless.space import Choice, Float, Int, Space
+from regretless.parameters import Choice, Float, Int
+from regretless.space import Space
 from regretless_bench.problems.problem import Direction, Problem
 
 Build: TypeAlias = Callable[[dict[str, Any]], Any]

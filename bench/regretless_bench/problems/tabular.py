@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.space import Choice, Int, Space
+from regretless.parameters import Choice, Int
+from regretless.space import Space
 from regretless_bench.problems.data import data_folder
 from regretless_bench.problems.problem import Observation, Problem
 

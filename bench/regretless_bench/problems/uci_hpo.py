@@ -28,7 +28,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from regretless.space import Array, Float, Space
+from regretless.parameters import Array, Float
+from regretless.space import Space
 from regretless_bench.problems.data import data_folder
 from regretless_bench.problems.problem import Problem
 

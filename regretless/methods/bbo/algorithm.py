@@ -48,7 +48,8 @@ from regretless.gp.maximiser import Acquisition, Score, maximise
 from regretless.gp.posterior import GP
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 PHI = 0.3
 """Measured on softmax regression and an MLP: sd over inner seeds times sqrt(N), 0.1 to 0.6
@@ -121,11 +122,9 @@ class BBO(Method):
         )
 
     def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self.X, self.failed, self.pending)
+        first = self._design.next_point(self, rng)
         if first is not None:
             return self._full(first)
-        if len(self.y) == 0:  # everything has failed so far
-            return self._full(rng.random(self.dim))
         gp = self._surrogate.gp(self.X, self.y, self.yvar, self.pending)  # (Alg. 1, l. 5; Alg. 2, l. 6)
         known = self._full(self.X)
         means = gp.mean_at(known)
@@ -138,9 +137,8 @@ class BBO(Method):
         if self.fidelity:
             value, score = self._at_full(value, score)
         x = maximise(value, self.cube, rng, incumbents=incumbents, score=score)
-        return self._full(
-            away_from_known(self._full(x), self.cube, np.concatenate([known, self.failed, self.pending]), rng)
-        )
+        also = {self.cube.key(point) for point in known} if self.fidelity else ()
+        return self._full(away_from_known(self._full(x), self, rng, also=also))
 
     def _full(self, X: Array) -> Array:
         """The points at full horizon when there is a fidelity, else as they are; n x d or d."""

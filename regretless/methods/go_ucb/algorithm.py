@@ -62,7 +62,8 @@ from regretless.methods.go_ucb.parametric import Family, TwoLayerNet
 from regretless.methods.go_ucb.printed import initial_weights, printed_ascent, printed_oracle
 from regretless.methods.go_ucb.units import centred, ratios, user_units
 from regretless.methods.go_ucb.user_model import UserFunction, UserModule, family_of
-from regretless.space import Array, Cube, Space, SpaceLike
+from regretless.parameters import Array
+from regretless.space import Cube, Space, SpaceLike
 
 if TYPE_CHECKING:
     import torch
@@ -251,7 +252,7 @@ class GOUCB(Method):
             incumbents=self.X[np.argsort(-means, kind="stable")[:GOOD_BY_PROCESS]],
             score=score,
         )
-        return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
+        return away_from_known(x, self, rng)
 
     def _spread(self) -> Array:
         """The step-th point of a Sobol sequence fixed by the seed."""

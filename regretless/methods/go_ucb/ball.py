@@ -20,7 +20,7 @@ import math
 import numpy as np
 from scipy.linalg import cholesky, lapack
 
-from regretless.space import Array
+from regretless.parameters import Array
 
 
 class Ball:

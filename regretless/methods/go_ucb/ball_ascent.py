@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from regretless.methods.go_ucb.ball import Ball
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 DIFFERENCE = 1e-5
 """Half the width of central differences in x."""

@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 STEP = 1e-5
 """Half the width of a difference on the cube: truncation about 1e-10, rounding about 1e-11 of the value."""

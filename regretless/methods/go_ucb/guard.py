@@ -18,7 +18,8 @@ from regretless.gp.posterior import GP
 from regretless.gp.surrogate import Surrogate, tamed
 from regretless.methods.go_ucb.hybrid import Hybrid, Shares, fit_shares, leave_one_out_density
 from regretless.methods.go_ucb.oracle import Fit
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 Kind: TypeAlias = Literal["family", "hybrid", "process"]
 

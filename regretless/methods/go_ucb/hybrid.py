@@ -17,7 +17,7 @@ from scipy.linalg import lapack
 
 from regretless.gp.kernels import Hyper, Kernel, squared_distances
 from regretless.gp.lbfgs import minimise
-from regretless.space import Array
+from regretless.parameters import Array
 
 LINEAR_PRIOR = (0.0, 1.0)
 """Centre and sd of log a: v is scaled so that its prior variance is about 1."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.space import Array
+from regretless.parameters import Array
 
 DAMPING = 0.3
 """First damping as a share of the mean diagonal of J'J: more starts reach a good solution than with a fixed small

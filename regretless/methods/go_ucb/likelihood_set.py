@@ -27,7 +27,8 @@ from regretless.gp.maximiser import maximise
 from regretless.gp.sobol import sobol_points
 from regretless.methods.go_ucb.ball import Ball
 from regretless.methods.go_ucb.differences import with_gradient
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 SAMPLES = 2048
 WIDE = 0.1

@@ -26,7 +26,8 @@ from regretless.method import keyed_generator
 from regretless.methods.go_ucb.ball import Ball
 from regretless.methods.go_ucb.least_squares import distinct, fit_least_squares
 from regretless.methods.go_ucb.parametric import Family, LinearInW
-from regretless.space import Array
+from regretless.parameters import Array
+from regretless.streams import Stream
 
 EVERY = 10
 """Sizes between two full fits."""
@@ -46,8 +47,6 @@ NOISE, NOISE_WEIGHT = 0.05, 4.0
 """The prior noise of standardised values and its weight in observations: without it exploration vanishes once p exceeds
 n."""
 LEAST_NOISE = 0.003
-STREAM = 7
-"""The stream of the generators that draw starting points."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +149,7 @@ class Oracle:
     # -- inside
 
     def _full(self, X: Array, y: Array, yvar: Array) -> Fit:
-        rng = keyed_generator(self.seed, len(y), stream=STREAM)
+        rng = keyed_generator(self.seed, len(y), stream=Stream.GO_UCB_FIT)
         starts = np.vstack(
             [
                 np.zeros(self.family.p),
@@ -165,7 +164,7 @@ class Oracle:
             linear = self._appended(X, y, yvar, before)
             if linear is not None:
                 return linear
-        rng = keyed_generator(self.seed, len(y), stream=STREAM)
+        rng = keyed_generator(self.seed, len(y), stream=Stream.GO_UCB_FIT)
         fresh = WARM_FRESH if self._modes > LEAST_MODES else WARM_FRESH // 2
         starts = np.vstack([before.solutions, self.family.starts(fresh, rng)])
         return self._fitted(X, y, yvar, starts, before.sigma2, WARM_ITERATIONS)

@@ -35,7 +35,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.special import expit
 
-from regretless.space import Array, Float, Space, SpaceLike
+from regretless.parameters import Array, Float
+from regretless.space import Space, SpaceLike
 
 Inputs = Literal["user", "ratio", "centred"]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from regretless.methods.go_ucb.ball import Ball
 from regretless.methods.go_ucb.parametric import Family, TwoLayerNet
-from regretless.space import Array
+from regretless.parameters import Array
 
 SGD_STEPS, SGD_RATE = 2000, 1e-11
 ASCENT_STEPS, ASCENT_RATE = 2000, 1e-4

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from regretless.space import Array, Choice, Float, Parameter, Space
+from regretless.parameters import Array, Choice, Float, Parameter
+from regretless.space import Space
 
 Columns = Callable[[Array], Array]
 """Cube points n x d to model inputs n x d."""
@@ -15,10 +16,10 @@ Columns = Callable[[Array], Array]
 def user_units(space: Space) -> Columns:
     """The map from cube points (choices as equal shares) to the user's numbers, n x d in the order of the space; a
     choice is its index."""
-    parameters = tuple(space.parameters.values())
+    places = [(parameter, space.coordinates.index(name)) for name, parameter in space.parameters.items()]
 
     def columns(U: Array) -> Array:
-        return np.column_stack([_column(parameter, U[:, i]) for i, parameter in enumerate(parameters)])
+        return np.column_stack([_column(parameter, U[:, i]) for parameter, i in places])
 
     return columns
 
@@ -45,7 +46,7 @@ def _largest(parameter: Parameter) -> float:
 def _column(parameter: Parameter, u: Array) -> Array:
     if isinstance(parameter, Choice):
         return parameter.axis.index(u).astype(np.float64)
-    if isinstance(parameter, Float) and parameter.step is None:
+    if isinstance(parameter, Float) and parameter.line:
         if parameter.log:
             low, high = np.log(parameter.low), np.log(parameter.high)
             curved: Array = np.clip(np.exp((1 - u) * low + u * high), parameter.low, parameter.high)

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from regretless.methods.go_ucb.parametric import NET_REACH, Bounds, Family, named_family
-from regretless.space import Array, SpaceLike
+from regretless.parameters import Array
+from regretless.space import SpaceLike
 
 if TYPE_CHECKING:
     import torch

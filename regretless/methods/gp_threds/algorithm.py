@@ -66,7 +66,8 @@ from regretless.methods.gp_threds.threshold_tree import (
     beside_the_best,
     draw_tree,
 )
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 Told: TypeAlias = tuple[Array, float, float]
 """A told point, its value, and the variance of its noise (NaN where unknown)."""

@@ -22,7 +22,7 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from regretless.certificate import Certificate
 from regretless.grid.posterior import KernelName, SEFeatures, correlation, product_grid
-from regretless.space import Array
+from regretless.parameters import Array
 
 MOST_FEATURES = 900
 """Beyond this rank the bound is computed from the kernel matrix of the first MOST_VALUES values."""

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regretless.grid.posterior import KernelName, RowPosterior, correlation, product_grid
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 ON_GRID = 1e-6
 """A told point this close to a grid point, in grid steps, is that grid point: settings may travel through text and

@@ -25,7 +25,8 @@ from scipy.linalg import blas, lapack
 from regretless.gp.kernels import Kernel, squared_distances
 from regretless.gp.lbfgs import minimise
 from regretless.gp.surrogate import FRESH_EVERY, SIZES, scheduled, softened, standardisation
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 NOISE_FLOOR = 1e-8
 SHORTEST, LONGEST = 0.1, 50.0

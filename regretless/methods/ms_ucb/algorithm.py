@@ -57,7 +57,9 @@ from regretless.methods.ms_ucb.subspace import (
     maximise_subspaces,
     random_blocks,
 )
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
+from regretless.streams import Stream
 
 FREE, INITIAL = 5, 20
 """Free coordinates and initial points of the paper's experiments (Sec. 5)."""
@@ -95,8 +97,6 @@ EFFORT, EFFORT_LARGE, LARGE = (420, 4, 25), (96, 2, 16), 1_000_000
 dimensions exceed LARGE."""
 CAP = 500
 """not in paper: points of Z_t searched in one step by default."""
-Z_STREAM = 1
-"""Stream of the generators that draw Z_t."""
 
 
 class MSUCB(Method):
@@ -181,11 +181,9 @@ class MSUCB(Method):
     # -- Algorithm 1
 
     def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self.X, self.failed, self.pending)  # (Alg. 1, l. 1)
+        first = self._design.next_point(self, rng)  # (Alg. 1, l. 1)
         if first is not None:
             return first
-        if len(self.y) == 0:  # everything has failed so far
-            return rng.random(self.dim)
         gp = self._hedged_model() if not self.paper else self._model(self.pending)  # (Alg. 1, l. 2 and 9)
         means = gp.mean_at(self.X)
         incumbents = self.X[np.argsort(-means, kind="stable")[:INCUMBENTS]]
@@ -199,7 +197,7 @@ class MSUCB(Method):
             x, _ = self._best_of_subspaces(gp, acquire, self.pending, rng)
         else:
             x = self._default_step(gp, acquire, pair, incumbents, rng)
-        return away_from_known(x, self.cube, np.concatenate([self.X, self.failed, self.pending]), rng)
+        return away_from_known(x, self, rng)
 
     def _model(self, pending: Array) -> GP | AdditiveGP:
         """The posterior. not in paper: by default of the model that predicted best of late."""
@@ -309,7 +307,7 @@ class MSUCB(Method):
         for k in range(len(self._sizes), t + 1):
             count = subspaces_at(k, self.N0, self.alpha)
             self._anchors.extend(
-                self.cube.snap(keyed_generator(self.seed, k, stream=Z_STREAM).random((count, self.dim)))
+                self.cube.snap(keyed_generator(self.seed, k, stream=Stream.MS_UCB_BASES).random((count, self.dim)))
             )
             self._sizes.append(self._sizes[-1] + count)
         return self._anchors.Z[: self._sizes[t]]

@@ -17,7 +17,7 @@ import numpy as np
 from regretless.gp.posterior import GP
 from regretless.gp.surrogate import Surrogate, scheduled
 from regretless.methods.ms_ucb.additive import AdditiveGP, AdditiveSurrogate
-from regretless.space import Array
+from regretless.parameters import Array
 
 WINDOW = 30
 """Told values over which scores are summed."""

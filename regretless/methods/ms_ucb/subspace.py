@@ -29,7 +29,7 @@ from regretless.gp.lbfgs import minimise
 from regretless.gp.moments import Acquire
 from regretless.gp.posterior import GP
 from regretless.methods.ms_ucb.additive import AdditiveGP, Places, legendre, legendre_slope
-from regretless.space import Array
+from regretless.parameters import Array
 
 Indices: TypeAlias = NDArray[np.intp]
 

@@ -53,7 +53,8 @@ from regretless.gp.sobol import sobol_points
 from regretless.method import Method
 from regretless.methods.neural_bo.tangent_models import Chosen, ClosedForm, TrainNN, WarmTraining, Warping
 from regretless.methods.neural_bo.trust_region import Region, local_points, region_after
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 from regretless.tangent.branches import TAIL, BranchNet, Shape
 from regretless.tangent.ntk import Mlp, ModuleTangent, diagonal, draw_mlp, on_device
 

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 from scipy.sparse import csr_array
 
-from regretless.space import Array
+from regretless.parameters import Array
 from regretless.tangent.ntk import (
     Direction,
     Factors,

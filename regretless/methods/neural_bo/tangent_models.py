@@ -17,7 +17,8 @@ import numpy as np
 
 from regretless.method import keyed_generator
 from regretless.methods.neural_bo.ridge import KernelRidge, SketchRidge, cholesky, solve_lower
-from regretless.space import Array
+from regretless.parameters import Array
+from regretless.streams import Stream
 from regretless.tangent.branches import EVIDENCE_POINTS, BranchNet, Shape, choose_shape, fit_sizes
 from regretless.tangent.ntk import Factors, Mlp, ModuleTangent, Tensor, diagonal, kernel, on_device, on_host
 from regretless.tangent.training import Adam, Descent, descend, epoch_batches
@@ -30,8 +31,6 @@ WARPINGS: dict[Warping, float] = {"strong": 0.0, "none": -2.0}
 Path: TypeAlias = Callable[[Array], Array]
 """A drawn function: inputs C x ... to values C."""
 
-SKETCH, TRAINING = 61, 62
-"""Streams of the keyed generators: the sketch's signs, the order of the training batches."""
 FIRST_FIT, GROWTH, LATE_GROWTH = 4, 1.2, 2.0
 """The shape is chosen at 4 values, then whenever a fifth more are known; twice as many once every value must be
 sketched anew."""
@@ -106,7 +105,11 @@ class ClosedForm:
             if not isinstance(self._posterior, SketchRidge):
                 example = self._shaped.factors(self._there(X[:1]))
                 self._posterior = SketchRidge(
-                    self._shaped, self.shape.lam, self._sketch_size, keyed_generator(self._seed, 0, SKETCH), example
+                    self._shaped,
+                    self.shape.lam,
+                    self._sketch_size,
+                    keyed_generator(self._seed, 0, Stream.NEURAL_BO_SKETCH),
+                    example,
                 )
             self._posterior.extend(X, self._warp(y), self._there, self._noise(n))
 
@@ -272,7 +275,9 @@ class TrainNN:
         self._centre, self._scale = standardisation(y)
         self._posterior.extend(X)
         if n != self._trained:
-            batches = epoch_batches(keyed_generator(self._seed, n, TRAINING), n, self._batch, self._epochs)
+            batches = epoch_batches(
+                keyed_generator(self._seed, n, Stream.NEURAL_BO_TRAINING), n, self._batch, self._epochs
+            )
             width = len(self._net.weights[-1])
             targets = (y - self._centre) / self._scale
             self.descent = descend(self._net, X, targets, rate=self._rate, lam=width * self._lam, batches=batches)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from regretless.gp.sobol import sobol_points
-from regretless.space import Array, Cube
+from regretless.parameters import Array
+from regretless.space import Cube
 
 FIRST_LENGTH, LEAST_LENGTH, MOST_LENGTH = 0.8, 2.0**-7, 1.6
 SUCCESSES = 3

@@ -7,7 +7,8 @@ import torch
 from regretless.methods.go_ucb.parametric import FAMILIES, Bounds, TwoLayerNet, named_family
 from regretless.methods.go_ucb.units import ratios, user_units
 from regretless.methods.go_ucb.user_model import UserFunction, UserModule, batched_jacobian, family_of
-from regretless.space import Choice, Float, Int, Space
+from regretless.parameters import Choice, Float, Int
+from regretless.space import Space
 
 
 def assert_derivatives(family, d, rng, k=3, n=5):

@@ -15,7 +15,8 @@ from regretless.baselines.igp_ucb import IGPUCB
 from regretless.method import Method
 from regretless.methods.gp_threds.algorithm import STALL, DimensionWarning, GPThreDS
 from regretless.methods.gp_threds.threshold_tree import Cell
-from regretless.space import Array, Choice, Float, Int, Space
+from regretless.parameters import Array, Choice, Float, Int
+from regretless.space import Space
 
 KNOWN: dict[str, Any] = {"lengthscale": 0.2, "noise": 0.1}
 BRANIN = make_problem("branin-threds")

@@ -11,7 +11,7 @@ import pytest
 from regretless.grid.posterior import correlation
 from regretless.methods.gp_threds.algorithm import GPThreDS
 from regretless.methods.gp_threds.norm_ball import NormBall
-from regretless.space import Array
+from regretless.parameters import Array
 
 KNOWN: dict[str, Any] = {"lengthscale": 0.2, "noise": 0.1}
 

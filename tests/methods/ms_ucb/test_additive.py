@@ -9,7 +9,8 @@ from numpy.polynomial import legendre as reference
 from regretless.gp.kernels import Kernel
 from regretless.gp.posterior import GP, Hyper
 from regretless.methods.ms_ucb.additive import AdditiveGP, AdditiveSurrogate, Shape, _Fit, legendre, legendre_slope
-from regretless.space import Axis, Cube
+from regretless.parameters import Axis
+from regretless.space import Cube
 
 
 def posterior(n=14, d=6, orders=2, pending=0, seed=0):

@@ -11,7 +11,8 @@ from regretless.gp.kernels import Kernel
 from regretless.gp.posterior import GP, Hyper
 from regretless.methods.ms_ucb.additive import AdditiveSurrogate
 from regretless.methods.ms_ucb.subspace import Anchors, Fibres, Fields, Subspaces, maximise_subspaces, random_blocks
-from regretless.space import Axis, Cube
+from regretless.parameters import Axis
+from regretless.space import Cube
 
 
 def bound(mean, variance):

@@ -7,7 +7,8 @@ from regretless.methods import METHODS
 from regretless.methods.neural_bo.algorithm import POOL_NU, NeuralBO, authors_net, paper_net
 from regretless.methods.neural_bo.tangent_models import ClosedForm, Warp, standardisation
 from regretless.methods.neural_bo.trust_region import FIRST_LENGTH, Region, local_points, region_after
-from regretless.space import Choice, Cube, Float, Int, Space
+from regretless.parameters import Choice, Float, Int
+from regretless.space import Cube, Space
 from regretless.tangent.ntk import flat_features
 
 PRESETS = [

@@ -1,0 +1,101 @@
+"""What a value is, as a short text that another process finds again: by content, never by address or printed form."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any
+
+import numpy as np
+
+LENGTH = 16
+"""Bytes of a fingerprint: two different values share one with probability 2^-128."""
+DEEPEST = 32
+"""Nested values are followed this far, so that one that contains itself comes to an end."""
+
+
+def fingerprint(value: Any) -> str:
+    """A digest of plain values, arrays, containers, functions (source, defaults and closure) and objects with
+    attributes."""
+    digest = hashlib.blake2b(digest_size=LENGTH)
+    for piece in _pieces(value, 0):
+        digest.update(len(piece).to_bytes(8, "big") + piece)
+    return digest.hexdigest()
+
+
+def same_content(a: Any, b: Any) -> bool:
+    """Whether two options mean the same: arrays and containers by content, functions and other objects by `==` or
+    identity."""
+    if a is b:
+        return True
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return type(a) is type(b) and a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(same_content(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple) and type(a) is type(b):
+        return len(a) == len(b) and all(map(same_content, a, b))
+    if callable(a) or callable(b) or type(a) is not type(b):
+        return False
+    try:
+        return bool(a == b) or (a != a and b != b)
+    except (TypeError, ValueError, RuntimeError):  # objects whose == has no single answer, such as tensors
+        return fingerprint(a) == fingerprint(b)
+
+
+def _pieces(value: Any, depth: int) -> Iterator[bytes]:
+    yield type(value).__qualname__.encode()
+    if depth > DEEPEST:
+        return
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+        yield repr(value).encode()
+    elif isinstance(value, np.ndarray | np.generic):
+        array = np.asarray(value)
+        yield f"{array.dtype}{array.shape}".encode()
+        yield array.tobytes() if array.dtype.kind != "O" else repr(array.tolist()).encode()
+    elif isinstance(value, Mapping):
+        for key in sorted(value, key=repr):
+            yield from _pieces(key, depth + 1)
+            yield from _pieces(value[key], depth + 1)
+    elif isinstance(value, Sequence):
+        for item in value:
+            yield from _pieces(item, depth + 1)
+    elif isinstance(value, Set):
+        yield from sorted(fingerprint(item).encode() for item in value)
+    elif isinstance(value, functools.partial):
+        yield from _pieces((value.func, value.args, value.keywords), depth + 1)
+    elif inspect.ismethod(value):
+        yield from _pieces((value.__func__, value.__self__), depth + 1)
+    elif inspect.isfunction(value):
+        yield _source(value)
+        inner = [cell.cell_contents for cell in value.__closure__ or () if _filled(cell)]
+        yield from _pieces((value.__defaults__, value.__kwdefaults__, inner), depth + 1)
+    elif inspect.isclass(value) or inspect.isbuiltin(value):
+        yield f"{value.__module__}.{value.__qualname__}".encode()
+    elif callable(getattr(value, "detach", None)) and callable(getattr(value, "numpy", None)):  # a tensor
+        yield from _pieces(np.asarray(value.detach().cpu().numpy()), depth + 1)
+    elif callable(getattr(value, "state_dict", None)):
+        yield from _pieces(dict(value.state_dict()), depth + 1)
+    elif hasattr(value, "__dict__"):
+        yield _source(type(value))
+        yield from _pieces(vars(value), depth + 1)
+
+
+def _source(thing: Any) -> bytes:
+    """The text of a function or class; its compiled form where there is no text."""
+    try:
+        return inspect.getsource(thing).encode()
+    except (OSError, TypeError):
+        code = getattr(thing, "__code__", None)
+        if code is None:
+            return f"{thing.__module__}.{thing.__qualname__}".encode()
+        constants = tuple(c for c in code.co_consts if not inspect.iscode(c))
+        return bytes(code.co_code) + repr((code.co_names, constants)).encode()
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False

@@ -1,0 +1,279 @@
+"""Parameters: `Float`, `Int` and `Choice`, and the `Axis` of the unit cube that each of them becomes.
+
+Every value of a parameter has one canonical place on its axis, which `to_unit` finds again, bit for bit, from the value
+alone. So whether two settings are the same can be asked of their places, whatever storage or process they went through.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[np.float64]
+
+MOST_CELLS = 2**40
+"""The most cells a line has: settings closer than 2^-40 of the range are the same experiment, and cells of this size
+are far wider than the rounding of a decode and an encode."""
+ROUNDING = 32 * float(np.finfo(np.float64).eps)
+"""Bounds the rounding of one decode and encode, relative to the numbers involved, with a margin of about five."""
+MOST_LEVELS = 2**52
+"""More values than this cannot be told apart on a float64 coordinate."""
+STEP_SLACK = 1e-9
+"""Steps that miss the upper bound by less than this share of a step still include it (0.1 * 3 is not 0.3 in binary)."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One coordinate of the cube: a line (`levels=0`), or `levels` positions with equal shares.
+
+    A line's canonical points are the multiples of 1 / cells, cells being a power of two: coarse enough that a point is
+    found again, bit for bit, after its setting went through decode, a storage and encode. `log_low > 0` marks whole
+    numbers log_low, log_low + 1, ... whose shares are equal on a log scale of the numbers.
+    """
+
+    levels: int = 0
+    categorical: bool = False
+    log_low: int = 0
+    cells: int = MOST_CELLS
+
+    def _log_ends(self) -> tuple[float, float]:
+        return math.log(self.log_low - 0.5), math.log(self.log_low + self.levels - 0.5)
+
+    def index(self, u: Array) -> NDArray[np.int64]:
+        """The position each u belongs to, 0 .. levels - 1."""
+        if self.log_low:
+            a, b = self._log_ends()
+            raw = np.rint(np.exp(a + np.asarray(u) * (b - a))) - self.log_low
+        else:
+            raw = np.floor(np.asarray(u) * self.levels)
+        clipped: NDArray[np.int64] = np.clip(raw, 0, self.levels - 1).astype(np.int64)
+        return clipped
+
+    def centre(self, index: NDArray[np.int64]) -> Array:
+        """The centre of the share of each position."""
+        if self.log_low:
+            a, b = self._log_ends()
+            number = np.asarray(index, dtype=np.float64) + self.log_low
+            middle: Array = ((np.log(number - 0.5) + np.log(number + 0.5)) / 2 - a) / (b - a)
+            return middle
+        return (np.asarray(index, dtype=np.float64) + 0.5) / self.levels
+
+    def snap(self, u: Array) -> Array:
+        if self.levels:
+            return self.centre(self.index(u))
+        canonical: Array = np.rint(np.asarray(u, dtype=np.float64) * self.cells) / self.cells
+        return canonical
+
+
+@dataclass(frozen=True)
+class Float:
+    """A real number in [low, high]; `log=True` searches its logarithm; `step` keeps low, low + step, ... only.
+
+    With low = high the parameter is fixed.
+    """
+
+    low: float
+    high: float
+    log: bool = False
+    step: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_bounds(self, self.low, self.high, self.log)
+        object.__setattr__(self, "low", float(self.low))
+        object.__setattr__(self, "high", float(self.high))
+        if is_number(self.step):
+            object.__setattr__(self, "step", float(self.step))  # type: ignore[arg-type]
+        if self.log and self.low < self.high and math.log(self.low) == math.log(self.high):
+            raise ValueError(f"{self}: low and high have the same logarithm; widen the range or drop log")
+        if self.step is not None:
+            if self.log:
+                raise ValueError(f"{self}: step and log exclude each other; drop one of them")
+            if not (is_number(self.step) and math.isfinite(self.step) and self.step > 0):
+                raise ValueError(f"{self}: step must be a positive number, got {self.step!r}")
+            if self.low < self.high and self._levels() < 2:
+                raise ValueError(f"{self}: step must be at most high - low, got {self.step!r}")
+            if self._levels() > MOST_LEVELS:
+                raise ValueError(
+                    f"{self}: {self._levels():.3g} steps are more than a coordinate can tell apart; use a larger step"
+                )
+
+    def _levels(self) -> int:
+        if self.step is None:
+            return 1
+        rounding = 4 * np.finfo(np.float64).eps * max(abs(self.low), abs(self.high)) / self.step
+        return math.floor((self.high - self.low) / self.step + max(STEP_SLACK, rounding)) + 1
+
+    @property
+    def line(self) -> bool:
+        """Whether every number of the range is meant, and not only certain ones."""
+        return self.step is None and self.low < self.high
+
+    @property
+    def axis(self) -> Axis:
+        return Axis(cells=self._cells()) if self.line else Axis(levels=self._levels())
+
+    def _cells(self) -> int:
+        """As many cells as the rounding of decode and encode lets one tell apart, a power of two."""
+        if self.log:
+            ends = math.log(self.low), math.log(self.high)
+            resolution = (ends[1] - ends[0]) / (ROUNDING * max(1.0, abs(ends[0]), abs(ends[1])))
+        else:  # halves, because high - low may overflow
+            size = max(abs(self.low), abs(self.high))
+            resolution = (self.high / 2 / size - self.low / 2 / size) / (ROUNDING / 2)
+        return min(MOST_CELLS, 2 ** max(math.frexp(resolution)[1] - 1, 0))
+
+    def from_unit(self, u: float) -> float:
+        """The value at a place; the place is made canonical first, so that the value leads back to it."""
+        if not self.line:
+            return self._on_step(_share(u, self._levels()))
+        u = float(self.axis.snap(np.array(u)))
+        if self.log:
+            value = math.exp((1 - u) * math.log(self.low) + u * math.log(self.high))
+        else:
+            value = (1 - u) * self.low + u * self.high
+        return min(max(value, self.low), self.high)
+
+    def _on_step(self, i: int) -> float:
+        """low + i step in decimal arithmetic: the third step of 0.3 from 0 is 0.9, which binary arithmetic misses."""
+        if i == 0 or self.step is None:
+            return self.low
+        return min(float(Decimal(repr(self.low)) + i * Decimal(repr(self.step))), self.high)
+
+    def to_unit(self, value: Any) -> float:
+        """The canonical place of a value."""
+        number = _number_in(self, value, self.low, self.high)
+        if not self.line:
+            i = 0 if self.step is None else round((number - self.low) / self.step)
+            if self.step is not None and abs(self.low + i * self.step - number) > 1e-6 * self.step:
+                raise ValueError(f"{value!r} is not on the steps of {self}")
+            return (i + 0.5) / self._levels()
+        if self.log:
+            u = (math.log(number) - math.log(self.low)) / (math.log(self.high) - math.log(self.low))
+        else:
+            half = number / 2 - self.low / 2, self.high / 2 - self.low / 2  # halves, because high - low may overflow
+            u = half[0] / half[1] if half[1] > 0 else (number - self.low) / (self.high - self.low)
+        return float(self.axis.snap(np.array(min(max(u, 0.0), 1.0))))
+
+
+@dataclass(frozen=True)
+class Int:
+    """A whole number in [low, high]; `log=True` searches its logarithm; `step` keeps low, low + step, ... only.
+
+    With low = high the parameter is fixed.
+    """
+
+    low: int
+    high: int
+    log: bool = False
+    step: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high", "step"):
+            value = getattr(self, name)
+            if not is_number(value) or not math.isfinite(value) or int(value) != value:
+                raise ValueError(f"{self}: {name} must be a whole number, got {value!r}")
+            object.__setattr__(self, name, int(value))
+        _check_bounds(self, self.low, self.high, self.log)
+        if self.step < 1 or (self.low < self.high and self.step > self.high - self.low):
+            raise ValueError(f"{self}: step must be at least 1 and at most high - low, got {self.step}")
+        if self.log and self.step != 1:
+            raise ValueError(f"{self}: step and log exclude each other; drop one of them")
+        if self._levels() > MOST_LEVELS:
+            raise ValueError(
+                f"{self}: {self._levels():.3g} values are more than a coordinate can tell apart; use a larger step"
+            )
+
+    def _levels(self) -> int:
+        return (self.high - self.low) // self.step + 1
+
+    @property
+    def axis(self) -> Axis:
+        return Axis(levels=self._levels(), log_low=self.low if self.log else 0)
+
+    def from_unit(self, u: float) -> int:
+        return self.low + int(self.axis.index(np.array([u]))[0]) * self.step
+
+    def to_unit(self, value: Any) -> float:
+        number = _number_in(self, value, self.low, self.high)
+        i, rest = divmod(int(number) - self.low, self.step)
+        if rest or int(number) != number:
+            raise ValueError(f"{value!r} is not one of the whole numbers of {self}")
+        return float(self.axis.centre(np.array([i]))[0])
+
+
+@dataclass(frozen=True, init=False)
+class Choice:
+    """One of several labels without an order; any hashable labels, kept in the order given."""
+
+    labels: tuple[Hashable, ...]
+
+    def __init__(self, labels: Sequence[Hashable]) -> None:
+        if isinstance(labels, str) or not isinstance(labels, Sequence):
+            raise ValueError(f"Choice takes a list of labels, got {labels!r}")
+        if len(labels) == 0:
+            raise ValueError("Choice([]): a choice needs at least one label")
+        try:
+            distinct = len({(type(label), label) for label in labels})
+        except TypeError as error:
+            raise ValueError(f"Choice({list(labels)!r}): labels must be hashable ({error})") from None
+        if distinct < len(labels):
+            raise ValueError(f"Choice({list(labels)!r}): labels must differ from each other")
+        object.__setattr__(self, "labels", tuple(labels))
+
+    def __repr__(self) -> str:
+        return f"Choice({list(self.labels)!r})"
+
+    @property
+    def axis(self) -> Axis:
+        return Axis(levels=len(self.labels), categorical=True)
+
+    def from_unit(self, u: float) -> Hashable:
+        return self.labels[_share(u, len(self.labels))]
+
+    def index(self, value: Hashable) -> int:
+        for i, label in enumerate(self.labels):
+            if type(label) is type(value) and label == value:
+                return i
+        for i, label in enumerate(self.labels):  # numpy scalars and the like equal their label without sharing its type
+            if label == value:
+                return i
+        raise ValueError(f"{value!r} is not one of the labels of {self}")
+
+    def to_unit(self, value: Any) -> float:
+        return (self.index(value) + 0.5) / len(self.labels)
+
+
+Parameter: TypeAlias = Float | Int | Choice
+
+
+# ---------------------------------------------------------------- checks
+
+
+def _share(u: float, levels: int) -> int:
+    return min(max(math.floor(u * levels), 0), levels - 1)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def _number_in(parameter: Float | Int, value: Any, low: float, high: float) -> float:
+    if not is_number(value) or not low <= value <= high:
+        raise ValueError(f"{value!r} is not a number within {parameter}")
+    return value if isinstance(value, int) else float(value)
+
+
+def _check_bounds(parameter: Float | Int, low: Any, high: Any, log: bool) -> None:
+    for name, value in (("low", low), ("high", high)):
+        if not is_number(value) or not math.isfinite(value):
+            raise ValueError(f"{parameter}: {name} must be a finite number, got {value!r}")
+    if not low <= high:
+        raise ValueError(f"{parameter}: low must not be above high, got low={low!r}, high={high!r}")
+    if log and low <= 0:
+        raise ValueError(f"{parameter}: log needs low > 0, got low={low!r}")

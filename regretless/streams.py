@@ -1,0 +1,44 @@
+"""Every random stream of the library, by name.
+
+`keyed_generator(seed, step, stream)` gives independent draws for different streams, so what two places draw never
+depends on each other. Numbers stay as they are once released: they key the draws of runs that people resume.
+"""
+
+from enum import IntEnum
+
+
+class Stream(IntEnum):
+    """The third key of `keyed_generator`; above LARGEST lie the streams of single parameters, keyed by their names."""
+
+    PROPOSAL = 0
+    """The draws of an ask; its step is the trial's number."""
+    EPOCH_ORDER = 1
+    """The order of the examples in an epoch of an inner training loop."""
+    TURBO_RESTART = 2
+    """The design of a trust region that starts anew."""
+    LINE_DIRECTION = 3
+    """The direction of a line of LineBO."""
+    SRE_EMBEDDING = 4
+    """The matrices of SRE's sequence of embeddings."""
+    MS_UCB_BASES = 5
+    """The base points Z_t of MS-UCB."""
+    DISCRETIZATION_TIES = 6
+    """How adaptive discretisation breaks ties between cells."""
+    GO_UCB_FIT = 7
+    """The starts of GO-UCB's least-squares fits."""
+    NEURAL_BO_SKETCH = 61
+    """The signs of NeuralBO's sketch of its features."""
+    NEURAL_BO_TRAINING = 62
+    """The order of NeuralBO's training batches."""
+    NEURAL_GREEDY_FIT = 71
+    """The start, perturbation and batches of a fit of NeuralGreedy."""
+    DNGO_FIT = 72
+    """The start and batches of a fit of DNGO."""
+    FOREST_FIT = 73
+    """The seed of a random forest."""
+    NEURAL_UCB_BATCH = 74
+    """The order of NeuralUCB's single-sample steps."""
+    RUN_SEED = 0x6269
+    """The seeds of the inner runs of a bilevel study."""
+    LARGEST = 2**32
+    """Streams above this belong to parameters that a door draws one at a time."""
