@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from regretless.baselines import BASELINES
 from regretless.certificate import Certificate
+from regretless.evaluation import Value
 from regretless.extras import optional
 from regretless.method import Method, Recipe
 from regretless.methods import METHODS
 from regretless.optimizer import Optimizer, Trial
 from regretless.parameters import Choice, Float, Int
-from regretless.run import Result, maximize, minimize
+from regretless.result import Result
+from regretless.run import maximize, minimize
 from regretless.space import Cube, Space
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ _LATER = {
 __all__ = [
     "BASELINES", "BBO", "GOUCB", "GPEI", "GPPI", "GPTS", "GPUCB", "METHODS", "MSUCB", "Bilevel", "Certificate", "Choice", "Cube", "Float",
     "GPThreDS", "GapBelow", "Int", "Method", "NeuralBO", "Optimizer", "RandomSearch", "Recipe", "RegretlessSearchCV", "Result", "Sampler",
-    "SobolSearch", "Space", "Trial", "TuRBO", "maximize", "minimize", "minimize_bilevel", "plan",
+    "SobolSearch", "Space", "Trial", "TuRBO", "Value", "maximize", "minimize", "minimize_bilevel", "plan",
 ]  # fmt: skip
 
 
@@ -65,3 +67,7 @@ def __getattr__(name: str) -> Any:
             optional(_LATER[name], "sklearn") if name == "RegretlessSearchCV" else import_module(_LATER[name]), name
         )
     raise AttributeError(f"module 'regretless' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

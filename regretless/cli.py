@@ -119,7 +119,8 @@ def tune(
     if storage is None and (study, workers) != ("regretless", 1):
         raise click.UsageError("--study and --workers need --storage; --jobs runs evaluations in threads without one")
     if storage is not None:
-        from regretless.storage.runner import result_of_study, tune_in_storage
+        from regretless.storage.export import result_of_study
+        from regretless.storage.runner import tune_in_storage
 
         if checkpoint is not None or jobs != 1:
             raise click.UsageError(
@@ -154,7 +155,7 @@ def tune(
 @click.option("--out", type=click.Path(file_okay=False), help="Folder to write to; the study's name when not given.")
 def export(study: str, storage: str, out: str | None) -> None:
     """Writes a study of any Optuna storage as CSV, JSON and an HTML page."""
-    from regretless.storage.runner import export_study
+    from regretless.storage.export import export_study
 
     for path in export_study(storage, study, out or study):
         click.echo(path)

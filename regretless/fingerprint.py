@@ -25,6 +25,19 @@ def fingerprint(value: Any) -> str:
     return digest.hexdigest()
 
 
+def source_fingerprint(function: Any) -> str:
+    """A digest of the text of a function alone, whatever data it closes over; "" for what has no text, such as a
+    built-in."""
+    while isinstance(function, functools.partial) or inspect.ismethod(function):
+        function = function.func if isinstance(function, functools.partial) else function.__func__
+    if not inspect.isfunction(function) and not inspect.isclass(function):
+        function = type(function)
+    try:
+        return hashlib.blake2b(_source(function), digest_size=LENGTH).hexdigest()
+    except AttributeError:
+        return ""
+
+
 def same_content(a: Any, b: Any) -> bool:
     """Whether two options mean the same: arrays and containers by content, functions and other objects by `==` or
     identity."""

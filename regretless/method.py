@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from regretless.certificate import Certificate
-from regretless.fingerprint import same_content
+from regretless.fingerprint import fingerprint, same_content
 from regretless.parameters import Array
 from regretless.space import Cube, Encoding, Space
 from regretless.threads import threads_for
@@ -147,7 +147,8 @@ class Method(ABC):
         return np.concatenate([self.X, self.failed, self.pending])
 
     def is_known(self, x: Array) -> bool:
-        """Whether the point x (d) was told, failed or is pending: its identity is looked up, no numbers are compared."""
+        """Whether the point x (d) was told, failed or is pending: its identity is looked up, no numbers are
+        compared."""
         key = self.cube.key(x)
         return key in self._settled or key in self._pending_keys
 
@@ -390,8 +391,8 @@ class Recipe:
     """A Method with its options and without a space: what users name and records store.
 
     `path` is "module:class", or a Method class itself. A recipe is called with options to make another: `GPUCB` is the
-    default, `GPUCB(kappa=2)` the same with kappa = 2. It prints itself, compares equal to its like, and `build` makes the Method for a space, seed and budget. The method's module
-    is imported on first use.
+    default, `GPUCB(kappa=2)` the same with kappa = 2. It prints itself, compares equal to its like, and `build` makes
+    the Method for a space, seed and budget. The method's module is imported on first use.
     """
 
     def __init__(self, name: str, path: str | type[Method], options: Mapping[str, Any] | None = None) -> None:
@@ -453,9 +454,10 @@ class Recipe:
         return hash((self.name, tuple(sorted(self.options))))
 
     def to_json(self) -> dict[str, Any]:
-        """The name and the options; options that are no plain values are written as text and cannot be read back."""
+        """The name and the options; options that are no plain values stand as their fingerprints, to be compared
+        with."""
         plain = {
-            k: v if isinstance(v, str | int | float | bool | None) else {"text": repr(v)}
+            k: v if v is None or type(v) in (str, int, float, bool) else {"fingerprint": fingerprint(v)}
             for k, v in self.options.items()
         }
         return {"name": self.name, "options": plain}

@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from regretless.fingerprint import fingerprint
 from regretless.parameters import Array, Axis, Choice, Float, Int, Parameter, is_number
 
 Encoding: TypeAlias = Literal["shares", "onehot"]
@@ -239,28 +240,33 @@ class Space:
                 at += 1
         return np.array(shares)
 
-    def to_json(self) -> dict[str, Any]:
-        """A description that `Space.from_json` reads back; labels that are no plain text, number or truth value raise
-        ValueError."""
+    def describe(self) -> dict[str, Any]:
+        """The parameters in plain values; a label that no file can hold stands as its fingerprint, to be compared
+        with."""
         tables: dict[str, Any] = {}
         for name, p in self.parameters.items():
             if isinstance(p, Choice):
-                if any(not isinstance(label, str | int | float | bool | None) for label in p.labels):
-                    raise ValueError(f"parameter {name!r}: labels {p} cannot be written to a file")
-                tables[name] = {"type": "choice", "labels": list(p.labels)}
+                labels = [label if _is_plain(label) else {"fingerprint": fingerprint(label)} for label in p.labels]
+                tables[name] = {"type": "choice", "labels": labels}
             else:
-                tables[name] = {
-                    "type": type(p).__name__.lower(),
-                    "low": p.low,
-                    "high": p.high,
-                    "log": p.log,
-                    "step": p.step,
-                }
+                kind = type(p).__name__.lower()
+                tables[name] = {"type": kind, "low": p.low, "high": p.high, "log": p.log, "step": p.step}
         return {"as_array": self.as_array, "parameters": tables}
+
+    def to_json(self) -> dict[str, Any]:
+        """A description that `Space.from_json` reads back; labels that are no plain text, number or truth value raise
+        ValueError."""
+        for name, p in self.parameters.items():
+            if isinstance(p, Choice) and not all(map(_is_plain, p.labels)):
+                raise ValueError(f"parameter {name!r}: labels {p} cannot be written to a file")
+        return self.describe()
 
     @classmethod
     def from_json(cls, description: Mapping[str, Any]) -> Space:
         try:
+            for name, table in description["parameters"].items():
+                if any(isinstance(label, dict) for label in table.get("labels", ())):
+                    raise ValueError(f"the file could not hold the labels of parameter {name!r}: pass space=")
             space = cls({name: _from_table(name, table) for name, table in description["parameters"].items()})
             space.as_array = bool(description["as_array"])
         except (KeyError, AttributeError, TypeError) as error:
@@ -345,3 +351,7 @@ def _named(name: str, build: Callable[[], Parameter]) -> Parameter:
         return build()
     except (ValueError, TypeError) as error:
         raise ValueError(f"parameter {name!r}: {error}") from None
+
+
+def _is_plain(label: Any) -> bool:
+    return label is None or type(label) in (str, int, float, bool)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from regretless.certificate import Certificate
@@ -71,6 +72,16 @@ class GapBelow:
             run.stop()
         return reason
 
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps of the rule, so that a run that it ended stays ended."""
+        return {"rule": repr(self), "held": self._held, "checked_at": self._checked_at, "reason": self.reason}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Takes over a state of the same rule; with that of another, or with none, it starts afresh."""
+        same = state.get("rule") == repr(self)
+        self._held, self._checked_at = (int(state["held"]), int(state["checked_at"])) if same else (0, 0)
+        self.reason = str(state["reason"]) if same and state["reason"] is not None else None
+
     def check(self, run: Any, values: list[float]) -> str | None:
         """Looks at `run.certificate` if it is time to; values are those evaluated so far. Returns the reason to stop or
         None."""
@@ -79,7 +90,7 @@ class GapBelow:
         if len(values) < self._checked_at + self.every:
             return self.reason
         self._checked_at = len(values)
-        self.certificate = run.certificate(SPENT_PER_CHECK * self.delta)
+        self.certificate = run.certificate_at(SPENT_PER_CHECK * self.delta)
         allowed = self.eps * (max(values) - min(values)) if self.relative else self.eps
         good = self.certificate.certified and self.certificate.gap <= allowed
         self._held = self._held + 1 if good else 0
@@ -96,6 +107,6 @@ class _StudyRun:
     def __init__(self, study: Any) -> None:
         self.study = study
 
-    def certificate(self, delta: float) -> Certificate:
+    def certificate_at(self, delta: float) -> Certificate:
         found: Certificate = self.study.sampler.certificate(self.study, delta)
         return found

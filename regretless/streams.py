@@ -26,6 +26,8 @@ class Stream(IntEnum):
     """How adaptive discretisation breaks ties between cells."""
     GO_UCB_FIT = 7
     """The starts of GO-UCB's least-squares fits."""
+    RACE = 8
+    """The point of a worker whose proposals kept meeting those of others."""
     NEURAL_BO_SKETCH = 61
     """The signs of NeuralBO's sketch of its features."""
     NEURAL_BO_TRAINING = 62

@@ -43,7 +43,7 @@ def test_spaces_with_choices(budget: int | None, certify: bool, name: str) -> No
         choose_method(Space({"lr": mixed["lr"], "layers": mixed["layers"], "rate": Float(0, 1, step=0.25)}), 60)[0].name
         == "gp-ucb"
     )
-    assert choose_method(Space({**mixed, **{f"x{i}": (0, 1) for i in range(20)}}), 60)[0].name == "ms-ucb"
+    assert choose_method(Space({**mixed, **{f"x{i}": Float(0, 1) for i in range(20)}}), 60)[0].name == "ms-ucb"
 
 
 def test_its_constant_is_the_certificate_s() -> None:

@@ -147,7 +147,7 @@ def test_labels_that_no_file_can_hold_need_the_space_again(tmp_path) -> None:
         Optimizer.load(tmp_path / "run")
     assert Optimizer.load(tmp_path / "run", space=space).best.value == 1.0
     with pytest.raises(ValueError, match="written for parameters"):
-        Optimizer.load(tmp_path / "run", space={"d": (0, 1)})
+        Optimizer.load(tmp_path / "run", space={"d": rg.Float(0, 1)})
 
 
 def test_damaged_files_give_one_clear_error(tmp_path) -> None:

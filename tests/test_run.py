@@ -18,6 +18,8 @@ import pytest
 import regretless as rg
 from regretless.run import _optimize
 
+pytestmark = pytest.mark.filterwarnings(r"ignore:trial \d+ failed:RuntimeWarning")
+"""Failing objectives warn while they run; the test of that says so."""
 SPACE = {"a": rg.Float(1, 4), "n": rg.Int(1, 9)}
 
 
@@ -44,13 +46,13 @@ def test_both_take_the_same_arguments_and_pass_each_on(monkeypatch) -> None:
     one."""
     assert inspect.signature(rg.minimize) == inspect.signature(rg.maximize)
     passed = []
-    monkeypatch.setattr("regretless.run._optimize", lambda *arguments: passed.append(arguments))
+    monkeypatch.setattr("regretless.run._optimize", lambda direction, **given: passed.append((direction, given)))
     names = list(inspect.signature(rg.minimize).parameters)
+    given = {name: f"<{name}>" for name in names}
     for search in (rg.minimize, rg.maximize):
-        search(**{name: f"<{name}>" for name in names})
-    assert passed == [("minimize", *(f"<{name}>" for name in names)), ("maximize", *(f"<{name}>" for name in names))]
-    own = list(inspect.signature(_optimize).parameters)
-    assert own == ["direction", *("space_like" if name == "space" else name for name in names)]
+        search(**given)
+    assert passed == [("minimize", given), ("maximize", given)]
+    assert list(inspect.signature(_optimize).parameters) == ["direction", *names]
 
 
 @pytest.mark.parametrize("search", [rg.minimize, rg.maximize])
@@ -62,7 +64,7 @@ def test_the_bar_shows_the_best_value_so_far(search, capsys, tmp_path) -> None:
         result = search(sometimes, SPACE, trials=trials, method="random", seed=1, checkpoint=tmp_path / search.__name__)
         bar = capsys.readouterr().err.replace("\r", "\n").splitlines()[-1]
         assert f"{trials}/{trials}" in bar
-        assert f"best {result.best.value:.6g}]" in bar
+        assert f"best {result.best.value:.6g}" in bar
 
 
 def test_a_list_of_pairs_reads_like_scipy() -> None:
@@ -71,26 +73,61 @@ def test_a_list_of_pairs_reads_like_scipy() -> None:
     assert result.fun < 0.5
 
 
-def test_errors_propagate_unless_caught() -> None:
+def test_a_failing_objective_is_recorded_and_the_run_goes_on() -> None:
     def sometimes(a: float, n: int) -> float:
         if n > 5:
-            raise ZeroDivisionError("n")
+            raise ZeroDivisionError("too many")
         return cost(a, n)
 
-    with pytest.raises(ZeroDivisionError):
-        quiet(sometimes)
-    result = quiet(sometimes, catch=ZeroDivisionError)
-    assert any(t.state == "failed" for t in result.trials)
+    with pytest.warns(RuntimeWarning, match=r"trial \d+ failed: ZeroDivisionError: too many"):
+        result = rg.minimize(sometimes, SPACE, trials=12, seed=0, progress=False)
+    failed = [t for t in result.trials if t.state == "failed"]
+    assert failed
     assert result.nfev == 12
+    assert all('raise ZeroDivisionError("too many")' in t.error for t in failed)
     with pytest.raises(ZeroDivisionError):
         quiet(sometimes, catch=KeyError)
 
 
+def test_an_objective_that_always_fails_ends_the_run_with_a_sentence(tmp_path) -> None:
+    calls = []
+
+    def broken(a: float, n: int) -> float:
+        calls.append(a)
+        raise NameError("lerning_rate")
+
+    with pytest.raises(
+        RuntimeError, match=r"all of the first 5 evaluations failed; the last one with: NameError: lern"
+    ):
+        quiet(broken, trials=50)
+    assert len(calls) == 5
+    with pytest.raises(RuntimeError, match="all of the first 2 evaluations failed"):
+        quiet(broken, trials=50, max_failures=2)
+    assert quiet(broken, trials=30, max_failures=math.inf).nfev == 30
+
+
+def test_twenty_failures_in_a_row_end_a_run_that_had_successes(tmp_path) -> None:
+    calls = []
+
+    def dies(a: float, n: int) -> float:
+        calls.append(a)
+        if len(calls) > 4:
+            raise OSError("disk full")
+        return cost(a, n)
+
+    result = quiet(dies, trials=60, checkpoint=tmp_path / "c")
+    assert len(calls) == 24
+    assert not result.success
+    assert result.message == "the last 20 evaluations failed; the last one with: OSError: disk full"
+    assert sum(t.value is not None for t in result.trials) == 4
+    assert "disk full" in rg.Optimizer.load(tmp_path / "c").trials[10].error
+
+
 def test_no_success_at_all() -> None:
     result = quiet(lambda a, n: math.nan, trials=3)
-    assert not result.success
     assert math.isnan(result.value)
     assert not result.certificate.certified
+    assert result.trials[0].error == "the objective returned nan"
 
 
 def test_interrupt_returns_what_is_known() -> None:
@@ -109,7 +146,7 @@ def test_interrupt_returns_what_is_known() -> None:
 
 
 def test_known_variances_are_told() -> None:
-    result = quiet(lambda a, n: (cost(a, n), 0.01))
+    result = quiet(lambda a, n: rg.Value(cost(a, n), var=0.01))
     assert all(t.var == 0.01 for t in result.trials)
 
 
@@ -149,6 +186,8 @@ def test_parallel_errors_propagate() -> None:
         raise ValueError("broken objective")
 
     with pytest.raises(ValueError, match="broken objective"):
+        quiet(broken, n_jobs=2, catch=KeyError)
+    with pytest.raises(RuntimeError, match="broken objective"):
         quiet(broken, n_jobs=2)
 
 
@@ -161,8 +200,10 @@ def test_wrong_signatures_and_arguments_are_named() -> None:
         quiet(cost, trials=0)
     with pytest.raises(ValueError, match="n_jobs"):
         quiet(cost, n_jobs=0)
-    with pytest.raises(ValueError, match="must be a number"):
+    with pytest.raises(ValueError, match="must return a number"):
         quiet(lambda a, n: "0.5")
+    with pytest.raises(ValueError, match=r"returned \(0.5, 1000\) at .*return regretless.Value\(value, var=...\)"):
+        quiet(lambda a, n: (0.5, 1000))
     with pytest.raises(
         ValueError, match=re.escape("the objective returned None at {'a': 2.5, 'n': 5}; it must return a number")
     ):
@@ -208,11 +249,11 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path) -> None:
         quiet(cost, checkpoint=tmp_path / "c", seed=5)
     with pytest.raises(
         ValueError,
-        match=r"another run.*written for a = Float\(low=1.0, high=4.0.*the space given has Float\(low=1.0, high=5.0",
+        match=r'another run.*written for a = \{"high": 4.0.*the space given has a = \{"high": 5.0',
     ):
         quiet(cost, {**SPACE, "a": rg.Float(1, 5)}, checkpoint=tmp_path / "c")
     with pytest.raises(
-        ValueError, match=r"another run.*written by method 'gp-ei' with the options none, this is GPEI\(ard=False\)"
+        ValueError, match=r"another run.*written by method 'gp-ei' with ard = null, the method given has ard = false"
     ):
         quiet(cost, checkpoint=tmp_path / "c", method=rg.GPEI(ard=False))
 
@@ -290,3 +331,92 @@ def test_one_bad_value_does_not_flatten_the_others(tmp_path, worst, logarithmic)
     dots = [chart for chart in charts if chart["series"][0]["kind"] == "dots"]
     assert len(dots) == 3
     assert all(chart["y"][0]["log"] is logarithmic for chart in dots)
+
+
+# ---------------------------------------------------------------- what people type
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: rg.minimize(cost, SPACE, 50), "write trials=50"),
+        (lambda: rg.minimize(cost, SPACE, n_trials=50), "no argument 'n_trials'; here it is trials="),
+        (
+            lambda: rg.minimize(cost, SPACE, trials=5, direction="maximize"),
+            "regretless.minimize or regretless.maximize",
+        ),
+        (lambda: rg.maximize(cost, SPACE, trials=5, random_state=0), "here it is seed="),
+        (lambda: rg.Optimizer(SPACE, seed=0).tell({"a": 2.0, "n": 3}, 1.0), r"tell\(adopt\(setting\), value\)"),
+    ],
+)
+def test_words_of_other_libraries_are_answered_with_ours(call, words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        call()
+
+
+def test_a_result_says_what_its_names_are_here() -> None:
+    result = quiet(cost, trials=3)
+    with pytest.raises(AttributeError, match="it is called 'params' here"):
+        result.best_params  # noqa: B018
+    assert len(repr(result)) < 300
+
+
+def test_all_cores_and_lambdas_in_processes() -> None:
+    assert quiet(cost, n_jobs=-1, trials=4).nfev == 4
+    with ProcessPoolExecutor(1) as pool, pytest.raises(TypeError, match="define it at the top level of a module"):
+        quiet(lambda a, n: 1.0, n_jobs=pool, trials=2)
+
+
+def test_a_small_finite_space_ends_when_every_setting_was_evaluated() -> None:
+    space = {"n": rg.Int(1, 3), "c": rg.Choice(["u", "v"]), "fixed": 7}
+    result = rg.minimize(lambda n, c, fixed: n + (c == "u"), space, trials=50, seed=0, method="random", progress=False)
+    assert result.success
+    assert result.message == f"all {len(result.trials)} settings of the space were evaluated"
+    assert {(t.params["n"], t.params["c"]) for t in result.trials} == {(n, c) for n in (1, 2, 3) for c in "uv"}
+
+
+# ---------------------------------------------------------------- resuming
+
+
+def test_a_changed_objective_is_noticed_on_resume(tmp_path) -> None:
+    quiet(cost, trials=4, checkpoint=tmp_path / "c")
+    quiet(cost, trials=6, checkpoint=tmp_path / "c")  # the same source: no warning
+    with pytest.warns(RuntimeWarning, match="the source of the objective has changed"):
+        quiet(lambda a, n: cost(a, n) + 100, trials=8, checkpoint=tmp_path / "c")
+
+
+def test_a_run_ended_by_its_rule_stays_ended(tmp_path) -> None:
+    certificate = rg.Certificate(0.0, 0.0, 0.0, 0.05, "fitted")
+
+    def run(rule: rg.GapBelow):
+        calls.clear()
+        return quiet(counted, {"a": rg.Float(1, 4), "n": rg.Int(1, 9)}, trials=30, checkpoint=tmp_path / "c", stop=rule)
+
+    calls: list[float] = []
+
+    def counted(a: float, n: int) -> float:
+        calls.append(a)
+        return cost(a, n)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rg.Optimizer, "certificate_at", lambda self, delta: certificate)
+        first = run(rg.GapBelow(0.1))
+        assert "stopped after 2 evaluations" in first.message
+        assert len(calls) == 2
+        again = run(rg.GapBelow(0.1))
+        assert calls == []
+        assert again.success
+        assert again.message == first.message
+        run(rg.GapBelow(0.05))  # another rule looks for itself
+        assert len(calls) == 2
+
+
+def test_adopted_settings_keep_their_digits(tmp_path) -> None:
+    opt = rg.Optimizer({"lr": rg.Float(1e-5, 1e-1, log=True), "d": rg.Float(0.1, 0.9)}, method="gp-ei", seed=0)
+    opt.tell(opt.adopt({"lr": 0.001, "d": 0.3}), 0.0)
+    opt.tell(opt.ask(), 1.0)
+    opt.save(tmp_path / "run")
+    again = rg.Optimizer.load(tmp_path / "run")
+    assert again.trials[0].params == {"lr": 0.001, "d": 0.3}
+    assert again.recommend() == opt.recommend() == {"lr": 0.001, "d": 0.3}
+    assert again.observed({"lr": 0.001, "d": 0.3}) == 0.0

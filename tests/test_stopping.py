@@ -28,7 +28,7 @@ def replay(rule: GapBelow, certificates: list[Certificate], values: list[float] 
     for n in range(1, len(certificates) + 1):
         seen = (values or [float(i) for i in range(len(certificates))])[:n]
         trials = [SimpleNamespace(value=v) for v in [*seen, None]]  # a failed trial says nothing
-        if rule(SimpleNamespace(trials=trials, certificate=lambda delta, n=n: certificates[n - 1])) is not None:
+        if rule(SimpleNamespace(trials=trials, certificate_at=lambda delta, n=n: certificates[n - 1])) is not None:
             return n
     return None
 
@@ -78,7 +78,7 @@ def test_checks_can_be_rarer_and_asked_twice() -> None:
     rule = GapBelow(0.1, delta=0.2, every=3)
     for n in range(1, 8):
         for _ in range(2):  # a caller that polls must not count one certificate twice
-            reason = rule.check(SimpleNamespace(certificate=certificate), [float(i) for i in range(n)])
+            reason = rule.check(SimpleNamespace(certificate_at=certificate), [float(i) for i in range(n)])
         assert (reason is not None) == (n >= 6)
     assert asked == pytest.approx([0.04, 0.04])  # a fifth of delta each
 

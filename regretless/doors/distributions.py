@@ -14,14 +14,14 @@ Distributions: TypeAlias = dict[str, BaseDistribution]
 
 
 def as_distributions(space: Mapping[str, BaseDistribution] | SpaceLike) -> Distributions:
-    """Optuna distributions of a search space, in the order of the names (the order Optuna's own intersection has)."""
+    """Optuna distributions of a search space."""
     if isinstance(space, Mapping) and all(isinstance(p, BaseDistribution) for p in space.values()):
         found = dict(space)
     else:
         found = {name: distribution_of(p) for name, p in Space(space).parameters.items()}  # type: ignore[arg-type]
     if not found:
         raise ValueError("search_space is empty: give at least one parameter, or None")
-    return dict(sorted(found.items()))
+    return found
 
 
 def as_space(distributions: Mapping[str, BaseDistribution]) -> Space:

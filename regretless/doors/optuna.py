@@ -2,7 +2,7 @@
 
 A proposal is a function of (finished trials, running trials, seed, trial number), all of which live in the study's
 storage, so nothing else needs to be saved: a fresh process, or another storage with the same trials, proposes the same
-points bit for bit. Every sampler keeps `_Replica`s, methods that have been told what the storage holds; they only save
+points bit for bit. Every sampler keeps `_Replica`s, optimizers that have been told what the storage holds; they only save
 time and are rebuilt whenever the storage says otherwise.
 
 What is read from a storage is numbers and JSON, never a pickle.
@@ -11,7 +11,6 @@ What is read from a storage is numbers and JSON, never a pickle.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import secrets
 import threading
@@ -29,7 +28,6 @@ from optuna.storages import BaseStorage
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from regretless.auto import choose_method, find_recipe
 from regretless.certificate import Certificate
 from regretless.doors.distributions import (
     Distributions,
@@ -40,31 +38,31 @@ from regretless.doors.distributions import (
     parameter_of,
     searchable,
 )
-from regretless.method import Method, Recipe, checked_seed, keyed_generator
+from regretless.doors.workers import OWNER, Sightings, announce, announced, announcement, is_dead, lost_after_longest
+from regretless.method import checked_seed, keyed_generator
+from regretless.optimizer import MethodLike, Optimizer, as_recipe
 from regretless.parameters import Array
 from regretless.space import Space, SpaceLike
 from regretless.streams import Stream
 
-ANNOUNCED = "regretless:params"
-"""System attributes under which a trial tells other workers its proposal before Optuna stores the parameters one by
-one."""
-ATTRIBUTE_LENGTH = 2000
-"""Characters per attribute; relational storages of older Optunas take 2045."""
 TOLD_FAILED = "regretless:failed"
 """Marks trials whose own worker reported the failure, as opposed to those that a stale heartbeat gave up."""
 VARIANCE = "regretless:var"
 """The user attribute by which an objective tells the noise variance of its value, when it knows it."""
-LONGEST_TIMES = 10.0
-"""With pending_ttl=None a running trial counts as lost once it has run this many times longer than the longest
-completed one ..."""
-LOST_SECONDS = 60.0
-"""... and at least this long: the first ask of a worker imports libraries, and machines stall."""
+ERROR = "regretless:error"
+"""The user attribute that keeps the text of a failed trial's error."""
 RACES = 4
 """Proposals made at most when other workers announce nearly the same point at the same moment."""
 NEAR = 1e-3
 """Cube distance (largest coordinate) below which two simultaneous proposals are the same experiment."""
+STEPS = 1000
+"""Steps kept, at least one for every trial that a process has under way."""
 REPLICAS = 8
 """Methods kept per storage: one per study, search space and Hyperband bracket in use."""
+
+
+CACHES = ("_lock", "_replicas", "_spaces", "_warned", "_sightings", "_steps")
+"""Attributes of a sampler that only save time, and are made anew in another process."""
 
 
 # ---------------------------------------------------------------- the sampler
@@ -90,15 +88,15 @@ class Sampler(BaseSampler):
             once per study.
         budget: the number of trials planned, when known.
         certify: lets "auto" take a method whose certificate shrinks, for studies that are to end by `GapBelow`.
-        pending_ttl: seconds after which a trial that is still running counts as lost and is ignored; None waits ten
-            times the longest completed trial and at least a minute, `math.inf` for ever. Trials whose heartbeat is
-            stale are ignored in any case.
+        pending_ttl: seconds after which a running trial of another machine counts as lost and is ignored; None waits
+            ten times the longest completed trial and at least a minute, `math.inf` for ever. Trials whose heartbeat is
+            stale, and those whose process on this machine has ended, are ignored in any case.
         pruned: "ignore" leaves pruned trials out; "last" tells their last intermediate value.
     """
 
     def __init__(
         self,
-        method: str | Recipe = "auto",
+        method: MethodLike = "auto",
         *,
         seed: int | None = None,
         search_space: Mapping[str, BaseDistribution] | SpaceLike | None = None,
@@ -107,8 +105,8 @@ class Sampler(BaseSampler):
         pending_ttl: float | None = None,
         pruned: Literal["ignore", "last"] = "ignore",
     ) -> None:
-        if not (method == "auto" or isinstance(method, Recipe)):
-            method = find_recipe(method)
+        if method != "auto":
+            method = as_recipe(method)
         if pending_ttl is not None and not pending_ttl > 0:
             raise ValueError(f"pending_ttl must be a positive number of seconds or None, got {pending_ttl!r}")
         if pruned not in ("ignore", "last"):
@@ -123,11 +121,7 @@ class Sampler(BaseSampler):
         self._forget_caches()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if name not in ("_lock", "_replicas", "_spaces", "_warned")
-        }
+        return {name: value for name, value in vars(self).items() if name not in CACHES}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         vars(self).update(state)
@@ -138,6 +132,9 @@ class Sampler(BaseSampler):
 
     def _forget_caches(self) -> None:
         self._lock = threading.RLock()
+        self._sightings = Sightings()
+        self._steps: dict[tuple[int, int], int] = {}
+        """The step of each trial of this process, by study and number."""
         self._replicas: weakref.WeakKeyDictionary[BaseStorage, list[_Replica]] = weakref.WeakKeyDictionary()
         self._spaces: weakref.WeakKeyDictionary[BaseStorage, dict[Any, IntersectionSearchSpace]] = (
             weakref.WeakKeyDictionary()
@@ -154,10 +151,8 @@ class Sampler(BaseSampler):
             return searchable(self.search_space)
         with self._lock:
             spaces = self._spaces.setdefault(study._storage, {})
-            key = (
-                study._study_id,
-                getattr(study, "_bracket_id", None),
-            )  # Hyperband shows each trial the trials of its bracket only
+            # Hyperband shows each trial the trials of its bracket only
+            key = (study._study_id, getattr(study, "_bracket_id", None))
             if key not in spaces:
                 spaces[key] = IntersectionSearchSpace(include_pruned=self.pruned == "last")
             return searchable(spaces[key].calculate(study))
@@ -165,18 +160,20 @@ class Sampler(BaseSampler):
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
         self._raise_error_if_multi_objective(study)
         space = searchable(search_space)
-        if not space:
-            return {}
         with self._lock:
             trials = study.get_trials(deepcopy=False)
+            step = self._step(study, trial, trials)
+            if not space:
+                announce(study, trial, {}, {}, 0)
+                return {}
             pieces = ahead = 0
             for _ in range(RACES):
                 replica = self._replica(study, space, trials)
                 others = [t for t in replica.unknown(trials) if t.number != trial.number]
                 pending = self._pending(study, replica, others)
-                u = replica.propose(trial.number, list(pending.values()), ahead)
+                u = replica.optimizer.propose(step, list(pending.values()), ahead=ahead)
                 params = replica.decode(u)
-                pieces = _announce(study, trial, space, params, pieces)
+                pieces = announce(study, trial, space, params, pieces)
                 if not others and not _has_trial(study, max(trial.number, trials[-1].number if trials else -1) + 1):
                     break  # nobody else is at work, and whoever comes now sees our announcement
                 trials = study.get_trials(deepcopy=False)
@@ -184,9 +181,12 @@ class Sampler(BaseSampler):
                 rivals = self._rivals(study, replica, u, pending, others)
                 if not rivals:
                     break
-                ahead = sum(
-                    number < trial.number for number in rivals
-                )  # so that rivals who move at the same moment move to different points
+                # rivals who move at the same moment move to different points
+                ahead = sum(number < trial.number for number in rivals)
+            else:  # a crowd that never settles: a draw of our own, which nobody else makes
+                cube = replica.optimizer.method.cube
+                params = replica.decode(keyed_generator(self.seed, step, Stream.RACE).random(cube.dim))
+                announce(study, trial, space, params, pieces)
             return params
 
     def sample_independent(
@@ -198,7 +198,8 @@ class Sampler(BaseSampler):
         self._warn_once(study, param_name)
         space = Space({param_name: parameter_of(param_distribution)})
         stream = int.from_bytes(hashlib.blake2b(param_name.encode(), digest_size=7).digest(), "big") + Stream.LARGEST
-        u = keyed_generator(self.seed, trial.number, stream).random(1)
+        step = self._steps.get((study._study_id, trial.number), trial.number)
+        u = keyed_generator(self.seed, step, stream).random(1)
         return external(param_distribution, space.decode(u)[param_name])
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
@@ -213,7 +214,7 @@ class Sampler(BaseSampler):
             replica = self._current(study)
             if replica is None:
                 return Certificate.none("no common search space is known yet: no trial has completed", delta)
-            return replica.method.certificate(delta).scaled(_sign(study))
+            return replica.optimizer.certificate_at(delta)
 
     def recommend(self, study: Study) -> dict[str, Any]:
         """The parameters to use: best by the model, not the luckiest noisy value."""
@@ -221,7 +222,7 @@ class Sampler(BaseSampler):
             replica = self._current(study)
             if replica is None:
                 raise RuntimeError("recommend() needs at least one completed trial; the study has none yet")
-            return replica.decode(replica.method.recommend())
+            return replica.outer(replica.optimizer.recommend())
 
     def _current(self, study: Study) -> _Replica | None:
         self._raise_error_if_multi_objective(study)
@@ -243,33 +244,32 @@ class Sampler(BaseSampler):
             ):
                 break
         else:
-            replica = _Replica(
-                study._study_id, space, self._recipe(space), seed=self.seed, budget=self.budget, sign=_sign(study)
+            optimizer = Optimizer(
+                cube_space(space),
+                method=self.method,
+                direction="maximize" if study.direction == StudyDirection.MAXIMIZE else "minimize",
+                budget=self.budget,
+                seed=self.seed,
+                certify=self.certify,
             )
+            replica = _Replica(study._study_id, space, optimizer)
             fresh = [t for t in trials if _has_ended(t)]
         if not kept or kept[0] is not replica:
             kept[:] = [replica, *(other for other in kept if other is not replica)][:REPLICAS]
         if fresh:
-            sign, heartbeat = _sign(study), _has_heartbeat(study)
-            replica.take([(t, self._value(t, sign, heartbeat)) for t in sorted(fresh, key=_when)], trials)
+            heartbeat = _has_heartbeat(study)
+            replica.take([(t, self._value(t, heartbeat)) for t in sorted(fresh, key=_when)], trials)
         return replica
 
-    def _recipe(self, space: Distributions) -> Recipe:
-        return (
-            self.method
-            if isinstance(self.method, Recipe)
-            else choose_method(cube_space(space), self.budget, certify=self.certify)[0]
-        )
-
-    def _value(self, trial: FrozenTrial, sign: float, heartbeat: bool) -> float | None:
-        """What a finished trial tells the method: a value to maximise, NaN for an infeasible one, None for nothing at
+    def _value(self, trial: FrozenTrial, heartbeat: bool) -> float | None:
+        """What a finished trial tells the method: its value, NaN for an infeasible one, None for nothing at
         all."""
         if trial.state == TrialState.COMPLETE:
-            return sign * trial.values[0] if _feasible(trial) else math.nan
+            return trial.values[0] if _feasible(trial) else math.nan
         if trial.state == TrialState.PRUNED:
             if self.pruned == "ignore" or trial.last_step is None:
                 return None
-            return sign * trial.intermediate_values[trial.last_step]
+            return trial.intermediate_values[trial.last_step]
         if trial.state == TrialState.FAIL and (not heartbeat or TOLD_FAILED in trial.system_attrs):
             return math.nan
         return None  # a worker that died says nothing about its point
@@ -279,17 +279,15 @@ class Sampler(BaseSampler):
         running = [t for t in others if t.state == TrialState.RUNNING]
         if not running:
             return {}
-        stale = set(study._storage._get_stale_trial_ids(study._study_id)) if _has_heartbeat(study) else set()  # type: ignore[attr-defined]
+        stale = _stale(study)
         ttl = replica.lost_after if self.pending_ttl is None else self.pending_ttl
-        now = datetime.now()
         points = {}
         for t in running:
-            if t._trial_id in stale or (
-                t.datetime_start is not None and (now - t.datetime_start).total_seconds() > ttl
-            ):
+            dead = is_dead(announcement(t).get("by"))
+            if t._trial_id in stale or dead or (dead is None and self._sightings.seconds(t) > ttl):
                 continue
             fixed = t.system_attrs.get("fixed_params", {})
-            u = replica.encode(_announced(t, replica.space) | (fixed if isinstance(fixed, dict) else {}) | t.params)
+            u = replica.encode(announced(t, replica.space) | (fixed if isinstance(fixed, dict) else {}) | t.params)
             if u is not None:
                 points[t.number] = u
         return points
@@ -310,6 +308,18 @@ class Sampler(BaseSampler):
             if np.abs(point - u).max() < NEAR and not (n in pending and np.array_equal(pending[n], point))
         ]
 
+    def _step(self, study: Study, trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> int:
+        """The key of a trial's proposal: its number, less the trials before it whose workers died.
+
+        So the trial that takes the place of a lost one is proposed what the lost one was.
+        """
+        heartbeat, stale = _has_heartbeat(study), _stale(study)
+        lost = sum(t.number < trial.number and _is_lost(t, heartbeat, stale) for t in trials)
+        while len(self._steps) >= STEPS:
+            del self._steps[next(iter(self._steps))]
+        self._steps[study._study_id, trial.number] = trial.number - lost
+        return trial.number - lost
+
     def _warn_once(self, study: Study, param_name: str) -> None:
         warned = self._warned.setdefault(study._storage, set())
         if study._study_id in warned:
@@ -329,12 +339,10 @@ class Sampler(BaseSampler):
 
 
 class _Replica:
-    """A method on the common space of a study, and the finished trials it has been told."""
+    """An optimizer on the common space of a study, and the finished trials it has been told."""
 
-    def __init__(
-        self, study_id: int, space: Distributions, recipe: Recipe, *, seed: int, budget: int | None, sign: float
-    ) -> None:
-        self.study_id, self.space = study_id, space
+    def __init__(self, study_id: int, space: Distributions, optimizer: Optimizer) -> None:
+        self.study_id, self.space, self.optimizer = study_id, space, optimizer
         self._told: set[int] = set()
         """Numbers of the finished trials that were taken in."""
         self._last: tuple[datetime, int] = datetime.min, -1
@@ -344,15 +352,7 @@ class _Replica:
         need not be looked at again."""
         self._longest = -1.0
         """Seconds that the longest completed one of them took; negative before the first."""
-        self._cube_space = cube_space(space)
-        self._parameters = list(self._cube_space.parameters.items())
-        self._labelled = {
-            name: distribution
-            for name, distribution in space.items()
-            if isinstance(distribution, CategoricalDistribution)
-        }
-        self._choices = recipe.method.choices
-        self.method: Method = recipe.build(self._cube_space, seed=seed, budget=budget, sign=sign)
+        self._labelled = {name: d for name, d in space.items() if isinstance(d, CategoricalDistribution)}
 
     def unknown(self, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
         """The trials not taken in."""
@@ -370,84 +370,44 @@ class _Replica:
     def take(self, history: list[tuple[FrozenTrial, float | None]], trials: Sequence[FrozenTrial]) -> None:
         """Tells the method those of `trials` that finished after the ones it knows, with their values: NaN is
         infeasible, None nothing to tell."""
-        X, y, yvar = [], [], []
+        points, values, variances = [], [], []
         for trial, value in history:
             u = None if value is None else self.encode(trial.params)
             if u is not None and value is not None:
-                X.append(u)
-                y.append(value)
-                yvar.append(_variance(trial))
+                points.append(u)
+                values.append(value)
+                variances.append(_variance(trial))
             self._told.add(trial.number)
             if trial.state == TrialState.COMPLETE and trial.duration is not None:
                 self._longest = max(self._longest, trial.duration.total_seconds())
         self._last = _when(history[-1][0])
-        if X:
-            self.method.tell(np.array(X), np.array(y), yvar=None if all(map(math.isnan, yvar)) else np.array(yvar))
+        self.optimizer.take_in(points, values, variances)
         while self._leading < len(trials) and (number := trials[self._leading].number) in self._told:
             self._leading, self._leading_number = self._leading + 1, number
 
     @property
     def lost_after(self) -> float:
         """Seconds after which a running trial of this study is probably lost."""
-        return _lost_after(self._longest)
-
-    def propose(self, step: int, pending: list[Array], ahead: int = 0) -> Array:
-        """The point for trial number `step`, away from the pending ones and from those of `ahead` others who ask at the
-        same moment.
-
-        The method is left with none pending.
-        """
-        if pending:
-            self.method.wait_for(np.array(pending))
-        try:
-            asked = self.method.ask(1 + ahead, step=step)
-        except BaseException:
-            self.method.forget(self.method.pending)
-            raise
-        self.method.forget(np.concatenate([asked, np.array(pending)]) if pending else asked)
-        point: Array = asked[-1]
-        return point
+        return lost_after_longest(self._longest)
 
     def encode(self, params: Mapping[str, Any]) -> Array | None:
         """The cube point of a trial's parameters; None when they do not cover the space or lie outside it."""
         try:
             inner = {name: params[name] for name in self.space}
-            inner.update(
-                (name, int(distribution.to_internal_repr(params[name])))
-                for name, distribution in self._labelled.items()
-            )
-            if self._choices == "shares":  # one number each
-                return np.array([parameter.to_unit(inner[name]) for name, parameter in self._parameters])
-            return self._cube_space.encode(inner, self._choices)
+            inner.update((name, int(d.to_internal_repr(params[name]))) for name, d in self._labelled.items())
+            return self.optimizer.space.encode(inner, self.optimizer.method.choices)
         except (KeyError, ValueError, TypeError, OverflowError):
             return None
 
     def decode(self, u: Array) -> dict[str, Any]:
-        if self._choices == "shares":
-            params: dict[str, Any] = {
-                name: parameter.from_unit(share)
-                for (name, parameter), share in zip(self._parameters, u.tolist(), strict=True)
-            }
-        else:
-            params = self._cube_space.decode(u, self._choices)
-        params.update((name, distribution.choices[params[name]]) for name, distribution in self._labelled.items())
-        return params
+        return self.outer(self.optimizer.space.decode(u, self.optimizer.method.choices))
+
+    def outer(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Parameters of our space as the study knows them: labels instead of their positions."""
+        return {**params, **{name: d.choices[params[name]] for name, d in self._labelled.items()}}
 
 
 # ---------------------------------------------------------------- studies and trials
-
-
-def lost_after(trials: Iterable[FrozenTrial]) -> float:
-    """Seconds after which a running trial is probably lost, judged by the longest completed one; infinite before the
-    first."""
-    durations = [
-        t.duration.total_seconds() for t in trials if t.state == TrialState.COMPLETE and t.duration is not None
-    ]
-    return _lost_after(max(durations, default=-1.0))
-
-
-def _lost_after(longest: float) -> float:
-    return math.inf if longest < 0 else max(LONGEST_TIMES * longest, LOST_SECONDS)
 
 
 def _has_ended(trial: FrozenTrial) -> bool:
@@ -473,13 +433,24 @@ def _variance(trial: FrozenTrial) -> float:
     return float(found) if known else math.nan
 
 
-def _sign(study: Study) -> float:
-    return 1.0 if study.direction == StudyDirection.MAXIMIZE else -1.0
-
-
 def _has_heartbeat(study: Study) -> bool:
     interval = getattr(study._storage, "get_heartbeat_interval", None)
     return interval is not None and interval() is not None
+
+
+def _stale(study: Study) -> set[int]:
+    """Ids of the running trials whose heartbeat has stopped, where the storage has heartbeats."""
+    return set(study._storage._get_stale_trial_ids(study._study_id)) if _has_heartbeat(study) else set()  # type: ignore[attr-defined]
+
+
+def _is_lost(trial: FrozenTrial, heartbeat: bool, stale: set[int]) -> bool:
+    """Whether a trial's worker died before it could tell anything; trials of `tune_in_storage` are finished by others."""
+    if OWNER in trial.system_attrs:
+        return False
+    if trial.state == TrialState.FAIL:
+        return heartbeat and TOLD_FAILED not in trial.system_attrs
+    by = announcement(trial).get("by") if trial.state == TrialState.RUNNING else None
+    return trial.state == TrialState.RUNNING and (trial._trial_id in stale or is_dead(by) is True)
 
 
 def _feasible(trial: FrozenTrial) -> bool:
@@ -489,34 +460,3 @@ def _feasible(trial: FrozenTrial) -> bool:
         if key.startswith("constraints:") and value > 0:
             return False
     return True
-
-
-def _announce(study: Study, trial: FrozenTrial, space: Distributions, params: Mapping[str, Any], former: int) -> int:
-    """Shares a proposal with the other workers, in attributes short enough for every storage; blanks what is left of
-    `former` pieces."""
-    text = json.dumps(
-        {
-            name: value if type(value) is float else float(space[name].to_internal_repr(value))
-            for name, value in params.items()
-        }
-    )
-    if len(text) <= ATTRIBUTE_LENGTH and former <= 1:
-        study._storage.set_trial_system_attr(trial._trial_id, f"{ANNOUNCED}:0", text)
-        return 1
-    pieces = [text[i : i + ATTRIBUTE_LENGTH] for i in range(0, len(text), ATTRIBUTE_LENGTH)]
-    pieces += [""] * (former - len(pieces))
-    for i, piece in enumerate(pieces):
-        study._storage.set_trial_system_attr(trial._trial_id, f"{ANNOUNCED}:{i}", piece)
-    return len(pieces)
-
-
-def _announced(trial: FrozenTrial, space: Distributions) -> dict[str, Any]:
-    """The proposal a running trial has announced; nothing while it is only half written or when it is not ours."""
-    pieces: list[str] = []
-    while isinstance(piece := trial.system_attrs.get(f"{ANNOUNCED}:{len(pieces)}"), str):
-        pieces.append(piece)
-    try:
-        found = json.loads("".join(pieces))
-        return {name: space[name].to_external_repr(value) for name, value in found.items() if name in space}
-    except (ValueError, TypeError, AttributeError, IndexError, OverflowError, RecursionError):
-        return {}

@@ -25,9 +25,7 @@ from ray.tune.stopper import Stopper
 from ray.tune.utils.util import flatten_dict, unflatten_dict
 from scipy.special import ndtri
 
-from regretless.auto import choose_method
-from regretless.method import Recipe
-from regretless.optimizer import Direction, Optimizer
+from regretless.optimizer import Direction, MethodLike, Optimizer
 from regretless.parameters import Choice, Float, Int, Parameter
 from regretless.space import Space, SpaceLike
 from regretless.statefile import read_state, write_state
@@ -74,7 +72,7 @@ class Searcher(RaySearcher):  # type: ignore[misc]
         *,
         metric: str | None = None,
         mode: str | None = None,
-        method: str | Recipe = "auto",
+        method: MethodLike = "auto",
         seed: int | None = None,
         budget: int | None = None,
         points_to_evaluate: list[dict[str, Any]] | None = None,
@@ -177,11 +175,13 @@ class Searcher(RaySearcher):  # type: ignore[misc]
             return
         self._metric = self._metric or DEFAULT_METRIC
         direction: Direction = "maximize" if self._mode == "max" else "minimize"
-        method = self._method
-        if method == "auto" and self._stop is not None:
-            method = choose_method(self._space, self._budget, certify=True)[0]
         self.optimizer = Optimizer(
-            self._space, method=method, direction=direction, budget=self._budget, seed=self._seed
+            self._space,
+            method=self._method,
+            direction=direction,
+            budget=self._budget,
+            seed=self._seed,
+            certify=self._stop is not None,
         )
 
     def _encoded(self, point: Mapping[str, Any]) -> dict[str, Any]:
@@ -212,8 +212,8 @@ class Searcher(RaySearcher):  # type: ignore[misc]
         if content:
             with tempfile.TemporaryDirectory() as folder:
                 (Path(folder) / "optimizer").write_bytes(content)
-                recipe = self._method if isinstance(self._method, Recipe) else None
-                self.optimizer = Optimizer.load(Path(folder) / "optimizer", space=self._space, method=recipe)
+                given = None if isinstance(self._method, str) else self._method
+                self.optimizer = Optimizer.load(Path(folder) / "optimizer", space=self._space, method=given)
             if self._space is None:  # Ray restores experiments without telling the space again
                 self._space, self._readers = (
                     self.optimizer.space,

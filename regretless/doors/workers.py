@@ -1,0 +1,163 @@
+"""Who works on a trial, and whether that process is still there.
+
+A worker signs what it takes with its host, its process number and the moment that process began, so that others on the
+same machine can tell a dead worker from a slow one. The clocks of two machines may differ by ten minutes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import socket
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from optuna.study import Study
+from optuna.trial import FrozenTrial, TrialState
+
+from regretless.doors.distributions import Distributions
+
+OWNER = "regretless:worker"
+"""The trial attribute by which `tune_in_storage` signs its trials; the next worker finishes those of the dead."""
+ANNOUNCED = "regretless:params"
+"""System attributes under which a trial tells other workers its proposal before Optuna stores the parameters one by
+one."""
+ATTRIBUTE_LENGTH = 2000
+"""Characters per attribute; relational storages of older Optunas take 2045."""
+LONGEST_TIMES = 10.0
+"""A running trial of another machine counts as lost once it was seen running this many times longer than the longest
+completed one took ..."""
+LOST_SECONDS = 60.0
+"""... and at least this long: the first ask of a worker imports libraries, and machines stall."""
+CLOCKS_DIFFER = 600.0
+"""Seconds by which the clocks of two machines may differ; machines without a time service drift by minutes."""
+
+
+def signature() -> dict[str, Any]:
+    """This process, in plain values."""
+    return _signature_of(os.getpid())
+
+
+@functools.lru_cache(maxsize=1)
+def _signature_of(pid: int) -> dict[str, Any]:
+    return {"host": socket.gethostname(), "pid": pid, "born": _born(pid)}
+
+
+def is_dead(signed: Any) -> bool | None:
+    """Whether the process of a signature has ended; None when that cannot be seen from this machine."""
+    if not isinstance(signed, Mapping) or signed.get("host") != socket.gethostname():
+        return None
+    pid = signed.get("pid")
+    if isinstance(pid, bool) or not isinstance(pid, int) or pid <= 0:
+        return None
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except PermissionError:
+        pass
+    return _born(pid) != str(signed.get("born"))
+
+
+def _born(pid: int) -> str:
+    """When a process started, so that a recycled process number is not taken for the old process; "" where the system
+    does not say."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+class Sightings:
+    """How long running trials have surely been running, whatever the clocks of other machines say."""
+
+    def __init__(self) -> None:
+        self._first: dict[int, float] = {}
+
+    def seconds(self, trial: FrozenTrial) -> float:
+        """The longer of the time this process has seen it run, and its age by the clocks less the most they may differ."""
+        seen = time.monotonic() - self._first.setdefault(trial._trial_id, time.monotonic())
+        if trial.datetime_start is None:
+            return seen
+        return max(seen, (datetime.now() - trial.datetime_start).total_seconds() - CLOCKS_DIFFER)
+
+
+def lost_after(trials: Iterable[FrozenTrial]) -> float:
+    """Seconds after which a running trial is probably lost, judged by the longest completed one."""
+    durations = [
+        t.duration.total_seconds() for t in trials if t.state == TrialState.COMPLETE and t.duration is not None
+    ]
+    return lost_after_longest(max(durations, default=-1.0))
+
+
+def lost_after_longest(longest: float) -> float:
+    """The same from the seconds of the longest completed trial; infinite when there is none (negative)."""
+    return float("inf") if longest < 0 else max(LONGEST_TIMES * longest, LOST_SECONDS)
+
+
+@contextlib.contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Holds a lock on a file; the system gives it back when the process dies, however it dies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a+b") as file:
+        _lock(file.fileno())
+        yield  # closing the file gives the lock back
+
+
+def _lock(descriptor: int) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        while True:
+            try:
+                msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)  # type: ignore[attr-defined]
+                return
+            except OSError:  # it gives up after ten seconds
+                continue
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+# ---------------------------------------------------------------- announcements
+
+
+def announce(study: Study, trial: FrozenTrial, space: Distributions, params: Mapping[str, Any], former: int) -> int:
+    """Shares a proposal with the other workers, in attributes short enough for every storage; blanks what is left of
+    `former` pieces."""
+    inner = {name: v if type(v) is float else float(space[name].to_internal_repr(v)) for name, v in params.items()}
+    text = json.dumps({"by": signature(), "params": inner})
+    if len(text) <= ATTRIBUTE_LENGTH and former <= 1:
+        study._storage.set_trial_system_attr(trial._trial_id, f"{ANNOUNCED}:0", text)
+        return 1
+    pieces = [text[i : i + ATTRIBUTE_LENGTH] for i in range(0, len(text), ATTRIBUTE_LENGTH)]
+    pieces += [""] * (former - len(pieces))
+    for i, piece in enumerate(pieces):
+        study._storage.set_trial_system_attr(trial._trial_id, f"{ANNOUNCED}:{i}", piece)
+    return len(pieces)
+
+
+def announcement(trial: FrozenTrial) -> dict[str, Any]:
+    """What a running trial has announced: who works on it, and its proposal; nothing while it is only half written."""
+    pieces: list[str] = []
+    while isinstance(piece := trial.system_attrs.get(f"{ANNOUNCED}:{len(pieces)}"), str):
+        pieces.append(piece)
+    try:
+        found = json.loads("".join(pieces))
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def announced(trial: FrozenTrial, space: Distributions) -> dict[str, Any]:
+    """The proposal a running trial has announced, in the study's terms."""
+    params = announcement(trial).get("params")
+    try:
+        return {name: space[name].to_external_repr(value) for name, value in params.items() if name in space}  # type: ignore[union-attr]
+    except (ValueError, TypeError, AttributeError, IndexError, OverflowError):
+        return {}

@@ -1,0 +1,125 @@
+"""Calling the user's objective: what it may return, what counts as a failure, and how many failures end a run."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import math
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from regretless.space import Space
+
+Objective: TypeAlias = Callable[..., Any]
+"""fun(**params), or fun(x) for a space given as a list; returns a number or a `Value`."""
+Catch: TypeAlias = type[BaseException] | tuple[type[BaseException], ...]
+"""Exceptions of an objective that count as failed evaluations."""
+
+FIRST_FAILURES = 5
+"""When this many evaluations have ended and every one of them failed, the objective itself is at fault."""
+FAILURES_IN_A_ROW = 20
+"""A run that failed this often without a success between has left the part of the space where the objective works."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """What an objective returns when it knows more than a number.
+
+        return Value(np.mean(scores), var=np.var(scores, ddof=1) / len(scores))
+
+    `var` is the variance of the noise in the value, None when it is not known.
+    """
+
+    value: float
+    var: float | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one evaluation: a value with its noise variance, or the text of an error."""
+
+    value: float | None
+    var: float | None = None
+    error: str = ""
+
+
+def evaluate(fun: Objective, argument: Any, catch: Catch) -> Outcome:
+    """Calls fun on a setting; a module-level function, so that process pools can send it."""
+    try:
+        out = fun(**argument) if isinstance(argument, Mapping) else fun(argument)
+    except catch:
+        return Outcome(None, error=traceback.format_exc())
+    return outcome_of(out, argument)
+
+
+def outcome_of(out: Any, argument: Any) -> Outcome:
+    """What a returned object says; one that is no number is a slip of the user, which no `catch` takes."""
+    value, var = (out.value, out.var) if isinstance(out, Value) else (out, None)
+    if isinstance(value, tuple | list):
+        hint = "return regretless.Value(value, var=...) to tell a noise variance, or the value alone"
+        raise ValueError(f"the objective returned {out!r} at {_text(argument)}; {hint}")
+    if value is None:
+        raise ValueError(f"the objective returned None at {_text(argument)}; it must return a number")
+    number = None
+    if not isinstance(value, bool | str | bytes):
+        with contextlib.suppress(TypeError, ValueError):
+            number = float(value)
+    if number is None:
+        raise ValueError(f"the objective returned {value!r} at {_text(argument)}; it must return a number")
+    if not math.isfinite(number):
+        return Outcome(None, error=f"the objective returned {number}")
+    return Outcome(number, var)
+
+
+def check_signature(fun: Objective, space: Space) -> None:
+    """Refuses an objective that cannot be called with the parameters of the space."""
+    if not callable(fun):
+        raise TypeError(f"fun must be callable, got {fun!r}")
+    try:
+        signature = inspect.signature(fun)
+    except (TypeError, ValueError):  # built-ins without a signature: the first call will tell
+        return
+    try:
+        signature.bind(*([None] if space.as_array else []), **({} if space.as_array else dict.fromkeys(space.names)))
+    except TypeError as error:
+        how = "fun(x) with one array" if space.as_array else f"fun({', '.join(f'{n}=...' for n in space.names)})"
+        raise TypeError(f"fun is called as {how}, but it has the signature {signature}: {error}") from None
+
+
+def check_catch(catch: Any) -> None:
+    classes = catch if isinstance(catch, tuple) else (catch,)
+    if not all(isinstance(c, type) and issubclass(c, BaseException) for c in classes):
+        raise TypeError(f"catch must be an exception class or a tuple of them, got {catch!r}")
+
+
+def check_max_failures(max_failures: Any) -> None:
+    if max_failures is None or max_failures == math.inf:
+        return
+    if isinstance(max_failures, bool) or not isinstance(max_failures, int | np.integer) or max_failures < 1:
+        raise ValueError(f"max_failures must be a whole number of at least 1, math.inf or None, got {max_failures!r}")
+
+
+def too_many_failures(ended: Sequence[bool], last_error: str, max_failures: float | None) -> str:
+    """The sentence that ends a run, or "": `ended` says of each evaluation of this run, in order, whether it
+    succeeded."""
+    row = next((i for i, success in enumerate(reversed(ended)) if success), len(ended))
+    none_yet = row == len(ended)
+    limit = max_failures if max_failures is not None else FIRST_FAILURES if none_yet else FAILURES_IN_A_ROW
+    if row == 0 or row < limit:
+        return ""
+    which = f"all of the first {row} evaluations failed" if none_yet else f"the last {row} evaluations failed"
+    return f"{which}; the last one with: {last_line(last_error)}"
+
+
+def last_line(error: str) -> str:
+    """The line of a traceback that names the error."""
+    lines = error.strip().splitlines()
+    return lines[-1] if lines else "no reason given"
+
+
+def _text(argument: Any) -> str:
+    return str(dict(argument)) if isinstance(argument, Mapping) else str(argument)

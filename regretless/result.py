@@ -1,0 +1,119 @@
+"""`Result`: what a run found, readable like scipy's `OptimizeResult`, with its trials, its certificate, a table, a plot and
+a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regretless.certificate import Certificate
+from regretless.extras import optional
+from regretless.optimizer import Optimizer, Trial
+from regretless.parameters import Array
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """The outcome of `minimize` or `maximize`.
+
+    `params` is the setting the model recommends and `value` the mean of the values observed there (NaN if it was never
+    evaluated itself); `best` is the trial with the best single value, which under noise may only be the luckiest.
+    """
+
+    params: dict[str, Any]
+    value: float
+    certificate: Certificate
+    trials: list[Trial]
+    message: str
+    """Why the run ended."""
+    success: bool
+    """Whether it ended by evaluating all trials or by its stop rule."""
+    optimizer: Optimizer
+
+    @classmethod
+    def of(cls, optimizer: Optimizer, message: str, *, success: bool) -> Result:
+        """The result of what an optimizer knows now; a run without a single success has NaN for a value."""
+        if not any(t.value is not None for t in optimizer.trials):
+            nothing = Certificate.none("no evaluation succeeded", 0.05)
+            return cls(
+                {}, float("nan"), nothing, optimizer.trials, f"{message}; no evaluation succeeded", False, optimizer
+            )
+        params = optimizer.recommend()
+        return cls(
+            params, optimizer.observed(params), optimizer.certificate, optimizer.trials, message, success, optimizer
+        )
+
+    # -- scipy's names
+
+    @property
+    def x(self) -> Any:
+        """The recommended setting: an array for a space given as a list, else the parameters."""
+        return np.array(list(self.params.values())) if self.optimizer.space.as_array else self.params
+
+    @property
+    def fun(self) -> float:
+        return self.value
+
+    @property
+    def nfev(self) -> int:
+        """Evaluations that ended, failed ones included."""
+        return sum(t.state != "pending" for t in self.trials)
+
+    @property
+    def nit(self) -> int:
+        return self.nfev
+
+    @property
+    def best(self) -> Trial:
+        return self.optimizer.best
+
+    def __getattr__(self, name: str) -> Any:
+        own = {"best_params": "params", "best_value": "value", "best_trial": "best"}.get(name)
+        raise AttributeError(f"a Result has no {name!r}" + (f"; it is called {own!r} here" if own else ""))
+
+    def __repr__(self) -> str:
+        return f"Result(params={self.params}, value={self.value:.6g}, {self.nfev} evaluations, {self.message!r})"
+
+    def __getitem__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(self, name):
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def __str__(self) -> str:
+        lines = [f"{self.message} ({self.nfev} evaluation{'s' if self.nfev != 1 else ''}, {self.optimizer.recipe})"]
+        lines += [f"  {name} = {value!r}" for name, value in self.params.items()]
+        return "\n".join([*lines, f"  value {self.value:.6g}", f"  {self.certificate}"])
+
+    # -- to look at
+
+    def best_so_far(self) -> Array:
+        """The best value after each trial that ended, NaN before the first success."""
+        sign = 1.0 if self.optimizer.direction == "maximize" else -1.0
+        values = np.array([-np.inf if t.value is None else sign * t.value for t in self.trials if t.state != "pending"])
+        running = np.maximum.accumulate(values) if len(values) else values
+        return np.where(np.isfinite(running), sign * running, np.nan)
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """One row per trial: number, state, value, variance and parameters (needs pandas)."""
+        rows = [{"number": t.number, "state": t.state, "value": t.value, "var": t.var, **t.params} for t in self.trials]
+        table: pandas.DataFrame = optional("pandas", "plot").DataFrame(rows)
+        return table
+
+    def plot(self) -> Figure:
+        """Every value and the best so far, and the value against each parameter (needs matplotlib)."""
+        from regretless.report.run_page import figure
+
+        return figure(self)
+
+    def report(self, path: str | Path) -> Path:
+        """Writes one self-contained HTML page with the result, its certificate and its plots; returns its path."""
+        from regretless.report.run_page import write_page
+
+        return write_page(self, Path(path))

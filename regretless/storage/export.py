@@ -1,0 +1,107 @@
+"""Studies as results and as files: any single-objective study of any Optuna storage, whoever made it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.storages import BaseStorage
+from optuna.study import Study
+from optuna.trial import FrozenTrial, TrialState
+
+from regretless.doors.distributions import as_space
+from regretless.doors.optuna import ERROR, VARIANCE
+from regretless.optimizer import Optimizer
+from regretless.result import Result
+from regretless.statefile import write_whole
+from regretless.stopping import STOP_NOTE
+from regretless.storage.settings import Settings
+from regretless.storage.urls import open_storage
+
+
+def result_of_study(study: Study, *, method: str | None = None) -> Result:
+    """A `Result` of any single-objective study: its completed and failed trials, told to a method on the parameters
+    they share.
+
+    The method is the one the study was tuned with by `tune_in_storage`, with its seed and budget, unless one is given;
+    "auto" for studies of others.
+    """
+    settings = Settings.read(study) or Settings("auto", seed=0, certify=False, budget=None)
+    space = optuna.search_space.intersection_search_space(study.get_trials(deepcopy=False))
+    if not space:
+        raise ValueError(
+            f"study {study.study_name!r} has no completed trials with parameters in common; there is nothing to report"
+        )
+    trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.FAIL))
+    optimizer = Optimizer(
+        as_space(space),
+        method=method or settings.method,
+        direction="maximize" if study.direction.name == "MAXIMIZE" else "minimize",
+        budget=settings.budget or len(trials),
+        seed=settings.seed,
+        certify=settings.certify,
+    )
+    for t in trials:
+        if not all(name in t.params and d._contains(d.to_internal_repr(t.params[name])) for name, d in space.items()):
+            continue
+        trial = optimizer.adopt({name: t.params[name] for name in optimizer.space.names})
+        if t.state == TrialState.COMPLETE:
+            optimizer.tell(trial, t.values[0], var=t.user_attrs.get(VARIANCE))
+        else:
+            optimizer.tell(trial, failed=True, error=str(t.user_attrs.get(ERROR, "")))
+    note = study.user_attrs.get(STOP_NOTE)
+    return Result.of(optimizer, str(note) if note else f"study {study.study_name}", success=True)
+
+
+def export_study(storage: str | BaseStorage, study: str, out: str | Path) -> list[Path]:
+    """Writes a study of any Optuna storage as `trials.csv`, `study.json` and `report.html` into a folder; returns the
+    paths."""
+    opened = open_storage(storage, create=False) if isinstance(storage, str) else storage
+    try:
+        found = optuna.load_study(study_name=study, storage=opened)
+    except KeyError:
+        names = sorted(optuna.get_all_study_names(opened))
+        raise ValueError(f"there is no study {study!r} in the storage; it has {', '.join(names) or 'none'}") from None
+    if len(found.directions) > 1:
+        raise ValueError(
+            f"study {study!r} has {len(found.directions)} objectives; only studies with one can be exported"
+        )
+    out = Path(out)
+    trials = found.get_trials(deepcopy=False)
+    names = sorted({name for t in trials for name in t.params})
+    out.mkdir(parents=True, exist_ok=True)
+    table = out / "trials.csv"
+    with open(table, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["number", "state", "value", "started", "completed", *names])
+        for t in trials:
+            times = ("" if d is None else d.isoformat() for d in (t.datetime_start, t.datetime_complete))
+            value = "" if not t.values else t.values[0]
+            writer.writerow([t.number, t.state.name, value, *times, *(t.params.get(n, "") for n in names)])
+    page = out / "study.json"
+    write_whole(page, json.dumps(_description(found, trials), indent=1, default=str).encode())
+    return [table, page, result_of_study(found).report(out / "report.html")]
+
+
+def _description(study: Study, trials: list[FrozenTrial]) -> dict[str, Any]:
+    rows = [
+        {
+            "number": t.number,
+            "state": t.state.name,
+            "value": t.values[0] if t.values else None,
+            "params": t.params,
+            "distributions": {
+                name: json.loads(optuna.distributions.distribution_to_json(d)) for name, d in t.distributions.items()
+            },
+            "intermediate": {str(step): value for step, value in t.intermediate_values.items()},
+            "user_attrs": t.user_attrs,
+            "started": t.datetime_start,
+            "completed": t.datetime_complete,
+        }
+        for t in trials
+    ]
+    direction = study.direction.name.lower()
+    return {"name": study.study_name, "direction": direction, "user_attrs": study.user_attrs, "trials": rows}

@@ -1,0 +1,77 @@
+"""What a study was begun with: its method, seed, budget and space, kept in the study so that a resumed run has the same."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from optuna.distributions import BaseDistribution
+from optuna.study import Study
+from optuna.trial import TrialState
+
+from regretless.fingerprint import source_fingerprint
+from regretless.optimizer import as_recipe
+
+SETTINGS = "regretless:settings"
+"""The study attribute that holds them."""
+OBJECTIVE = "regretless:objective"
+"""The study attribute that holds the fingerprint of the objective's source."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The method and the seed of a study, whether "auto" was to choose for a certificate, and the planned trials."""
+
+    method: str
+    seed: int
+    certify: bool
+    budget: int | None
+
+    @classmethod
+    def read(cls, study: Study) -> Settings | None:
+        """Those of a study; None when it has none, or none that make sense."""
+        stored = study.user_attrs.get(SETTINGS)
+        if not isinstance(stored, dict):
+            return None
+        method, seed, budget = stored.get("method"), stored.get("seed"), stored.get("budget")
+        if not isinstance(method, str) or isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            return None
+        return cls(method, seed, stored.get("certify") is True, budget if isinstance(budget, int) else None)
+
+    @classmethod
+    def agree(cls, study: Study, method: str, seed: int | None, certify: bool, budget: int) -> Settings:
+        """Those the study has, or the ones given, which are written into it; given ones that differ are refused."""
+        stored = cls.read(study)
+        if stored is None:
+            if method != "auto":
+                as_recipe(method)
+            stored = cls(method, secrets.randbits(32) if seed is None else seed, certify, budget)
+            study.set_user_attr(SETTINGS, asdict(stored))
+        if method not in ("auto", stored.method) or seed not in (None, stored.seed):
+            raise ValueError(
+                f"study {study.study_name!r} runs with method {stored.method!r} and seed {stored.seed}, not {method!r} "
+                f"and {seed}; leave them out to resume it, or choose another study name"
+            )
+        return stored
+
+
+def check_space(study: Study, space: Mapping[str, BaseDistribution]) -> None:
+    """Refuses a space other than the one the study was begun with: its trials would share only some of their
+    parameters."""
+    for t in study.get_trials(deepcopy=False):
+        # trials that did not complete may have been cut short
+        begun = t.distributions if t.state == TrialState.COMPLETE else {**space, **t.distributions}
+        for name in [n for n in (*space, *begun) if begun and space.get(n) != begun.get(n)]:
+            raise ValueError(
+                f"study {study.study_name!r} has trials with {name} = {begun.get(name)}, the space now has "
+                f"{space.get(name)}; go on with the space it was begun with, or choose another study name"
+            )
+
+
+def objective_changed(study: Study, objective: object) -> bool:
+    """Whether the source of the objective differs from the one the study knows; writes down the present one."""
+    now, before = source_fingerprint(objective), study.user_attrs.get(OBJECTIVE, "")
+    if now != before:
+        study.set_user_attr(OBJECTIVE, now)
+    return before not in ("", now)
