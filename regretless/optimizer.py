@@ -108,6 +108,13 @@ class Optimizer:
         words = f"direction={self.direction!r}, seed={self.seed}, {done} of {len(self.trials)} trials done"
         return f"Optimizer({self.recipe}, {words})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        vars(self).update(state)
+        self._lock = threading.RLock()
+
     # -- ask and tell
 
     @overload

@@ -29,7 +29,8 @@ from regretless_bench.runner import run_from_names
 from regretless.bilevel.store import pack, unpack
 from regretless.cli import main
 from regretless.doors.distributions import as_distributions
-from regretless.doors.optuna import ANNOUNCED, VARIANCE, Sampler
+from regretless.doors.optuna import VARIANCE, Sampler
+from regretless.doors.workers import ANNOUNCED
 from regretless.optimizer import Optimizer
 from regretless.parameters import Choice, Float, Int
 from regretless.space import Space

@@ -61,6 +61,8 @@ REPLICAS = 8
 """Methods kept per storage: one per study, search space and Hyperband bracket in use."""
 
 
+STARTED = datetime.now()
+"""When this process began to use samplers."""
 CACHES = ("_lock", "_replicas", "_spaces", "_warned", "_sightings", "_steps")
 """Attributes of a sampler that only save time, and are made anew in another process."""
 
@@ -449,8 +451,12 @@ def _is_lost(trial: FrozenTrial, heartbeat: bool, stale: set[int]) -> bool:
         return False
     if trial.state == TrialState.FAIL:
         return heartbeat and TOLD_FAILED not in trial.system_attrs
-    by = announcement(trial).get("by") if trial.state == TrialState.RUNNING else None
-    return trial.state == TrialState.RUNNING and (trial._trial_id in stale or is_dead(by) is True)
+    if trial.state != TrialState.RUNNING:
+        return False
+    by = announcement(trial).get("by")
+    if by is None:  # killed before it could sign: only those who work beside us could still be about to
+        return trial.datetime_start is not None and trial.datetime_start < STARTED
+    return trial._trial_id in stale or is_dead(by) is True
 
 
 def _feasible(trial: FrozenTrial) -> bool:

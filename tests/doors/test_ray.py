@@ -328,7 +328,13 @@ def test_minimize_on_a_ray_cluster(cluster: None) -> None:
     assert result.best.value < 0.05
     with RayExecutor(1) as executor, pytest.raises(ArithmeticError, match="too far"):
         minimize(
-            bowl, {"x": Float(0, 1), "y": Float(0.95, 1)}, trials=2, method="random", n_jobs=executor, progress=False
+            bowl,
+            {"x": Float(0, 1), "y": Float(0.95, 1)},
+            trials=2,
+            method="random",
+            n_jobs=executor,
+            catch=KeyError,
+            progress=False,
         )
     with pytest.raises(ValueError, match="no room"):
         RayExecutor(num_gpus=1)

@@ -1,0 +1,134 @@
+"""One space, one seed, one method: the same points through every door, in whatever order the parameters are written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import KFold
+
+import regretless as rg
+from regretless.doors.sklearn import RegretlessSearchCV
+from regretless.storage.runner import tune_in_storage
+
+TRIALS, SEED = 14, 5
+
+SPACES: dict[str, dict[str, Any]] = {
+    "log and offset": {"lr": rg.Float(1e-5, 1e-1, log=True), "drop": rg.Float(0.1, 0.9)},
+    "unsorted": {"z": rg.Float(-3.7, 11.2), "x10": rg.Float(1e3, 1e3 + 0.7), "x2": rg.Float(1e-8, 3e5, log=True), "B": rg.Int(2, 9)},
+    "whole": {"n": rg.Int(3, 300, log=True), "m": rg.Int(-7, 50, step=3), "a": rg.Float(-0.3, 0.2)},
+    "stepped": {"s": rg.Float(0.05, 2.0, step=0.15), "t": rg.Float(-1e-3, 7e-3, step=1e-3), "u": rg.Float(1.1, 1.3)},
+    "mixed": {"act": rg.Choice(["relu", "tanh", "gelu"]), "lr": rg.Float(3e-4, 0.7, log=True), "k": rg.Int(1, 12), "f": rg.Choice([True, False])},
+}  # fmt: skip
+
+
+def value(**params: Any) -> float:
+    """Something smooth in every parameter, off the centre of each range."""
+    total = 0.0
+    for i, (_name, v) in enumerate(sorted(params.items())):
+        number = float(len(str(v))) if isinstance(v, str | bool) else math.asinh(1e3 * float(v)) / 7 - 0.3 * i
+        total += (number - 0.4) ** 2
+    return total
+
+
+def by_minimize(space: dict[str, Any], method: str, folder: Path) -> list[dict[str, Any]]:
+    return [t.params for t in rg.minimize(value, space, trials=TRIALS, method=method, seed=SEED, progress=False).trials]
+
+
+def by_ask_and_tell(space: dict[str, Any], method: str, folder: Path) -> list[dict[str, Any]]:
+    opt = rg.Optimizer(dict(reversed(space.items())), method=method, budget=TRIALS, seed=SEED)
+    for _ in range(TRIALS):
+        trial = opt.ask()
+        opt.tell(trial, value(**trial.params))
+        opt.save(folder / "run")
+        opt = rg.Optimizer.load(folder / "run")
+    return [t.params for t in opt.trials]
+
+
+def by_optuna(space: dict[str, Any], method: str, folder: Path) -> list[dict[str, Any]]:
+    study = optuna.create_study(sampler=rg.Sampler(method, seed=SEED, search_space=space, budget=TRIALS))
+    for _ in range(TRIALS):
+        trial = study.ask()
+        params = {name: suggest(trial, name, space[name]) for name in reversed(space)}
+        study.tell(trial, value(**params))
+    return [t.params for t in study.trials]
+
+
+def suggest(trial: optuna.Trial, name: str, p: Any) -> Any:
+    if isinstance(p, rg.Choice):
+        return trial.suggest_categorical(name, p.labels)
+    ask = trial.suggest_int if isinstance(p, rg.Int) else trial.suggest_float
+    return ask(name, p.low, p.high, log=p.log) if p.log else ask(name, p.low, p.high, step=p.step)
+
+
+def by_storage(space: dict[str, Any], method: str, folder: Path) -> list[dict[str, Any]]:
+    study = tune_in_storage(
+        value,
+        space,
+        storage=f"sqlite:///{folder}/s.db",
+        study="s",
+        trials=TRIALS,
+        method=method,
+        seed=SEED,
+        progress=False,
+    )
+    return [t.params for t in study.trials]
+
+
+def by_ray(space: dict[str, Any], method: str, folder: Path) -> list[dict[str, Any]]:
+    ray_door = pytest.importorskip("regretless.doors.ray", reason="Ray is not installed")
+    searcher = ray_door.Searcher(space, metric="loss", mode="min", method=method, seed=SEED, budget=TRIALS)
+    points = []
+    for i in range(TRIALS):
+        points.append(searcher.suggest(str(i)))
+        searcher.on_trial_complete(str(i), {"loss": value(**points[-1])})
+    return points
+
+
+class Scored(BaseEstimator):
+    """An estimator whose score is minus the value of its parameters."""
+
+    def __init__(self, **params: Any) -> None:
+        self.given = params
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return dict(self.given)
+
+    def set_params(self, **params: Any) -> Scored:
+        self.given.update(params)
+        return self
+
+    def fit(self, X: Any, y: Any = None) -> Scored:
+        return self
+
+    def score(self, X: Any, y: Any = None) -> float:
+        return -value(**self.given)
+
+
+def by_scikit_learn(space: dict[str, Any], method: str, folder: Path) -> list[dict[str, Any]]:
+    search = RegretlessSearchCV(
+        Scored(**dict.fromkeys(space, 1.0)), space, n_trials=TRIALS, method=method, random_state=SEED, cv=KFold(2)
+    )
+    search.fit(np.zeros((4, 1)), np.zeros(4))
+    return list(search.cv_results_["params"])
+
+
+DOORS = [by_ask_and_tell, by_optuna, by_storage, by_ray, by_scikit_learn]
+
+
+@pytest.mark.parametrize("method", ["auto", "turbo"])
+@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("door", DOORS)
+def test_the_same_points_through_every_door(
+    door: Callable[..., list[dict[str, Any]]], name: str, method: str, tmp_path: Path
+) -> None:
+    space = SPACES[name]
+    expected = by_minimize(space, method, tmp_path)
+    assert door(space, method, tmp_path) == expected
+    assert len({tuple(sorted(map(repr, p.items()))) for p in expected}) == TRIALS
