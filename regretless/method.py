@@ -249,8 +249,11 @@ class Method(ABC):
             or pending.shape[1:] != (self.dim,)
         ):
             raise ValueError(f"the state holds {X.shape[-1] if X.ndim else 0} coordinates, this method has {self.dim}")
-        if not np.isfinite(y).all() or step < 0:
-            raise ValueError("the state is damaged: values must be finite and the step at least 0")
+        points = np.concatenate([X, failed, pending])
+        if not ((points >= 0) & (points <= 1)).all():  # NaN is neither
+            raise ValueError("the state is damaged: every point must lie in the unit cube")
+        if not np.isfinite(y).all() or (yvar < 0).any() or step < 0:
+            raise ValueError("the state is damaged: values must be finite, variances and the step at least 0")
         self._failed.append(failed)
         self._told.append(X, y, yvar)
         for x in pending:

@@ -6,16 +6,15 @@ expected improvement is maximised. Cost is linear in the number of values.
 Notation
     phi(x)          what enters the output layer (50 units and a 1)
     alpha, s2       prior precision of the output weights, noise variance
-    EI              expected improvement over the best value told, with margin xi
+    EI              expected improvement over the best value told, with margin XI
 
 Deviations
-    1. alpha and s2 are integrated over a grid of the box the reference code (pybnn) samples by MCMC, weighted by
-       evidence and that code's
-       prior: the mixture's mean and variance are those of one Gaussian on the weights, exactly, so predictions cost one
-           matrix product.
+    1. alpha and s2 are integrated over a grid of the box that the reference code (pybnn) samples by MCMC, weighted by
+       evidence and that code's prior. The mixture's mean and variance are those of one Gaussian on the weights,
+       exactly, so predictions cost one matrix product.
     2. The net is trained anew whenever a tenth more values are known (the code: every step) with at most 1500 Adam
        steps of batch 10 (the code: 500 epochs); the regression sees every value.
-    3. Climbing the gradient of log EI from the best candidates in place of L-BFGS-B from random starts.
+    3. The gradient of log EI is climbed from the best candidates, where the paper runs L-BFGS-B from random starts.
 """
 
 from __future__ import annotations
@@ -25,37 +24,36 @@ import numpy as np
 from regretless.gp.acquisition import log_h_of
 from regretless.gp.design import Design, away_from_known, design_size
 from regretless.gp.maximiser import maximise
+from regretless.gp.step import INCUMBENTS
 from regretless.method import Method, keyed_generator
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
-from regretless.tangent.branches import fit_sizes
 from regretless.tangent.ntk import Mlp
-from regretless.tangent.plain_net import fresh_net, trained
-from regretless.tangent.training import epoch_batches
+from regretless.tangent.training import epoch_batches, fresh_net, scheduled_size, train_with_adam
+from regretless.tangent.values import standardised
 
 HIDDEN, RATE, EPOCHS, BATCH = (50, 50, 50), 0.01, 500, 10
+"""Hidden layers, Adam's rate, passes over the data and batch of the reference code."""
 MOST_STEPS = 1500
+"""Adam's steps per fit at most (deviation 2): 500 epochs of 1,000 values would be 50,000 of them."""
 GROWTH = 1.1
+"""The net is trained anew when there are this many times as many values (deviation 2)."""
 LOG_ALPHA, LOG_NOISE = np.linspace(-10, 10, 21), np.linspace(-10, 4, 15)
-"""The grid over ln alpha and ln s2."""
-INCUMBENTS = 3
+"""The grid over ln alpha and ln s2: the box of the reference code in steps of 1, its prior's standard deviation."""
+XI = 0.01
+"""The margin of the improvement in standard deviations of the values, the reference code's."""
+LEAST_VARIANCE = 1e-20
+"""A predictive variance, in those units, is never taken below this, so that its logarithm is finite."""
 
 
 class DNGO(Method):
-    """DNGO: expected improvement of Bayesian linear regression on the last layer of a trained net.
-
-    Args:
-        xi: margin of the improvement, in standard deviations of the values.
-    """
+    """DNGO: expected improvement of Bayesian linear regression on the last layer of a trained net."""
 
     choices = "onehot"
 
-    def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, xi: float = 0.01) -> None:
+    def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
         super().__init__(cube, seed=seed, budget=budget)
-        if not xi >= 0:
-            raise ValueError(f"xi must not be negative, got {xi!r}")
-        self.xi = xi
         self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator(), centre=False)
         self._trained: tuple[int, Mlp] | None = None
 
@@ -64,12 +62,12 @@ class DNGO(Method):
         if first is not None:
             return first
         net, (w, C), targets = self._fit()
-        best = float(targets.max()) + self.xi
+        best = float(targets.max()) + XI
 
         def log_improvement(U: Array) -> tuple[Array, Array]:
             phi = net.last_hidden(2 * U - 1)
             at = phi @ C
-            m, s = phi @ w, np.sqrt(np.maximum((at * phi).sum(1), 1e-20))
+            m, s = phi @ w, np.sqrt(np.maximum((at * phi).sum(1), LEAST_VARIANCE))
             z = (m - best) / s
             log_h, slope = log_h_of(z)
             cotangent = (slope / s)[:, None] * w + ((1 - z * slope) / s**2)[:, None] * at
@@ -82,15 +80,13 @@ class DNGO(Method):
     def _fit(self) -> tuple[Mlp, tuple[Array, Array], Array]:
         """The net of the last scheduled size, the Gaussian on its output weights given all values, and the standardised
         values."""
-        n = min(fit_sizes(GROWTH, BATCH, len(self.y)), len(self.y))
+        n = min(scheduled_size(len(self.y), first=BATCH, growth=GROWTH), len(self.y))
         if self._trained is None or self._trained[0] != n:
             rng = keyed_generator(self.seed, n, stream=Stream.DNGO_FIT)
-            y = self.y[:n]
             net = fresh_net(rng, self.dim, HIDDEN, "tanh")
             batches = epoch_batches(rng, n, BATCH, EPOCHS)[:MOST_STEPS]
-            self._trained = n, trained(net, 2 * self.X[:n] - 1, (y - y.mean()) / (y.std() or 1.0), batches, rate=RATE)
-        net = self._trained[1]
-        targets = (self.y - self.y.mean()) / (self.y.std() or 1.0)
+            self._trained = n, train_with_adam(net, 2 * self.X[:n] - 1, standardised(self.y[:n]), batches, rate=RATE)
+        net, targets = self._trained[1], standardised(self.y)
         return net, integrated_regression(net.last_hidden(2 * self.X - 1), targets), targets
 
     def _recommend(self) -> Array:
@@ -116,9 +112,8 @@ def integrated_regression(phi: Array, y: Array) -> tuple[Array, Array]:
     mean = b / (eigenvalues + alpha * s2)
     fit = (float(y @ y) - (b * mean).sum(1)) / s2[:, 0]
     evidence = 0.5 * (k * np.log(alpha[:, 0]) - n * np.log(s2[:, 0]) + np.log(variance).sum(1) - fit)
-    evidence -= (
-        0.5 * np.log(alpha[:, 0]) ** 2 + 0.5 * (np.log(s2[:, 0]) + 3) ** 2
-    )  # ln alpha ~ N(0, 1), ln s2 ~ N(-3, 1)
+    # the reference code's prior: ln alpha ~ N(0, 1), ln s2 ~ N(-3, 1)
+    evidence -= 0.5 * np.log(alpha[:, 0]) ** 2 + 0.5 * (np.log(s2[:, 0]) + 3) ** 2
     weight = np.exp(evidence - evidence.max())
     weight /= weight.sum()
     centre = weight @ mean

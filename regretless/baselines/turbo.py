@@ -31,21 +31,16 @@ import numpy as np
 from regretless.certificate import Certificate
 from regretless.gp.sobol import sobol_points
 from regretless.gp.surrogate import Surrogate
+from regretless.gp.trust_region import PERTURBED, TrustRegion
 from regretless.method import Method, keyed_generator
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
 
-LENGTH, SHORTEST, LONGEST = 0.8, 2.0**-7, 1.6
-"""Initial, smallest and largest L (App. B)."""
-SUCCESSES = 3
-"""tau_s (App. B)."""
 IMPROVEMENT = 1e-3
 """A success improves the best value by more than this share of its size (the authors' released settings)."""
 CANDIDATES_PER_DIM, MOST_CANDIDATES = 100, 5000
 """Candidates of a Thompson draw: min(100 d, 5000) (App. B)."""
-PERTURBED = 20
-"""Coordinates of a candidate that differ from the centre, on average, in high dimensions (App. B)."""
 
 
 class TuRBO(Method):
@@ -72,16 +67,13 @@ class TuRBO(Method):
         self.initial = initial if initial is not None else 2 * self.dim if preset == "paper" else few
         if self.initial < 1:
             raise ValueError(f"initial must be at least 1, got {initial!r}")
-        self.failures_allowed = max(4, self.dim)
-        """tau_f for one point at a time (App. B)."""
         self._surrogate = Surrogate(self.cube, seed=self.seed, quadratic=False)
         self.restarts, self.start = -1, 0
         self._begin(0)
 
     def _begin(self, start: int) -> None:
         self.restarts += 1
-        self.start, self.length = start, LENGTH
-        self._wins = self._losses = 0
+        self.start, self.region = start, TrustRegion()
 
     def _propose(self, rng: np.random.Generator) -> Array:
         at = len(self.y) - self.start
@@ -95,7 +87,7 @@ class TuRBO(Method):
         X, y, yvar = self.X[self.start :], self.y[self.start :], self.yvar[self.start :]
         gp = self._surrogate.gp(X, y, yvar, self.pending)
         centre = X[int(np.argmax(gp.mean_at(X)))]
-        candidates = self.cube.snap(trust_region_candidates(centre, self.length, gp.hyper.lengthscale, rng))
+        candidates = self.cube.snap(trust_region_candidates(centre, self.region.length, gp.hyper.lengthscale, rng))
         candidates = candidates[(candidates != centre).any(axis=1)]
         if len(candidates) == 0:  # a small finite space can be exhausted by its trust region
             return rng.random(self.dim)
@@ -109,12 +101,8 @@ class TuRBO(Method):
                 continue
             best, value = float(self.y[self.start : n].max()), float(self.y[n])
             won = value > best + IMPROVEMENT * abs(best)
-            self._wins, self._losses = (self._wins + 1, 0) if won else (0, self._losses + 1)
-            if self._wins == SUCCESSES:
-                self.length, self._wins = min(2.0 * self.length, LONGEST), 0
-            elif self._losses == self.failures_allowed:
-                self.length, self._losses = self.length / 2.0, 0
-            if self.length < SHORTEST:
+            self.region = self.region.after(won, self.dim)
+            if self.region.collapsed:
                 self._begin(n + 1)
 
     def _recommend(self) -> Array:

@@ -1,5 +1,5 @@
-"""Neural-tangent features: networks seen through the gradient of their output, and the training of plain ones.
+"""Fully connected nets and their tangent features: what NeuralBO and the neural baselines share.
 
-NeuralBO and the neural baselines build on these modules; what only NeuralBO needs stands in its own folder. Arrays are
-NumPy's, or torch's where a GPU or a user's module is at work.
+`ntk` has the nets and their gradients, `training` trains them, `values` brings told values to the units they are
+trained in. Arrays are NumPy's, or torch's where a device is named; what only NeuralBO needs stands in its own folder.
 """

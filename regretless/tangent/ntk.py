@@ -1,68 +1,56 @@
 """The neural tangent kernel of a finite net in closed form, without ever writing down a p-dimensional gradient.
 
 For a fully connected net h(x; theta) the gradient with respect to layer l is an outer product: what enters the layer
-times how much the output feels what leaves it. So the gradient of a point is a pair of short vectors per layer (its
-*factors*), the kernel is
+times how much the output changes with what leaves it. So the gradient of a point is a pair of short vectors per layer
+(its *factors*), the kernel is
 
     k(x, x') = sum_l (in_l(x) . in_l(x')) * (out_l(x) . out_l(x')),
 
-two matrix products per layer, and a linear function g(x) . w of the gradient is a weight-space direction applied in
-O(inputs * width). A posterior sample path is such a direction: drawing it costs what the data cost, evaluating it does
-not depend on their number.
+two matrix products per layer, and a linear function g(x) . w of the gradient costs O(inputs * width) per point, w being
+a point of weight space (a *direction*). A posterior sample path is such a direction: the data enter when it is drawn,
+and their number does not enter the cost of its values.
 
 Notation
-    in_l, out_l     factors of layer l, n x inputs and n x outputs; `None` in place of out_l means 1 (the layer gives the output itself)
-    direction       one matrix (inputs x outputs) per layer, a vector for a layer with out_l = 1: a point of weight space
-    gain            every hidden layer's output is multiplied by it; gain 1/sqrt(m) with weights N(0, 1) and the paper's sqrt(m) W_L phi(W x)
-                    with weights N(0, 1/m) have the same kernel <g, g'>/m for ReLU; for others the former does not
-                    linearise as m grows
+    in_l, out_l     factors of layer l, n x inputs and n x outputs; `None` in place of out_l means 1 (the output layer)
+    direction       one matrix (inputs x outputs) per layer, a vector for the output layer
+    gain            every hidden layer's output is multiplied by it. Gain 1/sqrt(m) with weights N(0, 1) has the kernel
+                    <g, g'>/m of sqrt(m) W_L phi(W x) with weights N(0, 1/m) where phi is ReLU; with other activations
+                    only the former becomes linear in its weights as the width m grows
 
-Arrays are NumPy's or torch's alike: every function below uses only what both spell the same way.
+Arrays are NumPy's or torch's alike: every function below uses only what both spell the same way. torch is asked for
+only where a device other than "cpu" is named.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from regretless.extras import optional
 from regretless.parameters import Array
-
-if TYPE_CHECKING:
-    import torch
 
 Tensor: TypeAlias = Any
 """A NumPy array or a torch tensor, float64."""
 Factors: TypeAlias = tuple[tuple[Tensor, Tensor | None], ...]
 Direction: TypeAlias = tuple[Tensor, ...]
 
-BUCKETS = 8192
-"""Gradients of a module with more parameters than this are hashed into this many numbers (Weinberger et al., ICML 2009:
-unbiased)."""
-GRADIENT_ROWS = 64
-"""Rows of per-sample gradients taken at once: 64 x p numbers is what the widest temporary holds."""
 
-
-# ---------------------------------------------------------------- activations
+# ---------------------------------------------------------------- arrays of two libraries
 
 
 def namespace(x: Tensor) -> Any:
     """The library an array belongs to: numpy or torch."""
-    if isinstance(x, np.ndarray):
-        return np
-    import torch
-
-    return torch
+    return np if isinstance(x, np.ndarray) else optional("torch", "torch")
 
 
 def on_device(values: Array, device: str) -> Tensor:
     """NumPy values as they are for "cpu", as a torch tensor elsewhere."""
     if device == "cpu":
         return values
-    import torch
-
+    torch = optional("torch", "torch")
     return torch.as_tensor(np.ascontiguousarray(values), dtype=torch.float64, device=device)
 
 
@@ -77,16 +65,14 @@ def like(values: Array, other: Tensor) -> Tensor:
     return values if isinstance(other, np.ndarray) else other.new_tensor(np.ascontiguousarray(values))
 
 
-def _logistic(u: Tensor) -> Tensor:
-    return 0.5 * (1 + namespace(u).tanh(0.5 * u))
+# ---------------------------------------------------------------- activations
 
 
 ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
     "relu": (lambda u: u * (u > 0), lambda u: (u > 0) * 1.0),
-    "softplus": (lambda u: namespace(u).logaddexp(2 * u, 0 * u) / 2, lambda u: _logistic(2 * u)),
+    "softplus": (lambda u: namespace(u).logaddexp(2 * u, 0 * u) / 2, lambda u: 0.5 * (1 + namespace(u).tanh(u))),
     "tanh": (lambda u: namespace(u).tanh(u), lambda u: 1 - namespace(u).tanh(u) ** 2),
     "sin": (lambda u: namespace(u).sin(u), lambda u: namespace(u).cos(u)),
-    "silu": (lambda u: u * _logistic(u), lambda u: _logistic(u) * (1 + u * (1 - _logistic(u)))),
 }
 """Name -> (function, derivative); softplus is log(1 + exp(2 u)) / 2."""
 
@@ -186,21 +172,17 @@ def draw_mlp(
 ) -> Mlp:
     """A net of `depth` layers with N(0, 1) weights and gain 1/sqrt(width).
 
-    tail: each first-layer unit's input weights follow a Student law of so many degrees of freedom instead of the normal
-        one: sines of many
-    frequencies at once, the spectrum of a Matern kernel of order tail / 2.
+    With a `tail` each first-layer unit's input weights follow a Student law of so many degrees of freedom instead of
+    the normal one. Sine units then have many frequencies at once, the spectrum of a Matern kernel of order tail / 2.
 
-    A sine's bias is a phase, uniform on the circle, so that its kernel does not depend on where the origin is.
-    Mirrored, as [f(x; theta+) - f(x; theta-)] / sqrt(2) with both halves at these weights (`mirrored_outputs`), its
-    output is 0 exactly and its kernel is f's own: whoever needs only the kernel of the mirrored net works with f.
+    A sine's bias is a phase, uniform on the circle, so that its kernel does not depend on where the origin is. The
+    mirrored net [f(x; theta+) - f(x; theta-)] / sqrt(2), both halves at these weights, has output 0 exactly and the
+    kernel of f, so whoever needs only its kernel works with f.
     """
     if activation not in ACTIVATIONS:
+        known = sorted(ACTIVATIONS)
         raise ValueError(
-            f"activation must be one of {sorted(ACTIVATIONS)}, got {activation!r}; other functions come with a network of your own"
-        )
-    if depth < 2 or width < 1:
-        raise ValueError(
-            f"the net needs a depth of at least 2 and a width of at least 1, got depth={depth!r}, width={width!r}"
+            f"activation must be one of {known}, got {activation!r}; for others give a network of your own"
         )
     shapes: list[tuple[int, ...]] = [(inputs + constant, width), *[(width + constant, width)] * (depth - 2), (width,)]
     weights = [rng.standard_normal(shape) for shape in shapes]
@@ -210,80 +192,6 @@ def draw_mlp(
     if tail is not None:
         weights[0][:inputs] /= np.sqrt(rng.chisquare(tail, width) / tail)
     return Mlp(tuple(weights), (*[constant] * (depth - 1), False), activation, gain=width**-0.5)
-
-
-def mirrored_outputs(net: Mlp, plus: tuple[Tensor, ...], minus: tuple[Tensor, ...], X: Tensor) -> Tensor:
-    """[f(x; plus) - f(x; minus)] / sqrt(2): exactly 0 where both halves agree, n."""
-    return (net.at(plus).outputs(X) - net.at(minus).outputs(X)) * 0.5**0.5
-
-
-# ---------------------------------------------------------------- any module
-
-
-class ModuleTangent:
-    """The tangent features of any `torch.nn.Module` with one output per row, by per-sample gradients (`torch.func`).
-
-    The net meant is h(x; theta) - h(x; theta0), which is 0 at the start as the mirrored one is. Modules of more than
-    BUCKETS parameters have their gradients hashed: the kernel stays unbiased and memory stays n x BUCKETS.
-    """
-
-    def __init__(self, network: torch.nn.Module, rng: np.random.Generator, *, device: str = "cpu") -> None:
-        import copy
-
-        import torch
-
-        self._network = copy.deepcopy(network).to(device=device, dtype=torch.float64).eval()
-        self._parameters = {name: p.detach() for name, p in self._network.named_parameters()}
-        self._buffers = dict(self._network.named_buffers())
-        self.size = sum(p.numel() for p in self._parameters.values())
-        """The number of parameters."""
-        if self.size == 0:
-            raise ValueError("network has no parameters: its tangent kernel is zero")
-        self._device = device
-        self.norm = 1.0
-        self._hash: tuple[torch.Tensor, torch.Tensor] | None = None
-        if self.size > BUCKETS:
-            signs = torch.as_tensor(rng.choice([-1.0, 1.0], self.size), device=device)
-            self._hash = torch.as_tensor(rng.integers(BUCKETS, size=self.size), device=device), signs
-
-        def output(parameters: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-            made: torch.Tensor = torch.func.functional_call(self._network, (parameters, self._buffers), (x[None],))
-            if made.numel() != 1:
-                raise ValueError(f"network must give one number per row, got {made.numel()}")
-            return made.reshape(())
-
-        self._gradients = torch.func.vmap(torch.func.grad(output), in_dims=(None, 0))
-
-    @property
-    def features(self) -> int:
-        """The length of a feature vector."""
-        return self.size if self._hash is None else BUCKETS
-
-    def factors(self, X: Tensor) -> Factors:
-        """Gradients at theta0 over sqrt(norm), n x features, as the factors of a single layer."""
-        import torch
-
-        X = torch.as_tensor(X, dtype=torch.float64, device=self._device)
-        rows = []
-        for start in range(0, len(X), GRADIENT_ROWS):
-            made = self._gradients(self._parameters, X[start : start + GRADIENT_ROWS])
-            G = torch.cat([g.reshape(len(g), -1) for g in made.values()], dim=1)
-            if self._hash is not None:
-                where, signs = self._hash
-                G = torch.zeros(len(G), BUCKETS, dtype=G.dtype, device=G.device).index_add_(1, where, G * signs)
-            rows.append(G)
-        G = (
-            torch.cat(rows) * self.norm**-0.5
-            if rows
-            else torch.zeros(0, self.features, dtype=torch.float64, device=self._device)
-        )
-        return ((G.numpy() if self._device == "cpu" else G, None),)
-
-    def random_direction(self, rng: np.random.Generator) -> Direction:
-        import torch
-
-        w = rng.standard_normal(self.features)
-        return (w if self._device == "cpu" else torch.as_tensor(w, device=self._device),)
 
 
 # ---------------------------------------------------------------- algebra of factors
@@ -305,7 +213,7 @@ def diagonal(A: Factors) -> Tensor:
     return sum((a_in**2).sum(1) * (1.0 if a_out is None else (a_out**2).sum(1)) for a_in, a_out in A)
 
 
-def along(A: Factors, w: Direction) -> Tensor:
+def inner(A: Factors, w: Direction) -> Tensor:
     """g(x) . w of each row, n: the value of a linear function of the gradient."""
     return sum(a_in @ v if a_out is None else ((a_in @ v) * a_out).sum(1) for (a_in, a_out), v in zip(A, w))
 
@@ -315,17 +223,9 @@ def combine(A: Factors, beta: Tensor) -> Direction:
     return tuple(beta @ a_in if a_out is None else (a_in * beta[:, None]).T @ a_out for a_in, a_out in A)
 
 
-def plus(v: Direction, w: Direction, scale: float = 1.0) -> Direction:
+def add_scaled(v: Direction, w: Direction, scale: float) -> Direction:
     """v + scale * w, layer by layer."""
     return tuple(a + scale * b for a, b in zip(v, w))
-
-
-def flat_features(A: Factors) -> Tensor:
-    """The gradients written out, n x p, in the order of the directions: the feature form, for checks and small nets."""
-    columns = [
-        a_in if a_out is None else (a_in[:, :, None] * a_out[:, None, :]).reshape(len(a_in), -1) for a_in, a_out in A
-    ]
-    return namespace(columns[0]).concatenate(columns, 1)
 
 
 def rows_of(A: Factors, rows: slice) -> Factors:

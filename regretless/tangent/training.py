@@ -1,12 +1,13 @@
-"""Training a small fully connected net in NumPy: plain gradient steps that cannot blow up, and Adam on all weights at
-once.
+"""Small fully connected nets trained in NumPy: gradient steps whose rate is kept stable, and Adam.
 
-The gradient of half the squared error is sum_i (h(x_i) - y_i) g(x_i): `ntk.combine` with the residuals, so training and
-the tangent kernel share one forward and one backward pass. Nothing here draws at random: batches come as index arrays.
+The gradient of half the squared error is sum_i (h(x_i) - y_i) g(x_i), which is `ntk.combine` with the residuals; so
+training and the tangent kernel share one forward and one backward pass. Batches come as index arrays, drawn by
+`epoch_batches` or by the caller.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,6 +21,43 @@ POWER_STEPS = 30
 """Steps of power iteration for the largest eigenvalue; its error is far below the factor 2 left to the stable limit."""
 HALVINGS = 30
 """Halvings of the learning rate when the net leaves the linear regime and the error still grows without bound."""
+RUNAWAY = 1e3
+"""Training has diverged when an output exceeds the sizes of the targets and of the first outputs by this factor."""
+NEW_MEAN, NEW_SQUARE, TINY = 0.1, 0.001, 1e-8
+"""The shares of a new gradient in Adam's running mean and square, and what is added to the root (Kingma and Ba, ICLR
+2015: 1 - beta_1, 1 - beta_2 and epsilon)."""
+
+
+def fresh_net(rng: np.random.Generator, inputs: int, hidden: tuple[int, ...], activation: str) -> Mlp:
+    """A net with biases whose weights are uniform within 1/sqrt(fan-in), PyTorch's default."""
+    sizes = (inputs, *hidden)
+    weights = [rng.uniform(-1, 1, (a + 1, b)) * a**-0.5 for a, b in itertools.pairwise(sizes)]
+    weights.append(rng.uniform(-1, 1, hidden[-1] + 1) * hidden[-1] ** -0.5)
+    return Mlp(tuple(weights), (True,) * len(sizes), activation)
+
+
+# ---------------------------------------------------------------- when and on what to train
+
+
+def scheduled_size(n: int, *, first: int, growth: float) -> int:
+    """The largest scheduled size of at most n: `first`, then each time `growth` times as many; `first` when n is below
+    it."""
+    size = first
+    while int(size * growth) + 1 <= n:
+        size = int(size * growth) + 1
+    return size
+
+
+def epoch_batches(rng: np.random.Generator, n: int, size: int, epochs: int) -> Batches:
+    """Index rows of `epochs` passes over n points in random order, steps x min(size, n); an incomplete last batch of a
+    pass is dropped."""
+    size = min(size, n)
+    whole = n // size
+    passes = [rng.permutation(n)[: whole * size].reshape(whole, size) for _ in range(epochs)]
+    return np.concatenate(passes).astype(np.int64)
+
+
+# ---------------------------------------------------------------- gradient steps
 
 
 @dataclass(frozen=True)
@@ -30,14 +68,10 @@ class Descent:
     rate: float
     asked: float
 
-    @property
-    def clipped(self) -> bool:
-        return self.rate < self.asked
 
-
-def stable_rate(net: Mlp, X: Array, lam: float, batch: int) -> float:
-    """Half of 2 / (lambda_max(G G') b / n + lam), G the gradients at the net's weights: the largest step on batches of
-    b that is stable."""
+def stable_rate(net: Mlp, X: Array, ridge: float, batch: int) -> float:
+    """Half of 2 / (lambda_max(G G') b / n + ridge), G the gradients at the net's weights: half of the largest step on
+    batches of b that is stable."""
     A = replace(net, norm=1.0).factors(X)
     K = kernel(A, A)
     v = np.ones(len(K)) / len(K) ** 0.5
@@ -45,21 +79,20 @@ def stable_rate(net: Mlp, X: Array, lam: float, batch: int) -> float:
         v = K @ v
         norm = float(np.linalg.norm(v))
         if norm == 0.0:
-            return 1.0 / lam
+            return 1.0 / ridge
         v /= norm
-    return 1.0 / (float(v @ K @ v) * min(batch, len(X)) / len(X) + lam)
+    return 1.0 / (float(v @ K @ v) * min(batch, len(X)) / len(X) + ridge)
 
 
-def descend(net: Mlp, X: Array, y: Array, *, rate: float, lam: float, batches: Batches) -> Descent:
-    """TrainNN (Alg. 2): steps on sum (h - y)^2 / 2 + lam |theta - theta0|^2 / 2 from theta0 = net.weights, one per row
-    of `batches`.
+def descend(net: Mlp, X: Array, y: Array, *, rate: float, ridge: float, batches: Batches) -> Descent:
+    """One step per row of `batches` (indices of rows of X) on sum (h - y)^2 / 2 + ridge |theta - theta0|^2 / 2, from
+    theta0 = net.weights.
 
-    The rate is clipped to the stable limit, and halved where the error of the non-linear net still runs away; the one
-    used is returned.
+    The rate is clipped to the stable limit, and halved while the error of the non-linear net still grows without bound.
     """
     net, given = replace(net, norm=1.0), net
-    used = min(rate, stable_rate(net, X, lam, batches.shape[1]))
-    limit = 1e3 * (1.0 + float(np.abs(y).max()) + float(np.abs(net.outputs(X)).max()))
+    used = min(rate, stable_rate(net, X, ridge, batches.shape[1]))
+    limit = RUNAWAY * (1.0 + float(np.abs(y).max()) + float(np.abs(net.outputs(X)).max()))
     for _ in range(HALVINGS):
         weights = net.weights
         for rows in batches:
@@ -67,51 +100,31 @@ def descend(net: Mlp, X: Array, y: Array, *, rate: float, lam: float, batches: B
             if not np.abs(h).max() < limit:
                 break
             step = combine(A, h - y[rows])
-            weights = tuple(w - used * (g + lam * (w - w0)) for w, g, w0 in zip(weights, step, net.weights))
+            weights = tuple(w - used * (g + ridge * (w - w0)) for w, g, w0 in zip(weights, step, net.weights))
         else:
             return Descent(given.at(weights), used, rate)
         used /= 2
     raise FloatingPointError("training diverges at every learning rate; are the inputs finite?")
 
 
-class Adam:
-    """Adam (Kingma and Ba, ICLR 2015) on all weights at once, with the usual constants and L2 decay towards 0 as in
-    PyTorch."""
+def train_with_adam(net: Mlp, X: Array, y: Array, batches: Batches, *, rate: float, decay: float = 0.0) -> Mlp:
+    """The net after one Adam step per row of `batches` (indices of rows of X) on the mean squared error, with L2 decay
+    towards 0 as in PyTorch."""
+    shapes = [W.shape for W in net.weights]
+    edges = np.cumsum([0, *(W.size for W in net.weights)])
+    flat = np.concatenate([W.ravel() for W in net.weights])
+    mean, square = np.zeros_like(flat), np.zeros_like(flat)
 
-    def __init__(self, net: Mlp, *, rate: float, decay: float = 0.0) -> None:
-        self._shapes = [W.shape for W in net.weights]
-        self._edges = np.cumsum([0, *(W.size for W in net.weights)])
-        self._flat = np.concatenate([W.ravel() for W in net.weights])
-        self._m, self._v = np.zeros_like(self._flat), np.zeros_like(self._flat)
-        self._t = 0
-        self._net = replace(net, norm=1.0)
-        self._rate = rate
-        self._decay = decay
+    def at(flat: Array) -> Mlp:
+        return net.at(tuple(flat[a:b].reshape(shape) for a, b, shape in zip(edges, edges[1:], shapes)))
 
-    @property
-    def net(self) -> Mlp:
-        """The net at the current weights."""
-        parts = (self._flat[a:b].reshape(s) for a, b, s in zip(self._edges, self._edges[1:], self._shapes))
-        return self._net.at(tuple(parts))
-
-    def step(self, X: Array, y: Array, *, weight: float = 1.0) -> None:
-        """One step on weight * mean (h - y)^2."""
-        h, A = self.net.outputs_and_factors(X)
-        gradient = np.concatenate([g.ravel() for g in combine(A, (2.0 * weight / len(y)) * (h - y))])
-        if self._decay:
-            gradient += self._decay * self._flat
-        self._t += 1
-        self._m += 0.1 * (gradient - self._m)
-        self._v += 0.001 * (gradient**2 - self._v)
-        spread = np.sqrt(self._v / (1 - 0.999**self._t)) + 1e-8
-        self._flat = self._flat - (self._rate / (1 - 0.9**self._t)) * self._m / spread
-
-
-def epoch_batches(rng: np.random.Generator, n: int, size: int, epochs: int) -> Batches:
-    """Index rows of `epochs` passes over n points in random order, steps x min(size, n); an incomplete last batch of a
-    pass is dropped."""
-    size = min(size, n)
-    whole = n // size
-    return np.concatenate([rng.permutation(n)[: whole * size].reshape(whole, size) for _ in range(epochs)]).astype(
-        np.int64
-    )
+    for t, rows in enumerate(batches, start=1):
+        h, A = at(flat).outputs_and_factors(X[rows])
+        gradient = np.concatenate([g.ravel() for g in combine(A, (2.0 / len(rows)) * (h - y[rows]))])
+        if decay:
+            gradient += decay * flat
+        mean += NEW_MEAN * (gradient - mean)
+        square += NEW_SQUARE * (gradient**2 - square)
+        spread = np.sqrt(square / (1 - (1 - NEW_SQUARE) ** t)) + TINY
+        flat = flat - (rate / (1 - (1 - NEW_MEAN) ** t)) * mean / spread
+    return at(flat)

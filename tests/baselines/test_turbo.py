@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from regretless.baselines import BASELINES
-from regretless.baselines.turbo import LENGTH, SHORTEST, trust_region_candidates
+from regretless.baselines.turbo import trust_region_candidates
+from regretless.gp.trust_region import FIRST_LENGTH as LENGTH
+from regretless.gp.trust_region import SHORTEST
 
 
 def told(values, *, dim=2, initial=3):
@@ -15,13 +17,15 @@ def told(values, *, dim=2, initial=3):
 
 
 def test_three_successes_double_and_four_failures_halve() -> None:
-    assert told([0, 0, 0, 1, 2]).length == LENGTH
-    assert told([0, 0, 0, 1, 2, 3]).length == 2 * LENGTH
-    assert told([0, 0, 0, 1, 2, 3, 4, 5, 6]).length == 1.6
-    assert told([0, 0, 0, -1, -1, -1]).length == LENGTH
-    assert told([0, 0, 0, -1, -1, -1, -1]).length == LENGTH / 2
-    assert told([0, 0, 0, -1, -1, -1, 1, -1]).length == LENGTH
-    assert told([9, 0, 0, 9.005, 9.008, 9.0085, 9.009]).length == LENGTH / 2, "gains below a thousandth are failures"
+    assert told([0, 0, 0, 1, 2]).region.length == LENGTH
+    assert told([0, 0, 0, 1, 2, 3]).region.length == 2 * LENGTH
+    assert told([0, 0, 0, 1, 2, 3, 4, 5, 6]).region.length == 1.6
+    assert told([0, 0, 0, -1, -1, -1]).region.length == LENGTH
+    assert told([0, 0, 0, -1, -1, -1, -1]).region.length == LENGTH / 2
+    assert told([0, 0, 0, -1, -1, -1, 1, -1]).region.length == LENGTH
+    assert told([9, 0, 0, 9.005, 9.008, 9.0085, 9.009]).region.length == LENGTH / 2, (
+        "gains below a thousandth are failures"
+    )
 
 
 def test_a_vanished_region_starts_again_and_forgets() -> None:
@@ -29,7 +33,7 @@ def test_a_vanished_region_starts_again_and_forgets() -> None:
     method = told([0.0] * 3 + [-1.0] * (4 * halvings))
     assert method.restarts == 1
     assert method.start == 3 + 4 * halvings
-    assert method.length == LENGTH
+    assert method.region.length == LENGTH
     assert np.isfinite(method.ask()).all()
     fresh = method.ask(2)
     assert not np.array_equal(fresh[0], fresh[1])

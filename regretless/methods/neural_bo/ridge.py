@@ -1,13 +1,13 @@
 """Bayesian ridge regression on tangent features, in the two forms that stay cheap: kernel form with an append-only
 factor, and a sketch.
 
-Both hold the posterior of f = g(x) . w, w ~ N(0, I), y = f + N(0, lam v), where v is 1 unless rows differ in noise, and
-answer the same three questions: the mean as a weight-space direction, a draw of the whole function as a direction (a
-*coherent* draw: one function, evaluated anywhere), the standard deviation at points. In kernel form targets are given
-late, so that they may be standardised anew whenever the history grows.
+Both hold the posterior of f = g(x) . w, w ~ N(0, I), y = f + N(0, lam v), where v is 1 unless rows differ in noise.
+Both give the mean and a draw as weights, which `values` evaluates anywhere (a draw is *coherent*: one function, and not
+a number per point); the kernel form also knows its standard deviation. There all targets may change whenever the
+history grows, as they do when they are standardised anew; the sketch keeps those that rows came with.
 
-Rows enter in blocks whose edges depend on the number of rows alone, and the incomplete last block is redone whenever it
-is asked for. So the arithmetic, bit for bit, is a function of the history and not of how it was cut into tells.
+Rows enter in blocks whose edges depend on the number of rows alone, and the incomplete last block is redone whenever
+rows are added. So the arithmetic, bit for bit, is a function of the history and not of how it was cut into tells.
 
     KernelRidge   O(n^2) numbers; append O(n^2) per row; exact
     SketchRidge   r^2 numbers whatever n; each row costs O(r^2); the kernel is replaced by z(x) . z(x') with E = k
@@ -16,7 +16,6 @@ is asked for. So the arithmetic, bit for bit, is a function of the history and n
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,27 +27,31 @@ from regretless.tangent.ntk import (
     Direction,
     Factors,
     Tensor,
-    along,
+    add_scaled,
     combine,
     diagonal,
+    inner,
     kernel,
     like,
     namespace,
-    plus,
+    on_device,
     rows_of,
 )
 
 KERNEL_BLOCK = 32
-"""Rows per block of the append-only factor: a block is one triangular solve, and at most this many rows are redone per
-ask."""
+"""Rows per block of the append-only factor. A block is one triangular solve, and at most this many rows are redone per
+ask; at 300 rows that is a ninth of them."""
 SKETCH_BLOCK = 128
-"""Rows per block of the sketch's second moments."""
+"""Rows per block of the sketch's second moments: an eighth of its features, so that a redone block costs less than the
+factorisation that follows."""
 RAISES = 8
 """Times the diagonal is raised tenfold, from a rounding error upwards, before a factorisation gives up."""
+LEAST_ROOM = 64
+"""Rows for which room is made at first: two blocks."""
 
 
 class Tangent(Protocol):
-    """What has factors: `ntk.Mlp`, `ntk.ModuleTangent`, or a net of a method's own."""
+    """What has factors: `ntk.Mlp`, `BranchNet`, `ModuleTangent`."""
 
     def factors(self, X: Tensor) -> Factors: ...
 
@@ -56,27 +59,30 @@ class Tangent(Protocol):
 
 
 class KernelRidge:
-    """The exact posterior in kernel form: K + lam I = L L', grown block by block, never refactored."""
+    """The exact posterior in kernel form: K + lam diag(v) = L L', grown block by block, never refactored."""
 
-    def __init__(self, net: Tangent, lam: float) -> None:
+    def __init__(self, net: Tangent, lam: float, *, device: str = "cpu") -> None:
         self._net = net
-        self.lam = float(lam)
+        self._lam = float(lam)
+        self._device = device
         self._n = 0
         self._fixed = 0
         self._factors: Factors = ()
         self._L: Tensor = None
-        self._noise: Tensor | float = self.lam
+        self._noise: Tensor | float = self._lam
+        self._targets: Tensor = None
 
-    def extend(self, X: Tensor, v: Tensor | None = None) -> None:
-        """Takes in all rows X (n x ...) and their noise variances over lam, v (n), 1 where not given; earlier rows are
-        not redone."""
+    def extend(self, X: Array, targets: Array, v: Array | None = None) -> None:
+        """Takes in the whole history: rows X (n x ...), targets (n) and noise variances over lam, v (n), 1 where not
+        given. Earlier rows are not redone; their targets are replaced."""
         n = len(X)
+        self._targets = on_device(targets, self._device)
         if n == self._n:
             return
-        self._noise = self.lam if v is None else self.lam * v
+        self._noise = self._lam if v is None else self._lam * on_device(v, self._device)
         for start in range(self._fixed, n, KERNEL_BLOCK):
             stop = min(start + KERNEL_BLOCK, n)
-            self._append(self._net.factors(X[start:stop]), start, stop)
+            self._append(self._net.factors(on_device(X[start:stop], self._device)), start, stop)
             if stop - start == KERNEL_BLOCK:
                 self._fixed = stop
         self._n = n
@@ -106,48 +112,36 @@ class KernelRidge:
     def _solve(self, v: Tensor) -> Tensor:
         return solve_lower(self._L, solve_lower(self._L, _padded(v, len(self._L))), transposed=True)[: self._n]
 
-    def mean(self, targets: Tensor) -> Direction:
-        """The posterior mean of w given targets (n): k(x, X) (K + lam I)^-1 y as a direction."""
-        return combine(self._data, self._solve(targets))
+    def mean(self, targets: Tensor | None = None) -> Direction:
+        """The posterior mean of w, k(x, X) (K + lam I)^-1 y as a direction; of other targets (n) where they are
+        given."""
+        return combine(self._data, self._solve(self._targets if targets is None else targets))
 
-    def draw(self, targets: Tensor, nu: float, rng: np.random.Generator) -> Direction:
+    def draw(self, nu: float, rng: np.random.Generator) -> Direction:
         """Mean plus nu times a draw of the posterior deviation (Matheron's rule): a direction."""
         prior = self._net.random_direction(rng)
         noise = like(rng.standard_normal(self._n), self._L) * self._noise**0.5
-        off = targets - nu * (along(self._data, prior) + noise)
-        return plus(combine(self._data, self._solve(off)), prior, nu)
-
-    def fitted(self, targets: Tensor) -> Tensor:
-        """The posterior mean at the data, n."""
-        return targets - self._noise * self._solve(targets)
+        off = self._targets - nu * (inner(self._data, prior) + noise)
+        return add_scaled(combine(self._data, self._solve(off)), prior, nu)
 
     def values(self, factors: Factors, w: Direction) -> Tensor:
         """The function w at points given by their factors, C."""
-        return along(factors, w)
+        return inner(factors, w)
 
     def deviation(self, factors: Factors) -> Tensor:
         """The posterior standard deviation (Alg. 1, l. 3, in kernel form), C."""
         v = self._lower(kernel(self._data, factors), self._n)
         return (diagonal(factors) - (v**2).sum(0)).clip(0.0) ** 0.5
 
-    def left_out(self, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def leave_one_out(self) -> tuple[Tensor, Tensor]:
         """Leave-one-out residuals and their standard deviations (noise included), n each."""
         precision = (self._lower(_eye(self._n, self._L), self._n) ** 2).sum(0)
-        return self._solve(targets) / precision, precision**-0.5
-
-    def evidence(self, targets: Tensor) -> float:
-        """log p(y) up to a constant with the signal variance at its best value: -n/2 log(y' A^-1 y / n) - log
-        det(A)/2."""
-        half = self._lower(targets, self._n)
-        return float(
-            -0.5 * self._n * np.log(float(half @ half) / self._n) - float(namespace(half).log(self._L.diagonal()).sum())
-        )
+        return self._solve(self._targets) / precision, precision**-0.5
 
     @property
     def nbytes(self) -> int:
         """Bytes held beside the data."""
-        held = [self._L, *(part for pair in self._factors for part in pair if part is not None)]
-        return sum(int(np.prod(tuple(part.shape))) * 8 for part in held if part is not None)
+        return _nbytes(self._L, *(part for pair in self._factors for part in pair if part is not None))
 
 
 class SketchRidge:
@@ -157,9 +151,12 @@ class SketchRidge:
     with out = 1 is kept as it is while it is short and hashed into the features when it is longer than they are.
     """
 
-    def __init__(self, net: Tangent, lam: float, size: int, rng: np.random.Generator, example: Factors) -> None:
+    def __init__(
+        self, net: Tangent, lam: float, size: int, rng: np.random.Generator, example: Factors, *, device: str = "cpu"
+    ) -> None:
         self._net = net
-        self.lam = lam
+        self._lam = lam
+        self._device = device
         limit = size // len(example)  # what a layer may take; what short ones leave goes to the outer products
         plain = sum(min(a_in.shape[1], limit) for a_in, a_out in example if a_out is None)
         share = (size - plain) // max(1, sum(a_out is not None for _, a_out in example))
@@ -188,39 +185,35 @@ class SketchRidge:
                 parts.append(a_in if how is None else how(a_in))
         return parts[0] if len(parts) == 1 else namespace(parts[0]).concatenate(parts, 1)
 
-    def extend(
-        self, X: Array, y: Array, there: Callable[[Array], Tensor] = lambda rows: rows, v: Array | None = None
-    ) -> None:
-        """Takes in all rows X, targets y (n) and noise variances over lam v (n), host arrays; new rows go `there` one
-        block at a time."""
+    def extend(self, X: Array, targets: Array, v: Array | None = None) -> None:
+        """Takes in the whole history as `KernelRidge.extend` does, but complete blocks keep the targets they came
+        with."""
         n = len(X)
         if n == self._n:
             return
         self._tail = None
         for start in range(self._fixed, n, SKETCH_BLOCK):
             stop = min(start + SKETCH_BLOCK, n)
-            Z = self.sketch(self._net.factors(there(X[start:stop])))
-            targets = like(y[start:stop], Z)
-            if v is not None:
-                weight = like(
-                    v[start:stop] ** -0.5, Z
-                )  # a row of noise lam v is one of noise lam, both sides over sqrt(v)
-                Z, targets = Z * weight[:, None], targets * weight
+            Z = self.sketch(self._net.factors(on_device(X[start:stop], self._device)))
+            y = like(targets[start:stop], Z)
+            if v is not None:  # a row of noise lam v is one of noise lam, both sides over sqrt(v)
+                weight = like(v[start:stop] ** -0.5, Z)
+                Z, y = Z * weight[:, None], y * weight
             if stop - start == SKETCH_BLOCK:
-                _add_gram(self._moments, Z)
-                self._sums = self._sums + targets @ Z
+                self._moments += Z.T @ Z
+                self._sums = self._sums + y @ Z
                 self._fixed = stop
             else:
-                self._tail = Z, targets
+                self._tail = Z, y
         self._n = n
 
     def _system(self) -> tuple[Tensor, Tensor]:
         """The factor of Z'Z + lam I, and Z'y."""
-        A, b = self._moments + _eye(self.size, self._moments) * self.lam, self._sums
+        A, b = self._moments + _eye(self.size, self._moments) * self._lam, self._sums
         if self._tail is not None:
-            Z, targets = self._tail
-            _add_gram(A, Z)
-            b = b + targets @ Z
+            Z, y = self._tail
+            A += Z.T @ Z
+            b = b + y @ Z
         return cholesky(A), b
 
     def mean(self) -> Tensor:
@@ -231,30 +224,31 @@ class SketchRidge:
     def draw(self, nu: float, rng: np.random.Generator) -> Tensor:
         """Mean plus nu times a draw from N(0, lam (Z'Z + lam I)^-1), r."""
         L, b = self._system()
-        noise = like(rng.standard_normal(self.size), L) * (nu * self.lam**0.5)
+        noise = like(rng.standard_normal(self.size), L) * (nu * self._lam**0.5)
         return solve_lower(L, solve_lower(L, b) + noise, transposed=True)
 
     def values(self, factors: Factors, w: Tensor) -> Tensor:
+        """The function w at points given by their factors, C."""
         return self.sketch(factors) @ w
-
-    def deviation(self, factors: Factors) -> Tensor:
-        L, _ = self._system()
-        return ((solve_lower(L, self.sketch(factors).T) ** 2).sum(0) * self.lam) ** 0.5
 
     @property
     def nbytes(self) -> int:
         """Bytes held beside the data, whatever n."""
         maps = [part for how in self._maps if isinstance(how, tuple) for part in how]
         hashes = sum(how.nbytes for how in self._maps if isinstance(how, _Hash))
-        return hashes + sum(int(np.prod(tuple(part.shape))) * 8 for part in [self._moments, self._sums, *maps])
+        return hashes + _nbytes(self._moments, self._sums, *maps)
+
+
+def _nbytes(*arrays: Tensor) -> int:
+    return sum(math.prod(array.shape) * 8 for array in arrays)
 
 
 # ---------------------------------------------------------------- linear algebra that NumPy and torch spell differently
 
 
 def cholesky(A: Tensor) -> Tensor:
-    """The lower factor of a symmetric matrix of which the lower triangle is read; a matrix that rounding has made
-    indefinite is raised."""
+    """The lower factor of a symmetric matrix of which the lower triangle is read; where rounding has made the matrix
+    indefinite, its diagonal is raised."""
     raised = 0.0
     for attempt in range(RAISES):
         if isinstance(A, np.ndarray):
@@ -274,25 +268,18 @@ def cholesky(A: Tensor) -> Tensor:
 
 def solve_lower(L: Tensor, B: Tensor, *, transposed: bool = False) -> Tensor:
     """L^-1 B, or L'^-1 B; B is a vector or a matrix."""
-    if isinstance(L, np.ndarray):
-        columns = B[:, None] if B.ndim == 1 else B
-        X = blas.dtrsm(1.0, L, columns, lower=1, trans_a=int(transposed))
-        return X[:, 0] if B.ndim == 1 else X
-    torch = namespace(L)
     columns = B[:, None] if B.ndim == 1 else B
-    X = torch.linalg.solve_triangular(L.T if transposed else L, columns, upper=transposed)
+    if isinstance(L, np.ndarray):
+        X = blas.dtrsm(1.0, L, columns, lower=1, trans_a=int(transposed))
+    else:
+        X = namespace(L).linalg.solve_triangular(L.T if transposed else L, columns, upper=transposed)
     return X[:, 0] if B.ndim == 1 else X
 
 
-def _add_gram(A: Tensor, Z: Tensor) -> None:
-    """A += Z' Z in place."""
-    A += Z.T @ Z
-
-
 def _eye(n: int, other: Tensor) -> Tensor:
-    return (
-        np.eye(n) if isinstance(other, np.ndarray) else namespace(other).eye(n, dtype=other.dtype, device=other.device)
-    )
+    if isinstance(other, np.ndarray):
+        return np.eye(n)
+    return namespace(other).eye(n, dtype=other.dtype, device=other.device)
 
 
 def _signs(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
@@ -358,7 +345,7 @@ def _grown(old: Factors, new: Factors, start: int, stop: int) -> Factors:
 
 def _put(old: Tensor, new: Tensor, start: int, stop: int) -> Tensor:
     if len(old) < stop:
-        room = max(64, stop, 2 * len(old))
+        room = max(LEAST_ROOM, stop, 2 * len(old))
         bigger = np.empty((room, new.shape[1])) if isinstance(new, np.ndarray) else new.new_empty((room, new.shape[1]))
         bigger[:start] = old[:start]
         old = bigger

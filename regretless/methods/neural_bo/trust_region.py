@@ -1,97 +1,91 @@
-"""A trust region that follows from the values alone, and the points drawn in it (Eriksson et al., NeurIPS 2019).
+"""Where NeuralBO's default looks for the maximum of a draw: a trust region that follows from the values alone.
 
-The side length doubles after three successes in a row and halves after max(4, d) failures in a row; a value is a
-success when it beats the best before it by more than a thousandth of the spread seen. Below 2^-7 the region opens
-again. Being a fold over the values in the order told, it needs no state of its own.
+`Progress` turns the values, in the order told, into the region's side length (`gp.trust_region`); since the region is a
+function of the history it needs no state of its own in a checkpoint. `local_points` draws the candidates.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
+from numpy.typing import NDArray
 
 from regretless.gp.sobol import sobol_points
+from regretless.gp.trust_region import PERTURBED, TrustRegion
 from regretless.parameters import Array
 from regretless.space import Cube
 
-FIRST_LENGTH, LEAST_LENGTH, MOST_LENGTH = 0.8, 2.0**-7, 1.6
-SUCCESSES = 3
-LEAST_FAILURES = 4
 MARGIN = 1e-3
-"""An improvement counts beyond this share of the spread of the values so far."""
-PERTURBED = 20
-"""Coordinates moved per point on average, where there are more."""
+"""A value is a success when it beats the best before it by this share of the range seen; TuRBO's share of the best's
+size, which would depend on where zero is, has the same value."""
 MORE_AXES = (0.5, 0.25)
-"""Chances that a hop moves a second coordinate, and independently one more."""
+"""The chance that a hop moves a second coordinate, and that it moves one more: most hops move one or two. These are
+choices of ours; only the share of hops was measured (docs/methods/neural-bo.md)."""
 GRID_REACH = 4.0
-"""The side of the box along a grid, in positions, at least: two to either side."""
+"""Along a grid the box spans at least this many positions, two to either side, so that it never holds one alone."""
 
 
-@dataclass(frozen=True)
-class Region:
-    """The side length and the counts behind it, after `seen` values."""
+class Progress:
+    """The trust region after the values taken in so far; the first n_design of them only set the range."""
 
-    seen: int = 0
-    best: float = -np.inf
-    worst: float = np.inf
-    length: float = FIRST_LENGTH
-    successes: int = 0
-    failures: int = 0
+    def __init__(self, n_design: int, dim: int) -> None:
+        self._n_design, self._dim = n_design, dim
+        self._seen = 0
+        self._best, self._worst = -np.inf, np.inf
+        self.region = TrustRegion()
 
-
-def region_after(region: Region, y: Array, n_design: int, dim: int) -> Region:
-    """The region after all of y (n), from one after its first `region.seen` values; the first n_design values set only
-    the range."""
-    tolerance = max(LEAST_FAILURES, dim)
-    for i in range(region.seen, len(y)):
-        value = float(y[i])
-        best, worst = max(region.best, value), min(region.worst, value)
-        if i < n_design:
-            region = replace(region, best=best, worst=worst)
-            continue
-        better = value > region.best + MARGIN * (region.best - region.worst)
-        successes, failures = (region.successes + 1, 0) if better else (0, region.failures + 1)
-        length = region.length
-        if successes == SUCCESSES:
-            length, successes = min(2 * length, MOST_LENGTH), 0
-        if failures == tolerance:
-            length, failures = length / 2, 0
-        if length < LEAST_LENGTH:
-            length = FIRST_LENGTH
-        region = Region(0, best, worst, length, successes, failures)
-    return replace(region, seen=len(y))
+    def take_in(self, y: Array) -> None:
+        """Further values y (n), in the order told."""
+        for value in y.tolist():
+            if self._seen >= self._n_design:
+                success = value > self._best + MARGIN * (self._best - self._worst)
+                region = self.region.after(success, self._dim)
+                self.region = TrustRegion() if region.collapsed else region
+            self._best, self._worst = max(self._best, value), min(self._worst, value)
+            self._seen += 1
 
 
 def local_points(
     centre: Array, length: float, n: int, cube: Cube, rng: np.random.Generator, *, hops: float = 0.0
 ) -> Array:
-    """n points of the box of that side around the centre, n x d: half with about PERTURBED coordinates moved, half with
-    fewer.
+    """n points around the centre (d), n x d: some of a point's coordinates are moved within the box of that side
+    length, the others are the centre's.
 
-    A share `hops` of them leaves the box: one to three coordinates drawn anew over their whole range, the others the
-    centre's. Along a grid the box reaches at least the next positions; choices are drawn afresh when moved, one-hot
-    coordinates together.
+    Every second point is *sparse*: it moves few coordinates. A share `hops` of all points, taken from the sparse ones,
+    leaves the box: one to three of their coordinates are drawn over the whole range. Along a grid the box reaches the
+    next positions at least; a choice that is moved is drawn anew.
+    """
+    moved, hop = _moved_coordinates(n, cube, rng, round(hops * n))
+    reach = np.array([max(length, GRID_REACH / axis.levels) if axis.levels else length for axis in cube.axes])
+    anywhere = sobol_points(n, cube.dim, rng)
+    target = centre + (anywhere - 0.5) * reach
+    target[hop] = anywhere[hop]
+    choice = cube.categorical.copy()
+    for start, stop in cube.groups:
+        choice[start:stop] = True
+    if choice.any():
+        target[:, choice] = rng.random((n, int(choice.sum())))
+    return np.where(moved, np.clip(target, 0.0, 1.0), centre)
+
+
+def _moved_coordinates(
+    n: int, cube: Cube, rng: np.random.Generator, n_hops: int
+) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+    """Which coordinates each of n points moves (n x d), and which points hop (at most n_hops).
+
+    A point moves each coordinate with a chance of its own: PERTURBED / d, or for a sparse one log-uniform between
+    1/d and 1. Every point moves one coordinate at least, and one-hot coordinates move together.
     """
     dim = cube.dim
-    rate = np.full(n, min(1.0, PERTURBED / dim))
+    chance = np.full(n, min(1.0, PERTURBED / dim))
     sparse = np.arange(n) % 2 == 1
-    rate[sparse] = np.exp(rng.uniform(-np.log(dim), 0.0, int(sparse.sum())))
-    moved = rng.random((n, dim)) < rate[:, None]
+    chance[sparse] = np.exp(rng.uniform(-np.log(dim), 0.0, int(sparse.sum())))
+    moved = rng.random((n, dim)) < chance[:, None]
     moved[np.arange(n), rng.integers(dim, size=n)] = True
-    hop = np.flatnonzero(sparse)[: round(hops * n)]
+    hop = np.flatnonzero(sparse)[:n_hops]
     if len(hop):
         axes = 1 + (rng.random((2, len(hop))) < np.array(MORE_AXES)[:, None]).sum(axis=0)
-        moved[hop] = rng.random((len(hop), dim)).argsort(axis=1).argsort(axis=1) < axes[:, None]
+        rank = rng.random((len(hop), dim)).argsort(axis=1).argsort(axis=1)
+        moved[hop] = rank < axes[:, None]
     for start, stop in cube.groups:
         moved[:, start:stop] = moved[:, start : start + 1]
-    reach = np.array([max(length, GRID_REACH / axis.levels) if axis.levels else length for axis in cube.axes])
-    anywhere = sobol_points(n, dim, rng)
-    box = centre + (anywhere - 0.5) * reach
-    box[hop] = anywhere[hop]
-    anew = cube.categorical.copy()
-    for start, stop in cube.groups:
-        anew[start:stop] = True
-    if anew.any():
-        box[:, anew] = rng.random((n, int(anew.sum())))
-    return np.where(moved, np.clip(box, 0.0, 1.0), centre)
+    return moved, hop

@@ -1,54 +1,55 @@
-"""A net with two branches, and the choice of its shape by evidence: the model behind NeuralBO's default.
+"""The net of NeuralBO's default, which has two branches, and the choice of its shape by evidence.
 
-One branch is a dense tangent net (every unit sees every input), the other consists of units that see one input each:
-random features of an additive function, or with many inputs (the words of a document) the inputs themselves, a linear
-one. Few black boxes are purely one or the other; how much of each, how quickly they vary and how noisy the values are
-can be chosen on a small grid by the marginal likelihood, with the signal variance at its best value for each setting.
+One branch is a dense tangent net, whose units see every input. The units of the other see one input each; they are
+random features of an additive function or, with many inputs (the words of a document), the inputs themselves, a linear
+function. Few black boxes are purely dense or purely additive. How much of each there is, how quickly they vary and how
+noisy the values are is chosen on a small grid by the marginal likelihood, with the signal variance at its best value
+for each setting.
 
     h(x) = sqrt(1 - share) f_dense(scale x) + sqrt(share) sum_j c_j sin(coordinate_scale v_j x_{i(j)} + b_j)
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import blas, lapack
 
 from regretless.parameters import Array
-from regretless.tangent.ntk import (
-    Direction,
-    Factors,
-    Mlp,
-    ModuleTangent,
-    Tensor,
-    diagonal,
-    kernel,
-    like,
-    namespace,
-    on_host,
-)
+from regretless.tangent.ntk import Direction, Factors, Mlp, Tensor, diagonal, kernel, like, namespace, on_host
 
-UNITS_PER_INPUT, MOST_UNITS = 32, 1024
-"""Units of the coordinate branch per input, and in all: a valley a twentieth of the range wide needs as many."""
+if TYPE_CHECKING:
+    from regretless.methods.neural_bo.module_tangent import ModuleTangent
+
+UNITS_PER_INPUT, LEAST_UNITS, MOST_UNITS = 32, 256, 1024
+"""Units of the coordinate branch per input, and at least and at most in all. A valley a twentieth of the range wide
+needs as many per input; 64 of them were no better (docs/methods/neural-bo.md), and beyond 1024 they would cost more
+than the dense branch."""
 MOST_INPUTS = 128
-"""With more inputs than this one-coordinate units would be too few per input: the branch is linear."""
+"""With more inputs than this the coordinate branch is linear: its units would be fewer than eight per input."""
 TAIL = 5
-"""Degrees of freedom of the frequencies' Student law: its smooth functions are those of a Matern kernel of order
-5/2."""
+"""Degrees of freedom of the frequencies' Student law, which make the sine's kernel a Matern kernel of order 5/2."""
 SCALES = (0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
-"""Dense input scales tried, over sqrt(number of inputs): the squared distance of two random points grows like that
-number."""
+"""Dense input scales tried, each over sqrt(number of inputs), because the squared distance of two random points grows
+like that number. The last two are those Ackley's ripples need."""
 COORDINATE_SCALES = (1.0, 3.0, 9.0, 18.0)
+"""Coordinate scales tried: from one arch over the range to the valleys of Michalewicz."""
 SHARES = (0.0, 0.5, 0.9)
+"""Additive shares tried: a dense function, half of each, and a function that is nearly additive."""
 NOISES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 """Noise variances tried, over the mean prior variance; the first stands for none."""
 EVIDENCE_POINTS = 300
-"""The evidence is that of this many values, the last ones: they lie where the search is, and their noise is not that of
-a selection."""
+"""The evidence is that of this many values, the last ones, because they lie where the search is; the best 200 and 300
+spread evenly over the run were no better (docs/methods/neural-bo.md)."""
 USUAL_SCALE, USUAL_NOISE = 1.6, 1e-2
-"""Where the prior of scale and noise is centred: one standard deviation is a factor of 2^sqrt(2) and one of 10."""
+"""Where the prior of scale and noise is centred: the values of a fixed shape. One standard deviation is a factor of
+2^sqrt(2) for the scale and of 10 for the noise."""
+LEAST_VARIANCE = 1e-6
+"""The signal variance of standardised values is never taken below this, where its logarithm would run away."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Shape:
     scale: float
     coordinate_scale: float = 3.0
     share: float = 0.5
-    lam: float = 0.01
+    lam: float = USUAL_NOISE
     variance: float = 1.0
 
 
@@ -70,7 +71,7 @@ class BranchNet:
         self._dense = dense
         self._probe = probe
         self.linear = q > MOST_INPUTS
-        units = 0 if self.linear else min(max(256, UNITS_PER_INPUT * q), MOST_UNITS)
+        units = 0 if self.linear else min(max(LEAST_UNITS, UNITS_PER_INPUT * q), MOST_UNITS)
         self._coordinate = np.arange(units) % q
         frequency = rng.standard_normal(units) / np.sqrt(rng.chisquare(TAIL, units) / TAIL)
         phase = rng.uniform(0, 2 * np.pi, units)
@@ -83,14 +84,13 @@ class BranchNet:
 
     def at(self, shape: Shape) -> BranchNet:
         """The same weights at another shape."""
-        other = object.__new__(BranchNet)
-        other.__dict__.update(self.__dict__)
+        other = copy.copy(self)
         other.shape = shape
         other._set_norm()
         return other
 
     def _set_norm(self) -> None:
-        """The dense kernel is divided by its mean diagonal over the inputs' domain: nu then means the same in every
+        """Divides the dense kernel by its mean diagonal over the inputs' domain, so that nu means the same in every
         dimension."""
         self._norm = float(diagonal(self._dense.factors(self._probe * self.shape.scale)).mean())
 
@@ -122,16 +122,16 @@ def choose_shape(
     that goes with it.
 
     targets (n x k) are the same values in k standardised forms, offsets (k) the logarithms of their Jacobians and prior
-    probabilities: without the Jacobian a form that squeezes the values together would always win. A user's module has
-        no shape but its noise.
+    probabilities; without the Jacobian a form that squeezes the values together would always win. Of a user's module
+    only the noise can be chosen.
     """
     found, column, most = usual, 0, -np.inf
-    kernels = (
-        _kernels(net, X)
-        if isinstance(net, BranchNet) and not noise_only
-        else iter([(usual, kernel(*[net.factors(X)] * 2), 0.0)])
-    )
-    for shape, K, penalty in kernels:
+    shapes: Iterator[tuple[Shape, Tensor, float]]
+    if isinstance(net, BranchNet) and not noise_only:
+        shapes = _shapes(net, X)
+    else:
+        shapes = iter([(usual, kernel(*[net.factors(X)] * 2), 0.0)])
+    for shape, K, penalty in shapes:
         for lam in NOISES:
             evidence, variance = log_evidence(on_host(K), targets, lam)
             evidence += offsets - penalty - 0.5 * np.log10(lam / USUAL_NOISE) ** 2
@@ -142,7 +142,7 @@ def choose_shape(
     return found, column
 
 
-def _kernels(net: BranchNet, X: Tensor) -> Iterator[tuple[Shape, Tensor, float]]:
+def _shapes(net: BranchNet, X: Tensor) -> Iterator[tuple[Shape, Tensor, float]]:
     """The grid's shapes, their kernels (n x n), and minus the logarithm of their prior."""
     root = X.shape[1] ** 0.5
     additive = {}
@@ -170,14 +170,5 @@ def log_evidence(K: Array, targets: Array, lam: float) -> tuple[Array, Array]:
     if info:
         return np.full(k, -np.inf), np.ones(k)
     half = blas.dtrsm(1.0, L, targets, lower=1)
-    variance = np.maximum((half**2).sum(0) / n, 1e-6)
+    variance = np.maximum((half**2).sum(0) / n, LEAST_VARIANCE)
     return -0.5 * n * np.log(variance) - np.log(L.diagonal()).sum(), variance
-
-
-def fit_sizes(growth: float, start: int, n: int) -> int:
-    """The largest scheduled size of at most n: start, then each time `growth` times as many; start when n is below
-    it."""
-    size = start
-    while int(size * growth) + 1 <= n:
-        size = int(size * growth) + 1
-    return size

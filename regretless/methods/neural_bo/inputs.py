@@ -1,0 +1,82 @@
+"""What the net reads for a point of the cube: the point itself, a row of a pool of candidates, or what an encoder makes
+of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regretless.parameters import Array
+from regretless.space import Cube
+
+Encode: TypeAlias = Callable[[Array], Any]
+"""Cube points (n x d) to what the net reads: n x ..., an array or a tensor."""
+
+
+class Inputs:
+    """Cube points (n x d) to inputs of the net: on [-1, 1], or features with the mean and mean square of that.
+
+    A user's module reads its features as they are (`raw`). `probe` are points (n x d) over which an encoder's features
+    are normalised.
+    """
+
+    def __init__(self, cube: Cube, probe: Array, *, pool: Array | None, encode: Encode | None, raw: bool) -> None:
+        self._axis = cube.axes[0]
+        self._encode, self._raw = encode, raw
+        self._offset, self._factor = np.zeros(1), 1.0
+        self.pool = None if pool is None else _checked_pool(pool, cube)
+        """The rows of a finite pool, n x q."""
+        if not raw and self.pool is not None:
+            self.pool = self._normalised(self.pool)
+        elif not raw and encode is not None:
+            self._normalised(self._encoded(probe))
+
+    def __call__(self, U: Array) -> Array:
+        if self.pool is not None:
+            return np.take(self.pool, self.rows(U), axis=0)
+        if self._encode is None:
+            return 2 * U - 1
+        features = self._encoded(U)
+        return features if self._raw else (features - self._offset) * self._factor
+
+    def rows(self, U: Array) -> NDArray[np.int64]:
+        """The pool's rows that cube points U (n x 1) stand for, n."""
+        return self._axis.index(U[:, 0])
+
+    def points(self, rows: NDArray[np.int64]) -> Array:
+        """The cube points of rows of the pool (n), n x 1."""
+        return self._axis.centre(rows)[:, None]
+
+    def _encoded(self, U: Array) -> Array:
+        assert self._encode is not None
+        made = self._encode(U)
+        array: Array = np.asarray(made.detach().cpu() if hasattr(made, "detach") else made, dtype=np.float64)
+        if len(array) != len(U) or not np.isfinite(array).all():
+            raise ValueError(
+                f"encode must give one finite row per point: {len(U)} points, result of shape {array.shape}"
+            )
+        return array if self._raw else array.reshape(len(U), -1)
+
+    def _normalised(self, features: Array) -> Array:
+        """The features (n x q) with the mean 0 and mean square 1/3 of [-1, 1]; later ones are treated alike."""
+        self._offset = features.mean(0)
+        self._factor = (3 * float(((features - self._offset) ** 2).mean()) or 1.0) ** -0.5
+        return (features - self._offset) * self._factor
+
+
+def _checked_pool(candidates: Array, cube: Cube) -> Array:
+    """The pool's features, float64, n x q, once they fit the cube."""
+    pool = np.asarray(candidates, dtype=np.float64)
+    if pool.ndim != 2 or not np.isfinite(pool).all():
+        raise ValueError(
+            f"candidates must be a finite array of features, one row per candidate, got shape {pool.shape}"
+        )
+    if cube.dim != 1 or cube.axes[0].levels != len(pool):
+        raise ValueError(
+            f"with {len(pool)} candidates the space must be one whole number, Int(0, {len(pool) - 1}), that says which"
+            " row is meant"
+        )
+    return pool

@@ -1,0 +1,76 @@
+"""Values to targets: good values keep their distances, bad ones are compressed by a logarithm.
+
+A bad value says that its place is bad. How bad it is must not set the scale on which the good ones are told apart.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from regretless.parameters import Array
+from regretless.tangent.values import ROUNDING, standardisation
+
+Warping: TypeAlias = Literal["strong", "gentle", "none"]
+BEND = 0.5
+"""The gentle warp compresses values that lie more than this many deviations below the median; a choice of ours, and
+the default does not use this warp."""
+ROBUST = 4.5
+"""The gentle warp's deviation is the standard one or, where outliers make that larger, this many median absolute ones;
+of a normal law those are three standard ones."""
+LARGEST_EXPONENT = 700.0
+"""exp of this is a float, with room for a factor of 10,000."""
+
+
+@dataclass(frozen=True)
+class Warp:
+    """The increasing map from values to targets of mean 0 and deviation 1: linear down to `middle` - `unit`, and
+    logarithmic below that.
+
+    "strong" compresses all values below the median, in units of the best value's lead on it; "gentle" those more than
+    BEND deviations below the median; "none" no value.
+    """
+
+    middle: float = 0.0
+    unit: float = 1.0
+    centre: float = 0.0
+    scale: float = 1.0
+
+    @classmethod
+    def of(cls, y: Array, warping: Warping, *, of_equal: float = 1.0) -> Warp:
+        """The warp that standardises y (n); `of_equal` is the deviation of equal values."""
+        middle, spread = float(np.median(y)), standardisation(y, of_equal=of_equal)[1]
+        lead, robust = float(y.max()) - middle, ROBUST * float(np.median(np.abs(y - middle)))
+        rounding = ROUNDING * float(np.abs(y).max())
+        if warping == "strong":
+            unit = lead if lead > rounding else spread
+            middle += unit
+        elif warping == "gentle":
+            unit = BEND * (robust if rounding < robust < spread else spread)
+        else:
+            unit = 2 * max(middle - float(y.min()), spread)
+        return cls(middle, unit, *standardisation(_bend((y - middle) / unit)))
+
+    def __call__(self, y: Array) -> Array:
+        return (_bend((y - self.middle) / self.unit) - self.centre) / self.scale
+
+    def log_jacobian(self, y: Array) -> float:
+        """The sum over y of the logarithms of the slope."""
+        below = np.maximum((self.middle - y) / self.unit, 1.0)
+        return -float(np.log(below).sum()) - len(y) * math.log(self.unit * self.scale)
+
+    def inverse(self, targets: Array) -> Array:
+        """The values of targets (n); none lies further below than exp(LARGEST_EXPONENT) units."""
+        t = targets * self.scale + self.centre
+        exponent = np.clip(-t - 1, 0.0, LARGEST_EXPONENT)
+        values: Array = self.middle + self.unit * np.where(t < -1, -np.exp(exponent), t)
+        return values
+
+
+def _bend(z: Array) -> Array:
+    """z, below -1 replaced by -1 - log(-z), which continues it with the same slope."""
+    bent: Array = np.where(z < -1, -1 - np.log(np.maximum(-z, 1.0)), z)
+    return bent

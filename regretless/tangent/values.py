@@ -1,0 +1,47 @@
+"""Told values in the units a net is trained in: finite arithmetic for every finite value, mean 0 and deviation 1.
+
+The square of 1e160 is no float. So values are first divided by a power of two near the largest of them. Such a division
+changes no digit: whoever computes with the quotients gets, bit for bit, what the values themselves would have given
+wherever those stay within the range of floats.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from regretless.parameters import Array
+
+SMALLEST_EXPONENT = -1022
+"""The exponent of the smallest float of full precision: neither the unit nor its inverse leaves the floats."""
+ROUNDING = 1e-13
+"""A spread below this share of the mean is the rounding error of equal values: 500 units of the last place."""
+
+
+def exact_unit(y: Array) -> float:
+    """The power of two that brings the largest |y| (n) into [1, 2); 1 where all are zero."""
+    largest = float(np.abs(y).max(initial=0.0))
+    return math.ldexp(1.0, max(math.frexp(largest)[1] - 1, SMALLEST_EXPONENT)) if largest else 1.0
+
+
+def times_unit(values: Array, unit: float) -> Array:
+    """values (n) times such a unit, cut off at the largest float."""
+    most = np.finfo(np.float64).max / unit if unit > 1 else np.inf
+    return np.clip(values, -most, most) * unit
+
+
+def standardisation(y: Array, *, of_equal: float = 1.0) -> tuple[float, float]:
+    """Mean and standard deviation of y (n), whose squares must be floats; equal values get the deviation `of_equal`, or
+    their rounding error where that is larger."""
+    centre, spread = float(y.mean()), float(y.std())
+    rounding = ROUNDING * abs(centre)
+    return centre, spread if spread > rounding else max(of_equal, rounding)
+
+
+def standardised(y: Array) -> Array:
+    """y (n) with mean 0 and deviation 1, whatever its size; zeros where all values are equal."""
+    scaled = y / exact_unit(y)
+    centre, spread = standardisation(scaled)
+    targets: Array = (scaled - centre) / spread
+    return targets
