@@ -38,10 +38,9 @@ from scipy.special import ndtr
 from regretless.baselines.dngo import BATCH, EPOCHS, HIDDEN, MOST_STEPS, RATE, integrated_regression
 from regretless.method import Recipe, keyed_generator
 from regretless.methods import METHODS
+from regretless.methods.neural_bo.branches import log_evidence
 from regretless.report.page import Band, Curve, curves_chart
-from regretless.tangent.branches import log_evidence
-from regretless.tangent.plain_net import fresh_net, trained
-from regretless.tangent.training import epoch_batches
+from regretless.tangent.training import epoch_batches, fresh_net, train_with_adam
 
 OURS, PRINTED, INITIAL = "neural-bo", "neural-bo (paper)", 5
 GPS, THERE = ("gp-ucb", "gp-ei", "gp-ts"), ("neural-greedy", "gp-ucb", "gp-ts", "gp-ei", "dngo", "rf-ei")
@@ -102,7 +101,7 @@ def rf_ei(X: np.ndarray, y: np.ndarray, Z: np.ndarray, rng: np.random.Generator)
 
 
 def dngo(X: np.ndarray, y: np.ndarray, Z: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    net = trained(
+    net = train_with_adam(
         fresh_net(rng, X.shape[1], HIDDEN, "tanh"),
         X,
         y,
@@ -116,7 +115,7 @@ def dngo(X: np.ndarray, y: np.ndarray, Z: np.ndarray, rng: np.random.Generator) 
 
 def neural_greedy(X: np.ndarray, y: np.ndarray, Z: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     targets = (y + 0.1 * rng.standard_normal(len(y))) / 0.1
-    net = trained(
+    net = train_with_adam(
         fresh_net(rng, X.shape[1], (100,), "relu"),
         X,
         targets,

@@ -91,7 +91,7 @@ def test_mirrored_net_starts_at_zero_and_keeps_the_kernel():
     rows = []
     for x in X:
         h = (torch_outputs(net, plus, x[None]) - torch_outputs(net, minus, x[None]))[0] * 0.5**0.5
-        assert float(h) == 0.0
+        assert h.item() == 0.0
         rows.append(torch.cat([g.reshape(-1) for g in torch.autograd.grad(h, [*plus, *minus])]).numpy())
     G = np.array(rows)
     np.testing.assert_allclose(G @ G.T, kernel(net.factors(X), net.factors(X)), atol=1e-10)

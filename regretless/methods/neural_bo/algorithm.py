@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 Preset: TypeAlias = Literal["default", "paper"]
 
 WIDTH: dict[Preset, int] = {"default": 256, "paper": 500}
-"""The paper's width (Sec. 7); half of it keeps the default's promised speed, and 512 is no better (docs, ablation)."""
+"""The paper's width (Sec. 7); half of it keeps the default's promised time of an ask (benchmarks/neural_bo.py)."""
 NU: dict[Preset, float] = {"default": 1.0, "paper": 0.1}
 """The default draws from the posterior as it is; the paper's is from its grid {0.1, 1, 10} (Sec. 7)."""
 LAM = 0.01
@@ -81,20 +81,20 @@ ADDITIVE = 0.5
 """The additive branch's share of the prior variance where nothing chooses it: an even split."""
 DESIGN = 20
 """Evaluations of a space-filling design before the model is asked, 2 (d + 1) where that is fewer (not in paper: the
-paper has a fixed number per task, 20 on the synthetic functions)."""
+paper has a fixed number per task)."""
 POOL_DESIGN = 2
 """Random rows of a pool before the model is asked (not in paper): two values are the fewest that differ."""
 GLOBAL_SHARE = 0.05
 """The share of asks whose candidates come from the whole cube (not in paper), so that no part of it is given up for
-good; a tenth was no better (docs/methods/neural-bo.md)."""
+good; one in twenty is a choice of ours."""
 POOL_NU = 0.3
 """The default's nu over a finite pool (not in paper), measured in docs/methods/neural-bo.md. Among thousands of rows
 that have little in common, a draw as wide as the posterior is largest at some row nothing is known about."""
 SHORTLIST = 64
 """The best values told, whose posterior means decide where the search stands and, with the values themselves, what is
-recommended; a row further down is never better by its mean alone."""
+recommended: more than noise can put in the wrong order, and few enough that an ask does not grow with n."""
 PROBE = 256
-"""Points over which inputs and the kernel's diagonal are normalised: averages over them are good to a few percent."""
+"""Points over which inputs and the kernel's diagonal are normalised: their averages are good to a few percent."""
 SHORTENED = 0.35
 """A certificate's length-scales are the fitted ones times this (the idea of Berkenkamp et al., JMLR 2019). The GP's
 certificate takes 0.25 and bounds of 1.6 deviations at delta = 0.05 (gp/certify.py); this one takes the normal quantile,

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 UNITS_PER_INPUT, LEAST_UNITS, MOST_UNITS = 32, 256, 1024
 """Units of the coordinate branch per input, and at least and at most in all. A valley a twentieth of the range wide
-needs as many per input; 64 of them were no better (docs/methods/neural-bo.md), and beyond 1024 they would cost more
-than the dense branch."""
+needs as many per input; 64 of them were no better (docs/methods/neural-bo.md). The cap bounds an ask's cost in many
+dimensions."""
 MOST_INPUTS = 128
 """With more inputs than this the coordinate branch is linear: its units would be fewer than eight per input."""
 TAIL = 5

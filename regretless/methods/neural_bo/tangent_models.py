@@ -32,11 +32,11 @@ Path: TypeAlias = Callable[[Array], Array]
 """A drawn function: inputs C x ... to values C."""
 
 WARPINGS: dict[Warping, float] = {"strong": 0.0, "none": -2.0}
-"""Warps the evidence chooses among, and the logarithms of their prior odds, e^2 to 1 for the strong one: a handful of
-values should not be enough to give it up."""
+"""Warps the evidence chooses among, and the logarithms of their prior odds: e^2 to 1 for the strong one, a choice of
+ours whose effect is within the noise (docs/methods/neural-bo.md)."""
 EXACT_UP_TO, SKETCH_SIZE = 1500, 1000
-"""Values up to which the posterior is exact, and the features of the sketch beyond: either holds less than 10 MB beside
-the data, and its ask takes less than 0.1 s (docs/methods/neural-bo.md, Cost)."""
+"""Values up to which the posterior is exact, and the features of the sketch beyond, which holds less than 10 MB beside
+the data; in twenty dimensions an ask takes less than 0.1 s either way (docs/methods/neural-bo.md, Cost)."""
 FIRST_FIT, GROWTH, LATE_GROWTH = 4, 1.2, 2.0
 """The shape is chosen at 4 values, the first number that says anything about noise, then whenever a fifth more are
 known; whenever twice as many are known once there is a sketch, because every value must then be sketched anew."""
