@@ -51,13 +51,15 @@ def main() -> None:
     unit = yardstick()
     print(f"a 1000 x 1000 matrix product takes {1000 * unit:.1f} ms")
     print(
-        "| n | d | ask | limit | asks in matrix products | first ask after a bulk tell | held |\n| --- | --- | --- | --- | --- | --- | --- |"
+        "| n | d | ask | limit | asks in matrix products | first ask after a bulk tell | held |\n"
+        "| --- | --- | --- | --- | --- | --- | --- |"
     )
     for n, dim, limit in CASES:
         ask, first, held = measure(n, dim)
         verdict = "kept" if ask <= limit else "MISSED"
         print(
-            f"| {n} | {dim} | {1000 * ask:.1f} ms | {1000 * limit:.0f} ms, {verdict} | {ask / unit:.2f} | {first:.2f} s | {held:.1f} MB |",
+            f"| {n} | {dim} | {1000 * ask:.1f} ms | {1000 * limit:.0f} ms, {verdict} | {ask / unit:.2f} "
+            f"| {first:.2f} s | {held:.1f} MB |",
             flush=True,
         )
 

@@ -162,16 +162,29 @@ def finding(rows: list[dict], options: argparse.Namespace, seconds: float) -> Fi
     ]
     columns = ["method", *(f"d = {d}" for d in dims)]
     return Finding(
-        "neural-bo", "fig2", "COCO's bbob functions",
-        "NeuralBO reaches a larger share of COCO's targets than the other methods within 20 evaluations per dimension, in 2, 3, 5 and 10 dimensions.",
-        verdict, sentence,
-        settings={"size": "full" if options.full else "quick", "functions": len({r["function"] for r in rows}), "instances": instances,
-                  "evaluations": f"{PER_DIM} per dimension", "targets": len(TARGETS), "methods": ", ".join(methods)},
+        "neural-bo",
+        "fig2",
+        "COCO's bbob functions",
+        "NeuralBO reaches a larger share of COCO's targets than the other methods within 20 evaluations per dimension, "
+        "in 2, 3, 5 and 10 dimensions.",
+        verdict,
+        sentence,
+        settings={
+            "size": "full" if options.full else "quick",
+            "functions": len({r["function"] for r in rows}),
+            "instances": instances,
+            "evaluations": f"{PER_DIM} per dimension",
+            "targets": len(TARGETS),
+            "methods": ", ".join(methods),
+        },
         charts=charts,
-        tables=[checks_table(checks, "checks of the method as printed"), checks_table(ours, "the same checks of our default"),
-                Table("share of targets reached", columns, cells, dict.fromkeys(columns[1:], "max"))],
+        tables=[
+            checks_table(checks, "checks of the method as printed"),
+            checks_table(ours, "the same checks of our default"),
+            Table("share of targets reached", columns, cells, dict.fromkeys(columns[1:], "max")),
+        ],
         seconds=seconds,
-    )  # fmt: skip
+    )
 
 
 def main() -> None:

@@ -1,10 +1,14 @@
 """NeuralBO, Fig. 1 and Tables 1 and 2: Ackley, Levy and Michalewicz in 10, 20, 50 and 100 dimensions, as printed and
 shifted.
 
-    python experiments/neural_bo_fig1.py --jobs 2 --out runs/neural_bo_fig1                  d = 10, 5 seeds, 100 evaluations
-    python experiments/neural_bo_fig1.py --jobs 16 --out runs/neural_bo_fig1 --full          d = 10, 20, 50, 100, 10 seeds, 500 evaluations
-    python experiments/neural_bo_fig1.py --jobs 16 --out runs/neural_bo_fig1 --full --long   one setting (Levy, d = 20) for 2000 evaluations
-    python experiments/neural_bo_fig1.py --out runs/neural_bo_fig1 --full --report           tables and the finding from the records there are
+    python experiments/neural_bo_fig1.py --jobs 2 --out runs/neural_bo_fig1
+        d = 10, 5 seeds, 100 evaluations
+    python experiments/neural_bo_fig1.py --jobs 16 --out runs/neural_bo_fig1 --full
+        d = 10, 20, 50, 100, 10 seeds, 500 evaluations
+    python experiments/neural_bo_fig1.py --jobs 16 --out runs/neural_bo_fig1 --full --long
+        one setting (Levy, d = 20) for 2000 evaluations
+    python experiments/neural_bo_fig1.py --out runs/neural_bo_fig1 --full --report
+        tables and the finding from the records there are
 
 Noise sd is 0.1 of the function's own sd; 20 initial points common to all methods; the value compared is the best
 noiseless one among the points evaluated, as the paper plots it. Shifted, Ackley's and Levy's optimum moves by up to 0.6
@@ -146,8 +150,8 @@ def tables(records: list[Record]) -> str:
             "Median best value (runs), lower is better\n\n" + "\n".join(medians),
             "Median processor time of an ask\n\n" + "\n".join(asks),
             "Table 1: p-values of the Kolmogorov-Smirnov test for normality\n\n" + "\n".join(first),
-            "Table 2: p-values of the one-sided t-test that the method's mean is worse than NeuralBO's; T: rejected equality at rate 0.05\n\n"
-            + "\n".join(second),
+            "Table 2: p-values of the one-sided t-test that the method's mean is worse than NeuralBO's; "
+            "T: rejected equality at rate 0.05\n\n" + "\n".join(second),
         ]
     )
 
@@ -193,19 +197,33 @@ def finding(records: list[Record], options: argparse.Namespace) -> Finding:
     significant = f"{sum(t.held for t in tests)} of {len(tests)} pairs differ significantly"
     sentence += f" Table 2 with our default: {significant}, in the paper {THEIRS[0]} of {THEIRS[1]}."
     return Finding(
-        "neural-bo", "fig1", "synthetic functions, Tables 1 and 2",
-        "NeuralBO is comparable to or better than GP-UCB, GP-TS, GP-EI, DNGO, NeuralGreedy and random forests on Ackley, Levy and Michalewicz "
+        "neural-bo",
+        "fig1",
+        "synthetic functions, Tables 1 and 2",
+        "NeuralBO is comparable to or better than GP-UCB, GP-TS, GP-EI, DNGO, NeuralGreedy and random forests on "
+        "Ackley, Levy and Michalewicz "
         "in 10 to 100 dimensions, significantly so in nearly all pairs.",
-        verdict, sentence,
-        settings={"size": "full" if options.full else "quick", "seeds": fewest(cases), "evaluations": records[0].settings["budget"],
-                  "initial points": INITIAL, "noise sd": f"{NOISE_SHARE} of the function's sd", "methods": ", ".join(METHODS)},
+        verdict,
+        sentence,
+        settings={
+            "size": "full" if options.full else "quick",
+            "seeds": fewest(cases),
+            "evaluations": records[0].settings["budget"],
+            "initial points": INITIAL,
+            "noise sd": f"{NOISE_SHARE} of the function's sd",
+            "methods": ", ".join(METHODS),
+        },
         charts=charts(cases, {"best value so far": Record.best}, log_y=False),
-        tables=[checks_table(standing(cases), "our default beside each rival"),
-                checks_table(checks, "checks of the method as printed"), checks_table(ours, "the same checks of our default"),
-                medians_table(cases, what="best value", order=METHODS), checks_table(tests, "Table 2, our default"),
-                checks_table(beaten(cases, PRINTED), "Table 2, as printed")],
+        tables=[
+            checks_table(standing(cases), "our default beside each rival"),
+            checks_table(checks, "checks of the method as printed"),
+            checks_table(ours, "the same checks of our default"),
+            medians_table(cases, what="best value", order=METHODS),
+            checks_table(tests, "Table 2, our default"),
+            checks_table(beaten(cases, PRINTED), "Table 2, as printed"),
+        ],
         seconds=core_seconds(cases),
-    )  # fmt: skip
+    )
 
 
 def main() -> None:

@@ -96,10 +96,16 @@ def finding(rows: list[dict], options: argparse.Namespace) -> Finding:
     ]
     verdict, sentence = judged(checks, LEAST_SEEDS)  # sizes of memory, not samples of a distribution
     lines = [
-        Curve(f"{m}, d = {d}", {"values": [r["n"] for r in own]},
-              {"peak memory gained, MB": [max(r["peak_mb"], 1.0) for r in own], "CPU seconds per ask": [max(r["ask_s"], 1e-4) for r in own]})
+        Curve(
+            f"{m}, d = {d}",
+            {"values": [r["n"] for r in own]},
+            {
+                "peak memory gained, MB": [max(r["peak_mb"], 1.0) for r in own],
+                "CPU seconds per ask": [max(r["ask_s"], 1e-4) for r in own],
+            },
+        )
         for (m, d), own in _series(rows).items()
-    ]  # fmt: skip
+    ]
     columns = [
         "method",
         "values",
@@ -114,15 +120,25 @@ def finding(rows: list[dict], options: argparse.Namespace) -> Finding:
         for r in rows
     ]
     return Finding(
-        "neural-bo", "fig6", "running time and memory",
-        "The memory NeuralBO and NeuralGreedy need stays nearly constant as evaluations accumulate, while that of GP-UCB grows fast.",
-        verdict, sentence,
-        settings={"size": "full" if options.full else "quick", "values": ", ".join(str(n) for n in SIZES), "d": DIM, "asks timed": 3, "threads": 1,
-                  "memory": "resident set, not GPU memory as in the paper"},
+        "neural-bo",
+        "fig6",
+        "running time and memory",
+        "The memory NeuralBO and NeuralGreedy need stays nearly constant as evaluations accumulate, while that of "
+        "GP-UCB grows fast.",
+        verdict,
+        sentence,
+        settings={
+            "size": "full" if options.full else "quick",
+            "values": ", ".join(str(n) for n in SIZES),
+            "d": DIM,
+            "asks timed": 3,
+            "threads": 1,
+            "memory": "resident set, not GPU memory as in the paper",
+        },
         charts=[("memory and time", curves_chart(lines, log_x=True, log_y=True))],
         tables=[checks_table(checks), Table("measurements", columns, cells)],
         seconds=sum(r["first_s"] + 3 * r["ask_s"] for r in rows),
-    )  # fmt: skip
+    )
 
 
 def _series(rows: list[dict]) -> dict[tuple[str, int], list[dict]]:
@@ -151,7 +167,8 @@ def main() -> None:
     cells += [(OURS, n, 100) for n in (10_000, 100_000)] if options.full else []
     rows = []
     print(
-        "| method | n | d | ask | first ask after a bulk tell | peak memory gained | held by the model |\n| --- | --- | --- | --- | --- | --- | --- |"
+        "| method | n | d | ask | first ask after a bulk tell | peak memory gained | held by the model |\n"
+        "| --- | --- | --- | --- | --- | --- | --- |"
     )
     for method, n, dim in cells:
         path = options.out / f"{method}-n{n}-d{dim}.json"
@@ -172,7 +189,8 @@ def main() -> None:
         row = json.loads(path.read_text())
         rows.append(row)
         print(
-            f"| {method} | {n} | {dim} | {1000 * row['ask_s']:.0f} ms | {row['first_s']:.2f} s | {row['peak_mb']:.0f} MB | {row['held_mb']:.1f} MB |"
+            f"| {method} | {n} | {dim} | {1000 * row['ask_s']:.0f} ms | {row['first_s']:.2f} s "
+            f"| {row['peak_mb']:.0f} MB | {row['held_mb']:.1f} MB |"
         )
     found = finding(needed(rows, options), options)
     found.write(options.out)

@@ -60,7 +60,8 @@ def main() -> None:
     sizes, dims = ((10**3, 10**4), (10, 100)) if options.quick else ((10**3, 10**4, 10**5, 10**6), (10, 100, 1000))
     rows = []
     print(
-        "| n | d | device: first ask | device: ask | CPU: first ask | CPU: ask | points equal | largest relative difference of a draw |"
+        "| n | d | device: first ask | device: ask | CPU: first ask | CPU: ask | points equal "
+        "| largest relative difference of a draw |"
     )
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     timed(options.device, *made(64, 4))  # the device's start is nobody's time

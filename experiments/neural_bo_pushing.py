@@ -1,8 +1,11 @@
 """NeuralBO, Fig. 5: the 14-parameter robot pushing task, best reward against evaluations.
 
-    python experiments/neural_bo_pushing.py --jobs 2 --out runs/neural_bo_pushing                1000 evaluations, 5 seeds
-    python experiments/neural_bo_pushing.py --jobs 2 --out runs/neural_bo_pushing --quick        150 evaluations
-    python experiments/neural_bo_pushing.py --jobs 16 --out runs/neural_bo_pushing --full        6000 evaluations, as in the paper
+    python experiments/neural_bo_pushing.py --jobs 2 --out runs/neural_bo_pushing
+        1000 evaluations, 5 seeds
+    python experiments/neural_bo_pushing.py --jobs 2 --out runs/neural_bo_pushing --quick
+        150 evaluations
+    python experiments/neural_bo_pushing.py --jobs 16 --out runs/neural_bo_pushing --full
+        6000 evaluations, as in the paper
 
 15 common initial points. Methods whose cost grows with the cube of the evaluations are left out of the full run by
 --methods.
@@ -49,16 +52,27 @@ def finding(records: list[Record], options: argparse.Namespace) -> Finding:
     verdict, sentence = judged(checks, fewest(cases), ours)
     sign = records[0].sign
     return Finding(
-        "neural-bo", "fig5", "14-parameter robot pushing",
-        "NeuralBO reaches the highest median reward of all methods, after 5000 of 6000 evaluations.", verdict, sentence,
-        settings={"size": "full" if options.full else "quick" if options.quick else "between", "seeds": fewest(cases),
-                  "evaluations": records[0].settings["budget"],
-                  "initial points": INITIAL, "methods": ", ".join(METHODS)},
+        "neural-bo",
+        "fig5",
+        "14-parameter robot pushing",
+        "NeuralBO reaches the highest median reward of all methods, after 5000 of 6000 evaluations.",
+        verdict,
+        sentence,
+        settings={
+            "size": "full" if options.full else "quick" if options.quick else "between",
+            "seeds": fewest(cases),
+            "evaluations": records[0].settings["budget"],
+            "initial points": INITIAL,
+            "methods": ", ".join(METHODS),
+        },
         charts=charts(cases, {"best value so far": Record.best}, log_y=False),
-        tables=[checks_table(checks, "checks of the method as printed"), checks_table(ours, "the same checks of our default"),
-                medians_table(cases, what="best reward", sign=-sign, order=METHODS)],
+        tables=[
+            checks_table(checks, "checks of the method as printed"),
+            checks_table(ours, "the same checks of our default"),
+            medians_table(cases, what="best reward", sign=-sign, order=METHODS),
+        ],
         seconds=core_seconds(cases),
-    )  # fmt: skip
+    )
 
 
 def main() -> None:
@@ -82,7 +96,8 @@ def main() -> None:
             best = [float(r.best()[-1]) for r in group]
             ask = np.median([np.median(r.seconds_ask[INITIAL:]) for r in group])
             print(
-                f"| {label} | {len(best)} | {len(group[0].y)} | {np.median(best):.2f} ({min(best):.2f} to {max(best):.2f}) | {1000 * ask:.1f} ms |"
+                f"| {label} | {len(best)} | {len(group[0].y)} | {np.median(best):.2f} "
+                f"({min(best):.2f} to {max(best):.2f}) | {1000 * ask:.1f} ms |"
             )
     found = finding(records, options)
     found.write(options.out)

@@ -1,8 +1,10 @@
 """NeuralBO, Fig. 4: retrieving a document like a hidden one, hierarchical F1 against evaluations, over 9045 real
 reviews.
 
-    python experiments/neural_bo_reviews.py --jobs 2 --out runs/neural_bo_reviews               5 targets, 60 evaluations
-    python experiments/neural_bo_reviews.py --jobs 16 --out runs/neural_bo_reviews --full       10 targets, 200 evaluations
+    python experiments/neural_bo_reviews.py --jobs 2 --out runs/neural_bo_reviews
+        5 targets, 60 evaluations
+    python experiments/neural_bo_reviews.py --jobs 16 --out runs/neural_bo_reviews --full
+        10 targets, 200 evaluations
 
 Every method scores all rows that were not yet asked and takes the best: what its acquisition becomes on a finite pool.
 The GPs have the squared exponential kernel on the TF-IDF features with length-scale and noise by marginal likelihood,
@@ -131,8 +133,14 @@ def random(X: np.ndarray, y: np.ndarray, Z: np.ndarray, rng: np.random.Generator
 
 
 SCORERS: dict[str, Scorer] = {
-    "random": random, "gp-ucb": gp_ucb, "gp-ei": gp_ei, "gp-ts": gp_ts, "rf-ei": rf_ei, "dngo": dngo, "neural-greedy": neural_greedy,
-}  # fmt: skip
+    "random": random,
+    "gp-ucb": gp_ucb,
+    "gp-ei": gp_ei,
+    "gp-ts": gp_ts,
+    "rf-ei": rf_ei,
+    "dngo": dngo,
+    "neural-greedy": neural_greedy,
+}
 
 
 ASKED = (OURS, PRINTED, "optuna-tpe")
@@ -210,16 +218,28 @@ def finding(curves: dict[str, np.ndarray], seconds: dict[str, float], options: a
         for m, b in curves.items()
     ]
     return Finding(
-        "neural-bo", "fig4", "document retrieval",
-        "NeuralBO finds a document like the hidden one in fewer evaluations than the other methods, and much sooner than those with a GP.",
-        verdict, sentence,
-        settings={"size": "full" if options.full else "quick", "targets": runs, "evaluations": len(n), "initial documents": INITIAL,
-                  "documents": "9045 of the 37738 the paper has"},
+        "neural-bo",
+        "fig4",
+        "document retrieval",
+        "NeuralBO finds a document like the hidden one in fewer evaluations than the other methods, and much sooner "
+        "than those with a GP.",
+        verdict,
+        sentence,
+        settings={
+            "size": "full" if options.full else "quick",
+            "targets": runs,
+            "evaluations": len(n),
+            "initial documents": INITIAL,
+            "documents": "9045 of the 37738 the paper has",
+        },
         charts=[("best F1 so far: median, quartiles", curves_chart(lines))],
-        tables=[checks_table(checks, "checks of the method as printed"), checks_table(ours, "the same checks of our default"),
-                Table("best F1 so far", columns, rows, dict.fromkeys(columns[2:4], "max"))],
+        tables=[
+            checks_table(checks, "checks of the method as printed"),
+            checks_table(ours, "the same checks of our default"),
+            Table("best F1 so far", columns, rows, dict.fromkeys(columns[2:4], "max")),
+        ],
         seconds=sum(s * len(curves[m]) for m, s in seconds.items()),
-    )  # fmt: skip
+    )
 
 
 def main() -> None:

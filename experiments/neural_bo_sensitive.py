@@ -1,8 +1,10 @@
 """NeuralBO, Fig. 3: how many tampered MNIST classifiers are given away by 1, 2, ... sensitive samples found by each
 method.
 
-    python experiments/neural_bo_sensitive.py --jobs 2 --out runs/neural_bo_sensitive               5 samples of 60 evaluations, 300 models
-    python experiments/neural_bo_sensitive.py --jobs 16 --out runs/neural_bo_sensitive --full       10 samples of 300 evaluations, 1000 models
+    python experiments/neural_bo_sensitive.py --jobs 2 --out runs/neural_bo_sensitive
+        5 samples of 60 evaluations, 300 models
+    python experiments/neural_bo_sensitive.py --jobs 16 --out runs/neural_bo_sensitive --full
+        10 samples of 300 evaluations, 1000 models
 
 Each sample is the best image of one run (its own seed) in the 49-dimensional space of 7 x 7 images. The tampered models
 have normal noise on every weight, of the size at which the accuracy falls to 87.73 % on average (the paper's figure).
@@ -94,17 +96,33 @@ def finding(records: list[Record], options: argparse.Namespace, models: int) -> 
     rows = [[m, *(float(round(v, 4)) for v in r[:count])] for m, r in rates.items()]
     columns = ["method", *(f"{i + 1}" for i in range(count))]
     return Finding(
-        "neural-bo", "fig3", "sensitive samples",
-        "NeuralBO's sensitive samples detect more tampered models than those of the other methods: nearly 90 % with 8 samples.",
-        verdict, sentence,
-        settings={"size": "full" if options.full else "quick", "samples": count, "evaluations": records[0].settings["budget"], "models": models,
-                  "noise on weights": f"sd {sd:.4f}", "accuracy before": f"{accuracy:.4f}"},
-        charts=[("detection rate", curves_chart(lines)), *charts(cases, {"sensitivity of the best sample": Record.best}, log_y=False)],
-        tables=[checks_table(checks, "checks of the method as printed"), checks_table(ours, "the same checks of our default"),
-                Table("detection rate by samples", columns, rows, dict.fromkeys(columns[1:], "max")),
-                medians_table(cases, what="sensitivity", sign=-1.0, order=METHODS)],
+        "neural-bo",
+        "fig3",
+        "sensitive samples",
+        "NeuralBO's sensitive samples detect more tampered models than those of the other methods: "
+        "nearly 90 % with 8 samples.",
+        verdict,
+        sentence,
+        settings={
+            "size": "full" if options.full else "quick",
+            "samples": count,
+            "evaluations": records[0].settings["budget"],
+            "models": models,
+            "noise on weights": f"sd {sd:.4f}",
+            "accuracy before": f"{accuracy:.4f}",
+        },
+        charts=[
+            ("detection rate", curves_chart(lines)),
+            *charts(cases, {"sensitivity of the best sample": Record.best}, log_y=False),
+        ],
+        tables=[
+            checks_table(checks, "checks of the method as printed"),
+            checks_table(ours, "the same checks of our default"),
+            Table("detection rate by samples", columns, rows, dict.fromkeys(columns[1:], "max")),
+            medians_table(cases, what="sensitivity", sign=-1.0, order=METHODS),
+        ],
         seconds=core_seconds(cases),
-    )  # fmt: skip
+    )
 
 
 def main() -> None:

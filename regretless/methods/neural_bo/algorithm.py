@@ -202,7 +202,7 @@ class NeuralBO(Method):
         rng = self.fixed_generator()  # theta0 is drawn once for the run
         probe = self.cube.snap(sobol_points(PROBE, self.dim, rng))
         self._inputs = Inputs(self.cube, probe, pool=candidates, encode=encode, raw=network is not None)
-        self._told_inputs: Array | None = None
+        self._told_inputs: Array = np.empty((0, 1))
         domain = self._inputs(probe)
         width = WIDTH[preset] if width is None else width
         self._model: ClosedForm | TrainNN
@@ -240,10 +240,10 @@ class NeuralBO(Method):
 
     def _refresh(self) -> None:
         """Gives the model the history; it trains again where that has grown."""
-        done = 0 if self._told_inputs is None else len(self._told_inputs)
+        done = len(self._told_inputs)
         if done < len(self.y):
             new = self._inputs(self.X[done:])
-            self._told_inputs = new if self._told_inputs is None else np.concatenate([self._told_inputs, new])
+            self._told_inputs = np.concatenate([self._told_inputs, new]) if done else new
         known = self._norm_bound is None  # Thm. 1 is about one ridge for all values
         self._model.refresh(self._told_inputs, self.y, self.yvar if known else np.full(len(self.y), np.nan))
 
@@ -283,7 +283,6 @@ class NeuralBO(Method):
     def _shortlist(self) -> tuple[NDArray[np.intp], Array]:
         """The best values told, by their places in the history, and the posterior means there, k each."""
         order = np.argsort(-self.y, kind="stable")[:SHORTLIST]
-        assert self._told_inputs is not None
         return order, self._model.mean(self._told_inputs[order])
 
     def _fresh_rows(self, rng: np.random.Generator, n: int) -> Array:

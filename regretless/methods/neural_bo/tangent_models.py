@@ -82,7 +82,7 @@ class ClosedForm:
         """The warp in use."""
         self._seed = seed
         self._device = device
-        self._shaped: BranchNet | ModuleTangent = net
+        self._shaped: BranchNet | ModuleTangent = net.at(shape) if isinstance(net, BranchNet) else net
         self._shape_size = 0
         self._posterior: KernelRidge | SketchRidge | None = None
         self._X: Array = np.empty((0, 1))
@@ -101,8 +101,8 @@ class ClosedForm:
         self._X, self._y, self._yvar = X, y / self._unit, yvar
         self._choose(n)
         self._warp = self._warp_of(self._y if n <= EXACT_UP_TO else self._y[: self._size(n)], self.warping)
-        if isinstance(self._net, BranchNet) and (self._shaped is self._net or self._shaped.shape != self.shape):
-            self._shaped = self._net.at(self.shape)
+        if isinstance(self._shaped, BranchNet) and self._shaped.shape != self.shape:
+            self._shaped = self._shaped.at(self.shape)
         if self._posterior is None or (n > EXACT_UP_TO) != isinstance(self._posterior, SketchRidge):
             self._posterior = self._empty_posterior(n)
         self._posterior.extend(X, self._warp(self._y), self._relative_noise(n))
