@@ -15,7 +15,7 @@ Deviations
        global one, so g is left.
     2. g and the noise are found on a grid, exactly (one eigendecomposition per g), at the library's scheduled sizes;
        the signal variance is profiled.
-    3. Pending points are hallucinated.
+    3. Noise variances that are told with values are not used. Pending points are hallucinated.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ import math
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from regretless.gp.acquisition import kept_from_failures
-from regretless.gp.design import Design, away_from_known, design_size
-from regretless.gp.maximiser import maximise
+from regretless.gp.design import Design, design_size
 from regretless.gp.moments import log_improvement, of_posterior
+from regretless.gp.step import best_by_mean, step
 from regretless.gp.surrogate import scheduled, standardisation
 from regretless.method import Method
 from regretless.parameters import Array
 from regretless.space import Cube
 
 SCALES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
-"""g on the grid."""
+"""The values of g that are compared, spread over (0, 1); our choice, the paper learns g by gradients."""
 NOISES = 10.0 ** np.arange(-6.0, 1.01, 0.25)
-"""The noise relative to the signal on the grid."""
+"""The values of the noise relative to the signal that are compared, four per decade; our choice, as above."""
 NOISE_PRIOR = (math.log(1e-3), 3.0)
-"""Centre and sd of a normal prior on its logarithm."""
+"""Centre and sd of a normal prior on the logarithm of that noise; broad, so that a few values already decide."""
+START = (0.5, 1e-3)
+"""g and the noise where the grid does not decide: its middle, and the centre of the prior."""
 
 
 class LinearBO(Method):
@@ -54,19 +55,16 @@ class LinearBO(Method):
         self._design = Design(
             self.cube, design_size(self.dim, budget) if initial is None else initial, self.fixed_generator()
         )
-        self._fitted: tuple[int, float, float] = (0, 0.5, 1e-3)  # size, g and noise of the latest fit
+        self._fitted: tuple[int, float, float] = (0, *START)  # size, g and noise of the latest fit
 
     def _propose(self, rng: np.random.Generator) -> Array:
         first = self._design.next_point(self, rng)
         if first is not None:
             return first
         model = self._model(self.pending)
-        means = model.mean_var(self.X)[0]
-        pair = of_posterior(model, log_improvement(float(means.max()), model.signal))
-        pair = kept_from_failures(pair, self.X, self.failed, logarithmic=True)
-        incumbents = self.X[np.argsort(-means, kind="stable")[:3]]
-        x = maximise(pair[0], self.cube, rng, incumbents=incumbents, score=pair[1])
-        return away_from_known(x, self, rng)
+        best = float(model.mean_at(self.X).max())
+        pair = of_posterior(model, log_improvement(best, model.signal))
+        return step(self, model, pair, rng, logarithmic=True)
 
     def _model(self, pending: Array) -> SphericalRegression:
         size = scheduled(len(self.y))[1]
@@ -76,13 +74,12 @@ class LinearBO(Method):
         return SphericalRegression(self.X, self.y, pending, *self._fitted[1:])
 
     def _recommend(self) -> Array:
-        best: Array = self.X[int(np.argmax(self._model(self.pending[:0]).mean_var(self.X)[0]))]
-        return best
+        return best_by_mean(self._model(self.pending[:0]), self.X, 1)[0]
 
 
 class SphericalRegression:
-    """Bayesian linear regression on P(z), conditioned on values (standardised inside) and on pending points, whose
-    values are hallucinated."""
+    """Bayesian linear regression on P(z) for points X (n x D) with values y (n), which it standardises, and pending
+    points (p x D), whose values are hallucinated."""
 
     def __init__(self, X: Array, y: Array, pending: Array, g: float, noise: float) -> None:
         self.g = g
@@ -101,20 +98,27 @@ class SphericalRegression:
         """The posterior mean of the coefficients, D + 1."""
         self.signal = (float(residual @ residual) + 1.0) / (len(y) + 1.0)
 
+    def mean_at(self, X: Array) -> Array:
+        """Posterior mean alone, standardised (q)."""
+        mean: Array = self.mean + project(X, self.g) @ self.weights
+        return mean
+
     def mean_var(self, X: Array) -> tuple[Array, Array]:
         """Posterior mean (q) and variance (q), standardised."""
-        P = project(X, self.g)
-        V = blas.dtrsm(1.0, self._L, self.P @ P.T, lower=1)
-        return self.mean + P @ self.weights, self.signal * np.maximum(1.0 - np.einsum("ij,ij->j", V, V), 0.0)
+        return self._moments(project(X, self.g))[:2]
 
     def mean_var_grad(self, X: Array) -> tuple[Array, Array, Array, Array]:
         """As `mean_var`, and the gradients of both, q x D each."""
         P = project(X, self.g)
-        V = blas.dtrsm(1.0, self._L, self.P @ P.T, lower=1)
+        mean, variance, V = self._moments(P)
         back = blas.dtrsm(1.0, self._L, V, lower=1, trans_a=1).T @ self.P
-        dm = pulled_back(np.broadcast_to(self.weights, P.shape), X, self.g)
-        dv = -2.0 * self.signal * pulled_back(back, X, self.g)
-        return self.mean + P @ self.weights, self.signal * np.maximum(1.0 - np.einsum("ij,ij->j", V, V), 0.0), dm, dv
+        by_mean = gradient_in_x(np.broadcast_to(self.weights, P.shape), X, self.g)
+        return mean, variance, by_mean, -2.0 * self.signal * gradient_in_x(back, X, self.g)
+
+    def _moments(self, P: Array) -> tuple[Array, Array, Array]:
+        """Mean and variance at projected points P (q x (D + 1)), and L^-1 k(X, P), n x q."""
+        V = blas.dtrsm(1.0, self._L, self.P @ P.T, lower=1)
+        return self.mean + P @ self.weights, self.signal * np.maximum(1.0 - np.einsum("ij,ij->j", V, V), 0.0), V
 
 
 def project(X: Array, g: float) -> Array:
@@ -125,9 +129,8 @@ def project(X: Array, g: float) -> Array:
     return projected
 
 
-def pulled_back(G: Array, X: Array, g: float) -> Array:
-    """The gradient in x (q x D) of a function whose gradient in P is G (q x (D + 1)); along the sphere's radius it has
-    no part."""
+def gradient_in_x(G: Array, X: Array, g: float) -> Array:
+    """The gradient in x (q x D) of a function of P(z) whose gradient in P is G (q x (D + 1))."""
     unit = 2.0 / math.sqrt(g * X.shape[1])
     Z = (X - 0.5) * unit
     t = np.einsum("ij,ij->i", Z, Z)[:, None] + 1.0
@@ -139,7 +142,7 @@ def pulled_back(G: Array, X: Array, g: float) -> Array:
 def best_scale_and_noise(X: Array, y: Array) -> tuple[float, float]:
     """g and the relative noise of greatest posterior density on the grid, the mean and the signal variance profiled
     out."""
-    n, best = len(y), (math.inf, 0.5, 1e-3)
+    n, best = len(y), (math.inf, *START)
     prior = 0.5 * ((np.log(NOISES) - NOISE_PRIOR[0]) / NOISE_PRIOR[1]) ** 2
     for g in SCALES:
         P = project(X, g)

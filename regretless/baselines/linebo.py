@@ -1,13 +1,14 @@
 """LineBO: Kirschner, Mutny, Hiller, Ischebeck and Krause, "Adaptive and Safe Bayesian Optimization in High Dimensions
-via One-Dimensional
-Subspaces", ICML 2019.
+via One-Dimensional Subspaces", ICML 2019.
 
 The search goes from line to line: on each a one-dimensional confidence bound is maximised on a grid, a dozen times,
 with a Gaussian process that sees all data; then the best point of the line is evaluated, and the next line leads
 through it in a new direction.
 
 Notation
-    k   lines so far       x_k, l_k   point and direction of line k       q   evaluations on a line, between `least` and `most`
+    k          lines so far
+    x_k, l_k   a point of line k, and its direction
+    q          evaluations on a line, between `least` and `most`
 
 Deviations
     1. The kernel is a Matern-5/2 fitted by MAP; the authors fix an SE kernel. The width of the bound is 2; theirs, 4 or
@@ -24,7 +25,7 @@ import numpy as np
 
 from regretless.gp.acquisition import kept_from_failures, upper_confidence
 from regretless.gp.design import Design, away_from_known, design_size
-from regretless.gp.posterior import GP
+from regretless.gp.step import best_by_mean
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method, keyed_generator
 from regretless.parameters import Array
@@ -34,11 +35,12 @@ from regretless.streams import Stream
 GRID = 300
 """Points of a line that are scored (the authors' code)."""
 ENDS = 0.05
-"""Share of a line at each end in which its best point is not sought (the authors' code: 5 to 10 %)."""
+"""The share of a line at each end in which its best point is not sought (the authors' code: 5 to 10 %)."""
 ACCURACY = 0.01
-"""A line is done early when its best bound exceeds its best lower bound by less than this share of the mean (the
-authors' code)."""
+"""A line ends early when its largest upper bound exceeds its largest lower bound by less than this share of the mean
+(the authors' code)."""
 KAPPA = 2.0
+"""The width of the confidence bound; our choice, since the authors' goes with their kernel (deviation 1)."""
 
 
 class Line(NamedTuple):
@@ -82,7 +84,7 @@ class LineBO(Method):
         )
         self._surrogate = Surrogate(self.cube, seed=self.seed, ard=False, quadratic=False, tame=False)
         self._line: Line | None = None
-        self._looked = 0  # told values up to which the walk has been followed
+        self._followed = 0  # told values up to which the walk has been followed
 
     def _propose(self, rng: np.random.Generator) -> Array:
         first = self._design.next_point(self, rng)
@@ -93,35 +95,34 @@ class LineBO(Method):
         fresh = grid[[not self.is_known(x) for x in grid]]
         grid = fresh if len(fresh) else grid
         gp = self._surrogate.gp(self.X, self.y, self.yvar, self.pending)
-        kappa = (
-            0.0 if done and len(self.pending) == 0 else self.kappa
-        )  # the last evaluation on a line is at its best point
+        last = done and len(self.pending) == 0  # the last evaluation on a line is at its best point
+        kappa = 0.0 if last else self.kappa
         score = kept_from_failures(upper_confidence(gp, kappa), self.X, self.failed)[1]
         return away_from_known(grid[int(np.argmax(score(grid)))], self, rng)
 
     def _walk(self) -> tuple[Line, bool]:
-        """The line after all told values, and whether only the evaluation of its best point is left; follows the told
-        values one by one."""
+        """The line on which the search stands after all told values, and whether all but the evaluation of its best
+        point is done."""
         first = self._design.size
-        if len(self.y) < first:  # some of the design failed: line 0 through the best so far, for the time being
+        if len(self.y) < first:  # some of the design failed: a provisional line 0 leads through the best point so far
             return Line(0, len(self.y), self._best(len(self.y))), False
         if self._line is None:
-            self._line, self._looked = Line(0, first, self._best(first)), first
-        done = self._done(self._looked)
-        while self._looked < len(self.y):
-            if done is not None:
-                self._line = Line(self._line.k + 1, self._looked + 1, done)
-            self._looked += 1
-            done = self._done(self._looked)
-        return self._line, done is not None
+            self._line, self._followed = Line(0, first, self._best(first)), first
+        best = self._best_of_line(self._followed)
+        while self._followed < len(self.y):
+            if best is not None:
+                self._line = Line(self._line.k + 1, self._followed + 1, best)
+            self._followed += 1
+            best = self._best_of_line(self._followed)
+        return self._line, best is not None
 
     def _best(self, n: int) -> Array:
-        """Of the first n told points the one with the best posterior mean, D."""
+        """The point with the best posterior mean among the first n told points, D."""
         gp = self._surrogate.gp(self.X[:n], self.y[:n], self.yvar[:n])
-        return np.array(self.X[int(np.argmax(gp.mean_at(self.X[:n])))])
+        return best_by_mean(gp, self.X[:n], 1)[0]
 
-    def _done(self, n: int) -> Array | None:
-        """The best point of the line once the first n told values complete it but for that point; None before."""
+    def _best_of_line(self, n: int) -> Array | None:
+        """The best point of the line, D, once the first n told values complete it but for that point; None before."""
         assert self._line is not None
         here = n - self._line.start
         if here < self.least:
@@ -133,7 +134,8 @@ class LineBO(Method):
             sd = np.sqrt(variance)
             if np.max(mean + self.kappa * sd) - np.max(mean - self.kappa * sd) >= ACCURACY * np.abs(mean).mean():
                 return None
-        return best_inside(gp, grid)
+        margin = int(ENDS * len(grid))
+        return best_by_mean(gp, grid[margin : len(grid) - margin], 1)[0]
 
     def direction(self, k: int) -> Array:
         """l_k, a unit vector, D."""
@@ -156,11 +158,3 @@ class LineBO(Method):
 
     def _recommend(self) -> Array:
         return self._best(len(self.y))
-
-
-def best_inside(gp: GP, grid: Array) -> Array:
-    """The point of a line's grid with the best posterior mean, its ends left out, D."""
-    margin = int(ENDS * len(grid))
-    inner = grid[margin : len(grid) - margin]
-    best: Array = inner[int(np.argmax(gp.mean_at(inner)))]
-    return best

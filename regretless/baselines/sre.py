@@ -5,8 +5,11 @@ When every coordinate matters a little, one random subspace is not enough: the s
 random embedding around the best point of those before, so that what one leaves behind the next may repair.
 
 Notation (on the cube [-1, 1]^D; the unit cube is its image)
-    m      rounds, each with the same share of the budget          A   D x d, entries N(0, 1/d), drawn for each round
-    x_b    the best point of the rounds before, 0 in the first     x = clip(c x_b + A y),   y in [-1, 1]^d, c in [-1, 1]
+    m      rounds, each with the same share of the budget; option `rounds`
+    d      the dimension of the embeddings, option `low_dim`
+    A      D x d, entries N(0, 1/d), drawn for each round
+    x_b    the best point of the rounds before, 0 in the first
+    (c, y) a point of the low box [-1, 1]^(1 + d); it stands for x = clip(c x_b + A y)
 
 Deviations
     1. The optimiser inside a round is a Gaussian process with an upper confidence bound, as in the comparison of
@@ -19,12 +22,12 @@ Deviations
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from regretless.gp.acquisition import kept_from_failures, upper_confidence
-from regretless.gp.design import away_from_known
-from regretless.gp.maximiser import maximise
-from regretless.gp.moments import through
+from regretless.gp.embedding import step_through
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method, keyed_generator
 from regretless.parameters import Array
@@ -32,26 +35,30 @@ from regretless.space import Cube
 from regretless.streams import Stream
 
 ROUND = 40
-"""Evaluations in a round when no budget is known."""
+"""Evaluations in a round when no budget is known: our choice, a fifth of the 200 evaluations of Tran-The et al."""
 RANDOM_SHARE = 5
-"""The first 1/RANDOM_SHARE of a round's points are random ones of its subspace."""
+"""The first 1/RANDOM_SHARE of a round's points are random ones of its subspace; our choice, since a fit needs data."""
 KAPPA = 2.0
-"""The width of the confidence bound."""
+"""The width of the confidence bound; our choice, since the paper has no Gaussian process."""
 
 
 class SRE(Method):
     """SRE: a sequence of random embeddings, each around the best point so far.
 
     Args:
-        d: the dimension of the embeddings (the authors: 10).
+        low_dim: the dimension of the embeddings (the authors: 10); D where it is larger.
         rounds: how many there are (the authors: 5).
     """
 
-    def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, d: int = 10, rounds: int = 5) -> None:
+    renamed: ClassVar = {"d": "low_dim"}
+
+    def __init__(
+        self, cube: int | Cube, *, seed: int, budget: int | None = None, low_dim: int = 10, rounds: int = 5
+    ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
-        if d < 1 or rounds < 1:
-            raise ValueError(f"d and rounds must be at least 1, got {d!r} and {rounds!r}")
-        self.d, self.rounds = min(d, self.dim), rounds
+        if low_dim < 1 or rounds < 1:
+            raise ValueError(f"low_dim and rounds must be at least 1, got {low_dim!r} and {rounds!r}")
+        self.low_dim, self.rounds = min(low_dim, self.dim), rounds
         self.length = ROUND if budget is None else max(2, budget // rounds)
         self._surrogate = Surrogate(self.cube, seed=self.seed, ard=False, quadratic=False, tame=False)
 
@@ -63,9 +70,8 @@ class SRE(Method):
     def embedding(self, at: int, start: int) -> Array:
         """[x_b, A], D x (1 + d): what round `at`, which began after `start` values, multiplies (c, y) with."""
         centre = 2 * self.X[int(np.argmax(self.y[:start]))] - 1 if at and start else np.zeros(self.dim)
-        A = keyed_generator(self.seed, at, stream=Stream.SRE_EMBEDDING).standard_normal((self.dim, self.d)) / np.sqrt(
-            self.d
-        )
+        rng = keyed_generator(self.seed, at, stream=Stream.SRE_EMBEDDING)
+        A = rng.standard_normal((self.dim, self.low_dim)) / np.sqrt(self.low_dim)
         return np.column_stack([centre, A])
 
     def _propose(self, rng: np.random.Generator) -> Array:
@@ -78,8 +84,6 @@ class SRE(Method):
 
         X, y, yvar = self.X[start:], self.y[start:], self.yvar[start:]
         if len(y) + len(self.pending) < max(2, self.length // RANDOM_SHARE) or len(y) == 0:
-            return np.array(to_cube(rng.random((1, self.d + 1)))[0][0])
+            return np.array(to_cube(rng.random((1, self.low_dim + 1)))[0][0])
         gp = self._surrogate.gp(X, y, yvar, self.pending)
-        low = through(kept_from_failures(upper_confidence(gp, KAPPA), X, self.failed), to_cube, B)
-        best = maximise(low[0], Cube.box(self.d + 1), rng, incumbents=np.empty((0, self.d + 1)), score=low[1])
-        return away_from_known(to_cube(best[None])[0][0], self, rng)
+        return step_through(self, kept_from_failures(upper_confidence(gp, KAPPA), X, self.failed), to_cube, B, rng)

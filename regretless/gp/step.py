@@ -3,33 +3,62 @@ recommend."""
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from regretless.gp.acquisition import kept_from_failures
 from regretless.gp.design import away_from_known
 from regretless.gp.maximiser import Acquisition, Score, maximise
-from regretless.gp.posterior import GP
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
 from regretless.parameters import Array
+from regretless.space import Cube
 
 INCUMBENTS = 3
 """Told points with the best posterior means around which the maximiser draws candidates; 1 to 5 are level."""
 
 
+class HasMean(Protocol):
+    """A posterior of any kind, as far as it ranks told points."""
+
+    def mean_at(self, X: Array, /) -> Array:
+        """Posterior mean (q) at X (q x d)."""
+
+
 def step(
-    history: Method, gp: GP, pair: tuple[Acquisition, Score], rng: np.random.Generator, *, logarithmic: bool = False
+    history: Method,
+    gp: HasMean,
+    pair: tuple[Acquisition, Score],
+    rng: np.random.Generator,
+    *,
+    logarithmic: bool = False,
 ) -> Array:
     """The point that maximises an acquisition of the posterior, kept from failures and off the known points, d.
 
     logarithmic: the acquisition is a logarithm (see `kept_from_failures`).
     """
-    acquisition, score = kept_from_failures(pair, history.X, history.failed, logarithmic=logarithmic)
-    x = maximise(acquisition, history.cube, rng, incumbents=best_by_mean(gp, history.X, INCUMBENTS), score=score)
+    x = best_point(gp, pair, history.X, history.failed, history.cube, rng, logarithmic=logarithmic)
     return away_from_known(x, history, rng)
 
 
-def best_by_mean(gp: GP, X: Array, count: int) -> Array:
+def best_point(
+    gp: HasMean,
+    pair: tuple[Acquisition, Score],
+    X: Array,
+    failed: Array,
+    cube: Cube,
+    rng: np.random.Generator,
+    *,
+    logarithmic: bool = False,
+) -> Array:
+    """The point of a cube that maximises an acquisition, kept from the failed points (k x d), d; X are the told points
+    (n x d), in the same coordinates."""
+    acquisition, score = kept_from_failures(pair, X, failed, logarithmic=logarithmic)
+    return maximise(acquisition, cube, rng, incumbents=best_by_mean(gp, X, INCUMBENTS), score=score)
+
+
+def best_by_mean(gp: HasMean, X: Array, count: int) -> Array:
     """The rows of X with the largest posterior means, best first, at most count x d."""
     best: Array = X[np.argsort(-gp.mean_at(X), kind="stable")[:count]]
     return best

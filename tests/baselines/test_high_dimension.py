@@ -8,22 +8,71 @@ import math
 import numpy as np
 import pytest
 
+from regretless.baselines import BASELINES
 from regretless.baselines.dropout import Dropout
 from regretless.baselines.gp_ei import GPEI
 from regretless.baselines.gp_ucb import GPUCB
 from regretless.baselines.hesbo import HeSBO
-from regretless.baselines.linear_bo import LinearBO, SphericalRegression, best_scale_and_noise, project, pulled_back
+from regretless.baselines.linear_bo import LinearBO, SphericalRegression, best_scale_and_noise, gradient_in_x, project
 from regretless.baselines.linebo import GRID, LineBO
 from regretless.baselines.rembo import REMBO
 from regretless.baselines.sre import SRE
 from regretless.gp.design import design_size
 from regretless.testing import bowl, run
 
+# ---------------------------------------------------------------- all of them
+
+
+@pytest.mark.parametrize(
+    ("name", "former", "present"),
+    [
+        ("rembo", "d", "low_dim"),
+        ("hesbo", "d", "low_dim"),
+        ("sre", "d", "low_dim"),
+        ("dropout", "d", "low_dim"),
+        ("dropout", "p", "random_fill"),
+    ],
+)
+def test_a_former_name_of_an_option_is_answered_with_the_present_one(name, former, present):
+    with pytest.raises(TypeError, match=f"'{former}' is called '{present}'"):
+        BASELINES[name](**{former: 3})
+    assert BASELINES[name](**{present: 1}).options == {present: 1}
+
+
+@pytest.mark.parametrize("name", ["rembo", "hesbo", "sre", "dropout", "linebo", "linear-bo"])
+@pytest.mark.parametrize("extreme", [1e160, -1e300])
+def test_one_enormous_value_is_legal(name, extreme):
+    method = BASELINES[name].build(6, seed=0, budget=24)
+    for i in range(16):
+        x = method.ask()[0]
+        assert np.isfinite(x).all()
+        method.tell(x, [extreme if i == 3 else bowl(x[None])[0]], yvar=[0.01 if i % 2 else np.nan])
+    assert (method.recommend() == method.X[3]).all() == (extreme > 0)
+
+
+@pytest.mark.parametrize("make", [REMBO, HeSBO])
+def test_an_embedded_design_goes_on_with_random_points_while_everything_fails(make):
+    method = make(9, seed=1, low_dim=2, initial=4)
+    first = make(9, seed=1, low_dim=2, initial=4).ask(4)
+    for i in range(7):
+        x = method.ask()[0]
+        assert (i < 4) == (x == first).all(axis=1).any()
+        method.tell(x, np.nan)
+    method.tell(first[0], 1.0)
+    assert not (method.ask()[0] == first).all(axis=1).any()
+
+
+def test_the_design_of_an_embedding_takes_a_quarter_of_the_budget():
+    for budget, size in ((None, 20), (200, 20), (40, 10), (5, 2)):
+        method = REMBO(30, seed=2, budget=budget, low_dim=3)
+        assert len(method._design._points) == size
+
+
 # ---------------------------------------------------------------- REMBO
 
 
 def test_rembo_maps_by_its_matrix_and_clips():
-    method = REMBO(30, seed=0, d=3)
+    method = REMBO(30, seed=0, low_dim=3)
     Y = np.array([[0.5, 0.5, 0.5], [0.6, 0.4, 0.55], [1.0, 0.0, 1.0]])
     X, inside = method.to_cube(Y)
     assert np.array_equal(X[0], np.full(30, 0.5))  # 0 is the centre
@@ -37,7 +86,7 @@ def test_rembo_gradient_goes_through_the_embedding():
     from regretless.gp.acquisition import log_expected_improvement
     from regretless.gp.moments import through
 
-    method = REMBO(12, seed=1, d=2, initial=6)
+    method = REMBO(12, seed=1, low_dim=2, initial=6)
     run(method, 10)
     gp = method._surrogate.gp(method.X, method.y)
     low = through(log_expected_improvement(gp, float(method.y.max())), method.to_cube, math.sqrt(2) * method.A)
@@ -47,7 +96,7 @@ def test_rembo_gradient_goes_through_the_embedding():
 
 
 def test_rembo_proposes_points_of_its_subspace_only():
-    method = REMBO(9, seed=2, d=2, initial=5)
+    method = REMBO(9, seed=2, low_dim=2, initial=5)
     for x in run(method, 12):
         u = 2 * x - 1
         free = np.abs(u) < 1 - 1e-9
@@ -59,7 +108,7 @@ def test_rembo_proposes_points_of_its_subspace_only():
 
 
 def test_hesbo_hashes_and_back():
-    method = HeSBO(40, seed=0, d=4)
+    method = HeSBO(40, seed=0, low_dim=4)
     Y = np.random.default_rng(0).random((6, 4))
     X = method.to_cube(Y)
     np.testing.assert_allclose(2 * X - 1, method.sign * (2 * Y - 1)[:, method.bucket], atol=1e-15)
@@ -69,7 +118,7 @@ def test_hesbo_hashes_and_back():
 
 
 def test_hesbo_with_one_coordinate_each_is_gp_ei():
-    ours = HeSBO(3, seed=0, d=3, initial=4)
+    ours = HeSBO(3, seed=0, low_dim=3, initial=4)
     ours.bucket, ours.sign = np.arange(3), np.ones(3)
     theirs = GPEI(3, seed=0, preset="default", ard=False)
     X = np.random.default_rng(1).random((8, 3))
@@ -84,7 +133,7 @@ def test_hesbo_with_one_coordinate_each_is_gp_ei():
 
 
 def test_sre_embeds_around_the_best_point_of_the_rounds_before():
-    method = SRE(20, seed=0, budget=40, d=3, rounds=4)
+    method = SRE(20, seed=0, budget=40, low_dim=3, rounds=4)
     assert method.length == 10
     assert not method.embedding(0, 0)[:, 0].any()  # the first round is around 0
     run(method, 25)
@@ -93,12 +142,12 @@ def test_sre_embeds_around_the_best_point_of_the_rounds_before():
     B = method.embedding(at, start)
     np.testing.assert_array_equal(B[:, 0], 2 * method.X[np.argmax(method.y[:20])] - 1)
     assert not np.array_equal(B[:, 1:], method.embedding(1, 10)[:, 1:])
-    wide = SRE(4000, seed=0, d=10).embedding(0, 0)[:, 1:]
+    wide = SRE(4000, seed=0, low_dim=10).embedding(0, 0)[:, 1:]
     assert wide.var() == pytest.approx(1 / 10, rel=0.05)
 
 
 def test_sre_proposals_lie_in_the_round_s_subspace():
-    method = SRE(15, seed=3, budget=40, d=2, rounds=4)
+    method = SRE(15, seed=3, budget=40, low_dim=2, rounds=4)
     run(method, 12)
     at, start = method._round()
     B = method.embedding(at, start)
@@ -113,13 +162,13 @@ def test_sre_proposals_lie_in_the_round_s_subspace():
 
 
 def test_dropout_with_all_coordinates_is_gp_ucb_point_for_point():
-    ours = Dropout(4, seed=3, d=4, kappa=1.5)
+    ours = Dropout(4, seed=3, low_dim=4, kappa=1.5)
     theirs = GPUCB(4, seed=3, preset="paper", kappa=1.5, kernel="matern52", ard=False)
     assert np.array_equal(run(ours, 16), run(theirs, 16))
 
 
 def test_dropout_copies_the_best_point_where_coordinates_were_dropped():
-    method = Dropout(12, seed=0, d=3, fill="copy", initial=5)
+    method = Dropout(12, seed=0, low_dim=3, fill="copy", initial=5)
     run(method, 8)
     for _ in range(5):
         best = method.X[np.argmax(method.y)].copy()
@@ -129,12 +178,12 @@ def test_dropout_copies_the_best_point_where_coordinates_were_dropped():
 
 
 def test_dropout_fills_in_at_random_as_often_as_it_should():
-    method = Dropout(200, seed=1, d=2, fill="mix", p=0.3, initial=3)
+    method = Dropout(200, seed=1, low_dim=2, fill="mix", random_fill=0.3, initial=3)
     run(method, 4)
     best = method.X[np.argmax(method.y)]
     copied = [(method._filled(np.array([0, 1]), best[:2], np.random.default_rng(s)) == best).all() for s in range(400)]
     assert 0.62 < np.mean(copied) < 0.78
-    random = Dropout(200, seed=1, d=2, fill="random", initial=3)
+    random = Dropout(200, seed=1, low_dim=2, fill="random", initial=3)
     run(random, 4)
     assert (random.ask()[0] != random.X[np.argmax(random.y)]).sum() > 190
 
@@ -191,7 +240,7 @@ def test_projection_is_on_the_sphere_and_its_gradient_is_exact():
     numeric = np.stack(
         [((project(X + h * e, 0.4) - project(X - h * e, 0.4)) / (2 * h) * G).sum(axis=1) for e in np.eye(8)], axis=1
     )
-    np.testing.assert_allclose(pulled_back(G, X, 0.4), numeric, atol=1e-7)
+    np.testing.assert_allclose(gradient_in_x(G, X, 0.4), numeric, atol=1e-7)
 
 
 def test_kernel_form_is_bayesian_linear_regression():
@@ -235,11 +284,12 @@ def test_linear_bo_climbs_a_slope_and_does_not_sit_in_a_corner():
 @pytest.mark.parametrize(
     ("make", "options"),
     [
-        (REMBO, {"d": 0}),
+        (REMBO, {"low_dim": 0}),
         (HeSBO, {"initial": 0}),
         (SRE, {"rounds": 0}),
         (Dropout, {"fill": "zero"}),
-        (Dropout, {"p": 2.0}),
+        (Dropout, {"random_fill": 2.0}),
+        (Dropout, {"low_dim": 0}),
         (LineBO, {"least": 5, "most": 4}),
     ],
 )
