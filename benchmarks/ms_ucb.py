@@ -25,7 +25,8 @@ from regretless.gp.posterior import GP, Hyper
 from regretless.gp.surrogate import SIZES, scheduled
 from regretless.methods.ms_ucb.additive import AdditiveGP, AdditiveSurrogate
 from regretless.methods.ms_ucb.algorithm import MSUCB
-from regretless.methods.ms_ucb.subspace import Anchors, Fields, Subspaces, maximise_subspaces, random_blocks
+from regretless.methods.ms_ucb.base_points import BasePoints, PosteriorArrays
+from regretless.methods.ms_ucb.subspace import Subspaces, maximise_subspaces, random_blocks
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -65,20 +66,17 @@ def data(D: int, n: int) -> tuple[Array, Array]:
 def subspace_time(gp: GP | AdditiveGP, X: Array, count: int) -> float:
     """One maximisation over `count` uniform subspaces, their sums with the told points in place."""
     D, rng = X.shape[1], np.random.default_rng(0)
-    anchors = Anchors(D, 2)
-    anchors.extend(rng.random((count, D)))
+    bases = BasePoints(D, 2)
+    bases.extend(rng.random((count, D)))
     nothing = np.empty((0, D))
-    fields = Fields.of(gp)
-    anchors.sums(fields, X, nothing)
-    free, local, bound = (
-        random_blocks(count, FREE, np.arange(D), None, rng),
-        np.zeros(count, dtype=bool),
-        confidence_bound(1.0, gp.signal),
-    )
+    arrays = PosteriorArrays.of(gp)
+    bases.sums(arrays, X, nothing)
+    free, local = random_blocks(count, FREE, np.arange(D), None, rng), np.zeros(count, dtype=bool)
+    bound = confidence_bound(1.0, gp.signal)
 
     def once() -> object:
-        where = Subspaces(anchors.Z, free, local, anchors.sums(fields, X, nothing))
-        return maximise_subspaces(gp, bound, where, np.random.default_rng(1), fields=fields)
+        where = Subspaces(bases.Z, free, local, bases.sums(arrays, X, nothing))
+        return maximise_subspaces(arrays, bound, where, np.random.default_rng(1))
 
     return cpu(once, 3)
 
@@ -121,29 +119,18 @@ def full_time(gp: GP, X: Array) -> float:
 
 
 def maximisations() -> None:
-    print(
-        "    D    n | subspaces: 100    1000  1000 with trend | full D | BoTorch | full D and BoTorch over 100 subspaces"
-    )
+    print("    D    n | subspaces: 100    1000  1000 with trend | full D | BoTorch | their ratios to 100 subspaces")
     for D, n in SETTINGS:
         X, y = data(D, n)
         lengthscale = 0.5 * D**0.5
-        gp = GP.exact(
-            Kernel("matern52", D),
-            Hyper(np.array([lengthscale]), 1e-4),
-            X,
-            y,
-            offset=float(y.mean()),
-            scale=float(y.std()),
-        )
+        hyper = Hyper(np.array([lengthscale]), 1e-4)
+        gp = GP.exact(Kernel("matern52", D), hyper, X, y, offset=float(y.mean()), scale=float(y.std()))
         few, many = subspace_time(gp, X, 100), subspace_time(gp, X, 1000)
         trend = subspace_time(AdditiveSurrogate(Cube.box(D)).gp(X, y), X, 1000)
         full = full_time(gp, X)
         theirs = botorch_time(X, y, lengthscale) if D * n <= 500_000 else None
-        peer = (
-            f"{theirs:7.0f} | {full / few:.1f}, {theirs / few:.0f}"
-            if theirs is not None
-            else f"{'-':>7} | {full / few:.1f}, -"
-        )
+        times, ratio = ("-", "-") if theirs is None else (f"{theirs:.0f}", f"{theirs / few:.0f}")
+        peer = f"{times:>7} | {full / few:.1f}, {ratio}"
         print(f"{D:>5} {n:>4} | {few:>14.1f} {many:>7.1f} {trend:>16.1f} | {full:>6.1f} | {peer}", flush=True)
 
 
@@ -165,10 +152,8 @@ def whole_asks() -> None:
             method.tell(x, np.random.default_rng(len(times)).normal(y.max(), y.std(), 1))
         between = 1e3 * np.median(times)
         spread = between + (1e3 * max(times) - between) / gap
-        print(
-            f"D = {D}, n = {n}: ask {between:.0f} ms between fits, {spread:.0f} ms with the fit spread over its {gap} asks",
-            flush=True,
-        )
+        text = f"ask {between:.0f} ms between fits, {spread:.0f} ms with the fit spread over its {gap} asks"
+        print(f"D = {D}, n = {n}: {text}", flush=True)
 
 
 def main() -> None:

@@ -54,7 +54,7 @@ MS, B = METHODS["ms-ucb"], BASELINES
 RECIPES: dict[str, Recipe | str] = {
     "ms-ucb": MS, "ms-ucb (paper)": MS(preset="paper"), "ms-ucb (kappa 1)": MS(kappa=1.0), "random": B["random"], "gp-ucb": B["gp-ucb"],
     "gp-ei": B["gp-ei"], "gp-ei (isotropic)": B["gp-ei"](ard=False), "turbo": B["turbo"](initial=20), "linebo": B["linebo"], "dropout": B["dropout"],
-    "sre": B["sre"](d=5), "rembo": B["rembo"], "hesbo": B["hesbo"], "linear-bo": B["linear-bo"], "cma": "cma", "optuna-tpe": "optuna-tpe",
+    "sre": B["sre"](low_dim=5), "rembo": B["rembo"], "hesbo": B["hesbo"], "linear-bo": B["linear-bo"], "cma": "cma", "optuna-tpe": "optuna-tpe",
     "botorch-logei": PEERS["botorch-logei"](initial=20, quick=True),
 }  # fmt: skip
 """Label -> method; d = 5 for all that have it, as in the paper. TuRBO and BoTorch would add random points of their own

@@ -27,8 +27,8 @@ CAP = 20_000
 PROBLEMS = {"ackley": {"bound": 5.0}, "ellipsoid": {}}
 
 
-def label(preset: str, N0: int, alpha: float) -> str:
-    return f"{preset}, N0 = {N0}, alpha = {alpha:g}"
+def label(preset: str, bases: int, growth: float) -> str:
+    return f"{preset}, N0 = {bases}, alpha = {growth:g}"
 
 
 def settings(options: argparse.Namespace) -> list[Run]:
@@ -36,11 +36,11 @@ def settings(options: argparse.Namespace) -> list[Run]:
     cells = []
     for name, extra in PROBLEMS.items():
         for preset in ("paper", "default"):
-            for N0, alpha in GROWTH:
-                recipe = MS(preset=preset, N0=N0, alpha=alpha, cap=CAP)
+            for bases, growth in GROWTH:
+                recipe = MS(preset=preset, bases=bases, growth=growth, cap=CAP)
                 problem = {"dim": dim, "shift": SHIFT, **extra}
                 cells += [
-                    Run(recipe, name, problem, s, budget=budget, init=INITIAL, label=label(preset, N0, alpha))
+                    Run(recipe, name, problem, s, budget=budget, init=INITIAL, label=label(preset, bases, growth))
                     for s in seeds(options, 1)
                 ]
     return sorted(cells, key=lambda run: run.seed)

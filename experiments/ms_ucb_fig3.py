@@ -37,7 +37,7 @@ def settings(options: argparse.Namespace) -> list[Run]:
         for preset in ("paper", "default"):
             for d in FREE:
                 problem = {"dim": dim, "shift": SHIFT, **extra}
-                recipe = MS(preset=preset, d=d)
+                recipe = MS(preset=preset, low_dim=d)
                 cells += [
                     Run(recipe, name, problem, s, budget=budget, init=INITIAL, label=label(preset, d))
                     for s in seeds(options, 1)

@@ -43,8 +43,8 @@ from regretless.methods import METHODS
 
 MS, B, INITIAL, FIRST_SEED = METHODS["ms-ucb"], BASELINES, 20, 3
 RECIPES = {
-    "ms-ucb": MS, "ms-ucb (paper)": MS(preset="paper", d=10, alpha=1.0, cap=2000), "hesbo": B["hesbo"](d=10), "rembo": B["rembo"](d=10),
-    "sre": B["sre"](d=10), "linebo": B["linebo"], "gp-ei": B["gp-ei"], "linear-bo": B["linear-bo"], "random": B["random"],
+    "ms-ucb": MS, "ms-ucb (paper)": MS(preset="paper", low_dim=10, growth=1.0, cap=2000), "hesbo": B["hesbo"](low_dim=10), "rembo": B["rembo"](low_dim=10),
+    "sre": B["sre"](low_dim=10), "linebo": B["linebo"], "gp-ei": B["gp-ei"], "linear-bo": B["linear-bo"], "random": B["random"],
 }  # fmt: skip
 
 

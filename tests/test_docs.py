@@ -31,7 +31,7 @@ def test_the_plan_of_the_tutorial_is_what_is_printed() -> None:
 
 
 def test_options_that_are_named_exist() -> None:
-    """In pages and docstrings: `gp-ucb:kappa=2`, `rg.MSUCB(d=5)`."""
+    """In pages and docstrings: `gp-ucb:kappa=2`, `rg.MSUCB(low_dim=5)`."""
     recipes = {**regretless.METHODS, **regretless.BASELINES, **PEERS}
     options = {name: set(inspect.signature(recipe.method).parameters) for name, recipe in recipes.items()}
     options |= {recipe.method.__name__: options[name] for name, recipe in recipes.items()}

@@ -66,7 +66,7 @@ class Run:
     """One cell of a comparison: a method on a problem with a seed.
 
     Args:
-        method: a name, or a recipe such as `regretless.MSUCB(d=5)`.
+        method: a name, or a recipe such as `regretless.MSUCB(low_dim=5)`.
         problem: a name of `regretless_bench.problems.PROBLEMS`.
         options: the problem's options (dim, shift, noise, ...); the seed is added unless they name one.
         seed: seeds the method and the problem: methods with the same seed meet the same instance, noise and initial

@@ -95,7 +95,7 @@ class Dropout(Method):
         labels = np.array([self.cube.axes[i].levels if self.cube.axes[i].categorical else 0 for i in kept])
         kernel, prior = Kernel("matern52", len(kept), labels), Prior.scaled(len(kept), quadratic=False)
         offset, scale = standardisation(self.y)
-        X, variances = self.X[:, kept], self.yvar / scale / scale
+        X, variances = self.X[:, kept], self.yvar / (scale * scale)
         start = Hyper(np.exp([prior.lengthscale[0]]), 1e-3)
         hyper = fit(kernel, X, (self.y - offset) / scale, variances, ard=False, prior=prior, warm=start, rounds=ROUNDS)
         gp = GP.exact(kernel, hyper, X, self.y, self.yvar, offset=offset, scale=scale)

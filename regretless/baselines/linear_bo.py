@@ -38,7 +38,7 @@ SCALES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
 NOISES = 10.0 ** np.arange(-6.0, 1.01, 0.25)
 """The values of the noise relative to the signal that are compared, four per decade; our choice, as above."""
 NOISE_PRIOR = (math.log(1e-3), 3.0)
-"""Centre and sd of a normal prior on the logarithm of that noise; broad, so that a few values already decide."""
+"""Centre and sd of a normal prior on the logarithm of that noise; broad; our choice."""
 START = (0.5, 1e-3)
 """g and the noise where the grid does not decide: its middle, and the centre of the prior."""
 

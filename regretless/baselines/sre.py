@@ -35,7 +35,7 @@ from regretless.space import Cube
 from regretless.streams import Stream
 
 ROUND = 40
-"""Evaluations in a round when no budget is known: our choice, a fifth of the 200 evaluations of Tran-The et al."""
+"""Evaluations in a round when no budget is known: those of five rounds in the 200 evaluations of Tran-The et al."""
 RANDOM_SHARE = 5
 """The first 1/RANDOM_SHARE of a round's points are random ones of its subspace; our choice, since a fit needs data."""
 KAPPA = 2.0

@@ -81,7 +81,7 @@ class Sampler(BaseSampler):
     those that violate a constraint of `trial.set_constraint`) are told to the method as infeasible.
 
     Args:
-        method: a name (`regretless list` shows them), a recipe such as `regretless.MSUCB(d=5)`, or "auto".
+        method: a name (`regretless list` shows them), a recipe such as `regretless.MSUCB(low_dim=5)`, or "auto".
         seed: keys every random draw together with the trial's number; drawn at random when not given.
         search_space: the parameters, as Optuna distributions or anything `regretless.Space` takes. Optuna reveals
             parameters only when they are first suggested; with this argument the method proposes from the first trial

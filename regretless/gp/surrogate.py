@@ -59,6 +59,14 @@ def scheduled(n: int) -> tuple[int, int]:
     return k, SIZES[k]
 
 
+def shared_prefix(told: tuple[Array, Array, Array], seen: tuple[Array, Array, Array]) -> int:
+    """How many points (n x d), values (n) and noise variances (n, NaN unknown) two histories begin with alike."""
+    n = min(len(told[1]), len(seen[1]))
+    (X, y, yvar), (A, b, bvar) = ([array[:n] for array in history] for history in (told, seen))
+    same = (X == A).all(axis=1) & (y == b) & ((yvar == bvar) | (np.isnan(yvar) & np.isnan(bvar)))
+    return n if same.all() else int(np.argmin(same))
+
+
 def tamed(y: Array) -> Array:
     """y with values below 2 median - max raised to it (n); left alone when more than half of the values equal the
     best."""
@@ -223,10 +231,7 @@ class Surrogate:
 
     def _forget_what_differs(self, X: Array, y: Array, yvar: Array) -> None:
         """Drops what the cache holds about histories of which this one is no continuation."""
-        common = min(len(y), len(self._seen[1]))
-        same = (X[:common] == self._seen[0][:common]).all(axis=1) & (y[:common] == self._seen[1][:common])
-        same &= (yvar[:common] == self._seen[2][:common]) | (np.isnan(yvar[:common]) & np.isnan(self._seen[2][:common]))
-        agree = common if same.all() else int(np.argmin(same))
+        agree = shared_prefix((X, y, yvar), self._seen)
         self._fits = {k: fitted for k, fitted in self._fits.items() if SIZES[k] <= agree}
         if self._factor is not None and self._factor[1].n > agree:
             self._factor = None

@@ -1,10 +1,12 @@
-"""Chooses between surrogates by how well they predicted what was told next.
+"""Chooses between surrogates by how well each predicted the values that were told next.
 
-Evidence and leave-one-out scores judge a model where the data are; an optimiser goes where a model promises most, and
-there a wrong model is wrong. So each entrant is scored on the values told after its fit: the log density it gave them
-in advance, at points that one of the entrants proposed. The entrant with the best sum over a recent window is used.
-Everything is a function of the told history: between two scheduled sizes the model conditioned on the first predicts
-the values up to the second, whoever is in use.
+The evidence and leave-one-out scores judge a model where the data are. An optimiser evaluates where its model promises
+most, and a wrong model is most wrong there. So each entrant is scored by the log density that it gave to values before
+they were told, at points that one of the entrants proposed, and the entrant with the largest sum over a recent window
+is used.
+
+The choice is a function of the told history: the model fitted at one scheduled size predicts the values up to the next
+scheduled size, whichever entrant was in use at the time.
 """
 
 from __future__ import annotations
@@ -14,34 +16,64 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from regretless.gp.posterior import GP
-from regretless.gp.surrogate import Surrogate, scheduled
-from regretless.methods.ms_ucb.additive import AdditiveGP, AdditiveSurrogate
+from regretless.gp.surrogate import Surrogate, scheduled, standardisation
+from regretless.methods.ms_ucb.additive import AdditiveSurrogate
 from regretless.parameters import Array
+from regretless.space import Cube
 
 WINDOW = 30
-"""Told values over which scores are summed."""
+"""Told values over which scores are summed, rounded up to a scheduled size. Our choice: a longer window follows the
+search more slowly when it enters another region."""
 FIRST = 6
-"""Values told before the first score: nothing is learnt from how a model of fewer predicts."""
+"""Values told before the first score. Our choice: a model of fewer values predicts little more than their mean."""
 LEAST = -8.0
-"""A log density (of standardised values) is not counted below this, so that one surprise does not decide alone."""
+"""A log density (of standardised values) counts as this where it is lower, so that no single value decides alone. A
+standard normal density has it 3.8 standard deviations from the mean."""
+PER_COORDINATE_UP_TO = 1000
+"""Dimensions up to which models with a length-scale per coordinate compete. Our choice: the cost of their fits grows
+with the dimension, and that of the others hardly does."""
+CURVED_UP_TO = 50
+"""Dimensions up to which a model with a full quadratic trend competes. Our choice: at 50 it has 1326 coefficients, many
+against a few hundred values, and what it brings there is mixed (docs/methods/ms-ucb.md)."""
+FEW, HEAD_START = 20, 0.25
+"""Up to FEW dimensions the model with the full quadratic trend is ahead by HEAD_START in log density per value of the
+window. Both were chosen on development seeds in 20 and 50 dimensions (docs/methods/ms-ucb.md)."""
+
+
+def entrants(cube: Cube, *, seed: int, noise_var: float | None) -> list[Surrogate | AdditiveSurrogate]:
+    """The models of the default preset, in order of preference: one with a full quadratic trend, isotropic ones with
+    and without an additive trend, two with a length-scale per coordinate."""
+
+    def per_coordinate(*, quadratic: bool = False, soften: bool = False) -> Surrogate:
+        return Surrogate(cube, seed=seed, ard=True, quadratic=quadratic, noise=noise_var, tame=False, soften=soften)
+
+    models: list[Surrogate | AdditiveSurrogate] = []
+    if cube.dim <= CURVED_UP_TO:
+        models.append(per_coordinate(quadratic=True))
+    products: dict[int, tuple[Array, ...]] = {}
+    for trend in (True, False):
+        for soften in (True, False):
+            models.append(
+                AdditiveSurrogate(cube, noise_var=noise_var, trend=trend, soften=soften, shared_products=products)
+            )
+    if 1 < cube.dim <= PER_COORDINATE_UP_TO:
+        models += [per_coordinate(), per_coordinate(soften=True)]
+    return models
 
 
 class Contest:
     """Entrants in order of preference, and the one to use for a history.
 
     Args:
-        entrants: the surrogates; engine surrogates must not tame their values, which has no density.
-        start: what the first entrant is ahead by from the start, in log density per told value of the window.
+        entrants: the surrogates; none may clip values, because clipped values have no density.
+        head_start: by how much the first entrant is ahead, in log density per told value of the window.
     """
 
-    def __init__(self, entrants: Sequence[Surrogate | AdditiveSurrogate], *, start: float = 0.0) -> None:
+    def __init__(self, entrants: Sequence[Surrogate | AdditiveSurrogate], *, head_start: float = 0.0) -> None:
         if any(isinstance(entrant, Surrogate) and entrant.tame for entrant in entrants):
             raise ValueError("a surrogate that clips values gives them no density and cannot be compared")
-        self.entrants, self.start = tuple(entrants), start
-        self._scores: dict[
-            int, Array
-        ] = {}  # scheduled size -> score of every entrant for the values told after it, up to the next size
+        self.entrants, self.head_start = tuple(entrants), head_start
+        self._scores: dict[int, Array] = {}  # scheduled size -> scores for the values after it, up to the next size
         self._last: tuple[int, int] = (0, 0)  # a scheduled size, and the entrant chosen at it
 
     def choose(self, X: Array, y: Array, yvar: Array) -> Surrogate | AdditiveSurrogate:
@@ -49,39 +81,38 @@ class Contest:
         size = scheduled(len(y))[1]
         if self._last[0] != size:
             gaps: list[tuple[int, int]] = []
-            first = size  # the told values after the first `first` are in the window
+            first = size  # the window begins after the first `first` values
             while first > FIRST and size - first < WINDOW:
                 before = scheduled(first - 1)[1]
                 gaps.append((before, first))
                 first = before
-            for before, after in reversed(gaps):  # in the order told, so that fits are built upon each other
+            for before, after in reversed(gaps):  # in the order told, so that each fit starts from the one before
                 if before not in self._scores:
-                    self._scores[before] = np.array(
-                        [self._score(entrant, X, y, yvar, before, after) for entrant in self.entrants]
-                    )
+                    scores = [log_density(entrant, X, y, yvar, before, after) for entrant in self.entrants]
+                    self._scores[before] = np.array(scores)
             total = sum((self._scores[before] for before, _ in gaps), np.zeros(len(self.entrants)))
-            total[0] += self.start * (size - first)
+            total[0] += self.head_start * (size - first)
             self._last = size, int(np.argmax(total))
         return self.entrants[self._last[1]]
 
-    @staticmethod
-    def _score(
-        entrant: Surrogate | AdditiveSurrogate, X: Array, y: Array, yvar: Array, before: int, after: int
-    ) -> float:
-        """The log density that the entrant, knowing the first `before` values, gives to the next, up to `after`, for y
-        in units of their spread."""
-        gp = entrant.gp(X[:before], y[:before], yvar[:before])
-        values, slope = entrant.seen_as(y[:before], y[before:after])
-        mean, variance = gp.mean_var(X[before:after])
-        own = yvar[before:after] * slope**2 / gp.scale**2
-        variance = variance + np.where(np.isnan(own), _noise(gp) * gp.signal, own)
-        residual = (values - gp.offset) / gp.scale - mean
-        spread = float(np.std(y[:before])) or 1.0
-        density = (
-            -0.5 * np.log(2 * math.pi * variance) - 0.5 * residual**2 / variance + np.log(slope * (spread / gp.scale))
-        )
-        return float(np.maximum(density, LEAST).sum())
 
+def log_density(
+    entrant: Surrogate | AdditiveSurrogate, X: Array, y: Array, yvar: Array, before: int, after: int
+) -> float:
+    """The sum of the log densities that an entrant, told the first `before` values, gives to each of the next ones up
+    to number `after`.
 
-def _noise(gp: GP | AdditiveGP) -> float:
-    return gp.shape.noise if isinstance(gp, AdditiveGP) else gp.hyper.noise
+    The density is that of y divided by the spread of the first values, so that entrants that see values in different
+    ways are comparable.
+    """
+    gp = entrant.gp(X[:before], y[:before], yvar[:before])
+    values, slope = entrant.seen_as(y[:before], y[before:after])
+    mean, variance = gp.mean_var(X[before:after])
+    own = yvar[before:after] * slope**2 / (gp.scale * gp.scale)
+    variance = variance + np.where(np.isnan(own), gp.hyper.noise * gp.signal, own)
+    residual = (values - gp.offset) / gp.scale - mean
+    with np.errstate(over="ignore"):  # a value beyond 1e154 spreads has density 0, which counts as LEAST
+        misfit = 0.5 * residual**2 / variance
+    units = np.log(slope) + math.log(standardisation(y[:before])[1]) - math.log(gp.scale)
+    density = units - 0.5 * np.log(2 * math.pi * variance) - misfit
+    return float(np.maximum(density, LEAST).sum())

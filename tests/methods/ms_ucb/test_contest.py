@@ -16,7 +16,7 @@ def entrants(d):
     return [
         AdditiveSurrogate(cube),
         AdditiveSurrogate(cube, soften=True),
-        AdditiveSurrogate(cube, orders=0),
+        AdditiveSurrogate(cube, trend=False),
         Surrogate(cube, seed=0, quadratic=False, tame=False),
     ]
 

@@ -15,7 +15,9 @@ from regretless.baselines.gp_ei import GPEI
 from regretless.baselines.gp_ucb import GPUCB
 from regretless.gp.acquisition import log_expected_improvement
 from regretless.gp.design import design_size
-from regretless.methods.ms_ucb.algorithm import MSUCB, coordinates_that_matter, subspaces_at, theory_beta, uncovered
+from regretless.methods import METHODS
+from regretless.methods.ms_ucb.algorithm import MSUCB, subspaces_at, theory_beta, uncovered_regret
+from regretless.methods.ms_ucb.few_coordinates import best_in_coordinates, coordinates_that_matter
 from regretless.testing import bowl, run
 
 
@@ -40,8 +42,8 @@ def test_number_of_subspaces_follows_the_schedule():
 
 
 def test_uncovered_regret_falls_with_the_number_of_subspaces_and_vanishes_without_fixed_coordinates():
-    assert uncovered(10, 5, 5, 0.1) == 0.0
-    few, many = uncovered(10, 4, 6, 0.1), uncovered(1000, 4, 6, 0.1)
+    assert uncovered_regret(10, 5, 5, 0.1) == 0.0
+    few, many = uncovered_regret(10, 4, 6, 0.1), uncovered_regret(1000, 4, 6, 0.1)
     assert few / many == pytest.approx(10.0)  # (1000 / 10)^(1 / 2)
     by_hand = 2 * math.sqrt(math.log(2 * 6 / 0.1)) * math.sqrt(2) * (math.log(20) / 10) ** 0.5
     assert few == pytest.approx(by_hand)
@@ -50,32 +52,32 @@ def test_uncovered_regret_falls_with_the_number_of_subspaces_and_vanishes_withou
 # ---------------------------------------------------------------- Z_t
 
 
-@pytest.mark.parametrize(("N0", "alpha"), [(1, 0), (3, 0), (1, 1), (2, 2)])
-def test_base_points_are_kept_and_grow_as_the_schedule_says(N0, alpha):
-    method = MSUCB(6, seed=1, preset="paper", d=2, N0=N0, alpha=alpha, initial=4, kappa=1.0)
+@pytest.mark.parametrize(("bases", "growth"), [(1, 0), (3, 0), (1, 1), (2, 2)])
+def test_base_points_are_kept_and_grow_as_the_schedule_says(bases, growth):
+    method = MSUCB(6, seed=1, preset="paper", low_dim=2, bases=bases, growth=growth, initial=4, kappa=1.0)
     points(method, 4)
     before = np.empty((0, 6))
     for t in range(1, 6):
         points(method, 1)
-        Z = method._anchors.Z
-        assert len(Z) == sum(N0 * k**alpha for k in range(1, t + 1))
+        Z = method._bases.Z
+        assert len(Z) == sum(bases * k**growth for k in range(1, t + 1))
         assert np.array_equal(Z[: len(before)], before)
         before = Z.copy()
 
 
 def test_literal_proposals_lie_in_the_subspaces_of_z_t():
-    method = MSUCB(8, seed=0, preset="paper", d=3, N0=2, initial=5)
+    method = MSUCB(8, seed=0, preset="paper", low_dim=3, bases=2, initial=5)
     points(method, 5)
     for x in points(method, 6):
-        fixed = method._anchors.Z[:, :5]  # the last three coordinates are free
+        fixed = method._bases.Z[:, :5]  # the last three coordinates are free
         assert (np.abs(fixed - x[:5]).max(axis=1) < 1e-12).any()
 
 
 def test_a_cap_is_said_in_the_certificate():
-    capped = MSUCB(4, seed=0, preset="paper", d=2, N0=5, cap=6, initial=4)
+    capped = MSUCB(4, seed=0, preset="paper", low_dim=2, bases=5, cap=6, initial=4)
     points(capped, 8)
     assert "the proof needs all of Z_t" in capped.certificate().reason
-    whole = MSUCB(4, seed=0, preset="paper", d=2, N0=5, initial=4)
+    whole = MSUCB(4, seed=0, preset="paper", low_dim=2, bases=5, initial=4)
     points(whole, 8)
     found = whole.certificate()
     assert found.certified
@@ -88,7 +90,7 @@ def test_a_cap_is_said_in_the_certificate():
 
 def test_all_coordinates_free_is_gp_ucb_point_for_point():
     D = 4
-    ours = MSUCB(D, seed=3, preset="paper", d=D, kappa=1.5, initial=design_size(D, None))
+    ours = MSUCB(D, seed=3, preset="paper", low_dim=D, kappa=1.5, initial=design_size(D, None))
     theirs = GPUCB(D, seed=3, preset="paper", kappa=1.5, kernel="matern52", ard=False)
     assert np.array_equal(points(ours, 16), points(theirs, 16))
     batch, other = ours.ask(3), theirs.ask(3)
@@ -96,12 +98,12 @@ def test_all_coordinates_free_is_gp_ucb_point_for_point():
 
 
 def test_no_coordinate_free_picks_the_best_of_the_sampled_points():
-    method = MSUCB(5, seed=2, preset="paper", d=0, N0=7, initial=4)
+    method = MSUCB(5, seed=2, preset="paper", low_dim=0, bases=7, initial=4)
     points(method, 4)
     for _ in range(4):
         x = method.ask()[0]
-        gp = method._surrogate.gp(method.X, method.y, method.yvar)
-        Z = method._anchors.Z
+        gp = method._isotropic.gp(method.X, method.y, method.yvar)
+        Z = method._bases.Z
         t = len(method.y) - 4 + 1
         mean, variance = gp.mean_var(Z)
         assert np.array_equal(x, Z[np.argmax(mean + math.sqrt(theory_beta(t, 0, 5, 0.1)) * np.sqrt(variance))])
@@ -111,10 +113,12 @@ def test_no_coordinate_free_picks_the_best_of_the_sampled_points():
 @pytest.mark.parametrize(
     "options",
     [
-        {"d": -1},
-        {"N0": 0},
-        {"alpha": -1},
-        {"coords": "first"},
+        {"low_dim": -1},
+        {"bases": 0},
+        {"growth": -1},
+        {"slope_scale": 0.0},
+        {"initial": 0},
+        {"noise_var": -1.0},
         {"preset": "best"},
         {"kappa": -1.0},
         {"delta": 1.0},
@@ -124,6 +128,37 @@ def test_no_coordinate_free_picks_the_best_of_the_sampled_points():
 def test_bad_options_are_refused(options):
     with pytest.raises(ValueError, match=r"must|need"):
         MSUCB(3, seed=0, **options)
+
+
+@pytest.mark.parametrize(
+    ("former", "present"),
+    [
+        ("d", "low_dim"),
+        ("N0", "bases"),
+        ("alpha", "growth"),
+        ("a", "slope_factor"),
+        ("b", "slope_scale"),
+        ("noise", "noise_var"),
+    ],
+)
+def test_a_former_name_of_an_option_is_answered_with_the_present_one(former, present):
+    with pytest.raises(TypeError, match=f"'{former}' is called '{present}'"):
+        METHODS["ms-ucb"](**{former: 1})
+    assert METHODS["ms-ucb"](**{present: 1}).options == {present: 1}
+
+
+@pytest.mark.parametrize("preset", ["default", "paper"])
+@pytest.mark.parametrize("extreme", [1e160, -1e300])
+def test_one_enormous_value_is_legal(preset, extreme):
+    method = MSUCB(6, seed=0, budget=24, preset=preset, initial=6)
+    for i in range(24):
+        x = method.ask()[0]
+        assert np.isfinite(x).all()
+        method.tell(x, [extreme if i == 8 else bowl(x[None])[0]], yvar=[0.01 if i % 2 else np.nan])
+    best = (method.X == method.recommend()).all(axis=1)
+    assert best.sum() == 1
+    if extreme < 0:  # a single high value may be taken for noise, but a low one is never the best
+        assert not best[8]
 
 
 # ---------------------------------------------------------------- the default
@@ -141,16 +176,15 @@ def test_a_bulk_told_history_proposes_the_same_points_as_the_run_it_came_from():
     assert np.array_equal(second.pending, third.pending)
 
 
-def test_clipped_values_have_every_third_turn_in_few_dimensions_only(monkeypatch):
-    method = MSUCB(4, seed=0, initial=5)
+@pytest.mark.parametrize(("D", "expected"), [(4, [6, 9, 12]), (21, [])])
+def test_clipped_values_have_every_third_turn_in_few_dimensions_only(monkeypatch, D, expected):
+    method = MSUCB(D, seed=0, initial=5)
     points(method, 6)
     turns, gp = [], method._clipped.gp
     monkeypatch.setattr(method._clipped, "gp", lambda *told: turns.append(len(told[1])) or gp(*told))
     points(method, 9)
-    assert turns == [6, 9, 12]
     method.recommend()
-    assert turns == [6, 9, 12]
-    assert MSUCB(21, seed=0)._clipped is None
+    assert turns == expected
 
 
 def test_the_default_starts_as_gp_ei_does():
@@ -239,6 +273,20 @@ def test_the_few_coordinates_that_matter_are_told_apart_and_then_moved_alone():
         (method.X[:n] != method.X[n]).sum(axis=1).min() for n in range(100, 110)
     ]  # against the told point that is most like it
     assert min(moved) <= 4 < max(moved)
+
+
+def test_a_search_in_few_coordinates_leaves_the_others_as_they_are():
+    centre = np.array([0.3, 0.9, 0.1, 0.6])
+    incumbents = np.random.default_rng(0).random((2, 4))
+
+    def score(X):
+        return -((X - centre) ** 2).sum(axis=1)
+
+    x = best_in_coordinates(
+        np.array([1, 3]), (lambda X: (score(X), 2 * (centre - X)), score), incumbents, np.random.default_rng(1)
+    )
+    np.testing.assert_allclose(x[[1, 3]], centre[[1, 3]], atol=1e-6)
+    assert np.array_equal(x[[0, 2]], incumbents[0, [0, 2]])
 
 
 def test_a_separable_bowl_in_thirty_dimensions_is_solved_where_random_search_is_nowhere():

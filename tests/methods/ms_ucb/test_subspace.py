@@ -10,7 +10,8 @@ from regretless.gp.fit import Prior
 from regretless.gp.kernels import Kernel
 from regretless.gp.posterior import GP, Hyper
 from regretless.methods.ms_ucb.additive import AdditiveSurrogate
-from regretless.methods.ms_ucb.subspace import Anchors, Fibres, Fields, Subspaces, maximise_subspaces, random_blocks
+from regretless.methods.ms_ucb.base_points import BasePoints, PosteriorArrays
+from regretless.methods.ms_ucb.subspace import SubspacePosterior, Subspaces, maximise_subspaces, random_blocks
 from regretless.parameters import Axis
 from regretless.space import Cube
 
@@ -46,15 +47,15 @@ def test_values_and_gradients_along_a_subspace_are_those_of_the_posterior(name):
     gp = posteriors()[name]
     rng = np.random.default_rng(1)
     bases, free, values = rng.random((7, 12)), random_blocks(7, 3, np.arange(12), None, rng), rng.random((7, 3))
-    fields = Fields.of(gp)
-    fibres = Fibres(fields, bound)
-    fixed = fields.sums(bases).minus(fibres.free_sums(free, np.take_along_axis(bases, free, axis=1)))
+    arrays = PosteriorArrays.of(gp)
+    model = SubspacePosterior(arrays, bound)
+    fixed = arrays.sums(bases).minus(model.free_sums(free, np.take_along_axis(bases, free, axis=1)))
     X = points(bases, free, values)
     mean, variance, dm, dv = gp.mean_var_grad(X)
     value, by_mean, by_variance = bound(mean, variance)
-    np.testing.assert_allclose(fibres.score(fixed, free, values), value, atol=1e-9)
+    np.testing.assert_allclose(model.scores(fixed, free, values), value, atol=1e-9)
     order = np.array([4, 0, 6])  # some rows only, in any order, as a batched minimiser asks
-    negative, gradient = fibres.descent(fixed, free)(np.column_stack([values[order], order]))
+    negative, gradient = model.descent(fixed, free)(np.column_stack([values[order], order]))
     np.testing.assert_allclose(-negative, value[order], atol=1e-9)
     full = by_mean[:, None] * dm + by_variance[:, None] * dv
     np.testing.assert_allclose(-gradient[:, :-1], np.take_along_axis(full, free, axis=1)[order], rtol=1e-6, atol=1e-8)
@@ -64,23 +65,23 @@ def test_values_and_gradients_along_a_subspace_are_those_of_the_posterior(name):
 @pytest.mark.parametrize("name", ["isotropic", "additive"])
 def test_cached_sums_are_the_direct_ones(name):
     gp, (X, _, rng) = posteriors()[name], data()
-    anchors = Anchors(12, 2)
-    anchors.extend(rng.random((5, 12)))
-    ours, theirs = anchors.sums(Fields.of(gp), X, np.empty((0, 12))), Fields.of(gp).sums(anchors.Z)
+    base = BasePoints(12, 2)
+    base.extend(rng.random((5, 12)))
+    ours, theirs = base.sums(PosteriorArrays.of(gp), X, np.empty((0, 12))), PosteriorArrays.of(gp).sums(base.Z)
     np.testing.assert_allclose(ours.squared, theirs.squared, atol=1e-10)
     np.testing.assert_allclose(ours.trend, theirs.trend, atol=1e-10)
     np.testing.assert_allclose(ours.prior, theirs.prior, atol=1e-10)
-    assert anchors.sums(Fields.of(posteriors()["ard"]), X, np.empty((0, 12))) is None
+    assert base.sums(PosteriorArrays.of(posteriors()["ard"]), X, np.empty((0, 12))) is None
 
 
 def test_products_do_not_depend_on_when_they_were_computed():
     X, _, rng = data(n=40, d=301)
     Z, pending = rng.random((23, 301)), rng.random((3, 301))
-    gradual = Anchors(301, 2)
+    gradual = BasePoints(301, 2)
     for step in range(1, 24):
         gradual.extend(Z[step - 1 : step])
         gradual.products(X[: step + 10], pending)
-    at_once = Anchors(301, 2)
+    at_once = BasePoints(301, 2)
     at_once.extend(Z)
     assert np.array_equal(gradual.products(X, pending), at_once.products(X, pending))
     np.testing.assert_allclose(
@@ -93,7 +94,11 @@ def test_all_coordinates_free_reaches_the_maximum_of_the_cube():
     rng = np.random.default_rng(2)
     bases = rng.random((6, 2))
     X, values = maximise_subspaces(
-        gp, bound, Subspaces(bases, np.tile([0, 1], (6, 1)), np.zeros(6, dtype=bool)), rng, rounds=60
+        PosteriorArrays.of(gp),
+        bound,
+        Subspaces(bases, np.tile([0, 1], (6, 1)), np.zeros(6, dtype=bool)),
+        rng,
+        rounds=60,
     )
     grid = np.stack(np.meshgrid(*[np.linspace(0, 1, 201)] * 2), axis=-1).reshape(-1, 2)
     best = bound(*gp.mean_var(grid))[0].max()
@@ -106,7 +111,7 @@ def test_no_free_coordinate_picks_the_best_base_point():
     rng = np.random.default_rng(3)
     bases = rng.random((30, 12))
     X, values = maximise_subspaces(
-        gp, bound, Subspaces(bases, np.empty((30, 0), dtype=np.intp), np.zeros(30, dtype=bool)), rng
+        PosteriorArrays.of(gp), bound, Subspaces(bases, np.empty((30, 0), dtype=np.intp), np.zeros(30, dtype=bool)), rng
     )
     scores = bound(*gp.mean_var(bases))[0]
     assert np.array_equal(X[0], bases[np.argmax(scores)])
@@ -118,10 +123,10 @@ def test_the_fixed_coordinates_stay_and_chaining_climbs_higher():
     bases = np.random.default_rng(4).random((20, 12))
     free = random_blocks(20, 3, np.arange(12), None, np.random.default_rng(5))
     where = Subspaces(bases, free, np.zeros(20, dtype=bool))
-    X, single = maximise_subspaces(gp, bound, where, np.random.default_rng(6))
+    X, single = maximise_subspaces(PosteriorArrays.of(gp), bound, where, np.random.default_rng(6))
     for x in X:
         assert (((x != bases).sum(axis=1)) <= 3).any()
-    chained, many = maximise_subspaces(gp, bound, where, np.random.default_rng(6), chain=8)
+    chained, many = maximise_subspaces(PosteriorArrays.of(gp), bound, where, np.random.default_rng(6), chain=8)
     assert many[0] > single[0] + 1e-3
     np.testing.assert_allclose(bound(*gp.mean_var(chained))[0], many, atol=1e-8)
 
@@ -130,8 +135,10 @@ def test_thinning_loses_nothing_against_ascending_every_subspace():
     gp, rng = posteriors()["isotropic"], np.random.default_rng(7)
     bases = rng.random((150, 12))
     where = Subspaces(bases, random_blocks(150, 4, np.arange(12), None, rng), np.zeros(150, dtype=bool))
-    _, thinned = maximise_subspaces(gp, bound, where, np.random.default_rng(8), rounds=40)
-    _, all_of_them = maximise_subspaces(gp, bound, where, np.random.default_rng(8), second=150, third=150, rounds=40)
+    _, thinned = maximise_subspaces(PosteriorArrays.of(gp), bound, where, np.random.default_rng(8), rounds=40)
+    _, all_of_them = maximise_subspaces(
+        PosteriorArrays.of(gp), bound, where, np.random.default_rng(8), shortlist=150, ascents=150, rounds=40
+    )
     assert thinned[0] >= all_of_them[0] - 0.02 * (all_of_them[0] - np.median(all_of_them))
 
 
@@ -153,7 +160,7 @@ def test_choices_can_be_fixed_but_the_quadratic_trend_is_refused():
     gp = AdditiveSurrogate(cube).gp(X, X[:, 0] - (X[:, 1] > 0.4))
     bases = cube.snap(rng.random((5, 3)))
     found, values = maximise_subspaces(
-        gp, bound, Subspaces(bases, np.tile([0, 2], (5, 1)), np.ones(5, dtype=bool)), rng
+        PosteriorArrays.of(gp), bound, Subspaces(bases, np.tile([0, 2], (5, 1)), np.ones(5, dtype=bool)), rng
     )
     np.testing.assert_allclose(bound(*gp.mean_var(found))[0], values, atol=1e-8)
     assert set(found[:, 1]) <= set(bases[:, 1])
@@ -162,4 +169,4 @@ def test_choices_can_be_fixed_but_the_quadratic_trend_is_refused():
         Kernel("matern52", 3), Hyper(np.ones(1), 1e-3, quadratic=0.5), rng.random((5, 3)), rng.random(5)
     )
     with pytest.raises(ValueError, match="quadratic"):
-        Fields.of(with_trend)
+        PosteriorArrays.of(with_trend)
