@@ -1,19 +1,18 @@
 """MS-UCB's two real tasks: output weights of a net on MNIST (Fig. 4; D = 100 and 500) and the ramp-loss classifier
 (Fig. 5; D = 5001).
 
-    python experiments/ms_ucb_real.py --task mnist-net --jobs 2 --out runs/ms_ucb_fig4     h = 10, 5000 digits, 2 epochs, 60 evaluations, 5 seeds
-    python experiments/ms_ucb_real.py --task ramp-loss --jobs 2 --out runs/ms_ucb_fig5     C = 1, 60 evaluations, 5 seeds
-    python experiments/ms_ucb_real.py --jobs 16 --out runs/ms_ucb_real --full              both tasks; h = 10 and 50; C = 1, 2, 5, 10
-    python experiments/ms_ucb_real.py --jobs 16 --out runs/ms_ucb_real --full --short --ramp 1       the same evaluations, each cheaper; C = 1 only
-    python experiments/ms_ucb_real.py --out runs/ms_ucb_real --full --report               the finding from the records there are
+    python experiments/ms_ucb_real.py --task mnist-net --jobs 2 --out runs/ms_ucb_fig4   h = 10, 5000 digits, 2 epochs
+    python experiments/ms_ucb_real.py --task ramp-loss --jobs 2 --out runs/ms_ucb_fig5   C = 1
+    python experiments/ms_ucb_real.py --jobs 16 --out runs/ms_ucb_real --full            h = 10, 50; C = 1, 2, 5, 10
+    python experiments/ms_ucb_real.py --jobs 16 --out runs/ms_ucb_real --full --short --ramp 1   cheaper; C = 1 only
+    python experiments/ms_ucb_real.py --out runs/ms_ucb_real --full --report             the findings from the records
 
-A full evaluation of the net trains on 45,000 digits for 20 epochs (2 to 5 s of one core); `--short` trains on 5000 for
-2.
+Without --full there are 60 evaluations and 5 seeds. A full evaluation of the net trains on 45,000 digits for 20 epochs
+(2 to 5 s of one core); `--short` trains on 5000 for 2.
 
 `--gisette PATH` runs the ramp loss on the real data; without it the data are "gisette-like", made from MNIST (see
-bench/regretless_bench/problems/ramp_loss.py). d = 10 for all that have it and N0 = 1, alpha = 1 for MS-UCB, as in the
-paper; 20 initial points common to all methods. Seeds count from 3: the ramp loss of seeds 0 to 2 showed what was wrong
-with an earlier default.
+bench/regretless_bench/problems/ramp_loss.py). Subspaces have ten dimensions and MS-UCB has N0 = 1, alpha = 1, as in the
+paper; 20 initial points are common to all methods. Seeds count from 3, because seeds 0 to 2 were used for development.
 """
 
 from __future__ import annotations
@@ -43,22 +42,30 @@ from regretless.methods import METHODS
 
 MS, B, INITIAL, FIRST_SEED = METHODS["ms-ucb"], BASELINES, 20, 3
 RECIPES = {
-    "ms-ucb": MS, "ms-ucb (paper)": MS(preset="paper", low_dim=10, growth=1.0, cap=2000), "hesbo": B["hesbo"](low_dim=10), "rembo": B["rembo"](low_dim=10),
-    "sre": B["sre"](low_dim=10), "linebo": B["linebo"], "gp-ei": B["gp-ei"], "linear-bo": B["linear-bo"], "random": B["random"],
-}  # fmt: skip
-
-
+    "ms-ucb": MS,
+    "ms-ucb (paper)": MS(preset="paper", low_dim=10, growth=1.0, cap=2000),
+    "hesbo": B["hesbo"](low_dim=10),
+    "rembo": B["rembo"](low_dim=10),
+    "sre": B["sre"](low_dim=10),
+    "linebo": B["linebo"],
+    "gp-ei": B["gp-ei"],
+    "linear-bo": B["linear-bo"],
+    "random": B["random"],
+}
+"""Label -> method; the newest 2000 base points of the paper preset are searched."""
 THERE = ("rembo", "linebo", "sre", "hesbo")
 """What the paper compares with."""
 QUICK = ("ms-ucb", "ms-ucb (paper)", *THERE, "gp-ei", "random")
 CLAIMS = {
     "mnist-net": (
         "fig4", "output weights of a network on MNIST",
-        "MS-UCB finds output-layer weights with a lower validation loss than REMBO, LineBO, SRE and HeSBO, in 100 and in 500 dimensions.",
+        "MS-UCB finds output-layer weights with a lower validation loss than REMBO, LineBO, SRE and HeSBO, in 100 and "
+        "in 500 dimensions.",
     ),
     "ramp-loss": (
         "fig5", "ramp loss in 5001 dimensions",
-        "MS-UCB reaches the lowest ramp loss at every C, SRE is second, and REMBO, LineBO and HeSBO do poorly (on Gisette; here on data like it).",
+        "MS-UCB reaches the lowest ramp loss at every C, SRE is second, and REMBO, LineBO and HeSBO do poorly (on "
+        "Gisette; here on data like it).",
     ),
 }  # fmt: skip
 
@@ -78,8 +85,10 @@ def settings(options: argparse.Namespace, task: str) -> list[Run]:
     chosen = options.methods.split(",") if options.methods else RECIPES if options.full else QUICK
     cells = [
         Run(RECIPES[label], task, problem, seed, budget=budget, init=INITIAL, label=label)
-        for problem, budget in problems for label in chosen for seed in range(options.first, options.first + options.seeds)
-    ]  # fmt: skip
+        for problem, budget in problems
+        for label in chosen
+        for seed in range(options.first, options.first + options.seeds)
+    ]
     return sorted(cells, key=lambda run: run.seed)
 
 
@@ -118,13 +127,19 @@ def finding(records: list[Record], task: str, options: argparse.Namespace) -> Fi
     checks, ours = (leads(cases, label, THERE, end, "loss") for label in ("ms-ucb (paper)", "ms-ucb"))
     verdict, sentence = judged(checks, fewest(cases), ours)
     first = records[0].settings
+    data = "Gisette" if options.gisette else "MNIST" if task == "mnist-net" else "gisette-like"
     return Finding(
         "ms-ucb", figure, title, claim, verdict, sentence,
-        settings={"size": "full" if options.full else "quick", "problems": "; ".join(cases), "seeds": fewest(cases), "evaluations": first["budget"],
-                  "initial points": INITIAL, "data": "Gisette" if options.gisette else "MNIST" if task == "mnist-net" else "gisette-like"},
+        settings={
+            "size": "full" if options.full else "quick", "problems": "; ".join(cases), "seeds": fewest(cases),
+            "evaluations": first["budget"], "initial points": INITIAL, "data": data,
+        },
         charts=charts(cases, {"best value so far": seen}),
-        tables=[checks_table(checks, "checks of the method as printed"), checks_table(ours, "the same checks of our default"),
-                medians_table(cases, end, "best value", order=list(RECIPES))],
+        tables=[
+            checks_table(checks, "checks of the method as printed"),
+            checks_table(ours, "the same checks of our default"),
+            medians_table(cases, end, "best value", order=list(RECIPES)),
+        ],
         seconds=core_seconds(cases),
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from regretless.parameters import Choice
 from regretless.space import Space
 
 HIGH_DIMENSION = 20
-"""Beyond this many parameters MS-UCB's contest of models and its search in subspaces take over."""
+"""Beyond this many parameters MS-UCB's contest of models takes over."""
 LARGE_BUDGET = 3000
 """Beyond this many evaluations the exact GP costs more than a second per ask."""
 
@@ -35,7 +35,7 @@ def choose_method(space: Space, budget: int | None, *, certify: bool = False) ->
             f"{budget} evaluations: the neural-tangent model's cost per ask stays flat where an exact GP's grows with n^2",
         )
     if dim > HIGH_DIMENSION:
-        return METHODS["ms-ucb"], f"{dim} parameters: searching low-dimensional subspaces of one GP keeps an ask cheap"
+        return METHODS["ms-ucb"], f"{dim} parameters: of several GPs the one that predicted best is searched"
     if any(isinstance(parameter, Choice) for parameter in space.parameters.values()):  # measured in docs/gp-engine.md
         return (
             BASELINES["gp-ei"],

@@ -86,7 +86,7 @@ EFFORT_LARGE is used where told values times dimensions exceed LARGE, to bound t
 
 
 class MSUCB(Method):
-    """MS-UCB: an acquisition maximised from many low-dimensional subspaces; for 20 to 5000 dimensions.
+    """MS-UCB: LogEI on the model that predicted best, searched from low-dimensional subspaces; for 20 to 5000 dimensions.
 
     Args:
         preset: "default", or "paper": Algorithm 1 to the letter.
