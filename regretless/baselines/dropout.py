@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from regretless.gp.acquisition import upper_confidence
 from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.embedding import checked_low_dim
 from regretless.gp.fit import Prior, fit
 from regretless.gp.posterior import GP, Hyper, Kernel
 from regretless.gp.step import best_point
@@ -67,11 +68,10 @@ class Dropout(Method):
         super().__init__(cube, seed=seed, budget=budget)
         if fill not in ("copy", "random", "mix"):
             raise ValueError(f"fill must be 'copy', 'random' or 'mix', got {fill!r}")
-        if low_dim < 1 or not kappa >= 0:
-            raise ValueError(f"need low_dim >= 1 and kappa >= 0, got {low_dim!r} and {kappa!r}")
-        if not 0 <= random_fill <= 1:
-            raise ValueError(f"random_fill must be a probability, got {random_fill!r}")
-        self.low_dim, self.fill, self.random_fill, self.kappa = min(low_dim, self.dim), fill, random_fill, kappa
+        if not 0 <= random_fill <= 1 or not kappa >= 0:
+            raise ValueError(f"need random_fill in [0, 1] and kappa >= 0, got {random_fill!r} and {kappa!r}")
+        self.low_dim = checked_low_dim(low_dim, self.dim)
+        self.fill, self.random_fill, self.kappa = fill, random_fill, kappa
         self._design = Design(
             self.cube, design_size(self.dim, budget) if initial is None else initial, self.fixed_generator()
         )

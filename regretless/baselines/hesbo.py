@@ -24,7 +24,7 @@ import numpy as np
 
 from regretless.gp.acquisition import log_expected_improvement
 from regretless.gp.design import away_from_known
-from regretless.gp.embedding import LowDesign
+from regretless.gp.embedding import LowDesign, checked_low_dim
 from regretless.gp.step import best_point
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
@@ -46,9 +46,7 @@ class HeSBO(Method):
         self, cube: int | Cube, *, seed: int, budget: int | None = None, low_dim: int = 5, initial: int | None = None
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
-        if low_dim < 1:
-            raise ValueError(f"low_dim must be at least 1, got {low_dim!r}")
-        self.low_dim = min(low_dim, self.dim)
+        self.low_dim = checked_low_dim(low_dim, self.dim)
         rng = self.fixed_generator()
         self.bucket = rng.integers(self.low_dim, size=self.dim)
         """h, D."""

@@ -27,7 +27,7 @@ from scipy.linalg import blas, lapack
 
 from regretless.gp.design import Design, design_size
 from regretless.gp.moments import log_improvement, of_posterior
-from regretless.gp.step import best_by_mean, step
+from regretless.gp.step import best_told, step
 from regretless.gp.surrogate import scheduled, standardisation
 from regretless.method import Method
 from regretless.parameters import Array
@@ -74,7 +74,7 @@ class LinearBO(Method):
         return SphericalRegression(self.X, self.y, pending, *self._fitted[1:])
 
     def _recommend(self) -> Array:
-        return best_by_mean(self._model(self.pending[:0]), self.X, 1)[0]
+        return best_told(self._model(self.pending[:0]), self.X)
 
 
 class SphericalRegression:

@@ -25,7 +25,7 @@ import numpy as np
 
 from regretless.gp.acquisition import kept_from_failures, upper_confidence
 from regretless.gp.design import Design, away_from_known, design_size
-from regretless.gp.step import best_by_mean
+from regretless.gp.step import best_told
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method, keyed_generator
 from regretless.parameters import Array
@@ -119,7 +119,7 @@ class LineBO(Method):
     def _best(self, n: int) -> Array:
         """The point with the best posterior mean among the first n told points, D."""
         gp = self._surrogate.gp(self.X[:n], self.y[:n], self.yvar[:n])
-        return best_by_mean(gp, self.X[:n], 1)[0]
+        return best_told(gp, self.X[:n])
 
     def _best_of_line(self, n: int) -> Array | None:
         """The best point of the line, D, once the first n told values complete it but for that point; None before."""
@@ -135,7 +135,7 @@ class LineBO(Method):
             if np.max(mean + self.kappa * sd) - np.max(mean - self.kappa * sd) >= ACCURACY * np.abs(mean).mean():
                 return None
         margin = int(ENDS * len(grid))
-        return best_by_mean(gp, grid[margin : len(grid) - margin], 1)[0]
+        return best_told(gp, grid[margin : len(grid) - margin])
 
     def direction(self, k: int) -> Array:
         """l_k, a unit vector, D."""

@@ -25,7 +25,7 @@ from typing import ClassVar
 import numpy as np
 
 from regretless.gp.acquisition import kept_from_failures, log_expected_improvement
-from regretless.gp.embedding import LowDesign, step_through
+from regretless.gp.embedding import LowDesign, checked_low_dim, step_through
 from regretless.gp.step import recommended_by_mean
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
@@ -47,9 +47,7 @@ class REMBO(Method):
         self, cube: int | Cube, *, seed: int, budget: int | None = None, low_dim: int = 5, initial: int | None = None
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
-        if low_dim < 1:
-            raise ValueError(f"low_dim must be at least 1, got {low_dim!r}")
-        self.low_dim = min(low_dim, self.dim)
+        self.low_dim = checked_low_dim(low_dim, self.dim)
         rng = self.fixed_generator()
         self.A = rng.standard_normal((self.dim, self.low_dim))
         self._design = LowDesign(self.low_dim, initial, budget, rng)

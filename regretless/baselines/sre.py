@@ -27,7 +27,7 @@ from typing import ClassVar
 import numpy as np
 
 from regretless.gp.acquisition import kept_from_failures, upper_confidence
-from regretless.gp.embedding import step_through
+from regretless.gp.embedding import checked_low_dim, step_through
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method, keyed_generator
 from regretless.parameters import Array
@@ -56,9 +56,9 @@ class SRE(Method):
         self, cube: int | Cube, *, seed: int, budget: int | None = None, low_dim: int = 10, rounds: int = 5
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
-        if low_dim < 1 or rounds < 1:
-            raise ValueError(f"low_dim and rounds must be at least 1, got {low_dim!r} and {rounds!r}")
-        self.low_dim, self.rounds = min(low_dim, self.dim), rounds
+        if rounds < 1:
+            raise ValueError(f"rounds must be at least 1, got {rounds!r}")
+        self.low_dim, self.rounds = checked_low_dim(low_dim, self.dim), rounds
         self.length = ROUND if budget is None else max(2, budget // rounds)
         self._surrogate = Surrogate(self.cube, seed=self.seed, ard=False, quadratic=False, tame=False)
 

@@ -18,6 +18,13 @@ INITIAL = 20
 """Initial points, as in the comparison of Tran-The et al. (AAAI 2020); a known budget lowers it to a quarter of it."""
 
 
+def checked_low_dim(low_dim: int, dim: int) -> int:
+    """The dimension of a subspace of a cube with `dim` coordinates: low_dim, or dim where that is smaller."""
+    if low_dim < 1:
+        raise ValueError(f"low_dim must be at least 1, got {low_dim!r}")
+    return min(low_dim, dim)
+
+
 class LowDesign:
     """Scrambled Sobol points of the box [0, 1]^low_dim, fixed for a run by the generator.
 
@@ -33,7 +40,7 @@ class LowDesign:
             initial = INITIAL if budget is None else max(2, min(INITIAL, budget // BUDGET_SHARE))
         if initial < 1:
             raise ValueError(f"initial must be at least 1, got {initial!r}")
-        self._points = sobol_points(initial, low_dim, rng)
+        self._low_dim, self._points = low_dim, sobol_points(initial, low_dim, rng)
 
     def next_point(self, history: Method, rng: np.random.Generator) -> Array | None:
         """The next point of the box (low_dim); None when the design is complete, whoever chose the points.
@@ -44,7 +51,7 @@ class LowDesign:
         if known < len(self._points):
             point: Array = self._points[known]
             return point
-        return rng.random(self._points.shape[1]) if len(history.y) == 0 else None
+        return rng.random(self._low_dim) if len(history.y) == 0 else None
 
 
 def step_through(

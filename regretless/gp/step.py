@@ -64,7 +64,12 @@ def best_by_mean(gp: HasMean, X: Array, count: int) -> Array:
     return best
 
 
+def best_told(gp: HasMean, X: Array) -> Array:
+    """The row of X with the largest posterior mean, d."""
+    best: Array = best_by_mean(gp, X, 1)[0]
+    return best
+
+
 def recommended_by_mean(history: Method, surrogate: Surrogate) -> Array:
     """The told point with the largest posterior mean, d."""
-    gp = surrogate.gp(history.X, history.y, history.yvar)
-    return best_by_mean(gp, history.X, 1)[0]
+    return best_told(surrogate.gp(history.X, history.y, history.yvar), history.X)

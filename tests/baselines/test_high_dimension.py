@@ -287,6 +287,7 @@ def test_linear_bo_climbs_a_slope_and_does_not_sit_in_a_corner():
         (REMBO, {"low_dim": 0}),
         (HeSBO, {"initial": 0}),
         (SRE, {"rounds": 0}),
+        (SRE, {"low_dim": 0}),
         (Dropout, {"fill": "zero"}),
         (Dropout, {"random_fill": 2.0}),
         (Dropout, {"low_dim": 0}),

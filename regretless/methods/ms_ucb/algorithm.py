@@ -50,7 +50,7 @@ from regretless.gp.design import Design, away_from_known, design_size
 from regretless.gp.maximiser import maximise
 from regretless.gp.moments import Acquire, confidence_bound, log_improvement, of_posterior
 from regretless.gp.posterior import GP
-from regretless.gp.step import INCUMBENTS, best_by_mean, step
+from regretless.gp.step import INCUMBENTS, best_by_mean, best_told, step
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method, keyed_generator
 from regretless.methods.ms_ucb.additive import AdditiveGP
@@ -86,7 +86,7 @@ EFFORT_LARGE is used where told values times dimensions exceed LARGE, to bound t
 
 
 class MSUCB(Method):
-    """MS-UCB: LogEI on the model that predicted best, searched from low-dimensional subspaces; for 20 to 5000 dimensions.
+    """MS-UCB: LogEI on the model that predicted best, climbed from points of subspaces; for 20 to 5000 dimensions.
 
     Args:
         preset: "default", or "paper": Algorithm 1 to the letter.
@@ -268,7 +268,7 @@ class MSUCB(Method):
 
     def _recommend(self) -> Array:
         surrogate = self._isotropic if self.paper else self._contest.choose(self.X, self.y, self.yvar)
-        return best_by_mean(surrogate.gp(self.X, self.y, self.yvar), self.X, 1)[0]
+        return best_told(surrogate.gp(self.X, self.y, self.yvar), self.X)
 
     def _certificate(self, delta: float) -> Certificate:
         left_out = self._draw_bases() - self.cap if self.cap else 0
