@@ -36,8 +36,8 @@ class HeSBO(Method):
     """HeSBO: Bayesian optimisation in a subspace made by hashing coordinates.
 
     Args:
-        low_dim: the dimension of the subspace; D where it is larger.
-        initial: points of the subspace to begin with; None: 20, or a quarter of the budget.
+        low_dim: how many low coordinates there are, each of which stands for several coordinates of the box.
+        initial: low points to begin with; None: 20, or a quarter of the budget.
     """
 
     renamed: ClassVar = {"d": "low_dim"}
@@ -47,13 +47,13 @@ class HeSBO(Method):
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         self.low_dim = checked_low_dim(low_dim, self.dim)
+        self._box = Cube.box(self.low_dim)
         rng = self.fixed_generator()
         self.bucket = rng.integers(self.low_dim, size=self.dim)
         """h, D."""
         self.sign = rng.choice([-1.0, 1.0], size=self.dim)
         """s, D."""
         self._design = LowDesign(self.low_dim, initial, budget, rng)
-        self._box = Cube.box(self.low_dim)
         self._surrogate = Surrogate(self._box, seed=self.seed, ard=False, quadratic=False, tame=False)
 
     def to_cube(self, Y: Array) -> Array:
