@@ -238,21 +238,14 @@ def variants_finding(
     return finding
 
 
-def variants_study(
-    figure: str,
-    title: str,
-    claim: str,
-    variants: Mapping[str, Mapping[str, Any]],
-    orders: Sequence[tuple[str, str]],
-    description: str,
-) -> None:
-    """Runs variants of MS-UCB in both presets on Ackley and the Hyper-Ellipsoid and writes the finding (Figs. 2 and 3).
+def compare_variants(
+    variants: Mapping[str, Mapping[str, Any]], orders: Sequence[tuple[str, str]], options: argparse.Namespace
+) -> tuple[Cases, list[Check], list[Check], list[str]]:
+    """Runs variants of MS-UCB in both presets on Ackley and the Hyper-Ellipsoid (Figs. 2 and 3): the cases, the checks
+    of the literal method and of the default, the labels.
 
     variants: label -> options. orders: pairs of labels, the first of which is to be better than the second.
     """
-    parser = argparse.ArgumentParser(description=description.split("\n")[0])
-    parser.add_argument("--first", type=int, default=FIRST_SEED, help="the first seed; the default was tuned on 0 to 2")
-    options = experiment_options(parser, f"runs/ms_ucb_{figure}")
     dim, budget = (100, BUDGET) if options.full else (20, BUDGET // 2)
     presets = ("paper", "default")
     recipes = {f"{p}, {label}": MS(preset=p, **given) for p in presets for label, given in variants.items()}
@@ -271,13 +264,13 @@ def variants_study(
         [check for better, worse in orders for check in improves(cases, f"{p}, {better}", f"{p}, {worse}")]
         for p in presets
     )
-    variants_finding(figure, title, claim, cases, paper, default, list(recipes), options)
+    return cases, paper, default, list(recipes)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--methods", default="", help="comma-separated labels; see RECIPES")
-    parser.add_argument("--first", type=int, default=FIRST_SEED, help="the first seed")
+    parser.add_argument("--first", type=int, default=FIRST_SEED, help="the first seed; the default was tuned on 0 to 2")
     parser.add_argument("--plot", type=Path, help="a picture of the curves in 100 dimensions")
     options = experiment_options(parser, "runs/ms_ucb_fig1")
     records = [cut(record, BUDGET) for record in gather(settings(options), options)]

@@ -2,12 +2,12 @@
 IJCAI 2017.
 
 At every step d coordinates are drawn at random, a Gaussian process is fitted on those alone, and its confidence bound
-is maximised over them; the other coordinates are filled in from the best point so far, at random, or by a mixture of
-both.
+is maximised over them; the other coordinates are copied from the best point so far, or now and then drawn at random.
 
 Notation
     D, d   coordinates in all, and kept in a step; option `low_dim`
-    p      the probability of a random fill-in in the mixture, option `random_fill`
+    p      the probability of random coordinates in a step, option `random_fill`; 0 and 1 are the paper's Dropout-Copy
+           and Dropout-Random, between them is Dropout-Mix
 
 Deviations
     1. The width of the confidence bound is a constant (2), not the paper's schedule, which is pure exploration on
@@ -18,7 +18,7 @@ Deviations
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,8 +45,7 @@ class Dropout(Method):
 
     Args:
         low_dim: coordinates kept in a step; D is GP-UCB.
-        fill: "copy" the best point, "random", or "mix".
-        random_fill: the probability of a random fill-in under "mix" (Sec. 5: 0.1).
+        random_fill: the probability that the other coordinates are random, not those of the best point (Sec. 5: 0.1).
         kappa: the width of the confidence bound.
         initial: points of the initial design; None: as for the other methods.
     """
@@ -60,18 +59,14 @@ class Dropout(Method):
         seed: int,
         budget: int | None = None,
         low_dim: int = 5,
-        fill: Literal["copy", "random", "mix"] = "mix",
         random_fill: float = 0.1,
         kappa: float = KAPPA,
         initial: int | None = None,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
-        if fill not in ("copy", "random", "mix"):
-            raise ValueError(f"fill must be 'copy', 'random' or 'mix', got {fill!r}")
         if not 0 <= random_fill <= 1 or not kappa >= 0:
             raise ValueError(f"need random_fill in [0, 1] and kappa >= 0, got {random_fill!r} and {kappa!r}")
-        self.low_dim = checked_low_dim(low_dim, self.dim)
-        self.fill, self.random_fill, self.kappa = fill, random_fill, kappa
+        self.low_dim, self.random_fill, self.kappa = checked_low_dim(low_dim, self.dim), random_fill, kappa
         self._design = Design(
             self.cube, design_size(self.dim, budget) if initial is None else initial, self.fixed_generator()
         )
@@ -85,7 +80,7 @@ class Dropout(Method):
         kept = np.arange(self.dim) if whole else np.sort(rng.choice(self.dim, self.low_dim, replace=False))
         gp, cube = self._model(kept), Cube([self.cube.axes[i] for i in kept])
         part = best_point(gp, upper_confidence(gp, self.kappa), self.X[:, kept], self.failed[:, kept], cube, rng)
-        x = part if whole else self._filled(kept, part, rng)
+        x = part if whole else self._fill_in(kept, part, rng)
         return away_from_known(x, self, rng)
 
     def _model(self, kept: NDArray[np.intp]) -> GP:
@@ -101,9 +96,9 @@ class Dropout(Method):
         gp = GP.exact(kernel, hyper, X, self.y, self.yvar, offset=offset, scale=scale)
         return gp.condition(self.pending[:, kept])
 
-    def _filled(self, kept: NDArray[np.intp], part: Array, rng: np.random.Generator) -> Array:
+    def _fill_in(self, kept: NDArray[np.intp], part: Array, rng: np.random.Generator) -> Array:
         """The kept coordinates with the others filled in (Sec. 3.2), D."""
-        at_random = self.fill == "random" or (self.fill == "mix" and rng.random() < self.random_fill)
+        at_random = rng.random() < self.random_fill
         x = rng.random(self.dim) if at_random else self.X[int(np.argmax(self.y))].copy()
         x[kept] = part
         return x

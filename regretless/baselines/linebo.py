@@ -13,13 +13,14 @@ Notation
 Deviations
     1. The kernel is a Matern-5/2 fitted by MAP; the authors fix an SE kernel. The width of the bound is 2; theirs, 4 or
        8, goes with their kernel.
-    2. Lines are numbered by told values alone: a replayed history walks the same lines. Pending points are
+    2. Directions are random ones; the paper also has lines along coordinates and along gradients.
+    3. Lines are numbered by told values alone: a replayed history walks the same lines. Pending points are
        hallucinated.
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -55,7 +56,6 @@ class LineBO(Method):
     """LineBO: one-dimensional Bayesian optimisation along a sequence of lines.
 
     Args:
-        directions: "random" ones, or along a random "coordinate".
         least, most: evaluations on a line, before the last one at its best point (published settings: 10 and 15).
         kappa: the width of the confidence bound.
         initial: points of the initial design; None: as for the other methods.
@@ -67,18 +67,15 @@ class LineBO(Method):
         *,
         seed: int,
         budget: int | None = None,
-        directions: Literal["random", "coordinate"] = "random",
         least: int = 10,
         most: int = 15,
         kappa: float = KAPPA,
         initial: int | None = None,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
-        if directions not in ("random", "coordinate"):
-            raise ValueError(f"directions must be 'random' or 'coordinate', got {directions!r}")
         if not 1 <= least <= most or not kappa >= 0:
             raise ValueError(f"need 1 <= least <= most and kappa >= 0, got {least!r}, {most!r} and {kappa!r}")
-        self.directions, self.least, self.most, self.kappa = directions, least, most, kappa
+        self.least, self.most, self.kappa = least, most, kappa
         self._design = Design(
             self.cube, design_size(self.dim, budget) if initial is None else initial, self.fixed_generator()
         )
@@ -139,10 +136,7 @@ class LineBO(Method):
 
     def direction(self, k: int) -> Array:
         """l_k, a unit vector, D."""
-        rng = keyed_generator(self.seed, k, stream=Stream.LINE_DIRECTION)
-        if self.directions == "coordinate":
-            return np.array(np.eye(1, self.dim, int(rng.integers(self.dim)))[0])
-        v: Array = rng.standard_normal(self.dim)
+        v: Array = keyed_generator(self.seed, k, stream=Stream.LINE_DIRECTION).standard_normal(self.dim)
         v /= np.linalg.norm(v)
         return v
 

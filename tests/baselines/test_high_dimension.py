@@ -170,7 +170,7 @@ def test_dropout_with_all_coordinates_is_gp_ucb_point_for_point():
 
 
 def test_dropout_copies_the_best_point_where_coordinates_were_dropped():
-    method = Dropout(12, seed=0, low_dim=3, fill="copy", initial=5)
+    method = Dropout(12, seed=0, low_dim=3, random_fill=0.0, initial=5)
     run(method, 8)
     for _ in range(5):
         best = method.X[np.argmax(method.y)].copy()
@@ -180,12 +180,12 @@ def test_dropout_copies_the_best_point_where_coordinates_were_dropped():
 
 
 def test_dropout_fills_in_at_random_as_often_as_it_should():
-    method = Dropout(200, seed=1, low_dim=2, fill="mix", random_fill=0.3, initial=3)
+    method = Dropout(200, seed=1, low_dim=2, random_fill=0.3, initial=3)
     run(method, 4)
     best = method.X[np.argmax(method.y)]
-    copied = [(method._filled(np.array([0, 1]), best[:2], np.random.default_rng(s)) == best).all() for s in range(400)]
+    copied = [(method._fill_in(np.array([0, 1]), best[:2], np.random.default_rng(s)) == best).all() for s in range(400)]
     assert 0.62 < np.mean(copied) < 0.78
-    random = Dropout(200, seed=1, low_dim=2, fill="random", initial=3)
+    random = Dropout(200, seed=1, low_dim=2, random_fill=1.0, initial=3)
     run(random, 4)
     assert (random.ask()[0] != random.X[np.argmax(random.y)]).sum() > 190
 
@@ -225,8 +225,6 @@ def test_linebo_walks_the_same_lines_when_told_in_bulk():
     second.tell(first.X, first.y)
     assert np.array_equal(first.ask(step=22), second.ask(step=22))
     assert first._line.k == second._line.k > 1
-    along = LineBO(5, seed=1, directions="coordinate", initial=4)
-    assert (along.direction(3) != 0).sum() == 1
 
 
 # ---------------------------------------------------------------- linear BO
@@ -290,7 +288,6 @@ def test_linear_bo_climbs_a_slope_and_does_not_sit_in_a_corner():
         (HeSBO, {"initial": 0}),
         (SRE, {"rounds": 0}),
         (SRE, {"low_dim": 0}),
-        (Dropout, {"fill": "zero"}),
         (Dropout, {"random_fill": 2.0}),
         (Dropout, {"low_dim": 0}),
         (LineBO, {"least": 5, "most": 4}),

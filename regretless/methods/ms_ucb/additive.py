@@ -173,14 +173,6 @@ class NegativeLogDensity:
         rows = [[math.log(length * self.root), *[weight] * trends, math.log(noise)] for length, weight, noise in STARTS]
         return np.array(rows)
 
-    def covariance(self, theta: Array) -> tuple[Array, Array]:
-        """The covariance of the values (n x n) and the derivative of its stationary part in r^2."""
-        K, slope = self.kernel.base_slope(self.squared * math.exp(-2 * theta[0]))
-        for w, T in zip(np.exp(theta[1:-1]), self.trends, strict=True):
-            K += w * T
-        K.ravel()[:: len(K) + 1] += np.where(np.isnan(self.known), math.exp(theta[-1]), self.known)
-        return K, slope
-
     def at_each(self, thetas: Array) -> tuple[Array, Array]:
         """Values (k) and gradients (k x entries) at the rows of thetas."""
         pairs = [self.at(theta) for theta in thetas]
@@ -189,7 +181,10 @@ class NegativeLogDensity:
     def at(self, theta: Array) -> tuple[float, Array]:
         """The value and its gradient; the mean and the signal variance are profiled out."""
         n = len(self.y)
-        K, slope = self.covariance(theta)
+        K, slope = self.kernel.base_slope(self.squared * math.exp(-2 * theta[0]))
+        for w, T in zip(np.exp(theta[1:-1]), self.trends, strict=True):
+            K += w * T
+        K.ravel()[:: n + 1] += np.where(np.isnan(self.known), math.exp(theta[-1]), self.known)
         L, info = lapack.dpotrf(K, lower=1, clean=0, overwrite_a=0)
         if info:
             return WALL, np.zeros(len(theta))
