@@ -23,6 +23,7 @@ from regretless.gp.sobol import sobol_points
 from regretless.method import keyed_generator
 from regretless.methods.go_ucb.differences import with_gradient
 from regretless.methods.go_ucb.parametric import Bounds, Family, TwoLayerNet, quadratic
+from regretless.methods.go_ucb.units import user_units
 from regretless.parameters import Array, Float
 from regretless.space import Cube, Space
 from regretless_bench.problems.problem import INSTANCE, Problem
@@ -67,8 +68,7 @@ class Realizable(Problem):
         return float(self.rows(np.array([[params[name] for name in self.space.names]], dtype=np.float64))[0])
 
     def _true_unit(self, U: Array) -> Array:
-        low, high = self._ends.T
-        return self.rows((1 - U) * low + U * high)
+        return self.rows(user_units(self.space)(U))
 
 
 def drawn(
@@ -98,6 +98,7 @@ def drawn(
         size = optimum - float(values.min())
         rare = float(np.mean(values >= optimum - NEAR * size)) < RARE
         inner = bool(((best >= INNER) & (best <= 1 - INNER)).all())
+        best = best[[space.names.index(name) for name in space.coordinates]]
         if rare and (inner or not interior):
             unit = optimum - float(np.median(values))
             return Realizable(
@@ -180,9 +181,11 @@ def hill_temperature(*, bump: float = 0.0, seed: int = 0) -> Realizable:
 def michaelis_inhibition_model(w: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """Enzyme rate with substrate inhibition, two ionisations and a saturating amount of enzyme at a price. w: V, K, I,
     pa, pb, L."""
+    import torch
+
     substrate, ph, enzyme = x[:, 0], x[:, 1], x[:, 2]
     rate = substrate / (w[1] + substrate + substrate**2 / w[2])
-    active = 1 / (1 + 10 ** (w[3] - ph) + 10 ** (ph - w[4]))
+    active = 1 / (1 + torch.pow(10, w[3] - ph) + torch.pow(10, ph - w[4]))
     return w[0] * rate * active * enzyme / (w[5] + enzyme) - 0.06 * enzyme
 
 

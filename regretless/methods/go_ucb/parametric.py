@@ -28,14 +28,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import expit
 
-from regretless.parameters import Array, Float
+from regretless.parameters import Array, Float, is_number
 from regretless.space import Space, SpaceLike
 
 Inputs = Literal["user", "ratio", "centred"]
@@ -110,16 +110,21 @@ class Bounds:
 
     @classmethod
     def of(cls, w_bounds: SpaceLike) -> tuple[Bounds, tuple[str, ...]]:
-        """From a mapping or a list of (low, high) pairs and `Float`s; a Float may be log-scaled."""
-        space = Space(w_bounds)
-        floats = [p for p in space.parameters.values() if isinstance(p, Float) and p.step is None]
-        if len(floats) < len(space):
-            raise ValueError("w_bounds must be (low, high) pairs or Float(low, high, log=...) without steps")
-        bounds = cls(
-            np.array([p.low for p in floats]), np.array([p.high for p in floats]), np.array([p.log for p in floats])
-        )
-        names = tuple(f"w{i}" for i in range(len(space))) if space.as_array else space.names
-        return bounds, names
+        """From a mapping or a list of (low, high) pairs and `Float`s, or a Space of them; a Float may be log-scaled.
+
+        A path is refused: options may come out of a file, and no file may lead to another being opened.
+        """
+        given: Any = w_bounds.parameters if isinstance(w_bounds, Space) else w_bounds
+        if isinstance(given, Mapping):
+            items = {str(name): value for name, value in given.items()}
+        elif isinstance(given, Sequence) and not isinstance(given, str | bytes):
+            items = {f"w{i}": value for i, value in enumerate(given)}
+        else:
+            raise ValueError(f"w_bounds must be a mapping or a list of (low, high) pairs and Floats, got {given!r}")
+        if not items:
+            raise ValueError("w_bounds is empty: give one (low, high) pair per parameter")
+        floats = [_bound(name, value) for name, value in items.items()]
+        return cls(*(np.array([getattr(p, end) for p in floats]) for end in ("low", "high", "log"))), tuple(items)
 
     def user(self, V: Array) -> tuple[Array, Array]:
         """The parameters and their derivatives with respect to v, both shaped like V."""
@@ -131,6 +136,15 @@ class Bounds:
         W = middle + half * V
         W = np.where(self.log, np.exp(np.where(self.log, W, 0.0)), W)
         return W, np.where(self.log, half * W, half * np.ones_like(W))
+
+
+def _bound(name: str, value: Any) -> Float:
+    """The Float meant by a pair or a Float."""
+    if isinstance(value, Float) and value.step is None:
+        return value
+    if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2 and all(map(is_number, value)):
+        return Float(value[0], value[1])
+    raise ValueError(f"w_bounds[{name!r}] must be (low, high) or Float(low, high, log=...) without a step, got {value!r}")
 
 
 # ---------------------------------------------------------------- linear in w
