@@ -17,7 +17,7 @@ from scipy.optimize import least_squares
 from regretless.gp.sobol import sobol_points
 from regretless.methods.go_ucb.algorithm import GOUCB
 from regretless.methods.go_ucb.ball import Ball
-from regretless.methods.go_ucb.least_squares import fit_least_squares
+from regretless.methods.go_ucb.oracle import fit_least_squares
 from regretless.methods.go_ucb.units import user_units
 from regretless.methods.go_ucb.user_model import UserFunction
 from regretless.parameters import Array
@@ -146,7 +146,7 @@ def asks(T: int = 20) -> None:
         model = model or {"model": problem.model}
         n = 40 if name == "go-ucb-f1" else 30
         for guard in (True, False):
-            method = GOUCB(len(problem.space), seed=0, budget=n + T, phase_one=n, guard=guard, **model)
+            method = GOUCB(len(problem.space), seed=0, budget=n + T, initial=n, guard=guard, **model)
             method.bind(problem.space, problem.sign)
             X = sobol_points(n, len(problem.space), np.random.default_rng(0))
             method.tell(X, problem.sign * problem.evaluate_unit(X))

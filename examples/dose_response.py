@@ -10,7 +10,6 @@
 
 # %%
 import numpy as np
-import torch
 
 import regretless as rg
 
@@ -21,10 +20,10 @@ import regretless as rg
 
 
 # %%
-def profit(w: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    dose, days = x[:, 0].clamp(min=1e-9), x[:, 1]
+def profit(w, x):
+    dose, days = np.maximum(x[:, 0], 1e-9), x[:, 1]
     response = 1 / (1 + (w[1] / dose) ** w[2])
-    growth = torch.exp(-w[3] * torch.exp(-w[4] * days))
+    growth = np.exp(-w[3] * np.exp(-w[4] * days))
     return w[0] * response * growth - 0.02 * dose - 0.03 * days
 
 
@@ -42,12 +41,12 @@ space = {"dose": rg.Float(0, 40), "days": rg.Float(0, 21)}
 # Here it is a secret set of parameters and noise of 0.03; in earnest it is you and a pipette.
 
 # %%
-secret = torch.tensor([2.2, 6.0, 2.1, 4.0, 0.45], dtype=torch.float64)
+secret = np.array([2.2, 6.0, 2.1, 4.0, 0.45])
 rng = np.random.default_rng(7)
 
 
 def true_profit(dose: float, days: float) -> float:
-    return float(profit(secret, torch.tensor([[dose, days]], dtype=torch.float64))[0])
+    return float(profit(secret, np.array([[dose, days]]))[0])
 
 
 # %% [markdown]
@@ -80,8 +79,7 @@ print(optimizer.method.misfit() or "nothing speaks against the model")
 # The best possible, by brute force over the secret function:
 
 # %%
-grid = torch.cartesian_prod(
-    torch.linspace(0, 40, 801, dtype=torch.float64), torch.linspace(0, 21, 421, dtype=torch.float64)
-)
+dose, days = np.meshgrid(np.linspace(0, 40, 801), np.linspace(0, 21, 421))
+grid = np.column_stack([dose.ravel(), days.ravel()])
 print(f"best possible {float(profit(secret, grid).max()):.4f}")
 optimizer.method.plot_residuals().figure.savefig("dose_response_residuals.png", dpi=120)

@@ -47,12 +47,12 @@ OURS = "GO-UCB, quadratic"
 
 def recipes(n: int) -> dict[str, Any]:
     go = METHODS["go-ucb"]
-    printed = {f"printed, from {start}": go(preset="paper", phase_one=n, start=start) for start in STARTS}
+    printed = {f"printed, from {start}": go(preset="paper", initial=n, start=start) for start in STARTS}
     return {
         **printed,
-        "GO-UCB, net": go(model="sigmoid-net", width=25, phase_one=n),
-        "GO-UCB, net, no guard": go(model="sigmoid-net", width=25, phase_one=n, guard=False),
-        "GO-UCB, quadratic": go(phase_one=n),
+        "GO-UCB, net": go(model="sigmoid-net", width=25, initial=n),
+        "GO-UCB, net, no guard": go(model="sigmoid-net", width=25, initial=n, guard=False),
+        "GO-UCB, quadratic": go(initial=n),
         **{label: BASELINES[label] for label in (*THERE, *NO_MODEL)},
     }
 

@@ -51,10 +51,10 @@ PRINTED, OURS = ("printed, from incumbent", "printed, from random"), "GO-UCB, qu
 def recipes() -> dict[str, Any]:
     go = METHODS["go-ucb"]
     return {
-        "printed, from incumbent": go(preset="paper", phase_one=N),
-        "printed, from random": go(preset="paper", phase_one=N, start="random"),
-        "GO-UCB, net": go(model="sigmoid-net", width=25, phase_one=N),
-        "GO-UCB, quadratic": go(phase_one=N),
+        "printed, from incumbent": go(preset="paper", initial=N),
+        "printed, from random": go(preset="paper", initial=N, start="random"),
+        "GO-UCB, net": go(model="sigmoid-net", width=25, initial=N),
+        "GO-UCB, quadratic": go(initial=N),
         **{label: BASELINES[label] for label in (*THERE, *NO_MODEL)},
     }
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from regretless_bench.peers import PEERS
 from regretless_bench.plots import charts_figure, save_figure
-from regretless_bench.problems import make_problem
+from regretless_bench.problems import make_problem, mechanistic
 from regretless_bench.record import Record, Run, load_records
 from regretless_bench.runner import run_all
 from regretless_bench.stats import quartiles
@@ -33,7 +33,6 @@ from regretless.methods import METHODS
 from regretless.parameters import Array
 from regretless.report.page import Band, Curve, curves_chart
 
-MODELS = "regretless_bench.problems.mechanistic"
 FIRST_SEED = 2000
 """Smaller seeds were used while the search was designed."""
 NOISE_SHARE = 0.015
@@ -63,13 +62,13 @@ COLUMNS = 3
 """Charts in a figure."""
 KNOWN: dict[str, Any] = {"wanted": 0.10, "against": RIVALS, "worst": 0.30, "simple": 0.002, "baselines": True}
 CASES = {
-    "hill": Case("hill-temperature", {}, 8, 40, {"model": f"{MODELS}:hill_temperature_model"}, **KNOWN),
-    "michaelis": Case("michaelis-inhibition", {}, 8, 40, {"model": f"{MODELS}:michaelis_inhibition_model"}, **KNOWN),
-    "gompertz": Case("gompertz-growth", {}, 11, 40, {"model": f"{MODELS}:gompertz_growth_model"}, **KNOWN),
-    "drug": Case("drug-timing", {}, 8, 40, {"model": f"{MODELS}:drug_timing_model"}, **KNOWN),
-    "three Gaussians": Case("three-gaussians", {}, 24, 48, {"model": f"{MODELS}:three_gaussians_model"}, 0.8, RIVALS),
+    "hill": Case("hill-temperature", {}, 8, 40, {"model": mechanistic.hill_temperature_model}, **KNOWN),
+    "michaelis": Case("michaelis-inhibition", {}, 8, 40, {"model": mechanistic.michaelis_inhibition_model}, **KNOWN),
+    "gompertz": Case("gompertz-growth", {}, 11, 40, {"model": mechanistic.gompertz_growth_model}, **KNOWN),
+    "drug": Case("drug-timing", {}, 8, 40, {"model": mechanistic.drug_timing_model}, **KNOWN),
+    "three Gaussians": Case("three-gaussians", {}, 24, 48, {"model": mechanistic.three_gaussians_model}, 0.8, RIVALS),
     "hill, bump 15 %": Case(
-        "hill-temperature", {"bump": 0.15}, 8, 40, {"model": f"{MODELS}:hill_temperature_model"}, 0.6, ("gp-ei",)
+        "hill-temperature", {"bump": 0.15}, 8, 40, {"model": mechanistic.hill_temperature_model}, 0.6, ("gp-ei",)
     ),
     "net 3 x 3": Case("teacher-net", {"dim": 3, "width": 3}, 36, 40, {"model": "mlp", "width": 3}, 1.2, ("gp-ei",)),
     "net 5 x 5": Case("teacher-net", {"dim": 5, "width": 5}, 18, 48, {"model": "mlp", "width": 5}, 1.2, ("gp-ei",)),
@@ -90,9 +89,9 @@ SURVEY = 4096
 def recipe(label: str, case: Case) -> Any:
     """The method behind a label."""
     if label == "GO-UCB":
-        return METHODS["go-ucb"](**case.model, phase_one=case.n)
+        return METHODS["go-ucb"](**case.model, initial=case.n)
     if label == "GO-UCB, no guard":
-        return METHODS["go-ucb"](**case.model, phase_one=case.n, guard=False)
+        return METHODS["go-ucb"](**case.model, initial=case.n, guard=False)
     return {**BASELINES, **PEERS}[label]
 
 

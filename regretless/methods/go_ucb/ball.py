@@ -18,9 +18,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.linalg import cholesky, lapack
+from scipy.linalg import lapack
 
 from regretless.parameters import Array
+
+JITTER = 1e-14
+"""The first share of the largest diagonal entry that is added to a matrix which rounding has made indefinite."""
 
 
 class Ball:
@@ -123,5 +126,18 @@ class Ball:
         self._G[:T], self._r[:T], self._deficit[:T] = G, r, r - G @ self.anchor
         K = G @ G.T
         K.flat[:: T + 1] += self.lam
-        self._L[:T, :T] = cholesky(K, lower=True, check_finite=False)
+        self._L[:T, :T] = sure_cholesky(K)
         self._T = T
+
+
+def sure_cholesky(K: Array) -> Array:
+    """The lower Cholesky factor of K (n x n), with as little added to its diagonal as makes it positive definite."""
+    L, info = lapack.dpotrf(K, lower=1, clean=1)
+    jitter = JITTER * float(np.diagonal(K).max())
+    while info:
+        if not math.isfinite(jitter):
+            raise np.linalg.LinAlgError("the matrix holds numbers that are not finite")
+        L, info = lapack.dpotrf(K + jitter * np.eye(len(K)), lower=1, clean=1)
+        jitter *= 10
+    factor: Array = L
+    return factor

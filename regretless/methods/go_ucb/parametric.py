@@ -30,15 +30,17 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from scipy.special import expit
 
 from regretless.parameters import Array, Float, is_number
-from regretless.space import Space, SpaceLike
+from regretless.space import Space
 
-Inputs = Literal["user", "ratio", "centred"]
+InputKind: TypeAlias = Literal["user", "ratio", "centred"]
+BoundsLike: TypeAlias = Mapping[str, Any] | Sequence[Any] | Space
+"""Bounds on parameters: (low, high) pairs or Floats, by name or in a list."""
 
 NET_REACH = 5.0
 """Weights of a net are searched within this many prior standard deviations."""
@@ -56,7 +58,7 @@ COMPONENTS = 3
 class Family(ABC):
     """A parametric family in search coordinates; see the module's text."""
 
-    inputs: ClassVar[Inputs] = "centred"
+    inputs: ClassVar[InputKind] = "centred"
     standard: ClassVar[bool] = True
     flexible: ClassVar[bool] = False
     """Whether this is an approximator, a net or a response surface, rather than a statement about the objective."""
@@ -80,6 +82,9 @@ class Family(ABC):
     def user(self, V: Array) -> Array:
         """The user's parameters of search coordinates, same shape."""
         return np.array(V, dtype=np.float64)
+
+    def check(self, X: Array) -> None:  # noqa: B027 - a hook that may stay empty
+        """Raises ValueError, naming what is wrong, unless the model can be used at points X (n x d)."""
 
     def ascent_direction(self, w: Array, x: Array) -> tuple[Array, Array]:
         """The gradients of f in x (d) and in v (p) at one point; x by central differences unless a family knows
@@ -109,7 +114,7 @@ class Bounds:
     log: Array
 
     @classmethod
-    def of(cls, w_bounds: SpaceLike) -> tuple[Bounds, tuple[str, ...]]:
+    def of(cls, w_bounds: BoundsLike) -> tuple[Bounds, tuple[str, ...]]:
         """From a mapping or a list of (low, high) pairs and `Float`s, or a Space of them; a Float may be log-scaled.
 
         A path is refused: options may come out of a file, and no file may lead to another being opened.
@@ -144,7 +149,9 @@ def _bound(name: str, value: Any) -> Float:
         return value
     if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2 and all(map(is_number, value)):
         return Float(value[0], value[1])
-    raise ValueError(f"w_bounds[{name!r}] must be (low, high) or Float(low, high, log=...) without a step, got {value!r}")
+    raise ValueError(
+        f"w_bounds[{name!r}] must be (low, high) or Float(low, high, log=...) without a step, got {value!r}"
+    )
 
 
 # ---------------------------------------------------------------- linear in w
@@ -312,7 +319,7 @@ def _amplitudes(low: float = -6.0, high: float = 6.0) -> dict[str, tuple[float, 
     return {"base": (low, high), "amp": (2 * low, 2 * high)}
 
 
-def _bounded(formula: Formula, w_bounds: SpaceLike) -> Family:
+def _bounded(formula: Formula, w_bounds: BoundsLike) -> Family:
     bounds, names = Bounds.of(w_bounds)
     return Bounded(formula, bounds, names)
 

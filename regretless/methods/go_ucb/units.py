@@ -1,40 +1,57 @@
-"""Cube points as numbers in the user's own units, whole arrays at a time: what a model of the user takes as x."""
+"""What a family takes as x: cube points in the user's own units, as ratios, or centred, whole arrays at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
+from regretless.methods.go_ucb.parametric import InputKind
 from regretless.parameters import Array, Choice, Float, Parameter
 from regretless.space import Space
 
-Columns = Callable[[Array], Array]
-"""Cube points n x d to model inputs n x d."""
+
+@dataclass(frozen=True)
+class Inputs:
+    """The map from cube points n x d to model inputs n x d, and back."""
+
+    forward: Callable[[Array], Array]
+    back: Callable[[Array], Array]
+
+    def __call__(self, U: Array) -> Array:
+        return self.forward(U)
 
 
-def user_units(space: Space) -> Columns:
-    """The map from cube points (choices as equal shares) to the user's numbers, n x d in the order of the space; a
-    choice is its index."""
-    places = [(parameter, space.coordinates.index(name)) for name, parameter in space.parameters.items()]
-
-    def columns(U: Array) -> Array:
-        return np.column_stack([_column(parameter, U[:, i]) for parameter, i in places])
-
-    return columns
+def inputs_for(kind: InputKind, space: Space) -> Inputs:
+    """The inputs that a family asks for."""
+    if kind == "centred":
+        return Inputs(lambda U: 2.0 * U - 1.0, lambda X: (X + 1.0) / 2.0)
+    return user_units(space) if kind == "user" else ratios(space)
 
 
-def ratios(space: Space) -> Columns:
-    """The same divided by each column's largest absolute bound, so that zero stays zero and no number exceeds 1 in
-    size."""
-    columns = user_units(space)
+def user_units(space: Space) -> Inputs:
+    """The user's numbers, columns in the order in which the space was written; a choice (equal shares) is its index."""
+    parameters = list(space.parameters.values())
+    places = [space.coordinates.index(name) for name in space.names]
+
+    def forward(U: Array) -> Array:
+        return np.column_stack([_column(parameter, U[:, i]) for parameter, i in zip(parameters, places)])
+
+    def back(X: Array) -> Array:
+        U = np.empty_like(X)
+        for j, (parameter, i) in enumerate(zip(parameters, places)):
+            U[:, i] = _coordinate(parameter, X[:, j])
+        return U
+
+    return Inputs(forward, back)
+
+
+def ratios(space: Space) -> Inputs:
+    """The same divided by each column's largest absolute bound: zero stays zero, and no number exceeds 1 in size."""
+    units = user_units(space)
     size = np.array([_largest(parameter) for parameter in space.parameters.values()])
-    return lambda U: columns(U) / size
-
-
-def centred(U: Array) -> Array:
-    """The cube stretched to [-1, 1]."""
-    return 2.0 * U - 1.0
+    return Inputs(lambda U: units.forward(U) / size, lambda X: units.back(X * size))
 
 
 def _largest(parameter: Parameter) -> float:
@@ -55,3 +72,12 @@ def _column(parameter: Parameter, u: Array) -> Array:
     step = 1.0 if parameter.step is None else float(parameter.step)
     stepped: Array = np.minimum(parameter.low + parameter.axis.index(u) * step, parameter.high)
     return stepped
+
+
+def _coordinate(parameter: Parameter, x: Array) -> Array:
+    """The inverse of `_column`; between two positions of a grid it is linear."""
+    ends = _column(parameter, np.array([0.0, 1.0]))
+    if isinstance(parameter, Float) and parameter.line and parameter.log:
+        x, ends = np.log(x), np.log(ends)
+    u: Array = (x - ends[0]) / (ends[1] - ends[0] or 1.0)
+    return u

@@ -1,5 +1,4 @@
-"""GO-UCB: degenerate equivalence with LinUCB, the inner maximisations against brute force, user models end to end, the
-printed preset."""
+"""GO-UCB: equivalence with LinUCB and GP-EI, the inner maximum against brute force, user models, the paper's preset."""
 
 import itertools
 import math
@@ -9,15 +8,14 @@ import pytest
 import torch
 from regretless_bench.problems import make_problem
 
-from regretless import Float, Optimizer
+from regretless import Float, Int, Optimizer, minimize
 from regretless.baselines.gp_ei import GPEI
 from regretless.method import Recipe
-from regretless.methods.go_ucb.algorithm import GOUCB, certain_weights, lemma_beta, mixed
-from regretless.methods.go_ucb.ball import Ball
-from regretless.methods.go_ucb.ball_ascent import ascend_in_ball
+from regretless.methods.go_ucb.algorithm import GOUCB
+from regretless.methods.go_ucb.belief import mixed
+from regretless.methods.go_ucb.paper_preset import initial_weights, sgd_oracle
 from regretless.methods.go_ucb.parametric import TwoLayerNet
-from regretless.methods.go_ucb.printed import initial_weights, printed_oracle
-from regretless.space import Cube, Space
+from regretless.space import Space
 
 RECIPE = Recipe("go-ucb", "regretless.methods.go_ucb.algorithm:GOUCB")
 
@@ -46,7 +44,7 @@ def truth(X):
 
 def test_with_a_linear_family_it_is_linucb_point_for_point():
     kappa, sigma, n = 0.7, 0.3, 4
-    method = GOUCB(3, seed=1, budget=30, model="linear", phase_one=n, guard=False, kappa=kappa, noise=sigma)
+    method = GOUCB(3, seed=1, budget=30, model="linear", initial=n, guard=False, kappa=kappa, noise_sd=sigma)
     corners = np.array(list(itertools.product([0.0, 1.0], repeat=3)))
     rng = np.random.default_rng(5)
     theta = np.array([0.5, 1.0, -0.4, 0.1])
@@ -75,14 +73,14 @@ def test_with_a_linear_family_it_is_linucb_point_for_point():
 
 
 def test_with_too_few_values_for_the_family_it_is_gp_ei_point_for_point():
-    ours, theirs = GOUCB(3, seed=4, budget=24, model="mlp", width=5, phase_one=8), GPEI(3, seed=4, budget=24)
+    ours, theirs = GOUCB(3, seed=4, budget=24, model="mlp", width=5, initial=8), GPEI(3, seed=4, budget=24)
     X = np.random.default_rng(2).random((8, 3))
     for method in (ours, theirs):
         method.tell(X, np.cos(5 * X).sum(axis=1))
     for step in range(8, 20):  # 26 parameters want 52 values
         x = ours.ask(step=step)
         assert np.array_equal(x, theirs.ask(step=step))
-        assert ours.chosen == "process"
+        assert ours.leader == "process"
         for method in (ours, theirs):
             method.tell(x, np.cos(5 * x).sum(axis=1))
 
@@ -90,67 +88,16 @@ def test_with_too_few_values_for_the_family_it_is_gp_ei_point_for_point():
 def test_the_linearised_acquisition_is_maximised_as_well_as_by_brute_force():
     for seed in range(4):
         method = told(
-            GOUCB(2, seed=seed, model=bumps, w_bounds=BOUNDS, phase_one=6, guard=False, kappa=1.5), truth, 7, seed
+            GOUCB(2, seed=seed, model=bumps, w_bounds=BOUNDS, initial=6, guard=False, kappa=1.5), truth, 7, seed
         )
         fit = method._fit()
-        radius = math.sqrt(method._beta(fit) / fit.sigma2)
+        radius = method._radius(fit)
         belief = method._belief("family", fit)
         grid = np.array(list(itertools.product(np.linspace(0, 1, 201), repeat=2)))
         mean, sd = belief(grid)
         brute = (mean + radius * sd).max()
         mean, sd = belief(method.ask())
         assert mean[0] + radius * sd[0] >= brute - 1e-6
-
-
-def test_the_ascent_in_the_ball_is_as_good_as_brute_force():
-    for seed in range(4):
-        method = told(
-            GOUCB(2, seed=seed, model=bumps, w_bounds=BOUNDS, phase_one=6, guard=False, kappa=4.0, inner="ball"),
-            truth,
-            7,
-            seed,
-        )
-        fit, oracle = method._fit(), method._oracle
-        beta = method._beta(fit)
-        V, c = fit.ball.root()
-        angle, radius = np.meshgrid(np.linspace(0, 2 * np.pi, 73), np.linspace(0, 1, 9))
-        u = math.sqrt(beta) * (radius * np.array([np.cos(angle), np.sin(angle)])).reshape(2, -1).T
-        W = np.clip(fit.v + (u - (c * (u @ V)) @ V.T) / math.sqrt(fit.ball.lam), -1, 1)
-        grid = np.array(list(itertools.product(np.linspace(0, 1, 61), repeat=2)))
-        brute = oracle.predict(W, grid, fit.offset, fit.scale)[0].max()
-        x = method.ask()
-
-        def pairs(V, U, fit=fit, oracle=oracle):
-            return oracle.predict(V, U, fit.offset, fit.scale)
-
-        _, value = ascend_in_ball(pairs, method.cube, x, fit.v, fit.ball, beta, 1.0)
-        assert value[0] >= brute - 2e-3 * abs(brute)
-
-
-def test_the_ball_without_radius_is_the_fit():
-    ball = Ball(np.zeros(2), 1.0, np.eye(2), np.zeros(2))
-
-    def pairs(V, U):
-        return V @ U.T, np.broadcast_to(U, (len(V), *U.shape))
-
-    X, value = ascend_in_ball(pairs, Cube.box(2), np.array([[0.5, 0.5]]), np.array([1.0, -1.0]), ball, 0.0, np.inf)
-    assert value[0] == pytest.approx(1.0, abs=1e-3)
-    np.testing.assert_allclose(X[0], [1, 0], atol=1e-6)
-
-
-def test_the_radius_of_lemma_5_3_without_bias_is_that_of_the_self_normalised_bound():
-    beta = lemma_beta(0.2, 1.0, 3.0, 10, 5, 4, F=0.0, mu=1.0, C=1.0, C_h=0.0, delta=0.1)
-    assert beta == pytest.approx(4 * 0.04 * (3.0 + math.log(math.pi**2 * 25 / 0.3)))
-    with_bias = lemma_beta(0.2, 1.0, 3.0, 10, 5, 4, F=1.0, mu=1.0, C=1.0, C_h=0.0, delta=0.1)
-    assert with_bias == pytest.approx(beta + 4 * 4 * math.log(20) / 10)
-    assert lemma_beta(0.2, 1.0, 3.0, 10, 5, 4, F=1.0, mu=1.0, C=1.0, C_h=2.0, delta=0.1) > with_bias
-    method = told(
-        GOUCB(2, seed=0, model=bumps, w_bounds=BOUNDS, phase_one=6, guard=False, radius="lemma", curvature=2.0),
-        truth,
-        8,
-    )
-    assert method._beta(method._fit()) > 0
-    assert ((method.ask() >= 0) & (method.ask() <= 1)).all()
 
 
 def test_a_mixture_of_modes_has_the_moments_of_its_samples():
@@ -204,23 +151,25 @@ def test_a_user_finds_the_optimum_of_a_model_in_own_units_and_either_direction(d
 
 def test_a_wrong_model_is_refused_when_the_optimizer_is_built():
     with pytest.raises(ValueError, match="must return one value per row"):
-        Optimizer({"a": (0, 1)}, method=RECIPE(model=lambda w, x: x * w[0], w_bounds=[(0, 1)]), direction="maximize")
+        Optimizer(
+            {"a": Float(-2, 3)}, method=RECIPE(model=lambda w, x: x * w[0], w_bounds=[(0, 1)]), direction="maximize"
+        )
 
 
 def test_intervals_cover_identifiable_parameters():
     inside = 0
     for seed in range(20):
-        method = told(GOUCB(2, seed=seed, model=bumps, w_bounds=BOUNDS, phase_one=10), truth, 30, seed)
+        method = told(GOUCB(2, seed=seed, model=bumps, w_bounds=BOUNDS, initial=10), truth, 30, seed)
         _, low, high = method.parameters(0.95)["w0"]
         inside += low <= 0.6 <= high
     assert inside >= 16
 
 
 def test_misfit_is_reported_when_there_is_one():
-    good = told(GOUCB(2, seed=0, model=bumps, w_bounds=BOUNDS, phase_one=10), truth, 40)
+    good = told(GOUCB(2, seed=0, model=bumps, w_bounds=BOUNDS, initial=10), truth, 40)
     assert good.misfit() == ""
     bad = told(
-        GOUCB(2, seed=0, model=bumps, w_bounds=BOUNDS, phase_one=10),
+        GOUCB(2, seed=0, model=bumps, w_bounds=BOUNDS, initial=10),
         lambda X: truth(X) + np.sin(12 * X[:, 0]) * X[:, 1],
         40,
     )
@@ -237,8 +186,8 @@ def test_barely_determined_parameters_are_no_misfit():
     ):  # 18 parameters, 36 values; with seed 2 a hybrid that is centred at the fit looks 13 nats better
         problem = make_problem("three-gaussians", seed=seed)
         X = np.random.default_rng(seed).random((36, 4))
-        method = GOUCB(4, seed=seed, model=problem.model, phase_one=36)
-        method.bind(problem.space)
+        method = GOUCB(4, seed=seed, model=problem.model, initial=36)
+        method.bind(problem.space, 1.0)
         method.tell(X, problem.evaluate_unit(X))
         assert method.misfit() == ""
 
@@ -256,8 +205,40 @@ def test_a_module_and_every_named_family_run():
         "exponential-decay",
         "sum-of-gaussians",
     ):
-        method = told(GOUCB(2, seed=0, model=model, width=4, guard=False, phase_one=5), truth, 8)
+        method = told(GOUCB(2, seed=0, model=model, width=4, guard=False, initial=5), truth, 8)
         assert np.isfinite(method.ask(2)).all()
+
+
+def test_the_model_sees_columns_in_the_order_in_which_the_space_was_written():
+    seen = []
+
+    def model(w, x):
+        seen.append(x)
+        return w[0] - w[1] * (x[:, 0] - w[2]) ** 2 - 0.001 * x[:, 1]
+
+    options = {"model": model, "w_bounds": [(0.0, 3.0), (0.01, 1.0), (2.0, 9.0)]}
+    space = {"dose": Float(2, 9), "age": Float(20, 70)}  # methods see age before dose
+
+    def objective(dose, age):
+        return -(2.0 - 0.5 * (dose - 6.0) ** 2 - 0.001 * age)
+
+    result = minimize(
+        objective,
+        space,
+        trials=16,
+        method=RECIPE(**{**options, "model": lambda w, x: -model(w, x)}),
+        seed=2,
+        progress=False,
+    )
+    assert result.params["dose"] == pytest.approx(6.0, abs=0.05)
+    points = np.concatenate(seen)
+    assert ((points >= [2, 20]) & (points <= [9, 70])).all()
+    method = RECIPE(**options).build(Space(space), seed=0, sign=1.0)
+    rng = np.random.default_rng(0)
+    X = rng.random((16, 2))
+    method.tell(X, [0.05 * rng.standard_normal() - objective(**Space(space).decode(x)) for x in X])
+    assert method.parameters()["w2"][0] == pytest.approx(6.0, abs=0.1)
+    assert method.misfit() == ""
 
 
 # ---------------------------------------------------------------- the contract with a user's model
@@ -265,7 +246,7 @@ def test_a_module_and_every_named_family_run():
 
 def test_replay_and_resume_are_exact():
     def fresh():
-        return GOUCB(2, seed=3, budget=40, model=bumps, w_bounds=BOUNDS, phase_one=4, refit="drift")
+        return GOUCB(2, seed=3, budget=40, model=bumps, w_bounds=BOUNDS, initial=4)
 
     method = fresh()
     for _ in range(22):
@@ -281,20 +262,27 @@ def test_replay_and_resume_are_exact():
 
 
 def test_pending_points_are_conditioned_on():
-    method = told(GOUCB(2, seed=3, model=bumps, w_bounds=BOUNDS, phase_one=4, guard=False, kappa=3.0), truth, 6)
+    method = told(GOUCB(2, seed=3, model=bumps, w_bounds=BOUNDS, initial=4, guard=False, kappa=3.0), truth, 6)
     X = method.ask(4)
     assert np.linalg.norm(X[0] - X[1:], axis=1).min() > 1e-3
 
 
 def test_options_are_checked():
     for options, message in (
-        ({"preset": "printed"}, "preset must be"), ({"kappa": -1}, "kappa must be"), ({"noise": 0.0}, "noise is a standard deviation"),
-        ({"phase_one": 0}, "phase_one must be"), ({"curvature": -1.0}, "curvature must be"), ({"inner": "cone"}, "inner must be"),
-    ):  # fmt: skip
+        ({"preset": "practical"}, "preset must be one of 'default', 'paper'"),
+        ({"kappa": -1}, "kappa must be"),
+        ({"noise_sd": 0.0}, "noise_sd must be above 0"),
+        ({"initial": 0}, "initial must be"),
+        ({"gradients": "exact"}, "gradients must be"),
+        ({"gradients": "torch"}, "belongs to a function of your own"),
+    ):
         with pytest.raises(ValueError, match=message):
             GOUCB(2, seed=0, **options)
+    for former, present in (("noise", "noise_sd"), ("phase_one", "initial")):
+        with pytest.raises(TypeError, match=f"the option '{former}' is called '{present}'"):
+            RECIPE(**{former: 1})
     with pytest.raises(ValueError, match="the space has 1 parameters"):
-        GOUCB(2, seed=0).bind(Space([(0, 1)]))
+        GOUCB(2, seed=0).bind(Space([(0, 1)]), 1.0)
 
 
 # ---------------------------------------------------------------- the printed settings
@@ -307,7 +295,7 @@ def test_the_printed_oracle_trains_nothing():
     y = 1 + 25 / (1 + np.exp(-(x.sum(axis=1) + 1)))
     w = initial_weights(net, 20, rng)
     loss = lambda w: np.mean((net.jacobian(w[None], x)[0][0] - y) ** 2)  # noqa: E731
-    after = printed_oracle(net.jacobian, x, y, w)
+    after = sgd_oracle(net, x, y, w)
     assert 0 < loss(w) - loss(after) < 1e-4 * loss(w)
 
 
@@ -315,8 +303,8 @@ def test_the_printed_oracle_trains_nothing():
 def test_the_printed_algorithm_returns_its_start(start):
     problem = make_problem("go-ucb-f1", seed=0)
     method = GOUCB(20, seed=0, budget=30, preset="paper", start=start)
-    method.bind(problem.space)
-    assert method.phase_one == 5
+    method.bind(problem.space, 1.0)
+    assert method.initial == 5
     assert method.horizon == 25
     X = method.ask(5)
     method.tell(X, problem.true_unit(X))
@@ -326,17 +314,59 @@ def test_the_printed_algorithm_returns_its_start(start):
         assert 0 < np.abs(x - begin).max() < 0.1
     method.tell(x[None], problem.true_unit(x[None]))
     bulk = GOUCB(20, seed=0, budget=30, preset="paper", start=start)
-    bulk.bind(problem.space)
+    bulk.bind(problem.space, 1.0)
     bulk.tell(method.X, method.y)
     assert np.array_equal(bulk.ask(step=6), method.ask())
     assert not method.certificate().certified
+
+
+def test_the_paper_preset_ascends_in_the_users_units_and_comes_back_to_the_cube():
+    space = {"z": Float(1e-4, 1e2, log=True), "n": Int(2, 9), "a": Float(-30, 50)}
+    optimizer = Optimizer(
+        space, method=RECIPE(preset="paper", start="incumbent"), direction="maximize", budget=20, seed=0
+    )
+    best = None
+    for i in range(12):
+        trial = optimizer.ask()
+        if i >= optimizer.method.initial:  # steps of rate 1e-4 hardly move the best point
+            assert trial.params["n"] == best.params["n"]
+            assert trial.params["a"] == pytest.approx(best.params["a"], abs=0.5)
+            assert np.log(trial.params["z"]) == pytest.approx(np.log(best.params["z"]), abs=0.7)
+        optimizer.tell(trial, -((np.log(trial.params["z"]) - 2) ** 2) - abs(trial.params["a"] - 7))
+        best = max(optimizer.trials, key=lambda t: t.value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"guard": False},
+        {"preset": "paper"},
+        {"model": "mlp", "width": 2, "guard": False},
+        {"model": lambda w, x: w[0] - w[1] * (x[:, 0] - w[2]) ** 2, "w_bounds": [(-9, 9), (0, 3), (-3, 5)]},
+        {"model": lambda w, x: w[0] * x[:, 0] + w[1], "w_bounds": [(-9, 9)] * 2, "realizable": True, "noise_sd": 0.1},
+    ],
+)
+@pytest.mark.parametrize("huge", [1e160, -1e300])
+@pytest.mark.parametrize("when", [1, 12])
+def test_a_huge_value_neither_raises_nor_gives_a_point_that_is_none(options, huge, when):
+    space = {"b": Float(-3, 5), "a": Float(2, 900, log=True)}
+    optimizer = Optimizer(space, method=RECIPE(**options), direction="maximize", budget=30, seed=0)
+    for i in range(20):
+        trial = optimizer.ask()
+        assert np.isfinite(list(trial.params.values())).all()
+        optimizer.tell(trial, huge if i == when else -((trial.params["b"] - 1) ** 2))
+    assert np.isfinite(list(optimizer.recommend().values())).all()
+    assert not np.isnan(optimizer.certificate().gap)
+    assert np.isfinite(np.array(list(optimizer.method.parameters().values()))).all()
+    optimizer.method.misfit()
 
 
 # ---------------------------------------------------------------- regret and certificates
 
 
 def play(problem, method, n, T, seed):
-    method.bind(problem.space)
+    method.bind(problem.space, 1.0)
     U = np.random.default_rng(seed).random((n, method.dim))
     method.tell(U, problem.evaluate_unit(U))
     regret = []
@@ -349,13 +379,13 @@ def play(problem, method, n, T, seed):
 
 def test_it_finds_the_best_dose_within_a_few_points():
     problem = make_problem("hill-temperature", seed=77)
-    regret = play(problem, GOUCB(3, seed=0, budget=28, model=problem.model, phase_one=10), 10, 12, 0)
+    regret = play(problem, GOUCB(3, seed=0, budget=28, model=problem.model, initial=10), 10, 12, 0)
     assert regret[6:].mean() < 0.05
 
 
 def test_the_theory_certificate_needs_the_declaration_and_holds():
     problem = make_problem("michaelis-inhibition", seed=5)
-    method = GOUCB(3, seed=0, budget=28, model=problem.model, phase_one=10, realizable=True, noise=problem.noise)
+    method = GOUCB(3, seed=0, budget=28, model=problem.model, initial=10, realizable=True, noise_sd=problem.noise)
     play(problem, method, 10, 6, 0)
     certificate = method.certificate(0.1)
     assert certificate.kind == "theory"
@@ -369,7 +399,7 @@ def test_the_theory_certificate_counts_values_by_their_told_noise():
     y = truth(X) + 10 * sigma * np.random.default_rng(2).standard_normal(24)
     gaps = []
     for yvar in (None, np.full(24, (10 * sigma) ** 2)):
-        method = GOUCB(2, seed=0, model=bumps, w_bounds=BOUNDS, phase_one=6, realizable=True, noise=sigma)
+        method = GOUCB(2, seed=0, model=bumps, w_bounds=BOUNDS, initial=6, realizable=True, noise_sd=sigma)
         method.tell(X, y, yvar=yvar)
         certificate = method.certificate(0.1)
         assert certificate.kind == "theory"
@@ -378,7 +408,6 @@ def test_the_theory_certificate_counts_values_by_their_told_noise():
     assert (
         certificate.lower <= truth(np.array([[0.6, 1.0]]))[0] <= certificate.upper
     )  # x0 = w[0], and the slope in x1 is above 0
-    np.testing.assert_allclose(certain_weights(np.array([np.nan, 4.0, 0.0]), 2.0), [1.0, 1.0, 100.0])
 
 
 @pytest.mark.slow
@@ -389,7 +418,7 @@ def test_theory_certificates_hold_in_eighteen_of_twenty_runs(name):
         problem = make_problem(name, seed=seed)
         p = len(problem.model.w_bounds)
         method = GOUCB(
-            3, seed=seed, budget=40, model=problem.model, phase_one=p + 4, realizable=True, noise=problem.noise
+            3, seed=seed, budget=40, model=problem.model, initial=p + 4, realizable=True, noise_sd=problem.noise
         )
         play(problem, method, p + 4, 12, seed)
         certificate = method.certificate(0.1)

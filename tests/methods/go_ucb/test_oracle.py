@@ -6,9 +6,7 @@ from regretless_bench.problems import make_problem
 from scipy.optimize import least_squares
 
 from regretless.gp.sobol import sobol_points
-from regretless.methods.go_ucb.ball import Ball
-from regretless.methods.go_ucb.least_squares import Fits, distinct, fit_least_squares
-from regretless.methods.go_ucb.oracle import Oracle, row_weights
+from regretless.methods.go_ucb.oracle import LARGEST, Oracle, Solutions, distinct, fit_least_squares, row_weights
 from regretless.methods.go_ucb.parametric import named_family
 from regretless.methods.go_ucb.units import user_units
 from regretless.methods.go_ucb.user_model import UserFunction
@@ -78,9 +76,14 @@ def test_bounds_hold_and_are_reached():
 def test_values_count_by_their_weights():
     A = np.ones((2, 1))
     fits = fit_least_squares(
-        lambda V: (V @ A.T, np.broadcast_to(A, (len(V), 2, 1))), np.array([3.0, 5.0]), np.zeros((2, 1)), low=-9, high=9, lam=1e-9,
+        lambda V: (V @ A.T, np.broadcast_to(A, (len(V), 2, 1))),
+        np.array([3.0, 5.0]),
+        np.zeros((2, 1)),
+        low=-9,
+        high=9,
+        lam=1e-9,
         weight=np.array([3.0, 1.0]),
-    )  # fmt: skip
+    )
     np.testing.assert_allclose(fits.v, 3.5, atol=1e-4)
 
 
@@ -103,18 +106,18 @@ def test_distinct_keeps_modes_and_drops_copies_and_bad_fits():
         high=3,
         lam=1e-12,
     )
-    assert len(distinct(fits, 3, apart=0.1, within=1e-3)) == 2  # both roots, the second copy of one dropped
-    assert len(distinct(fits, 1, apart=0.1, within=1e-3)) == 1
-    worse = Fits(np.array([[1.0], [-2.0]]), np.array([0.1, 0.5]), np.zeros((2, 1)), np.zeros((2, 1, 1)))
-    assert distinct(worse, 3, apart=0.1, within=0.3).tolist() == [0]
-    assert distinct(worse, 3, apart=0.1, within=0.5).tolist() == [0, 1]
+    assert len(distinct(fits, 3, apart=0.1, within=1e-3).v) == 2  # both roots, the second copy of one dropped
+    assert len(distinct(fits, 1, apart=0.1, within=1e-3).v) == 1
+    worse = Solutions(np.array([[1.0], [-2.0]]), np.array([0.1, 0.5]), np.zeros((2, 1)), np.zeros((2, 1, 1)))
+    assert distinct(worse, 3, apart=0.1, within=0.3).v.tolist() == [[1.0]]
+    assert distinct(worse, 3, apart=0.1, within=0.5).v.tolist() == [[1.0], [-2.0]]
 
 
 def test_modes_share_the_posterior_by_their_cost():
     X = np.linspace(0, 1, 9)[:, None]
     y = np.exp(-((X[:, 0] - 0.5) ** 2) / 0.02)  # one of the three bumps can do it, in three ways and many more
 
-    fit = Oracle(named_family("sum-of-gaussians", 1, 1), lambda U: U, sign=1.0, seed=0, block=9, noise=0.05)(
+    fit = Oracle(named_family("sum-of-gaussians", 1, 1), lambda U: U, sign=1.0, seed=0, block=9, noise_sd=0.05)(
         X, y, np.full(9, np.nan)
     )
     assert len(fit.solutions) > 1
@@ -140,28 +143,24 @@ def test_the_oracle_is_a_function_of_the_history():
     assert fit.sigma2 == at_once.sigma2
 
 
-def test_drift_applies_eq_5_until_the_linearisation_is_off():
-    problem, family, X, y = realizable("hill-temperature", 5)
-    oracle = Oracle(family, user_units(problem.space), sign=1.0, seed=0, block=12, refit="drift")
-    unknown = np.full(13, np.nan)
-    before = oracle(X, y, unknown[:12])
-    X = np.vstack([X, [[0.4, 0.6, 0.3]]])
-    F, J = oracle.predict(before.v[None], X[12:], before.offset, before.scale)
-    expected, surprise = before.offset + before.scale * F[0, 0], 3 * before.scale
-    fits = [oracle(X, np.append(y, value), unknown) for value in (expected, expected + surprise)]
-    rows, targets = np.vstack([before.rows, J[0]]), np.append(before.targets, J[0, 0] @ before.v)
-    np.testing.assert_allclose(
-        fits[0].v, Ball(np.zeros(6), before.sigma2, rows, targets).centre(), atol=1e-12
-    )  # (Eq. 5)
-    np.testing.assert_array_equal(fits[0].rows[:12], before.rows)
-    assert not np.allclose(fits[1].rows[:12], before.rows)  # linearised afresh, at another solution
-    always = Oracle(family, user_units(problem.space), sign=1.0, seed=0, block=12)
-    assert not np.array_equal(always(X, np.append(y, expected), unknown).rows[:12], before.rows)
-
-
 def test_row_weights():
     assert row_weights(np.array([np.nan, np.nan])).tolist() == [1.0, 1.0]
     assert row_weights(np.array([0.01, 0.04, np.nan])) == pytest.approx([2.5, 0.625, 1.0])
+
+
+@pytest.mark.parametrize("name", ["quadratic", "mlp", "hill"])
+@pytest.mark.parametrize("huge", [1e160, -1e300, 1.7e308])
+@pytest.mark.parametrize("place", [0, 25])
+def test_one_huge_value_leaves_a_finite_fit(name, huge, place):
+    rng = np.random.default_rng(0)
+    X, y = rng.random((30, 2)), rng.standard_normal(30)
+    y[place], y[3], y[28] = huge, -huge, 2e307
+    yvar = np.where(np.arange(30) % 3, np.nan, 0.01)
+    fit = Oracle(named_family(name, 2, 2), lambda U: 2 * U - 1, sign=1.0, seed=0, block=12)(X, y, yvar)
+    assert np.isfinite(fit.v).all()
+    assert np.isfinite(fit.sigma2)
+    assert np.isfinite(fit.ball.norms(fit.rows)).all()
+    assert np.abs(fit.z).max() <= LARGEST
 
 
 def explained(name, seed):

@@ -1,0 +1,93 @@
+"""What is believed of the function at a point: the mean and the standard deviation of a fitted family, alone, as a
+mixture of its modes, or with the guard's residual process. Everything is in the standardised units of the fit.
+
+    family   mean f(v_hat, x),   sd sigma |g|_{Sigma^-1}, so that mean + sqrt(beta) / sigma sd is the closed form of the
+             maximum over the ball of the linearised f_x(w)                                     (Alg. 1, Phase II, l. 5)
+    mixture  sum_k s_k f(v_k, x) over modes with shares s_k; their disagreement adds to the variance
+    hybrid   the family plus the residual process of `guard`
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from regretless.gp.maximiser import Acquisition, Score
+from regretless.method import Method
+from regretless.methods.go_ucb.ball import Ball
+from regretless.methods.go_ucb.differences import with_gradient
+from regretless.methods.go_ucb.guard import Guard
+from regretless.methods.go_ucb.oracle import FamilyFit, Oracle
+from regretless.parameters import Array
+
+Belief: TypeAlias = Callable[[Array], tuple[Array, Array]]
+"""Cube points (q x d) to the mean and the standard deviation of the standardised function there (q each)."""
+
+LEAST_SUPPORT = 1e-3
+"""Modes with a smaller share of the posterior are left out: each costs a call of the model per point, and shifts the
+mean by less than a thousandth of its difference from it."""
+GOOD = 5
+"""Told points with the best means, around which the maximiser draws candidates; 1 to 5 are level for the exact GP
+(`gp.step`), and the choice was taken over."""
+
+
+def family_belief(oracle: Oracle, fit: FamilyFit, pending: Array) -> Belief:
+    """The fitted family, as a mixture where several modes have support; pending points (m x d) are conditioned on."""
+    ball, rows = fit.ball, pending_rows(oracle, fit, pending)
+    if len(rows):  # a pending row is told its own fitted value
+        ball = Ball(ball.anchor, fit.sigma2, np.vstack([fit.rows, rows]), np.append(fit.targets, rows @ fit.v))
+    sigma, heard = math.sqrt(fit.sigma2), fit.support > LEAST_SUPPORT
+
+    def family(U: Array) -> tuple[Array, Array]:
+        F, J = oracle.predict(fit, fit.v[None], U)
+        return F[0], sigma * ball.norms(J[0])
+
+    def mixture(U: Array) -> tuple[Array, Array]:
+        F, _ = oracle.predict(fit, fit.solutions[heard], U)
+        return mixed(F, fit.support[heard], family(U)[1])
+
+    return mixture if heard.sum() > 1 else family
+
+
+def hybrid_belief(oracle: Oracle, fit: FamilyFit, guard: Guard, X: Array, pending: Array) -> Belief:
+    """The family plus the residual process for the told points X (n x d), pending points (m x d) conditioned on."""
+    hybrid = guard.hybrid(X, fit, (pending, pending_rows(oracle, fit, pending)))
+
+    def both(U: Array) -> tuple[Array, Array]:
+        F, J = oracle.predict(fit, fit.v[None], U)
+        more, sd = hybrid.correction(U, J[0])
+        return F[0] + more, sd
+
+    return both
+
+
+def pending_rows(oracle: Oracle, fit: FamilyFit, pending: Array) -> Array:
+    """The gradients at pending points, m x p."""
+    return oracle.predict(fit, fit.v[None], pending)[1][0] if len(pending) else np.empty((0, oracle.family.p))
+
+
+def mixed(F: Array, support: Array, within: Array) -> tuple[Array, Array]:
+    """Mean and sd (q each) of a mixture of modes with values F (k x q), shares `support` (k) and a common sd `within`
+    (q)."""
+    share = support / support.sum()
+    mean = share @ F
+    return mean, np.sqrt(within**2 + share @ (F - mean) ** 2)
+
+
+def optimism(belief: Belief, radius: float, history: Method) -> tuple[Acquisition, Score]:
+    """mean + radius sd, with its gradient and alone."""
+
+    def bound(U: Array) -> Array:
+        mean, sd = belief(U)
+        return mean + radius * sd
+
+    return with_gradient(bound, history.cube), bound
+
+
+def best_told(belief: Belief, X: Array, most: int = GOOD) -> Array:
+    """The told points (n x d) with the best means, best first, at most `most` x d."""
+    best: Array = X[np.argsort(-belief(X)[0], kind="stable")[:most]]
+    return best
