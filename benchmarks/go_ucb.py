@@ -62,9 +62,8 @@ class Dense:
 def ball() -> None:
     print("ball: microseconds, low rank / dense Sherman-Morrison")
     for p, T in ((551, 64), (551, 200), (2551, 64), (2551, 200)):
-        print(
-            f"  d_w={p} T={T}: {'; '.join(f'{name} {1e6 * a:.0f} / {1e6 * b:.0f} = {a / b:.4f}' for name, a, b in ball_times(p, T))}"
-        )
+        rows = (f"{name} {1e6 * a:.0f} / {1e6 * b:.0f} = {a / b:.4f}" for name, a, b in ball_times(p, T))
+        print(f"  d_w={p} T={T}: {'; '.join(rows)}")
 
 
 def ball_times(p: int, T: int) -> list[tuple[str, float, float]]:
@@ -130,7 +129,8 @@ def oracle(truths: int = 20) -> None:
                 theirs_s += time.process_time() - begin
                 cost.append(fits.cost[0] / best)
         print(
-            f"  {name}: test R^2 median {np.median(r2):.4f} (least {np.min(r2):.3f}); best cost / scipy TRF, worst of {len(cost)}: {max(cost):.4f}; "
+            f"  {name}: test R^2 median {np.median(r2):.4f} (least {np.min(r2):.3f}); best cost / scipy TRF, "
+            f"worst of {len(cost)}: {max(cost):.4f}; "
             f"CPU {1e3 * ours_s / truths:.0f} ms against {1e3 * theirs_s / len(cost):.0f}"
         )
 
@@ -138,9 +138,11 @@ def oracle(truths: int = 20) -> None:
 def asks(T: int = 20) -> None:
     print("ask: CPU ms, mean (largest) over Phase II")
     cases = [(name, {}, {}) for name in MECHANISTIC] + [
-        ("teacher-net", {"dim": 10, "width": 10}, {"model": "mlp", "width": 10}), ("random-quadratic", {"dim": 8}, {"model": "quadratic"}),
-        ("go-ucb-f1", {}, {"model": "sigmoid-net", "width": 25}), ("go-ucb-f1", {}, {"preset": "paper"}),
-    ]  # fmt: skip
+        ("teacher-net", {"dim": 10, "width": 10}, {"model": "mlp", "width": 10}),
+        ("random-quadratic", {"dim": 8}, {"model": "quadratic"}),
+        ("go-ucb-f1", {}, {"model": "sigmoid-net", "width": 25}),
+        ("go-ucb-f1", {}, {"preset": "paper"}),
+    ]
     for name, options, model in cases:
         problem = make_problem(name, seed=0, **options)
         model = model or {"model": problem.model}

@@ -62,9 +62,9 @@ def recipes() -> dict[str, Any]:
 def runs(data: str, classifiers: Iterable[str], repetitions: int) -> list[Run]:
     """Repetition r is on fold r mod 5, with r as the seed of its common initial points."""
     return [
-        Run(recipe, "uci-hpo", {"classifier": classifier, "data": data, "fold": r % FOLDS}, r, N + T, init=N, label=label)
-        for r in range(repetitions) for classifier in classifiers for label, recipe in recipes().items()
-    ]  # fmt: skip
+        Run(recipe, "uci-hpo", {"classifier": c, "data": data, "fold": r % FOLDS}, r, N + T, init=N, label=label)
+        for r, c, (label, recipe) in product(range(repetitions), classifiers, recipes().items())
+    ]
 
 
 def table(records: list[Record]) -> str:
@@ -85,8 +85,8 @@ def table(records: list[Record]) -> str:
             total, second = wald(np.array([row.sum() for row in rows])), wald(np.array([row[N:].sum() for row in rows]))
             simple = wald(np.array([row.min() for row in rows]))
             lines.append(
-                f"| {classifier}, {data} | {label} | {len(rows)} | {total.mean:.2f} +- {total.half:.2f} | {second.mean:.2f} +- {second.half:.2f} "
-                f"| {simple.mean:.4f} +- {simple.half:.4f} |"
+                f"| {classifier}, {data} | {label} | {len(rows)} | {total.mean:.2f} +- {total.half:.2f} "
+                f"| {second.mean:.2f} +- {second.half:.2f} | {simple.mean:.4f} +- {simple.half:.4f} |"
             )
     return "\n".join(lines)
 
@@ -117,17 +117,29 @@ def finding(records: list[Record], data: str, options: argparse.Namespace) -> Fi
         "simple regret": lambda r: r.simple_regret(top[r.problem]),
     }
     return Finding(
-        "go-ucb", FIGURES[data], f"hyper-parameters on {data.capitalize()}",
-        "GO-UCB has a lower cumulative regret than GP-EI, GP-PI, GP-UCB and TuRBO when it tunes a random forest, an MLP and gradient boosting.",
-        verdict, f"{printed.capitalize()}: {sentence}",
-        settings={"size": "full" if options.full else "quick", "repetitions": f"{fewest(cases)} on {FOLDS} folds", "classifiers": ", ".join(cases),
-                  "evaluations": f"{N} + {T}", "no-model baselines": ", ".join(NO_MODEL)},
+        "go-ucb",
+        FIGURES[data],
+        f"hyper-parameters on {data.capitalize()}",
+        "GO-UCB has a lower cumulative regret than GP-EI, GP-PI, GP-UCB and TuRBO when it tunes a random forest, an "
+        "MLP and gradient boosting.",
+        verdict,
+        f"{printed.capitalize()}: {sentence}",
+        settings={
+            "size": "full" if options.full else "quick",
+            "repetitions": f"{fewest(cases)} on {FOLDS} folds",
+            "classifiers": ", ".join(cases),
+            "evaluations": f"{N} + {T}",
+            "no-model baselines": ", ".join(NO_MODEL),
+        },
         charts=charts(cases, quantities, log_y=False),
-        tables=[checks_table(tries[printed], "checks of the method as printed"), checks_table(ours, "the same checks of our default"),
-                medians_table(cases, total, "cumulative regret"),
-                medians_table(cases, lambda r: float(r.simple_regret(top[r.problem])[-1]), "simple regret")],
+        tables=[
+            checks_table(tries[printed], "checks of the method as printed"),
+            checks_table(ours, "the same checks of our default"),
+            medians_table(cases, total, "cumulative regret"),
+            medians_table(cases, lambda r: float(r.simple_regret(top[r.problem])[-1]), "simple regret"),
+        ],
         seconds=core_seconds(cases),
-    )  # fmt: skip
+    )
 
 
 def main() -> None:

@@ -177,8 +177,9 @@ def verdict(name: str, case: Case, found: dict[str, dict[int, tuple[float, float
     holds = np.median(ratio) <= case.wanted and ratio.max() <= case.worst
     simple = np.median([found["GO-UCB"][s][1] for s in seeds])
     text = (
-        f"- {name}: ratio to {best}: median {np.median(ratio):.3f} (wanted {case.wanted}), worst {ratio.max():.3f}; ratio of medians {whole:.3f}; "
-        f"to the luckiest rival of each seed {np.median(strict):.3f}; simple regret {simple:.5f}: {'holds' if holds else 'FAILS'}"
+        f"- {name}: ratio to {best}: median {np.median(ratio):.3f} (wanted {case.wanted}), worst {ratio.max():.3f}; "
+        f"ratio of medians {whole:.3f}; to the luckiest rival of each seed {np.median(strict):.3f}; "
+        f"simple regret {simple:.5f}: {'holds' if holds else 'FAILS'}"
     )
     if case.baselines:
         worse = [

@@ -202,7 +202,8 @@ class GOUCB(Method):
         if len(self.y) < self.initial:  # (Alg. 1, Phase I)
             if self.paper:
                 return rng.random(self.dim)
-            return sobol_points(self.step + 1, self.dim, self.fixed_generator())[-1]
+            spread: Array = sobol_points(self.step + 1, self.dim, self.fixed_generator())[-1]
+            return spread
         if self.paper:
             return self._bound()[1].propose(self.X, self.y, rng, self.fixed_generator())
         self.leader = self._leader()
@@ -256,8 +257,11 @@ class GOUCB(Method):
             return super()._recommend()
         leader = self._leader()
         if leader == "process":
-            return best_by_mean(self._guard.process(self.X, self.y, self.yvar, self.pending), self.X, 1)[0]
-        return best_told(self._belief(leader, self._fit()), self.X, 1)[0]
+            best = best_by_mean(self._guard.process(self.X, self.y, self.yvar, self.pending), self.X, 1)
+        else:
+            best = best_told(self._belief(leader, self._fit()), self.X, 1)
+        likely: Array = best[0]
+        return likely
 
     def _certificate(self, delta: float) -> Certificate:
         """ "theory" when the family is declared true and the noise is known, otherwise "fitted" (see `certify`)."""

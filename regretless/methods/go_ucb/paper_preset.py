@@ -107,4 +107,5 @@ def ascend(family: Family, inputs: Inputs, sign: float, u: Array, w: Array, ball
             squared = ball.lam * float(away @ away) + float(((ball.G @ away) ** 2).sum())
             if squared > beta:
                 w = centre + math.sqrt(beta / squared) * away
-    return inputs.back(x[None])[0]
+    reached: Array = inputs.back(x[None])[0]
+    return reached

@@ -145,10 +145,9 @@ class UserFunction(UserFamily):
         return self._bounds.user(V)[0]
 
     def value(self, v: Array, X: Array) -> Array:
-        w = self.user(v)
-        if self._needs_torch(X):
-            return _torch_calls().tensor_value(self._f, w, X)
-        return array_value(self._f, w, X)
+        call = _torch_calls().tensor_value if self._needs_torch(X) else array_value
+        values: Array = call(self._f, self.user(v), X)
+        return values
 
     def ways(self, X: Array) -> Mapping[str, Jacobian]:
         if self._needs_torch(X):
