@@ -161,7 +161,8 @@ class GOUCB(Method):
         """The model that the last proposal of Phase II came from."""
         self._start: Start = start
         self._ready: tuple[Oracle, PaperPhaseTwo] | None = None
-        self._space, self._sign = Space([(0.0, 1.0)] * self.dim), 1.0
+        self._space: Space | None = None
+        self._sign = 1.0
         variance = None if noise_sd is None else noise_sd**2
         self._guard = Guard(self.cube, seed=self.seed, noise_var=variance, flexible=self.family.flexible)
 
@@ -180,7 +181,8 @@ class GOUCB(Method):
     def _bound(self) -> tuple[Oracle, PaperPhaseTwo]:
         """The oracle and the paper's Phase II for the space bound, the model checked."""
         if self._ready is None:
-            inputs, n = inputs_for(self.family.inputs, self._space), self.initial
+            inputs = inputs_for(self.family.inputs, self._space or Space([(0.0, 1.0)] * self.dim))
+            n = self.initial
             self.family.check(inputs(self.cube.snap(sobol_points(PROBED, self.dim, self.fixed_generator()))))
             oracle = Oracle(self.family, inputs, sign=self._sign, seed=self.seed, block=n, noise_sd=self.noise_sd)
             printed = PaperPhaseTwo(self.family, inputs, sign=self._sign, n=n, T=self.horizon, start=self._start)
