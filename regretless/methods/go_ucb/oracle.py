@@ -76,9 +76,6 @@ TOLERANCE = 1e-9
 """A start is done when an accepted step lowers its cost by less than this share: what remains is far below the
 noise."""
 
-Jacobian = Callable[[Array], tuple[Array, Array]]
-"""k x p parameters to k x n values and k x n x p derivatives."""
-
 
 # ---------------------------------------------------------------- the fit of a history
 
@@ -288,7 +285,7 @@ class Solutions:
 
 
 def fit_least_squares(
-    model: Jacobian,
+    model: Callable[[Array], tuple[Array, Array]],
     y: Array,
     starts: Array,
     *,
@@ -298,7 +295,10 @@ def fit_least_squares(
     weight: Array | float = 1.0,
     iterations: int = 60,
 ) -> Solutions:
-    """Minimises sum weight (f(v) - y)^2 + lam |v|^2 over the box [low, high] from every row of `starts` (k x p)."""
+    """Minimises sum weight (f(v) - y)^2 + lam |v|^2 over the box [low, high] from every row of `starts` (k x p).
+
+    `model` maps k x p parameters to k x n values and k x n x p derivatives.
+    """
     v = np.clip(np.asarray(starts, dtype=np.float64), low, high)
     root = np.sqrt(np.broadcast_to(weight, len(y)))
     F, J = (np.array(a) for a in model(v))

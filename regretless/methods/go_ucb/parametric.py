@@ -38,6 +38,8 @@ from regretless.parameters import Array, Float, is_number
 from regretless.space import Space
 
 InputKind: TypeAlias = Literal["user", "ratio", "centred"]
+Jacobian: TypeAlias = Callable[[Array, Array], tuple[Array, Array]]
+"""k x p parameters and n x d points to k x n values and k x n x p derivatives with respect to the parameters."""
 BoundsLike: TypeAlias = Mapping[str, Any] | Sequence[Any] | Space
 """Bounds on parameters: (low, high) pairs or Floats, by name or in a list."""
 
@@ -146,6 +148,16 @@ class Bounds:
         W = middle + half * V
         W = np.where(self.log, np.exp(np.where(self.log, W, 0.0)), W)
         return W, np.where(self.log, half * W, half * np.ones_like(W))
+
+    def chained(self, formula: Jacobian) -> Jacobian:
+        """A formula with derivatives in its parameters as one with search coordinates and derivatives in them."""
+
+        def jacobian(V: Array, X: Array) -> tuple[Array, Array]:
+            W, slope = self.user(V)
+            F, J = formula(W, X)
+            return F, J * slope[:, None, :]
+
+        return jacobian
 
 
 def _bound(name: str, value: Any) -> Float:
@@ -260,16 +272,13 @@ class TwoLayerNet(Family):
 # little beyond the box, steepnesses from flat to a step, amplitudes of several standard deviations. They are physical
 # judgement, not tuned.
 
-Formula = Callable[[Array, Array], tuple[Array, Array]]
-"""k x p parameters and n x d points to k x n values and k x n x p derivatives with respect to the parameters."""
-
 
 class Bounded(Family):
     """A formula in physical parameters with bounds; predicts standardised values from ratios."""
 
     inputs = "ratio"
 
-    def __init__(self, formula: Formula, bounds: Bounds, names: tuple[str, ...]) -> None:
+    def __init__(self, formula: Jacobian, bounds: Bounds, names: tuple[str, ...]) -> None:
         super().__init__(names, reach=1.0)
         self._formula, self._bounds = formula, bounds
 
@@ -277,16 +286,14 @@ class Bounded(Family):
         return self._bounds.user(V)[0]
 
     def jacobian(self, V: Array, X: Array) -> tuple[Array, Array]:
-        W, slope = self._bounds.user(V)
-        F, J = self._formula(W, X)
-        return F, J * slope[:, None, :]
+        return self._bounds.chained(self._formula)(V, X)
 
 
 LogFactor = Callable[[Array, Array, Array], tuple[Array, Array, Array]]
 """a, b (k x 1 x d) and x (n x d) to log q and its derivatives with respect to a and b, k x n x d each."""
 
 
-def _product(factor: LogFactor) -> Formula:
+def _product(factor: LogFactor) -> Jacobian:
     """base + amp prod_j q(x_j; a_j, b_j), parameters in the order base, amp, a, b."""
 
     def formula(W: Array, X: Array) -> tuple[Array, Array]:
@@ -328,7 +335,7 @@ def _amplitudes(low: float = -6.0, high: float = 6.0) -> dict[str, tuple[float, 
     return {"base": (low, high), "amp": (2 * low, 2 * high)}
 
 
-def _bounded(formula: Formula, w_bounds: BoundsLike) -> Family:
+def _bounded(formula: Jacobian, w_bounds: BoundsLike) -> Family:
     bounds, names = Bounds.of(w_bounds)
     return Bounded(formula, bounds, names)
 
@@ -362,46 +369,23 @@ def exponential_decay(d: int) -> Family:
 
 
 def sum_of_gaussians(d: int) -> Family:
+    C = COMPONENTS
+
     def formula(W: Array, X: Array) -> tuple[Array, Array]:
-        base = W[:, 0, None]
-        amp, s, m = (
-            W[:, 1 : 1 + COMPONENTS],
-            W[:, 1 + COMPONENTS : 1 + 2 * COMPONENTS],
-            W[:, 1 + 2 * COMPONENTS :].reshape(len(W), COMPONENTS, d),
-        )
-        return gaussians(base, amp, s, m, X)
+        base, amp, width, centre = np.split(W, [1, 1 + C, 1 + 2 * C], axis=1)
+        k, n, s = len(W), len(X), width[:, :, None]
+        gap = X[None, None] - centre.reshape(k, C, 1, d)  # k x C x n x d
+        squared = np.einsum("kcnd,kcnd->kcn", gap, gap)
+        E = np.exp(-squared / (2 * s**2))
+        S = amp[:, :, None] * E
+        dcentre = ((S / s**2)[..., None] * gap).transpose(0, 2, 1, 3).reshape(k, n, C * d)
+        per_bump = [E.transpose(0, 2, 1), (S * squared / s**3).transpose(0, 2, 1), dcentre]
+        return base + S.sum(axis=1), np.concatenate([np.ones((k, n, 1)), *per_bump], axis=2)
 
-    amps = {f"a{c}": Float(-8, 8) for c in range(COMPONENTS)}
-    widths = {f"s{c}": Float(0.05, 1.5, log=True) for c in range(COMPONENTS)}
-    centres = {f"m{c}[{j}]": Float(-0.2, 1.2) for c in range(COMPONENTS) for j in range(d)}
+    amps = {f"a{c}": Float(-8, 8) for c in range(C)}
+    widths = {f"s{c}": Float(0.05, 1.5, log=True) for c in range(C)}
+    centres = {f"m{c}[{j}]": Float(-0.2, 1.2) for c in range(C) for j in range(d)}
     return _bounded(formula, {"base": (-6, 6), **amps, **widths, **centres})
-
-
-def gaussians(base: Array, amp: Array, width: Array, centre: Array, X: Array) -> tuple[Array, Array]:
-    """base + sum_c amp_c exp(-|x - centre_c|^2 / (2 width_c^2)) and its derivatives in the order base, amp, width,
-    centre.
-
-    base k x 1, amp and width k x C, centre k x C x d, X n x d -> k x n and k x n x (1 + 2 C + C d).
-    """
-    k, C, d = centre.shape
-    gap = X[None, None] - centre[:, :, None, :]  # k x C x n x d
-    squared = np.einsum("kcnd,kcnd->kcn", gap, gap)
-    s = width[:, :, None]
-    E = np.exp(-squared / (2 * s**2))
-    S = amp[:, :, None] * E
-    F = base + S.sum(axis=1)
-    n = len(X)
-    dcentre = (S / s**2)[..., None] * gap
-    J = np.concatenate(
-        [
-            np.ones((k, n, 1)),
-            E.transpose(0, 2, 1),
-            (S * squared / s**3).transpose(0, 2, 1),
-            dcentre.transpose(0, 2, 1, 3).reshape(k, n, C * d),
-        ],
-        axis=2,
-    )
-    return F, J
 
 
 # ---------------------------------------------------------------- names

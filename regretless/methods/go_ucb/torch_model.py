@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from regretless.methods.go_ucb.parametric import NET_REACH
-from regretless.methods.go_ucb.user_model import Jacobian, UserFamily, shape_message
+from regretless.methods.go_ucb.parametric import NET_REACH, Jacobian
+from regretless.methods.go_ucb.user_model import UserFamily, shape_message
 from regretless.parameters import Array
 
 TensorFunction = Callable[..., Any]

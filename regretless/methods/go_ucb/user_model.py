@@ -24,13 +24,11 @@ import numpy as np
 
 from regretless.extras import optional
 from regretless.methods.go_ucb.differences import central_differences
-from regretless.methods.go_ucb.parametric import Bounds, BoundsLike, Family, named_family
+from regretless.methods.go_ucb.parametric import Bounds, BoundsLike, Family, Jacobian, named_family
 from regretless.parameters import Array
 
 Gradients: TypeAlias = Literal["auto", "torch", "numeric"]
 """How derivatives of a user's function are had; "auto" decides by the rule of the module's text."""
-Jacobian: TypeAlias = Callable[[Array, Array], tuple[Array, Array]]
-"""Parameters k x p and points n x d to values k x n and derivatives k x n x p."""
 
 PROBES, PROBE_ROWS = 3, 4
 """Parameter vectors and points at which a new model is checked: one kink is forgiven, and a check takes
@@ -151,20 +149,10 @@ class UserFunction(UserFamily):
 
     def ways(self, X: Array) -> Mapping[str, Jacobian]:
         if self._needs_torch(X):
-            return {name: self._chained(way) for name, way in _torch_calls().tensor_ways(self._f).items()}
+            return {name: self._bounds.chained(way) for name, way in _torch_calls().tensor_ways(self._f).items()}
         if self._own is not None:
-            return {"own gradient": self._chained(self._by_own_gradient)}
+            return {"own gradient": self._bounds.chained(self._by_own_gradient)}
         return {"numeric, stacked": self._differences(_stacked), "numeric, one by one": self._differences(_one_by_one)}
-
-    def _chained(self, way: Jacobian) -> Jacobian:
-        """The same with derivatives in v instead of w."""
-
-        def jacobian(V: Array, X: Array) -> tuple[Array, Array]:
-            W, slope = self._bounds.user(V)
-            F, J = way(W, X)
-            return F, J * slope[:, None, :]
-
-        return jacobian
 
     def _differences(self, call: Callable[[Callable[..., Any], Array, Array], Array]) -> Jacobian:
         columns = np.arange(self.p)
