@@ -29,7 +29,7 @@ from regretless.parameters import Array
 
 LONG = 100_000
 REPEATS = 5
-KNOWN = {"interval": (0.5, 1.2), "lengthscale": 0.2, "noise": 0.1}
+KNOWN = {"interval": (0.5, 1.2), "lengthscale": 0.2, "noise_sd": 0.1}
 PRESETS = {"paper": {"preset": "paper", **KNOWN}, "default": KNOWN}
 
 
@@ -48,7 +48,8 @@ def main() -> None:
         print(f"           over 1e5 samples {long:5.1f}, {long / short:.2f}x those of 1e3, wanted at most 1.5x")
     first, last, slow = igp_ucb()
     print(
-        f"IGP-UCB, 6400 points, wanted at most 200 and flat: first 1000 {first:.0f}, last of 5000 {last:.0f}, {last / first:.2f}x"
+        f"IGP-UCB, 6400 points, wanted at most 200 and flat: first 1000 {first:.0f}, last of 5000 {last:.0f},"
+        f" {last / first:.2f}x"
     )
     print(f"           naive at t = 500: {slow / last:.0f}x")
     posteriors()
@@ -155,7 +156,8 @@ def igp_ucb() -> tuple[float, float, float]:
 
 def posteriors() -> None:
     print(
-        "posteriors, us per sample over 200 samples: n grid points | one row per sample | low-rank features | n x n in place"
+        "posteriors, us per sample over 200 samples:"
+        " n grid points | one row per sample | low-rank features | n x n in place"
     )
     for m in (10, 20, 32):
         axes = [np.linspace(0, 1, m)] * 2
@@ -163,8 +165,8 @@ def posteriors() -> None:
         prior = correlation("se", grid, grid, 0.2)
         index = np.random.default_rng(0).integers(len(grid), size=200)
         features = SEFeatures(2, 0.2)
-        by_rows = partial(RowPosterior, grid, prior, kernel="se", lengthscale=0.2, noise=0.01)
-        by_features = partial(ProductPosterior, axes, noise=0.01, features=features)
+        by_rows = partial(RowPosterior, grid, prior, kernel="se", lengthscale=0.2, noise_var=0.01)
+        by_features = partial(ProductPosterior, axes, noise_var=0.01, features=features)
         rows, low, full = (clock(make, index) for make in (by_rows, by_features, partial(_Full, prior)))
         print(f"  {len(grid):5d} | {rows:6.1f} | {low:6.1f} | {full:6.1f}")
 

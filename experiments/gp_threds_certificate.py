@@ -1,9 +1,9 @@
 """Does GP-ThreDS' certificate hold? Functions of known norm, the reported interval checked against f* at the end of
 every epoch.
 
-    python experiments/gp_threds_certificate.py --jobs 2 --out runs/gp_threds_certificate            20 functions, 1000 and 4000 samples
-    python experiments/gp_threds_certificate.py --jobs 2 --out runs/gp_threds_certificate --quick    3 functions, 300 samples
-    python experiments/gp_threds_certificate.py --out runs/gp_threds_certificate --report            the table from the records there are
+    python experiments/gp_threds_certificate.py --jobs 2            20 functions, 1000 and 4000 samples
+    python experiments/gp_threds_certificate.py --jobs 2 --quick    3 functions, 300 samples
+    python experiments/gp_threds_certificate.py --report            the table from the records there are
 
 Each function is a combination of 12 kernels (SE, l = 0.2) with random centres and weights, scaled to norm 1 = B; noise
 sd 0.1, delta 0.05. A record per run is kept under --out, and only missing ones are run. Functions are numbered from
@@ -36,7 +36,7 @@ def study(seed: int, T: int) -> dict[str, Any]:
     w /= np.sqrt(w @ correlation("se", Z, Z, LENGTHSCALE) @ w)
     grid = np.stack(np.meshgrid(*[np.linspace(0, 1, 401)] * 2), axis=-1).reshape(-1, 2)
     best = float((correlation("se", grid, Z, LENGTHSCALE) @ w).max())
-    method = GPThreDS(2, seed=seed, budget=T, norm_bound=1.0, lengthscale=LENGTHSCALE, noise=NOISE)
+    method = GPThreDS(2, seed=seed, budget=T, norm_bound=1.0, lengthscale=LENGTHSCALE, noise_sd=NOISE)
     epoch, inside, widths, regret = 0, [], [], 0.0
     for t in range(T):
         X = method.ask()
@@ -91,9 +91,8 @@ def main() -> None:
         group = [r for r in records if r["T"] == T]
         mean = {key: np.mean([r[key] for r in group]) for key in ("checks", "regret", "first", "last")}
         held = sum(r["held"] for r in group)
-        print(
-            f"| {T} | {len(group)} | {held} | {mean['checks']:.0f} | {mean['regret']:.4f} | {mean['first']:.2f} | {mean['last']:.2f} |"
-        )
+        numbers = f"{mean['checks']:.0f} | {mean['regret']:.4f} | {mean['first']:.2f} | {mean['last']:.2f}"
+        print(f"| {T} | {len(group)} | {held} | {numbers} |")
 
 
 def _path(out: Path, seed: int, T: int) -> Path:

@@ -40,6 +40,8 @@ class Stream(IntEnum):
     """The seed of a random forest."""
     NEURAL_UCB_BATCH = 74
     """The order of NeuralUCB's single-sample steps."""
+    GP_THREDS_TIES = 81
+    """How GP-ThreDS breaks ties between grid points."""
     RUN_SEED = 0x6269
     """The seeds of the inner runs of a bilevel study."""
     LARGEST = 2**32

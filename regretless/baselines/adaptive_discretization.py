@@ -1,6 +1,5 @@
 """Adaptive discretisation: Shekhar and Javidi, "Gaussian process bandits with adaptive discretization", EJS 2018, with
-the constants of the GP-ThreDS
-authors' code.
+the constants of the GP-ThreDS authors' code.
 
 A binary tree of boxes is refined where the index is large: the box with the largest index is halved once its centre is
 known better than f can vary inside it, and sampled at its centre otherwise. The posterior is kept at the centres of the
@@ -16,36 +15,36 @@ Deviations
        by position.
     2. Default preset only: values are standardised by a fit, which also gives length-scale and noise unless they are
        given.
-    3. The posterior is updated by one row per sample (`RowPosterior`), not inverted anew.
+    3. The posterior is updated by one row per sample (`RowPosterior`), not inverted anew. A long one is rebuilt from
+       the distinct samples now and then; a state is loaded by one rebuilding and the few samples after it.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regretless.certificate import Certificate
+from regretless.gp.kernels import Kind
+from regretless.grid.model import MAX_DIM, fitted_scale, grouped_inside, starting_scale
 from regretless.grid.posterior import RowPosterior
-from regretless.grid.scale import Scale, fit_scale, weights
+from regretless.grid.scale import FIRST_FIT, REFIT
 from regretless.grid.whole_model import whole_certificate
-from regretless.method import Method, keyed_generator
+from regretless.method import Method, State, keyed_generator
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
 
 HORIZON = 1000
-"""T where no budget is given."""
+"""T where no budget is given: the number of samples in the paper's experiments. It enters through logarithms."""
 C3 = 1 + 2.7 * math.sqrt(2 * math.log(2))
-"""Of V_h, as in the authors' code (C_1 = 2)."""
-FIRST_FIT, REFIT = 4, 1.5
-"""Values at the first fit of the scale, and the growth between fits."""
+"""The constant term of V_h in the authors' code (their C_3 with C_1 = 2)."""
 TIE = 1e-12
-"""Indices closer than this are level; the stream of the draws that order them."""
-RECOMMENDED_FROM = 800
-"""The latest values the recommendation's posterior uses, at most."""
+"""Indices closer than this are level, because rounding separates boxes that are equal by symmetry."""
 
 
 class AdaptiveDiscretization(Method):
@@ -53,12 +52,13 @@ class AdaptiveDiscretization(Method):
 
     Args:
         preset: "default", or "paper": values as they are, l = 0.2 and noise 0.1 unless given (GP-ThreDS, Sec. 5).
-        kernel: "se" or "matern52".
-        lengthscale, noise: length-scale and noise sd; None: fitted.
         variation: the factor of V_h (4 in the authors' code).
+        kernel: "se" or "matern52".
+        lengthscale, noise_sd: length-scale and noise sd; None: fitted.
     """
 
-    max_dim = 6
+    max_dim = MAX_DIM
+    renamed: ClassVar[Mapping[str, str]] = {"noise": "noise_sd"}
 
     def __init__(
         self,
@@ -67,26 +67,37 @@ class AdaptiveDiscretization(Method):
         seed: int,
         budget: int | None = None,
         preset: Literal["default", "paper"] = "default",
-        kernel: Literal["se", "matern52"] = "se",
-        lengthscale: float | None = None,
-        noise: float | None = None,
         variation: float = 4.0,
+        kernel: Kind = "se",
+        lengthscale: float | None = None,
+        noise_sd: float | None = None,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         if preset not in ("default", "paper"):
             raise ValueError(f"preset must be 'default' or 'paper', got {preset!r}")
         self._fits = preset == "default"
-        self._kernel, self._lengthscale, self._noise = kernel, lengthscale, noise
-        self.scale = Scale(0.0, 1.0, lengthscale or 0.2, max(0.1 if noise is None else noise, 1e-3) ** 2)
+        self._kernel, self._lengthscale, self._noise_sd = kernel, lengthscale, noise_sd
+        self.scale = starting_scale(lengthscale, noise_sd)
         T = max(budget or HORIZON, 2)
         deepest = math.log2(T)
         self.beta = math.sqrt(2 * (2 + math.log(T * deepest) + self.dim * deepest * math.log(2) + math.log(2)))
         self._deepest = math.ceil(deepest)
         self._variation = variation
         self._C4 = 2 * math.log(8 * math.pi**2 / 6) + 2 * math.log(T**2 * math.pi**2 / 6)
-        self._split_first = self.fixed_generator().permutation(self.dim)
-        self._used = self._fitted_at = 0
-        self._begin()
+        order, depths = self.fixed_generator().permutation(self.dim), np.arange(self._deepest)
+        self._halves = np.zeros((self._deepest, 2, self.dim))
+        """By depth: from the centre of a box to those of its halves (2 x d)."""
+        self._halves[depths, :, order[depths % self.dim]] = np.outer(2.0 ** -(depths // self.dim + 2), [-1.0, 1.0])
+        self._values = self._fitted_at = self._rebuilt_at = self._boxes_then = 0
+        """Values taken in, their number at the last fit and at the last rebuilding, and the boxes at the latter."""
+        self._halved: list[int] = []
+        """The numbers of the boxes that were halved, in that order."""
+        self._depth, self._parent = np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp)
+        self._active = np.ones(1, dtype=np.bool_)
+        self._order = np.zeros(1)
+        """What decides between level boxes: the smallest wins."""
+        self._posterior = self._fresh(np.full((1, self.dim), 0.5))
+        self._refine()
 
     def _propose(self, rng: np.random.Generator) -> Array:
         if not self._pending and not len(self.failed):
@@ -98,61 +109,44 @@ class AdaptiveDiscretization(Method):
         return centres[int(index.argmax())] if index.max() > -np.inf else rng.random(self.dim)
 
     def _update(self, X: Array, y: Array) -> None:
-        for x, value, variance in zip(X, y.tolist(), self.yvar[self._used : self._used + len(y)].tolist(), strict=True):
-            self._used += 1
-            n = self._used
-            noise = self.scale.noise_inside(variance)
-            if self._fits and n >= max(REFIT * self._fitted_at, FIRST_FIT):
-                self._fitted_at = n
-                self.scale = fit_scale(
-                    self.X[:n],
-                    self.y[:n],
-                    self._kernel,
-                    yvar=self.yvar[:n],
-                    lengthscale=self._lengthscale,
-                    noise=self._noise,
-                )
-                self._posterior = self._fresh(self._boxes)
-                self._posterior.condition(
-                    self.X[:n], self.scale.inside(self.y[:n]), weights(self.yvar[:n], self.scale.noise_variance)
-                )
-            elif np.array_equal(x, self._boxes[self._target]):
-                self._posterior.add(self._target, (value - self.scale.shift) / self.scale.sd, noise)
+        while self._values < len(self.y):
+            self._values += 1
+            if self._fits and self._values >= max(REFIT * self._fitted_at, FIRST_FIT):
+                self._fit(self._values)
+                self._rebuild(self._values)
             else:
-                self._posterior.add_at(x, (value - self.scale.shift) / self.scale.sd, noise)
+                self._add(self._values - 1)
+                if self._posterior.is_long:
+                    self._rebuild(self._values)
             self._refine()
 
     def _recommend(self) -> Array:
-        """The told point nearest in the model to the best mean at a centre."""
-        told, last = self._fresh(self.X), slice(-RECOMMENDED_FROM, None)
-        told.condition(
-            self.X[last], self.scale.inside(self.y[last]), weights(self.yvar[last], self.scale.noise_variance)
-        )
+        """The told point with the best posterior mean."""
+        told = self._fresh(self.X)
+        told.condition(*grouped_inside(self, len(self.y), self.scale))
         best: Array = self.X[int(told.mean.argmax())]
         return best
 
     def _certificate(self, delta: float) -> Certificate:
-        return whole_certificate(
-            self.X,
-            self.y,
-            self.yvar,
-            self.scale.noise_variance,
-            self.cube,
-            self.recommend(),
-            delta,
-            self.fixed_generator(),
-        )
+        return whole_certificate(self, self.scale.told_noise_var, delta)
+
+    def _state(self) -> State:
+        """The tree at the last rebuilding; the values told since are taken in again."""
+        n = self._boxes_then
+        return {
+            "fitted_at": self._fitted_at, "rebuilt_at": self._rebuilt_at,
+            "halved": np.array(self._halved[: n // 2], dtype=np.int64), "order": self._order[:n].copy(),
+        }  # fmt: skip
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        try:
+            if state.get("rebuilt_at"):
+                self._load_tree(state)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"the state is damaged: {error}") from None
+        self._update(self.X, self.y)
 
     # -- the tree
-
-    def _begin(self) -> None:
-        """The root alone, refined as far as the prior allows."""
-        self._posterior = self._fresh(np.full((1, self.dim), 0.5))
-        self._depth, self._parent = np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp)
-        self._active = np.ones(1, dtype=bool)
-        self._order = np.zeros(1)
-        self._target = 0
-        self._refine()
 
     def _refine(self) -> None:
         """Halves the box with the largest index while its centre is known better than f varies inside; then it is the
@@ -162,23 +156,44 @@ class AdaptiveDiscretization(Method):
             level = np.flatnonzero(index >= index.max() - TIE)
             box = int(active[level[int(self._order[active[level]].argmin())]])
             depth = int(self._depth[box])
-            if depth >= self._deepest or self.beta * math.sqrt(self._posterior.variance[box]) > self._variation_in(
-                depth
-            ):
+            known = self.beta * math.sqrt(self._posterior.variance[box]) <= self._variation_in(depth)
+            if depth >= self._deepest or not known:
                 self._target = box
                 return
-            axis = int(self._split_first[depth % self.dim])
-            step = np.zeros(self.dim)
-            step[axis] = 2.0 ** -(depth // self.dim + 2)
+            ties = keyed_generator(self.seed, len(self._depth), stream=Stream.DISCRETIZATION_TIES).random(2)
             self._active[box] = False
-            n = len(self._depth)
-            self._posterior.extend(np.stack([self._boxes[box] - step, self._boxes[box] + step]))
+            self._halved.append(box)
             self._depth = np.append(self._depth, [depth + 1] * 2)
             self._parent = np.append(self._parent, [box] * 2)
             self._active = np.append(self._active, [True] * 2)
-            self._order = np.append(
-                self._order, keyed_generator(self.seed, n, stream=Stream.DISCRETIZATION_TIES).random(2)
-            )
+            self._order = np.append(self._order, ties)
+            self._posterior.extend(self._boxes[box] + self._halves[depth])
+
+    def _load_tree(self, state: Mapping[str, Any]) -> None:
+        """Rebuilds tree and posterior as they were at the last rebuilding."""
+        fitted, rebuilt = int(state["fitted_at"]), int(state["rebuilt_at"])
+        halved, order = np.asarray(state["halved"], dtype=np.int64), np.asarray(state["order"], dtype=np.float64)
+        if not 0 <= fitted <= rebuilt <= len(self.y) or (fitted > 0) > self._fits:
+            raise ValueError(f"fitted at {fitted} and rebuilt at {rebuilt} of {len(self.y)} values")
+        if halved.ndim != 1 or order.shape != (2 * len(halved) + 1,) or not np.isfinite(order).all():
+            raise ValueError(f"{halved.shape} boxes halved, {order.shape} orders")
+        boxes, depths, parents, halved_yet = np.full((len(order), self.dim), 0.5), [0], [0], set[int]()
+        for n, box in zip(range(1, len(order), 2), halved.tolist(), strict=True):
+            if not 0 <= box < n or box in halved_yet or depths[box] >= self._deepest:
+                raise ValueError(f"box {box} of {n} cannot be halved")
+            np.add(boxes[box], self._halves[depths[box]], out=boxes[n : n + 2])
+            halved_yet.add(box)
+            depths += [depths[box] + 1] * 2
+            parents += [box] * 2
+        self._depth, self._parent = np.array(depths, dtype=np.intp), np.array(parents, dtype=np.intp)
+        self._active, self._order, self._halved = np.ones(len(order), dtype=np.bool_), order.copy(), halved.tolist()
+        self._active[halved] = False
+        self._values = rebuilt
+        if fitted:
+            self._fit(fitted)
+        self._posterior = self._fresh(boxes)
+        self._rebuild(rebuilt)
+        self._refine()
 
     def _index(self, variance: Array) -> tuple[Array, NDArray[np.intp]]:
         """The index of the active boxes, and their numbers."""
@@ -186,24 +201,40 @@ class AdaptiveDiscretization(Method):
         bound = self._posterior.mean + self.beta * np.sqrt(variance)
         depth, parent = self._depth[active], self._parent[active]
         variation = np.array([self._variation_in(h) for h in range(int(depth.max()) + 1)])
-        return np.minimum(
-            bound[active], bound[parent] + variation[np.maximum(depth - 1, np.minimum(depth, 1))]
-        ) + variation[depth], active
+        inherited = bound[parent] + variation[np.maximum(depth - 1, np.minimum(depth, 1))]
+        return np.minimum(bound[active], inherited) + variation[depth], active
 
     def _variation_in(self, h: int) -> float:
         """V_h."""
         halvings = h / self.dim
-        root = (
-            4 + self._C4 + h * math.log(2) + 4 * self.dim * (halvings * math.log(2) - math.log(self.scale.lengthscale))
-        )
-        return float(self._variation * 2.0**-halvings) * (math.sqrt(max(root, 0.0)) + C3)
+        inside = 4 * self.dim * (halvings * math.log(2) - math.log(self.scale.lengthscale))
+        root = math.sqrt(max(4 + self._C4 + h * math.log(2) + inside, 0.0))
+        return float(self._variation * 2.0**-halvings) * (root + C3)
+
+    # -- the posterior at the centres
 
     @property
     def _boxes(self) -> Array:
         """The centres of all boxes so far, active or halved."""
         return self._posterior.grid
 
+    def _fit(self, n: int) -> None:
+        self._fitted_at = n
+        self.scale = fitted_scale(self, n, self._kernel, self._lengthscale, self._noise_sd)
+
+    def _rebuild(self, n: int) -> None:
+        """A new posterior of the first n values, made from the distinct points with their values averaged."""
+        self._posterior, self._rebuilt_at, self._boxes_then = self._fresh(self._boxes), n, len(self._boxes)
+        self._posterior.condition(*grouped_inside(self, n, self.scale))
+
+    def _add(self, i: int) -> None:
+        x, value = self.X[i], (float(self.y[i]) - self.scale.shift) / self.scale.sd
+        noise_var = self.scale.noise_var_inside(float(self.yvar[i]))
+        if np.array_equal(x, self._boxes[self._target]):
+            self._posterior.add(self._target, value, noise_var)
+        else:
+            self._posterior.add_at(x, value, noise_var)
+
     def _fresh(self, points: Array) -> RowPosterior:
-        return RowPosterior(
-            points, None, kernel=self._kernel, lengthscale=self.scale.lengthscale, noise=self.scale.noise
-        )
+        length, noise_var = self.scale.lengthscale, self.scale.noise_var
+        return RowPosterior(points, None, kernel=self._kernel, lengthscale=length, noise_var=noise_var)

@@ -1,5 +1,5 @@
 """IGP-UCB: Chowdhury and Gopalan, "On Kernelized Multi-armed Bandits", ICML 2017, on a fixed grid as GP-ThreDS compares
-against it.
+with it.
 
 Each step samples the grid point with the largest upper confidence bound. The information gain in its width is that of
 the samples taken, which a low-rank posterior gives for one addition a step; the cost of a step does not grow with the
@@ -22,16 +22,16 @@ Deviations
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from regretless.certificate import Certificate
+from regretless.gp.kernels import Kind
 from regretless.grid.bounds import confidence_width
 from regretless.grid.model import MAX_DIM, GridModel
-from regretless.grid.posterior import KernelName
-from regretless.grid.whole_model import whole_certificate
-from regretless.method import Method
+from regretless.method import Method, State
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -42,15 +42,16 @@ class IGPUCB(Method):
     Args:
         preset: "default", or "paper": values as they are, l = 0.2, noise 0.1 and gamma = log t unless given (GP-ThreDS,
             Sec. 5).
-        kernel: "se" or "matern52".
-        lengthscale, noise: length-scale and noise sd; None: fitted.
-        B: the norm of f, in standardised units.
-        delta: confidence.
+        assumed_norm: what the width takes for the norm B of f, in standardised units; it steers and bounds nothing.
+        delta: probability of error of the width.
+        gain: gamma in the width: "realised" by the samples, or "log" of their number; None: by preset.
         points_per_axis: of the grid; None: 80 in two dimensions, at most about 6400 points in others.
-        gain: "realised", or "log" of the number of samples; None: by preset.
+        kernel: "se" or "matern52".
+        lengthscale, noise_sd: length-scale and noise sd; None: fitted.
     """
 
     max_dim = MAX_DIM
+    renamed: ClassVar[Mapping[str, str]] = {"noise": "noise_sd", "B": "assumed_norm"}
 
     def __init__(
         self,
@@ -59,50 +60,41 @@ class IGPUCB(Method):
         seed: int,
         budget: int | None = None,
         preset: Literal["default", "paper"] = "default",
-        kernel: KernelName = "se",
-        lengthscale: float | None = None,
-        noise: float | None = None,
-        B: float = 0.5,
+        assumed_norm: float = 0.5,
         delta: float = 1e-3,
-        points_per_axis: int | None = None,
         gain: Literal["realised", "log"] | None = None,
+        points_per_axis: int | None = None,
+        kernel: Kind = "se",
+        lengthscale: float | None = None,
+        noise_sd: float | None = None,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         if not 0 < delta < 1:
             raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
-        self.B, self.delta, self.gain = float(B), float(delta), gain or ("log" if preset == "paper" else "realised")
-        self._model = GridModel.by_preset(
-            preset, self.cube, points_per_axis=points_per_axis, kernel=kernel, lengthscale=lengthscale, noise=noise
+        self.B, self.delta, self.gain = float(assumed_norm), delta, gain or ("log" if preset == "paper" else "realised")
+        self._model = GridModel(
+            self, preset, points_per_axis=points_per_axis, kernel=kernel, lengthscale=lengthscale, noise_sd=noise_sd
         )
-        self._first = int(self.fixed_generator().integers(len(self._model.grid)))
 
     def _propose(self, rng: np.random.Generator) -> Array:
-        if not len(self.y) and not self._pending and not len(self.failed):
-            return np.asarray(self._model.grid[self._first])
-        posterior = self._model.posterior
-        score = self._beta() * self._model.sd_after(self.pending)
-        score += posterior.mean
-        return self._model.best_free(score, self.pending, self.X, self.failed)
+        return self._model.best_free(self._beta() * self._model.sd() + self._model.posterior.mean)
 
     def _beta(self) -> float:
-        posterior = self._model.posterior
-        gain = posterior.gain if self.gain == "realised" else math.log(max(posterior.t, 1))
-        return confidence_width(gain, self.B, math.sqrt(self._model.scale.noise), self.delta)
+        model = self._model
+        gain = model.posterior.gain if self.gain == "realised" else math.log(max(model.values, 1))
+        return confidence_width(gain, self.B, math.sqrt(model.scale.noise_var), self.delta)
 
     def _update(self, X: Array, y: Array) -> None:
-        self._model.tell(self.X, self.y, self.yvar)
+        self._model.update()
 
     def _recommend(self) -> Array:
-        return self._model.best_told(self.X)
+        return self._model.recommended()
 
     def _certificate(self, delta: float) -> Certificate:
-        return whole_certificate(
-            self.X,
-            self.y,
-            self.yvar,
-            self._model.scale.noise_variance,
-            self.cube,
-            self.recommend(),
-            delta,
-            self.fixed_generator(),
-        )
+        return self._model.certificate(delta)
+
+    def _state(self) -> State:
+        return self._model.state()
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        self._model.load(state)

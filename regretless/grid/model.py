@@ -1,5 +1,4 @@
-"""A Gaussian process on one fixed grid of the whole cube, kept up to date as values are told: what grid methods decide
-from.
+"""A Gaussian process on one fixed grid of the whole cube, kept up to date as values are told.
 
 The grid is a product of legal positions, at most about 6400 points. Values are standardised by a fit that is renewed
 whenever their number has grown by half; the posterior is then rebuilt from the history, so that it is a function of the
@@ -8,121 +7,149 @@ history alone. With everything given there are no fits.
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import numpy as np
 
+from regretless.certificate import Certificate
 from regretless.gp.acquisition import candidates_kept_from_failures
-from regretless.grid.posterior import KernelName, ProductPosterior, RowPosterior, SEFeatures, product_grid
-from regretless.grid.scale import Scale, fit_scale
+from regretless.gp.kernels import Kind
+from regretless.grid.posterior import ProductPosterior, RowPosterior, SEFeatures, product_grid
+from regretless.grid.scale import FIRST_FIT, REFIT, Scale, fit_scale, grouped, weights
+from regretless.grid.whole_model import whole_certificate
+from regretless.method import Method
 from regretless.parameters import Array
-from regretless.space import Cube
 
 POINTS_PER_AXIS = {1: 400, 2: 80, 3: 18, 4: 8, 5: 5, 6: 4}
-"""By dimension; the paper's grids have at most 6400 points."""
-MAX_DIM = 6
+"""Grid points along each axis, by dimension: the 80 of the GP-ThreDS paper in the plane, and at most as many points in
+all elsewhere."""
+MAX_DIM = max(POINTS_PER_AXIS)
+"""Beyond six dimensions a grid of 6400 points has fewer than four along each axis and sees next to nothing."""
+PAPER_LENGTHSCALE, PAPER_NOISE_SD = 0.2, 0.1
+"""Length-scale and noise sd of the paper's experiments (Sec. 5); the default preset starts from them before its first
+fit."""
+LEAST_NOISE_SD = 1e-3
+"""A given noise sd counts as at least this in standardised units, so that exact values leave a posterior well
+conditioned."""
 LOW_RANK_DIM, MOST_FEATURES = 2, 700
-"""Dimensions and ranks up to which the squared exponential's features are cheaper than rows."""
-FIRST_FIT, REFIT = 4, 1.5
-"""Values at the first fit, and the growth between fits."""
+"""Up to this dimension and rank the features of the squared exponential are cheaper than rows (measured at 1000
+values)."""
 ON_GRID = 1e-9
-"""A told point this close to a grid point is that grid point."""
+"""A told point this close to a grid point is that grid point; the least grid step is 1/400."""
 
 
 class GridModel:
-    """The posterior of told values on a grid of the cube.
+    """The posterior on a grid of the values told to a method.
 
     Args:
-        cube: where.
+        history: the method whose values these are.
+        preset: "default" standardises and fits; "paper" takes the values as they are, with mean 0 and variance 1, and
+            the length-scale and noise of the paper unless given.
         points_per_axis: positions per axis; None: by dimension.
         kernel: "se" or "matern52".
-        lengthscale, noise: of the process and of the values (a standard deviation); None: fitted.
-        standardise: fit mean and variance as well; otherwise the values are taken as they are, with mean 0 and variance
-            1.
+        lengthscale, noise_sd: of the process and of the values; None: fitted.
     """
 
     def __init__(
         self,
-        cube: Cube,
+        history: Method,
+        preset: Literal["default", "paper"],
         *,
         points_per_axis: int | None,
-        kernel: KernelName,
+        kernel: Kind,
         lengthscale: float | None,
-        noise: float | None,
-        standardise: bool,
+        noise_sd: float | None,
     ) -> None:
-        m = POINTS_PER_AXIS[cube.dim] if points_per_axis is None else points_per_axis
-        self._axes = [np.unique(axis.snap(np.linspace(0.0, 1.0, m))) for axis in cube.axes]
-        self._kernel, self._lengthscale, self._noise, self._standardise = kernel, lengthscale, noise, standardise
-        self.scale = Scale(0.0, 1.0, lengthscale or 0.2, max(0.1 if noise is None else noise, 1e-3) ** 2)
+        if preset not in ("default", "paper"):
+            raise ValueError(f"preset must be 'default' or 'paper', got {preset!r}")
+        self._fits = preset == "default"
+        m = POINTS_PER_AXIS[history.dim] if points_per_axis is None else points_per_axis
+        self._history = history
+        self._axes = [np.unique(axis.snap(np.linspace(0.0, 1.0, m))) for axis in history.cube.axes]
+        self._shape = tuple(len(a) for a in self._axes)
+        self._kernel, self._lengthscale, self._noise_sd = kernel, lengthscale, noise_sd
+        self.scale = starting_scale(lengthscale, noise_sd)
         self.grid = product_grid(self._axes)
-        self._values = 0
-        self._fitted_at = 0
+        self._first = int(history.fixed_generator().integers(len(self.grid)))
+        self.values = 0
+        """How many values the model has taken in."""
+        self._fitted_at = self._rebuilt_at = 0
         self.best_before = 0.0
         """The largest posterior mean before the latest value, in the units of the values."""
         self.posterior = self._fresh()
-
-    @classmethod
-    def by_preset(
-        cls,
-        preset: Literal["default", "paper"],
-        cube: Cube,
-        *,
-        points_per_axis: int | None,
-        kernel: KernelName,
-        lengthscale: float | None,
-        noise: float | None,
-    ) -> GridModel:
-        """The model of a grid method: "default" standardises and fits; "paper" takes the values as they are, l = 0.2
-        and noise 0.1 unless given."""
-        if preset not in ("default", "paper"):
-            raise ValueError(f"preset must be 'default' or 'paper', got {preset!r}")
-        paper = preset == "paper"
-        if paper:
-            lengthscale, noise = lengthscale or 0.2, 0.1 if noise is None else noise
-        return cls(
-            cube,
-            points_per_axis=points_per_axis,
-            kernel=kernel,
-            lengthscale=lengthscale,
-            noise=noise,
-            standardise=not paper,
-        )
-
-    def tell(self, X: Array, y: Array, yvar: Array) -> None:
-        """Takes in the values after those it has: X, y and the noise variances yvar (NaN unknown) are the whole
-        history."""
-        while self._values < len(y):
-            self.best_before = self.scale.shift + self.scale.sd * float(self.posterior.mean.max())
-            n = self._values = self._values + 1
-            if self._fits and n >= max(REFIT * self._fitted_at, FIRST_FIT):
-                self._fitted_at = n
-                self.scale = fit_scale(
-                    X[:n], y[:n], self._kernel, yvar=yvar[:n], lengthscale=self._lengthscale, noise=self._noise
-                )
-                self.posterior = self._fresh()
-                for x, value, variance in zip(X[:n], y[:n].tolist(), yvar[:n].tolist(), strict=True):
-                    self._add(x, value, variance)
-            else:
-                self._add(X[n - 1], float(y[n - 1]), float(yvar[n - 1]))
-
-    def sd_after(self, pending: Array) -> Array:
-        """The posterior sd on the grid were the pending points (p x d) known as well, n."""
-        return np.sqrt(self.posterior.variance_after(pending) if len(pending) else self.posterior.variance)
 
     @property
     def target(self) -> float:
         """`best_before` in standardised units."""
         return (self.best_before - self.scale.shift) / self.scale.sd
 
-    def best_free(self, score: Array, pending: Array, X: Array, failed: Array, *, logarithmic: bool = False) -> Array:
-        """The grid point with the best score (n) that is neither pending (p x d) nor failed (q x d) and not among
-        failures, d.
+    def sd(self) -> Array:
+        """The posterior sd on the grid were the values of the pending points known as well, n."""
+        pending = self._history.pending
+        return np.sqrt(self.posterior.variance_after(pending) if len(pending) else self.posterior.variance)
 
-        X: points that did not fail; logarithmic: the score is a logarithm (see `kept_from_failures`).
+    # -- values
+
+    def update(self) -> None:
+        """Takes in the values told since the last call."""
+        while self.values < len(self._history.y):
+            self.best_before = self.scale.shift + self.scale.sd * float(self.posterior.mean.max())
+            self.values += 1
+            if self._fits and self.values >= max(REFIT * self._fitted_at, FIRST_FIT):
+                self._fit(self.values)
+                self._rebuild(self.values)
+            else:
+                self._add(self.values - 1)
+                if isinstance(self.posterior, RowPosterior) and self.posterior.is_long:
+                    self._rebuild(self.values)
+
+    def state(self) -> dict[str, Any]:
+        """What `load` takes, besides the history."""
+        if not self.values:
+            return {}
+        arrays = self.posterior.state() if isinstance(self.posterior, ProductPosterior) else {}
+        marks = {"fitted_at": self._fitted_at, "rebuilt_at": self._rebuilt_at, "best_before": self.best_before}
+        return {**marks, "posterior": arrays}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Takes over what `state` gave, with the history in place; an empty state means that all values are to be taken
+        in."""
+        if not state:
+            return self.update()
+        n = len(self._history.y)
+        try:
+            fitted, rebuilt, best = int(state["fitted_at"]), int(state["rebuilt_at"]), float(state["best_before"])
+            if not (0 <= fitted <= rebuilt <= n and np.isfinite(best) and (fitted > 0) <= self._fits):
+                raise ValueError(f"fit at {fitted}, rebuilt at {rebuilt} of {n} values, best mean {best}")
+            if fitted:
+                self._fit(fitted)
+            self.posterior = self._fresh()
+            if isinstance(self.posterior, ProductPosterior):
+                self.posterior.load(state["posterior"])
+                self.values, self._rebuilt_at = n, rebuilt
+            elif rebuilt:
+                self._rebuild(rebuilt)
+                self.values = rebuilt
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"the state is damaged: {error}") from None
+        self.best_before = best
+        self.update()
+
+    # -- points
+
+    def best_free(self, score: Array, *, logarithmic: bool = False) -> Array:
+        """The grid point with the best score (n) that is neither pending nor failed and not among failures, d; the
+        first of a run is drawn from the seed.
+
+        logarithmic: the score is a logarithm (see `kept_from_failures`).
         """
+        history = self._history
+        pending, failed = history.pending, history.failed
+        if not len(history.y) and not len(pending) and not len(failed):
+            return np.asarray(self.grid[self._first])
         if len(pending) or len(failed):
-            score = candidates_kept_from_failures(score, self.grid, X, failed, logarithmic=logarithmic)
+            score = candidates_kept_from_failures(score, self.grid, history.X, failed, logarithmic=logarithmic)
             score = score + self.taken(np.concatenate([pending, failed]))
         best: Array = self.grid[int(score.argmax())]
         return best
@@ -131,13 +158,14 @@ class GridModel:
         """0 for grid points to choose from, -inf for those that are among X (p x d), n."""
         out = np.zeros(len(self.grid))
         for x in X:
-            index = self._index(x)
+            index = self.index(x)
             if index >= 0:
                 out[index] = -np.inf
         return out
 
-    def best_told(self, X: Array) -> Array:
+    def recommended(self) -> Array:
         """The told point whose nearest grid point has the largest posterior mean, d; the latest of equals."""
+        X = self._history.X
         index = np.ravel_multi_index(
             [np.abs(np.subtract.outer(x, a)).argmin(axis=1) for x, a in zip(X.T, self._axes, strict=True)], self._shape
         )
@@ -145,31 +173,10 @@ class GridModel:
         best: Array = X[len(mean) - 1 - int(np.argmax(mean[::-1]))]
         return best
 
-    @property
-    def _fits(self) -> bool:
-        return self._standardise or self._lengthscale is None or self._noise is None
+    def certificate(self, delta: float) -> Certificate:
+        return whole_certificate(self._history, self.scale.told_noise_var, delta)
 
-    @property
-    def _shape(self) -> tuple[int, ...]:
-        return tuple(len(a) for a in self._axes)
-
-    def _fresh(self) -> RowPosterior | ProductPosterior:
-        length, noise = self.scale.lengthscale, self.scale.noise
-        if self._kernel == "se" and len(self._axes) <= LOW_RANK_DIM:
-            features = SEFeatures(len(self._axes), length)
-            if features.rank <= MOST_FEATURES:
-                return ProductPosterior(self._axes, noise=noise, features=features)
-        return RowPosterior(self.grid, None, kernel=self._kernel, lengthscale=length, noise=noise)
-
-    def _add(self, x: Array, value: float, variance: float) -> None:
-        scale, index = self.scale, self._index(x)
-        value, noise = (value - scale.shift) / scale.sd, scale.noise_inside(variance)
-        if index >= 0:
-            self.posterior.add(index, value, noise)
-        else:
-            self.posterior.add_at(x, value, noise)
-
-    def _index(self, x: Array) -> int:
+    def index(self, x: Array) -> int:
         """The number of the grid point at x, or -1."""
         index = 0
         for xi, axis in zip(x.tolist(), self._axes, strict=True):
@@ -178,3 +185,57 @@ class GridModel:
                 return -1
             index = index * len(axis) + at
         return index
+
+    # -- inside
+
+    def _fit(self, n: int) -> None:
+        self._fitted_at = n
+        self.scale = fitted_scale(self._history, n, self._kernel, self._lengthscale, self._noise_sd)
+
+    def _rebuild(self, n: int) -> None:
+        """A new posterior of the first n values; one of rows has a row per distinct point, with its values averaged."""
+        self.posterior, self._rebuilt_at = self._fresh(), n
+        if isinstance(self.posterior, RowPosterior):
+            self.posterior.condition(*grouped_inside(self._history, n, self.scale))
+        else:
+            for i in range(n):
+                self._add(i)
+
+    def _fresh(self) -> RowPosterior | ProductPosterior:
+        length, noise_var = self.scale.lengthscale, self.scale.noise_var
+        if self._kernel == "se" and len(self._axes) <= LOW_RANK_DIM:
+            features = SEFeatures(len(self._axes), length)
+            if features.rank <= MOST_FEATURES:
+                return ProductPosterior(self._axes, noise_var=noise_var, features=features)
+        return RowPosterior(self.grid, None, kernel=self._kernel, lengthscale=length, noise_var=noise_var)
+
+    def _add(self, i: int) -> None:
+        x, scale, index = self._history.X[i], self.scale, self.index(self._history.X[i])
+        value = (float(self._history.y[i]) - scale.shift) / scale.sd
+        noise_var = scale.noise_var_inside(float(self._history.yvar[i]))
+        if index >= 0:
+            self.posterior.add(index, value, noise_var)
+        else:
+            self.posterior.add_at(x, value, noise_var)
+
+
+# ---------------------------------------------------------------- the history in standardised units
+
+
+def starting_scale(lengthscale: float | None, noise_sd: float | None) -> Scale:
+    """The scale before any fit: values as they are, with the paper's length-scale and noise unless given."""
+    noise_sd = PAPER_NOISE_SD if noise_sd is None else max(noise_sd, LEAST_NOISE_SD)
+    return Scale(0.0, 1.0, lengthscale or PAPER_LENGTHSCALE, noise_sd**2)
+
+
+def fitted_scale(history: Method, n: int, kernel: Kind, lengthscale: float | None, noise_sd: float | None) -> Scale:
+    """The scale fitted to the first n values of a method; a given length-scale or noise sd is kept."""
+    X, y, yvar = history.X[:n], history.y[:n], history.yvar[:n]
+    return fit_scale(X, y, kernel, yvar=yvar, lengthscale=lengthscale, noise_sd=noise_sd)
+
+
+def grouped_inside(history: Method, n: int, scale: Scale) -> tuple[Array, Array, Array]:
+    """The distinct points among the first n told ones (m x d), the averages of their values in standardised units (m)
+    and their weights (m)."""
+    X, y, total = grouped(history.X[:n], history.y[:n], weights(history.yvar[:n], scale.told_noise_var))
+    return X, scale.inside(y), total

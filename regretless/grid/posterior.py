@@ -17,41 +17,44 @@ Notation
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dsymv, dsyr
 from scipy.linalg.lapack import dpotrf, dtrtrs
 
+from regretless.gp.kernels import Kernel, Kind
 from regretless.parameters import Array
 
-KernelName: TypeAlias = Literal["se", "matern52"]
-
+FORMS: dict[Kind, Kernel] = {"se": Kernel("se", 1), "matern52": Kernel("matern52", 1)}
+"""The kernels as functions of the scaled squared distance; that part of a `Kernel` does not depend on the dimension."""
 FEATURE_TOLERANCE = 1e-14
 """Features whose share of the kernel's trace is below this are dropped; 1e-14 keeps posteriors within 1e-9 of a direct
 solve."""
-ROOT5 = math.sqrt(5.0)
+MOST_PRODUCTS = 4_000_000
+"""`SEFeatures` refuses to list more products of one-dimensional features than this, because the list alone would take
+32 MB."""
+CHECKED = 64
+"""Grid points whose variance is checked against the features when a state is loaded; a check of all would cost as much
+as hundreds of samples."""
 FIRST_ROWS = 64
-"""Samples a row posterior has room for at first; the room doubles."""
+"""A row posterior starts with room for this many samples and doubles it; with fewer rows it is not regrouped."""
+REGROUP_AFTER, REGROUP_SHARE = 8, 16
+"""A row posterior is regrouped once it has max(REGROUP_AFTER, its distinct samples / REGROUP_SHARE) rows more than
+distinct samples. Regrouping then costs about as much as the rows in between, and a state is loaded with few rows."""
 
 
-def correlation(kernel: KernelName, X: Array, Z: Array, lengthscale: float) -> Array:
-    """k(X, Z) of points p x d and q x d, p x q: squared exponential or Matern with nu = 5/2, both isotropic with k(x,
-    x) = 1."""
+def correlation(kernel: Kind, X: Array, Z: Array, lengthscale: float) -> Array:
+    """k(X, Z) of points p x d and q x d, p x q, for an isotropic kernel with k(x, x) = 1."""
     X, Z = X / lengthscale, Z / lengthscale
     squared = np.zeros((len(X), len(Z)))
     for x, z in zip(X.T, Z.T, strict=True):  # differences, not the expanded square: exact zeros on the diagonal
         step = np.subtract.outer(x, z)
         step *= step
         squared += step
-    if kernel == "se":
-        squared *= -0.5
-        return np.exp(squared, out=squared)
-    r = ROOT5 * np.sqrt(squared)
-    result: Array = (1.0 + r + r * r / 3.0) * np.exp(-r)
-    return result
+    return FORMS[kernel].base(squared)
 
 
 def product_grid(axes: Sequence[Array]) -> Array:
@@ -70,17 +73,18 @@ class RowPosterior:
         prior: k(grid, grid), n x n, shared between posteriors and never written to; None: its rows are computed when
             needed.
         kernel, lengthscale: of the process.
-        noise: lambda, the variance of the noise.
+        noise_var: lambda, the variance of the noise.
     """
 
-    def __init__(
-        self, grid: Array, prior: Array | None, *, kernel: KernelName, lengthscale: float, noise: float
-    ) -> None:
-        self.grid, self._prior, self._kernel, self._lengthscale, self.noise = grid, prior, kernel, lengthscale, noise
+    def __init__(self, grid: Array, prior: Array | None, *, kernel: Kind, lengthscale: float, noise_var: float) -> None:
+        self.grid, self._prior, self._kernel, self._lengthscale = grid, prior, kernel, lengthscale
+        self.noise_var = noise_var
         self.mean = np.zeros(len(grid))
         self.variance = np.ones(len(grid))
         self.gain = 0.0
         self.t = 0
+        self._conditioned = 0
+        """Rows that `condition` made."""
         self._W = np.empty((FIRST_ROWS, len(grid)))
         self._L = np.zeros((FIRST_ROWS, FIRST_ROWS))
         self._X = np.empty((FIRST_ROWS, grid.shape[1]))
@@ -94,17 +98,24 @@ class RowPosterior:
             raise ValueError("condition() needs at least one sample and a posterior without any")
         self._make_room(p)
         K = correlation(self._kernel, X, X, self._lengthscale)
-        noise = np.full(p, self.noise) if weights is None else self.noise / weights
+        noise = np.full(p, self.noise_var) if weights is None else self.noise_var / weights
         K[np.diag_indices_from(K)] += noise
         L, info = dpotrf(K, lower=1, clean=1, overwrite_a=1)
         if info:
             raise np.linalg.LinAlgError(
-                f"the covariance of {p} samples with noise {self.noise} is not positive definite"
+                f"the covariance of {p} samples with noise variance {self.noise_var} is not positive definite"
             )
         self._L[:p, :p], self._X[:p], self._z[:p] = L, X, dtrtrs(L, y, lower=1)[0]
-        self.t = p
+        self.t = self._conditioned = p
         self._W[:p], self.mean, self.variance = self._columns(self.grid)
         self.gain = float(np.log(np.diagonal(L)).sum() - 0.5 * np.log(noise).sum())
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it pays to condition a new posterior on the distinct samples, with repeated ones averaged."""
+        return self.t >= FIRST_ROWS and self.t - self._conditioned >= max(
+            REGROUP_AFTER, self._conditioned // REGROUP_SHARE
+        )
 
     def extend(self, Z: Array) -> None:
         """Adds points q x d to the grid; the posterior there is as if they had been in it from the start."""
@@ -118,8 +129,8 @@ class RowPosterior:
         self.grid, self._prior = np.concatenate([self.grid, Z]), None
         self.mean, self.variance = np.concatenate([self.mean, mean]), np.concatenate([self.variance, variance])
 
-    def add(self, index: int, y: float, noise: float | None = None) -> None:
-        """One sample at a grid point; noise: its variance, where it is not lambda."""
+    def add(self, index: int, y: float, noise_var: float | None = None) -> None:
+        """One sample at a grid point; noise_var: of this sample, where it is not lambda."""
         w = self._W[: self.t, index].copy()
         k = (
             self._prior[index]
@@ -127,14 +138,14 @@ class RowPosterior:
             else correlation(self._kernel, self.grid[index][None], self.grid, self._lengthscale)[0]
         )
         self._append(
-            self.grid[index], w, k, float(self.mean[index]), float(self.variance[index]), y, noise or self.noise
+            self.grid[index], w, k, float(self.mean[index]), float(self.variance[index]), y, noise_var or self.noise_var
         )
 
-    def add_at(self, x: Array, y: float, noise: float | None = None) -> None:
+    def add_at(self, x: Array, y: float, noise_var: float | None = None) -> None:
         """One sample anywhere, d."""
         w, mean, variance = self._columns(x[None])
         k = correlation(self._kernel, x[None], self.grid, self._lengthscale)[0]
-        self._append(x, w[:, 0], k, float(mean[0]), float(variance[0]), y, noise or self.noise)
+        self._append(x, w[:, 0], k, float(mean[0]), float(variance[0]), y, noise_var or self.noise_var)
 
     def variance_after(self, X: Array) -> Array:
         """The variance on the grid, n, were values known at X (p x d) as well: it does not depend on what the values
@@ -156,10 +167,10 @@ class RowPosterior:
         )
         return W, self._z[:t] @ W, np.maximum(1.0 - np.einsum("ij,ij->j", W, W), 0.0)
 
-    def _append(self, x: Array, w: Array, k: Array, mean: float, variance: float, y: float, noise: float) -> None:
+    def _append(self, x: Array, w: Array, k: Array, mean: float, variance: float, y: float, noise_var: float) -> None:
         t, n = self.t, len(self.mean)
         self._make_room(t + 1)
-        total = variance + noise
+        total = variance + noise_var
         root = math.sqrt(total)
         row = self._W[t, :n]
         np.subtract(k, w @ self._W[:t, :n], out=row)
@@ -169,7 +180,7 @@ class RowPosterior:
         self.mean += z * row
         self.variance -= row * row
         np.maximum(self.variance, 0.0, out=self.variance)
-        self.gain += 0.5 * math.log(total / noise)
+        self.gain += 0.5 * math.log(total / noise_var)
         self.t = t + 1
 
     def _make_room(self, t: int) -> None:
@@ -205,7 +216,7 @@ class SEFeatures:
         weight = np.ones(1)
         for _ in range(dim):
             weight = np.multiply.outer(weight, values).ravel()
-            if len(weight) > 4_000_000:
+            if len(weight) > MOST_PRODUCTS:
                 raise ValueError(
                     f"the squared exponential with length-scale {lengthscale} in {dim} dimensions has too many features"
                 )
@@ -260,14 +271,14 @@ class ProductPosterior:
 
     Args:
         axes: the grid's coordinates along each axis, d arrays; grid points are numbered with the last axis fastest.
-        noise: lambda.
+        noise_var: lambda.
         features: of the squared exponential on the cube.
     """
 
-    def __init__(self, axes: Sequence[Array], *, noise: float, features: SEFeatures) -> None:
+    def __init__(self, axes: Sequence[Array], *, noise_var: float, features: SEFeatures) -> None:
         self.axes = [np.asarray(a, dtype=np.float64) for a in axes]
         self.grid = product_grid(self.axes)
-        self.noise = noise
+        self.noise_var = noise_var
         self.features = features
         self._lines = [self.features.line(a) for a in self.axes]
         q, d = self.features.q, len(self.axes)
@@ -281,17 +292,17 @@ class ProductPosterior:
         self.gain = 0.0
         self.t = 0
 
-    def add(self, index: int, y: float, noise: float | None = None) -> None:
-        """One sample at a grid point; noise: its variance, where it is not lambda."""
+    def add(self, index: int, y: float, noise_var: float | None = None) -> None:
+        """One sample at a grid point; noise_var: of this sample, where it is not lambda."""
         at = np.unravel_index(index, [len(a) for a in self.axes])
         phi = self._lines[0][at[0]][self._index[0]]
         for line, i, j in zip(self._lines[1:], at[1:], self._index[1:], strict=True):
             phi = phi * line[i][j]
-        self._absorb(phi, y, noise or self.noise)
+        self._absorb(phi, y, noise_var or self.noise_var)
 
-    def add_at(self, x: Array, y: float, noise: float | None = None) -> None:
+    def add_at(self, x: Array, y: float, noise_var: float | None = None) -> None:
         """One sample anywhere in the cube, d."""
-        self._absorb(self.features(x[None])[0], y, noise or self.noise)
+        self._absorb(self.features(x[None])[0], y, noise_var or self.noise_var)
 
     def variance_after(self, X: Array) -> Array:
         """The variance on the grid, n, were values known at X (p x d) as well."""
@@ -302,9 +313,36 @@ class ProductPosterior:
         self._S, self.mean, self.variance, self.weights, self.gain, self.t = keep
         return after
 
-    def _absorb(self, phi: Array, y: float, noise: float) -> None:
+    def state(self) -> dict[str, Any]:
+        """What `load` takes: all that later samples change, as arrays and numbers."""
+        half = self._S[np.tril_indices(len(self._S))]
+        arrays = {"weights": self.weights.copy(), "mean": self.mean.copy(), "variance": self.variance.copy()}
+        return {**arrays, "half": half, "gain": self.gain, "t": self.t}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Takes over what `state` gave; ValueError when it cannot belong to this grid and these features."""
+        r, n = self.features.rank, len(self.grid)
+        shapes = {"half": (r * (r + 1) // 2,), "weights": (r,), "mean": (n,), "variance": (n,), "gain": (), "t": ()}
+        found = {name: np.array(state[name], dtype=np.float64) for name in shapes}
+        for name, shape in shapes.items():
+            if found[name].shape != shape or not np.isfinite(found[name]).all():
+                raise ValueError(f"{name} must be {shape} finite numbers, got shape {found[name].shape}")
+        S = np.zeros((r, r), order="F")
+        S[np.tril_indices(r)] = found["half"]
+        known = np.linspace(0, n - 1, CHECKED).astype(np.intp)
+        phi = self.features(self.grid[known])
+        whole = S + np.tril(S, -1).T
+        agree = np.allclose(
+            self._on_grid(found["weights"]), found["mean"], atol=1e-6 * (1 + np.abs(found["mean"]).max())
+        )
+        if not agree or not np.allclose(((phi @ whole) * phi).sum(axis=1), found["variance"][known], atol=1e-6):
+            raise ValueError("mean and variance do not agree with the posterior of the features")
+        self._S, self.weights, self.mean, self.variance = S, found["weights"], found["mean"], found["variance"]
+        self.gain, self.t = float(found["gain"]), int(found["t"])
+
+    def _absorb(self, phi: Array, y: float, noise_var: float) -> None:
         g = dsymv(1.0, self._S, phi, lower=1)
-        total = float(phi @ g) + noise
+        total = float(phi @ g) + noise_var
         surprise = (y - float(phi @ self.weights)) / total
         self._S = dsyr(-1.0 / total, g, lower=1, a=self._S, overwrite_a=1)  # its lower half
         self.weights += surprise * g
@@ -314,7 +352,7 @@ class ProductPosterior:
         v /= total
         self.variance -= v
         np.maximum(self.variance, 0.0, out=self.variance)
-        self.gain += 0.5 * math.log(total / noise)
+        self.gain += 0.5 * math.log(total / noise_var)
         self.t += 1
 
     def _on_grid(self, g: Array) -> Array:

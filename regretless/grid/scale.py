@@ -1,35 +1,52 @@
 """The scale of noisy values: shift, standard deviation, length-scale and noise of one isotropic Gaussian process, by
 maximum likelihood.
 
-Meant for loops that cannot afford a full fit: a grid of length-scales and noises on a few dozen values, with mean and
-variance in closed form. One eigendecomposition per length-scale serves every noise. `grouped` averages values at the
-same point, `merged` close neighbours too; values of known variance carry weights, the inverse of their variance in
-units of the common noise.
+The fit is meant for loops that cannot afford a full one: it tries a grid of length-scales and noises on a few dozen
+values, with mean and variance in closed form, and one eigendecomposition per length-scale serves every noise.
+`grouped` averages values at the same point, `merged` averages close neighbours too. A value of known variance has a
+weight: the common noise variance divided by its own.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 
 import numpy as np
 
-from regretless.grid.posterior import KernelName, correlation
+from regretless.gp.kernels import Kind
+from regretless.grid.posterior import correlation
 from regretless.parameters import Array
 
+FIRST_FIT, REFIT = 4, 1.5
+"""Grid methods fit their scale at this many values first, and again whenever their number has grown by this factor, so
+that all fits of a run together cost no more than three at its end."""
 MOST_VALUES = 72
-"""Values a fit uses: half of them spread over the whole history, half the latest."""
+"""A fit uses at most this many values, half of them spread over the history and half the latest: it then takes a few
+milliseconds."""
 LENGTHSCALES = np.geomspace(0.05, 2.0, 10)
-NOISES = np.geomspace(1e-6, 1.0, 25)
-"""Candidates; noises are variances relative to the signal's."""
+"""The length-scales a fit tries in two dimensions; they grow like sqrt(d), as distances in the cube do."""
+NOISE_RATIOS = np.geomspace(1e-6, 1.0, 25)
+"""The noise variances a fit tries, relative to the signal's. The least keeps the covariance well conditioned; with the
+largest, half of the spread is noise."""
 TYPICAL, SPREAD = 0.3, 1.0
-"""Centre (at d = 2, growing like sqrt(d)) and log-sd of the prior on the length-scale: it decides only while there are
-few values."""
-
-LEAST_VARIANCE = 1e-6
-"""A told variance counts as at least this share of the common noise: no single value outweighs a million others."""
-LEAST_NOISE = 1e-6
-"""Of a variance in standardised units, so that exact values leave a posterior well conditioned."""
+"""The prior on the length-scale is log-normal with this centre (in two dimensions, growing like sqrt(d)) and log-sd. It
+is so wide that it decides only while there are few values."""
+LEAST_SHARE = 1e-6
+"""A told variance counts as at least this share of the common noise variance, so that no single value outweighs a
+million others."""
+LEAST_NOISE_VAR = 1e-6
+"""A noise variance in standardised units counts as at least this, so that exact values leave a posterior well
+conditioned."""
+MOST_NOISE = 1e6
+"""A known noise sd counts as at most this many sd of the signal, so that its square stays finite; values with so much
+noise say nothing anyway."""
+LEAST_SIGNAL = 1e-14
+"""The fitted signal variance, relative to the square of the largest deviation, is at least this, because its logarithm
+is taken."""
+CONSTANT = 1e-12
+"""Values that differ by less than this share of their mean count as constant: the rest is rounding."""
 
 
 @dataclass(frozen=True)
@@ -40,78 +57,83 @@ class Scale:
     shift: float
     sd: float
     lengthscale: float
-    noise: float
+    noise_var: float
 
     def inside(self, y: Array) -> Array:
         """Values in standardised units."""
         return (y - self.shift) / self.sd
 
-    def noise_inside(self, variance: float) -> float | None:
+    def noise_var_inside(self, variance: float) -> float | None:
         """A told noise variance in standardised units; None where it is unknown (NaN)."""
-        return None if math.isnan(variance) else max(variance / self.sd**2, LEAST_NOISE)
+        return None if math.isnan(variance) else max(variance / (self.sd * self.sd), LEAST_NOISE_VAR)
 
     @property
-    def noise_variance(self) -> float:
-        """Of a value whose own variance is unknown, in the units of the values squared."""
-        return self.noise * self.sd**2
+    def told_noise_var(self) -> float:
+        """The noise variance of a value whose own is unknown, in the units of the values squared; the largest float
+        where it would be larger."""
+        return min(self.noise_var * (self.sd * self.sd), sys.float_info.max)
 
 
 def fit_scale(
     X: Array,
     y: Array,
-    kernel: KernelName,
+    kernel: Kind,
     *,
     yvar: Array | None = None,
     lengthscale: float | None = None,
-    noise: float | None = None,
+    noise_sd: float | None = None,
 ) -> Scale:
-    """The maximum-likelihood scale of values y (n) at X (n x d); a given length-scale or noise (a standard deviation,
-    in the units of y) is kept.
+    """The maximum-likelihood scale of values y (n) at X (n x d); a given length-scale or noise sd (in the
+    units of y) is kept.
 
-    yvar: noise variances, n, NaN where unknown; when all are known, the noise is the root of their mean.
+    yvar: noise variances, n, NaN where unknown; when all are known, the noise sd is the root of their mean.
     """
     n = len(y)
+    unit = 2.0 ** max(math.frexp(float(np.abs(y).max()))[1] - 1, -500)  # division by it is exact; no sum overflows then
+    y = y / unit
     if yvar is not None and not np.isnan(yvar).any():
-        noise = float(np.sqrt(yvar.mean()))
+        noise_sd = float(np.sqrt((yvar / unit / unit).mean()))
+    elif noise_sd is not None:
+        noise_sd /= unit
     if n > MOST_VALUES:
         half = MOST_VALUES // 2
         pick = np.concatenate([np.linspace(0, n - half - 1, half).astype(np.intp), np.arange(n - half, n)])
         X, y = X[pick], y[pick]
     size = float(np.abs(y - y.mean()).max())
     typical = TYPICAL * np.sqrt(X.shape[1] / 2)
-    if len(y) < 2 or size <= 1e-12 * abs(float(y.mean())):
-        sd = noise or 1.0
-        return Scale(float(y.mean()), sd, lengthscale or typical, NOISES[-1] if noise else NOISES[len(NOISES) // 2])
+    if len(y) < 2 or size <= CONSTANT * abs(float(y.mean())):
+        sd, ratio = (unit * noise_sd, NOISE_RATIOS[-1]) if noise_sd else (1.0, NOISE_RATIOS[len(NOISE_RATIOS) // 2])
+        return Scale(unit * float(y.mean()), sd, lengthscale or typical, ratio)
     z = (y - y.mean()) / size
-    best = (-np.inf, 0.0, 1.0, 0.0, 0.0)
+    best: tuple[float, ...] = (-np.inf, 0.0, 1.0, 0.0, 0.0)
     for length in [lengthscale] if lengthscale is not None else LENGTHSCALES * np.sqrt(X.shape[1] / 2):
         values, vectors = np.linalg.eigh(correlation(kernel, X, X, float(length)))
         u, v = vectors.T @ z, vectors.sum(axis=0)
-        spectrum = np.maximum(values, 0.0) + NOISES[:, None]
+        spectrum = np.maximum(values, 0.0) + NOISE_RATIOS[:, None]
         mean = (u * v / spectrum).sum(axis=1) / (v * v / spectrum).sum(axis=1)
-        signal = np.maximum(((u - mean[:, None] * v) ** 2 / spectrum).mean(axis=1), 1e-14)
-        evidence = (
-            -0.5 * (np.log(spectrum).sum(axis=1) + len(z) * np.log(signal))
-            - 0.5 * (np.log(length / typical) / SPREAD) ** 2
-        )
-        if noise:  # only the ratio whose noise is the known one, in absolute terms
-            at = int(np.argmin(np.abs(np.log(signal * NOISES) - 2 * np.log(noise / size))))
+        signal = np.maximum(((u - mean[:, None] * v) ** 2 / spectrum).mean(axis=1), LEAST_SIGNAL)
+        evidence = -0.5 * (np.log(spectrum).sum(axis=1) + len(z) * np.log(signal))
+        evidence -= 0.5 * (np.log(length / typical) / SPREAD) ** 2
+        if noise_sd:  # only the ratio whose noise is the known one, in absolute terms
+            at = int(np.argmin(np.abs(np.log(signal * NOISE_RATIOS) - 2 * np.log(noise_sd / size))))
         else:
             at = int(np.argmax(evidence))
         if evidence[at] > best[0]:
-            best = (float(evidence[at]), float(mean[at]), float(np.sqrt(signal[at])), float(length), float(NOISES[at]))
-    _, mean0, sd, length, ratio = best
+            found = evidence[at], mean[at], np.sqrt(signal[at]), length, NOISE_RATIOS[at]
+            best = tuple(map(float, found))
+    _, middle, sd, length, ratio = best
     sd *= size
-    return Scale(float(y.mean()) + size * mean0, sd, length, max((noise / sd) ** 2, NOISES[0]) if noise else ratio)
+    ratio = max(min(noise_sd / sd, MOST_NOISE) ** 2, NOISE_RATIOS[0]) if noise_sd else ratio
+    return Scale(unit * (float(y.mean()) + size * middle), unit * sd, length, ratio)
 
 
-def weights(yvar: Array, noise: float) -> Array | None:
-    """The weights noise / yvar (n) of values with variances yvar (n), 1 where unknown (NaN); None when all are
+def weights(yvar: Array, noise_var: float) -> Array | None:
+    """The weights noise_var / yvar (n) of values with variances yvar (n), 1 where unknown (NaN); None when all are
     unknown."""
     unknown = np.isnan(yvar)
     if unknown.all():
         return None
-    return np.where(unknown, 1.0, noise / np.maximum(yvar, LEAST_VARIANCE * noise))
+    return np.where(unknown, 1.0, noise_var / np.maximum(yvar, LEAST_SHARE * noise_var))
 
 
 def grouped(X: Array, y: Array, weight: Array | None = None) -> tuple[Array, Array, Array]:

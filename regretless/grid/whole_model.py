@@ -1,8 +1,8 @@
-"""One Gaussian process of a whole history, however long: what a search that only ever looks at parts recommends and
-certifies from.
+"""One Gaussian process of a whole history, however long: searches that only ever look at parts of it recommend and
+certify from this model.
 
-Where there are many values, close neighbours are averaged first, with the noise variance divided by their number (by
-their weight, where variances are known).
+Where there are many values, close neighbours are averaged first, and the noise variance of an average is the common one
+divided by the number of its values (by their weight, where variances are known).
 """
 
 from __future__ import annotations
@@ -16,50 +16,48 @@ from regretless.gp.fit import fit
 from regretless.gp.kernels import Kernel, Kind
 from regretless.gp.maximiser import maximise
 from regretless.gp.posterior import GP
+from regretless.gp.step import best_by_mean
 from regretless.gp.surrogate import standardisation
 from regretless.grid.scale import merged, weights
+from regretless.method import Method
 from regretless.parameters import Array
-from regretless.space import Cube
 
 MOST_VALUES = 800
-"""Values beyond which close neighbours are averaged."""
+"""With more values than this, close neighbours are averaged; a fit to 800 takes about a second."""
 CAUTION = 1.0
-"""Posterior sd subtracted from the mean in a recommendation, so that it never trusts a bump of the mean between distant
-samples."""
+"""A recommendation maximises the posterior mean less this many sd, so that it never trusts a bump of the mean between
+distant samples."""
 INCUMBENTS = 5
+"""Points with the best posterior means around which the maximiser draws candidates, as many as in a certificate."""
 
 
-def cautious_best(
-    X: Array, y: Array, yvar: Array, noise: float, kernel: Kind, cube: Cube, rng: np.random.Generator
-) -> Array:
-    """The arg max of mean less CAUTION sd of a process fitted to values y (n) with variances yvar (n, NaN unknown) at X
-    (n x d), d.
+def cautious_best(history: Method, noise_var: float, kernel: Kind) -> Array:
+    """The arg max of mean less CAUTION sd of a process fitted to the told values, d.
 
-    noise: the variance of a value where it is unknown, used when averaging.
+    noise_var: the variance of a value where it is unknown, used when averaging.
     """
+    X, y, cube = history.X, history.y, history.cube
     if len(y) == 1 or np.ptp(y) == 0.0:
         return np.asarray(X[0])
-    points, values, yvar = _averaged(X, y, yvar, noise)
+    points, values, yvar = _averaged(X, y, history.yvar, noise_var)
     offset, scale = standardisation(values)
-    form = Kernel(kernel, X.shape[1])
-    hyper = fit(form, points, (values - offset) / scale, yvar / scale**2)
+    form = Kernel(kernel, cube.dim)
+    hyper = fit(form, points, (values - offset) / scale, yvar / (scale * scale))
     gp = GP.exact(form, hyper, points, values, yvar, offset=offset, scale=scale)
-    incumbents = points[np.argsort(-gp.mean_at(points), kind="stable")[:INCUMBENTS]]
+    incumbents = cube.snap(best_by_mean(gp, points, INCUMBENTS))
     acquisition, score = upper_confidence(gp, -CAUTION)
-    return maximise(acquisition, cube, rng, incumbents=cube.snap(incumbents), score=score)
+    return maximise(acquisition, cube, history.fixed_generator(), incumbents=incumbents, score=score)
 
 
-def whole_certificate(
-    X: Array, y: Array, yvar: Array, noise: float, cube: Cube, x: Array, delta: float, rng: np.random.Generator
-) -> Certificate:
-    """The fitted certificate of the point x (d) after values y (n) with variances yvar (n, NaN unknown) at X (n x d);
-    noise as in `cautious_best`."""
-    return fitted_certificate(*_averaged(X, y, yvar, noise), cube, x, delta, rng)
+def whole_certificate(history: Method, noise_var: float, delta: float) -> Certificate:
+    """The fitted certificate of the recommended point; noise_var as in `cautious_best`."""
+    points, values, yvar = _averaged(history.X, history.y, history.yvar, noise_var)
+    return fitted_certificate(points, values, yvar, history.cube, history.recommend(), delta, history.fixed_generator())
 
 
-def _averaged(X: Array, y: Array, yvar: Array, noise: float) -> tuple[Array, Array, Array]:
+def _averaged(X: Array, y: Array, yvar: Array, noise_var: float) -> tuple[Array, Array, Array]:
     """Few enough points (m x d), values (m) and their variances (m, NaN unknown)."""
     if len(y) <= MOST_VALUES:
         return X, y, yvar
-    points, values, total = merged(X, y, MOST_VALUES, weights(yvar, noise))
-    return points, values, noise / total
+    points, values, total = merged(X, y, MOST_VALUES, weights(yvar, noise_var))
+    return points, values, noise_var / total

@@ -2,6 +2,9 @@
 regret of the paper."""
 
 import math
+import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,8 +12,9 @@ import pytest
 from regretless_bench.problems import make_problem
 from scipy.stats import norm
 
+from regretless.baselines import BASELINES
 from regretless.baselines.adaptive_discretization import AdaptiveDiscretization
-from regretless.baselines.grid_ei import GridEI, GridPI
+from regretless.baselines.grid_ei import GridImprovement
 from regretless.baselines.igp_ucb import IGPUCB
 from regretless.grid.posterior import correlation
 from regretless.method import Method
@@ -18,6 +22,7 @@ from regretless.parameters import Array, Float, Int
 from regretless.space import Space
 
 BRANIN = make_problem("branin-threds")
+probable = partial(GridImprovement, criterion="probability")
 
 
 def slow_posterior(X: Array, y: Array, grid: Array, kernel: Any = "se") -> tuple[Array, Array]:
@@ -56,11 +61,11 @@ def test_igp_ucb_maximises_its_bound(kernel: Any, gain: Any) -> None:
 
 
 def test_grid_ei_and_pi_maximise_their_criteria() -> None:
-    for make, criterion in (
-        (GridEI, lambda z, s: s * (z * norm.cdf(z) + norm.pdf(z))),
-        (GridPI, lambda z, s: norm.cdf(z)),
+    for name, criterion in (
+        ("expected", lambda z, s: s * (z * norm.cdf(z) + norm.pdf(z))),
+        ("probability", lambda z, s: norm.cdf(z)),
     ):
-        method = told(make(2, seed=0, preset="paper", points_per_axis=25, margin=0.05))
+        method = told(GridImprovement(2, seed=0, criterion=name, preset="paper", points_per_axis=25, margin=0.05))
         index, grid = chosen(method)
         mean, sd = slow_posterior(method.X, method.y, grid)
         before, _ = slow_posterior(method.X[:-1], method.y[:-1], grid)
@@ -81,14 +86,14 @@ def test_a_pending_point_lowers_the_bound_around_it() -> None:
 
 def test_grids_keep_to_legal_points() -> None:
     cube = Space({"n": Int(1, 4), "x": Float(0, 1)}).cube()
-    for make in (IGPUCB, GridEI, GridPI, AdaptiveDiscretization):
+    for make in (IGPUCB, GridImprovement, probable, AdaptiveDiscretization):
         method = make(cube, seed=0, budget=30)
         for _ in range(30):
             X = method.ask()
             assert np.array_equal(cube.snap(X), X)
             method.tell(X, -((X - 0.6) ** 2).sum(axis=1))
         assert abs(method.recommend()[0] - 0.625) < (
-            0.01 if make in (IGPUCB, GridEI) else 0.26
+            0.01 if make in (IGPUCB, GridImprovement) else 0.26
         )  # PI is greedy, AD coarse with 30 samples
 
 
@@ -136,8 +141,8 @@ FORMS: dict[str, Any] = {
     "igp-ucb, matern": lambda: IGPUCB(
         2, seed=0, preset="paper", kernel="matern52", gain="realised", points_per_axis=25
     ),
-    "ei": lambda: GridEI(2, seed=0, preset="paper", points_per_axis=25),
-    "pi": lambda: GridPI(2, seed=0, preset="paper", points_per_axis=25, margin=0.05),
+    "ei": lambda: GridImprovement(2, seed=0, preset="paper", points_per_axis=25),
+    "pi": lambda: probable(2, seed=0, preset="paper", points_per_axis=25, margin=0.05),
     "ad": lambda: AdaptiveDiscretization(2, seed=0, preset="paper"),
 }
 
@@ -157,6 +162,103 @@ def test_a_value_of_boundless_variance_is_not_believed(name: str) -> None:
         poisoned.tell(X, y)
 
 
+# ---------------------------------------------------------------- states
+
+LONG: dict[str, dict[str, Any]] = {
+    "igp-ucb": {},
+    "igp-ucb, rows": {"kernel": "matern52", "points_per_axis": 20},
+    "igp-ucb, paper": {"preset": "paper"},
+    "grid-ei": {},
+    "grid-pi": {},
+    "adaptive-discretization": {},
+    "adaptive-discretization, paper": {"preset": "paper", "kernel": "matern52"},
+}
+
+
+def long_run(name: str, n: int) -> tuple[Method, Callable[[], Method]]:
+    """A method after n values, one in nine of them foreign, and what makes its like."""
+
+    def make() -> Method:
+        return BASELINES[name.split(",")[0]](**LONG[name]).build(2, seed=4, budget=n)
+
+    method, rng = make(), np.random.default_rng(0)
+    for i in range(n):
+        X = method.ask() if i % 9 else rng.random((1, 2)).round(1)
+        method.tell(X, BRANIN.true_unit(X) + 0.1 * rng.standard_normal(1))
+    method.forget(method.pending)
+    return method, make
+
+
+@pytest.mark.parametrize("n", [3, 150])
+@pytest.mark.parametrize("name", LONG)
+def test_a_loaded_state_goes_on_bit_for_bit(name: str, n: int) -> None:
+    method, make = long_run(name, n)
+    loaded, replayed, rng = make(), make(), np.random.default_rng(1)
+    loaded.load_state_dict(method.state_dict())
+    replayed.tell(method.X, method.y)
+    replayed.step = method.step
+    for _ in range(25):
+        X, y = method.ask(), rng.standard_normal(1)
+        for other in (loaded, replayed):
+            assert np.array_equal(X, other.ask())
+            other.tell(X, BRANIN.true_unit(X) + 0.1 * y)
+        method.tell(X, BRANIN.true_unit(X) + 0.1 * y)
+    assert np.array_equal(method.recommend(), loaded.recommend())
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_loading_costs_as_much_as_a_few_of_the_values(name: str) -> None:
+    """A replay of 400 values takes the time of at least 200 of them; processor time in one run, so that load matters
+    little."""
+    method, make = long_run(name, 400)
+    state, loaded, replayed = method.state_dict(), make(), make()
+    start = time.process_time()
+    loaded.load_state_dict(state)
+    between = time.process_time()
+    replayed.tell(method.X, method.y)
+    assert between - start < 0.25 * (time.process_time() - between)
+
+
+@pytest.mark.parametrize("name", ["igp-ucb", "igp-ucb, rows", "adaptive-discretization"])
+@pytest.mark.parametrize("mark", [-1, 10**6])
+def test_a_damaged_state_is_refused(name: str, mark: int) -> None:
+    method, make = long_run(name, 100)
+    state = method.state_dict()
+    with pytest.raises(ValueError, match="the state is damaged"):
+        make().load_state_dict({**state, "own": {**state["own"], "rebuilt_at": mark}})
+    if "halved" in state["own"]:
+        for wrong in (state["own"]["halved"][::-1], np.zeros_like(state["own"]["halved"]), np.array([5])):
+            with pytest.raises(ValueError, match="the state is damaged"):
+                make().load_state_dict({**state, "own": {**state["own"], "halved": wrong}})
+
+
+@pytest.mark.parametrize("preset", ["default", "paper"])
+@pytest.mark.parametrize("name", ["igp-ucb", "grid-ei", "grid-pi", "adaptive-discretization"])
+@pytest.mark.parametrize("huge", [1e160, -1e300])
+def test_one_huge_value_leaves_points_and_certificate_finite(name: str, preset: str, huge: float) -> None:
+    method = BASELINES[name](preset=preset).build(2, seed=2, budget=30)
+    for i in range(30):
+        X = method.ask()
+        assert np.isfinite(X).all()
+        method.tell(X, huge if i == 7 else BRANIN.true_unit(X))
+    assert np.isfinite(method.recommend()).all()
+    certificate = method.certificate()
+    assert not certificate.certified or np.isfinite([certificate.gap, certificate.lower, certificate.upper]).all()
+
+
+@pytest.mark.parametrize("name", ["igp-ucb", "grid-ei", "grid-pi", "adaptive-discretization"])
+def test_a_former_name_is_answered_with_the_present_one(name: str) -> None:
+    with pytest.raises(TypeError, match="'noise' is called 'noise_sd'"):
+        BASELINES[name](noise=0.1)
+    BASELINES[name](noise_sd=0.1).build(3, seed=0)
+
+
+def test_the_norm_of_igp_ucb_is_called_by_its_present_name() -> None:
+    with pytest.raises(TypeError, match="'B' is called 'assumed_norm'"):
+        BASELINES["igp-ucb"](B=2.0)
+    assert IGPUCB(2, seed=0, assumed_norm=2.0)._beta() == pytest.approx(IGPUCB(2, seed=0)._beta() + 1.5)
+
+
 REGRET = {
     ("branin-threds", "AD"): (0.07, 0.09), ("rosenbrock-threds", "AD"): (0.05, 0.08),
     ("branin-threds", "IGP-UCB"): (0.0, 0.03), ("rosenbrock-threds", "IGP-UCB"): (0.0, 0.03),
@@ -174,7 +276,7 @@ def test_the_baselines_have_the_regret_of_the_paper(problem: str, name: str) -> 
         if name == "AD":
             method = AdaptiveDiscretization(2, seed=seed, budget=1000, preset="paper")
         else:
-            method = IGPUCB(2, seed=seed, budget=1000, preset="paper", B=B)
+            method = IGPUCB(2, seed=seed, budget=1000, preset="paper", assumed_norm=B)
         for _ in range(1000):
             X = method.ask()
             method.tell(X, target.evaluate_unit(X))

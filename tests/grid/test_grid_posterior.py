@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from scipy.linalg import cho_factor, cho_solve
 
-from regretless.grid.posterior import KernelName, ProductPosterior, RowPosterior, SEFeatures, correlation, product_grid
+from regretless.gp.kernels import Kind
+from regretless.grid.posterior import ProductPosterior, RowPosterior, SEFeatures, correlation, product_grid
+from regretless.grid.scale import grouped
 from regretless.parameters import Array
 
 LENGTHSCALE, NOISE = 0.2, 0.01
 AXES = {1: 50, 2: 18, 3: 6}
 
 
-def direct(
-    kernel: KernelName, X: Array, y: Array, grid: Array, noise: Array | float = NOISE
-) -> tuple[Array, Array, float]:
+def direct(kernel: Kind, X: Array, y: Array, grid: Array, noise: Array | float = NOISE) -> tuple[Array, Array, float]:
     """Mean, variance and information gain by one solve with the full covariance; noise: one variance, or one per
     sample."""
     noise = np.full(len(X), noise)
@@ -43,12 +43,12 @@ def fill(posterior: RowPosterior | ProductPosterior, points: list[tuple[int, Arr
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
 @pytest.mark.parametrize("kernel", ["se", "matern52"])
-def test_rows_equal_a_direct_solve_over_2000_samples_with_prior_data(kernel: KernelName, dim: int) -> None:
+def test_rows_equal_a_direct_solve_over_2000_samples_with_prior_data(kernel: Kind, dim: int) -> None:
     rng = np.random.default_rng(dim)
     grid = product_grid([np.linspace(0, 1, AXES[dim])] * dim)
     prior = rng.random((30, dim)), rng.standard_normal(30)
     posterior = RowPosterior(
-        grid, correlation(kernel, grid, grid, LENGTHSCALE), kernel=kernel, lengthscale=LENGTHSCALE, noise=NOISE
+        grid, correlation(kernel, grid, grid, LENGTHSCALE), kernel=kernel, lengthscale=LENGTHSCALE, noise_var=NOISE
     )
     posterior.condition(*prior)
     points = samples(grid, 2000, rng)
@@ -64,7 +64,7 @@ def test_rows_equal_a_direct_solve_over_2000_samples_with_prior_data(kernel: Ker
 def test_features_equal_a_direct_solve_over_2000_samples(dim: int) -> None:
     rng = np.random.default_rng(dim)
     axes = [np.linspace(0, 1, AXES[dim])] * dim
-    posterior = ProductPosterior(axes, noise=NOISE, features=SEFeatures(dim, LENGTHSCALE))
+    posterior = ProductPosterior(axes, noise_var=NOISE, features=SEFeatures(dim, LENGTHSCALE))
     points = samples(posterior.grid, 2000, rng)
     fill(posterior, points)
     mean, variance, gain = direct(
@@ -80,14 +80,14 @@ def test_samples_of_different_noise_equal_a_direct_solve(form: str) -> None:
     rng = np.random.default_rng(5)
     axes = [np.linspace(0, 1, 12)] * 2
     grid = product_grid(axes)
-    kernel: KernelName = "matern52" if form.endswith("matern52") else "se"
+    kernel: Kind = "matern52" if form.endswith("matern52") else "se"
     points = samples(grid, 300, rng)
     noise = rng.choice([1e-5, 0.01, 0.5, 40.0], size=300)
     posterior: RowPosterior | ProductPosterior
     if form == "features":
-        posterior, earlier = ProductPosterior(axes, noise=NOISE, features=SEFeatures(2, LENGTHSCALE)), 0
+        posterior, earlier = ProductPosterior(axes, noise_var=NOISE, features=SEFeatures(2, LENGTHSCALE)), 0
     else:
-        posterior, earlier = RowPosterior(grid, None, kernel=kernel, lengthscale=LENGTHSCALE, noise=NOISE), 50
+        posterior, earlier = RowPosterior(grid, None, kernel=kernel, lengthscale=LENGTHSCALE, noise_var=NOISE), 50
         X, y = np.array([x for _, x, _ in points[:50]]), np.array([v for _, _, v in points[:50]])
         posterior.condition(X, y, NOISE / noise[:50])
     for (index, x, value), variance in zip(points[earlier:], noise[earlier:].tolist(), strict=True):
@@ -116,8 +116,8 @@ def test_features_equal_a_direct_solve_in_three_dimensions(lengthscale: float) -
 
 def test_uneven_axes_and_their_numbering() -> None:
     axes = [np.array([0.1, 0.4, 0.9]), np.linspace(0, 1, 5)]
-    posterior = ProductPosterior(axes, noise=NOISE, features=SEFeatures(2, LENGTHSCALE))
-    rows = RowPosterior(product_grid(axes), None, kernel="se", lengthscale=LENGTHSCALE, noise=NOISE)
+    posterior = ProductPosterior(axes, noise_var=NOISE, features=SEFeatures(2, LENGTHSCALE))
+    rows = RowPosterior(product_grid(axes), None, kernel="se", lengthscale=LENGTHSCALE, noise_var=NOISE)
     for index, y in ((7, 1.0), (14, -2.0), (0, 0.5), (7, 1.2)):
         posterior.add(index, y)
         rows.add(index, y)
@@ -133,8 +133,8 @@ def test_variance_after_is_the_variance_with_the_pending_values_and_leaves_no_tr
 
     def fresh() -> RowPosterior | ProductPosterior:
         if kind == "rows":
-            return RowPosterior(grid, None, kernel="se", lengthscale=LENGTHSCALE, noise=NOISE)
-        return ProductPosterior(axes, noise=NOISE, features=SEFeatures(2, LENGTHSCALE))
+            return RowPosterior(grid, None, kernel="se", lengthscale=LENGTHSCALE, noise_var=NOISE)
+        return ProductPosterior(axes, noise_var=NOISE, features=SEFeatures(2, LENGTHSCALE))
 
     a, b, pending = fresh(), fresh(), rng.random((3, 2))
     points = samples(grid, 40, rng)
@@ -156,8 +156,10 @@ def test_variance_after_is_the_variance_with_the_pending_values_and_leaves_no_tr
 def test_points_added_to_the_grid_have_the_posterior_of_points_there_from_the_start() -> None:
     rng = np.random.default_rng(2)
     grid, more = rng.random((5, 2)), rng.random((70, 2))
-    grown = RowPosterior(grid, None, kernel="matern52", lengthscale=LENGTHSCALE, noise=NOISE)
-    whole = RowPosterior(np.concatenate([grid, more]), None, kernel="matern52", lengthscale=LENGTHSCALE, noise=NOISE)
+    grown = RowPosterior(grid, None, kernel="matern52", lengthscale=LENGTHSCALE, noise_var=NOISE)
+    whole = RowPosterior(
+        np.concatenate([grid, more]), None, kernel="matern52", lengthscale=LENGTHSCALE, noise_var=NOISE
+    )
     for i in range(80):
         if i < 35:
             grown.extend(more[2 * i : 2 * i + 2])
@@ -167,8 +169,44 @@ def test_points_added_to_the_grid_have_the_posterior_of_points_there_from_the_st
     assert np.allclose(grown.variance, whole.variance, atol=1e-10)
 
 
+def test_a_regrouped_posterior_equals_the_one_of_all_samples() -> None:
+    rng = np.random.default_rng(4)
+    grid = product_grid([np.linspace(0.1, 0.9, 6), np.linspace(0, 1, 5)])
+    long = RowPosterior(grid, None, kernel="matern52", lengthscale=LENGTHSCALE, noise_var=NOISE)
+    index, y = rng.integers(12, size=90), rng.standard_normal(90)
+    for i, value in zip(index.tolist(), y.tolist(), strict=True):
+        assert long.is_long == (long.t >= 64)
+        long.add(i, value)
+    short = RowPosterior(grid, None, kernel="matern52", lengthscale=LENGTHSCALE, noise_var=NOISE)
+    short.condition(*grouped(grid[index], y))
+    assert short.t == 12
+    assert not short.is_long
+    assert np.allclose(short.mean, long.mean, atol=1e-10)
+    assert np.allclose(short.variance, long.variance, atol=1e-10)
+    assert short.gain == pytest.approx(long.gain, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["half", "weights", "mean", "variance"])
+def test_a_state_of_features_loads_bit_for_bit_and_a_damaged_one_is_refused(name: str) -> None:
+    axes = [np.linspace(0.1, 0.7, 9), np.linspace(0, 1, 7)]
+    first, second = (ProductPosterior(axes, noise_var=NOISE, features=SEFeatures(2, LENGTHSCALE)) for _ in range(2))
+    fill(first, samples(first.grid, 50, np.random.default_rng(0)))
+    state = first.state()
+    second.load(state)
+    for posterior in (first, second):
+        posterior.add(11, 0.3)
+    assert np.array_equal(first.mean, second.mean)
+    assert np.array_equal(first.variance, second.variance)
+    assert (first.gain, first.t) == (second.gain, second.t)
+    state[name][0] += 1.0
+    with pytest.raises(ValueError, match="do not agree"):
+        second.load(state)
+    with pytest.raises(ValueError, match=name):
+        second.load({**state, name: state[name][1:]})
+
+
 def test_condition_refuses_a_posterior_that_has_samples() -> None:
-    posterior = RowPosterior(np.array([[0.5]]), None, kernel="se", lengthscale=LENGTHSCALE, noise=NOISE)
+    posterior = RowPosterior(np.array([[0.5]]), None, kernel="se", lengthscale=LENGTHSCALE, noise_var=NOISE)
     posterior.add(0, 1.0)
     with pytest.raises(ValueError, match="without any"):
         posterior.condition(np.array([[0.1]]), np.array([0.0]))

@@ -16,12 +16,26 @@ def test_the_scale_finds_what_generated_the_values() -> None:
     y = 500 + 20 * (L @ rng.standard_normal(70)) + 2 * rng.standard_normal(70)
     scale = fit_scale(X, y, "se")
     assert 0.15 < scale.lengthscale < 0.6
-    assert 1.2 < scale.sd * math.sqrt(scale.noise) < 3.2
+    assert 1.2 < scale.sd * math.sqrt(scale.noise_var) < 3.2
     assert abs(scale.shift - 500) < 40
     assert fit_scale(X, 3 * y - 7, "se").sd == pytest.approx(3 * scale.sd)
-    known = fit_scale(X, y, "se", lengthscale=0.3, noise=2.0)
+    known = fit_scale(X, y, "se", lengthscale=0.3, noise_sd=2.0)
     assert known.lengthscale == 0.3
-    assert known.sd * math.sqrt(known.noise) == pytest.approx(2.0)
+    assert known.sd * math.sqrt(known.noise_var) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("size", [1e160, 1e300, 1e-200])
+def test_the_scale_of_values_of_any_size_is_finite_and_proportional(size: float) -> None:
+    rng = np.random.default_rng(1)
+    X, y = rng.random((40, 3)), rng.standard_normal(40)
+    plain, large = fit_scale(X, y, "se"), fit_scale(X, size * y, "se")
+    assert large.sd == pytest.approx(size * plain.sd)
+    assert large.noise_var == plain.noise_var
+    assert math.isfinite(large.told_noise_var)
+    assert np.allclose(large.inside(size * y), plain.inside(y))
+    y[7] = size
+    one = fit_scale(X, y, "se", noise_sd=0.1)
+    assert np.isfinite([one.shift, one.sd, one.lengthscale, one.noise_var, one.told_noise_var]).all()
 
 
 def test_grouping_and_merging_keep_sums() -> None:

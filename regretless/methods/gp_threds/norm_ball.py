@@ -1,45 +1,57 @@
-"""Bounds on a function of known norm: what noisy values prove about f when f is in the ball ||f|| <= B of the kernel's
-RKHS.
+"""Bounds on a function of known norm: what noisy values prove about f when f lies in the ball ||f|| <= B of the RKHS of
+the kernel.
 
 With V = lambda I + Phi'Phi the self-normalised bound of Abbasi-Yadkori (2012, Thm. 3.11) gives, with probability at
 least 1 - delta, for every x and every number of values at once,
 
-    |f(x) - mu(x)| <= beta sigma(x),    beta = B + R / sqrt(lambda) sqrt(2 (gain + ln 1/delta)),    gain = 1/2 logdet(I + K / lambda).
+    |f(x) - mu(x)| <= beta sigma(x),    beta = B + R / sqrt(lambda) sqrt(2 (gain + ln 1/delta)),
+    gain = 1/2 logdet(I + K / lambda).
 
 It holds for one posterior on all values in the order told (or on a first part of them), not for subsets picked with
 hindsight: this is why the search's own posteriors on cells cannot be used. lambda = R^2 here; a value of known variance
-    v is one of noise R after scaling it and its feature by
-R / sqrt(v). Off the points where the bound is evaluated f moves by at most
-B sqrt(2 - 2 k(x, z)), so the largest value over the cube is bounded by a branch-and-bound over boxes, not by a grid.
+v becomes one of noise R when it and its feature are scaled by R / sqrt(v). Between the points where the bound is
+evaluated f moves by at most B sqrt(2 - 2 k(x, z)), so a branch-and-bound over boxes, not a grid, bounds the largest
+value over the cube.
 """
 
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from regretless.certificate import Certificate
-from regretless.grid.posterior import KernelName, SEFeatures, correlation, product_grid
+from regretless.gp.kernels import Kind
+from regretless.grid.posterior import SEFeatures, correlation, product_grid
 from regretless.parameters import Array
 
+if TYPE_CHECKING:
+    from regretless.methods.gp_threds.algorithm import GPThreDS
+
 MOST_FEATURES = 900
-"""Beyond this rank the bound is computed from the kernel matrix of the first MOST_VALUES values."""
+"""Up to this rank the bound is computed from the features of the squared exponential: their matrix is factorised in a
+tenth of a second."""
 MOST_VALUES = 2000
+"""Beyond that rank, or with another kernel, the bound is computed from the kernel matrix of at most this many first
+values, which takes about a second."""
 RESOLUTION = 0.002
-"""The branch-and-bound stops at this share of B above the largest upper bound seen."""
+"""The branch-and-bound stops at this share of B above the largest upper bound seen; it is small beside the widths of
+0.4 B and more that certificates have."""
 MOST_BOXES = 30_000
+"""The branch-and-bound keeps at most this many boxes, for memory; where it needs more, it returns its last bound."""
 LEAST_VARIANCE = 1e-8
-"""Of the noise, as a share of B^2, so that exact values leave the posterior well conditioned; a larger variance than
-the true one is safe."""
+"""The noise variance counts as at least this share of B^2, so that exact values leave the posterior well conditioned; a
+larger variance than the true one is safe."""
 FIRST_BOXES = {1: 32, 2: 16, 3: 8, 4: 4, 5: 3, 6: 3}
+"""Boxes along each axis that the branch-and-bound starts with, by dimension: a few hundred in all."""
 
 
 class NormBall:
     """What values y (n) at X (n x d) say about f with ||f|| <= norm, with probability 1 - delta.
 
-    The noise is sub-Gaussian with variance yvar (n) or, where that is NaN, with standard deviation `noise`.
+    The noise is sub-Gaussian with variance yvar (n) or, where that is NaN, with standard deviation noise_sd.
     """
 
     def __init__(
@@ -48,15 +60,15 @@ class NormBall:
         y: Array,
         yvar: Array,
         *,
-        kernel: KernelName,
+        kernel: Kind,
         lengthscale: float,
-        noise: float,
+        noise_sd: float,
         norm: float,
         delta: float,
     ) -> None:
         self._kernel, self._lengthscale, self.norm = kernel, lengthscale, norm
         least = LEAST_VARIANCE * norm * norm
-        variance = max(noise * noise, least)
+        variance = max(noise_sd * noise_sd, least)
         variances = np.where(np.isnan(yvar), variance, np.maximum(yvar, least))
         self._features = _few_features(kernel, X.shape[1], lengthscale)
         if self._features is not None:
@@ -66,7 +78,7 @@ class NormBall:
             V[np.diag_indices_from(V)] += variance
             self._L = cholesky(V, lower=True)
             self._weights = cho_solve((self._L, True), Phi.T @ y)
-            self._noise = variance
+            self._noise_var = variance
             logdet = 2 * float(np.log(np.diagonal(self._L)).sum()) - len(V) * math.log(variance)
         else:
             self._X, y, variances = X[:MOST_VALUES], y[:MOST_VALUES], variances[:MOST_VALUES]
@@ -83,7 +95,7 @@ class NormBall:
         if self._features is not None:
             phi = self._features(Z)
             white = solve_triangular(self._L, phi.T, lower=True)
-            return phi @ self._weights, np.sqrt(self._noise * np.einsum("ij,ij->j", white, white))
+            return phi @ self._weights, np.sqrt(self._noise_var * np.einsum("ij,ij->j", white, white))
         cross = correlation(self._kernel, self._X, Z, self._lengthscale)
         white = solve_triangular(self._L, cross, lower=True)
         return cross.T @ self._weights, np.sqrt(np.maximum(1.0 - np.einsum("ij,ij->j", white, white), 0.0))
@@ -119,30 +131,32 @@ class NormBall:
         return math.sqrt(max(2.0 - 2.0 * float(k), 0.0))
 
 
-def norm_certificate(
-    X: Array,
-    y: Array,
-    yvar: Array,
-    x: Array,
-    *,
-    kernel: KernelName,
-    lengthscale: float,
-    noise: float,
-    norm: float,
-    delta: float,
-) -> Certificate:
-    """The certificate of the point x (d), of kind "theory": what `NormBall` says of f(x) and of the largest f."""
-    ball = NormBall(X, y, yvar, kernel=kernel, lengthscale=lengthscale, noise=noise, norm=norm, delta=delta)
-    lower, upper = ball.lower(x[None]), ball.upper(len(x))
-    told = "" if np.isnan(yvar).all() else ", or with the variance told"
+def norm_certificate(method: GPThreDS, delta: float) -> Certificate:
+    """The certificate of kind "theory" of the recommended point: bounds on its value and on the largest one."""
+    kernel, lengthscale, noise_sd, norm = method.kernel, method.lengthscale, method.noise_sd, method.norm_bound
+    assert lengthscale is not None
+    assert noise_sd is not None
+    assert norm is not None
+    ball = NormBall(
+        method.X,
+        method.y,
+        method.yvar,
+        kernel=kernel,
+        lengthscale=lengthscale,
+        noise_sd=noise_sd,
+        norm=norm,
+        delta=delta,
+    )
+    lower, upper = ball.lower(method.recommend()[None]), ball.upper(method.dim)
+    told = "" if np.isnan(method.yvar).all() else ", or with the variance told"
     assumptions = (
         f"norm at most {norm:g} in the RKHS of {kernel} with l = {lengthscale:g}",
-        f"noise {noise:g}-sub-Gaussian{told}",
+        f"noise {noise_sd:g}-sub-Gaussian{told}",
     )
     return Certificate(max(upper - lower, 0.0), min(lower, upper), upper, delta, "theory", assumptions)
 
 
-def _few_features(kernel: KernelName, dim: int, lengthscale: float) -> SEFeatures | None:
+def _few_features(kernel: Kind, dim: int, lengthscale: float) -> SEFeatures | None:
     if kernel != "se" or dim > 3:
         return None
     features = SEFeatures(dim, lengthscale)

@@ -13,7 +13,7 @@ from regretless.methods.gp_threds.algorithm import GPThreDS
 from regretless.methods.gp_threds.norm_ball import NormBall
 from regretless.parameters import Array
 
-KNOWN: dict[str, Any] = {"lengthscale": 0.2, "noise": 0.1}
+KNOWN: dict[str, Any] = {"lengthscale": 0.2, "noise_sd": 0.1}
 
 
 def search(method: GPThreDS, n: int, f: Callable[[Array], Array], rng: np.random.Generator, noise: float = 0.1) -> None:
@@ -63,7 +63,7 @@ def test_the_upper_bound_over_the_cube_is_one_on_a_fine_grid_and_no_looser_than_
         np.full(200, np.nan),
         kernel=kernel,
         lengthscale=0.2,
-        noise=0.1,
+        noise_sd=0.1,
         norm=1.0,
         delta=0.05,
     )
@@ -83,7 +83,7 @@ def test_known_variances_narrow_the_bound_where_they_are_small_and_keep_it_true(
     Z = rng.random((500, 2))
     widths = []
     for yvar in (variance, np.full(150, 0.01), np.full(150, np.nan)):
-        ball = NormBall(X, y, yvar, kernel=kernel, lengthscale=0.2, noise=0.1, norm=norm, delta=0.05)
+        ball = NormBall(X, y, yvar, kernel=kernel, lengthscale=0.2, noise_sd=0.1, norm=norm, delta=0.05)
         mean, sd = ball.mean_sd(Z)
         assert (np.abs(f(Z) - mean) <= ball.beta * sd).all()
         assert ball.upper(2) >= best
@@ -94,7 +94,7 @@ def test_known_variances_narrow_the_bound_where_they_are_small_and_keep_it_true(
 
 def test_exact_values_have_a_certificate() -> None:
     f, best = rkhs_function(2)
-    method = GPThreDS(2, seed=0, budget=60, norm_bound=1.0, lengthscale=0.2, noise=0.0)
+    method = GPThreDS(2, seed=0, budget=60, norm_bound=1.0, lengthscale=0.2, noise_sd=0.0)
     search(method, 60, f, np.random.default_rng(0), noise=0.0)
     certificate = method.certificate(0.05)
     assert certificate.lower <= best <= certificate.upper

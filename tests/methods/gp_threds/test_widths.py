@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from regretless.grid.bounds import confidence_width, leaf_confidence, termination_time
+from regretless.grid.bounds import confidence_width
+from regretless.methods.gp_threds.widths import leaf_confidence, termination_time
 
 
 def test_the_formulas_by_hand() -> None:
@@ -17,9 +18,9 @@ def test_the_termination_time_is_the_least(slack: float) -> None:
     def left(t: int) -> float:
         return 2 * confidence_width(math.log(t), 0.5, 0.1, 1e-3) * (1 + 2 * math.sqrt(0.01)) * math.sqrt(400 / t)
 
-    t = round(termination_time(400, slack, 0.5, 0.1, 0.01, 1e-3)) - 1
+    t = round(termination_time(400, slack, 0.5, 0.01, 1e-3)) - 1
     assert left(t) <= slack < left(t - 1)
-    assert termination_time(400, 0.0, 0.5, 0.1, 0.01, 1e-3) == math.inf
+    assert termination_time(400, 0.0, 0.5, 0.01, 1e-3) == math.inf
 
 
 def test_delta_hat_sums_to_the_share_of_the_walks() -> None:
