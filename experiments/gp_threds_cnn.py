@@ -14,7 +14,7 @@ The authors start GP-ThreDS from a hand-picked setting and its rivals from rando
 setting first; the full size also runs each as it would begin by itself ("own start"). The authors' "Matern" kernel
 mixes L1 and L2 distances; ours is Matern-5/2. The accuracy is that on 500 test images per digit, not on all 10,000. Two
 more things differ for the rivals: their grid has 5^5 positions, of which 2,000 are distinct settings, while the authors
-list all 23,808 settings; and IGP-UCB's gamma is log t, the GP-ThreDS authors' choice for the squared exponential.
+list all 23,808 settings; and IGP-UCB's gamma is log t, where the authors take sqrt t.
 """
 
 from __future__ import annotations
@@ -259,10 +259,11 @@ def finding(records: list[dict[str, Any]], folder: str | None, size: Size) -> Fi
     verdict, sentence = judged(checks, len(shared), ours)
     ranked = ", ".join(f"{label} {value:.3f}" for label, value in sorted(middle.items(), key=lambda item: item[1]))
     return Finding(
-        "gp-threds", "fig4cd", "five hyper-parameters of a CNN", "GP-ThreDS has the least average regret on the CNN after 50 samples.",
+        "gp-threds", "fig4cd", "five hyper-parameters of a CNN",
+        "GP-ThreDS has the least average regret on the CNN after 50 samples.",
         verdict, f"{sentence} Median average regret after {T} samples: {ranked}.",
-        {"size": "full" if size == FULL else "quick", "samples": T, "images per digit": size.images, "epochs": size.epochs,
-         "runs each": min(len(group) for group in by_label.values())},
+        {"size": "full" if size == FULL else "quick", "samples": T, "images per digit": size.images,
+         "epochs": size.epochs, "runs each": min(len(group) for group in by_label.values())},
         [("average regret", curves_chart(curves, log_y=True))] if curves else [],
         [checks_table(checks, "checks of the method as printed"), checks_table(ours, "the same checks of our default"),
          Table("after 50 samples: median (quartiles) over runs", COLUMNS, rows)], sum(r["cpu"] for r in records),

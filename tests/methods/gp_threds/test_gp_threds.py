@@ -70,8 +70,8 @@ def test_a_test_without_decisions_is_igp_ucb() -> None:
 )
 @pytest.mark.parametrize("points", [20, 21])
 def test_the_seed_decides_between_level_points(options: dict[str, Any], points: int) -> None:
-    """Without noise the seed is all that tells two runs apart: it chooses one of an even grid's middle points, and one of
-    the corners of an odd grid."""
+    """Without noise the seed is all that tells two runs apart: it chooses one of an even grid's middle points, and
+    one of an odd grid's corners."""
 
     def run(seed: int) -> Array:
         return drive(GPThreDS(2, seed=seed, budget=30, points_per_axis=points, **options), 30, bump)
