@@ -228,7 +228,7 @@ class AdaptiveDiscretization(Method):
         self._posterior.condition(*grouped_inside(self, n, self.scale))
 
     def _add(self, i: int) -> None:
-        x, value = self.X[i], (float(self.y[i]) - self.scale.shift) / self.scale.sd
+        x, value = self.X[i], self.scale.value_inside(float(self.y[i]))
         noise_var = self.scale.noise_var_inside(float(self.yvar[i]))
         if np.array_equal(x, self._boxes[self._target]):
             self._posterior.add(self._target, value, noise_var)

@@ -42,6 +42,8 @@ conditioned."""
 MOST_NOISE = 1e6
 """A known noise sd counts as at most this many sd of the signal, so that its square stays finite; values with so much
 noise say nothing anyway."""
+MOST_INSIDE = 1e150
+"""Values in standardised units are clipped here, so that their squares stay finite."""
 LEAST_SIGNAL = 1e-14
 """The fitted signal variance, relative to the square of the largest deviation, is at least this, because its logarithm
 is taken."""
@@ -60,8 +62,13 @@ class Scale:
     noise_var: float
 
     def inside(self, y: Array) -> Array:
-        """Values in standardised units."""
-        return (y - self.shift) / self.sd
+        """Values in standardised units, n."""
+        with np.errstate(over="ignore"):
+            return np.clip((y - self.shift) / self.sd, -MOST_INSIDE, MOST_INSIDE)
+
+    def value_inside(self, y: float) -> float:
+        """One value in standardised units."""
+        return max(-MOST_INSIDE, min((y - self.shift) / self.sd, MOST_INSIDE))
 
     def noise_var_inside(self, variance: float) -> float | None:
         """A told noise variance in standardised units; None where it is unknown (NaN)."""
@@ -124,7 +131,9 @@ def fit_scale(
     _, middle, sd, length, ratio = best
     sd *= size
     ratio = max(min(noise_sd / sd, MOST_NOISE) ** 2, NOISE_RATIOS[0]) if noise_sd else ratio
-    return Scale(unit * (float(y.mean()) + size * middle), unit * sd, length, ratio)
+    most = sys.float_info.max
+    shift = max(-most, min(unit * (float(y.mean()) + size * middle), most))
+    return Scale(shift, min(unit * sd, most), length, ratio)
 
 
 def weights(yvar: Array, noise_var: float) -> Array | None:

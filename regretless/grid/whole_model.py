@@ -23,7 +23,7 @@ from regretless.method import Method
 from regretless.parameters import Array
 
 MOST_VALUES = 800
-"""With more values than this, close neighbours are averaged; a fit to 800 takes about a second."""
+"""With more values than this, close neighbours are averaged; a fit to 800 takes a few seconds."""
 CAUTION = 1.0
 """A recommendation maximises the posterior mean less this many sd, so that it never trusts a bump of the mean between
 distant samples."""

@@ -73,11 +73,12 @@ SHARED, LOOK_BACK = 400, 4096
 """A test starts from at most this many earlier samples near its cell, found among this many latest ones. The first
 bounds the cost of its posterior, the second that of finding them: neither grows with the run."""
 FIRST_PER_DIM = 6
-"""Points per dimension of the design that precedes the search when no interval is known; a fit needs about as many."""
+"""Points per dimension of the design that precedes the search when no interval is known, chosen like the default's
+other constants (see `PRESETS`)."""
 SMALLEST = 1e-6
 """Cells are not halved below this side, because grid points of smaller ones are closer than most objectives resolve."""
 STALL = 50
-"""This many told points in a row from elsewhere close a test; it is the authors' t_term."""
+"""This many told points in a row from elsewhere close a test; a test of the paper preset takes as many samples."""
 AVOIDED = 0.1
 """Points closer than this many sides to a failed evaluation are not proposed in a cell while others are left."""
 SAME = 1e-9
@@ -85,7 +86,8 @@ SAME = 1e-9
 HORIZON = 1000
 """T where no budget is given, as in the paper's experiments; it only enters through logarithms."""
 ELSEWHERE = 32
-"""Random points to choose from when every point of the running cell is pending or near a failure."""
+"""Random points to choose from when every point of the running cell is pending or near a failure. A few dozen hold one
+whose nearest neighbour is among the best values."""
 GUESSED_NOISE_SD, GUESSED_LENGTHSCALE = 0.1, 0.2
 """Noise sd (in standardised units) and length-scale (in the plane, growing like sqrt(d)) until a fit gives them; they
 are those of the paper's experiments (Sec. 5)."""
@@ -329,7 +331,7 @@ class GPThreDS(Method):
         scale = self.scale
         while True:
             x, y, variance = yield
-            if test.take(x, (y - scale.shift) / scale.sd, scale.noise_var_inside(variance)):
+            if test.take(x, scale.value_inside(y), scale.noise_var_inside(variance)):
                 break
             missed += 1
             if missed >= STALL:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from regretless.methods.gp_threds.algorithm import GPThreDS
 
 MOST_FEATURES = 900
-"""Up to this rank the bound is computed from the features of the squared exponential: their matrix is factorised in a
-tenth of a second."""
+"""Up to this rank the bound is computed from the features of the squared exponential, whose matrix is then smaller than
+that of MOST_VALUES values."""
 MOST_VALUES = 2000
 """Beyond that rank, or with another kernel, the bound is computed from the kernel matrix of at most this many first
 values, which takes about a second."""
@@ -148,12 +148,14 @@ def norm_certificate(method: GPThreDS, delta: float) -> Certificate:
         delta=delta,
     )
     lower, upper = ball.lower(method.recommend()[None]), ball.upper(method.dim)
+    if not lower <= upper:  # also where a value is so large that the bounds are NaN
+        return Certificate.none(f"the values contradict a norm of at most {norm:g} or noise of {noise_sd:g}", delta)
     told = "" if np.isnan(method.yvar).all() else ", or with the variance told"
     assumptions = (
         f"norm at most {norm:g} in the RKHS of {kernel} with l = {lengthscale:g}",
         f"noise {noise_sd:g}-sub-Gaussian{told}",
     )
-    return Certificate(max(upper - lower, 0.0), min(lower, upper), upper, delta, "theory", assumptions)
+    return Certificate(upper - lower, lower, upper, delta, "theory", assumptions)
 
 
 def _few_features(kernel: Kind, dim: int, lengthscale: float) -> SEFeatures | None:
