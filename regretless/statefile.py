@@ -1,19 +1,22 @@
-"""Files that hold a run: nested dicts of arrays and plain values, written atomically and read without ever running
-code.
+"""Files that hold a run: nested mappings of arrays and plain values, written atomically, checked when read, and read
+without ever running code.
 
-The format is an uncompressed .npz (one entry per array) whose entry `json` holds everything else.
+The format is an uncompressed .npz (one entry per array) whose entry `json` holds everything else. The last bytes of the
+file (the comment of the zip archive) are a digest of all bytes before them, so that a damaged file is refused.
 """
 
 from __future__ import annotations
 
 import errno
 import glob
+import hashlib
 import io
 import json
 import math
 import os
 import secrets
 import stat
+import sys
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -25,15 +28,43 @@ import numpy as np
 
 STALE_SECONDS = 86400.0
 """A temporary file of another machine is left over once it is a day old: no write takes that long."""
+DIGEST_BYTES = 16
+"""Bytes of a digest: damage goes unnoticed with probability 2^-128."""
+
+
+class StateError(ValueError):
+    """A state cannot be written, or a file is not a whole state."""
+
+
+def digest(content: bytes) -> str:
+    """The digest of a file's content, as text."""
+    return hashlib.blake2b(content, digest_size=DIGEST_BYTES).hexdigest()
+
+
+def sealed(content: bytes) -> bytes:
+    """The content, followed by its digest."""
+    return content + digest(content).encode()
+
+
+# ---------------------------------------------------------------- files
 
 
 def write_state(path: str | Path, state: Mapping[str, Any]) -> None:
     """Writes a state: whole or not at all, whenever the process is killed."""
-    arrays: dict[str, np.ndarray[Any, Any]] = {}
-    plain = without_arrays(state, "", arrays)
-    buffer = io.BytesIO()
-    np.savez(buffer, json=np.frombuffer(json.dumps(plain).encode(), dtype=np.uint8), **arrays)  # type: ignore[arg-type]
-    write_whole(path, buffer.getvalue())
+    write_whole(path, pack(state))
+
+
+def read_state(path: str | Path) -> dict[str, Any]:
+    """Reads what `write_state` wrote; anything else raises StateError with one line."""
+    try:
+        state = unpack(Path(path).read_bytes())
+    except FileNotFoundError:
+        raise
+    except (OSError, StateError) as error:
+        raise StateError(f"{path} is not a readable state file: {error}") from None
+    if not isinstance(state, dict):
+        raise StateError(f"{path} is not a readable state file: it holds no table")
+    return state
 
 
 def write_whole(path: str | Path, content: bytes) -> None:
@@ -95,21 +126,32 @@ def _is_left_over(temporary: Path) -> bool:
     return False
 
 
-def read_state(path: str | Path) -> dict[str, Any]:
-    """Reads what `write_state` wrote; anything else raises ValueError with one line."""
+# ---------------------------------------------------------------- trees to bytes and back
+
+
+def pack(tree: Any) -> bytes:
+    """The bytes of a file that holds the tree (see `without_arrays` for what a tree may hold)."""
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    text = json.dumps(without_arrays(tree, "", arrays)).encode()
+    buffer = io.BytesIO()
+    np.savez(buffer, json=np.frombuffer(text, dtype=np.uint8), **arrays)  # type: ignore[arg-type]
+    with zipfile.ZipFile(buffer, "a") as archive:
+        archive.comment = bytes(2 * DIGEST_BYTES)  # holds the place of the digest
+    return sealed(buffer.getvalue()[: -2 * DIGEST_BYTES])
+
+
+def unpack(data: bytes) -> Any:
+    """The tree that `pack` wrote; anything else raises StateError with one line."""
+    if data != sealed(data[: -2 * DIGEST_BYTES]):
+        raise StateError("it is damaged, cut short or something else: its digest is wrong")
     try:
-        content = Path(path).read_bytes()
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
             arrays = {entry.filename.removesuffix(".npy"): _array(archive, entry) for entry in archive.infolist()}
-        plain = json.loads(arrays.pop("json").tobytes().decode())
-        state = with_arrays(plain, arrays)
-    except FileNotFoundError:
-        raise
+        return with_arrays(json.loads(arrays.pop("json").tobytes()), arrays)
+    except ImportError:
+        raise StateError("it holds tensors, and torch is not installed: pip install 'regretless[torch]'") from None
     except Exception as error:  # damaged zip, npy and JSON streams each raise classes of their own
-        raise ValueError(f"{path} is not a readable state file: {type(error).__name__}: {error}") from None
-    if not isinstance(state, dict):
-        raise ValueError(f"{path} is not a readable state file: it holds no table")
-    return state
+        raise StateError(f"{type(error).__name__}: {error}") from None
 
 
 def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray[Any, Any]:
@@ -130,31 +172,64 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray[Any, 
 
 
 def without_arrays(value: Any, path: str, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
-    """A copy of value that JSON can hold; its arrays are put into `arrays` and named where they stood."""
-    if isinstance(value, np.ndarray):
-        if value.dtype.hasobject:
-            raise TypeError(f"state entry {path!r} is an array of objects, which cannot be written without a pickle")
-        arrays[f"array{len(arrays)}"] = value
-        return {"$array": f"array{len(arrays) - 1}"}
-    if isinstance(value, Mapping):
-        return {str(k): without_arrays(v, f"{path}/{k}", arrays) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [without_arrays(v, f"{path}/{i}", arrays) for i, v in enumerate(value)]
-    if isinstance(value, np.generic):
-        value = value.item()
+    """A copy of value that JSON can hold; its arrays are put into `arrays` and named where they stood.
+
+    A tree is made of mappings with plain keys, lists, tuples, NumPy arrays and scalars, torch tensors, numbers, text,
+    truth values and None. What JSON has no form for becomes an object with a single key that begins with "$".
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        return {"$array" if isinstance(value, np.ndarray) else "$scalar": _moved(np.asarray(value), path, arrays)}
     if value is None or isinstance(value, str | int | float | bool):
         return value
-    raise TypeError(
-        f"state entry {path!r} is a {type(value).__name__}; states hold arrays, numbers, text, truth values and None"
+    if isinstance(value, list | tuple):
+        children = [without_arrays(v, f"{path}/{i}", arrays) for i, v in enumerate(value)]
+        return children if isinstance(value, list) else {"$tuple": children}
+    if isinstance(value, Mapping):
+        if all(isinstance(k, str) and not k.startswith("$") for k in value):
+            return {k: without_arrays(v, f"{path}/{k}", arrays) for k, v in value.items()}
+        for key in value:
+            if key is not None and (isinstance(key, np.generic) or not isinstance(key, str | int | float | bool)):
+                raise StateError(f"state entry {path!r} has the key {key!r}, which is no plain text or number")
+        return {"$map": [[k, without_arrays(v, f"{path}/{k}", arrays)] for k, v in value.items()]}
+    torch = sys.modules.get("torch")  # who has a tensor has imported torch
+    if torch is not None and isinstance(value, torch.Tensor):
+        tensor = value.detach().cpu().contiguous()
+        if tensor.dtype == torch.bfloat16:  # NumPy has no such type: its bits travel as whole numbers
+            return {"$bfloat16": _moved(tensor.view(torch.int16).numpy(), path, arrays)}
+        return {"$tensor": _moved(tensor.numpy(), path, arrays)}
+    raise StateError(
+        f"state entry {path!r} is a {type(value).__name__}, which cannot be written without a pickle; states hold "
+        "arrays, tensors, numbers, text, truth values and None"
     )
+
+
+def _moved(array: np.ndarray[Any, Any], path: str, arrays: dict[str, np.ndarray[Any, Any]]) -> str:
+    """Puts an array among the others and returns its name there."""
+    if array.dtype.hasobject:
+        raise StateError(f"state entry {path!r} is an array of objects, which cannot be written without a pickle")
+    name = f"array{len(arrays)}"
+    arrays[name] = array
+    return name
 
 
 def with_arrays(value: Any, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
     """What `without_arrays` took apart, together again."""
-    if isinstance(value, dict):
-        if set(value) == {"$array"}:
-            return arrays[value["$array"]]
-        return {k: with_arrays(v, arrays) for k, v in value.items()}
     if isinstance(value, list):
         return [with_arrays(v, arrays) for v in value]
-    return value
+    if not isinstance(value, dict):
+        return value
+    kind = next(iter(value), "")
+    if not kind.startswith("$"):
+        return {k: with_arrays(v, arrays) for k, v in value.items()}
+    content = value[kind]
+    if kind == "$tuple":
+        return tuple(with_arrays(v, arrays) for v in content)
+    if kind == "$map":
+        return {k: with_arrays(v, arrays) for k, v in content}
+    array = arrays[content]
+    if kind in ("$array", "$scalar"):
+        return array if kind == "$array" else array[()]
+    import torch
+
+    tensor = torch.from_numpy(array)
+    return tensor.view(torch.bfloat16) if kind == "$bfloat16" else tensor

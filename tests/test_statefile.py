@@ -1,99 +1,88 @@
-"""State files: whole or not at all, however many write, with the permissions and links of the file they replace."""
+"""Trees of arrays in files: they come back as they were, damage is noticed, and what needs a pickle is refused."""
 
-import io
-import os
-import stat
-import subprocess
-import sys
-import threading
-import zipfile
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from regretless.statefile import check_writable, read_state, write_state
+from regretless.statefile import StateError, pack, read_state, sealed, unpack, write_state
 
-
-def test_threads_that_save_one_path_never_tear_it(tmp_path: Path) -> None:
-    path, torn = tmp_path / "run.npz", []
-    write_state(path, {"who": 0, "numbers": np.zeros(2000)})
-
-    def write(who: int) -> None:
-        for _ in range(40):
-            write_state(path, {"who": who, "numbers": np.full(2000, float(who))})
-
-    def read() -> None:
-        for _ in range(150):
-            state = read_state(path)
-            if not (state["numbers"] == state["who"]).all():
-                torn.append(state["who"])
-
-    threads = [threading.Thread(target=write, args=(i,)) for i in range(1, 5)] + [threading.Thread(target=read)] * 1
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert torn == []
-    assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]
+TREE = {
+    "weights": [np.arange(6, dtype=np.float32).reshape(2, 3), np.zeros((0, 4)), np.array(3.5), np.array(["a", "bc"])],
+    "optimiser": {0: {"momentum": torch.arange(4.0)}, 1: {"step": torch.tensor(7)}},
+    "half": torch.tensor([1.5, -2.25], dtype=torch.bfloat16),
+    "flags": (True, None, "text", 10**30, -0.0, math.inf, np.int16(-3), np.float64(0.1), np.array([True, False])),
+    "keys": {"$array": 1, None: 2, 1.5: 3, True: {}},
+}
 
 
-def test_permissions_and_links_are_kept(tmp_path: Path) -> None:
-    real, link = tmp_path / "there" / "real.npz", tmp_path / "link.npz"
-    write_state(real, {"a": 1})
-    os.chmod(real, 0o600)
-    link.symlink_to(real)
-    write_state(link, {"a": 2})
-    assert link.is_symlink()
-    assert read_state(real) == {"a": 2}
-    assert stat.S_IMODE(real.stat().st_mode) == 0o600
+def same(a: object, b: object) -> bool:
+    if isinstance(a, torch.Tensor):
+        return isinstance(b, torch.Tensor) and a.dtype == b.dtype and a.shape == b.shape and bool((a == b).all())
+    if isinstance(a, np.ndarray | np.generic):
+        return type(a) is type(b) and a.dtype == b.dtype and a.shape == b.shape and np.array_equal(a, b)
+    if isinstance(a, dict):
+        return isinstance(b, dict) and list(a) == list(b) and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, list | tuple):
+        return type(a) is type(b) and len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    return type(a) is type(b) and repr(a) == repr(b)
 
 
-def test_a_link_prepared_by_somebody_else_is_not_written_to(tmp_path: Path) -> None:
-    victim = tmp_path / "victim"
-    victim.write_text("mine")
-    (tmp_path / f".run.npz.{os.getpid()}.tmp").symlink_to(victim)
-    write_state(tmp_path / "run.npz", {"a": 1})
-    assert victim.read_text() == "mine"
+def test_a_tree_comes_back_as_it_was(tmp_path: Path) -> None:
+    assert same(TREE, unpack(pack(TREE)))
+    write_state(tmp_path / "state", TREE)
+    assert same(TREE, read_state(tmp_path / "state"))
 
 
-def test_what_killed_writers_left_is_removed(tmp_path: Path) -> None:
-    path = tmp_path / "run.npz"
-    ended = subprocess.Popen([sys.executable, "-c", "pass"])
-    ended.wait()
-    left = [tmp_path / f".run.npz.{ended.pid}-abc.tmp", tmp_path / f".other.npz.{ended.pid}-abc.tmp"]
-    busy = tmp_path / f".run.npz.{os.getpid()}-def.tmp"
-    for file in (*left, busy):
-        file.touch()
-    check_writable(path)
-    assert not left[0].exists()
-    assert left[1].exists()
-    assert busy.exists()
-
-
-def bomb(path: Path, *, method: int, claimed: tuple[int, ...] | None) -> None:
-    """A small file that would fill the memory: zeros that compress well, or a header that claims what is not there."""
-    with zipfile.ZipFile(path, "w", method) as archive:
-        archive.writestr("json.npy", npy(np.frombuffer(b'{"a": {"$array": "array0"}}', dtype=np.uint8), None))
-        archive.writestr("array0.npy", npy(np.zeros(10**6), claimed))
-
-
-def npy(array: np.ndarray, claimed: tuple[int, ...] | None) -> bytes:
-    stream = io.BytesIO()
-    header = {
-        "descr": np.lib.format.dtype_to_descr(array.dtype),
-        "fortran_order": False,
-        "shape": claimed or array.shape,
-    }
-    np.lib.format.write_array_header_1_0(stream, header)
-    return stream.getvalue() + array.tobytes()
-
-
-@pytest.mark.parametrize(
-    ("method", "claimed", "words"),
-    [(zipfile.ZIP_DEFLATED, None, "compressed"), (zipfile.ZIP_STORED, (10**12,), "claims the shape")],
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+        lambda children: (
+            st.lists(children) | st.dictionaries(st.text() | st.integers(), children) | st.tuples(children, children)
+        ),
+        max_leaves=20,
+    )
 )
-def test_files_that_would_fill_the_memory_are_refused(tmp_path: Path, method: int, claimed, words: str) -> None:
-    bomb(tmp_path / "bomb", method=method, claimed=claimed)
-    with pytest.raises(ValueError, match=words):
-        read_state(tmp_path / "bomb")
+def test_any_plain_tree_comes_back(tree: object) -> None:
+    assert same(tree, unpack(pack(tree)))
+
+
+def test_numpy_reads_the_file_too(tmp_path: Path) -> None:
+    write_state(tmp_path / "state.npz", {"w": np.arange(6.0).reshape(2, 3)})
+    with np.load(tmp_path / "state.npz", allow_pickle=False) as file:
+        assert np.array_equal(file["array0"], np.arange(6.0).reshape(2, 3))
+
+
+def test_what_only_a_pickle_could_hold_is_refused_by_its_path() -> None:
+    with pytest.raises(StateError, match="'/model/1' is a object"):
+        pack({"model": [1, object()]})
+    with pytest.raises(StateError, match="'/x' is an array of objects"):
+        pack({"x": np.array([object()])})
+    with pytest.raises(StateError, match=r"key \(1, 2\)"):
+        pack({(1, 2): 3})
+
+
+def test_damage_is_noticed_wherever_a_file_is_cut_or_changed() -> None:
+    data = pack(TREE)
+    for at in range(len(data)):
+        with pytest.raises(StateError):
+            unpack(data[:at])
+        with pytest.raises(StateError):
+            unpack(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
+
+
+def test_a_digest_alone_does_not_make_a_state() -> None:
+    with pytest.raises(StateError, match="BadZipFile"):
+        unpack(sealed(b"nonsense"))
+
+
+def test_a_state_file_holds_a_table(tmp_path: Path) -> None:
+    (tmp_path / "state").write_bytes(pack([1, 2]))
+    with pytest.raises(StateError, match="it holds no table"):
+        read_state(tmp_path / "state")
+    with pytest.raises(FileNotFoundError):
+        read_state(tmp_path / "other")

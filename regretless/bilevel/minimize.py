@@ -12,30 +12,30 @@ the best validated state is returned with its setting.
 
 Every finished stretch is a line in the study's journal, written after the state it speaks of. Decisions and proposals
 are functions of the journal and the seed, so a study that was killed at any moment goes on from its folder and ends
-with the same result.
+with the same result. A folder whose files were damaged is refused with StateError.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from regretless.auto import find_recipe
 from regretless.bilevel.outer import Outer
 from regretless.bilevel.problem import Bilevel
-from regretless.bilevel.result import BilevelResult, RunRecord
-from regretless.bilevel.schedule import Fixed, Promotion, plan
-from regretless.bilevel.store import Journal, StateError, Store
+from regretless.bilevel.result import BilevelResult
+from regretless.bilevel.run import Run
+from regretless.bilevel.schedule import Fixed, Promotion, promotion
+from regretless.bilevel.store import Journal, Store
 from regretless.bilevel.study import Study
 from regretless.method import Recipe
 from regretless.space import Space, SpaceLike
-from regretless.statefile import write_whole
+from regretless.statefile import StateError, digest, write_whole
 
 VALIDATIONS = 4
-"""Validations per stretch of training; the last one counts, the earlier ones tell how noisy the curve is."""
+"""Validations per stretch of training; the last one counts, the earlier ones tell how noisy the curve is. A line takes
+two of them, and two are left to tell of the noise."""
 
 
 def minimize_bilevel(
@@ -58,7 +58,7 @@ def minimize_bilevel(
     validations: int = VALIDATIONS,
     progress: bool = True,
     verbose: bool = False,
-    callback: Callable[[RunRecord], Any] | None = None,
+    callback: Callable[[Run], Any] | None = None,
 ) -> BilevelResult:
     """Finds the setting whose training ends with the smallest validation loss, and returns it with the trained state.
 
@@ -84,37 +84,23 @@ def minimize_bilevel(
         validations: validations per stretch of training.
         progress: whether to show a bar over the steps, with the best loss so far.
         verbose: whether to print a line for every promotion, divergence and failure.
-        callback: called with the record of the run after each stretch; a true return value ends the study.
+        callback: called with the run after each stretch; a true return value ends the study.
     """
-    space = Space(space)
-    recipe = find_recipe(method) if isinstance(method, str) else method
-    schedule = _schedule(space, budget_steps, trials, horizon, rungs, final_share)
     if not isinstance(problem, Bilevel):
         raise TypeError(f"problem must be a Bilevel, got {problem!r}")
     for name, number in (("validations", validations), ("keep", keep), ("keep_bytes", keep_bytes)):
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}")
-    if cap is not None and not cap > 0:
-        raise ValueError(f"cap must be a positive loss or None, got {cap!r}")
-    if scale not in ("auto", "log", "linear"):
-        raise ValueError(f'scale must be "auto", "log" or "linear", got {scale!r}')
-    if scale == "auto" and recipe.options.get("preset") == "paper":
-        scale = "linear"  # Algorithms 1 and 2 model the validation loss itself
+    space = Space(space)
+    outer = Outer(space, method, seed, _schedule(space, budget_steps, trials, horizon, rungs, final_share), scale, cap)
+    description = {**outer.describe(), "validations": validations, "keep": keep, "keep_bytes": keep_bytes}
+    key = _checksum(description)
     folder = None if folder is None else Path(folder)
-    outer = Outer(space, recipe, seed, schedule, scale, cap)
     if folder is not None:
-        _claim(folder, {**outer.describe(), "validations": validations, "keep": keep, "keep_bytes": keep_bytes})
-    store = Store(None if folder is None else folder / "states", most=keep, most_bytes=keep_bytes)
-    study = Study(
-        problem,
-        outer,
-        Journal(None if folder is None else folder / "journal.jsonl"),
-        store,
-        validations,
-        snapshot_seconds,
-        verbose,
-    )
-    return study.go(progress, callback)
+        _claim(folder, description, key)
+    store = Store(None if folder is None else folder / "states", most=keep, most_bytes=keep_bytes, study=key)
+    journal = Journal(None if folder is None else folder / "journal.jsonl", key)
+    return Study(problem, outer, journal, store, validations, snapshot_seconds, verbose).go(progress, callback)
 
 
 def _schedule(
@@ -126,38 +112,40 @@ def _schedule(
     final_share: float | None,
 ) -> Promotion | Fixed:
     if budget_steps is not None and trials is None and horizon is None:
-        planned = plan(space, budget_steps=budget_steps).promotion
-        return dataclasses.replace(
-            planned,
-            rungs=planned.rungs if rungs is None else tuple(int(r) for r in rungs),
-            final_share=planned.final_share if final_share is None else float(final_share),
-        )
+        return promotion(space, budget_steps, rungs, final_share)
     if budget_steps is None and trials is not None and horizon is not None:
         if rungs is not None or final_share is not None:
             raise ValueError(
-                "rungs and final_share belong to budget_steps; with trials and horizon every setting trains equally long"
+                "rungs and final_share belong to budget_steps; with trials and horizon all settings train equally long"
             )
         return Fixed(trials, horizon)
     raise ValueError(
-        f"give either budget_steps, or trials and horizon; got budget_steps={budget_steps!r}, trials={trials!r}, horizon={horizon!r} "
-        "(plan(space, budget_steps=...) shows how a budget can be split)"
+        f"give either budget_steps, or trials and horizon; got budget_steps={budget_steps!r}, trials={trials!r}, "
+        f"horizon={horizon!r} (plan(space, budget_steps=...) shows how a budget can be split)"
     )
 
 
-def _claim(folder: Path, description: dict[str, Any]) -> None:
+def _checksum(description: dict[str, Any]) -> str:
+    return digest(json.dumps(description, sort_keys=True).encode())
+
+
+def _claim(folder: Path, description: dict[str, Any], checksum: str) -> None:
     """Writes what the study is into its folder, or checks that the study already there is the same."""
     path = folder / "study.json"
-    folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(description, indent=1)
     if not path.exists():
-        write_whole(path, text.encode())
+        write_whole(path, json.dumps({"study": description, "checksum": checksum}, indent=1).encode())
         return
     try:
-        stored = json.loads(path.read_text())
-    except ValueError:
-        raise StateError(f"{path} is damaged; start in a new folder") from None
-    other = [key for key in description if stored.get(key) != json.loads(text)[key]]
-    if other:
+        content = json.loads(path.read_bytes())
+        stored = content["study"]
+        whole = content["checksum"] == _checksum(stored)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        whole = False
+    if not whole:
+        raise StateError(f"{path} is damaged; restore the file or start in a new folder")
+    if content["checksum"] != checksum:
+        written = json.loads(json.dumps(description))
+        other = [key for key in {**written, **stored} if stored.get(key) != written.get(key)]
         raise ValueError(
             f"{folder} holds another study: {', '.join(other)} differ(s); use another folder or the same arguments"
         )

@@ -1,6 +1,6 @@
 """The outer level of a bilevel study: from the runs so far to what the outer method is told, and to the next setting.
 
-Everything here is a function of its arguments. The method is built afresh for every proposal and told where each run
+Everything here is a function of its arguments. An `Optimizer` is made afresh for every proposal and told where each run
 stands now: a promoted run has replaced its own earlier value, which a method that only ever learns more could not be
 told.
 """
@@ -15,112 +15,140 @@ from typing import Any
 
 import numpy as np
 
-from regretless.bilevel.result import RunRecord
-from regretless.bilevel.schedule import Fixed, Promotion, Run
+from regretless.auto import find_recipe
+from regretless.bilevel.run import Run
+from regretless.bilevel.schedule import Fixed, Promotion
+from regretless.fingerprint import fingerprint
 from regretless.method import Method, Recipe, keyed_generator
-from regretless.methods.bbo.algorithm import BBO
+from regretless.optimizer import Optimizer
 from regretless.parameters import Array, Axis
 from regretless.space import Cube, Space
 from regretless.streams import Stream
 
 TAIL = 4
-"""Validations at the end of a curve that its noise is judged by."""
+"""Validations at the end of a curve that its noise is judged by: those of one stretch at the default of four."""
 NOISE_PRIOR = 2.0
-"""How many curve points the pooled noise variance counts for in that of a single run."""
-MOST_TOLD = 64
-"""Values that the model with the length of training is told, those of the runs that climbed highest first; more would
-cost too much time."""
+"""How many curve points the pooled noise variance counts for in that of a single run; four validations leave two
+degrees of freedom, so that both count the same."""
 NOISE_FLOOR = 1e-6
 """The least noise variance, relative to the loss squared: a validation loss means little beyond three digits."""
+MOST_TOLD = 64
+"""Values that the model with the length of training is told, those of the runs that climbed highest first. With more, a
+proposal would take longer than the 50 ms that `benchmarks/bilevel.py` allows."""
 
 
 class Outer:
-    """The outer level of a study: from the runs so far to the next setting. Everything here is a function of its
-    arguments."""
+    """The outer level of a study: what it is told and what it proposes."""
 
     def __init__(
-        self, space: Space, recipe: Recipe, seed: int, schedule: Promotion | Fixed, scale: str, cap: float | None
+        self,
+        space: Space,
+        method: str | Recipe,
+        seed: int,
+        schedule: Promotion | Fixed,
+        scale: str = "auto",
+        cap: float | None = None,
     ) -> None:
+        recipe = find_recipe(method) if isinstance(method, str) else method
         if recipe.options.get("fidelity"):
             raise ValueError(
                 "fidelity is for methods that are told lengths of training; a study sets it itself where it is needed"
             )
-        self.space, self.recipe, self.seed, self.schedule, self.scale, self.cap = (
-            space,
-            recipe,
-            seed,
-            schedule,
-            scale,
-            cap,
-        )
-        self.choices = recipe.method.choices
-        self.cube = space.cube(self.choices)
+        if cap is not None and not cap > 0:
+            raise ValueError(f"cap must be a positive loss or None, got {cap!r}")
+        if scale not in ("auto", "log", "linear"):
+            raise ValueError(f'scale must be "auto", "log" or "linear", got {scale!r}')
+        self.space, self.recipe, self.seed, self.schedule, self.cap = space, recipe, seed, schedule, cap
         self.rungs = schedule.rungs if isinstance(schedule, Promotion) else ()
-        self.noise_given = recipe.options.get("preset") == "paper" or recipe.options.get("noise") is not None
+        built = self._optimizer().method
+        self.choices, self.dim = built.choices, built.dim
+        self.scale = getattr(built, "loss_scale", "auto") if scale == "auto" else scale
+        self.noise_known = getattr(built, "noise_var", recipe.options.get("noise_var")) is not None
         """Whether the method has a noise variance of its own, which those of the curves must not replace."""
+        self.fidelity = bool(getattr(built, "knows_fidelity", False)) and not self.noise_known
+        """Whether the method can model the length of training."""
 
     def describe(self) -> dict[str, Any]:
+        """What makes this outer level what it is, as plain JSON; options that are no plain values by their content."""
+        options = {
+            name: value if isinstance(value, str | int | float | bool | None) else {"content": fingerprint(value)}
+            for name, value in self.recipe.options.items()
+        }
         return {
-            "kind": "regretless-bilevel-1", "space": self.space.to_json(), "method": self.recipe.to_json(), "seed": self.seed,
-            "schedule": {"name": type(self.schedule).__name__, **dataclasses.asdict(self.schedule)}, "scale": self.scale, "cap": self.cap,
+            "kind": "regretless-bilevel-2", "space": self.space.to_json(), "seed": self.seed,
+            "method": {"name": self.recipe.name, "options": options}, "scale": self.scale, "cap": self.cap,
+            "schedule": {"name": type(self.schedule).__name__, **dataclasses.asdict(self.schedule)},
         }  # fmt: skip
 
-    def method(self, records: Sequence[RunRecord]) -> Method:
-        """The outer method, told where every run stands now (a promoted run has replaced its own earlier value)."""
+    def new_run(self, number: int, unit: Array) -> Run:
+        """The run of this number, not yet trained, at a point of the cube (d)."""
+        seed = int(keyed_generator(self.seed, number, stream=Stream.RUN_SEED).integers(2**31))
+        return Run(number, self.space.decode(unit, self.choices), seed, unit)
+
+    def propose(self, runs: Sequence[Run], until: int) -> Array:
+        """The setting of the next run, which is to be trained for `until` steps at first; a point of the cube, d."""
+        late = len(self.rungs) > 1 and until > self.rungs[0] and any(len(r.ends) > 1 for r in runs)
+        if late and self.fidelity:
+            return self._propose_with_length(runs)
+        optimizer = self.optimizer(runs)
+        optimizer.method.step = len(optimizer.trials)  # the step that keys a proposal counts all runs before it
+        return optimizer.ask().unit
+
+    def optimizer(self, runs: Sequence[Run]) -> Optimizer:
+        """An Optimizer that was told where every run stands now; runs that are not known yet are pending."""
+        optimizer = self._optimizer()
+        known = [r for r in runs if r.is_known]
+        values, noise = outer_values(known, self.scale, self.cap, self.rungs)
+        for run, value, variance in zip(known, values.tolist(), noise.tolist(), strict=True):
+            trial = optimizer.adopt(run.params)
+            if run.ends:
+                optimizer.tell(trial, value, None if self.noise_known else variance)
+            else:
+                optimizer.tell(trial, failed=True)
+        for run in runs:
+            if not run.is_known:
+                optimizer.adopt(run.params)
+        return optimizer
+
+    def _optimizer(self) -> Optimizer:
         budget = self.schedule.trials if isinstance(self.schedule, Fixed) else None
-        method = self.recipe.build(self.cube, seed=self.seed, budget=budget)
-        if records:
-            y, yvar = outer_values([r.run for r in records], self.scale, self.cap, self.rungs)
-            failed = np.array([r.status == "failed" and not r.run.ends for r in records])
-            known = np.full(len(y), np.nan) if self.noise_given else np.where(failed, np.nan, yvar)
-            method.tell(np.array([r.unit for r in records]), np.where(failed, np.nan, y), yvar=known)
-        return method
+        return Optimizer(self.space, method=self.recipe, direction="minimize", budget=budget, seed=self.seed)
 
-    def propose(self, records: Sequence[RunRecord], until: int, *, waiting: Sequence[Array] = ()) -> Array:
-        """The setting of the next run, d, which is to be trained for `until` steps at first; `waiting`: settings of
-        runs not yet validated."""
-        late = len(self.rungs) > 1 and until > self.rungs[0] and any(len(r.run.ends) > 1 for r in records)
-        if late and self.recipe.method is BBO and not self.noise_given:
-            method = self._with_steps(records)
-            waiting = [np.append(unit, 1.0) for unit in waiting]
-        else:
-            method = self.method(records)
-        if len(waiting):
-            method.wait_for(np.array(waiting))
-        unit: Array = method.ask(step=len(records) + len(waiting))[0, : self.cube.dim]
-        return unit
+    # -- the one place that holds a bare Method: no Space has the length of training as a coordinate
 
-    def _with_steps(self, records: Sequence[RunRecord]) -> Method:
-        """The outer method with the length of training as one more coordinate, from the bottom rung (0) to the top one
-        (1), on a log scale.
+    def _propose_with_length(self, runs: Sequence[Run]) -> Array:
+        """The next setting by a model with the length of training as one more coordinate, from the bottom rung (0) to
+        the top one (1), on a log scale; d.
 
-        It is told the end of every stretch. A level that all settings share cannot say that slow settings overtake fast
-        ones in longer training; this model can.
+        The model is told the end of every stretch. A level that all settings share cannot say that slow settings
+        overtake fast ones in longer training; this model can.
         """
-        method = self.recipe(fidelity=True).build(Cube([*self.cube.axes, Axis()], self.cube.groups), seed=self.seed)
-        level, noise = levels([r.run for r in records], self.scale, self.cap)
+        cube = self.space.cube(self.choices)
+        method: Method = self.recipe(fidelity=True).build(Cube([*cube.axes, Axis()], cube.groups), seed=self.seed)
+        known = [r for r in runs if r.is_known]
+        level, noise = levels(known, self.scale, self.cap)
         low, high = math.log(self.rungs[0]), math.log(self.rungs[-1])
         told: list[tuple[Array, float, float]] = []
-        for r, variance in sorted(
-            zip(records, noise, strict=True), key=lambda pair: (-len(pair[0].run.ends), pair[0].loss)
-        ):
+        highest_first = sorted(zip(known, noise, strict=True), key=lambda pair: (-len(pair[0].ends), pair[0].loss))
+        for run, variance in highest_first:
             if len(told) >= MOST_TOLD:
                 break
-            ends = r.run.ends or {self.rungs[0]: math.nan if r.status == "failed" else math.inf}
-            for n, loss in sorted(ends.items()):
+            for n, loss in sorted(run.ends.items()) or [(self.rungs[0], math.nan)]:
                 length = min(max((math.log(n) - low) / (high - low), 0.0), 1.0)
-                told.append((np.append(r.unit, length), math.nan if math.isnan(loss) else -level(loss), variance))
+                failed = math.isnan(loss)
+                told.append((np.append(run.unit, length), *((loss, loss) if failed else (-level(loss), variance))))
         X, y, yvar = (np.array(column) for column in zip(*told, strict=True))
-        method.tell(X, y, yvar=np.where(np.isnan(y), np.nan, yvar))
-        return method
-
-    def run_seed(self, number: int) -> int:
-        return int(keyed_generator(self.seed, number, stream=Stream.RUN_SEED).integers(2**31))
+        method.tell(X, y, yvar=yvar)
+        waiting = [np.append(r.unit, 1.0) for r in runs if not r.is_known]
+        if waiting:
+            method.wait_for(np.array(waiting))
+        unit: Array = method.ask(step=len(runs))[0, : self.dim]
+        return unit
 
 
 def outer_values(runs: Sequence[Run], scale: str, cap: float | None, rungs: Sequence[int] = ()) -> tuple[Array, Array]:
-    """What the outer method is told of each run: minus its (log) loss, brought to one level, and the noise variance its
-    curve shows; n and n.
+    """What the outer method is told of each run: its (log) loss, brought to one level, and the noise variance its curve
+    shows; n and n.
 
     Longer training lowers the loss of every setting, which is no merit of the setting: what the promoted runs gained on
     average at each rung is added back, so that all values speak of the bottom rung.
@@ -128,14 +156,12 @@ def outer_values(runs: Sequence[Run], scale: str, cap: float | None, rungs: Sequ
     level, noise = levels(runs, scale, cap)
     ends = [[level(r.ends[n]) for n in sorted(r.ends)] or [level(math.inf)] for r in runs]
     values = np.array([e[-1] for e in ends])
-    first = [
-        bisect.bisect_left(rungs, min(r.ends)) if r.ends else 0 for r in runs
-    ]  # the rung that a run's first end stands for
+    first = [bisect.bisect_left(rungs, min(r.ends)) if r.ends else 0 for r in runs]  # the rung of a run's first end
     top = np.array([at + len(e) - 1 for at, e in zip(first, ends, strict=True)])
     for rung in range(1, int(top.max(initial=0)) + 1):
         gains = [e[rung - at - 1] - e[rung - at] for at, e in zip(first, ends, strict=True) if at < rung < at + len(e)]
         values[top >= rung] += np.mean(gains) if gains else 0.0
-    return -values, noise
+    return values, noise
 
 
 def levels(runs: Sequence[Run], scale: str, cap: float | None) -> tuple[Callable[[float], float], Array]:
@@ -163,21 +189,29 @@ def curve_noise(curves: Sequence[Sequence[tuple[int, float]]], use_log: bool) ->
     Three points leave one degree of freedom, so each estimate is drawn towards the pooled one, which counts as
     NOISE_PRIOR points.
     """
-    squares, freedom, level = np.zeros(len(curves)), np.zeros(len(curves)), 1.0
-    for i, curve in enumerate(curves):
-        tail = [(n, v) for n, v in curve if math.isfinite(v)][-TAIL:]
+    squares, freedom = np.zeros(len(curves)), np.zeros(len(curves))
+    tails = [[(n, v) for n, v in curve if math.isfinite(v)][-TAIL:] for curve in curves]
+    unit = 1.0 if use_log else _power_of_two(max((abs(v) for tail in tails for _, v in tail), default=1.0))
+    for i, tail in enumerate(tails):
         if len(tail) < 3:
             continue
         t = np.log([float(n) for n, _ in tail])
         v = np.array([value for _, value in tail])
-        v = np.log(v) if use_log else v
+        v = np.log(v) if use_log else v / unit
         t, v = t - t.mean(), v - v.mean()
         squares[i] = float(np.sum((v - t * (t @ v) / max(t @ t, 1e-300)) ** 2))
         freedom[i] = len(tail) - 2
+    level = 1.0
     if not use_log:
-        last = [abs(c[-1][1]) for c in curves if c and math.isfinite(c[-1][1])]
+        last = [abs(curve[-1][1]) / unit for curve in curves if curve and math.isfinite(curve[-1][1])]
         level = max(float(np.median(last)) ** 2 if last else 1.0, 1e-300)
     measured = freedom > 0
     pooled = float(np.median(squares[measured] / freedom[measured])) if measured.any() else 0.0
     noise: Array = np.maximum((squares + NOISE_PRIOR * pooled) / (freedom + NOISE_PRIOR), NOISE_FLOOR * level)
-    return noise
+    with np.errstate(over="ignore"):
+        return np.minimum(noise * unit * unit, np.finfo(np.float64).max)
+
+
+def _power_of_two(size: float) -> float:
+    """The power of two next below a size, by which values are divided without rounding, so that squares stay finite."""
+    return math.ldexp(1.0, math.frexp(size)[1] - 1) if size > 0 else 1.0

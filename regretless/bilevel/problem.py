@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from regretless.bilevel.store import Tree
+from regretless.bilevel.freeze import Tree, freeze, needs_fresh, thaw
 from regretless.methods.bbo.algorithm import convex_step, dominated_step, nonsmooth_step
 
 State: TypeAlias = Any
@@ -38,7 +38,8 @@ class Bilevel:
             of the state).
         step: step(state) takes one training step and returns the state, the same object or another.
         validate: validate(state) gives the validation loss and leaves the state as it is.
-        save: save(state) gives a tree of arrays, numbers and text; not needed when the state is one.
+        save: save(state) gives a tree of arrays, tensors, numbers and text. It is not needed for states of these, of
+            torch modules and optimisers, of random generators, and of objects with such attributes (see `freeze`).
         load: load(fresh, saved) puts a saved tree into a fresh state of the same setting and seed and returns it.
         steps: steps(state, n) takes n steps at once, when that is cheaper than n calls of step.
     """
@@ -119,10 +120,19 @@ class Bilevel:
         return state, n
 
     def freeze(self, state: State) -> Tree:
-        return state if self.save is None else self.save(state)
+        """The tree that is written of a state."""
+        return freeze(state) if self.save is None else self.save(state)
 
     def thaw(self, params: dict[str, Any], seed: int, saved: Tree) -> State:
-        return saved if self.load is None else self.load(self.init(dict(params), seed), saved)
+        """The state of a tree of `freeze`."""
+        if self.load is not None:
+            return self.load(self.init(dict(params), seed), saved)
+        return thaw(self.init(dict(params), seed) if needs_fresh(saved) else None, saved)
+
+    def check_thaws(self, params: dict[str, Any], seed: int, saved: Tree) -> None:
+        """Raises StateError when a state without save and load holds objects that `init` does not make."""
+        if self.load is None and needs_fresh(saved):
+            self.thaw(params, seed, saved)
 
 
 @dataclass(eq=False)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regretless.bilevel.schedule import Fixed, Promotion, Run
+from regretless.bilevel.run import Run
+from regretless.bilevel.schedule import Fixed, Promotion
 from regretless.certificate import Certificate
 from regretless.extras import optional
 from regretless.parameters import Array
@@ -17,43 +18,6 @@ from regretless.parameters import Array
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
-
-Status: TypeAlias = Literal["ok", "finished", "diverged", "failed"]
-
-
-@dataclass
-class RunRecord:
-    """One run: a setting, its seed, how far it was trained, and what came of it."""
-
-    number: int
-    params: dict[str, Any]
-    unit: Array = field(repr=False)
-    seed: int
-    run: Run
-    status: Status = "ok"
-    """"finished": cannot be trained further; "diverged": its loss became infinite or NaN; "failed": it raised an
-    error."""
-    error: str = field(default="", repr=False)
-    """The traceback of a failed run."""
-    seconds: float = 0.0
-    spent: int = 0
-    """Training steps charged to the budget; those of a stretch that failed half-way are among them."""
-    log: list[tuple[str, int, int]] = field(default_factory=list, repr=False)
-    """Why each stretch was trained ("new", "promoted", "leader"), and the total steps of the study before and after
-    it."""
-
-    @property
-    def steps(self) -> int:
-        """N, the training steps behind the latest loss."""
-        return self.run.steps
-
-    @property
-    def loss(self) -> float:
-        return self.run.loss
-
-    @property
-    def curve(self) -> list[tuple[int, float]]:
-        return self.run.curve
 
 
 @dataclass(frozen=True)
@@ -66,7 +30,7 @@ class BilevelResult:
     state: Any = field(repr=False)
     steps: int
     """N, the training steps behind the state."""
-    runs: list[RunRecord] = field(repr=False)
+    runs: list[Run] = field(repr=False)
     spent: int
     """Training steps taken in all."""
     message: str
@@ -93,9 +57,9 @@ class BilevelResult:
     def best_so_far(self) -> Array:
         """The total steps spent after each stretch of training and the best validation loss by then, stretches x 2."""
         ends = sorted(
-            (after, r.run.ends.get(n, math.inf))
+            (after, r.ends.get(n, math.inf))
             for r in self.runs
-            for (_, _, after), n in zip(r.log, sorted(r.run.ends), strict=False)
+            for (_, _, after), n in zip(r.log, sorted(r.ends), strict=False)
         )
         if not ends:
             return np.empty((0, 2))

@@ -19,14 +19,16 @@ from tqdm import tqdm
 
 from regretless.bilevel.outer import Outer
 from regretless.bilevel.problem import Bilevel, State
-from regretless.bilevel.result import BilevelResult, RunRecord, Status
-from regretless.bilevel.schedule import Fixed, Job, Run
-from regretless.bilevel.store import Journal, StateError, Store
+from regretless.bilevel.result import BilevelResult
+from regretless.bilevel.run import Run, Status
+from regretless.bilevel.schedule import Fixed, Job
+from regretless.bilevel.store import Journal, Store
 from regretless.certificate import Certificate
-from regretless.parameters import Array
+from regretless.statefile import StateError
 
 MOST_FAILURES = 10
-"""So many runs in a row that fail mean a fault in the problem, not bad luck with the settings."""
+"""A study ends when this many runs in a row have failed. Were half of all settings to fail by bad luck, ten in a row
+would come once in a thousand times; a fault in the problem is the likelier cause."""
 
 
 class Study:
@@ -44,33 +46,32 @@ class Study:
     ) -> None:
         self.problem, self.outer, self.journal, self.store = problem, outer, journal, store
         self.validations, self.snapshot_seconds, self.verbose = validations, snapshot_seconds, verbose
-        self.records: list[RunRecord] = []
+        self.runs: list[Run] = []
         self.spent = 0
+        self._thaws = False
+        """Whether a state has been seen to thaw."""
         for line in journal.lines:
             self._take(line)
+        self._check_states()
         self._tidy()
         self._bound()
 
-    def go(self, progress: bool, callback: Callable[[RunRecord], Any] | None) -> BilevelResult:
+    def go(self, progress: bool, callback: Callable[[Run], Any] | None) -> BilevelResult:
+        """Trains until the budget is spent, the callback says so or the user interrupts, and gives what was found."""
         message, success = "the budget was spent", True
-        with tqdm(
-            total=self.outer.schedule.budget_steps,
-            initial=self.spent,
-            disable=not progress,
-            unit="step",
-            desc=self.outer.recipe.name,
-        ) as bar:
+        total, name = self.outer.schedule.budget_steps, self.outer.recipe.name
+        with tqdm(total=total, initial=self.spent, disable=not progress, unit="step", desc=name) as bar:
             try:
-                while (job := self.outer.schedule.job([r.run for r in self.records], self.spent)) is not None:
+                while (job := self.outer.schedule.job(self.runs, self.spent)) is not None:
                     before = self.spent
-                    record = self._train(job)
+                    run = self._train(job)
                     best = self._best()
                     if not bar.disable and best is not None:
-                        bar.set_postfix_str(f"best {self.records[best[0]].run.ends[best[1]]:.5g}", refresh=False)
+                        bar.set_postfix_str(f"best {self.runs[best[0]].ends[best[1]]:.5g}", refresh=False)
                     bar.update(self.spent - before)
-                    self._say(job, record)
+                    self._say(job, run)
                     self._stop_if_all_fail()
-                    if callback is not None and callback(record):
+                    if callback is not None and callback(run):
                         message, success = "the callback stopped the study", False
                         break
             except KeyboardInterrupt:
@@ -79,41 +80,48 @@ class Study:
 
     # -- one stretch of training
 
-    def _train(self, job: Job) -> RunRecord:
+    def _train(self, job: Job) -> Run:
         """Trains one run for one stretch: its state goes to the store, then a line to the journal, then what is no
         longer needed goes."""
         begin = time.perf_counter()
-        record = (
-            self._new_record(self.outer.propose(self.records, job.until)) if job.run is None else self.records[job.run]
-        )
-        stretch = self._stretch(record, job)
+        run = self._new_run(job.until) if job.run is None else self.runs[job.run]
+        stretch = self._stretch(run, job)
         if stretch.status in ("ok", "finished"):
             try:
-                self.store.put(_name(record.number, stretch.done), self.problem.freeze(stretch.state))
+                self._keep(run, stretch)
             except StateError:
                 raise  # a fault of the problem, the same for every setting
-            except (
-                Exception
-            ):  # the problem's own code, so anything may come; it fails this run and its traceback is kept
+            except Exception:  # the problem's own code may raise anything; it fails this run and its traceback is kept
                 stretch.status, stretch.error = "failed", traceback.format_exc()
         line = {
-            "run": record.number, "unit": record.unit.tolist(), "params": {k: _plain(v) for k, v in record.params.items()}, "why": job.why,
-            "from": record.steps, "steps": stretch.done, "curve": [[n, v if math.isfinite(v) else None] for n, v in stretch.curve],
-            "status": stretch.status, "error": stretch.error, "spent": stretch.tried - record.steps, "seconds": time.perf_counter() - begin,
+            "run": run.number, "unit": run.unit.tolist(), "params": {k: _plain(v) for k, v in run.params.items()},
+            "why": job.why, "from": run.steps, "steps": stretch.done, "status": stretch.status, "error": stretch.error,
+            "curve": [[n, v if math.isfinite(v) else None] for n, v in stretch.curve],
+            "spent": stretch.tried - run.steps, "seconds": time.perf_counter() - begin,
+            "bytes": self.store.sizes.get(_name(run.number, stretch.done)),
         }  # fmt: skip
         self.journal.append(line)
         self._take(line)
         self._tidy()
         self._bound()
-        return self.records[record.number]
+        return self.runs[run.number]
 
-    def _stretch(self, record: RunRecord, job: Job) -> Stretch:
+    def _keep(self, run: Run, stretch: Stretch) -> None:
+        """Writes the state at the end of a stretch; the first one of this process is thawed as well, to see that it
+        can be."""
+        frozen = self.problem.freeze(stretch.state)
+        if not self._thaws:
+            self.problem.check_thaws(run.params, run.seed, frozen)
+            self._thaws = True
+        self.store.put(_name(run.number, stretch.done), frozen)
+
+    def _stretch(self, run: Run, job: Job) -> Stretch:
         """Trains a run from where it stands, or from its last snapshot, until the job is done or something ends it."""
-        out = Stretch(done=record.steps, tried=record.steps)
+        out = Stretch(done=run.steps, tried=run.steps)
         since = time.perf_counter()
         try:
-            out.state, out.done, out.curve = self._thawed(record)
-            for target in validation_steps(record.steps, job.until, self.validations):
+            out.state, out.done, out.curve = self._thawed(run)
+            for target in validation_steps(run.steps, job.until, self.validations):
                 if target <= out.done:
                     continue  # the snapshot was taken after this point
                 out.tried = target
@@ -131,72 +139,71 @@ class Study:
                     break
                 if time.perf_counter() - since > self.snapshot_seconds and target < job.until:
                     note = {"steps": out.done, "curve": out.curve}
-                    self.store.put(_name(record.number, record.steps, part=True), self.problem.freeze(out.state), note)
+                    self.store.put(_name(run.number, run.steps, part=True), self.problem.freeze(out.state), note)
                     since = time.perf_counter()
         except StateError:
             raise
-        except Exception:  # the problem's own code, so anything may come; it fails this run and its traceback is kept
+        except Exception:  # the problem's own code again
             out.status, out.error = "failed", traceback.format_exc()
         return out
 
-    def _thawed(self, record: RunRecord) -> tuple[State, int, list[tuple[int, float]]]:
+    def _thawed(self, run: Run) -> tuple[State, int, list[tuple[int, float]]]:
         """The state a stretch goes on from, its steps, and the part of the stretch's curve that is known already."""
-        part, whole = _name(record.number, record.steps, part=True), _name(record.number, record.steps)
+        part = _name(run.number, run.steps, part=True)
         if part in self.store:
             saved, note = self.store.read(part)
-            return (
-                self.problem.thaw(record.params, record.seed, saved),
-                int(note["steps"]),
-                [(int(n), float(v)) for n, v in note["curve"]],
-            )
-        if record.steps == 0:
-            return self.problem.init(dict(record.params), record.seed), 0, []
-        if whole not in self.store:
-            raise StateError(
-                f"the state of run {record.number} after {record.steps} steps is missing from {self.store.folder}"
-            )
-        return self.problem.thaw(record.params, record.seed, self.store.read(whole)[0]), record.steps, []
+            curve = [(int(n), float(v)) for n, v in note["curve"]]
+            return self.problem.thaw(run.params, run.seed, saved), int(note["steps"]), curve
+        if run.steps == 0:
+            return self.problem.init(dict(run.params), run.seed), 0, []
+        saved, _ = self.store.read(_name(run.number, run.steps))
+        return self.problem.thaw(run.params, run.seed, saved), run.steps, []
 
     # -- what is known
 
-    def _new_record(self, unit: Array) -> RunRecord:
-        number = len(self.records)
-        return RunRecord(
-            number, self.outer.space.decode(unit, self.outer.choices), unit, self.outer.run_seed(number), Run(number)
-        )
+    def _new_run(self, until: int) -> Run:
+        return self.outer.new_run(len(self.runs), self.outer.propose(self.runs, until))
 
     def _take(self, line: dict[str, Any]) -> None:
-        """Takes a journal line into the records; the records follow from the journal alone."""
+        """Takes a journal line into the runs; what is known of the runs follows from the journal alone."""
         if "dropped" in line:
             for number in line["dropped"]:
-                self.records[number].run.thawable = False
+                self.runs[number].thawable = False
             return
-        if line["run"] == len(self.records):
-            self.records.append(self._new_record(np.array(line["unit"], dtype=np.float64)))
-        record, run = self.records[line["run"]], self.records[line["run"]].run
-        run.curve += [(n, math.inf if v is None else v) for n, v in line["curve"]]
-        record.status, record.error = line["status"], line["error"]
-        record.seconds += line["seconds"]
-        record.spent += line["spent"]
-        record.log.append((line["why"], self.spent, self.spent + line["spent"]))
+        if line["run"] == len(self.runs):
+            self.runs.append(self.outer.new_run(line["run"], np.array(line["unit"], dtype=np.float64)))
+        run = self.runs[line["run"]]
+        curve = [(n, math.inf if v is None else v) for n, v in line["curve"]]
+        run.add_stretch(curve, line["steps"], line["status"])
+        run.error = line["error"]
+        run.seconds += line["seconds"]
+        run.spent += line["spent"]
+        run.log.append((line["why"], self.spent, self.spent + line["spent"]))
         self.spent += line["spent"]
-        run.thawable = record.status == "ok"
-        if record.status != "failed":
-            run.steps = line["steps"]
-            if line["curve"]:
-                run.ends[run.steps] = run.curve[-1][1]
 
     def _best(self) -> tuple[int, int] | None:
         """The run and its steps with the least loss at the end of a stretch; None while there is none."""
-        ends = [(loss, r.number, n) for r in self.records for n, loss in r.run.ends.items() if math.isfinite(loss)]
+        ends = [(loss, r.number, n) for r in self.runs for n, loss in r.ends.items() if math.isfinite(loss)]
         return min(ends)[1:] if ends else None
+
+    def _check_states(self) -> None:
+        """Raises StateError when a state that may be asked for again is missing or has another size than written.
+
+        What a state holds is checked when it is read; which states are dropped depends on their number and sizes.
+        """
+        last = {line["run"]: line["bytes"] for line in self.journal.lines if "run" in line}
+        for run in self.runs:
+            name = _name(run.number, run.steps)
+            if run.thawable and self.store.sizes.get(name) != last[run.number]:
+                raise StateError(
+                    f"{self.store.folder}/{name}.npz is missing or damaged; restore it or start in a new folder"
+                )
 
     def _tidy(self) -> None:
         """Removes states nobody will ask for again: superseded ones, and what a kill left behind."""
-        wanted = {_name(r.number, r.steps) for r in self.records if r.run.thawable}
-        wanted |= {_name(r.number, r.steps, part=True) for r in self.records if r.run.thawable} | {
-            _name(len(self.records), 0, part=True)
-        }
+        wanted = {_name(r.number, r.steps) for r in self.runs if r.thawable}
+        wanted |= {_name(r.number, r.steps, part=True) for r in self.runs if r.thawable}
+        wanted.add(_name(len(self.runs), 0, part=True))
         best = self._best()
         if best is not None:
             wanted.add(_name(*best))
@@ -212,7 +219,7 @@ class Study:
         """
         best = self._best()
         frozen = sorted(
-            (r for r in self.records if _name(r.number, r.steps) in self.store), key=lambda r: (-r.loss, -r.number)
+            (r for r in self.runs if _name(r.number, r.steps) in self.store), key=lambda r: (-r.loss, -r.number)
         )
         names = {_name(r.number, r.steps): r.number for r in frozen if (r.number, r.steps) != best}
         gone = self.store.surplus(names, beside=[name for name in self.store.sizes if name.startswith("part")])
@@ -223,67 +230,45 @@ class Study:
             self._tidy()
 
     def _stop_if_all_fail(self) -> None:
-        last = self.records[-MOST_FAILURES:]
+        last = self.runs[-MOST_FAILURES:]
         if len(last) == MOST_FAILURES and all(r.status == "failed" for r in last):
             raise RuntimeError(f"the last {MOST_FAILURES} runs failed; the last one with\n{last[-1].error}")
 
-    def _say(self, job: Job, record: RunRecord) -> None:
+    def _say(self, job: Job, run: Run) -> None:
         if not self.verbose:
             return
-        if record.status == "failed":
-            tqdm.write(f"run {record.number} failed: {record.error.strip().splitlines()[-1]}")
-        elif record.status == "diverged":
-            tqdm.write(f"run {record.number} diverged by step {record.steps}: {record.params}")
+        if run.status == "failed":
+            tqdm.write(f"run {run.number} failed: {run.error.strip().splitlines()[-1]}")
+        elif run.status == "diverged":
+            tqdm.write(f"run {run.number} diverged by step {run.steps}: {run.params}")
         elif job.why != "new":
-            tqdm.write(
-                f"run {record.number} {'promoted' if job.why == 'promoted' else 'leads on'} to {record.steps} steps, loss {record.loss:.5g}"
-            )
+            word = "promoted" if job.why == "promoted" else "leads on"
+            tqdm.write(f"run {run.number} {word} to {run.steps} steps, loss {run.loss:.5g}")
 
     def _result(self, message: str, success: bool) -> BilevelResult:
         schedule, best = self.outer.schedule, self._best()
         if best is None:
-            nothing = Certificate.none("no run was validated", 0.05)
-            return BilevelResult(
-                {},
-                math.nan,
-                None,
-                0,
-                self.records,
-                self.spent,
-                f"{message}; no run succeeded",
-                False,
-                schedule,
-                nothing,
-            )
+            nothing, message = Certificate.none("no run was validated", 0.05), f"{message}; no run succeeded"
+            return BilevelResult({}, math.nan, None, 0, self.runs, self.spent, message, False, schedule, nothing)
         certificate = Certificate.none(
             "runs of different length were compared; a certificate needs equal ones (trials= and horizon=)", 0.05
         )
         if isinstance(
             schedule, Fixed
         ):  # Algorithms 1 and 2 return a setting by their own rule, not the least loss seen
-            method = self.outer.method(self.records)
-            certificate = method.certificate().scaled(-1.0)
-            chosen = method.recommend()
-            best = next((r.number, r.steps) for r in self.records if np.array_equal(r.unit, chosen))
-        record = self.records[best[0]]
-        if _name(*best) in self.store:
-            state = self.problem.thaw(record.params, record.seed, self.store.read(_name(*best))[0])
+            optimizer = self.outer.optimizer(self.runs)
+            certificate, chosen = optimizer.certificate(), optimizer.recommend()
+            best = next((r.number, r.steps) for r in self.runs if r.params == chosen)
+        number, steps = best
+        run = self.runs[number]
+        if _name(number, steps) in self.store:
+            state = self.problem.thaw(run.params, run.seed, self.store.read(_name(number, steps))[0])
         else:  # the store was too small for it: the run is repeated, which is exact
-            state, _ = self.problem.advance(self.problem.init(dict(record.params), record.seed), best[1])
-        value = record.run.ends[best[1]]
+            state, _ = self.problem.advance(self.problem.init(dict(run.params), run.seed), steps)
         return BilevelResult(
-            record.params,
-            value,
-            state,
-            best[1],
-            self.records,
-            self.spent,
-            message,
-            success,
-            schedule,
-            certificate,
-            best[0],
-        )
+            run.params, run.ends[steps], state, steps, self.runs, self.spent, message, success, schedule, certificate,
+            number,
+        )  # fmt: skip
 
 
 @dataclass(eq=False)

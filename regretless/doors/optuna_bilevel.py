@@ -27,7 +27,6 @@ that).
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import secrets
 from collections.abc import Mapping, Sequence
@@ -40,26 +39,18 @@ from optuna.samplers import BaseSampler
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from regretless.auto import find_recipe
 from regretless.bilevel.outer import Outer
-from regretless.bilevel.result import RunRecord
-from regretless.bilevel.schedule import Job, Run, plan
+from regretless.bilevel.run import Run
+from regretless.bilevel.schedule import Job, promotion
 from regretless.doors.distributions import as_distributions, as_space
 from regretless.method import Recipe
-from regretless.parameters import Array
 from regretless.space import SpaceLike
 
-RUN, START, UNTIL, SEED, UNIT = (
-    "regretless:run",
-    "regretless:start",
-    "regretless:until",
-    "regretless:seed",
-    "regretless:unit",
-)
+RUN, START, UNTIL, SEED, UNIT = (f"regretless:{name}" for name in ("run", "start", "until", "seed", "unit"))
 """User attributes of a trial: the run it belongs to, its first and last training step, the run's seed and its point of
 the cube."""
 RACES = 8
-"""Times a stretch is chosen again when another worker has taken the same at the same moment."""
+"""Times a stretch is chosen again when another worker has taken the same at the same moment; two workers need one."""
 
 
 class BilevelSampler(BaseSampler):
@@ -90,17 +81,10 @@ class BilevelSampler(BaseSampler):
     ) -> None:
         self.search_space = as_distributions(search_space)
         space = as_space(self.search_space)
-        planned = plan(space, budget_steps=budget_steps).promotion
-        self.schedule = dataclasses.replace(
-            planned,
-            rungs=planned.rungs if rungs is None else tuple(rungs),
-            final_share=planned.final_share if final_share is None else final_share,
-        )
+        self.schedule = promotion(space, budget_steps, rungs, final_share)
         self.folder = Path(folder)
         self.seed = secrets.randbits(32) if seed is None else seed
-        self.outer = Outer(
-            space, find_recipe(method) if isinstance(method, str) else method, self.seed, self.schedule, scale, cap
-        )
+        self.outer = Outer(space, method, self.seed, self.schedule, scale, cap)
 
     # -- for the objective
 
@@ -137,22 +121,15 @@ class BilevelSampler(BaseSampler):
         if study.direction != StudyDirection.MINIMIZE:
             raise ValueError("BilevelSampler minimises a validation loss: create the study with direction='minimize'")
         for _ in range(RACES):
-            records, spent = self._known(study, trial)
-            job = self.schedule.job([r.run for r in records.values()], spent) or Job(
-                None, 1, "new"
-            )  # a trial asked beyond the budget is a single step
-            record = records[job.run] if job.run is not None else self._new(records, job.until)
-            chosen = {
-                RUN: record.number,
-                START: record.steps,
-                UNTIL: job.until,
-                SEED: record.seed,
-                UNIT: record.unit.tolist(),
-            }
+            runs, spent = self._known(study, trial)
+            job = self.schedule.job(list(runs.values()), spent)
+            job = job or Job(None, 1, "new")  # a trial asked beyond the budget is a single step
+            run = runs[job.run] if job.run is not None else self._new_run(runs, job.until)
+            chosen = {RUN: run.number, START: run.steps, UNTIL: job.until, SEED: run.seed, UNIT: run.unit.tolist()}
             for name, value in chosen.items():
                 study._storage.set_trial_user_attr(trial._trial_id, name, value)
             earlier = [t for t in self._running(study, trial) if t.number < trial.number]
-            if (record.number, record.steps) not in {(t.user_attrs[RUN], t.user_attrs[START]) for t in earlier}:
+            if (run.number, run.steps) not in {(t.user_attrs[RUN], t.user_attrs[START]) for t in earlier}:
                 return
 
     def sample_relative(
@@ -165,13 +142,12 @@ class BilevelSampler(BaseSampler):
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
         if param_distribution.single():
-            return (
-                param_distribution.choices[0]
-                if isinstance(param_distribution, CategoricalDistribution)
-                else param_distribution.low
-            )  # type: ignore[attr-defined]
+            if isinstance(param_distribution, CategoricalDistribution):
+                return param_distribution.choices[0]
+            return param_distribution.low  # type: ignore[attr-defined]
         raise ValueError(
-            f"parameter {param_name!r} is not in the search space of this sampler; a run that is thawed must keep all its parameters"
+            f"parameter {param_name!r} is not in the search space of this sampler; a run that is thawed must keep all "
+            "its parameters"
         )
 
     def reseed_rng(self) -> None:
@@ -193,30 +169,22 @@ class BilevelSampler(BaseSampler):
         running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
         return [t for t in running if UNIT in t.user_attrs and (trial is None or t.number != trial.number)]
 
-    def _new(self, records: Mapping[int, RunRecord], until: int) -> RunRecord:
-        """A new run: the outer method's proposal, away from the runs that have not reported yet."""
-        known = [r for r in records.values() if r.run.ends or r.status == "failed"]
-        waiting = [r.unit for r in records.values() if not r.run.ends and r.status != "failed"]
-        return self._record(max(records, default=-1) + 1, self.outer.propose(known, until, waiting=waiting))
+    def _new_run(self, runs: Mapping[int, Run], until: int) -> Run:
+        """A new run at the outer method's proposal, away from the runs that have not reported yet."""
+        return self.outer.new_run(max(runs, default=-1) + 1, self.outer.propose(list(runs.values()), until))
 
-    def _record(self, number: int, unit: Array) -> RunRecord:
-        return RunRecord(
-            number, self.outer.space.decode(unit, self.outer.choices), unit, self.outer.run_seed(number), Run(number)
-        )
-
-    def _known(self, study: Study, trial: FrozenTrial | None) -> tuple[dict[int, RunRecord], int]:
+    def _known(self, study: Study, trial: FrozenTrial | None) -> tuple[dict[int, Run], int]:
         """The runs by number, as their trials tell them, and the steps spent."""
-        records: dict[int, RunRecord] = {}
+        runs: dict[int, Run] = {}
         spent = 0
-        for t in sorted(
-            [*self._ended(study), *self._running(study, trial)], key=lambda t: (t.user_attrs[RUN], t.number)
-        ):
+        trials = [*self._ended(study), *self._running(study, trial)]
+        for t in sorted(trials, key=lambda t: (t.user_attrs[RUN], t.number)):
             number = t.user_attrs[RUN]
-            if number not in records:
-                records[number] = self._record(number, np.array(t.user_attrs[UNIT]))
+            if number not in runs:
+                runs[number] = self.outer.new_run(number, np.array(t.user_attrs[UNIT]))
             spent += _steps(t, t.state)
-            _take(records[number], t)
-        return records, spent
+            _add_trial(runs[number], t)
+        return runs, spent
 
 
 def _attributes(trial: Trial | FrozenTrial) -> dict[str, Any]:
@@ -232,27 +200,19 @@ def _steps(trial: FrozenTrial, state: TrialState) -> int:
     return max(0, (trial.last_step if trial.last_step is not None else start) - start)
 
 
-def _take(record: RunRecord, trial: FrozenTrial) -> None:
-    """Takes one stretch into the record of its run."""
-    run = record.run
-    run.curve += [
-        (n, v if math.isfinite(v) else math.inf) for n, v in sorted(trial.intermediate_values.items()) if n > run.steps
-    ]
+def _add_trial(run: Run, trial: FrozenTrial) -> None:
+    """Takes one trial into its run, as one more stretch of training."""
+    reported = sorted(trial.intermediate_values.items())
+    curve = [(n, v if math.isfinite(v) else math.inf) for n, v in reported if n > run.steps]
     if trial.state == TrialState.COMPLETE:
-        run.steps = int(trial.user_attrs[UNTIL])
+        until = int(trial.user_attrs[UNTIL])
         value = trial.values[0] if trial.values is not None and math.isfinite(trial.values[0]) else math.inf
-        run.ends[run.steps] = value
-        if not run.curve or run.curve[-1][0] < run.steps:
-            run.curve.append((run.steps, value))
-        run.thawable, record.status = math.isfinite(value), "ok" if math.isfinite(value) else "diverged"
+        curve = [*((n, v) for n, v in curve if n < until), (until, value)]
+        run.add_stretch(curve, until, "ok" if math.isfinite(value) else "diverged")
     elif trial.state == TrialState.PRUNED:
-        run.thawable, record.status = False, "finished"
-        if trial.last_step is not None and run.curve:
-            run.steps = int(trial.last_step)
-            run.ends[run.steps] = run.curve[-1][1]
-        elif not run.ends:
-            record.status = "failed"
+        steps = curve[-1][0] if curve else run.steps
+        run.add_stretch(curve, steps, "finished" if curve or run.ends else "failed")
     elif trial.state == TrialState.FAIL:
-        run.thawable, record.status = False, "failed"
+        run.add_stretch(curve, run.steps, "failed")
     else:
         run.thawable = False  # under way: not to be taken by another worker

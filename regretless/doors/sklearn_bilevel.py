@@ -5,8 +5,9 @@
     result.state.estimator                                # the fitted estimator
 
 A step is one `partial_fit` on a mini-batch. States are written without a pickle: what the estimator has learnt (arrays,
-numbers, random states, also inside its parts) is copied out, and on thawing copied into a fresh estimator that has seen
-one batch. Parts that hold neither, such as the compiled loss of `SGDClassifier`, are those of the fresh estimator.
+numbers, random states, also inside its parts) is copied out by `regretless.bilevel.freeze`, and on thawing put into a
+fresh estimator that has seen one batch. Parts that cannot be taken apart, such as the compiled loss of `SGDClassifier`,
+are those of the fresh estimator.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.metrics import log_loss
 
 from regretless.bilevel.batches import keyed_batches
+from regretless.bilevel.freeze import freeze, thaw
 from regretless.bilevel.problem import Bilevel, StepRule, step_sizes
 
 
@@ -99,79 +101,13 @@ def sklearn_bilevel(
         return float(np.mean(run.estimator.predict(X_val) != y_val))
 
     def save(run: SklearnRun) -> Any:
-        return {"steps": run.steps, "learnt": _learnt(vars(run.estimator))}
+        return {"steps": run.steps, "estimator": freeze(run.estimator, strict=False)}
 
     def load(fresh: SklearnRun, saved: Any) -> SklearnRun:
         if saved["steps"]:
-            fresh = steps(fresh, 1)  # makes the parts that the values are copied into
-            _restore(vars(fresh.estimator), saved["learnt"])
+            fresh = steps(fresh, 1)  # makes the parts that the contents are put into
+            fresh.estimator = thaw(fresh.estimator, saved["estimator"])
         fresh.steps = saved["steps"]
         return fresh
 
     return Bilevel(init, lambda run: steps(run, 1), validate, save, load, steps)
-
-
-# ---------------------------------------------------------------- what an estimator has learnt
-
-
-def _learnt(value: Any) -> Any:
-    """The tree of arrays, numbers and text in a value; None inside a one-element list stands for what can be neither
-    written nor learnt."""
-    if value is None or isinstance(value, bool | int | float | str | np.generic):
-        return value
-    if isinstance(value, np.ndarray):
-        return (
-            ["text", value.tolist()] if value.dtype.kind in "US" else value if value.dtype.kind in "biuf" else ["kept"]
-        )
-    if isinstance(value, dict):
-        return {str(key): _learnt(part) for key, part in value.items() if isinstance(key, str)}
-    if isinstance(value, list | tuple):
-        return ["list", *(_learnt(part) for part in value)]
-    if isinstance(value, np.random.RandomState):
-        kind, keys, position, has, cached = value.get_state(legacy=True)
-        return ["random", kind, keys, position, has, cached]
-    if hasattr(value, "__dict__") and not callable(value):
-        return ["part", _learnt(vars(value))]
-    return ["kept"]
-
-
-def _restore(into: dict[str, Any], learnt: dict[str, Any]) -> None:
-    """Puts a tree of `_learnt` into the attributes it came from; arrays are filled in place, because parts of an
-    estimator may share them."""
-    for name, saved in learnt.items():
-        into[name] = _restored(into.get(name), saved)
-
-
-def _restored(current: Any, saved: Any) -> Any:
-    if isinstance(saved, np.ndarray):
-        if (
-            isinstance(current, np.ndarray)
-            and current.shape == saved.shape
-            and current.dtype == saved.dtype
-            and current.flags.writeable
-        ):
-            current[...] = saved
-            return current
-        return saved
-    if isinstance(saved, dict):
-        if isinstance(current, dict):
-            _restore(current, saved)
-            return current
-        return saved
-    if not isinstance(saved, list):
-        return saved
-    kind, *rest = saved
-    if kind == "kept":
-        return current
-    if kind == "text":
-        return np.array(rest[0])
-    if kind == "random":
-        current = current if isinstance(current, np.random.RandomState) else np.random.RandomState()
-        current.set_state((rest[0], rest[1], int(rest[2]), int(rest[3]), float(rest[4])))
-        return current
-    if kind == "part":
-        _restore(vars(current), rest[0])
-        return current
-    before = list(current) if isinstance(current, list | tuple) and len(current) == len(rest) else [None] * len(rest)
-    parts = [_restored(b, s) for b, s in zip(before, rest, strict=True)]
-    return tuple(parts) if isinstance(current, tuple) else parts

@@ -2,9 +2,11 @@
 
 import math
 import os
+import random
 import signal
 import subprocess
 import sys
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +15,14 @@ import pytest
 from regretless_bench.problems.mnist_training import ConvTraining, DenseTraining, Digits, training
 
 from regretless import BBO, RandomSearch
-from regretless.auto import find_recipe
 from regretless.bilevel import Bilevel, BilevelResult, Finished, minimize_bilevel
 from regretless.bilevel.outer import Outer, curve_noise, outer_values
-from regretless.bilevel.result import RunRecord
-from regretless.bilevel.schedule import Fixed, Promotion, Run
-from regretless.bilevel.store import pack, unpack
+from regretless.bilevel.run import Run
+from regretless.bilevel.schedule import Fixed, Promotion
 from regretless.method import keyed_generator
 from regretless.parameters import Choice, Float
 from regretless.space import Space
+from regretless.statefile import StateError, pack, unpack
 
 SPACE = {"lr": Float(1e-3, 1.0, log=True), "start": Float(-4.0, 8.0)}
 TARGET = 2.0
@@ -71,7 +72,7 @@ def test_the_result_holds_the_setting_its_trained_state_and_the_whole_record() -
     assert result.success
     assert validate(result.state) == result.value
     assert result.state["steps"] == result.steps
-    assert result.value == min(loss for r in result.runs for loss in r.run.ends.values())
+    assert result.value == min(loss for r in result.runs for loss in r.ends.values())
     assert result.runs[result.best_run].params == result.params
     assert len(result.records()) == sum(len(r.curve) for r in result.runs)
     replayed = init(result.params, result.runs[result.best_run].seed)
@@ -151,7 +152,7 @@ def test_the_papers_noise_is_not_replaced_by_that_of_the_curves() -> None:
     records = study(budget_steps=None, trials=6, horizon=8).runs
     space, schedule = Space(SPACE), Fixed(6, 8)
     ours, paper = (
-        Outer(space, recipe, 0, schedule, "linear", None).method(records) for recipe in (BBO, BBO(preset="paper"))
+        Outer(space, recipe, 0, schedule, "linear").optimizer(records).method for recipe in (BBO, BBO(preset="paper"))
     )
     assert np.isfinite(ours.yvar).all()
     assert np.isnan(paper.yvar).all()
@@ -224,7 +225,8 @@ def step(state):
     if calls == int(sys.argv[3]):
         os.kill(os.getpid(), signal.SIGKILL)
     return t.step(state)
-t.study(t.Bilevel(t.init, step, t.validate), folder=sys.argv[2], snapshot_seconds=0.0, budget_steps=200, method="bilevel")
+problem = t.Bilevel(t.init, step, t.validate)
+t.study(problem, folder=sys.argv[2], snapshot_seconds=0.0, budget_steps=200, method="bilevel")
 """
 
 
@@ -245,9 +247,7 @@ def test_a_study_stopped_late_goes_on_exactly(tmp_path: Path) -> None:
     """In its late part, where settings start high on the ladder and the model knows the length of training."""
     options = {"method": "bilevel", "budget_steps": 300}
     whole = study(**options)
-    late = [
-        r.number for r in whole.runs if r.log[0][0] == "new" and min(r.run.ends, default=0) > whole.schedule.rungs[0]
-    ]
+    late = [r.number for r in whole.runs if r.log[0][0] == "new" and min(r.ends, default=0) > whole.schedule.rungs[0]]
     assert late, "noisy gradient descent should flatten"
     stopped = study(**options, folder=tmp_path, callback=lambda record: record.number == late[0])
     assert not stopped.success
@@ -287,10 +287,10 @@ def test_states_are_bounded_in_number_and_size(tmp_path: Path) -> None:
     result = study(folder=tmp_path, keep=3, callback=look)
     assert most <= 3
     assert validate(result.state) == result.value
-    assert any(not r.run.thawable and r.status == "ok" for r in result.runs)
+    assert any(not r.thawable and r.status == "ok" for r in result.runs)
     for r in result.runs:
-        if not r.run.thawable:
-            assert r.run.ends[max(r.run.ends)] >= result.value
+        if not r.thawable:
+            assert r.ends[max(r.ends)] >= result.value
     assert facts(study(keep=3)) == facts(result), "memory and disk disagree"
     assert facts(study(keep_bytes=1))[0], "a store too small for one state still keeps the best"
 
@@ -321,8 +321,20 @@ def test_a_problem_that_always_fails_ends_the_study_with_its_traceback() -> None
 
 
 def test_a_state_that_needs_a_pickle_is_refused_at_once() -> None:
-    with pytest.raises(ValueError, match="save= and load="):
-        study(Bilevel(lambda params, seed: object(), lambda s: s, lambda s: 1.0))
+    with pytest.raises(StateError, match=r"state\['losses'\]: a deque cannot be written .* save= and load="):
+        study(Bilevel(lambda params, seed: {"losses": deque([1.0])}, lambda s: s, lambda s: 1.0))
+
+
+def test_an_object_that_init_does_not_make_is_refused_at_once() -> None:
+    def late(state: dict[str, Any]) -> dict[str, Any]:
+        return {**state, "rng": np.random.default_rng(0)}
+
+    taken = []
+    with pytest.raises(
+        StateError, match=r"state\['rng'\]: the state has a .*Generator here, a fresh one has a .*NoneType"
+    ):
+        study(Bilevel(lambda params, seed: {}, late, lambda s: taken.append(1) or 1.0))
+    assert len(taken) <= 4, "the first stretch of training should have told"
 
 
 def test_diverged_runs_stop_early_and_the_model_keeps_away() -> None:
@@ -344,15 +356,15 @@ def test_diverged_runs_stop_early_and_the_model_keeps_away() -> None:
     )
 
 
-def test_the_outer_values_are_minus_log_losses_with_the_worst_for_diverged_runs() -> None:
-    runs = [Run(i, 4, [(2, 3.0), (4, loss)], {4: loss}) for i, loss in enumerate([0.5, math.inf, 2.0])]
+def test_the_outer_values_are_log_losses_with_the_worst_for_diverged_runs() -> None:
+    runs = [Run(i, steps=4, curve=[(2, 3.0), (4, loss)], ends={4: loss}) for i, loss in enumerate([0.5, math.inf, 2.0])]
     y, yvar = outer_values(runs, "auto", None)
-    assert np.allclose(y, -np.log([0.5, 3.0, 2.0]))
-    assert np.allclose(outer_values(runs, "auto", 1.5)[0], -np.log([0.5, 1.5, 1.5]))
-    assert np.allclose(outer_values(runs, "linear", None)[0], [-0.5, -3.0, -2.0])
+    assert np.allclose(y, np.log([0.5, 3.0, 2.0]))
+    assert np.allclose(outer_values(runs, "auto", 1.5)[0], np.log([0.5, 1.5, 1.5]))
+    assert np.allclose(outer_values(runs, "linear", None)[0], [0.5, 3.0, 2.0])
     assert (yvar > 0).all()
-    below = [Run(0, 1, [(1, -1.0)], {1: -1.0}), Run(1, 1, [(1, 2.0)], {1: 2.0})]
-    assert np.allclose(outer_values(below, "auto", None)[0], [1.0, -2.0]), "losses below zero cannot be logged"
+    below = [Run(0, steps=1, curve=[(1, -1.0)], ends={1: -1.0}), Run(1, steps=1, curve=[(1, 2.0)], ends={1: 2.0})]
+    assert np.allclose(outer_values(below, "auto", None)[0], [-1.0, 2.0]), "losses below zero cannot be logged"
     with pytest.raises(ValueError, match="positive losses"):
         outer_values(below, "log", None)
 
@@ -362,34 +374,35 @@ def test_promoted_runs_are_told_on_the_level_of_the_bottom_rung() -> None:
     it is."""
     drop = math.exp(-2), math.exp(-4)
     runs = [
-        Run(0, 9, [(3, 1.0), (9, drop[0])], {3: 1.0, 9: drop[0]}),
-        Run(1, 9, [(3, 1.0), (9, drop[1])], {3: 1.0, 9: drop[1]}),
+        Run(0, steps=9, curve=[(3, 1.0), (9, drop[0])], ends={3: 1.0, 9: drop[0]}),
+        Run(1, steps=9, curve=[(3, 1.0), (9, drop[1])], ends={3: 1.0, 9: drop[1]}),
     ]
-    runs.append(Run(2, 3, [(3, 1.0)], {3: 1.0}))
-    assert np.allclose(outer_values(runs, "log", None)[0], [2 - 3, 4 - 3, 0])
-    assert np.allclose(outer_values(runs, "linear", None)[0][2], -1.0)
+    runs.append(Run(2, steps=3, curve=[(3, 1.0)], ends={3: 1.0}))
+    assert np.allclose(outer_values(runs, "log", None)[0], [3 - 2, 3 - 4, 0])
+    assert np.allclose(outer_values(runs, "linear", None)[0][2], 1.0)
 
 
 def test_a_run_that_started_high_is_brought_to_the_same_level() -> None:
     runs = [
-        Run(0, 9, [(3, 1.0), (9, 0.5)], {3: 1.0, 9: 0.5}),
-        Run(1, 9, [(9, 0.5)], {9: 0.5}),
-        Run(2, 3, [(3, 1.0)], {3: 1.0}),
+        Run(0, steps=9, curve=[(3, 1.0), (9, 0.5)], ends={3: 1.0, 9: 0.5}),
+        Run(1, steps=9, curve=[(9, 0.5)], ends={9: 0.5}),
+        Run(2, steps=3, curve=[(3, 1.0)], ends={3: 1.0}),
     ]
-    assert np.allclose(outer_values(runs, "linear", None, (3, 9))[0], -1.0), (
+    assert np.allclose(outer_values(runs, "linear", None, (3, 9))[0], 1.0), (
         "nine steps are worth 0.5, wherever a run began"
     )
 
 
 def test_settings_that_start_high_are_chosen_for_long_training() -> None:
     """Fast settings lead at the bottom and slow ones at the top; two runs that climbed are enough to see it."""
-    space = Space({"x": Float(0.0, 1.0)})
     rungs = (10, 30, 90)
-    outer = Outer(space, find_recipe("bilevel"), 0, Promotion(2000, rungs, final_share=0.5), "auto", None)
+    outer = Outer(Space({"x": Float(2.0, 6.0)}), "bilevel", 0, Promotion(2000, rungs, final_share=0.5))
 
-    def record(number: int, x: float, top: int) -> RunRecord:
+    def record(number: int, x: float, top: int) -> Run:
         ends = {n: math.exp(4 * (x - (0.8 - 0.4 * k / 2)) ** 2 - 0.5 * k) for k, n in enumerate(rungs) if n <= top}
-        return RunRecord(number, {"x": x}, np.array([x]), number, Run(number, top, list(ends.items()), ends))
+        run = outer.new_run(number, np.array([x]))
+        run.steps, run.curve, run.ends = top, list(ends.items()), ends
+        return run
 
     records = [record(i, x, 10) for i, x in enumerate((0.1, 0.25, 0.4, 0.95))] + [
         record(4, 0.55, 30),
@@ -399,8 +412,9 @@ def test_settings_that_start_high_are_chosen_for_long_training() -> None:
     fast, slow = outer.propose(records, 10)[0], outer.propose(records, 30)[0]
     assert abs(slow - 0.4) < 0.2 < abs(fast - 0.4)
     assert np.array_equal(outer.propose(records, 30), outer.propose(records, 30))
-    beside = outer.propose(records, 30, waiting=[np.array([slow])])[0]
-    assert beside != slow, "a setting under way is not proposed again"
+    for until, taken in ((10, fast), (30, slow)):
+        under_way = outer.new_run(7, np.array([taken]))
+        assert outer.propose([*records, under_way], until)[0] != taken, "a setting under way is not proposed again"
 
 
 def test_the_noise_of_a_curve_is_what_is_left_of_a_line_in_log_steps() -> None:
@@ -511,7 +525,7 @@ def test_a_thawed_training_goes_on_exactly(name: str) -> None:
     )
     straight, _ = problem.advance(inner.init(params, 5), 60)
     first, _ = problem.advance(inner.init(params, 5), 25)
-    second, _ = problem.advance(problem.thaw(params, 5, unpack(pack(problem.freeze(first)))[0]), 35)
+    second, _ = problem.advance(problem.thaw(params, 5, unpack(pack(problem.freeze(first)))), 35)
     assert inner.validate(second) == inner.validate(straight)
     assert inner.test(straight)[1] < 40, "sixty steps should beat chance by far"
 

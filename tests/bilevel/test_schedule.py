@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regretless.bilevel import plan
-from regretless.bilevel.schedule import Fixed, Job, Promotion, Run
+from regretless.bilevel.run import Run
+from regretless.bilevel.schedule import Fixed, Job, Promotion
 from regretless.bilevel.study import validation_steps
 from regretless.parameters import Float
 
@@ -15,7 +16,7 @@ SPACE = {"lr": Float(1e-3, 1.0, log=True), "start": Float(-4.0, 8.0)}
 
 
 def runs_at(*losses: float, steps: int = 10) -> list[Run]:
-    return [Run(i, steps, [(steps, v)], {steps: v}) for i, v in enumerate(losses)]
+    return [Run(i, steps=steps, curve=[(steps, v)], ends={steps: v}) for i, v in enumerate(losses)]
 
 
 def test_the_top_third_climbs_the_best_first() -> None:
@@ -44,7 +45,7 @@ def test_a_leader_that_has_flattened_gives_way_to_the_search() -> None:
     schedule = Promotion(1000, (5, 15), final_share=0.5)
 
     def leader(gain: float) -> list[Run]:
-        return [Run(0, 15, [(5, 1.0), (15, 1.0 - gain)], {5: 1.0, 15: 1.0 - gain})]
+        return [Run(0, steps=15, curve=[(5, 1.0), (15, 1.0 - gain)], ends={5: 1.0, 15: 1.0 - gain})]
 
     assert schedule.job(leader(0.2), 600).why == "leader"
     assert schedule.job(leader(0.01), 600).why == "new", "tripling the steps gained one per cent"
@@ -56,7 +57,7 @@ def test_what_is_tried_after_the_leaders_have_flattened_starts_high_on_the_ladde
     schedule = Promotion(1000, (5, 15, 45), final_share=0.5)
 
     def leader(gain: float, steps: int = 15) -> list[Run]:
-        return [Run(0, steps, [(5, 1.0), (steps, 1.0 - gain)], {5: 1.0, steps: 1.0 - gain})]
+        return [Run(0, steps=steps, curve=[(5, 1.0), (steps, 1.0 - gain)], ends={5: 1.0, steps: 1.0 - gain})]
 
     assert schedule.job(leader(0.01), 100) == Job(None, 5, "new"), "the search has only begun"
     assert schedule.job(leader(0.01), 600) == Job(None, 15, "new"), "short runs have told what they can"

@@ -1,104 +1,58 @@
-"""States without pickles: round trips, damage, bounds, and lines cut off by a kill."""
+"""Where a study lives: states by name within bounds, and a journal that a kill cannot hurt and damage cannot slip by."""
 
 import json
-import math
+import random
 from pathlib import Path
 
 import numpy as np
 import pytest
-import safetensors.numpy
-import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from regretless.bilevel.store import Journal, StateError, Store, pack, unpack
-
-TREE = {
-    "weights": [np.arange(6, dtype=np.float32).reshape(2, 3), np.zeros((0, 4)), np.array(3.5)],
-    "optimiser": {0: {"momentum": torch.arange(4.0)}, 1: {"step": torch.tensor(7)}},
-    "half": torch.tensor([1.5, -2.25], dtype=torch.bfloat16),
-    "flags": (True, None, "text", 10**30, -0.0, math.inf, np.int16(-3), np.array([True, False])),
-}
-
-
-def same(a: object, b: object) -> bool:
-    if isinstance(a, torch.Tensor):
-        return isinstance(b, torch.Tensor) and a.dtype == b.dtype and a.shape == b.shape and bool((a == b).all())
-    if isinstance(a, np.ndarray | np.generic):
-        return type(a) is type(b) and a.dtype == b.dtype and a.shape == b.shape and np.array_equal(a, b)
-    if isinstance(a, dict):
-        return isinstance(b, dict) and list(a) == list(b) and all(same(a[k], b[k]) for k in a)
-    if isinstance(a, list | tuple):
-        return type(a) is type(b) and len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
-    return type(a) is type(b) and repr(a) == repr(b)
-
-
-def test_a_tree_comes_back_as_it_was() -> None:
-    tree, note = unpack(pack(TREE, {"steps": 3}))
-    assert same(TREE, tree)
-    assert note == {"steps": 3}
-
-
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-        lambda children: (
-            st.lists(children) | st.dictionaries(st.text() | st.integers(), children) | st.tuples(children, children)
-        ),
-        max_leaves=20,
-    )
-)
-def test_any_plain_tree_comes_back(tree: object) -> None:
-    assert same(tree, unpack(pack(tree))[0])
-
-
-def test_other_readers_of_the_format_read_it_too() -> None:
-    data = pack({"w": np.arange(6.0).reshape(2, 3), "n": np.array([1, 2], dtype=np.int64)})
-    read = safetensors.numpy.load(data)
-    assert np.array_equal(read["a0"], np.arange(6.0).reshape(2, 3))
-    assert np.array_equal(read["a1"], [1, 2])
-
-
-def test_what_only_a_pickle_could_hold_is_refused_by_its_path() -> None:
-    with pytest.raises(StateError, match=r"state\['model'\]\[1\]: a object"):
-        pack({"model": [1, object()]})
-    with pytest.raises(StateError, match="arrays of object"):
-        pack({"x": np.array([object()])})
-    with pytest.raises(StateError, match="key"):
-        pack({(1, 2): 3})
-
-
-def test_damage_is_noticed_wherever_a_file_is_cut() -> None:
-    data = pack(TREE)
-    for cut in range(len(data)):
-        with pytest.raises(StateError):
-            unpack(data[:cut])
-    with pytest.raises(StateError):
-        unpack(data[:8] + data[8:].replace(b'"F32"', b'"F99"', 1))
+from regretless.bilevel.store import Journal, Store
+from regretless.statefile import StateError
 
 
 def test_a_store_on_disk_and_one_in_memory_agree(tmp_path: Path) -> None:
-    for store in (Store(), Store(tmp_path)):
-        store.put("a", TREE, {"steps": 1})
-        store.put("a", {"new": np.ones(3)}, {"steps": 2})
-        assert same(store.read("a"), ({"new": np.ones(3)}, {"steps": 2}))
-        assert "a" in store
-        store.drop("a")
-        store.drop("a")
-        with pytest.raises(KeyError):
-            store.read("a")
+    sizes = []
+    for store in (Store(study="a"), Store(tmp_path, study="a")):
+        store.put("run", {"old": np.zeros(2)}, {"steps": 1})
+        store.put("run", {"new": np.ones(3)}, {"steps": 2})
+        tree, note = store.read("run")
+        assert list(tree) == ["new"]
+        assert np.array_equal(tree["new"], np.ones(3))
+        assert note == {"steps": 2}
+        assert "run" in store
+        sizes.append(store.sizes)
+        store.drop("run")
+        store.drop("run")
+        with pytest.raises(StateError, match="missing"):
+            store.read("run")
+    assert sizes[0] == sizes[1], "which states are dropped depends on their sizes"
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_store_opens_what_another_process_left(tmp_path: Path) -> None:
     Store(tmp_path).put("run", {"w": np.ones(2)})
-    (tmp_path / ".run.safetensors.123.tmp").write_bytes(b"half a file")
+    (tmp_path / ".run.npz.123.tmp").write_bytes(b"half a file")
     again = Store(tmp_path)
     assert list(again.sizes) == ["run"]
-    assert [p.name for p in tmp_path.iterdir()] == ["run.safetensors"]
-    (tmp_path / "run.safetensors").write_bytes(b"damaged")
-    with pytest.raises(StateError, match=r"run\.safetensors"):
+    assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]
+    (tmp_path / "run.npz").write_bytes(b"damaged")
+    with pytest.raises(StateError, match=r"run\.npz: it is damaged"):
         again.read("run")
+    (tmp_path / "run.npz").unlink()
+    with pytest.raises(StateError, match=r"run\.npz"):
+        again.read("run")
+
+
+def test_the_state_of_another_run_or_study_is_refused(tmp_path: Path) -> None:
+    store = Store(tmp_path, study="ours")
+    store.put("a", 1)
+    store.put("b", 2)
+    (tmp_path / "a.npz").write_bytes((tmp_path / "b.npz").read_bytes())
+    with pytest.raises(StateError, match="another run or study"):
+        store.read("a")
+    with pytest.raises(StateError, match="another run or study"):
+        Store(tmp_path, study="theirs").read("b")
 
 
 def test_surplus_names_the_first_that_must_go() -> None:
@@ -115,17 +69,54 @@ def test_surplus_names_the_first_that_must_go() -> None:
     assert small.surplus(["b", "c"]) == ["b"]
 
 
+# ---------------------------------------------------------------- the journal
+
+
+def journal_of(path: Path, n: int = 4) -> list[bytes]:
+    journal = Journal(path, "study")
+    for i in range(n):
+        journal.append({"n": i, "text": 'a "quoted" line, "checksum": "x'})
+    return path.read_bytes().splitlines(keepends=True)
+
+
 def test_a_line_cut_off_by_a_kill_is_dropped(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    journal = Journal(path)
-    journal.append({"n": 1})
-    journal.append({"n": 2})
-    with open(path, "ab") as file:
-        file.write(b'{"n": 3, "half')
-    again = Journal(path)
-    assert again.lines == [{"n": 1}, {"n": 2}]
-    again.append({"n": 3})
-    assert [json.loads(line) for line in path.read_text().splitlines()] == [{"n": 1}, {"n": 2}, {"n": 3}]
-    path.write_text('{"n": 1}\nnonsense\n{"n": 2}\n')
-    with pytest.raises(StateError, match="line 2"):
-        Journal(path)
+    lines = journal_of(path)
+    for cut in range(len(lines[3])):
+        path.write_bytes(b"".join(lines[:3]) + lines[3][:cut])
+        again = Journal(path, "study")
+        assert [line["n"] for line in again.lines] == [0, 1, 2]
+        again.append({"n": 3, "text": 'a "quoted" line, "checksum": "x'})
+        assert path.read_bytes() == b"".join(lines)
+
+
+def test_every_line_is_json(tmp_path: Path) -> None:
+    lines = journal_of(tmp_path / "journal.jsonl")
+    assert [json.loads(line)["line"]["n"] for line in lines] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("order", "line"), [([0, 1, 1, 2, 3], 3), ([0, 2, 3], 2), ([0, 2, 1, 3], 2), ([1, 2, 3], 1)], ids=str
+)
+def test_doubled_missing_and_swapped_lines_are_refused(tmp_path: Path, order: list[int], line: int) -> None:
+    path = tmp_path / "journal.jsonl"
+    lines = journal_of(path)
+    path.write_bytes(b"".join(lines[i] for i in order))
+    with pytest.raises(StateError, match=rf"journal\.jsonl, line {line}, does not follow"):
+        Journal(path, "study")
+
+
+def test_the_journal_of_another_study_is_refused(tmp_path: Path) -> None:
+    journal_of(tmp_path / "journal.jsonl")
+    with pytest.raises(StateError, match="another study"):
+        Journal(tmp_path / "journal.jsonl", "theirs")
+
+
+def test_a_changed_byte_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    whole = b"".join(journal_of(path))
+    rng = random.Random(0)
+    for at in range(len(whole) - 1):  # without the last newline the line looks cut off
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << rng.randrange(8))]) + whole[at + 1 :])
+        with pytest.raises(StateError, match=r"journal\.jsonl, line \d"):
+            Journal(path, "study")

@@ -18,12 +18,12 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from regretless.bilevel import Bilevel, minimize_bilevel
 from regretless.bilevel.problem import step_sizes
-from regretless.bilevel.store import pack, unpack
 from regretless.doors.optuna_bilevel import RUN, BilevelSampler
 from regretless.doors.sklearn_bilevel import sklearn_bilevel
 from regretless.doors.torch_bilevel import torch_bilevel
 from regretless.methods.bbo.algorithm import convex_step, dominated_step
 from regretless.parameters import Float, Int
+from regretless.statefile import pack, unpack
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -41,7 +41,7 @@ X_VAL, Y_VAL = blobs(200, 1)
 
 def refrozen(problem: Bilevel, params: dict[str, Any], seed: int, state: Any) -> Any:
     """The state as another process would read it."""
-    return problem.thaw(params, seed, unpack(pack(problem.freeze(state)))[0])
+    return problem.thaw(params, seed, unpack(pack(problem.freeze(state))))
 
 
 def assert_thaws_exactly(problem: Bilevel, params: dict[str, Any]) -> None:

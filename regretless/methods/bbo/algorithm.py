@@ -7,12 +7,15 @@ does that, this file is the outer level alone.
 
 Notation
     lambda_t    hyper-parameters of outer step t, here a point of the cube          d
-    y_t         minus the validation loss of the trained model (paper: the loss itself, minimised; the Optimizer turns the sign)
+    y_t         minus the validation loss of the trained model (paper: the loss itself; Optimizer turns signs)
     A_t         the points evaluated so far                                         n x d
     mu, sigma   posterior mean and sd of the outer Gaussian process                 n
     mu_t^+      the incumbent: the best posterior mean over A_t
-    N           inner steps per evaluation        phi(N)   bound of the excess risk times sqrt(N)        B    bound of the RKHS norm
-    beta_t      width of the confidence bound, sqrt(B^2 + t phi(N)^2 / (sigma^2 N)) with sigma^2 the noise variance of the model (Lemma 2)
+    N           inner steps per evaluation (`horizon`)
+    phi(N)      bound of the excess risk times sqrt(N) (`inner_error`)
+    B           bound of the RKHS norm (`norm_bound`)
+    sigma^2     noise variance of the model (`noise_var`)
+    beta_t      width of the confidence bound, sqrt(B^2 + t phi(N)^2 / (sigma^2 N)) (Lemma 2)
     eta_j       inner step size at step j (Thms. 1, 18, 19)
 
 Deviations
@@ -35,29 +38,27 @@ Deviations
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from regretless.certificate import Certificate
-from regretless.gp.acquisition import kept_from_failures, log_expected_improvement, upper_confidence
+from regretless.gp.acquisition import log_expected_improvement, upper_confidence
 from regretless.gp.certify import fitted_certificate
-from regretless.gp.design import Design, away_from_known, design_size
-from regretless.gp.kernels import Kind
-from regretless.gp.maximiser import Acquisition, Score, maximise
+from regretless.gp.design import Design, design_size
 from regretless.gp.posterior import GP
+from regretless.gp.step import best_by_mean, step
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
+from regretless.methods.bbo.fidelity import at_full_length, step_at_full_length
 from regretless.parameters import Array
 from regretless.space import Cube
 
 PHI = 0.3
-"""Measured on softmax regression and an MLP: sd over inner seeds times sqrt(N), 0.1 to 0.6
+"""phi of the default. The sd over inner seeds times sqrt(N) was 0.1 to 0.6 on softmax regression and an MLP
 (docs/methods/bilevel.md)."""
-PAPER_NOISE = 0.01
-"""sigma^2 of the paper preset; the paper gives no value, this is the usual one for losses of order 1."""
-INCUMBENTS = 3
-"""Evaluated points with the best posterior means, around which candidates are drawn."""
+PAPER_NOISE_VAR = 0.01
+"""sigma^2 of the paper preset. The paper gives no value; this is a usual one for losses of order 1."""
 
 
 class BBO(Method):
@@ -70,9 +71,9 @@ class BBO(Method):
         preset: "default", or "paper": Algorithms 1 and 2 to the letter, with their return rules and phi(N) = log^1.5 N.
         acquisition: "ei" or "ucb".
         horizon: N, the inner steps per evaluation; needed by "ucb".
-        B: bound of the RKHS norm (Lemma 2).
-        phi: the constant phi(N); None: by preset.
-        noise: sigma^2, a known noise variance of all values; None: fitted (default) or 0.01 (paper).
+        norm_bound: B, the bound of the RKHS norm (Lemma 2).
+        inner_error: phi(N), what the inner level leaves unoptimised times sqrt(N); None: 0.3, or log^1.5 N (paper).
+        noise_var: sigma^2, a known noise variance of all values; None: fitted, or 0.01 (paper).
         fidelity: the cube's last coordinate is no hyper-parameter but says how long the run behind a value was trained,
             from 0 to 1 (the full horizon); values of any length may be told, and what is proposed and recommended is
             meant for the full one. Not in paper.
@@ -81,6 +82,10 @@ class BBO(Method):
         method = BBO(4, seed=0, acquisition="ucb", horizon=500)
         X = method.ask(); method.tell(X, -np.log(train_and_validate(X)))
     """
+
+    renamed: ClassVar = {"noise": "noise_var", "B": "norm_bound", "phi": "inner_error"}
+    knows_fidelity: ClassVar[bool] = True
+    """Whether a study may build this method with fidelity=True."""
 
     def __init__(
         self,
@@ -91,9 +96,9 @@ class BBO(Method):
         preset: Literal["default", "paper"] = "default",
         acquisition: Literal["ei", "ucb"] = "ei",
         horizon: int | None = None,
-        B: float = 1.0,
-        phi: float | None = None,
-        noise: float | None = None,
+        norm_bound: float = 1.0,
+        inner_error: float | None = None,
+        noise_var: float | None = None,
         fidelity: bool = False,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
@@ -101,62 +106,40 @@ class BBO(Method):
             raise ValueError(
                 "fidelity=True needs a cube of at least two coordinates: hyper-parameters, then the length of training"
             )
-        if preset not in ("default", "paper"):
-            raise ValueError(f"preset must be 'default' or 'paper', got {preset!r}")
         if acquisition not in ("ei", "ucb"):
             raise ValueError(f"acquisition must be 'ei' or 'ucb', got {acquisition!r}")
         if acquisition == "ucb" and horizon is None:
             raise ValueError("acquisition='ucb' needs horizon=, the inner steps N per evaluation: beta_t depends on it")
-        for name, value in (("horizon", horizon), ("B", B), ("phi", phi), ("noise", noise)):
+        positive = {"horizon": horizon, "norm_bound": norm_bound, "inner_error": inner_error, "noise_var": noise_var}
+        for name, value in positive.items():
             if value is not None and not (value > 0 and math.isfinite(value)):
                 raise ValueError(f"{name} must be positive, got {value!r}")
-        self.paper, self.acquisition, self.horizon, self.B = preset == "paper", acquisition, horizon, float(B)
-        self.phi = phi if phi is not None else paper_phi(horizon or 1) if self.paper else PHI
-        self.noise = PAPER_NOISE if noise is None and self.paper else noise
+        self.paper, self.acquisition, self.horizon, self.B = preset == "paper", acquisition, horizon, float(norm_bound)
+        self.phi = inner_error if inner_error is not None else paper_phi(horizon or 1) if self.paper else PHI
+        self.noise_var = PAPER_NOISE_VAR if noise_var is None and self.paper else noise_var
+        self.loss_scale = "linear" if self.paper else "auto"
+        """How a study tells losses: Algorithms 1 and 2 model the validation loss itself, the default its log where it
+        is positive."""
         self.fidelity = fidelity
         self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
-        kernel: Kind = "se" if self.paper else "matern52"
-        trend = False if self.paper else None
-        self._surrogate = Surrogate(
-            self.cube, seed=self.seed, kernel=kernel, quadratic=trend, noise=self.noise, tame=not self.paper
-        )
+        self._surrogate = Surrogate.by_preset(preset, self.cube, seed=self.seed, noise=self.noise_var)
 
     def _propose(self, rng: np.random.Generator) -> Array:
         first = self._design.next_point(self, rng)
         if first is not None:
-            return self._full(first)
+            return at_full_length(first) if self.fidelity else first
         gp = self._surrogate.gp(self.X, self.y, self.yvar, self.pending)  # (Alg. 1, l. 5; Alg. 2, l. 6)
-        known = self._full(self.X)
-        means = gp.mean_at(known)
         if self.acquisition == "ei":  # (Alg. 1, l. 6-7), the incumbent is the best posterior mean over A_t
-            pair = log_expected_improvement(gp, float(means.max()))
+            pair = log_expected_improvement(gp, float(gp.mean_at(self._evaluated).max()))
         else:  # (Alg. 2, l. 7)
             pair = upper_confidence(gp, self.beta(gp))
-        incumbents = known[np.argsort(-means, kind="stable")[:INCUMBENTS]]
-        value, score = kept_from_failures(pair, self.X, self.failed, logarithmic=self.acquisition == "ei")
-        if self.fidelity:
-            value, score = self._at_full(value, score)
-        x = maximise(value, self.cube, rng, incumbents=incumbents, score=score)
-        also = {self.cube.key(point) for point in known} if self.fidelity else ()
-        return self._full(away_from_known(self._full(x), self, rng, also=also))
+        next_step = step_at_full_length if self.fidelity else step
+        return next_step(self, gp, pair, rng, logarithmic=self.acquisition == "ei")
 
-    def _full(self, X: Array) -> Array:
-        """The points at full horizon when there is a fidelity, else as they are; n x d or d."""
-        if not self.fidelity:
-            return X
-        full = np.array(X)
-        full[..., -1] = 1.0
-        return full
-
-    def _at_full(self, value: Acquisition, score: Score) -> tuple[Acquisition, Score]:
-        """An acquisition that sees every point at full horizon and does not change along the last coordinate."""
-
-        def pinned(X: Array) -> tuple[Array, Array]:
-            f, slope = value(self._full(X))
-            slope[:, -1] = 0.0
-            return f, slope
-
-        return pinned, lambda X: score(self._full(X))
+    @property
+    def _evaluated(self) -> Array:
+        """A_t: the points told, at full length where there is a fidelity, n x d."""
+        return at_full_length(self.X) if self.fidelity else self.X
 
     def beta(self, gp: GP) -> float:
         """beta_t for the next evaluation."""
@@ -164,10 +147,10 @@ class BBO(Method):
             raise ValueError("beta_t needs horizon=, the inner steps N per evaluation")
         t = len(self.y) + len(self.failed) + len(self.pending) + 1
         seed_variance = self.phi**2 / self.horizon
-        if self.noise is None:
+        if self.noise_var is None:
             variance = max(gp.hyper.noise * gp.signal * gp.scale**2, seed_variance)
         else:
-            variance = self.noise
+            variance = self.noise_var
         return confidence_width(t, self.B, self.phi, variance, self.horizon)
 
     def _recommend(self) -> Array:
@@ -175,8 +158,7 @@ class BBO(Method):
             last: Array = self.X[-1]
             return last
         gp = self._surrogate.gp(self.X, self.y, self.yvar)  # (Alg. 1, l. 9)
-        known = self._full(self.X)
-        best: Array = known[int(np.argmax(gp.mean_at(known)))]
+        best: Array = best_by_mean(gp, self._evaluated, 1)[0]
         return best
 
     def _certificate(self, delta: float) -> Certificate:
@@ -192,9 +174,9 @@ class BBO(Method):
 # ---------------------------------------------------------------- the paper's formulas
 
 
-def confidence_width(t: int, B: float, phi: float, noise: float, horizon: int) -> float:
+def confidence_width(t: int, B: float, phi: float, noise_var: float, horizon: int) -> float:
     """beta_t = sqrt(B^2 + t phi(N)^2 / (sigma^2 N)) (Lemma 2, Thm. 4)."""
-    return math.sqrt(B * B + t * phi * phi / (noise * horizon))
+    return math.sqrt(B * B + t * phi * phi / (noise_var * horizon))
 
 
 def paper_phi(horizon: int) -> float:

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from regretless.baselines.gp_ei import GPEI
+from regretless.methods import METHODS
 from regretless.methods.bbo.algorithm import (
     BBO,
     confidence_width,
@@ -15,6 +16,7 @@ from regretless.methods.bbo.algorithm import (
     nonsmooth_step,
     paper_phi,
 )
+from regretless.space import Cube
 from regretless.testing import bowl
 
 
@@ -25,7 +27,7 @@ def told(method: BBO, n: int, seed: int = 0) -> BBO:
 
 
 def test_the_width_is_that_of_lemma_2() -> None:
-    assert confidence_width(20, B=1.0, phi=2.0, noise=0.25, horizon=80) == math.sqrt(1 + 20 * 4 / (0.25 * 80))
+    assert confidence_width(20, B=1.0, phi=2.0, noise_var=0.25, horizon=80) == math.sqrt(1 + 20 * 4 / (0.25 * 80))
     # the paper's literal constants: t = 20 and N = 100 give a width of 44, which is why the default measures phi
     # instead
     assert confidence_width(20, 1.0, paper_phi(100), 0.01, 100) == pytest.approx(44.2, abs=0.1)
@@ -96,7 +98,7 @@ def test_return_rules() -> None:
     """Algorithm 1 returns the best posterior mean over the evaluated points, Algorithm 2 the last point; our default
     never the latter."""
     rng = np.random.default_rng(3)
-    X = rng.random((20, 2))
+    X = Cube.box(2).snap(rng.random((20, 2)))
     y = bowl(X) + 0.1 * rng.standard_normal(20)
     for options, last in (
         ({"preset": "paper"}, False),
@@ -117,8 +119,9 @@ def test_return_rules() -> None:
         ({"acquisition": "pi"}, "acquisition"),
         ({"acquisition": "ucb"}, "horizon"),
         ({"horizon": 0}, "horizon"),
-        ({"phi": -1.0}, "phi"),
-        ({"noise": math.nan}, "noise"),
+        ({"norm_bound": 0.0}, "norm_bound"),
+        ({"inner_error": -1.0}, "inner_error"),
+        ({"noise_var": math.nan}, "noise_var"),
     ],
 )
 def test_bad_options_are_named(options: dict, message: str) -> None:
@@ -186,6 +189,19 @@ def test_the_proposal_with_a_fidelity_maximises_ei_at_the_full_horizon() -> None
 
     grid = np.column_stack([np.linspace(0, 1, 2001), np.ones(2001)])
     assert improvement(method.ask(step=14))[0] >= improvement(grid).max() * (1 - 1e-3)
+
+
+@pytest.mark.parametrize(("old", "new"), [("noise", "noise_var"), ("B", "norm_bound"), ("phi", "inner_error")])
+def test_former_options_name_the_present_ones(old: str, new: str) -> None:
+    with pytest.raises(TypeError, match=f"BBO: the option '{old}' is called '{new}'"):
+        METHODS["bilevel"](**{old: 1.0})
+
+
+def test_options_reach_the_width() -> None:
+    options = {"acquisition": "ucb", "horizon": 80, "norm_bound": 2.0, "inner_error": 3.0, "noise_var": 0.25}
+    method = told(BBO(2, seed=0, **options), 4)
+    gp = method._surrogate.gp(method.X, method.y)
+    assert method.beta(gp) == confidence_width(5, B=2.0, phi=3.0, noise_var=0.25, horizon=80)
 
 
 def test_a_fidelity_needs_a_hyper_parameter_beside_it() -> None:
