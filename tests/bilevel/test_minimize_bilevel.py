@@ -2,7 +2,6 @@
 
 import math
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 from regretless_bench.problems.mnist_training import ConvTraining, DenseTraining, Digits, training
 
-from regretless import BBO, RandomSearch
+from regretless import BBO, GOUCB, RandomSearch
 from regretless.bilevel import Bilevel, BilevelResult, Finished, minimize_bilevel
 from regretless.bilevel.outer import Outer, curve_noise, outer_values
 from regretless.bilevel.run import Run
@@ -156,6 +155,53 @@ def test_the_papers_noise_is_not_replaced_by_that_of_the_curves() -> None:
     )
     assert np.isfinite(ours.yvar).all()
     assert np.isnan(paper.yvar).all()
+
+
+def test_a_users_model_sees_the_users_units_and_the_loss_itself() -> None:
+    """GO-UCB's model is a function of (w, x): x in the units of the space, its value a validation loss."""
+    seen = []
+
+    def model(w: Any, x: Any) -> Any:
+        seen.append(x.detach().numpy().copy())
+        return w[0] * (x[:, 0] - w[1]) ** 2
+
+    problem = Bilevel(lambda p, seed: {"loss": (p["dose"] - 70.0) ** 2}, lambda s: s, lambda s: s["loss"])
+    method = GOUCB(model=model, w_bounds=[(0.5, 2.0), (20.0, 90.0)], realizable=True)
+    result = minimize_bilevel(
+        problem,
+        {"dose": Float(10.0, 100.0)},
+        trials=10,
+        horizon=1,
+        method=method,
+        seed=0,
+        scale="linear",
+        progress=False,
+    )
+    doses = np.concatenate(seen)
+    assert doses.min() >= 10.0
+    assert doses.max() > 50.0
+    assert result.params["dose"] == pytest.approx(70.0, abs=1.0), "with the sign turned round, the model would flee"
+
+
+@pytest.mark.parametrize("size", [1e-100, 1e160, 1e300])
+@pytest.mark.parametrize("scale", ["auto", "linear"])
+def test_losses_of_huge_size_are_modelled(size: float, scale: str) -> None:
+    for sign in (1.0, -1.0):
+        problem = Bilevel(init, step, lambda state, sign=sign: size * (validate(state) + sign - 1.0))
+        result = study(problem, budget_steps=150, method="bilevel", scale=scale)
+        assert result.success
+        assert math.isfinite(result.value)
+    runs = [Run(0, steps=9, curve=[(3, size), (6, -size), (9, size)], ends={9: size}) for _ in range(3)]
+    values, noise = outer_values(runs, scale, None)
+    assert np.isfinite(values).all()
+    assert np.isfinite(noise).all()
+
+
+def test_the_scale_of_the_noise_does_not_change_it() -> None:
+    rng = np.random.default_rng(1)
+    curves = [[(n, float(v)) for n, v in zip((5, 10, 20, 40), rng.standard_normal(4), strict=True)] for _ in range(6)]
+    scaled = [[(n, v * 2.0**400) for n, v in curve] for curve in curves]
+    assert np.array_equal(curve_noise(scaled, False), curve_noise(curves, False) * 2.0**800)
 
 
 def test_choices_and_other_methods_work_as_well() -> None:

@@ -1,4 +1,4 @@
-"""Where a study lives: states by name within bounds, and a journal that a kill cannot hurt and damage cannot slip by."""
+"""Where a study lives: states by name within bounds, and a journal that survives kills and refuses damage."""
 
 import json
 import random
