@@ -14,8 +14,7 @@ from regretless_bench.problems.mnist_training import ConvTraining, DenseTraining
 from regretless.baselines import BASELINES
 from regretless.bilevel import Bilevel
 from regretless.bilevel.outer import Outer
-from regretless.bilevel.result import RunRecord
-from regretless.bilevel.schedule import Job, Run, plan
+from regretless.bilevel.schedule import Job, plan
 from regretless.bilevel.store import Journal, Store
 from regretless.bilevel.study import Study, validation_steps
 from regretless.methods import METHODS
@@ -50,17 +49,19 @@ def ask_seconds(trials: int, late: bool, dim: int = 5) -> float:
     seconds = []
     for seed in range(5):
         rng = np.random.default_rng(seed)
-        outer = Outer(space, METHODS["bilevel"], seed, plan(space, budget_steps=10_000).promotion, "auto", None)
-        records = []
+        outer = Outer(space, METHODS["bilevel"], seed, plan(space, budget_steps=10_000).promotion)
+        runs = []
         for i in range(trials):
             unit = rng.random(dim)
             loss = 0.3 + float(((unit - 0.4) ** 2).sum()) + 0.02 * rng.random()
             ends = {62: loss, 185: 0.7 * loss} if i % 3 == 0 else {62: loss}
-            run = Run(i, max(ends), [(n // 2 * k, v * (1.2 - 0.1 * k)) for n, v in ends.items() for k in (1, 2)], ends)
-            records.append(RunRecord(i, space.decode(unit), unit, i, run))
+            run = outer.new_run(i, unit)
+            run.steps, run.ends = max(ends), ends
+            run.curve = [(n // 2 * k, v * (1.2 - 0.1 * k)) for n, v in ends.items() for k in (1, 2)]
+            runs.append(run)
         until = outer.rungs[-2 if late else 0]
         start = time.process_time()
-        outer.propose(records, until)
+        outer.propose(runs, until)
         seconds.append(time.process_time() - start)
     return float(np.median(seconds))
 
@@ -70,9 +71,7 @@ def overhead(inner: DenseTraining | ConvTraining, bulk: bool) -> float:
     turns."""
     params = {"lr": 0.05, "l2": 1e-4, "momentum": 0.5, "scale": 1.0}
     problem = Bilevel(inner.init, inner.step, inner.validate, steps=inner.steps if bulk else None)
-    outer = Outer(
-        Space(inner.space), BASELINES["random"], 0, plan(inner.space, budget_steps=STEPS).promotion, "auto", None
-    )
+    outer = Outer(Space(inner.space), BASELINES["random"], 0, plan(inner.space, budget_steps=STEPS).promotion)
 
     def bare() -> float:
         start = time.process_time()

@@ -1,7 +1,7 @@
 """Tunes a small CNN on handwritten digits in five minutes on one CPU, and keeps the trained network.
 
-    python examples/bilevel_cnn.py                        # MNIST if it is there (see --data), else scikit-learn's own 8 x 8 digits
-    python examples/bilevel_cnn.py --folder runs/cnn      # survives a kill: run the same command again and it goes on
+    python examples/bilevel_cnn.py                    # MNIST if it is there (--data), else scikit-learn's digits
+    python examples/bilevel_cnn.py --folder runs/cnn  # survives a kill: run the same command again and it goes on
 
 The budget is a number of training steps. It is split over many settings by promotion, and the last half of it trains
 the leaders on.
@@ -41,7 +41,8 @@ def digits(data: str | None) -> tuple[Any, Any, Any]:
         images = np.repeat(np.repeat(images.reshape(-1, 8, 8) / 16.0, 2, axis=1), 2, axis=2)[:, 1:15, 1:15]
         order = np.random.Generator(np.random.Philox(0)).permutation(len(labels))
         parts = [(images[rows], labels[rows]) for rows in np.split(order, [1000, 1400])]
-    return tuple((torch.tensor(x, dtype=torch.float32)[:, None], torch.tensor(y, dtype=torch.long)) for x, y in parts)  # type: ignore[return-value]
+    pairs = [(torch.tensor(x, dtype=torch.float32)[:, None], torch.tensor(y, dtype=torch.long)) for x, y in parts]
+    return pairs[0], pairs[1], pairs[2]
 
 
 def build(params: dict[str, Any]) -> nn.Module:

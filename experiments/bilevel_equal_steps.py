@@ -1,8 +1,9 @@
 """Bilevel tuning at equal SGD steps: the default against peers that stop, promote or train every setting equally long.
 
-    python experiments/bilevel_equal_steps.py --jobs 2 --out runs/bilevel_equal_steps            # MLP at 2000 steps, 16 paired seeds
-    python experiments/bilevel_equal_steps.py --jobs 16 --out runs/bilevel_equal_steps --full     # all three nets, 2000 and 12,000 steps
-    python experiments/bilevel_equal_steps.py --device cuda --jobs 2 --cells cnn:2000 cnn:12000     # those of the CNN side by side on a GPU
+    python experiments/bilevel_equal_steps.py --jobs 2               # MLP at 2000 steps, 16 paired seeds
+    python experiments/bilevel_equal_steps.py --jobs 16 --full       # all three nets, 2000 and 12,000 steps
+    python experiments/bilevel_equal_steps.py --device cuda --jobs 2 --cells cnn:2000 cnn:12000
+                                                                     # those of the CNN side by side on a GPU
 
 Every method gets the same number of training steps and returns the state with the least validation loss it has seen;
 the test error of that state counts. Runs are seeded alike (the k-th setting of a study trains with the same seed under
@@ -27,10 +28,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from regretless_bench.problems.mnist_training import ConvTraining, DenseTraining, load_digits, training
 
-from regretless.bilevel import Bilevel, RunRecord, minimize_bilevel, plan
+from regretless.bilevel import Bilevel, Run, minimize_bilevel, plan
 from regretless.method import keyed_generator
 from regretless.parameters import Choice, Float
 from regretless.statefile import write_whole
+from regretless.streams import Stream
 
 if TYPE_CHECKING:
     from regretless_bench.problems.mnist_lockstep import Berth
@@ -57,9 +59,9 @@ def bilevel(**options: Any) -> Callable[..., dict[str, Any]]:
             last[0] = state
             return inner.validate(state)
 
-        def note(record: RunRecord) -> None:
-            if record.loss < best["val"]:
-                best.update(zip(("val", "test_loss", "test_error"), (record.loss, *inner.test(last[0])), strict=True))
+        def note(run: Run) -> None:
+            if run.loss < best["val"]:
+                best.update(zip(("val", "test_loss", "test_error"), (run.loss, *inner.test(last[0])), strict=True))
 
         best: dict[str, float] = {"val": math.inf, "test_loss": math.inf, "test_error": 90.0}
         problem = Bilevel(
@@ -78,12 +80,11 @@ def bilevel(**options: Any) -> Callable[..., dict[str, Any]]:
             if "top" in chosen:
                 chosen["rungs"] = ladder(budget / chosen.pop("top"))
         result = minimize_bilevel(problem, inner.space, seed=seed, progress=False, callback=note, **chosen)
-        if (
-            settings is not None
-        ):  # a run that blows up stops at its next validation; its setting has had its share of the budget all the same
+        if settings is not None:  # a run that blows up stops early, and has had its share of the budget all the same
             reserved = sum(chosen["horizon"] - r.spent for r in result.runs if r.status == "diverged")
         return {
-            **best, "settings": len(result.runs), "longest": max(r.steps for r in result.runs), "spent": result.spent, "reserved": reserved
+            **best, "settings": len(result.runs), "longest": max(r.steps for r in result.runs), "spent": result.spent,
+            "reserved": reserved,
         }  # fmt: skip
 
     return study
@@ -138,8 +139,8 @@ def optuna_study(sampler: str, pruner: str, top: float, reports: int) -> Callabl
             else:
                 tuner.tell(trial, loss)
         return {
-            "val": best, "test_loss": tests[0], "test_error": tests[1], "settings": len(tuner.trials), "longest": longest, "spent": spent,
-            "reserved": 0,
+            "val": best, "test_loss": tests[0], "test_error": tests[1], "settings": len(tuner.trials),
+            "longest": longest, "spent": spent, "reserved": 0,
         }  # fmt: skip
 
     return study
@@ -155,9 +156,7 @@ def suggest(trial: Any, name: str, parameter: Any) -> Any:
 
 def run_seed(seed: int, number: int) -> int:
     """The seed minimize_bilevel gives the run of this number."""
-    from regretless.bilevel.outer import SEED_STREAM
-
-    return int(keyed_generator(seed, number, stream=SEED_STREAM).integers(2**31))
+    return int(keyed_generator(seed, number, stream=Stream.RUN_SEED).integers(2**31))
 
 
 def ladder(top: float) -> list[int]:
@@ -246,7 +245,7 @@ def table(out: Path) -> str:
         lines += [
             f"\n### {net}, {budget} steps",
             "",
-            "| method | seeds | test error % | validation loss | default - this, test % | wins | T | longest N | CPU s |",
+            "| method | seeds | test error % | validation loss | default - this, % | wins | T | longest N | CPU s |",
         ]
         lines += ["|---|---|---|---|---|---|---|---|---|"]
         for method, by_seed in cell.items():
@@ -259,8 +258,8 @@ def table(out: Path) -> str:
             means = [np.mean([r[key] for r in by_seed.values()]) for key in ("settings", "longest")]
             timed = [r["seconds"] for r in by_seed.values() if r["seconds"] is not None]
             lines.append(
-                f"| {method} | {len(error)} | {error.mean():.2f} ± {se(error):.2f} | {val.mean():.4f} | {difference} | {wins} "
-                f"| {means[0]:.1f} | {means[1]:.0f} | {f'{np.mean(timed):.1f}' if timed else '-'} |"
+                f"| {method} | {len(error)} | {error.mean():.2f} ± {se(error):.2f} | {val.mean():.4f} | {difference} "
+                f"| {wins} | {means[0]:.1f} | {means[1]:.0f} | {f'{np.mean(timed):.1f}' if timed else '-'} |"
             )
     return "\n".join(lines)
 

@@ -1,9 +1,9 @@
 """The tables of the bilevel paper (Sec. 5): test error against the inner horizon N and the number of outer steps T, and
 the convex law.
 
-    python experiments/bilevel_tables.py --jobs 2 --out runs/bilevel_tables                       # T = 20 and 40, N / 20, 5000 digits, 5 seeds
-    python experiments/bilevel_tables.py --device cuda --full --out runs/bilevel_tables_full      # the paper's T and N on the whole of MNIST
-    python experiments/bilevel_tables.py --convex --out runs/bilevel_tables                       # softmax regression, excess risk against N
+    python experiments/bilevel_tables.py --jobs 2                # T = 20 and 40, N / 20, 5000 digits, 5 seeds
+    python experiments/bilevel_tables.py --device cuda --full    # the paper's T and N on the whole of MNIST
+    python experiments/bilevel_tables.py --convex                # softmax regression, excess risk against N
 
 A CNN with two convolutions and one dense layer; lr, momentum, weight decay and dropout are tuned. One study per
 (acquisition, N, seed) is run up to the largest T of that N, and read off at T = 20, 40 and 60: the algorithms do not
@@ -74,7 +74,7 @@ class Outer:
         options: dict[str, Any] = {"preset": "default" if "measured" in acquisition else "paper"}
         if acquisition.startswith("UCB"):
             options |= {"acquisition": "ucb", "horizon": horizon}
-        self.method: Method = BBO(**options).build(space.cube(), seed=seed)
+        self.method: Method = BBO(**options).build(space, seed=seed, sign=-1.0)
         self.trials: list[dict[str, Any]] = []
         self.returned: dict[str, int] = {}
         """By T, the trial the algorithm returns."""
@@ -216,9 +216,8 @@ def tables(records: list[dict[str, Any]], divide: int, ts: tuple[int, ...]) -> s
                 row = [_cell(records, acquisition, n // divide, t, rule.startswith("the least")) for n in horizons]
                 lines.append(f"| ours | {' | '.join(row)} |")
                 if acquisition in PAPER:
-                    lines.append(
-                        f"| paper{'' if divide == 1 else f', N x {divide}'} | {' | '.join(PAPER[acquisition][t].split())} |"
-                    )
+                    printed = " | ".join(PAPER[acquisition][t].split())
+                    lines.append(f"| paper{'' if divide == 1 else f', N x {divide}'} | {printed} |")
                 lines.append("")
     return "\n".join(lines)
 
@@ -290,10 +289,8 @@ def finding(records: list[dict[str, Any]], divide: int, ts: tuple[int, ...], ful
     seeds = min(map(len, found.values()), default=0)
     verdict, sentence = judged(checks, seeds)
     lines = {t: [(a, sorted(n for b, u, n in found if (b, u) == (a, t))) for a in ACQUISITIONS] for t in ts}
-    charts = [
-        (f"T = {t}", curves_chart([_line(f"{a}", found, a, t, horizons) for a, horizons in lines[t] if horizons] + _theirs(t, divide), log_x=True))
-        for t in ts if any(horizons for _, horizons in lines[t])
-    ]  # fmt: skip
+    ours = {t: [_line(a, found, a, t, horizons) for a, horizons in lines[t] if horizons] for t in ts}
+    charts = [(f"T = {t}", curves_chart(ours[t] + _theirs(t, divide), log_x=True)) for t in ts if ours[t]]
     shown = [
         Table(f"T = {t}: test error %, mean (test loss)", ["acquisition", *(str(n // divide) for n in TABLES[t])],
               [[a, *(_cell(records, a, n // divide, t, True) for n in TABLES[t])] for a in ACQUISITIONS]
@@ -302,11 +299,12 @@ def finding(records: list[dict[str, Any]], divide: int, ts: tuple[int, ...], ful
     ]  # fmt: skip
     return Finding(
         "bilevel", "tables", "test error against inner steps N and outer steps T",
-        "At a fixed number T of outer steps the loss falls as inner steps N grow, then no longer (too little tuning for so long a training); "
-        "UCB tolerates few inner steps better than EI.",
+        "At a fixed number T of outer steps the loss falls as inner steps N grow, then no longer (too little tuning "
+        "for so long a training); UCB tolerates few inner steps better than EI.",
         verdict, sentence,
-        settings={"size": "full" if full else f"quick: N divided by {divide}, 5000 digits of 14 x 14", "T": ", ".join(map(str, ts)), "seeds": seeds,
-                  "returned": "the net of the least validation loss", "trained on": " and ".join(sorted({r.get("device", "cpu") for r in records}))},
+        settings={"size": "full" if full else f"quick: N divided by {divide}, 5000 digits of 14 x 14",
+                  "T": ", ".join(map(str, ts)), "seeds": seeds, "returned": "the net of the least validation loss",
+                  "trained on": " and ".join(sorted({r.get("device", "cpu") for r in records}))},
         charts=charts, tables=[checks_table(checks), *shown], seconds=sum(float(r["seconds"]) for r in records),
     )  # fmt: skip
 

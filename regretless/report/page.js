@@ -1,6 +1,7 @@
 // Charts and tables of a regretless page. A chart is a <figure class="chart"> with its data as JSON inside:
-//   {x: [{name, log, ticks}], y: [{name, log}], series: [{name, kind: "line" | "steps" | "dots", dash, x: [[...] per axis],
-//    y: [{mid, low, high} per quantity], text}]}
+//   {x: [{name, log, ticks}], y: [{name, log}],
+//    series: [{name, kind: "line" | "steps" | "dots", dash, text,
+//              x: [[...] per axis], y: [{mid, low, high} per quantity]}]}
 // It draws one x axis and one quantity at a time; buttons choose which, toggle log scales and hide series.
 "use strict";
 (() => {
@@ -29,18 +30,24 @@
         for (let k = a; k <= b; k += step) found.push([10 ** k, k >= 0 && k <= 3 ? String(10 ** k) : raised(k)]);
         return found;
       }
-      for (let k = a - 1; k <= b + 1; k++)
-        for (const m of b > a ? [1, 2, 5] : [1, 2, 3, 5]) if (m * 10 ** k >= low * 0.999 && m * 10 ** k <= high * 1.001) found.push([m * 10 ** k, show(m * 10 ** k)]);
+      for (let k = a - 1; k <= b + 1; k++) {
+        for (const m of b > a ? [1, 2, 5] : [1, 2, 3, 5]) {
+          const v = m * 10 ** k;
+          if (v >= low * 0.999 && v <= high * 1.001) found.push([v, show(v)]);
+        }
+      }
       if (found.length >= 2) return found;
     }
     const raw = (high - low) / count, size = 10 ** Math.floor(Math.log10(raw));
     const step = size * [1, 2, 5, 10].find((m) => m * size >= raw * 0.75), found = [];
-    for (let v = Math.ceil(low / step - 1e-9) * step; v <= high + step * 1e-9; v += step) found.push([v, show(Math.abs(v) < step * 1e-9 ? 0 : v)]);
+    for (let v = Math.ceil(low / step - 1e-9) * step; v <= high + step * 1e-9; v += step)
+      found.push([v, show(Math.abs(v) < step * 1e-9 ? 0 : v)]);
     return found;
   }
 
-  // A name keeps its colour from chart to chart, unless another series of the same chart has it; when all colours are taken the next
-  // ones come dotted, then dash-dotted. What others published of a method (dashed, "method, authors") has the method's colour.
+  // A name keeps its colour from chart to chart, unless another series of the same chart has it; when all colours are
+  // taken the next ones come dotted, then dash-dotted. What others published of a method (dashed, "method, authors")
+  // has the method's colour.
   const COLOURS = 10, STROKES = ["", "2 3.5", "9 3 2 3"], PUBLISHED = "6 4", known = new Map();
   function looks(series) {
     const used = new Set(), own = new Map(), every = [...Array(COLOURS * STROKES.length).keys()];
@@ -77,7 +84,8 @@
     choose("y");
     const press = () => {
       for (const b of controls.querySelectorAll("button")) b.setAttribute("aria-pressed", String(b.pressed()));
-      for (const b of legend.querySelectorAll("button")) b.setAttribute("aria-pressed", String(!state.hidden.has(b.dataset.name)));
+      for (const b of legend.querySelectorAll("button"))
+        b.setAttribute("aria-pressed", String(!state.hidden.has(b.dataset.name)));
       draw();
     };
     const button = (parent, text, pressed, click) => {
@@ -89,14 +97,18 @@
     for (const [axis, word] of [["y", "show"], ["x", "against"]]) {
       if (data[axis].length < 2) continue;
       const group = make("span", {}, controls, word);
-      data[axis].forEach((q, i) => button(group, q.name, () => state[axis] === i, () => { state[axis] = i; choose(axis); }));
+      data[axis].forEach((q, i) => {
+        button(group, q.name, () => state[axis] === i, () => { state[axis] = i; choose(axis); });
+      });
     }
     const scales = make("span", {}, controls);
-    if (!data.x.every((axis) => axis.ticks)) button(scales, "log x", () => state.logX, () => { state.logX = !state.logX; });
+    if (!data.x.every((axis) => axis.ticks))
+      button(scales, "log x", () => state.logX, () => { state.logX = !state.logX; });
     button(scales, "log y", () => state.logY, () => { state.logY = !state.logY; });
     if (data.series.length > 1) {
       for (const s of data.series) {
-        const b = button(legend, "", () => true, () => { state.hidden.has(s.name) ? state.hidden.delete(s.name) : state.hidden.add(s.name); });
+        const toggle = () => { if (!state.hidden.delete(s.name)) state.hidden.add(s.name); };
+        const b = button(legend, "", () => true, toggle);
         b.dataset.name = s.name;
         b.title = "click to hide or show, double-click to see it alone";
         const swatch = make("svg:svg", { viewBox: "0 0 26 4", "aria-hidden": "true" }, b);
@@ -121,7 +133,11 @@
         const pad = (high / low) ** margin;
         return [low / pad, high * pad];
       }
-      if (high - low < 1e-12 * Math.max(1, Math.abs(high))) { const half = Math.abs(high) / 2 || 0.5; low -= half; high += half; }
+      if (high - low < 1e-12 * Math.max(1, Math.abs(high))) {
+        const half = Math.abs(high) / 2 || 0.5;
+        low -= half;
+        high += half;
+      }
       const pad = margin * (high - low);
       return [low - pad, high + pad];
     }
@@ -132,26 +148,34 @@
       const box = { left: 62, right: width - 14, top: 10, bottom: height - 42 };
       const pool = shown.length ? shown : data.series;
       const [x0, x1] = ends(pool.flatMap((s) => s.x[xi]), logX, data.x[xi].margin ?? 0.01);
-      const [y0, y1] = ends(pool.flatMap((s) => [...s.y[yi].mid, ...(s.y[yi].low ?? []), ...(s.y[yi].high ?? [])]), logY, 0.04);
-      const scale = (v, a, b, from, to, log) => (log ? (Math.log(v / a) / Math.log(b / a)) : (v - a) / (b - a)) * (to - from) + from;
+      const heights = pool.flatMap((s) => [...s.y[yi].mid, ...(s.y[yi].low ?? []), ...(s.y[yi].high ?? [])]);
+      const [y0, y1] = ends(heights, logY, 0.04);
+      const scale = (v, a, b, from, to, log) => {
+        const share = log ? Math.log(v / a) / Math.log(b / a) : (v - a) / (b - a);
+        return share * (to - from) + from;
+      };
       const px = (v) => scale(v, x0, x1, box.left, box.right, logX);
       const py = (v) => scale(logY ? Math.max(v, y0) : v, y0, y1, box.bottom, box.top, logY);
       const ok = (x, y) => x !== null && y !== null && Number.isFinite(x) && Number.isFinite(y) && (!logX || x > 0);
 
       stage.replaceChildren();
-      const svg = make("svg:svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": `${data.y[yi].name} against ${data.x[xi].name}` }, stage);
+      const caption = `${data.y[yi].name} against ${data.x[xi].name}`;
+      const view = { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": caption };
+      const svg = make("svg:svg", view, stage);
       for (const [v, label] of ticks(y0, y1, logY, 6)) {
         make("svg:line", { class: "grid", x1: box.left, x2: box.right, y1: py(v), y2: py(v) }, svg);
         make("svg:text", { x: box.left - 7, y: py(v) + 4, "text-anchor": "end" }, svg, label);
       }
       const fit = Math.max(2, Math.round((box.right - box.left) / 90));
-      const marks = data.x[xi].ticks ? data.x[xi].ticks.filter((_, i, all) => i % Math.ceil(all.length / (fit * 1.6)) === 0) : ticks(x0, x1, logX, fit);
+      const every = (all) => Math.ceil(all.length / (fit * 1.6));
+      const marks = data.x[xi].ticks?.filter((_, i, all) => i % every(all) === 0) ?? ticks(x0, x1, logX, fit);
       for (const [v, label] of marks) {
         make("svg:line", { class: "grid", x1: px(v), x2: px(v), y1: box.top, y2: box.bottom }, svg);
         make("svg:text", { x: px(v), y: box.bottom + 16, "text-anchor": "middle" }, svg, label);
       }
       make("svg:text", { x: (box.left + box.right) / 2, y: height - 6, "text-anchor": "middle" }, svg, data.x[xi].name);
-      make("svg:text", { x: 13, y: (box.top + box.bottom) / 2, "text-anchor": "middle", transform: `rotate(-90 13 ${(box.top + box.bottom) / 2})` }, svg, data.y[yi].name);
+      const middle = (box.top + box.bottom) / 2, turned = `rotate(-90 13 ${middle})`;
+      make("svg:text", { x: 13, y: middle, "text-anchor": "middle", transform: turned }, svg, data.y[yi].name);
       const path = (xs, ys, steps) => {
         let text = "", pen = "M";
         xs.forEach((x, i) => {
@@ -165,15 +189,21 @@
       for (const s of shown) {
         const { mid, low, high } = s.y[yi], xs = s.x[xi];
         if (s.kind === "dots") {
-          mid.forEach((v, i) => { if (ok(xs[i], v)) make("svg:circle", { cx: px(xs[i]).toFixed(1), cy: py(v).toFixed(1), r: 3.2, fill: colour(s), "fill-opacity": 0.65 }, svg); });
+          mid.forEach((v, i) => {
+            if (!ok(xs[i], v)) return;
+            const where = { cx: px(xs[i]).toFixed(1), cy: py(v).toFixed(1), r: 3.2 };
+            make("svg:circle", { ...where, fill: colour(s), "fill-opacity": 0.65 }, svg);
+          });
           continue;
         }
         if (low && high) {
           const keep = xs.map((_, i) => i).filter((i) => ok(xs[i], low[i]) && ok(xs[i], high[i]));
-          const there = keep.map((i) => `${px(xs[i]).toFixed(1)} ${py(high[i]).toFixed(1)}`), back = keep.reverse().map((i) => `${px(xs[i]).toFixed(1)} ${py(low[i]).toFixed(1)}`);
-          if (keep.length > 1) make("svg:path", { d: `M${there.join("L")}L${back.join("L")}Z`, fill: colour(s), "fill-opacity": 0.13, class: "band" }, svg);
+          const edge = (side) => (i) => `${px(xs[i]).toFixed(1)} ${py(side[i]).toFixed(1)}`;
+          const d = `M${keep.map(edge(high)).join("L")}L${[...keep].reverse().map(edge(low)).join("L")}Z`;
+          if (keep.length > 1) make("svg:path", { d, fill: colour(s), "fill-opacity": 0.13, class: "band" }, svg);
         }
-        make("svg:path", { d: path(xs, mid, s.kind === "steps"), fill: "none", stroke: colour(s), "stroke-width": 2, "stroke-linejoin": "round", ...dashes(s), class: "curve", "data-name": s.name }, svg);
+        const pen = { stroke: colour(s), "stroke-width": 2, "stroke-linejoin": "round", ...dashes(s), fill: "none" };
+        make("svg:path", { d: path(xs, mid, s.kind === "steps"), ...pen, class: "curve", "data-name": s.name }, svg);
       }
       const layer = make("svg:g", {}, svg);
       frame = { svg, layer, box, px, py, ok, width };
@@ -198,7 +228,8 @@
           if (d < distance) { distance = d; best = i; }
         }
         if (best < 0) continue;
-        const hit = { s, i: best, x: xs[best], y: ys[best], low: s.y[yi].low?.[best], high: s.y[yi].high?.[best], distance };
+        const low = s.y[yi].low?.[best], high = s.y[yi].high?.[best];
+        const hit = { s, i: best, x: xs[best], y: ys[best], low, high, distance };
         if (s.kind === "dots") { if (distance < 24 && (!dot || distance < dot.distance)) dot = hit; }
         else { rows.push(hit); if (at === null || distance < at.distance) at = hit; }
       }
@@ -206,7 +237,8 @@
       if (dot) {
         make("b", {}, tip, data.series.length > 1 ? dot.s.name + "\n" : "");
         tip.append(dot.s.text?.[dot.i] ?? `${data.x[xi].name} ${show(dot.x)}\n${data.y[yi].name} ${show(dot.y)}`);
-        make("svg:circle", { cx: px(dot.x), cy: py(dot.y), r: 6, fill: "none", stroke: colour(dot.s), "stroke-width": 2 }, layer);
+        const ring = { fill: "none", stroke: colour(dot.s), "stroke-width": 2 };
+        make("svg:circle", { cx: px(dot.x), cy: py(dot.y), r: 6, ...ring }, layer);
       } else if (at) {
         make("svg:line", { class: "cross", x1: px(at.x), x2: px(at.x), y1: box.top, y2: box.bottom }, layer);
         make("b", {}, tip, `${data.x[xi].name} ${show(at.x)}\n`);
@@ -221,19 +253,25 @@
       tip.hidden = !tip.childNodes.length;
       if (tip.hidden) return;
       const home = figure.getBoundingClientRect(), left = event.clientX - home.left, top = event.clientY - home.top;
-      tip.style.left = `${Math.max(0, left + 14 + tip.offsetWidth > home.width ? left - tip.offsetWidth - 14 : left + 14)}px`;
+      const beside = left + 14 + tip.offsetWidth > home.width ? left - tip.offsetWidth - 14 : left + 14;
+      tip.style.left = `${Math.max(0, beside)}px`;
       tip.style.top = `${Math.max(0, top - tip.offsetHeight / 2)}px`;
     }
     stage.addEventListener("pointermove", hover);
     stage.addEventListener("pointerdown", hover);
     stage.addEventListener("pointerleave", () => { tip.hidden = true; frame?.layer.replaceChildren(); });
     let last = 0;
-    new ResizeObserver(() => { if (figure.clientWidth !== last) { last = figure.clientWidth; draw(); } }).observe(figure);
+    new ResizeObserver(() => {
+      if (figure.clientWidth === last) return;
+      last = figure.clientWidth;
+      draw();
+    }).observe(figure);
     press();
   }
 
-  // Tables sort by the column whose head is clicked.
+  // Tables sort by the column whose head is clicked; one without a head stays as it is.
   function sortable(table) {
+    if (!table.tHead) return;
     [...table.tHead.rows[0].cells].forEach((head, column) => {
       head.addEventListener("click", () => {
         const up = head.dataset.up !== "true", rows = [...table.tBodies[0].rows];
@@ -253,7 +291,9 @@
   const dress = () => { root.dataset.theme = wish.matches ? "dark" : "light"; };
   dress();
   wish.addEventListener("change", dress);
-  document.getElementById("theme").addEventListener("click", () => { root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark"; });
+  document.getElementById("theme").addEventListener("click", () => {
+    root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
+  });
   document.querySelectorAll("figure.chart").forEach(chart);
   document.querySelectorAll("table").forEach(sortable);
 })();

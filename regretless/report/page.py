@@ -1,7 +1,8 @@
 """Self-contained HTML pages with interactive charts: no network, no libraries, light and dark, readable on a phone.
 
-    section = curves_section("Regret", [Curve("random", {"evaluations": n}, {"simple regret": Band(mid, low, high)})],
-    log_y=True) Path("page.html").write_text(html_page("A comparison", [section]))
+    curve = Curve("random", {"evaluations": n}, {"simple regret": Band(mid, low, high)})
+    section = curves_section("Regret", [curve], log_y=True)
+    Path("page.html").write_text(html_page("A comparison", [section]))
 
 A `Curve` may bring several x axes (evaluations, seconds) and several quantities (simple regret, average regret); the
 page switches between them. `scatter_section` draws points, `table_section` a sortable table, `text_section` paragraphs.
@@ -188,9 +189,8 @@ def curves_chart(
     axes, quantities = list(curves[0].x), list(curves[0].y)
     for curve in curves:
         if list(curve.x) != axes or list(curve.y) != quantities:
-            raise ValueError(
-                f"curve {curve.name!r} has axes {list(curve.x)} and quantities {list(curve.y)}, expected {axes} and {quantities}"
-            )
+            own = f"axes {list(curve.x)} and quantities {list(curve.y)}"
+            raise ValueError(f"curve {curve.name!r} has {own}, expected {axes} and {quantities}")
     series = []
     for curve in curves:
         n = len(np.asarray(curve.x[axes[0]]))
@@ -300,15 +300,7 @@ def _best(cells: Sequence[Cell], kind: str) -> set[int]:
 
 
 def _cell(value: Cell, words: bool, marked: bool) -> str:
-    text = (
-        ""
-        if value is None
-        else value
-        if isinstance(value, str)
-        else f"{value:.4g}"
-        if isinstance(value, float)
-        else str(value)
-    )
+    text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
     number = _value(value)
     names = " ".join(name for name, on in (("words", words), ("mark", marked)) if on)
     attributes = (f' class="{names}"' if names else "") + (

@@ -39,7 +39,8 @@ def write_page(result: Result, path: Path) -> Path:
     """Writes the page and returns its path."""
     optimizer = result.optimizer
     goal = "smallest" if optimizer.direction == "minimize" else "largest"
-    lead = f"{result.nfev} evaluation{'s' if result.nfev != 1 else ''} of {optimizer.recipe} looking for the {goal} value; {result.message}."
+    count = f"{result.nfev} evaluation{'s' if result.nfev != 1 else ''}"
+    lead = f"{count} of {optimizer.recipe} looking for the {goal} value; {result.message}."
     page = html_page("Tuning report", _sections(result), lead=lead, foot=f"Seed {optimizer.seed}. Made by regretless.")
     write_whole(path, page.encode())
     return path
@@ -60,19 +61,9 @@ def _sections(result: Result) -> list[Section]:
         return sections
     numbers = np.array([t.number for t in done])
     values = np.array([t.value for t in done])
-    sections.append(
-        curves_section(
-            "Best so far",
-            [
-                Curve(
-                    "best so far",
-                    {"evaluations": np.arange(1, result.nfev + 1)},
-                    {"value": result.best_so_far()},
-                    steps=True,
-                )
-            ],
-        )
-    )
+    evaluations = {"evaluations": np.arange(1, result.nfev + 1)}
+    best_so_far = Curve("best so far", evaluations, {"value": result.best_so_far()}, steps=True)
+    sections.append(curves_section("Best so far", [best_so_far]))
     words = [_words(t) for t in done]
     wide = bool(values.min() > 0 and values.max() > WIDE * values.min())
     sections.append(scatter_section("Every value", {"trial": [Points("value", numbers, values, words)]}, log_y=wide))
