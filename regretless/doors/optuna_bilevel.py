@@ -7,13 +7,13 @@ stopped.
         lr = trial.suggest_float("lr", 1e-4, 1.0, log=True)
         model, start = build(), sampler.start(trial)
         if start:
-            model.load(sampler.checkpoint(trial) / f"{start}.safetensors")
+            model.load(sampler.checkpoint(trial) / f"{start}.pt")
         for step in range(start, sampler.horizon(trial)):
             train(model, lr)
             if (step + 1) % 100 == 0:
                 trial.report(validation_loss(model), step + 1)
                 if trial.should_prune(): raise optuna.TrialPruned
-        model.save(sampler.checkpoint(trial) / f"{sampler.horizon(trial)}.safetensors")
+        model.save(sampler.checkpoint(trial) / f"{sampler.horizon(trial)}.pt")
         return validation_loss(model)
 
     optuna.create_study(sampler=sampler).optimize(objective)      # ends when the steps are spent

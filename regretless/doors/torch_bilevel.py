@@ -1,7 +1,10 @@
 """PyTorch's door to bilevel tuning: any module, any loader and an optimiser recipe become an inner training problem.
 
-    problem = torch_bilevel(lambda p: Net(p["width"]), train_loader, val_loader, optimiser=lambda w, p:
-    torch.optim.SGD(w, lr=p["lr"])) result = minimize_bilevel(problem, space, budget_steps=20_000, folder="study")
+    def sgd(weights, params):
+        return torch.optim.SGD(weights, lr=params["lr"])
+
+    problem = torch_bilevel(lambda params: Net(params["width"]), train_loader, val_loader, optimiser=sgd)
+    result = minimize_bilevel(problem, space, budget_steps=20_000, folder="study")
     result.state.model                                    # the trained module
 
 A run is exact: building the module, shuffling and dropout draw from torch's global generator inside a fork that is
@@ -29,7 +32,7 @@ Data: TypeAlias = DataLoader[Any] | Sequence[Tensor]
 """A loader whose batches end with the target, or tensors (inputs ..., target) with one row per example."""
 
 EVALUATION_ROWS = 2000
-"""Rows per batch when tensors are validated."""
+"""Rows per batch when tensors are validated: enough to keep the processor busy, few enough for any memory."""
 
 
 @dataclass(eq=False)
@@ -135,21 +138,8 @@ class _Source:
         self.tensors: list[Tensor] = []
         self.loader: DataLoader[Any] | None = None
         if isinstance(data, DataLoader):
-            tensors = (
-                data.dataset.tensors
-                if isinstance(data.dataset, TensorDataset) and data.collate_fn is default_collate
-                else None
-            )
-            shuffled = (
-                isinstance(data.sampler, RandomSampler)
-                and not data.sampler.replacement
-                and data.sampler.num_samples == len(data.dataset)
-            )  # type: ignore[arg-type]
-            if tensors is not None and shuffled and data.batch_size is not None and data.drop_last:
-                batch = data.batch_size
-                data = list(
-                    tensors
-                )  # indexing the tensors gives whole shuffled batches as well, without the loader's overhead
+            if _gives_whole_shuffled_batches(data):  # indexing its tensors does the same without the loader's overhead
+                batch, data = data.batch_size or batch, list(data.dataset.tensors)  # type: ignore[attr-defined]
             else:
                 self.loader = data
                 if not hasattr(data, "__len__") or len(data) == 0:
@@ -210,6 +200,15 @@ class _Source:
         if start == 0:
             yield first
         yield from batches
+
+
+def _gives_whole_shuffled_batches(loader: DataLoader[Any]) -> bool:
+    """Whether a loader gives whole batches of tensors in an order drawn anew for every epoch, and nothing else."""
+    sampler = loader.sampler
+    plain = isinstance(loader.dataset, TensorDataset) and loader.collate_fn is default_collate
+    shuffled = isinstance(sampler, RandomSampler) and not sampler.replacement
+    whole = loader.batch_size is not None and loader.drop_last
+    return plain and shuffled and whole and sampler.num_samples == len(loader.dataset)  # type: ignore[attr-defined,arg-type]
 
 
 def _to(part: Any, device: torch.device) -> Any:
