@@ -72,13 +72,8 @@ class BilevelResult:
         trouble = "".join(f", {n} {status}" for status, n in counts.items() if n)
         lines = [f"{self.message} ({self.spent} steps, {len(self.runs)} settings{trouble})"]
         lines += [f"  {name} = {value!r}" for name, value in self.params.items()]
-        return "\n".join(
-            [
-                *lines,
-                f"  validation loss {self.value:.6g} after {self.steps} steps of run {self.best_run}",
-                f"  {self.certificate}",
-            ]
-        )
+        lines += [f"  validation loss {self.value:.6g} after {self.steps} steps of run {self.best_run}"]
+        return "\n".join([*lines, f"  {self.certificate}"])
 
     def plot_curves(self, path: str | Path | None = None) -> Figure:
         """Every run's learning curve (left) and the best loss against the total steps (right); written to `path` if
@@ -91,23 +86,12 @@ class BilevelResult:
                 continue
             best = r.number == self.best_run
             n, v = zip(*points, strict=True)
-            left.plot(
-                n,
-                v,
-                marker=".",
-                lw=2 if best else 0.8,
-                color="C3" if best else "C0",
-                alpha=1 if best else 0.5,
-                zorder=3 if best else 2,
-            )
+            look = {"lw": 2, "color": "C3", "zorder": 3} if best else {"lw": 0.8, "color": "C0", "alpha": 0.5}
+            left.plot(n, v, marker=".", **look)
             if r.status == "diverged":
                 left.plot(n[-1:], v[-1:], "x", color="k", zorder=4)
-        left.set(
-            xscale="log",
-            xlabel="training steps of the run (N)",
-            ylabel="validation loss",
-            title="learning curves; the best in red",
-        )
+        left.set(xscale="log", xlabel="training steps of the run (N)", title="learning curves; the best in red")
+        left.set_ylabel("validation loss")
         table = self.best_so_far()
         right.step(table[:, 0], table[:, 1], where="post", color="C3")
         right.set(xlabel="training steps in all", ylabel="best validation loss", title="best so far")

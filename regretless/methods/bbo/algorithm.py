@@ -184,10 +184,9 @@ def paper_phi(horizon: int) -> float:
     return float(math.log(horizon) ** 1.5)
 
 
-def convex_step(c: float, horizon: int, smoothness: float | None = None) -> float:
-    """eta = c / sqrt(N), at most 2 / gamma where the smoothness gamma is known (Thm. 1)."""
-    step = c / math.sqrt(horizon)
-    return step if smoothness is None else min(step, 2 / smoothness)
+def convex_step(c: float, horizon: int) -> float:
+    """eta = c / sqrt(N) (Thm. 1); its bound of 2 / gamma is left out, since the smoothness gamma is never known."""
+    return c / math.sqrt(horizon)
 
 
 def dominated_step(mu: float, j: int) -> float:
