@@ -161,7 +161,7 @@ def _check(n: int, optimizer: Optimizer, problem: Problem, writer: RecordWriter)
         return
     begin = time.perf_counter()
     params = optimizer.recommend()
-    certificate = optimizer.certificate()
+    certificate = optimizer.certificate
     seconds = time.perf_counter() - begin
     writer.checkpoint(n, problem.space.encode(params), problem.true(params), certificate, seconds)
 

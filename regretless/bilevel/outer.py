@@ -90,24 +90,17 @@ class Outer:
         late = len(self.rungs) > 1 and until > self.rungs[0] and any(len(r.ends) > 1 for r in runs)
         if late and self.fidelity:
             return self._propose_with_length(runs)
-        optimizer = self.optimizer(runs)
-        optimizer.method.step = len(optimizer.trials)  # the step that keys a proposal counts all runs before it
-        return optimizer.ask().unit
+        waiting = [r.unit for r in runs if not r.is_known]
+        return self.optimizer(runs).propose(len(runs), waiting)
 
     def optimizer(self, runs: Sequence[Run]) -> Optimizer:
-        """An Optimizer that was told where every run stands now; runs that are not known yet are pending."""
+        """An Optimizer that was told where every known run stands now (a promoted run has replaced its own value)."""
         optimizer = self._optimizer()
         known = [r for r in runs if r.is_known]
         values, noise = outer_values(known, self.scale, self.cap, self.rungs)
-        for run, value, variance in zip(known, values.tolist(), noise.tolist(), strict=True):
-            trial = optimizer.adopt(run.params)
-            if run.ends:
-                optimizer.tell(trial, value, None if self.noise_known else variance)
-            else:
-                optimizer.tell(trial, failed=True)
-        for run in runs:
-            if not run.is_known:
-                optimizer.adopt(run.params)
+        failed = np.array([not r.ends for r in known], dtype=bool)
+        variances = np.full(len(known), np.nan) if self.noise_known else np.where(failed, np.nan, noise)
+        optimizer.take_in([r.unit for r in known], np.where(failed, np.nan, values), variances)
         return optimizer
 
     def _optimizer(self) -> Optimizer:

@@ -257,7 +257,7 @@ class Study:
             schedule, Fixed
         ):  # Algorithms 1 and 2 return a setting by their own rule, not the least loss seen
             optimizer = self.outer.optimizer(self.runs)
-            certificate, chosen = optimizer.certificate(), optimizer.recommend()
+            certificate, chosen = optimizer.certificate, optimizer.recommend()
             best = next((r.number, r.steps) for r in self.runs if r.params == chosen)
         number, steps = best
         run = self.runs[number]

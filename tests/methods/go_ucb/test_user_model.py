@@ -267,7 +267,7 @@ for recipe in recipes:
     for _ in range(14):
         trial = opt.ask()
         opt.tell(trial, 2 * trial.params["dose"] / (5 + trial.params["dose"]) - 0.03 * trial.params["dose"])
-    opt.recommend(), opt.certificate(), opt.method.parameters(), opt.method.misfit()
+    opt.recommend(), opt.certificate, opt.method.parameters(), opt.method.misfit()
 try:
     rg.GOUCB(model=lambda w, x: w.exp() * x, w_bounds=[(0, 1)]).build(rg.Space(space), seed=0)
 except ValueError as error:
