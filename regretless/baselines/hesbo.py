@@ -56,7 +56,7 @@ class HeSBO(Method):
         """s, D."""
         self._starts = sobol_points(self.initial, self.d, rng)
         self._low = Cube.box(self.d)
-        self._surrogate = Surrogate(self._low, seed=self.seed, ard=False, quadratic=False, tame=False)
+        self._surrogate = Surrogate(self._low, ard=False, quadratic=False, tame=False)
 
     def to_cube(self, Y: Array) -> Array:
         """Points of the unit cube for low points Y (q x d, in [0, 1]), q x D; in the unit cube a sign turns v into 1 -

@@ -25,10 +25,9 @@ import math
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from regretless.gp.acquisition import kept_from_failures
+from regretless.gp.acquisition import kept_from_failures, log_improvement, of_posterior
 from regretless.gp.design import Design, away_from_known, design_size
 from regretless.gp.maximiser import maximise
-from regretless.gp.moments import log_improvement, of_posterior
 from regretless.gp.surrogate import scheduled, standardisation
 from regretless.method import Method
 from regretless.parameters import Array

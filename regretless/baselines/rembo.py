@@ -21,10 +21,9 @@ import math
 
 import numpy as np
 
-from regretless.gp.acquisition import kept_from_failures, log_expected_improvement
+from regretless.gp.acquisition import kept_from_failures, log_expected_improvement, through
 from regretless.gp.design import away_from_known
 from regretless.gp.maximiser import maximise
-from regretless.gp.moments import through
 from regretless.gp.sobol import sobol_points
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
@@ -56,7 +55,7 @@ class REMBO(Method):
         rng = self.fixed_generator()
         self.A = rng.standard_normal((self.dim, self.d))
         self._starts = sobol_points(self.initial, self.d, rng)
-        self._surrogate = Surrogate(self.cube, seed=self.seed, ard=False, quadratic=False, tame=False)
+        self._surrogate = Surrogate(self.cube, ard=False, quadratic=False, tame=False)
 
     def to_cube(self, Y: Array) -> tuple[Array, Array]:
         """Points of the unit cube for low points Y (q x d, in [0, 1]), and 1 where a coordinate was not clipped, q x D

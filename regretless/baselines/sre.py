@@ -21,10 +21,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from regretless.gp.acquisition import kept_from_failures, upper_confidence
+from regretless.gp.acquisition import kept_from_failures, through, upper_confidence
 from regretless.gp.design import away_from_known
 from regretless.gp.maximiser import maximise
-from regretless.gp.moments import through
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method, keyed_generator
 from regretless.parameters import Array
@@ -53,7 +52,7 @@ class SRE(Method):
             raise ValueError(f"d and rounds must be at least 1, got {d!r} and {rounds!r}")
         self.d, self.rounds = min(d, self.dim), rounds
         self.length = ROUND if budget is None else max(2, budget // rounds)
-        self._surrogate = Surrogate(self.cube, seed=self.seed, ard=False, quadratic=False, tame=False)
+        self._surrogate = Surrogate(self.cube, ard=False, quadratic=False, tame=False)
 
     def _round(self) -> tuple[int, int]:
         """The index of the round under way and the number of values told before it began."""

@@ -78,7 +78,7 @@ class SurrogateModel(Model):  # type: ignore[misc]
         method = optimizer.method
         if len(method.y) == 0:
             raise RuntimeError("a model needs at least one successful evaluation; none has been told yet")
-        return cls(Surrogate(method.cube, seed=method.seed, tame=tame).gp(method.X, method.y, method.yvar))
+        return cls(Surrogate(method.cube, tame=tame).gp(method.X, method.y, method.yvar))
 
     @property
     def num_outputs(self) -> int:
@@ -170,7 +170,7 @@ class AcquisitionSearch(Method):
         super().__init__(cube, seed=seed, budget=budget)
         self.acquisition, self.restarts, self.candidates = acquisition, restarts, candidates
         self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
-        self._surrogate = Surrogate(self.cube, seed=self.seed)
+        self._surrogate = Surrogate(self.cube)
 
     def _propose(self, rng: np.random.Generator) -> Array:
         first = self._design.next_point(self, rng)

@@ -29,7 +29,7 @@ NARROWEST = 1e-8
 """The least eigenvalue of C relative to the largest: length-scales start within a factor of 100 of each other."""
 
 
-def turned(kernel: Kernel, X: Array, y: Array, yvar: Array, hyper: Hyper, *, prior: Prior, rounds: int) -> Hyper:
+def turn_axes(kernel: Kernel, X: Array, y: Array, yvar: Array, hyper: Hyper, *, prior: Prior, rounds: int) -> Hyper:
     """The most probable of hyper, which was fitted to X (n x d) and standardised y (n), and its refits along other
     axes."""
     if len(y) < LEAST_PER_DIM * kernel.dim:

@@ -34,6 +34,8 @@ __all__ = ["GP", "Factor", "Hyper", "Kernel", "Kind", "Prior", "SamplePath", "fi
 
 NOISE_FLOOR = 1e-8
 """The least noise relative to the signal: below it the factor of near-duplicates loses all digits."""
+NOISE_CEILING = 1e30
+"""The largest noise relative to the signal: such a value says nothing, and larger numbers would overflow in sums."""
 FIRST_JITTER = 1e-10
 """What is added to the diagonal when a factorisation fails, tenfold each time it fails again."""
 SIGNAL_WEIGHT = 1.0
@@ -448,5 +450,14 @@ def relative_noise(hyper: Hyper, n: int, yvar: Array | None, scale: float) -> Ar
     """The noise of n values relative to the signal, n: fitted where no variance is known, never below the floor."""
     if yvar is None:
         return np.full(n, max(hyper.noise, NOISE_FLOOR))
-    known = np.asarray(yvar, dtype=np.float64) / (scale * scale * hyper.signal)
+    known = in_units_of(scale, np.asarray(yvar, dtype=np.float64), hyper.signal)
     return np.maximum(np.where(np.isnan(known), hyper.noise, known), NOISE_FLOOR)
+
+
+def in_units_of(scale: float, yvar: Array, signal: float = 1.0) -> Array:
+    """yvar / (scale^2 signal), NaN where yvar is, for any finite scale: the square alone may leave the range of
+    floats."""
+    share, exponent = math.frexp(scale)
+    with np.errstate(over="ignore", under="ignore"):
+        ratio: Array = np.minimum(np.ldexp(yvar / (share * share * signal), -2 * exponent), NOISE_CEILING)
+    return ratio

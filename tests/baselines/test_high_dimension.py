@@ -35,7 +35,7 @@ def test_rembo_maps_by_its_matrix_and_clips():
 
 def test_rembo_gradient_goes_through_the_embedding():
     from regretless.gp.acquisition import log_expected_improvement
-    from regretless.gp.moments import through
+    from regretless.gp.acquisition import through
 
     method = REMBO(12, seed=1, d=2, initial=6)
     run(method, 10)

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import ortho_group
 
 from regretless.gp.fit import Objective, Prior, fit
-from regretless.gp.frame import directions, turned
+from regretless.gp.frame import directions, turn_axes
 from regretless.gp.posterior import GP, Hyper, Kernel
 from regretless.gp.surrogate import Surrogate
 from regretless.parameters import Choice, Float
@@ -65,7 +65,7 @@ def test_a_valley_is_found_and_predicted_better():
     straight = fit(kernel, X, y, prior=prior, rounds=40)
     along = straight
     for _ in range(2):
-        along = turned(kernel, X, y, NONE, along, prior=prior, rounds=40)
+        along = turn_axes(kernel, X, y, NONE, along, prior=prior, rounds=40)
     assert along.rotation is not None
     steepest = along.rotation[:, int(np.argmin(along.lengthscale))]
     assert abs(steepest @ across) > 0.95
@@ -85,10 +85,10 @@ def test_what_runs_along_the_coordinates_is_left_alone_or_no_worse():
     y = (y - y.mean()) / y.std()
     kernel, prior = Kernel("matern52", 4), Prior.scaled(4, quadratic=False)
     straight = fit(kernel, X, y, prior=prior, rounds=40)
-    chosen = turned(kernel, X, y, NONE, straight, prior=prior, rounds=40)
+    chosen = turn_axes(kernel, X, y, NONE, straight, prior=prior, rounds=40)
     before, after = (Objective(kernel, X, y, None, prior, ard=True, rotation=h.rotation) for h in (straight, chosen))
     assert after.one(after.theta(chosen))[0] <= before.one(before.theta(straight))[0] + 1e-9
-    few = turned(kernel, X[:8], y[:8], NONE[:8], straight, prior=prior, rounds=5)
+    few = turn_axes(kernel, X[:8], y[:8], NONE[:8], straight, prior=prior, rounds=5)
     assert few is straight
 
 
@@ -97,8 +97,8 @@ def test_noisy_values_do_not_turn_the_axes():
     y = y + 0.3 * np.random.default_rng(2).standard_normal(60)
     kernel, prior = Kernel("matern52", 4), Prior.scaled(4)
     straight = Hyper(np.full(4, 0.5), 0.1, 1.0, 0.1)
-    assert turned(kernel, X, y, NONE, straight, prior=prior, rounds=20) is straight
-    assert turned(kernel, X, y, np.full(60, 0.1), straight, prior=prior, rounds=20) is straight
+    assert turn_axes(kernel, X, y, NONE, straight, prior=prior, rounds=20) is straight
+    assert turn_axes(kernel, X, y, np.full(60, 0.1), straight, prior=prior, rounds=20) is straight
 
 
 def test_directions_of_constant_values_are_proper():

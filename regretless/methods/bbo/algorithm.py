@@ -44,7 +44,7 @@ from regretless.gp.acquisition import kept_from_failures, log_expected_improveme
 from regretless.gp.certify import fitted_certificate
 from regretless.gp.design import Design, away_from_known, design_size
 from regretless.gp.kernels import Kind
-from regretless.gp.maximiser import Acquisition, Score, maximise
+from regretless.gp.maximiser import Value, ValueAndGradient, maximise
 from regretless.gp.posterior import GP
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
@@ -118,7 +118,7 @@ class BBO(Method):
         kernel: Kind = "se" if self.paper else "matern52"
         trend = False if self.paper else None
         self._surrogate = Surrogate(
-            self.cube, seed=self.seed, kernel=kernel, quadratic=trend, noise=self.noise, tame=not self.paper
+            self.cube, kernel=kernel, quadratic=trend, noise_var=self.noise, tame=not self.paper
         )
 
     def _propose(self, rng: np.random.Generator) -> Array:
@@ -148,7 +148,7 @@ class BBO(Method):
         full[..., -1] = 1.0
         return full
 
-    def _at_full(self, value: Acquisition, score: Score) -> tuple[Acquisition, Score]:
+    def _at_full(self, value: ValueAndGradient, score: Value) -> tuple[ValueAndGradient, Value]:
         """An acquisition that sees every point at full horizon and does not change along the last coordinate."""
 
         def pinned(X: Array) -> tuple[Array, Array]:

@@ -81,7 +81,7 @@ class Guard:
     """
 
     def __init__(self, cube: Cube, *, seed: int, noise: float | None, flexible: bool) -> None:
-        self._surrogate = Surrogate(cube, seed=seed, noise=noise)
+        self._surrogate = Surrogate(cube, noise_var=noise)
         self._shares: tuple[int, Shares] | None = None
         self._flexible = flexible
 

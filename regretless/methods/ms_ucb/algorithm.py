@@ -38,11 +38,17 @@ from typing import Literal
 import numpy as np
 
 from regretless.certificate import Certificate
-from regretless.gp.acquisition import kept_from_failures, upper_confidence
+from regretless.gp.acquisition import (
+    Acquire,
+    confidence_bound,
+    kept_from_failures,
+    log_improvement,
+    of_posterior,
+    upper_confidence,
+)
 from regretless.gp.certify import fitted_certificate
 from regretless.gp.design import Design, away_from_known, design_size
-from regretless.gp.maximiser import Acquisition, Score, maximise
-from regretless.gp.moments import Acquire, confidence_bound, log_improvement, of_posterior
+from regretless.gp.maximiser import Acquisition, maximise
 from regretless.gp.posterior import GP
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method, keyed_generator
@@ -158,19 +164,19 @@ class MSUCB(Method):
         self.initial = initial if initial is not None else INITIAL if self.paper else design_size(self.dim, budget)
         self._design = Design(self.cube, self.initial, self.fixed_generator())
         self._surrogate = Surrogate(
-            self.cube, seed=self.seed, ard=not self.paper, quadratic=False, noise=noise, tame=False
+            self.cube, ard=not self.paper, quadratic=False, noise_var=noise, tame=False
         )
         common: dict[int, tuple[Array, ...]] = {}
         additive = [
             AdditiveSurrogate(self.cube, noise=noise, orders=orders, soften=soften, common=common)
             for orders, soften in MODELS
         ]
-        curved = Surrogate(self.cube, seed=self.seed, ard=True, quadratic=True, noise=noise, tame=False)
-        drawn_in = Surrogate(self.cube, seed=self.seed, ard=True, quadratic=False, noise=noise, tame=False, soften=True)
+        curved = Surrogate(self.cube, ard=True, quadratic=True, noise_var=noise, tame=False)
+        drawn_in = Surrogate(self.cube, ard=True, quadratic=False, noise_var=noise, tame=False, soften=True)
         per_coordinate = [self._surrogate, drawn_in] if 1 < self.dim <= ARD_UP_TO else []
         first = [curved] if self.dim <= CURVED_UP_TO else []
         self._contest = Contest([*first, *additive, *per_coordinate], start=CURVED_START if self.dim <= FEW else 0.0)
-        self._clipped = Surrogate(self.cube, seed=self.seed, noise=noise) if self.dim <= FEW else None
+        self._clipped = Surrogate(self.cube, noise_var=noise) if self.dim <= FEW else None
         self._anchors = Anchors(self.dim, 1 if self.paper else 2)
         self._sizes = [0]  # |Z_t| for every t drawn so far
 
@@ -235,7 +241,7 @@ class MSUCB(Method):
         self,
         gp: GP | AdditiveGP,
         acquire: Acquire,
-        pair: tuple[Acquisition, Score],
+        pair: Acquisition,
         incumbents: Array,
         rng: np.random.Generator,
     ) -> Array:
@@ -255,7 +261,7 @@ class MSUCB(Method):
         )
 
     def _in_few(
-        self, free: Indices, pair: tuple[Acquisition, Score], incumbents: Array, rng: np.random.Generator
+        self, free: Indices, pair: Acquisition, incumbents: Array, rng: np.random.Generator
     ) -> Array:
         """not in paper: the best point of the subspace through the incumbent in which the given coordinates are
         free."""

@@ -24,9 +24,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from regretless.gp.acquisition import Acquire
 from regretless.gp.kernels import Kernel, squared_distances
 from regretless.gp.lbfgs import minimise
-from regretless.gp.moments import Acquire
 from regretless.gp.posterior import GP
 from regretless.methods.ms_ucb.additive import AdditiveGP, Places, legendre, legendre_slope
 from regretless.parameters import Array
