@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regretless.baselines import BASELINES
-from regretless.baselines.gp_ts import widened, widening
+from regretless.baselines.gp_ts import widen, widening
 from regretless.baselines.gp_ucb import theory_beta
 from regretless.gp.surrogate import Surrogate
 from regretless.parameters import Choice, Float, Int
@@ -38,8 +38,8 @@ def test_a_bowl_in_three_dimensions_is_solved(name, preset):
 def test_wrong_options_are_refused(name):
     with pytest.raises(ValueError, match="preset"):
         BASELINES[name](preset="best").build(2, seed=0)
-    with pytest.raises(ValueError, match="noise"):
-        BASELINES[name](noise=-0.1).build(2, seed=0)
+    with pytest.raises(ValueError, match="noise_var"):
+        BASELINES[name](noise_var=-0.1).build(2, seed=0)
     if name == "gp-ucb":
         with pytest.raises(ValueError, match="kappa"):
             BASELINES[name](kappa=-1).build(2, seed=0)
@@ -108,10 +108,10 @@ def test_thompson_widening():
     """v_t = 1 changes nothing; in general the path's distance to the mean is multiplied by v_t."""
     rng = np.random.default_rng(0)
     X, Q = rng.random((12, 2)), rng.random((5, 2))
-    gp = Surrogate(Cube.box(2), seed=0).gp(X, bowl(X))
+    gp = Surrogate(Cube.box(2)).gp(X, bowl(X))
     path = gp.path(rng)
-    np.testing.assert_allclose(widened(path, gp, 1.0)[0](Q)[0], path(Q)[0])
-    wide, values = widened(path, gp, 3.0)
+    np.testing.assert_allclose(widen(path, gp, 1.0)[0](Q)[0], path(Q)[0])
+    wide, values = widen(path, gp, 3.0)
     np.testing.assert_allclose(wide(Q)[0] - gp.mean_at(Q), 3 * (path(Q)[0] - gp.mean_at(Q)))
     np.testing.assert_allclose(values(Q), wide(Q)[0])
     noise = gp.factor.noise[0]

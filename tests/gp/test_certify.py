@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from regretless.baselines import BASELINES
-from regretless.gp.certify import fitted_certificate, largest_upper_bound, wary_model, width
+from regretless.gp.certify import fitted_certificate, largest_upper_bound, wary_surrogate, width
 from regretless.space import Cube
 from regretless.testing import bowl, run
 
@@ -67,7 +67,7 @@ def test_units_carry_through() -> None:
 def test_the_largest_upper_bound_is_not_missed() -> None:
     rng = np.random.default_rng(4)
     X = rng.random((25, 2))
-    wary = wary_model(X, np.sin(9 * X[:, 0]) + X[:, 1], np.full(25, UNKNOWN), Cube.box(2))
+    wary = wary_surrogate(Cube.box(2)).gp(X, np.sin(9 * X[:, 0]) + X[:, 1])
     point, value = largest_upper_bound(wary, Cube.box(2), 1.6, rng)
     grid = np.stack(np.meshgrid(*[np.linspace(0, 1, 101)] * 2), axis=-1).reshape(-1, 2)
     mean, variance = wary.mean_var(grid)

@@ -35,7 +35,7 @@ def test_a_rotation_is_the_same_kernel_on_rotated_points():
     turned_gp = GP.exact(kernel, hyper, X, y)
     plain_gp = GP.exact(kernel, Hyper(hyper.lengthscale, 1e-4, 1.0, 0.3), (X - 0.5) @ R + 0.5, y)
     np.testing.assert_allclose(turned_gp.mean_var(Q), plain_gp.mean_var((Q - 0.5) @ R + 0.5), atol=1e-9)
-    assert turned_gp.log_evidence() == pytest.approx(plain_gp.log_evidence(), abs=1e-9)
+    assert turned_gp.information() == pytest.approx(plain_gp.information(), abs=1e-8)
 
 
 @pytest.mark.parametrize("labels", [None, np.array([0, 3, 0, 0])], ids=["lines", "choices"])
@@ -113,7 +113,7 @@ def test_directions_of_constant_values_are_proper():
 @pytest.mark.parametrize("n", [15, 47])
 def test_a_replay_with_turning_axes_is_bit_exact(n):
     X, y, _, Q = valley(n)
-    slow, quick = (Surrogate(Cube.box(4), seed=0, rotate=True) for _ in range(2))
+    slow, quick = (Surrogate(Cube.box(4), rotate=True) for _ in range(2))
     for i in range(1, n + 1):
         grown = slow.gp(X[:i], y[:i])
     np.testing.assert_array_equal(quick.gp(X, y).mean_var(Q), grown.mean_var(Q))
@@ -122,9 +122,9 @@ def test_a_replay_with_turning_axes_is_bit_exact(n):
 def test_mixed_spaces_turn_only_their_lines():
     cube = Space({"a": Float(0, 1), "c": Choice(["p", "q", "r"]), "b": Float(0, 1), "e": Float(0, 1)}).cube()
     X = cube.snap(np.random.default_rng(0).random((56, 4)))
-    y = -((X[:, 0] + X[:, 2] - 1) ** 2) * 50 - X[:, 0] ** 2 + (X[:, 1] > 0.5)
-    gp = Surrogate(cube, seed=0, rotate=True, quadratic=False).gp(X, y)
+    y = -((X[:, 0] + X[:, 1] - 1) ** 2) * 50 - X[:, 0] ** 2 + (X[:, 2] > 0.5)  # in the order of the names
+    gp = Surrogate(cube, rotate=True, quadratic=False).gp(X, y)
     assert gp.hyper.rotation is not None
     assert gp.hyper.rotation.shape == (3, 3)
     assert np.isfinite(gp.mean_var_grad(X)[3]).all()
-    assert (gp.mean_var_grad(X)[2][:, 1] == 0).all()
+    assert (gp.mean_var_grad(X)[2][:, 2] == 0).all()

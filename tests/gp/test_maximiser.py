@@ -73,7 +73,7 @@ def test_mixed_cube_against_enumeration(encoding):
     def acquisition(P):
         f = np.array([value(MIXED.decode(x, encoding)) for x in P])
         g = np.zeros_like(P)
-        for i in (0, cube.dim - 1):
+        for i in (0, 1):  # a and b, in the order of the names
             for sign in (1, -1):
                 Q = P.copy()
                 Q[:, i] = np.clip(Q[:, i] + sign * 1e-6, 0, 1)
@@ -81,7 +81,7 @@ def test_mixed_cube_against_enumeration(encoding):
         return f, g
 
     x = maximise(acquisition, cube, np.random.default_rng(0), incumbents=np.empty((0, cube.dim)), raw=60, rounds=12)
-    np.testing.assert_array_equal(cube.snap(x), x)
+    np.testing.assert_allclose(cube.snap(x), x, rtol=0, atol=1e-12)  # lines are snapped by the method
     truth = max(
         value({"a": 1.3 + 0.1 * n, "b": 0.7, "n": n, "big": 777, "c": c})
         for n, c in itertools.product(range(1, 10), "pqr")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack
 
+from regretless.gp.gram import FIRST_JITTER, factor_with_jitter
 from regretless.gp.kernels import Hyper, Kernel, squared_distances
 from regretless.gp.lbfgs import minimise
 from regretless.parameters import Array
@@ -127,14 +128,15 @@ class Hybrid:
         self._inverse = kernel.inverse_scales(Hyper(shares.lengthscale, 0.0))
         self._W = kernel.embed(X) * self._inverse
         K = shares.linear * (G @ G.T) + shares.residual * kernel.base(squared_distances(self._W, self._W))
-        K.flat[:: len(K) + 1] += noise
-        L, info = lapack.dpotrf(K, lower=1, clean=1)
-        jitter = 1e-10 * float(np.diagonal(K).max())
-        while info:
-            K.flat[:: len(K) + 1] += jitter
+        diagonal = np.diagonal(K) + noise
+
+        def factor(jitter: float) -> tuple[Array, int]:
+            K.flat[:: len(K) + 1] = diagonal + jitter
             L, info = lapack.dpotrf(K, lower=1, clean=1)
-            jitter *= 10
-        self._L = L
+            return np.asarray(L), int(info)
+
+        self._L, _ = factor_with_jitter(factor, first=FIRST_JITTER * float(diagonal.max()))
+        L = self._L
         white = lapack.dtrtrs(L[: self.n, : self.n], e, lower=1)[0]
         # a pending row is told its own posterior mean: its whitened residual is 0
         self._alpha = lapack.dtrtrs(L, np.append(white, np.zeros(len(L) - self.n)), lower=1, trans=1)[0]

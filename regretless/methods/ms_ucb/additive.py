@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import blas, lapack
 
+from regretless.gp.gram import factor_with_jitter
 from regretless.gp.kernels import Kernel, squared_distances
 from regretless.gp.lbfgs import minimise
 from regretless.gp.surrogate import FRESH_EVERY, SIZES, scheduled, softened, standardisation
@@ -39,7 +40,6 @@ FRESH_ROUNDS, WARM_ROUNDS = 40, 15
 """Evaluations of the posterior density in a fresh fit and in a warm one."""
 SUBSET = 250
 """Values on which the starts of a fresh fit compete; the best goes on with all of them."""
-JITTER = 1e-10
 CHUNK = 2**20
 """Numbers in one temporary array of a query (8 MB)."""
 
@@ -264,13 +264,14 @@ class AdditiveGP:
         self.places = Places.of(kernel, X, self.orders)
         A = self._covariance(self._all_products(products))
         A.ravel()[:: len(A) + 1] = self.places.at_zero(shape.weights)
-        diagonal, jitter = np.diagonal(A) + noise, 0.0
-        while True:
+        diagonal = np.diagonal(A) + noise
+
+        def factor(jitter: float) -> tuple[Array, int]:
             A.ravel()[:: len(A) + 1] = diagonal + jitter
-            self._L, info = lapack.dpotrf(A.T, lower=1, clean=0)
-            if info == 0:
-                break
-            jitter = max(JITTER, 10.0 * jitter)
+            L, info = lapack.dpotrf(A.T, lower=1, clean=0)
+            return np.asarray(L), int(info)
+
+        self._L, _ = factor_with_jitter(factor)
         sides = np.zeros((2, len(X)))
         sides[0, : len(y)], sides[1, : len(y)] = (y - offset) / scale, 1.0
         white = self.lower(sides)[:, : len(y)]  # a pending point's whitened residual is 0: it is told its own mean
