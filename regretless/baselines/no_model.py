@@ -1,5 +1,5 @@
-"""Two searches without a model, which any model has to beat on cumulative regret: one stays at the best point, the other
-mutates it.
+"""Two searches without a model, which any model has to beat on cumulative regret: one stays at the best point, the
+other mutates it.
 
 Both begin with a few scrambled Sobol points. `StayAtBest` then re-evaluates the best point for ever (the contract sends
 it elsewhere while that point is under way); `RandomMutation` takes a normal step from it, a (1+1) evolution strategy

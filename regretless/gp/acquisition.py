@@ -144,9 +144,7 @@ def log_probability_of_improvement(gp: GP, best: float) -> Acquisition:
     return of_posterior(gp, log_probability(best, gp.signal))
 
 
-def through(
-    acquisition: Acquisition, forward: Callable[[Array], tuple[Array, Array]], matrix: Array
-) -> Acquisition:
+def through(acquisition: Acquisition, forward: Callable[[Array], tuple[Array, Array]], matrix: Array) -> Acquisition:
     """The acquisition as a function of low points y (q x k) that stand for x = clip(linear(y)).
 
     forward: y to x (q x d) and to 1 where a coordinate is not clipped (q x d). matrix: dx/dy where it is not, d x k.
@@ -220,7 +218,8 @@ def _log_share(X: Array, failed: Array) -> ValueAndGradient:
             gradients.append((w @ points - sums[-1][:, None] * P) / (h * h))
         S = sums[0] + PRIOR_WEIGHT
         both = S + FAILURE_WEIGHT * (sums[1] + PRIOR_WEIGHT)
-        return np.log(S / both), gradients[0] / S[:, None] - (gradients[0] + FAILURE_WEIGHT * gradients[1]) / both[:, None]
+        slope = gradients[0] / S[:, None] - (gradients[0] + FAILURE_WEIGHT * gradients[1]) / both[:, None]
+        return np.log(S / both), slope
 
     return log_share
 

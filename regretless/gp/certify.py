@@ -6,7 +6,8 @@ stops looking where the model says there is nothing to find. So the bounds come 
 on the values as told (no clipping, no trend) whose length-scales, once fitted, are all shortened (Berkenkamp, Schoellig
 and Krause 2019, for unknown hyper-parameters) and whose signal variance is then estimated anew:
 
-    upper = max over the cube of m(x) + b s(x),    lower = m(r) - b s(r) at the recommended point r,    gap = upper - lower.
+    upper = max over the cube of m(x) + b s(x),
+    lower = m(r) - b s(r) at the recommended point r,      gap = upper - lower.
 
 The shortening and b are no theory: `experiments/certificate_coverage.py` measures how often the true gap is covered,
 and docs/certificates.md prints the table. Where nothing was measured, or the bound says nothing, the answer is "not
@@ -36,7 +37,8 @@ WIDTH, WIDTH_PER_DIM, WIDE_FROM = 1.6, 0.2, 3
 """b is 1.6 at delta = 0.05 up to 3 dimensions, and each further one adds 0.2; other delta scale it by the normal
 quantile. Both were chosen by measured coverage (docs/certificates.md)."""
 LEAST_PER_DIM = 4
-"""Nothing is certified with fewer values per dimension: coverage was measured from there on."""
+"""Nothing is certified with fewer values per dimension, because the fit would be little more than its prior; coverage
+was measured with 8 and 20."""
 MOST_DIMENSIONS = 10
 """Coverage was measured in up to this many dimensions."""
 VACUOUS = 0.5
@@ -87,7 +89,9 @@ def fitted_certificate(
     lower = gp.offset + gp.scale * (float(mean[0]) - b * float(np.sqrt(variance[0])))
     upper = max(gp.offset + gp.scale * largest_upper_bound(gp, cube, b, rng)[1], lower)
     if not math.isfinite(upper - lower):
-        return Certificate.none(f"the values seen differ by {spread:.3g}: a bound would leave the range of floats", delta)
+        return Certificate.none(
+            f"the values seen differ by {spread:.3g}: a bound would leave the range of floats", delta
+        )
     if upper - lower > VACUOUS * spread:
         return Certificate.none(
             f"the bound {upper - lower:.3g} is no news: the values seen differ by {spread:.3g}", delta

@@ -13,8 +13,8 @@ from regretless.parameters import Array
 BLOCK = 256
 """Rows per block: a block of n = 3000 is 6 MB, and 256 rows keep matrix products at full speed."""
 FIRST_JITTER = 1e-10
-"""The first addition to the diagonal of a matrix that cannot be factorised, tenfold each time it fails again: well above
-the rounding error of a sum of a thousand terms."""
+"""The first addition to the diagonal of a matrix that cannot be factorised, tenfold each time it fails again; well
+above the rounding error of a sum of a thousand terms."""
 MOST_JITTER = 1e3
 """A matrix that still cannot be factorised with this on its diagonal is no covariance relative to a signal variance."""
 

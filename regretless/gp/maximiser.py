@@ -27,7 +27,7 @@ Value: TypeAlias = Callable[[Array], Array]
 
 
 class Acquisition(NamedTuple):
-    """A function of points that says how much it promises to evaluate them: with its gradient, and, cheaper, without."""
+    """A function that says what it promises to evaluate a point: with its gradient and, cheaper, without."""
 
     value_and_gradient: ValueAndGradient
     value: Value

@@ -33,8 +33,9 @@ from regretless.method import State
 from regretless.parameters import Array
 from regretless.space import Cube
 
-LARGEST = 1e300
-"""Values beyond this are brought back to it: their differences would leave the range of floats."""
+LARGEST = 1e307
+"""Values beyond this are brought back to it: sums of a few of them would leave the range of floats, which ends at
+1.8e308."""
 TURN_EVERY = 5
 """Every fifth scheduled fit may turn the axes, because a turn costs up to two more fits."""
 TURNED_DIMS = (3, 20)

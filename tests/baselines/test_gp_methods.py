@@ -40,6 +40,8 @@ def test_wrong_options_are_refused(name):
         BASELINES[name](preset="best").build(2, seed=0)
     with pytest.raises(ValueError, match="noise_var"):
         BASELINES[name](noise_var=-0.1).build(2, seed=0)
+    with pytest.raises(TypeError, match="'noise' is called 'noise_var'"):
+        BASELINES[name](noise=0.1)
     if name == "gp-ucb":
         with pytest.raises(ValueError, match="kappa"):
             BASELINES[name](kappa=-1).build(2, seed=0)
@@ -75,6 +77,75 @@ def test_mixed_space_is_solved(name):
     best = space.decode(method.recommend())
     assert (best["n"], best["c"]) == (6, "q")
     assert abs(best["a"] - 1.3) < 0.3
+
+
+@pytest.mark.parametrize("name", [*NAMES, "turbo"])
+def test_a_loaded_run_fits_nothing_again(name, monkeypatch):
+    """The state carries the latest fits of the model and of the certificate's: loaded, both go on bit for bit as they
+    were, without a single fit."""
+    whole = run(BASELINES[name].build(3, seed=2), 47, bowl)
+    whole.certificate()
+    whole.recommend()
+    loaded = BASELINES[name].build(3, seed=2)
+    loaded.load_state_dict(whole.state_dict())
+    calls = []
+    monkeypatch.setattr("regretless.gp.surrogate.fit", lambda *args, **options: calls.append(args))
+    np.testing.assert_array_equal(loaded.ask(), whole.ask())
+    np.testing.assert_array_equal(loaded.recommend(), whole.recommend())
+    assert loaded.certificate() == whole.certificate()
+    assert not calls
+    monkeypatch.undo()
+    for method in (whole, loaded):
+        method.tell(method.pending, bowl(method.pending))
+        run(method, 6, bowl)  # over the next scheduled fits
+    np.testing.assert_array_equal(loaded.X, whole.X)
+    assert loaded.certificate() == whole.certificate()
+
+
+@pytest.mark.parametrize("name", [*NAMES, "turbo"])
+def test_a_state_without_fits_loads_and_a_damaged_one_is_refused(name):
+    whole = run(BASELINES[name].build(3, seed=2), 14, bowl)
+    whole.recommend()
+    state = whole.state_dict()
+    bare = BASELINES[name].build(3, seed=2)
+    bare.load_state_dict({key: value for key, value in state.items() if key != "own"})
+    np.testing.assert_array_equal(bare.ask(), whole.ask())
+    good = state["own"]["model"]
+    for wrong in (
+        {"size": 15},
+        {"lengthscale": np.array([0.1, np.nan, 1.0])},
+        {"lengthscale": np.ones(2)},
+        {"scale": 0.0},
+        {"noise": -1.0},
+        {"rotation": np.eye(3)},
+        {"signal": "much"},
+    ):
+        with pytest.raises(ValueError, match="damaged"):
+            BASELINES[name].build(3, seed=2).load_state_dict({**state, "own": {"model": {**good, **wrong}}})
+
+
+def test_turned_axes_are_saved_too():
+    across = np.array([0.6, 0.6, -0.5])
+    whole = run(BASELINES["gp-ucb"](rotate=True).build(3, seed=0), 27, lambda x: -(((x - 0.4) @ across) ** 2))
+    assert whole._surrogate.gp(whole.X, whole.y).hyper.rotation is not None
+    loaded = BASELINES["gp-ucb"](rotate=True).build(3, seed=0)
+    loaded.load_state_dict(whole.state_dict())
+    np.testing.assert_array_equal(loaded.ask(), whole.ask())
+
+
+def test_a_certificate_and_a_verifying_ask_share_one_model(monkeypatch):
+    """After the certificate of a history a verifying ask fits nothing, and neither does the next certificate."""
+    method = run(BASELINES["gp-ucb"](verify=1).build(2, seed=0), 40, bowl)
+    first = method.certificate()
+    calls = []
+    monkeypatch.setattr("regretless.gp.surrogate.fit", lambda *args, **options: calls.append(args))
+    method._wary.gp(method.X, method.y, method.yvar)
+    x = method.ask()
+    assert method.certificate() == first
+    assert not calls
+    method.tell(x, bowl(x))
+    method.certificate()
+    assert not calls, "41 values lie between two scheduled fits"
 
 
 def test_a_finite_space_is_not_asked_twice_while_there_is_more():

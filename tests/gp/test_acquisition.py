@@ -140,7 +140,9 @@ def test_candidates_are_kept_from_failures_as_the_acquisition_is() -> None:
         return np.asarray(-(Z**2).sum(axis=1))
 
     for logarithmic in (False, True):
-        _, kept = kept_from_failures(Acquisition(lambda Z: (score(Z), -2 * Z), score), X, failed, logarithmic=logarithmic)
+        _, kept = kept_from_failures(
+            Acquisition(lambda Z: (score(Z), -2 * Z), score), X, failed, logarithmic=logarithmic
+        )
         np.testing.assert_array_equal(
             candidates_kept_from_failures(score(P), P, X, failed, logarithmic=logarithmic), kept(P)
         )

@@ -64,6 +64,17 @@ def test_units_carry_through() -> None:
     assert scaled.gap == pytest.approx(1e6 * plain.gap, rel=1e-3)
 
 
+def test_a_kept_model_gives_the_certificates_of_a_fresh_one() -> None:
+    """Between scheduled fits too, where the kept factor has grown row by row."""
+    X = np.random.default_rng(5).random((45, 2))
+    wary, x = wary_surrogate(Cube.box(2)), X[int(np.argmax(bowl(X[:36])))]
+    for n in (36, 37, 38, 45):
+        kept = fitted_certificate(
+            X[:n], bowl(X[:n]), np.full(n, UNKNOWN), Cube.box(2), x, 0.05, np.random.default_rng(0), wary=wary
+        )
+        assert kept == certificate(X[:n], bowl(X[:n]), x=x)
+
+
 def test_the_largest_upper_bound_is_not_missed() -> None:
     rng = np.random.default_rng(4)
     X = rng.random((25, 2))

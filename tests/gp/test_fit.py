@@ -62,8 +62,8 @@ def test_map_is_no_worse_than_botorchs(seed):
     # a log-normal density in the parameter itself peaks, in the logarithm, where a normal shifted down by the variance
     # does
     prior = Prior(
-        lengthscale=(math.sqrt(2) + 0.5 * math.log(d) - 3.0, math.sqrt(3)), noise=(-4.0 - 1.0, 1.0), quadratic=None, signal=None, profile=False,
-        lengthscale_bounds=(2.5e-2, 1e6), noise_bounds=(1e-4, 1e4),
+        lengthscale=(math.sqrt(2) + 0.5 * math.log(d) - 3.0, math.sqrt(3)), noise=(-4.0 - 1.0, 1.0),
+        quadratic=None, signal=None, profile=False, lengthscale_bounds=(2.5e-2, 1e6), noise_bounds=(1e-4, 1e4),
     )  # fmt: skip
     kernel = Kernel("se", d)
     objective = Objective(kernel, X, y, None, prior, ard=True)

@@ -6,7 +6,7 @@ import gpytorch
 import numpy as np
 import pytest
 import torch
-from slow_forms import covariance, draw, kernel_matrix, log_evidence
+from slow_forms import covariance, kernel_matrix, log_evidence
 
 from regretless.gp.gram import factor_with_jitter
 from regretless.gp.kernels import correlation

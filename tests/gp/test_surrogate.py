@@ -1,10 +1,13 @@
 """The surrogate: a pure function of the history, and hard to break."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
-from regretless.gp.posterior import GP, Hyper
-from regretless.gp.surrogate import Surrogate, scheduled, standardisation, tamed
+from regretless.gp.fit import fit
+from regretless.gp.posterior import GP, Hyper, in_units_of
+from regretless.gp.surrogate import SIZES, Surrogate, is_fresh, near_one, scheduled, standardisation, tamed
 from regretless.parameters import Choice, Float, Int
 from regretless.space import Cube, Space
 
@@ -36,6 +39,28 @@ def test_a_replay_is_bit_exact(n, known):
     np.testing.assert_array_equal(slow.gp(X, y, yvar).mean_at(Q), grown.mean_at(Q))
 
 
+def test_a_long_history_is_replayed_in_few_fits(monkeypatch):
+    """Beyond 400 values every third fit is fresh: told in bulk, a history needs three at most, and gives the same."""
+    X, y, Q = history(475, d=2)
+    slow = Surrogate(Cube.box(2))
+    for i in range(370, 476, 5):
+        grown = slow.gp(X[:i], y[:i])
+    calls = []
+
+    def counted(*args, **options):
+        calls.append(options["warm"])
+        return fit(*args, **options)
+
+    monkeypatch.setattr("regretless.gp.surrogate.fit", counted)
+    np.testing.assert_array_equal(Surrogate(Cube.box(2)).gp(X, y).mean_var(Q), grown.mean_var(Q))
+    assert len(calls) <= 3
+    assert calls[0] is None
+    indices = range(scheduled(3000)[0] + 1)
+    fresh = [k for k in indices if is_fresh(k)]
+    assert max(np.diff([k for k in fresh if SIZES[k] <= 400])) == 10
+    assert max(np.diff([k for k in fresh if SIZES[k] > 400])) == 3
+
+
 def test_the_schedule_is_dense_at_first_and_geometric_later():
     sizes = sorted({scheduled(n)[1] for n in range(1, 3001)})
     assert sizes[:32] == list(range(1, 33))
@@ -60,6 +85,24 @@ def test_standardisation_of_extremes(y):
     assert np.isfinite([offset, scale]).all()
     assert scale > 0
     assert np.abs(z).max() < 10
+
+
+@pytest.mark.parametrize("scale", [3e-310, 2e-170, 0.7, 5e160, 1e307])
+def test_variances_are_brought_to_units_that_cannot_be_squared(scale):
+    yvar = np.array([np.nan, 0.0, 1e-3, 7e300])
+    found = in_units_of(scale, yvar, 2.5)
+    assert np.isnan(found[0])
+    exact = [float(min(Fraction(v) / (Fraction(scale) ** 2 * Fraction(5, 2)), Fraction(10**30))) for v in yvar[1:]]
+    np.testing.assert_allclose(found[1:], exact, rtol=1e-15, atol=1e-320)
+
+
+@pytest.mark.parametrize("size", [1e-320, 1.0, 1e308])
+def test_a_power_of_two_brings_values_near_one(size):
+    y = size * np.array([-1.7, 0.3, 0.0, 1.1])
+    near = near_one(y)
+    assert 0.5 <= np.abs(near).max() < 1
+    np.testing.assert_array_equal(near / near[0], y / y[0])
+    np.testing.assert_array_equal(near_one(np.zeros(3)), 0.0)
 
 
 HARD = {

@@ -163,9 +163,7 @@ class MSUCB(Method):
         self.cap = cap if cap is not None else 0 if self.paper else CAP
         self.initial = initial if initial is not None else INITIAL if self.paper else design_size(self.dim, budget)
         self._design = Design(self.cube, self.initial, self.fixed_generator())
-        self._surrogate = Surrogate(
-            self.cube, ard=not self.paper, quadratic=False, noise_var=noise, tame=False
-        )
+        self._surrogate = Surrogate(self.cube, ard=not self.paper, quadratic=False, noise_var=noise, tame=False)
         common: dict[int, tuple[Array, ...]] = {}
         additive = [
             AdditiveSurrogate(self.cube, noise=noise, orders=orders, soften=soften, common=common)
@@ -260,9 +258,7 @@ class MSUCB(Method):
             pair[0], self.cube, rng, incumbents=starts, raw=raw, starts=ascents, rounds=rounds, score=pair[1]
         )
 
-    def _in_few(
-        self, free: Indices, pair: Acquisition, incumbents: Array, rng: np.random.Generator
-    ) -> Array:
+    def _in_few(self, free: Indices, pair: Acquisition, incumbents: Array, rng: np.random.Generator) -> Array:
         """not in paper: the best point of the subspace through the incumbent in which the given coordinates are
         free."""
 
