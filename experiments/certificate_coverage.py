@@ -70,7 +70,8 @@ def one_run(method: str, function: int, dim: int, instance: int, noise_share: fl
                 rows.append(
                     {
                         "method": method, "function": function, "dim": dim, "instance": instance,
-                        "n": n, "delta": delta, "true": true_gap, "range": spread, "gap": found.gap if found.certified else None, "reason": found.reason,
+                        "n": n, "delta": delta, "true": true_gap, "range": spread,
+                        "gap": found.gap if found.certified else None, "reason": found.reason,
                     }
                 )  # fmt: skip
     return rows

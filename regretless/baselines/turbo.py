@@ -126,7 +126,8 @@ class TuRBO(Method):
             best: Array = self.X[top]
             return best
         X, y, yvar = self._since_start()
-        return best_by_mean(self._surrogate.gp(X, y, yvar), X, 1)[0]
+        best = best_by_mean(self._surrogate.gp(X, y, yvar), X, 1)[0]
+        return best
 
     def _since_start(self) -> tuple[Array, Array, Array]:
         """Points, values and noise variances told since the trust region began."""

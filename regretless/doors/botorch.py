@@ -132,7 +132,7 @@ class SurrogateModel(Model):  # type: ignore[misc]
         kernel, weight = self.gp.factor.kernel, self.gp.hyper.quadratic
         U, W = A * self._inverse, B * self._inverse
         r2 = (U * U).sum(-1)[..., :, None] + (W * W).sum(-1)[..., None, :] - 2.0 * U @ W.transpose(-1, -2)
-        K = correlation(kernel.kind, r2.clamp_min(LEAST_SQUARE), torch.sqrt, torch.exp)
+        K: Tensor = correlation(kernel.kind, r2.clamp_min(LEAST_SQUARE), torch.sqrt, torch.exp)
         if weight:
             m = len(kernel.lines)
             trend = 1.0 + 4.0 * A[..., :m] @ B[..., :m].transpose(-1, -2)

@@ -36,16 +36,15 @@ SIGNAL_BOUNDS = (1e-3, 1e4)
 MANY = 400
 """With more values the starts of a fresh fit are told apart on this many of them, because a fit costs their cube."""
 INDEPENDENT = 5
-"""Up to this dimension the length-scales are independent a priori: there data suffice for each (docs/gp-engine.md
-compares the priors)."""
+"""Up to this dimension the length-scales are independent a priori; docs/gp-engine.md compares the priors beyond it."""
 WALL = 1e25
 """The value of a theta whose covariance cannot be factorised: larger than any other, and finite."""
 START_SHIFTS = (0.0, -1.5, 1.0)
 """The starts of a fresh fit have log length-scales at the centre of their prior plus these: shorter by one and a half
 of its sd, or longer by one."""
 FIRST_STEP, TOLERANCE = 0.3, 1e-7
-"""The largest first step in theta, a third of the prior's sd, and the relative decrease at which a fit rests: theta need
-not be known better than the data know it."""
+"""The largest first step in theta, a third of the prior's sd, and the relative decrease at which a fit rests, far below
+what the data can tell apart."""
 
 
 @dataclass(frozen=True)

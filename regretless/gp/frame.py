@@ -6,9 +6,9 @@ eigenvectors of their second moment
 
     C = mean of grad m(x_i) grad m(x_i)'
 
-are the axes tried, with length-scales in proportion to C^(-1/4) to start from: for a quadratic with Hessian H, at points
-spread evenly, C is proportional to H^2. The posterior density of the hyper-parameters decides between these axes, the
-coordinates and the axes there were.
+are the axes tried, with length-scales in proportion to C^(-1/4) to start from: for a quadratic with Hessian H, at
+points spread evenly, C is proportional to H^2. The posterior density of the hyper-parameters decides between these
+axes, the coordinates and the axes there were.
 """
 
 from __future__ import annotations

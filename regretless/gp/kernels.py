@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 from regretless.parameters import Array
 
 Kind: TypeAlias = Literal["se", "matern52"]
-T = TypeVar("T", bound=Any)
-"""An array of some library."""
 SQRT5 = math.sqrt(5.0)
 
 
@@ -49,7 +47,7 @@ class Hyper:
     rotation: Array | None = None
 
 
-def correlation(kind: Kind, r2: T, sqrt: Callable[[T], T], exp: Callable[[T], T]) -> T:
+def correlation(kind: Kind, r2: Any, sqrt: Callable[[Any], Any], exp: Callable[[Any], Any]) -> Any:
     """base(r^2) of the module's text, for arrays of any library: `sqrt` and `exp` are those of that library."""
     if kind == "se":
         return exp(-0.5 * r2)

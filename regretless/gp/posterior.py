@@ -21,6 +21,7 @@ Values go in as the caller has them and come out standardised: value = offset + 
 
 from __future__ import annotations
 
+import copy
 import math
 
 import numpy as np
@@ -114,20 +115,12 @@ class Factor:
 
     def extended(self, X: Array, noise: Array) -> Factor:
         """The factor with the points X (p x d) appended, one after the other, in O(n^2) each."""
-        out: Factor = object.__new__(Factor)
-        out.kernel, out.hyper, out.full, out._L0, out.inverse_scales = (
-            self.kernel,
-            self.hyper,
-            self.full,
-            self._L0,
-            self.inverse_scales,
-        )
+        out = copy.copy(self)  # shares everything that is not replaced below
         Z = self.embed(X)
         W = Z * self.inverse_scales
         out.X, out.noise = np.concatenate([self.X, X]), np.concatenate([self.noise, noise])
         out.Z, out.W = np.concatenate([self.Z, Z]), np.concatenate([self.W, W])
         out.norms = np.concatenate([self.norms, np.einsum("ij,ij->i", W, W)])
-        out.jitter = self.jitter
         q, n0, m, p = self.hyper.quadratic, self.full, self.n - self.full, len(X)
         B, L1 = np.zeros((m + p, n0)), np.zeros((m + p, m + p))
         B[:m], L1[:m, :m] = self._B, self._L1
@@ -208,13 +201,8 @@ class GP:
         """
         known = yvar is not None and not np.isnan(yvar).all()
         noise = relative_noise(hyper, len(y), yvar, scale)
-        return cls(
-            Factor(kernel, hyper, X, noise),
-            np.asarray(y, dtype=np.float64),
-            offset=offset,
-            scale=scale,
-            profile=not known,
-        )
+        factor = Factor(kernel, hyper, X, noise)
+        return cls(factor, np.asarray(y, dtype=np.float64), offset=offset, scale=scale, profile=not known)
 
     @property
     def X(self) -> Array:
@@ -224,11 +212,6 @@ class GP:
     @property
     def hyper(self) -> Hyper:
         return self.factor.hyper
-
-    @property
-    def jitter(self) -> float:
-        """What had to be added to the diagonal, relative to the signal; 0 as a rule."""
-        return self.factor.jitter
 
     # -- at query points
 
@@ -351,11 +334,8 @@ class SamplePath:
         c, h, M = 0.0, np.zeros(m), np.zeros((m, m))
         if q:
             root = math.sqrt(q)
-            c, h, M = (
-                root / 2 * rng.standard_normal(),
-                root / math.sqrt(2) * rng.standard_normal(m),
-                root / 2 * rng.standard_normal((m, m)),
-            )
+            c, h = root / 2 * rng.standard_normal(), root / math.sqrt(2) * rng.standard_normal(m)
+            M = root / 2 * rng.standard_normal((m, m))
             M = (M + M.T) / 2
         self._gp, self._omega, self._a, self._b, self._c, self._h, self._M = gp, omega, a, b, c, h, M
         self._sd = math.sqrt(gp.signal)

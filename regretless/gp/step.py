@@ -40,8 +40,8 @@ def best_by_mean(gp: GP, X: Array, count: int) -> Array:
 
 def recommended_by_mean(history: Method, surrogate: Surrogate) -> Array:
     """The told point with the largest posterior mean, d."""
-    gp = surrogate.gp(history.X, history.y, history.yvar)
-    return best_by_mean(gp, history.X, 1)[0]
+    best: Array = best_by_mean(surrogate.gp(history.X, history.y, history.yvar), history.X, 1)[0]
+    return best
 
 
 def value_to_beat(history: Method, gp: GP, *, observed: bool) -> float:

@@ -194,10 +194,10 @@ def test_jitter_is_the_least_that_helps_and_ends():
 def test_jitter_is_only_added_where_needed_and_is_reported():
     X, y, Q = data(n=30)
     kernel = Kernel("se", 5)
-    assert GP.exact(kernel, Hyper(np.full(5, 0.5), 1e-6), X, y).jitter == 0.0
+    assert GP.exact(kernel, Hyper(np.full(5, 0.5), 1e-6), X, y).factor.jitter == 0.0
     stiff = GP.exact(kernel, Hyper(np.full(5, 50.0), 1e-8), np.repeat(X, 20, axis=0), np.repeat(y, 20))
     assert np.isfinite(stiff.mean_var(Q)).all()
-    assert 0.0 <= stiff.jitter < 1e-6
+    assert 0.0 <= stiff.factor.jitter < 1e-6
 
 
 def test_memory_stays_quadratic():
