@@ -76,6 +76,14 @@ def is_fresh(k: int) -> bool:
     return k % (FRESH_EVERY if SIZES[k] <= MANY else FRESH_EVERY_LATE) == 0
 
 
+def agreeing_values(a: tuple[Array, Array, Array], b: tuple[Array, Array, Array]) -> int:
+    """The number of first values in which two histories (points, values, noise variances) agree."""
+    common = min(len(a[1]), len(b[1]))
+    same = (a[0][:common] == b[0][:common]).all(axis=1) & (a[1][:common] == b[1][:common])
+    same &= (a[2][:common] == b[2][:common]) | (np.isnan(a[2][:common]) & np.isnan(b[2][:common]))
+    return common if same.all() else int(np.argmin(same))
+
+
 def tamed(y: Array) -> Array:
     """y with values below 2 median - max raised to it (n); left alone when more than half of the values equal the
     best."""
@@ -284,10 +292,7 @@ class Surrogate:
 
     def _forget_what_differs(self, X: Array, y: Array, yvar: Array) -> None:
         """Drops what the cache holds about histories of which this one is no continuation."""
-        common = min(len(y), len(self._seen[1]))
-        same = (X[:common] == self._seen[0][:common]).all(axis=1) & (y[:common] == self._seen[1][:common])
-        same &= (yvar[:common] == self._seen[2][:common]) | (np.isnan(yvar[:common]) & np.isnan(self._seen[2][:common]))
-        agree = common if same.all() else int(np.argmin(same))
+        agree = agreeing_values(self._seen, (X, y, yvar))
         self._fits = {k: fitted for k, fitted in self._fits.items() if SIZES[k] <= agree}
         if self._factor is not None and self._factor[1].n > agree:
             self._factor = None

@@ -25,7 +25,7 @@ from scipy.linalg import blas, lapack
 from regretless.gp.gram import factor_with_jitter
 from regretless.gp.kernels import Kernel, squared_distances
 from regretless.gp.lbfgs import minimise
-from regretless.gp.surrogate import FRESH_EVERY, SIZES, scheduled, softened, standardisation
+from regretless.gp.surrogate import FRESH_EVERY, SIZES, agreeing_values, scheduled, softened, standardisation
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -464,10 +464,7 @@ class AdditiveSurrogate:
 
     def _forget_what_differs(self, X: Array, y: Array, yvar: Array) -> None:
         """Drops what the cache holds about histories of which this one is no continuation."""
-        common = min(len(y), len(self._seen[1]))
-        same = (X[:common] == self._seen[0][:common]).all(axis=1) & (y[:common] == self._seen[1][:common])
-        same &= (yvar[:common] == self._seen[2][:common]) | (np.isnan(yvar[:common]) & np.isnan(self._seen[2][:common]))
-        agree = common if same.all() else int(np.argmin(same))
+        agree = agreeing_values(self._seen, (X, y, yvar))
         self._fits = {k: theta for k, theta in self._fits.items() if SIZES[k] <= agree}
         if self._products is not None and SIZES[self._products[0]] > agree:
             self._products = None
