@@ -17,10 +17,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from regretless.gp.acquisition import upper_confidence
+from regretless.gp.acquisition import confidence_bound, upper_confidence
 from regretless.gp.kernels import Kernel
 from regretless.gp.maximiser import maximise
-from regretless.gp.moments import confidence_bound
 from regretless.gp.posterior import GP, Hyper
 from regretless.gp.surrogate import SIZES, scheduled
 from regretless.methods.ms_ucb.additive import AdditiveGP, AdditiveSurrogate

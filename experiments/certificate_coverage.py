@@ -69,8 +69,9 @@ def one_run(method: str, function: int, dim: int, instance: int, noise_share: fl
                 found = optimiser.certificate(delta)
                 rows.append(
                     {
-                        "method": method, "function": function, "dim": dim, "instance": instance, "n": n, "delta": delta, "true": true_gap,
-                        "range": spread, "gap": found.gap if found.certified else None, "reason": found.reason,
+                        "method": method, "function": function, "dim": dim, "instance": instance,
+                        "n": n, "delta": delta, "true": true_gap, "range": spread,
+                        "gap": found.gap if found.certified else None, "reason": found.reason,
                     }
                 )  # fmt: skip
     return rows
@@ -89,9 +90,8 @@ def table(rows: list[dict]) -> str:
         coverage = np.mean([r["gap"] >= r["true"] for r in certified]) if certified else np.nan
         median = np.median([r["gap"] / r["range"] for r in certified]) if certified else np.nan
         where = "all" if dim is None else dim
-        lines.append(
-            f"| {method} | {where} | {delta} | {len(chosen)} | {len(certified) / len(chosen):.2f} | {coverage:.3f} | {median:.3f} |"
-        )
+        share = len(certified) / len(chosen)
+        lines.append(f"| {method} | {where} | {delta} | {len(chosen)} | {share:.2f} | {coverage:.3f} | {median:.3f} |")
     return "\n".join(lines)
 
 

@@ -69,9 +69,8 @@ def table(records: list[Record]) -> str:
                 continue
             gaps = np.array([logs[dim][label][k] - default[k] for k in shared])
             error = gaps.std() / np.sqrt(len(gaps))
-            lines.append(
-                f"| {label} | {len(gaps)} | {gaps.mean():+.2f} +- {error:.2f} | {(gaps < -0.01).mean():.2f} | {(gaps > 0.01).mean():.2f} |"
-            )
+            won, lost = (gaps < -0.01).mean(), (gaps > 0.01).mean()
+            lines.append(f"| {label} | {len(gaps)} | {gaps.mean():+.2f} +- {error:.2f} | {won:.2f} | {lost:.2f} |")
     return "\n".join(lines)
 
 

@@ -36,9 +36,13 @@ BOTORCH_D10 = range(1, 25, 3)
 """The functions BoTorch runs on at d = 10: about four minutes each."""
 HIGH = ("ackley", "levy", "ellipsoid", "rosenbrock")
 HIGH_METHODS = {
-    "gp-ucb": BASELINES["gp-ucb"], "gp-ei": BASELINES["gp-ei"], "ms-ucb": METHODS["ms-ucb"], "turbo": BASELINES["turbo"](initial=20),
-    "botorch-logei": PEERS["botorch-logei"](initial=20, quick=True), "random": BASELINES["random"],
-}  # fmt: skip
+    "gp-ucb": BASELINES["gp-ucb"],
+    "gp-ei": BASELINES["gp-ei"],
+    "ms-ucb": METHODS["ms-ucb"],
+    "turbo": BASELINES["turbo"](initial=20),
+    "botorch-logei": PEERS["botorch-logei"](initial=20, quick=True),
+    "random": BASELINES["random"],
+}
 """TuRBO and BoTorch would add random points of their own to the 20 common ones; BoTorch's own fit would take an hour
 per run."""
 HIGH_FIRST = 3

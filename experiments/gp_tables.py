@@ -71,8 +71,9 @@ def table(records: list[Record], methods: tuple[str, ...]) -> str:
     )  # cases x methods x (best, recommended, ms)
     to_beat = methods.index(TO_BEAT)
     root = len(cases) ** 0.5
+    tables, seeds = {t for t, _ in cases}, [s for _, s in cases]
     lines = [
-        f"{len(cases)} cases: {len({t for t, _ in cases})} tables, seeds {min(s for _, s in cases)} to {max(s for _, s in cases)}",
+        f"{len(cases)} cases: {len(tables)} tables, seeds {min(seeds)} to {max(seeds)}",
         "| method | mean rank | of the recommendation | log10 share better | of the recommendation "
         f"| less {TO_BEAT} | of the recommendation | won : lost | CPU ms per ask |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",

@@ -70,7 +70,7 @@ class Dropout(Method):
         self._design = Design(
             self.cube, design_size(self.dim, budget) if initial is None else initial, self.fixed_generator()
         )
-        self._surrogate = Surrogate(self.cube, seed=self.seed, ard=False, quadratic=False, tame=False)
+        self._surrogate = Surrogate(self.cube, ard=False, quadratic=False, tame=False)
 
     def _propose(self, rng: np.random.Generator) -> Array:
         first = self._design.next_point(self, rng)

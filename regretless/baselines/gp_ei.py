@@ -19,18 +19,19 @@ Deviations
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from regretless.certificate import Certificate
 from regretless.gp.acquisition import log_expected_improvement
-from regretless.gp.certify import fitted_certificate
+from regretless.gp.certify import certificate_of, wary_surrogate
 from regretless.gp.design import Design, design_size
 from regretless.gp.kernels import Kind
-from regretless.gp.step import recommended_by_mean, step
+from regretless.gp.step import load_fits, recommended_by_mean, state_of_fits, step, value_to_beat
 from regretless.gp.surrogate import Surrogate
-from regretless.method import Method
+from regretless.method import Method, State
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -42,8 +43,10 @@ class GPEI(Method):
         preset: "default", or "paper": SE kernel, values as told, improvement over the best observation.
         kernel: "matern52" or "se"; None: by preset.
         ard: one length-scale per coordinate; None: by dimension.
-        noise: a known noise variance of all values, or None to fit it.
+        noise_var: a known noise variance of all values, or None to fit it.
     """
+
+    renamed: ClassVar[Mapping[str, str]] = {"noise": "noise_var"}
 
     def __init__(
         self,
@@ -54,24 +57,30 @@ class GPEI(Method):
         preset: Literal["default", "paper"] = "default",
         kernel: Kind | None = None,
         ard: bool | None = None,
-        noise: float | None = None,
+        noise_var: float | None = None,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         self.paper = preset == "paper"
         self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
-        self._surrogate = Surrogate.by_preset(preset, self.cube, seed=self.seed, kernel=kernel, ard=ard, noise=noise)
+        self._surrogate = Surrogate.by_preset(preset, self.cube, kernel=kernel, ard=ard, noise_var=noise_var)
+        self._wary = wary_surrogate(self.cube)
 
     def _propose(self, rng: np.random.Generator) -> Array:
         first = self._design.next_point(self, rng)
         if first is not None:
             return first
         gp = self._surrogate.gp(self.X, self.y, self.yvar, self.pending)
-        b = (float(self.y.max()) - gp.offset) / gp.scale if self.paper else float(gp.mean_at(self.X).max())
-        b = max(b, float(gp.mean_at(self.pending).max(initial=b)))  # a pending point is believed to hold its mean
+        b = value_to_beat(self, gp, observed=self.paper)
         return step(self, gp, log_expected_improvement(gp, b), rng, logarithmic=True)
 
     def _recommend(self) -> Array:
         return recommended_by_mean(self, self._surrogate)
 
     def _certificate(self, delta: float) -> Certificate:
-        return fitted_certificate(self.X, self.y, self.yvar, self.cube, self.recommend(), delta, self.fixed_generator())
+        return certificate_of(self, self._wary, delta)
+
+    def _state(self) -> State:
+        return state_of_fits(self, model=self._surrogate, wary=self._wary)
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        load_fits(self, state, model=self._surrogate, wary=self._wary)

@@ -2,8 +2,7 @@
 Noise", J. Basic Engineering 1964.
 
 A Gaussian process models the objective; the next point maximises the probability of beating the best value so far by a
-margin. The margin decides
-everything: none makes the search local, a large one makes it global.
+margin. Without a margin the search is local, with a large one it is global.
 
 Notation
     m(x), s(x)   posterior mean and sd, standardised       b   the value to beat, without the margin
@@ -20,28 +19,27 @@ Deviations
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from regretless.certificate import Certificate
-from regretless.gp.acquisition import kept_from_failures, log_probability_of_improvement
-from regretless.gp.certify import fitted_certificate
-from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.acquisition import log_probability_of_improvement
+from regretless.gp.certify import certificate_of, wary_surrogate
+from regretless.gp.design import Design, design_size
 from regretless.gp.kernels import Kind
-from regretless.gp.maximiser import maximise
+from regretless.gp.step import load_fits, recommended_by_mean, state_of_fits, step, value_to_beat
 from regretless.gp.surrogate import Surrogate
-from regretless.method import Method
+from regretless.method import Method, State
 from regretless.parameters import Array
 from regretless.space import Cube
 
 XI = 0.01
-"""The customary margin (reference implementations use it on values of unit scale)."""
+"""The margin that implementations of PI customarily take on values of unit scale."""
 FIRST_XI = 0.3
-"""Where the falling margin of the paper preset starts, in standard deviations of the values; not in paper: it gives no
-number."""
-INCUMBENTS = 3
-"""Told points with the best posterior means, around which candidates are drawn."""
+"""The falling margin of the paper preset starts here, in standard deviations of the values; not in paper, which gives
+no number."""
 
 
 class GPPI(Method):
@@ -53,8 +51,10 @@ class GPPI(Method):
         xi: the margin in standardised units; None: by preset.
         kernel: "matern52" or "se"; None: by preset.
         ard: one length-scale per coordinate; None: by dimension.
-        noise: a known noise variance of all values, or None to fit it.
+        noise_var: a known noise variance of all values, or None to fit it.
     """
+
+    renamed: ClassVar[Mapping[str, str]] = {"noise": "noise_var"}
 
     def __init__(
         self,
@@ -66,28 +66,22 @@ class GPPI(Method):
         xi: float | None = None,
         kernel: Kind | None = None,
         ard: bool | None = None,
-        noise: float | None = None,
+        noise_var: float | None = None,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         self.paper = preset == "paper"
         self.xi = xi
         self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
-        self._surrogate = Surrogate.by_preset(preset, self.cube, seed=self.seed, kernel=kernel, ard=ard, noise=noise)
+        self._surrogate = Surrogate.by_preset(preset, self.cube, kernel=kernel, ard=ard, noise_var=noise_var)
+        self._wary = wary_surrogate(self.cube)
 
     def _propose(self, rng: np.random.Generator) -> Array:
         first = self._design.next_point(self, rng)
         if first is not None:
             return first
         gp = self._surrogate.gp(self.X, self.y, self.yvar, self.pending)
-        means = gp.mean_at(self.X)
-        b = (float(self.y.max()) - gp.offset) / gp.scale if self.paper else float(means.max())
-        b = max(b, float(gp.mean_at(self.pending).max(initial=b)))  # a pending point is believed to hold its mean
-        pair = kept_from_failures(
-            log_probability_of_improvement(gp, b + self._margin()), self.X, self.failed, logarithmic=True
-        )
-        incumbents = self.X[np.argsort(-means, kind="stable")[:INCUMBENTS]]
-        x = maximise(pair[0], self.cube, rng, incumbents=incumbents, score=pair[1])
-        return away_from_known(x, self, rng)
+        b = value_to_beat(self, gp, observed=self.paper) + self._margin()
+        return step(self, gp, log_probability_of_improvement(gp, b), rng, logarithmic=True)
 
     def _margin(self) -> float:
         """xi of this step."""
@@ -99,9 +93,13 @@ class GPPI(Method):
         return FIRST_XI * max(0.0, 1.0 - known / self.budget)
 
     def _recommend(self) -> Array:
-        gp = self._surrogate.gp(self.X, self.y, self.yvar)
-        best: Array = self.X[int(np.argmax(gp.mean_at(self.X)))]
-        return best
+        return recommended_by_mean(self, self._surrogate)
 
     def _certificate(self, delta: float) -> Certificate:
-        return fitted_certificate(self.X, self.y, self.yvar, self.cube, self.recommend(), delta, self.fixed_generator())
+        return certificate_of(self, self._wary, delta)
+
+    def _state(self) -> State:
+        return state_of_fits(self, model=self._surrogate, wary=self._wary)
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        load_fits(self, state, model=self._surrogate, wary=self._wary)

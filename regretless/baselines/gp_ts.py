@@ -21,26 +21,25 @@ Deviations
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from regretless.certificate import Certificate
-from regretless.gp.acquisition import kept_from_failures
-from regretless.gp.certify import fitted_certificate
-from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.certify import certificate_of, wary_surrogate
+from regretless.gp.design import Design, design_size
 from regretless.gp.kernels import Kind
-from regretless.gp.maximiser import Acquisition, Score, maximise
+from regretless.gp.maximiser import Acquisition
 from regretless.gp.posterior import GP, SamplePath
+from regretless.gp.step import load_fits, recommended_by_mean, state_of_fits, step
 from regretless.gp.surrogate import Surrogate
-from regretless.method import Method
+from regretless.method import Method, State
 from regretless.parameters import Array
 from regretless.space import Cube
 
-INCUMBENTS = 3
-"""Told points with the best posterior means, around which candidates are drawn."""
 NORM = 1.0
-"""B of the paper preset, relative to the signal's sd; not in paper: it is assumed known there."""
+"""B of the paper preset, relative to the signal's sd; not in paper, which assumes it known."""
 
 
 class GPTS(Method):
@@ -50,9 +49,11 @@ class GPTS(Method):
         preset: "default", or "paper": SE kernel, values as told, the posterior widened by the paper's v_t (Alg. 2).
         kernel: "matern52" or "se"; None: by preset.
         ard: one length-scale per coordinate; None: by dimension.
-        noise: a known noise variance of all values, or None to fit it.
+        noise_var: a known noise variance of all values, or None to fit it.
         delta: the paper's failure probability.
     """
+
+    renamed: ClassVar[Mapping[str, str]] = {"noise": "noise_var"}
 
     def __init__(
         self,
@@ -63,14 +64,15 @@ class GPTS(Method):
         preset: Literal["default", "paper"] = "default",
         kernel: Kind | None = None,
         ard: bool | None = None,
-        noise: float | None = None,
+        noise_var: float | None = None,
         delta: float = 0.1,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         self.paper = preset == "paper"
         self.delta = delta
         self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
-        self._surrogate = Surrogate.by_preset(preset, self.cube, seed=self.seed, kernel=kernel, ard=ard, noise=noise)
+        self._surrogate = Surrogate.by_preset(preset, self.cube, kernel=kernel, ard=ard, noise_var=noise_var)
+        self._wary = wary_surrogate(self.cube)
 
     def _propose(self, rng: np.random.Generator) -> Array:
         first = self._design.next_point(self, rng)
@@ -78,19 +80,20 @@ class GPTS(Method):
             return first
         gp = self._surrogate.gp(self.X, self.y, self.yvar)
         path = gp.path(rng)
-        drawn = widened(path, gp, widening(gp, self.delta)) if self.paper else (path, path.values)
-        pair = kept_from_failures(drawn, self.X, self.failed)
-        incumbents = self.X[np.argsort(-gp.mean_at(self.X), kind="stable")[:INCUMBENTS]]
-        x = maximise(pair[0], self.cube, rng, incumbents=incumbents, score=pair[1])
-        return away_from_known(x, self, rng)
+        drawn = widen(path, gp, widening(gp, self.delta)) if self.paper else Acquisition(path, path.values)
+        return step(self, gp, drawn, rng)
 
     def _recommend(self) -> Array:
-        gp = self._surrogate.gp(self.X, self.y, self.yvar)
-        best: Array = self.X[int(np.argmax(gp.mean_at(self.X)))]
-        return best
+        return recommended_by_mean(self, self._surrogate)
 
     def _certificate(self, delta: float) -> Certificate:
-        return fitted_certificate(self.X, self.y, self.yvar, self.cube, self.recommend(), delta, self.fixed_generator())
+        return certificate_of(self, self._wary, delta)
+
+    def _state(self) -> State:
+        return state_of_fits(self, model=self._surrogate, wary=self._wary)
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        load_fits(self, state, model=self._surrogate, wary=self._wary)
 
 
 def widening(gp: GP, delta: float) -> float:
@@ -99,15 +102,15 @@ def widening(gp: GP, delta: float) -> float:
     return NORM + R * math.sqrt(2 * (gp.information() + 1 + math.log(2 / delta)))
 
 
-def widened(path: SamplePath, gp: GP, v: float) -> tuple[Acquisition, Score]:
-    """m + v (f - m), with its gradient and without."""
+def widen(path: SamplePath, gp: GP, v: float) -> Acquisition:
+    """m + v (f - m)."""
 
-    def wide(X: Array) -> tuple[Array, Array]:
+    def value_and_gradient(X: Array) -> tuple[Array, Array]:
         (f, df), (m, dm) = path(X), gp.mean_grad(X)
         return m + v * (f - m), dm + v * (df - dm)
 
-    def values(X: Array) -> Array:
+    def value(X: Array) -> Array:
         f, m = path.values(X), gp.mean_at(X)
         return m + v * (f - m)
 
-    return wide, values
+    return Acquisition(value_and_gradient, value)

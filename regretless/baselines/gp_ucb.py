@@ -22,30 +22,30 @@ Deviations
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from regretless.certificate import Certificate
-from regretless.gp.acquisition import kept_from_failures, upper_confidence
-from regretless.gp.certify import fitted_certificate, largest_upper_bound, wary_model, width
-from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.acquisition import upper_confidence
+from regretless.gp.certify import certificate_of, largest_upper_bound, wary_surrogate, width
+from regretless.gp.design import Design, design_size
 from regretless.gp.kernels import Kind
-from regretless.gp.maximiser import maximise
 from regretless.gp.posterior import GP
+from regretless.gp.step import load_fits, recommended_by_mean, state_of_fits, step
 from regretless.gp.surrogate import Surrogate
-from regretless.method import Method
+from regretless.method import Method, State
 from regretless.parameters import Array
 from regretless.space import Cube
 
 KAPPA = 1.0
 """The default width; 1 to 2 are level (docs/gp-engine.md)."""
 EXPLOIT_FROM = 0.8
-"""The share of a known budget after which the posterior mean alone is maximised."""
-INCUMBENTS = 3
-"""Told points with the best posterior means, around which candidates are drawn."""
+"""The posterior mean alone is maximised after this share of a known budget (`experiments/gp_ablation.py` switches it
+off)."""
 CERTIFIED_DELTA = 0.05
-"""The delta of the certificate that verifying asks work on."""
+"""The delta of the certificate that verifying asks work on: the default of `certificate`."""
 SCALE_DOWN = 5.0
 """The paper divides its beta_t by this in all experiments (Sec. 6)."""
 
@@ -59,7 +59,7 @@ class GPUCB(Method):
         kappa: the width; None: 1 (default preset) or the paper's schedule.
         kernel: "matern52" or "se"; None: by preset.
         ard: one length-scale per coordinate; None: by dimension.
-        noise: a known noise variance of all values, or None to fit it.
+        noise_var: a known noise variance of all values, or None to fit it.
         quadratic: add the quadratic trend to the kernel; None: by preset and dimension.
         tame: clip low values before fitting; None: by preset.
         rotate: let fits turn the axes of the length-scales, for nearly noise-free valleys across the coordinates.
@@ -68,6 +68,8 @@ class GPUCB(Method):
         verify: every verify-th ask goes where the certificate's upper bound is largest, so that the certified gap
             shrinks; 0: never. Meant for runs that end by `GapBelow`; not in paper.
     """
+
+    renamed: ClassVar[Mapping[str, str]] = {"noise": "noise_var"}
 
     def __init__(
         self,
@@ -79,7 +81,7 @@ class GPUCB(Method):
         kappa: float | None = None,
         kernel: Kind | None = None,
         ard: bool | None = None,
-        noise: float | None = None,
+        noise_var: float | None = None,
         quadratic: bool | None = None,
         tame: bool | None = None,
         rotate: bool = False,
@@ -100,27 +102,24 @@ class GPUCB(Method):
         self._surrogate = Surrogate.by_preset(
             preset,
             self.cube,
-            seed=self.seed,
             kernel=kernel,
             ard=ard,
-            noise=noise,
+            noise_var=noise_var,
             quadratic=quadratic,
             tame=tame,
             rotate=rotate,
         )
+        self._wary = wary_surrogate(self.cube)
 
     def _propose(self, rng: np.random.Generator) -> Array:
         first = self._design.next_point(self, rng)
         if first is not None:
             return first
         if self.verify and self.step % self.verify == 0:
-            wary = wary_model(self.X, self.y, self.yvar, self.cube).condition(self.pending)
+            wary = self._wary.gp(self.X, self.y, self.yvar, self.pending)
             return largest_upper_bound(wary, self.cube, width(CERTIFIED_DELTA, self.dim), rng)[0]
         gp = self._surrogate.gp(self.X, self.y, self.yvar, self.pending)
-        pair = kept_from_failures(upper_confidence(gp, self._width(gp)), self.X, self.failed)
-        incumbents = self.X[np.argsort(-gp.mean_at(self.X), kind="stable")[:INCUMBENTS]]
-        x = maximise(pair[0], self.cube, rng, incumbents=incumbents, score=pair[1])
-        return away_from_known(x, self, rng)
+        return step(self, gp, upper_confidence(gp, self._width(gp)), rng)
 
     def _width(self, gp: GP) -> float:
         """kappa of this step."""
@@ -133,12 +132,16 @@ class GPUCB(Method):
         return math.sqrt(theory_beta(known + 1, self.dim, self.delta, b=b) / SCALE_DOWN)
 
     def _recommend(self) -> Array:
-        gp = self._surrogate.gp(self.X, self.y, self.yvar)
-        best: Array = self.X[int(np.argmax(gp.mean_at(self.X)))]
-        return best
+        return recommended_by_mean(self, self._surrogate)
 
     def _certificate(self, delta: float) -> Certificate:
-        return fitted_certificate(self.X, self.y, self.yvar, self.cube, self.recommend(), delta, self.fixed_generator())
+        return certificate_of(self, self._wary, delta)
+
+    def _state(self) -> State:
+        return state_of_fits(self, model=self._surrogate, wary=self._wary)
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        load_fits(self, state, model=self._surrogate, wary=self._wary)
 
 
 def theory_beta(t: int, d: int, delta: float, *, a: float = 1.0, b: float = 1.0, r: float = 1.0) -> float:

@@ -54,7 +54,7 @@ class HeSBO(Method):
         self.sign = rng.choice([-1.0, 1.0], size=self.dim)
         """s, D."""
         self._design = LowDesign(self.low_dim, initial, budget, rng)
-        self._surrogate = Surrogate(self._box, seed=self.seed, ard=False, quadratic=False, tame=False)
+        self._surrogate = Surrogate(self._box, ard=False, quadratic=False, tame=False)
 
     def to_cube(self, Y: Array) -> Array:
         """Points of the unit cube for low points Y (q x d, in [0, 1]), q x D; in the unit cube a sign turns v into 1 -

@@ -25,8 +25,8 @@ import math
 import numpy as np
 from scipy.linalg import blas, lapack
 
+from regretless.gp.acquisition import log_improvement, of_posterior
 from regretless.gp.design import Design, design_size
-from regretless.gp.moments import log_improvement, of_posterior
 from regretless.gp.step import best_told, step
 from regretless.gp.surrogate import scheduled, standardisation
 from regretless.method import Method

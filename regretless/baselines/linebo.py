@@ -79,7 +79,7 @@ class LineBO(Method):
         self._design = Design(
             self.cube, design_size(self.dim, budget) if initial is None else initial, self.fixed_generator()
         )
-        self._surrogate = Surrogate(self.cube, seed=self.seed, ard=False, quadratic=False, tame=False)
+        self._surrogate = Surrogate(self.cube, ard=False, quadratic=False, tame=False)
         self._line: Line | None = None
         self._followed = 0  # told values up to which the walk has been followed
 

@@ -1,5 +1,5 @@
-"""Two searches without a model, the ones any model has to beat on cumulative regret: stay at the best point, or mutate
-it.
+"""Two searches without a model, which any model has to beat on cumulative regret: one stays at the best point, the
+other mutates it.
 
 Both begin with a few scrambled Sobol points. `StayAtBest` then re-evaluates the best point for ever (the contract sends
 it elsewhere while that point is under way); `RandomMutation` takes a normal step from it, a (1+1) evolution strategy
@@ -15,6 +15,11 @@ from regretless.method import Method
 from regretless.parameters import Array
 from regretless.space import Cube
 
+INITIAL = 5
+"""The number of Sobol points at first; a handful, chosen by hand."""
+STEP = 0.1
+"""The sd of a mutation in every coordinate, a tenth of the cube's side; chosen by hand."""
+
 
 class StayAtBest(Method):
     """A few Sobol points, then the best of them again and again.
@@ -25,18 +30,13 @@ class StayAtBest(Method):
 
     model_free = True
 
-    def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, initial: int = 5) -> None:
+    def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, initial: int = INITIAL) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         self._design = _first_points(self, initial)
 
     def _propose(self, rng: np.random.Generator) -> Array:
-        known = len(self.y) + len(self.failed) + len(self.pending)
-        if known < len(self._design):
-            first: Array = self._design[known]
-            return first
-        if len(self.y) == 0:
-            return rng.random(self.dim)
-        return self._recommend()
+        first = _first_point(self, self._design, rng)
+        return self._recommend() if first is None else first
 
 
 class RandomMutation(Method):
@@ -50,7 +50,7 @@ class RandomMutation(Method):
     model_free = True
 
     def __init__(
-        self, cube: int | Cube, *, seed: int, budget: int | None = None, initial: int = 5, step: float = 0.1
+        self, cube: int | Cube, *, seed: int, budget: int | None = None, initial: int = INITIAL, step: float = STEP
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         if not step > 0:
@@ -59,17 +59,24 @@ class RandomMutation(Method):
         self._design = _first_points(self, initial)
 
     def _propose(self, rng: np.random.Generator) -> Array:
-        known = len(self.y) + len(self.failed) + len(self.pending)
-        if known < len(self._design):
-            first: Array = self._design[known]
+        first = _first_point(self, self._design, rng)
+        if first is not None:
             return first
-        if len(self.y) == 0:
-            return rng.random(self.dim)
         x: Array = self._recommend() + self.step_size * rng.standard_normal(self.dim)
         return np.clip(x, 0.0, 1.0)
 
 
 def _first_points(method: Method, initial: int) -> Array:
+    """The Sobol points that a search begins with, initial x d."""
     if initial < 1:
         raise ValueError(f"initial must be at least 1, got {initial!r}")
     return method.cube.snap(sobol_points(initial, method.dim, method.fixed_generator()))
+
+
+def _first_point(method: Method, design: Array, rng: np.random.Generator) -> Array | None:
+    """The next Sobol point, d; after them None, or a uniform draw while every evaluation has failed."""
+    known = len(method.known)
+    if known < len(design):
+        point: Array = design[known]
+        return point
+    return rng.random(method.dim) if len(method.y) == 0 else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from regretless.gp.sobol import MAX_DIM, draw, sobol_sequence
+from regretless.gp.sobol import MAX_DIM, point_at, sobol_sequence
 from regretless.method import Method
 from regretless.parameters import Array
 from regretless.space import Cube
@@ -33,9 +33,4 @@ class SobolSearch(Method):
         self._sequence = sobol_sequence(self.dim, self.fixed_generator())
 
     def _propose(self, rng: np.random.Generator) -> Array:
-        if self._sequence.num_generated > self.step:
-            self._sequence.reset()
-        if self._sequence.num_generated < self.step:
-            self._sequence.fast_forward(self.step - self._sequence.num_generated)
-        point: Array = draw(self._sequence, 1)[0]
-        return point
+        return point_at(self._sequence, self.step)

@@ -51,7 +51,7 @@ class REMBO(Method):
         rng = self.fixed_generator()
         self.A = rng.standard_normal((self.dim, self.low_dim))
         self._design = LowDesign(self.low_dim, initial, budget, rng)
-        self._surrogate = Surrogate(self.cube, seed=self.seed, ard=False, quadratic=False, tame=False)
+        self._surrogate = Surrogate(self.cube, ard=False, quadratic=False, tame=False)
 
     def to_cube(self, Y: Array) -> tuple[Array, Array]:
         """Points of the unit cube for low points Y (q x d, in [0, 1]), and 1 where a coordinate was not clipped, q x D

@@ -60,7 +60,7 @@ class SRE(Method):
             raise ValueError(f"rounds must be at least 1, got {rounds!r}")
         self.low_dim, self.rounds = checked_low_dim(low_dim, self.dim), rounds
         self.length = ROUND if budget is None else max(2, budget // rounds)
-        self._surrogate = Surrogate(self.cube, seed=self.seed, ard=False, quadratic=False, tame=False)
+        self._surrogate = Surrogate(self.cube, ard=False, quadratic=False, tame=False)
 
     def _round(self) -> tuple[int, int]:
         """The index of the round under way and the number of values told before it began."""

@@ -24,15 +24,17 @@ Deviations (preset="paper" and default alike unless said):
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import numpy as np
 
 from regretless.certificate import Certificate
 from regretless.gp.sobol import sobol_points
+from regretless.gp.step import best_by_mean
 from regretless.gp.surrogate import Surrogate
 from regretless.gp.trust_region import PERTURBED, TrustRegion
-from regretless.method import Method, keyed_generator
+from regretless.method import Method, State, keyed_generator
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
@@ -67,7 +69,7 @@ class TuRBO(Method):
         self.initial = initial if initial is not None else 2 * self.dim if preset == "paper" else few
         if self.initial < 1:
             raise ValueError(f"initial must be at least 1, got {initial!r}")
-        self._surrogate = Surrogate(self.cube, seed=self.seed, quadratic=False)
+        self._surrogate = Surrogate(self.cube, quadratic=False)
         self.restarts, self.start = -1, 0
         self._begin(0)
 
@@ -84,9 +86,9 @@ class TuRBO(Method):
             unused = at + len(self.pending)
             point: Array = design[unused] if unused < len(design) else rng.random(self.dim)
             return point
-        X, y, yvar = self.X[self.start :], self.y[self.start :], self.yvar[self.start :]
+        X, y, yvar = self._since_start()
         gp = self._surrogate.gp(X, y, yvar, self.pending)
-        centre = X[int(np.argmax(gp.mean_at(X)))]
+        centre = best_by_mean(gp, X, 1)[0]
         candidates = self.cube.snap(trust_region_candidates(centre, self.region.length, gp.hyper.lengthscale, rng))
         candidates = candidates[(candidates != centre).any(axis=1)]
         if len(candidates) == 0:  # a small finite space can be exhausted by its trust region
@@ -111,15 +113,26 @@ class TuRBO(Method):
         if top < self.start or len(self.y) == self.start:
             best: Array = self.X[top]
             return best
-        X = self.X[self.start :]
-        gp = self._surrogate.gp(X, self.y[self.start :], self.yvar[self.start :])
-        best = X[int(np.argmax(gp.mean_at(X)))]
+        X, y, yvar = self._since_start()
+        best = best_by_mean(self._surrogate.gp(X, y, yvar), X, 1)[0]
         return best
+
+    def _since_start(self) -> tuple[Array, Array, Array]:
+        """Points, values and noise variances told since the trust region began."""
+        return self.X[self.start :], self.y[self.start :], self.yvar[self.start :]
 
     def _certificate(self, delta: float) -> Certificate:
         return Certificate.none(
             "a trust region looks at one part of the space only; nothing is known of the rest", delta
         )
+
+    def _state(self) -> State:
+        return {"model": self._surrogate.latest_fit(*self._since_start())}
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        super()._load(state)
+        if state.get("model"):
+            self._surrogate.take_fit(*self._since_start(), state["model"])
 
 
 def trust_region_candidates(centre: Array, length: float, lengthscale: Array, rng: np.random.Generator) -> Array:

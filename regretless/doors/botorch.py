@@ -28,7 +28,9 @@ from gpytorch.distributions import MultivariateNormal
 from torch import Tensor
 
 from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.kernels import correlation
 from regretless.gp.posterior import GP
+from regretless.gp.step import recommended_by_mean
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method, Recipe
 from regretless.optimizer import Optimizer
@@ -38,7 +40,6 @@ from regretless.space import Cube
 Acquisition: TypeAlias = Callable[["SurrogateModel"], AcquisitionFunction]
 """Makes the acquisition function to maximise from the model of this step."""
 
-SQRT5 = math.sqrt(5.0)
 LEAST_SQUARE = 1e-20
 """Squared distances are kept above this: the root has no gradient at 0, the kernel does."""
 LEAST_VARIANCE = 1e-10
@@ -78,7 +79,7 @@ class SurrogateModel(Model):  # type: ignore[misc]
         method = optimizer.method
         if len(method.y) == 0:
             raise RuntimeError("a model needs at least one successful evaluation; none has been told yet")
-        return cls(Surrogate(method.cube, seed=method.seed, tame=tame).gp(method.X, method.y, method.yvar))
+        return cls(Surrogate(method.cube, tame=tame).gp(method.X, method.y, method.yvar))
 
     @property
     def num_outputs(self) -> int:
@@ -131,12 +132,7 @@ class SurrogateModel(Model):  # type: ignore[misc]
         kernel, weight = self.gp.factor.kernel, self.gp.hyper.quadratic
         U, W = A * self._inverse, B * self._inverse
         r2 = (U * U).sum(-1)[..., :, None] + (W * W).sum(-1)[..., None, :] - 2.0 * U @ W.transpose(-1, -2)
-        r2 = r2.clamp_min(LEAST_SQUARE)
-        if kernel.kind == "se":
-            K = torch.exp(-0.5 * r2)
-        else:
-            r = SQRT5 * r2.sqrt()
-            K = (1.0 + r + 5.0 / 3.0 * r2) * torch.exp(-r)
+        K: Tensor = correlation(kernel.kind, r2.clamp_min(LEAST_SQUARE), torch.sqrt, torch.exp)
         if weight:
             m = len(kernel.lines)
             trend = 1.0 + 4.0 * A[..., :m] @ B[..., :m].transpose(-1, -2)
@@ -170,7 +166,7 @@ class AcquisitionSearch(Method):
         super().__init__(cube, seed=seed, budget=budget)
         self.acquisition, self.restarts, self.candidates = acquisition, restarts, candidates
         self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
-        self._surrogate = Surrogate(self.cube, seed=self.seed)
+        self._surrogate = Surrogate(self.cube)
 
     def _propose(self, rng: np.random.Generator) -> Array:
         first = self._design.next_point(self, rng)
@@ -197,9 +193,7 @@ class AcquisitionSearch(Method):
         return away_from_known(x, self, rng)
 
     def _recommend(self) -> Array:
-        gp = self._surrogate.gp(self.X, self.y, self.yvar)
-        best: Array = self.X[int(np.argmax(gp.mean_at(self.X)))]
-        return best
+        return recommended_by_mean(self, self._surrogate)
 
 
 BoTorchAcquisition = Recipe("botorch", "regretless.doors.botorch:AcquisitionSearch")

@@ -1,68 +1,98 @@
-"""Acquisitions of a Gaussian process: what a point promises, with gradients, in forms that neither overflow nor vanish.
+"""Acquisitions of a posterior: what a point promises, with gradients, in forms that neither overflow nor vanish.
 
-Each is a pair (acquisition, score) as `ascend.maximise` takes them: values and gradients, and values alone. With the
-posterior mean m and sd s at x, the value b to beat and z = (m - b) / s:
+With the posterior mean m and sd s at x, the value b to beat and z = (m - b) / s:
 
     upper confidence bound          m + kappa s
     log expected improvement        log s + log h(z),     h(z) = phi(z) + z Phi(z)
     log probability of improvement  log Phi(z)
 
-`log h` keeps its digits for any z (Ament et al. 2023): where z < -1 it is rewritten with the scaled complementary error
-function, and where even that cancels with its asymptotic series.
+Each is written once, as a function of a mean and a variance (`Acquire`); `of_posterior` makes it a function of points
+for any model that gives both. `log h` keeps its digits for any z (Ament et al. 2023): where z < -1 it is rewritten with
+the scaled complementary error function, and where even that cancels with its asymptotic series.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
 
-from regretless.gp.maximiser import Acquisition, Score
+from regretless.gp.maximiser import Acquisition, Value, ValueAndGradient
 from regretless.gp.posterior import GP
 from regretless.parameters import Array
 
+Acquire: TypeAlias = Callable[[Array, Array], tuple[Array, Array, Array]]
+"""Posterior mean (q) and variance (q) to the acquisition's value (q) and its derivatives in both (q each)."""
+
 LEAST_SHARE = 1e-20
-"""Of the signal variance: what a variance is never taken below, so that sd has a gradient everywhere."""
-EVEN = 0.05
-"""e: what speaks for success and for failure far from all data."""
-FAILURE = 0.2
-"""c: what a failure counts against a success at the same distance; below 1, or the best points beside a border would
-never be reached."""
+"""A variance is never taken below this share of the signal variance, so that the sd has a derivative everywhere; far
+below rounding, it changes no value."""
+PRIOR_WEIGHT = 0.05
+"""e: what counts for success and for failure far from all data, as if a twentieth of an evaluation had been made there;
+chosen by hand."""
+FAILURE_WEIGHT = 0.2
+"""c: what a failure counts against a success at the same distance. It is below 1, because otherwise the best points
+beside a border would never be reached; the value was chosen by hand."""
 REPULSION = 4.0
-"""The weight of log p, for acquisitions whose differences are of order 1."""
+"""The weight of log p. Acquisitions differ by about 1 over the cube, and points among failures are to lose against
+points among successes; the value was chosen by hand."""
+WIDTHS = (0.01, 0.2)
+"""The least and the largest h, in units of sqrt(d): below, a failure would repel nothing but itself; above, it would
+speak for the whole cube."""
 FAR = -50.0
 """Below this z the asymptotic series of h is exact to rounding."""
 
 
-def upper_confidence(gp: GP, kappa: float) -> tuple[Acquisition, Score]:
-    """m + kappa s; the posterior mean alone, at O(n d) a point, for kappa = 0."""
-    if kappa == 0.0:
-        return gp.mean_grad, gp.mean_at
-    return _of_moments(gp, lambda m, s: (m + kappa * s, np.ones_like(m), np.full_like(m, kappa)))
+class Posterior(Protocol):
+    """What an acquisition needs to know of a model, in standardised units."""
+
+    signal: float
+
+    def mean_var(self, X: Array, /) -> tuple[Array, Array]:
+        """Posterior mean (q) and variance (q) at X (q x d)."""
+
+    def mean_var_grad(self, X: Array, /) -> tuple[Array, Array, Array, Array]:
+        """As `mean_var`, and the gradients of both (q x d each)."""
 
 
-def log_expected_improvement(gp: GP, best: float) -> tuple[Acquisition, Score]:
-    """The logarithm of E max(f - best, 0), best in standardised units."""
+# ---------------------------------------------------------------- as functions of a mean and a variance
 
-    def of_moments(m: Array, s: Array) -> tuple[Array, Array, Array]:
-        z = (m - best) / s
+
+def confidence_bound(kappa: float, signal: float) -> Acquire:
+    """m + kappa s."""
+
+    def bound(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+        s = np.sqrt(np.maximum(variance, LEAST_SHARE * signal))
+        return mean + kappa * s, np.ones_like(mean), kappa / (2.0 * s)
+
+    return bound
+
+
+def log_improvement(best: float, signal: float) -> Acquire:
+    """The logarithm of E max(f - best, 0)."""
+
+    def improvement(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+        s = np.sqrt(np.maximum(variance, LEAST_SHARE * signal))
+        z = (mean - best) / s
         log_h, slope = log_h_of(z)
-        return np.log(s) + log_h, slope / s, (1.0 - z * slope) / s
+        return np.log(s) + log_h, slope / s, (1.0 - z * slope) / s / (2.0 * s)
 
-    return _of_moments(gp, of_moments)
+    return improvement
 
 
-def log_probability_of_improvement(gp: GP, best: float) -> tuple[Acquisition, Score]:
-    """The logarithm of P(f > best), best in standardised units."""
+def log_probability(best: float, signal: float) -> Acquire:
+    """The logarithm of P(f > best)."""
 
-    def of_moments(m: Array, s: Array) -> tuple[Array, Array, Array]:
-        z = (m - best) / s
+    def probability(mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+        s = np.sqrt(np.maximum(variance, LEAST_SHARE * signal))
+        z = (mean - best) / s
         slope = math.sqrt(2 / math.pi) / erfcx(-z / math.sqrt(2))  # phi(z) / Phi(z)
-        return log_ndtr(z), slope / s, -z * slope / s
+        return log_ndtr(z), slope / s, -z * slope / s / (2.0 * s)
 
-    return _of_moments(gp, of_moments)
+    return probability
 
 
 def log_h_of(z: Array) -> tuple[Array, Array]:
@@ -83,55 +113,83 @@ def log_h_of(z: Array) -> tuple[Array, Array]:
     return log_h, slope
 
 
-def _of_moments(gp: GP, formula: Callable[[Array, Array], tuple[Array, Array, Array]]) -> tuple[Acquisition, Score]:
-    """The pair of a formula (m, s) -> value and its derivatives in m and s."""
-    least = LEAST_SHARE * gp.signal
+# ---------------------------------------------------------------- as functions of points
 
-    def acquisition(X: Array) -> tuple[Array, Array]:
-        m, v, dm, dv = gp.mean_var_grad(X)
-        s = np.sqrt(np.maximum(v, least))
-        value, by_m, by_s = formula(m, s)
-        return value, by_m[:, None] * dm + (by_s / (2.0 * s))[:, None] * dv
 
-    def score(X: Array) -> Array:
-        m, v = gp.mean_var(X)
-        return formula(m, np.sqrt(np.maximum(v, least)))[0]
+def of_posterior(posterior: Posterior, acquire: Acquire) -> Acquisition:
+    """The acquisition of a model."""
 
-    return acquisition, score
+    def value_and_gradient(X: Array) -> tuple[Array, Array]:
+        mean, variance, dm, dv = posterior.mean_var_grad(X)
+        value, by_mean, by_variance = acquire(mean, variance)
+        return value, by_mean[:, None] * dm + by_variance[:, None] * dv
+
+    return Acquisition(value_and_gradient, lambda X: acquire(*posterior.mean_var(X))[0])
+
+
+def upper_confidence(gp: GP, kappa: float) -> Acquisition:
+    """m + kappa s; the posterior mean alone, at O(n d) a point, for kappa = 0."""
+    if kappa == 0.0:
+        return Acquisition(gp.mean_grad, gp.mean_at)
+    return of_posterior(gp, confidence_bound(kappa, gp.signal))
+
+
+def log_expected_improvement(gp: GP, best: float) -> Acquisition:
+    """The logarithm of E max(f - best, 0), best in standardised units."""
+    return of_posterior(gp, log_improvement(best, gp.signal))
+
+
+def log_probability_of_improvement(gp: GP, best: float) -> Acquisition:
+    """The logarithm of P(f > best), best in standardised units."""
+    return of_posterior(gp, log_probability(best, gp.signal))
+
+
+def through(acquisition: Acquisition, forward: Callable[[Array], tuple[Array, Array]], matrix: Array) -> Acquisition:
+    """The acquisition as a function of low points y (q x k) that stand for x = clip(linear(y)).
+
+    forward: y to x (q x d) and to 1 where a coordinate is not clipped (q x d). matrix: dx/dy where it is not, d x k.
+    """
+
+    def value_and_gradient(Y: Array) -> tuple[Array, Array]:
+        X, inside = forward(Y)
+        value, gradient = acquisition.value_and_gradient(X)
+        return value, (gradient * inside) @ matrix
+
+    return Acquisition(value_and_gradient, lambda Y: acquisition.value(forward(Y)[0]))
 
 
 # ---------------------------------------------------------------- failures
 
 
 def kept_from_failures(
-    pair: tuple[Acquisition, Score], X: Array, failed: Array, *, logarithmic: bool = False
-) -> tuple[Acquisition, Score]:
-    """The acquisition plus REPULSION * log p(x), p the share of successes around x; as it was when nothing has failed.
+    pair: tuple[ValueAndGradient, Value], X: Array, failed: Array, *, logarithmic: bool = False
+) -> Acquisition:
+    """An acquisition plus REPULSION * log p(x), p the share of successes around x; as it was when nothing has failed.
 
     p = (S + e) / (S + e + c (F + e)) with S and F the sums of exp(-|x - x_i|^2 / 2 h^2) over the successes X (n x d)
     and the failures (k x d), and h half the median distance from a failure to its nearest success: the resolution at
     which the border between them is known.
-    logarithmic: the acquisition a is a logarithm, whose differences know no bounds; it is replaced by -log(1 - a) where
-        it is negative, which has the
-    same maximiser and lets p have its say.
+
+    logarithmic: the acquisition a is a logarithm, whose differences know no bounds; where it is negative it is replaced
+        by -log(1 - a), which has the same maximiser and differences that log p can outweigh.
     """
+    acquisition = Acquisition(*pair)
     if len(failed) == 0:
-        return pair
-    acquisition, score = pair
+        return acquisition
     log_share = _log_share(X, failed)
 
-    def kept(P: Array) -> tuple[Array, Array]:
-        (value, gradient), (share, slope) = acquisition(P), log_share(P)
+    def value_and_gradient(P: Array) -> tuple[Array, Array]:
+        (value, gradient), (share, slope) = acquisition.value_and_gradient(P), log_share(P)
         if logarithmic:
             gradient = gradient / (1.0 + np.maximum(-value, 0.0))[:, None]
             value = _compressed(value)
         return value + REPULSION * share, gradient + REPULSION * slope
 
-    def kept_score(P: Array) -> Array:
-        value = score(P)
+    def value_alone(P: Array) -> Array:
+        value = acquisition.value(P)
         return (_compressed(value) if logarithmic else value) + REPULSION * log_share(P)[0]
 
-    return kept, kept_score
+    return Acquisition(value_and_gradient, value_alone)
 
 
 def candidates_kept_from_failures(
@@ -145,11 +203,11 @@ def candidates_kept_from_failures(
     return kept
 
 
-def _log_share(X: Array, failed: Array) -> Acquisition:
+def _log_share(X: Array, failed: Array) -> ValueAndGradient:
     """log p and its gradient; see `kept_from_failures`."""
     root = math.sqrt(failed.shape[1])
     gaps = np.sqrt([((X - f) ** 2).sum(axis=1).min(initial=np.inf) for f in failed])
-    h = float(np.clip(0.5 * np.median(gaps), 0.01 * root, 0.2 * root))
+    h = float(np.clip(0.5 * np.median(gaps), WIDTHS[0] * root, WIDTHS[1] * root))
 
     def log_share(P: Array) -> tuple[Array, Array]:
         sums, gradients = [], []
@@ -158,9 +216,10 @@ def _log_share(X: Array, failed: Array) -> Acquisition:
             w = np.exp(-np.maximum(r2, 0.0) / (2.0 * h * h))
             sums.append(w.sum(axis=1))
             gradients.append((w @ points - sums[-1][:, None] * P) / (h * h))
-        S = sums[0] + EVEN
-        both = S + FAILURE * (sums[1] + EVEN)
-        return np.log(S / both), gradients[0] / S[:, None] - (gradients[0] + FAILURE * gradients[1]) / both[:, None]
+        S = sums[0] + PRIOR_WEIGHT
+        both = S + FAILURE_WEIGHT * (sums[1] + PRIOR_WEIGHT)
+        slope = gradients[0] / S[:, None] - (gradients[0] + FAILURE_WEIGHT * gradients[1]) / both[:, None]
+        return np.log(S / both), slope
 
     return log_share
 

@@ -6,7 +6,8 @@ stops looking where the model says there is nothing to find. So the bounds come 
 on the values as told (no clipping, no trend) whose length-scales, once fitted, are all shortened (Berkenkamp, Schoellig
 and Krause 2019, for unknown hyper-parameters) and whose signal variance is then estimated anew:
 
-    upper = max over the cube of m(x) + b s(x),    lower = m(r) - b s(r) at the recommended point r,    gap = upper - lower.
+    upper = max over the cube of m(x) + b s(x),
+    lower = m(r) - b s(r) at the recommended point r,      gap = upper - lower.
 
 The shortening and b are no theory: `experiments/certificate_coverage.py` measures how often the true gap is covered,
 and docs/certificates.md prints the table. Where nothing was measured, or the bound says nothing, the answer is "not
@@ -15,7 +16,7 @@ certified".
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
 
 import numpy as np
 from scipy.special import ndtri
@@ -23,31 +24,54 @@ from scipy.special import ndtri
 from regretless.certificate import Certificate
 from regretless.gp.acquisition import upper_confidence
 from regretless.gp.maximiser import maximise_many
-from regretless.gp.posterior import GP, Factor
+from regretless.gp.posterior import GP
 from regretless.gp.surrogate import Surrogate
+from regretless.method import Method
 from regretless.parameters import Array
 from regretless.space import Cube
 
 SHORTENED = 0.25
-"""Every fitted length-scale is multiplied by this before bounds are taken."""
+"""Every fitted length-scale is multiplied by this before bounds are taken; chosen by measured coverage
+(docs/certificates.md)."""
 WIDTH, WIDTH_PER_DIM, WIDE_FROM = 1.6, 0.2, 3
-"""b at delta = 0.05 up to 3 dimensions, and what each further one adds; other delta scale it by the normal quantile."""
+"""b is 1.6 at delta = 0.05 up to 3 dimensions, and each further one adds 0.2; other delta scale it by the normal
+quantile. Both were chosen by measured coverage (docs/certificates.md)."""
 LEAST_PER_DIM = 4
-"""Values per dimension below which nothing is certified."""
+"""Nothing is certified with fewer values per dimension, because the fit would be little more than its prior; coverage
+was measured with 8 and 20."""
 MOST_DIMENSIONS = 10
-"""Dimensions up to which the coverage was measured."""
+"""Coverage was measured in up to this many dimensions."""
 VACUOUS = 0.5
-"""A gap beyond this share of the observed range says nothing, and is not certified."""
+"""A gap beyond this share of the observed range tells the user nothing, and is not certified."""
 RAW, STARTS = 2000, 8
-"""Candidates and ascents of the search for the largest upper bound; it must not be missed."""
+"""The candidates and ascents of the search for the largest upper bound: several times those of an ask, because a
+maximum that is missed makes the bound too small."""
 INCUMBENTS = 5
+"""The told points with the best posterior means around which a third of the candidates are drawn."""
+
+
+def certificate_of(history: Method, wary: Surrogate, delta: float) -> Certificate:
+    """The certificate of the point that a method recommends."""
+    x, rng = history.recommend(), history.fixed_generator()
+    return fitted_certificate(history.X, history.y, history.yvar, history.cube, x, delta, rng, wary=wary)
 
 
 def fitted_certificate(
-    X: Array, y: Array, yvar: Array, cube: Cube, x: Array, delta: float, rng: np.random.Generator
+    X: Array,
+    y: Array,
+    yvar: Array,
+    cube: Cube,
+    x: Array,
+    delta: float,
+    rng: np.random.Generator,
+    *,
+    wary: Surrogate | None = None,
 ) -> Certificate:
     """The certificate of the point x (d) after values y (n) at X (n x d), noise variances yvar (n, NaN unknown): kind
-    "fitted" or "none"."""
+    "fitted" or "none".
+
+    wary: a `wary_surrogate` that the caller keeps, so that the next certificate need not fit everything again.
+    """
     if cube.dim > MOST_DIMENSIONS:
         return Certificate.none(
             f"coverage was measured in up to {MOST_DIMENSIONS} dimensions, here are {cube.dim}", delta
@@ -57,13 +81,17 @@ def fitted_certificate(
             f"a bound needs {LEAST_PER_DIM} values per parameter, {LEAST_PER_DIM * cube.dim} here; so far: {len(y)}",
             delta,
         )
-    spread = float(y.max() - y.min())
+    spread = float(y.max()) - float(y.min())
     if spread == 0.0:
         return Certificate.none("all values are equal: nothing is known about how the function varies", delta)
-    wary, b = wary_model(X, y, yvar, cube), width(delta, cube.dim)
-    mean, variance = wary.mean_var(np.atleast_2d(x))
-    lower = wary.offset + wary.scale * (float(mean[0]) - b * float(np.sqrt(variance[0])))
-    upper = max(wary.offset + wary.scale * largest_upper_bound(wary, cube, b, rng)[1], lower)
+    gp, b = (wary or wary_surrogate(cube)).gp(X, y, yvar), width(delta, cube.dim)
+    mean, variance = gp.mean_var(np.atleast_2d(x))
+    lower = gp.offset + gp.scale * (float(mean[0]) - b * float(np.sqrt(variance[0])))
+    upper = max(gp.offset + gp.scale * largest_upper_bound(gp, cube, b, rng)[1], lower)
+    if not math.isfinite(upper - lower):
+        return Certificate.none(
+            f"the values seen differ by {spread:.3g}: a bound would leave the range of floats", delta
+        )
     if upper - lower > VACUOUS * spread:
         return Certificate.none(
             f"the bound {upper - lower:.3g} is no news: the values seen differ by {spread:.3g}", delta
@@ -80,19 +108,15 @@ def width(delta: float, dim: int) -> float:
     return (WIDTH + WIDTH_PER_DIM * max(dim - WIDE_FROM, 0)) * float(ndtri(1 - delta / 2)) / float(ndtri(1 - 0.05 / 2))
 
 
-def wary_model(X: Array, y: Array, yvar: Array, cube: Cube, shortened: float = SHORTENED) -> GP:
-    """The process the bounds come from."""
-    fitted = Surrogate(cube, seed=0, quadratic=False, tame=False).gp(X, y, yvar)
-    hyper = replace(fitted.hyper, lengthscale=fitted.hyper.lengthscale * shortened)
-    factor = Factor(fitted.factor.kernel, hyper, fitted.X, fitted.factor.noise)
-    return GP(factor, fitted.y, offset=fitted.offset, scale=fitted.scale, profile=fitted.profile)
+def wary_surrogate(cube: Cube) -> Surrogate:
+    """The model that the bounds come from."""
+    return Surrogate(cube, quadratic=False, tame=False, shorten=SHORTENED)
 
 
 def largest_upper_bound(wary: GP, cube: Cube, b: float, rng: np.random.Generator) -> tuple[Array, float]:
     """Where m + b s is largest (d), and how large, in standardised units."""
-    acquisition, score = upper_confidence(wary, b)
     order = np.argsort(-wary.mean_at(wary.X), kind="stable")[:INCUMBENTS]
     points, values = maximise_many(
-        acquisition, cube, rng, incumbents=wary.X[order], raw=RAW, starts=STARTS, score=score
+        upper_confidence(wary, b), cube, rng, incumbents=wary.X[order], raw=RAW, starts=STARTS
     )
     return points[0], float(values[0])

@@ -12,13 +12,17 @@ from regretless.parameters import Array
 from regretless.space import Cube
 
 MOST = 32
-"""An initial design is never larger: in many dimensions no affordable number of points fills the cube."""
+"""An initial design is never larger, because in many dimensions no affordable number of points fills the cube."""
 BUDGET_SHARE = 4
-"""Nor does it take more than a 1/BUDGET_SHARE of a known budget."""
+"""A design takes at most the share 1/BUDGET_SHARE of a known budget; the rest is for the model."""
 SPARE = 32
-"""Further points of the sequence, for designs whose points were told by others, coincide, or all failed."""
+"""The number of further points of the sequence, for designs whose points were told by others, coincide, or all
+failed: as many as the largest design."""
 FIRST_STEP = 1e-3
-"""The sd of the first step away from a known point; doubled each time it is not enough."""
+"""The sd of the first step away from a known point, a thousandth of the cube's side; it doubles each time it is not
+enough."""
+STEPS = 64
+"""The steps tried: after ten doublings the step spans the cube, and the others are draws from anywhere."""
 
 
 def design_size(dim: int, budget: int | None) -> int:
@@ -55,7 +59,7 @@ def away_from_known(x: Array, history: Method, rng: np.random.Generator, *, also
     When the cube has no other point within reach of a few dozen steps, x itself.
     """
     step, point = FIRST_STEP, x
-    for _ in range(64):
+    for _ in range(STEPS):
         if not history.is_known(point) and not (also and history.cube.key(point) in also):
             return point
         point = history.cube.snap(x + step * rng.standard_normal(len(x)))

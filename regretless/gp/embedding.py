@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from regretless.gp.acquisition import through
 from regretless.gp.design import BUDGET_SHARE, away_from_known
-from regretless.gp.maximiser import Acquisition, Score, maximise
-from regretless.gp.moments import through
+from regretless.gp.maximiser import Acquisition, maximise
 from regretless.gp.sobol import sobol_points
 from regretless.method import Method
 from regretless.parameters import Array
@@ -56,7 +56,7 @@ class LowDesign:
 
 def step_through(
     history: Method,
-    pair: tuple[Acquisition, Score],
+    acquisition: Acquisition,
     to_cube: Callable[[Array], tuple[Array, Array]],
     matrix: Array,
     rng: np.random.Generator,
@@ -66,6 +66,6 @@ def step_through(
     to_cube and matrix (D x low_dim) describe the map as for `through`.
     """
     low_dim = matrix.shape[1]
-    acquisition, score = through(pair, to_cube, matrix)
-    y = maximise(acquisition, Cube.box(low_dim), rng, incumbents=np.empty((0, low_dim)), score=score)
+    low = through(acquisition, to_cube, matrix)
+    y = maximise(low, Cube.box(low_dim), rng, incumbents=np.empty((0, low_dim)))
     return away_from_known(to_cube(y[None])[0][0], history, rng)

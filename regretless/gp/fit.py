@@ -27,16 +27,24 @@ from regretless.gp.lbfgs import minimise
 from regretless.parameters import Array
 
 NOISE_BOUNDS = (1e-8, 10.0)
-"""Of the noise relative to the signal: below, the factor of near-duplicates loses all digits; above, nothing is left to
-model."""
+"""The noise relative to the signal stays between these: below, the factor of near-duplicates loses all digits; above,
+nothing is left to model."""
 QUADRATIC_BOUNDS = (1e-6, 1e4)
+"""The weight of the trend stays between these: below, it is none; above, the process beside it is none."""
 SIGNAL_BOUNDS = (1e-3, 1e4)
+"""The signal variance of standardised values, 1 a priori, stays between these: three and four decades away."""
 MANY = 400
-"""Values beyond which the starts of a fresh fit are told apart on this many of them."""
+"""With more values the starts of a fresh fit are told apart on this many of them, because a fit costs their cube."""
 INDEPENDENT = 5
-"""Dimensions up to which the length-scales are independent of each other a priori."""
+"""Up to this dimension the length-scales are independent a priori; docs/gp-engine.md compares the priors beyond it."""
 WALL = 1e25
-"""The value of a theta whose covariance cannot be factorised."""
+"""The value of a theta whose covariance cannot be factorised: larger than any other, and finite."""
+START_SHIFTS = (0.0, -1.5, 1.0)
+"""The starts of a fresh fit have log length-scales at the centre of their prior plus these: shorter by one and a half
+of its sd, or longer by one."""
+FIRST_STEP, TOLERANCE = 0.3, 1e-7
+"""The largest first step in theta, a third of the prior's sd, and the relative decrease at which a fit rests, far below
+what the data can tell apart."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +185,10 @@ class Objective:
         pairs = [self.one(theta) for theta in thetas]
         return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
 
+    def minimise(self, starts: Array, rounds: int) -> tuple[Array, Array]:
+        """Local minima from each start (t x entries) after `rounds` evaluations each, and their values (t)."""
+        return minimise(self.at, starts, self.lower, self.upper, rounds=rounds, reach=FIRST_STEP, tolerance=TOLERANCE)
+
     # -- one evaluation
 
     def one(self, theta: Array) -> tuple[float, Array]:
@@ -271,10 +283,9 @@ def fit(
     """The MAP hyper-parameters for points X (n x d) and standardised values y (n) with known noise variances yvar (n,
     NaN where unknown).
 
-    warm: start from these, in their axes, and take `rounds` evaluations. Without it, three starts (length-scales at the
-        centre of their
-    prior, shorter and longer) take `rounds` each, on an evenly spaced part of the data where there are many, and the
-    best goes on for as many again on all of them.
+    warm: start from these, in their axes, and take `rounds` evaluations. Without it three starts (START_SHIFTS) take
+        `rounds` each, on an evenly spaced part of the data where there are many, and the best goes on for as many
+        again on all of them.
     """
     prior = prior or Prior.scaled(kernel.dim)
     objective = Objective(kernel, X, y, yvar, prior, ard=ard, rotation=None if warm is None else warm.rotation)
@@ -285,11 +296,8 @@ def fit(
         if len(y) > MANY:
             part = np.linspace(0, len(y) - 1, MANY).astype(np.intp)
             few = Objective(kernel, X[part], y[part], None if yvar is None else yvar[part], prior, ard=ard)
-        starts = np.array([few.centre] * 3)
-        starts[:, : few.scales] += np.array([[0.0], [-1.5], [1.0]])
-        thetas, values = minimise(few.at, starts, few.lower, few.upper, rounds=rounds, reach=0.3, tolerance=1e-7)
+        starts = np.array([few.centre] * len(START_SHIFTS))
+        starts[:, : few.scales] += np.array(START_SHIFTS)[:, None]
+        thetas, values = few.minimise(starts, rounds)
         best = objective.theta(few.hyper(thetas[int(np.argmin(values))]))
-    theta, _ = minimise(
-        objective.at, best[None], objective.lower, objective.upper, rounds=rounds, reach=0.3, tolerance=1e-7
-    )
-    return objective.hyper(theta[0])
+    return objective.hyper(objective.minimise(best[None], rounds)[0][0])

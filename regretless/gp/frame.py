@@ -1,14 +1,14 @@
-"""The axes of an anisotropic kernel: turned to the directions in which the function varies.
+"""Turns the axes of an anisotropic kernel to the directions in which the function varies.
 
 A length-scale per coordinate cannot describe a valley that runs across the coordinates. The posterior mean of such a
-fit knows the valley
-nonetheless: its gradients at the better points vary most across it and least along it. The eigenvectors of their second
-    moment
+fit knows the valley nonetheless: its gradients at the better points are large across it and small along it. The
+eigenvectors of their second moment
 
-    C = mean of grad m(x_i) grad m(x_i)',      for a quadratic with Hessian H and points spread evenly C is proportional to H^2,
+    C = mean of grad m(x_i) grad m(x_i)'
 
-are the axes tried, with length-scales in proportion to C^(-1/4) to start from. The posterior density of the
-hyper-parameters decides between them, the coordinates and the axes there were.
+are the axes tried, with length-scales in proportion to C^(-1/4) to start from: for a quadratic with Hessian H, at
+points spread evenly, C is proportional to H^2. The posterior density of the hyper-parameters decides between these
+axes, the coordinates and the axes there were.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ import numpy as np
 
 from regretless.gp.fit import Objective, Prior
 from regretless.gp.kernels import Hyper, Kernel
-from regretless.gp.lbfgs import minimise
 from regretless.gp.posterior import GP
 from regretless.parameters import Array
 
 LEAST_PER_DIM = 3
-"""Values per coordinate below which nothing can be said about directions."""
+"""Axes are turned only with this many values per coordinate; with fewer the gradients would be those of the prior."""
 MOST_NOISE = 1e-3
-"""The noise relative to the signal above which axes are left alone: gradients of a smoothed mean follow the noise."""
+"""Axes are left alone when the noise relative to the signal is larger: gradients of a smoothed mean follow the
+noise."""
 NARROWEST = 1e-8
 """The least eigenvalue of C relative to the largest: length-scales start within a factor of 100 of each other."""
 
 
-def turned(kernel: Kernel, X: Array, y: Array, yvar: Array, hyper: Hyper, *, prior: Prior, rounds: int) -> Hyper:
+def turn_axes(kernel: Kernel, X: Array, y: Array, yvar: Array, hyper: Hyper, *, prior: Prior, rounds: int) -> Hyper:
     """The most probable of hyper, which was fitted to X (n x d) and standardised y (n), and its refits along other
     axes."""
     if len(y) < LEAST_PER_DIM * kernel.dim:
@@ -49,9 +49,7 @@ def turned(kernel: Kernel, X: Array, y: Array, yvar: Array, hyper: Hyper, *, pri
         objective = Objective(kernel, X, y, yvar, prior, ard=True, rotation=rotation)
         start = theta.copy()
         start[kernel.lines] = np.log(scales)
-        thetas, values = minimise(
-            objective.at, start[None], objective.lower, objective.upper, rounds=rounds, reach=0.3, tolerance=1e-7
-        )
+        thetas, values = objective.minimise(start[None], rounds)
         if values[0] < least:
             best, least = objective.hyper(thetas[0]), float(values[0])
     return best

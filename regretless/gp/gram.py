@@ -1,9 +1,9 @@
-"""The lower triangle of a kernel matrix, block by block, so that elementwise work is halved and temporaries stay
-small."""
+"""The lower triangle of a kernel matrix, block by block, so that elementwise work is halved and temporaries stay small;
+and what is added to a diagonal that rounding has made too small to be factorised."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -12,6 +12,26 @@ from regretless.parameters import Array
 
 BLOCK = 256
 """Rows per block: a block of n = 3000 is 6 MB, and 256 rows keep matrix products at full speed."""
+FIRST_JITTER = 1e-10
+"""The first addition to the diagonal of a matrix that cannot be factorised, tenfold each time it fails again; well
+above the rounding error of a sum of a thousand terms."""
+MOST_JITTER = 1e3
+"""A matrix that still cannot be factorised with this on its diagonal is no covariance relative to a signal variance."""
+
+
+def factor_with_jitter(
+    factor: Callable[[float], tuple[Array, int]], *, first: float = FIRST_JITTER
+) -> tuple[Array, float]:
+    """What `factor(jitter)` gives for the least jitter of 0, first, 10 first, ... at which LAPACK reports success
+    (info = 0), and that jitter."""
+    jitter = 0.0
+    while True:
+        L, info = factor(jitter)
+        if info == 0:
+            return L, jitter
+        jitter = max(first, 10.0 * jitter)
+        if not jitter < MOST_JITTER * max(1.0, first / FIRST_JITTER):
+            raise ArithmeticError("a covariance matrix cannot be factorised: it is not finite, or not positive")
 
 
 def blocks(n: int) -> Iterator[tuple[int, int]]:

@@ -14,8 +14,9 @@ or n x e.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,14 @@ class Hyper:
     signal: float = 1.0
     quadratic: float = 0.0
     rotation: Array | None = None
+
+
+def correlation(kind: Kind, r2: Any, sqrt: Callable[[Any], Any], exp: Callable[[Any], Any]) -> Any:
+    """base(r^2) of the module's text, for arrays of any library: `sqrt` and `exp` are those of that library."""
+    if kind == "se":
+        return exp(-0.5 * r2)
+    r = SQRT5 * sqrt(r2)
+    return (1.0 + r + 5.0 / 3.0 * r2) * exp(-r)
 
 
 class Kernel:
@@ -104,7 +113,7 @@ class Kernel:
         return 1.0 + q / 4.0 * t * t
 
     def base(self, r2: Array) -> Array:
-        """base(r^2); r2 is used up."""
+        """`correlation` of this kernel, computed in place: r2 is used up."""
         if self.kind == "se":
             r2 *= -0.5
             return np.exp(r2, out=r2)

@@ -1,16 +1,16 @@
-"""Maximises an acquisition over the cube: candidates everywhere and around the incumbents, then all starts advanced
-together.
+"""Maximises an acquisition over the cube.
 
-Lines go by gradient (batched projected L-BFGS). Steps, whole numbers, choices and one-hot groups go by sweeps: all
-single moves of a point are scored in one call, the best one is taken while it improves, and the lines are then advanced
-again from there. Every draw comes from the generator given.
+Candidates are drawn everywhere and around the incumbents, and the best of them advance together. Lines go by gradient
+(batched projected L-BFGS). Steps, whole numbers, choices and one-hot groups go by sweeps: the single moves of a point
+are valued in one call, the best one is taken while it improves, and the lines then advance again from there. Every
+draw comes from the generator given.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,30 +20,49 @@ from regretless.gp.sobol import sobol_points
 from regretless.parameters import Array
 from regretless.space import Cube
 
-Acquisition: TypeAlias = Callable[[Array], tuple[Array, Array]]
+ValueAndGradient: TypeAlias = Callable[[Array], tuple[Array, Array]]
 """Points (q x d) to values (q) and gradients (q x d); coordinates that are not lines may have any gradient."""
-Score: TypeAlias = Callable[[Array], Array]
+Value: TypeAlias = Callable[[Array], Array]
 """Points (q x d) to values (q) alone."""
 
+
+class Acquisition(NamedTuple):
+    """A function that says what it promises to evaluate a point: with its gradient and, cheaper, without."""
+
+    value_and_gradient: ValueAndGradient
+    value: Value
+
+
 RAW = 420
-"""Candidates by default: 2/3 over the whole cube, 1/3 around the incumbents."""
+"""The number of candidates by default, 2/3 over the whole cube and 1/3 around the incumbents; 2048 and ten starts
+gained nothing (docs/gp-engine.md)."""
 STARTS = 4
+"""The number of candidates that are advanced by default; chosen with RAW."""
 MOVED = 20
-"""The mean number of coordinates that a local candidate changes, at most."""
+"""The mean number of coordinates that a local candidate changes, at most; TuRBO perturbs as many (App. B)."""
 STEPS = (1e-3, 0.3)
-"""Local candidates differ from their incumbent by normal steps whose sd is log-uniform between these."""
+"""Local candidates differ from their incumbent by normal steps whose sd is log-uniform between these: from a fine
+correction to a third of the cube."""
 MOST_MOVES = 24
-"""Positions tried for one coordinate in a sweep; of longer grids near and far ones are sampled."""
+"""The most positions tried for one coordinate in a sweep; on longer grids near and far ones are sampled, so that the
+cost does not grow with the grid."""
+MOST_LABELS = 256
+"""The most labels tried for one one-hot group in a sweep; of larger groups this many are drawn, because each label is
+a row with as many entries as there are labels."""
 SWEEPS = 10
+"""The most alternations of ascent and sweep. They end by themselves when a sweep gains nothing; the limit is a round
+number that bounds the time of an ask."""
 ROUNDS = 25
+"""The evaluations per start of an ascent by default; a round number, since the best start goes on for as many again."""
 ROUGH, FINE = 1e-6, 1e-12
-"""Tolerances of the joint ascent, which only has to tell the starts apart, and of the best one's."""
-BASE_DIM = 2000
-"""Dimensions up to which candidates come from a Sobol sequence; beyond, uniform draws are no worse and quicker."""
+"""The tolerance of the joint ascent, which only has to tell the starts apart, and that of the best one's."""
+SOBOL_DIM = 2000
+"""The largest dimension in which candidates come from a Sobol sequence; beyond it uniform draws are no worse and
+quicker."""
 
 
 def maximise(
-    acquisition: Acquisition,
+    acquisition: Acquisition | ValueAndGradient,
     cube: Cube,
     rng: np.random.Generator,
     *,
@@ -51,7 +70,7 @@ def maximise(
     raw: int = RAW,
     starts: int = STARTS,
     rounds: int = ROUNDS,
-    score: Score | None = None,
+    score: Value | None = None,
 ) -> Array:
     """The best legal point found, d; see `maximise_many` for the arguments."""
     X, _ = maximise_many(
@@ -62,7 +81,7 @@ def maximise(
 
 
 def maximise_many(
-    acquisition: Acquisition,
+    acquisition: Acquisition | ValueAndGradient,
     cube: Cube,
     rng: np.random.Generator,
     *,
@@ -70,7 +89,7 @@ def maximise_many(
     raw: int = RAW,
     starts: int = STARTS,
     rounds: int = ROUNDS,
-    score: Score | None = None,
+    score: Value | None = None,
 ) -> tuple[Array, Array]:
     """The local maxima reached from the best candidates, best first: legal points (starts x d) and their values
     (starts).
@@ -80,22 +99,20 @@ def maximise_many(
         cube: where.
         rng: every random draw.
         incumbents: points worth starting from, k x d, k >= 0.
-        raw: candidates scored before the ascent.
+        raw: the number of candidates valued before the ascent.
         starts: how many of them are advanced.
         rounds: evaluations per start in the joint ascent; the best one goes on alone for as many again.
-        score: the acquisition's values alone, where they are cheaper.
+        score: the values alone of an acquisition that is given as a bare function, where they are cheaper.
     """
-    if score is None:
-
-        def score(X: Array) -> Array:
-            return acquisition(X)[0]
-
+    if not isinstance(acquisition, Acquisition):
+        function = acquisition
+        acquisition = Acquisition(function, score or (lambda X: function(X)[0]))
     X = candidates(cube, rng, incumbents, raw)
-    X = X[_distinct_best(X, _finite(score(X)), starts)]
-    X, f = _climb(acquisition, score, cube, rng, X, rounds, ROUGH)
+    X = X[_distinct_best(X, _finite(acquisition.value(X)), starts)]
+    X, f = _climb(acquisition, cube, rng, X, rounds, ROUGH)
     order = np.argsort(-f, kind="stable")
     X, f = X[order], f[order]
-    top, value = _climb(acquisition, score, cube, rng, X[:1], rounds, FINE)
+    top, value = _climb(acquisition, cube, rng, X[:1], rounds, FINE)
     if value[0] >= f[0]:
         X[0], f[0] = top[0], value[0]
     return X, f
@@ -105,7 +122,7 @@ def candidates(cube: Cube, rng: np.random.Generator, incumbents: Array, raw: int
     """Legal points over the whole cube and around the incumbents, then the incumbents themselves, about raw x d."""
     d, k = cube.dim, len(incumbents)
     local = raw // 3 if k else 0
-    far = _spread(raw - local, d) + rng.random(d) if d <= BASE_DIM else rng.random((raw - local, d))
+    far = _spread(raw - local, d) + rng.random(d) if d <= SOBOL_DIM else rng.random((raw - local, d))
     far -= np.floor(far)
     if not local:
         return cube.snap(far)
@@ -114,9 +131,8 @@ def candidates(cube: Cube, rng: np.random.Generator, incumbents: Array, raw: int
     moved = rng.random((local, d)) < min(1.0, MOVED / d)
     moved[np.arange(local), rng.integers(d, size=local)] = True
     near = centre + np.where(moved, sd * rng.standard_normal((local, d)), 0.0)
-    fresh = (
-        cube.discrete & moved & (rng.random((local, d)) < 0.5)
-    )  # a normal step rarely leaves the share of a position
+    # a normal step rarely leaves the share of a position, so that every other position is drawn anew
+    fresh = cube.discrete & moved & (rng.random((local, d)) < 0.5)
     near = np.where(fresh, rng.random((local, d)), near)
     for start, stop in cube.groups:
         again = moved[:, start:stop].any(axis=1) & (rng.random(local) < 0.5)
@@ -149,51 +165,45 @@ def _distinct_best(X: Array, values: Array, count: int) -> list[int]:
 
 
 def _climb(
-    acquisition: Acquisition,
-    score: Score,
-    cube: Cube,
-    rng: np.random.Generator,
-    X: Array,
-    rounds: int,
-    tolerance: float,
+    acquisition: Acquisition, cube: Cube, rng: np.random.Generator, X: Array, rounds: int, tolerance: float
 ) -> tuple[Array, Array]:
     """Each row advanced to a local maximum: legal points (q x d) and values (q)."""
     held = cube.discrete.copy()
     for start, stop in cube.groups:
         held[start:stop] = True
     if cube.plain:
-        return _ascend_lines(acquisition, X, held, rounds, tolerance)
-    f = _finite(score(X))
+        return _ascend_lines(acquisition.value_and_gradient, X, held, rounds, tolerance)
+    f = _finite(acquisition.value(X))
     for _ in range(SWEEPS):
         if not held.all():
-            X, f = _ascend_lines(acquisition, X, held, rounds, tolerance)
-        X, f, improved = _sweep(score, cube, rng, X, f)
+            X, f = _ascend_lines(acquisition.value_and_gradient, X, held, rounds, tolerance)
+        X, f, improved = _sweep(acquisition.value, cube, rng, X, f)
         if not improved:
             break
     return X, f
 
 
 def _ascend_lines(
-    acquisition: Acquisition, X: Array, held: NDArray[np.bool_], rounds: int, tolerance: float
+    function: ValueAndGradient, X: Array, held: NDArray[np.bool_], rounds: int, tolerance: float
 ) -> tuple[Array, Array]:
     """Each row advanced along its lines, the held coordinates staying where they are."""
 
     def down(P: Array) -> tuple[Array, Array]:
-        f, g = acquisition(P)
+        f, g = function(P)
         return -f, -g
 
     best, f = minimise(down, X, np.where(held, X, 0.0), np.where(held, X, 1.0), rounds=rounds, tolerance=tolerance)
     return best, -f
 
 
-def _sweep(score: Score, cube: Cube, rng: np.random.Generator, X: Array, f: Array) -> tuple[Array, Array, bool]:
+def _sweep(value: Value, cube: Cube, rng: np.random.Generator, X: Array, f: Array) -> tuple[Array, Array, bool]:
     """Takes for each row the best single move of a coordinate that is no line, again and again while it improves."""
     improved_any = False
     active = list(range(len(X)))
     X, f = X.copy(), f.copy()
     for _ in range(4 * max(1, len(cube.groups) + int(cube.discrete.sum()))):
         moves = [_moves(cube, rng, X[i]) for i in active]
-        values = _finite(score(np.concatenate(moves)))
+        values = _finite(value(np.concatenate(moves)))
         still, at = [], 0
         for i, block in zip(active, moves, strict=True):
             mine = values[at : at + len(block)]
@@ -209,27 +219,28 @@ def _sweep(score: Score, cube: Cube, rng: np.random.Generator, X: Array, f: Arra
 
 
 def _moves(cube: Cube, rng: np.random.Generator, x: Array) -> Array:
-    """The legal points that differ from x in one coordinate that is no line, or in one one-hot group."""
-    moves: list[Array] = []
+    """Legal points that differ from x in one coordinate that is no line, or in one one-hot group, x itself first."""
+    moves: list[Array] = [x[None]]
     for i in np.flatnonzero(cube.discrete).tolist():
         axis = cube.axes[i]
         here = int(axis.index(x[i : i + 1])[0])
-        to = np.arange(axis.levels)
-        if axis.levels > MOST_MOVES:  # neighbours at doubling distances, and a few anywhere
+        if axis.levels <= MOST_MOVES:
+            to = np.arange(axis.levels)
+        else:  # neighbours at doubling distances, and a few anywhere
             leaps = 2 ** np.arange(MOST_MOVES // 3)
-            to = np.unique(
-                np.clip(
-                    np.concatenate([here - leaps, here + leaps, rng.integers(axis.levels, size=MOST_MOVES // 3)]),
-                    0,
-                    axis.levels - 1,
-                )
-            )
+            anywhere = rng.integers(axis.levels, size=MOST_MOVES // 3)
+            to = np.unique(np.clip(np.concatenate([here - leaps, here + leaps, anywhere]), 0, axis.levels - 1))
         others = to[to != here]
         block = np.repeat(x[None], len(others), axis=0)
         block[:, i] = axis.centre(others)
         moves.append(block)
     for start, stop in cube.groups:
-        block = np.repeat(x[None], stop - start, axis=0)
-        block[:, start:stop] = np.eye(stop - start)
-        moves.append(block[x[start:stop] < 0.5])
-    return np.concatenate([x[None], *moves])
+        labels = np.arange(start, stop)
+        if len(labels) > MOST_LABELS:
+            labels = rng.choice(labels, MOST_LABELS, replace=False)
+        labels = labels[x[labels] < 0.5]
+        block = np.repeat(x[None], len(labels), axis=0)
+        block[:, start:stop] = 0.0
+        block[np.arange(len(labels)), labels] = 1.0
+        moves.append(block)
+    return np.concatenate(moves)

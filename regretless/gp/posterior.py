@@ -1,10 +1,11 @@
-"""Exact Gaussian-process regression: the conditioned posterior, its gradients, draws and sample paths.
+"""Exact Gaussian-process regression: the conditioned posterior, its gradients and sample paths.
 
 Notation (n told points, p pending ones, q query points, d coordinates, e embedded ones):
     A = K + diag(noise)   covariance of the told values relative to the signal variance s2, n x n;  A = L L'
     m                     constant mean by generalised least squares, m = (1'A^-1 y) / (1'A^-1 1)
     alpha = A^-1 (y - m)  weights of the posterior mean, n
-    s2                    signal variance; profiled out, s2 = ((y-m)'A^-1(y-m) + 1) / (n + 1), unless some noise variance is known
+    s2                    signal variance; profiled out, s2 = ((y-m)'A^-1(y-m) + 1) / (n + 1), unless some noise
+                          variance is known
 Posterior at x with k = k(x, X):  mean m + k.alpha,  variance s2 (k(x, x) - |L^-1 k|^2).
 
 The factor is stored as the full factor of the first n0 points and the rows appended since:
@@ -20,27 +21,29 @@ Values go in as the caller has them and come out standardised: value = offset + 
 
 from __future__ import annotations
 
+import copy
 import math
 
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from regretless.gp.fit import Prior, fit
-from regretless.gp.gram import lower_gram
+from regretless.gp.gram import factor_with_jitter, lower_gram
 from regretless.gp.kernels import Hyper, Kernel, Kind, squared_distances
 from regretless.parameters import Array
 
-__all__ = ["GP", "Factor", "Hyper", "Kernel", "Kind", "Prior", "SamplePath", "fit"]
+__all__ = ["GP", "Factor", "Hyper", "Kernel", "Kind", "SamplePath"]
 
 NOISE_FLOOR = 1e-8
-"""The least noise relative to the signal: below it the factor of near-duplicates loses all digits."""
-FIRST_JITTER = 1e-10
-"""What is added to the diagonal when a factorisation fails, tenfold each time it fails again."""
+"""The least noise relative to the signal, the root of the rounding error: below it the factor of near-duplicates loses
+all digits."""
+NOISE_CEILING = 1e30
+"""The largest noise relative to the signal: such a value says nothing, and larger numbers would overflow in sums."""
 SIGNAL_WEIGHT = 1.0
-"""The prior that the signal variance of standardised values is 1, counted in observations; keeps constant data
-proper."""
+"""The weight, in observations, of the prior that the signal variance of standardised values is 1; without it constant
+values would have none."""
 FEATURES = 1024
-"""Random Fourier features (pairs of cosine and sine) of a sample path."""
+"""The random Fourier features (pairs of cosine and sine) of a sample path: covariances of paths are then right to a
+thirtieth, the inverse root of their number."""
 
 
 # ---------------------------------------------------------------- the factor
@@ -59,22 +62,16 @@ class Factor:
         """Embedded points divided by the length-scales, n x e."""
         self.norms = np.einsum("ij,ij->i", self.W, self.W)
         self.full = len(self.X)
-        self.jitter = 0.0
-        """What had to be added to the diagonal, largest over the points."""
-        self._L0 = self._factorised()
+        self._L0, self.jitter = factor_with_jitter(self._factor)
+        """The upper factor U = L' of the module's text, in Fortran order, and what had to be added to the diagonal."""
         self._B, self._L1 = np.empty((0, self.full)), np.empty((0, 0))
 
-    def _factorised(self) -> Array:
-        """The lower factor, in Fortran order."""
-        while True:
-            A = lower_gram(self.kernel, self.Z, self.W, self.hyper.quadratic)
-            A.ravel()[:: self.full + 1] += self.noise + self.jitter
-            # the lower triangle of a C-ordered array is the upper one of its Fortran-ordered transpose: factorised in
-            # place as U'U
-            U, info = lapack.dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
-            if info == 0:
-                return np.asarray(U)
-            self.jitter = max(FIRST_JITTER, 10.0 * self.jitter)
+    def _factor(self, jitter: float) -> tuple[Array, int]:
+        A = lower_gram(self.kernel, self.Z, self.W, self.hyper.quadratic)
+        A.ravel()[:: self.full + 1] += self.noise + jitter
+        # the lower triangle of a C-ordered array is the upper one of its Fortran-ordered transpose: factorised in place
+        U, info = lapack.dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
+        return np.asarray(U), int(info)
 
     @property
     def n(self) -> int:
@@ -118,20 +115,12 @@ class Factor:
 
     def extended(self, X: Array, noise: Array) -> Factor:
         """The factor with the points X (p x d) appended, one after the other, in O(n^2) each."""
-        out: Factor = object.__new__(Factor)
-        out.kernel, out.hyper, out.full, out._L0, out.inverse_scales = (
-            self.kernel,
-            self.hyper,
-            self.full,
-            self._L0,
-            self.inverse_scales,
-        )
+        out = copy.copy(self)  # shares everything that is not replaced below
         Z = self.embed(X)
         W = Z * self.inverse_scales
         out.X, out.noise = np.concatenate([self.X, X]), np.concatenate([self.noise, noise])
         out.Z, out.W = np.concatenate([self.Z, Z]), np.concatenate([self.W, W])
         out.norms = np.concatenate([self.norms, np.einsum("ij,ij->i", W, W)])
-        out.jitter = self.jitter
         q, n0, m, p = self.hyper.quadratic, self.full, self.n - self.full, len(X)
         B, L1 = np.zeros((m + p, n0)), np.zeros((m + p, m + p))
         B[:m], L1[:m, :m] = self._B, self._L1
@@ -212,13 +201,8 @@ class GP:
         """
         known = yvar is not None and not np.isnan(yvar).all()
         noise = relative_noise(hyper, len(y), yvar, scale)
-        return cls(
-            Factor(kernel, hyper, X, noise),
-            np.asarray(y, dtype=np.float64),
-            offset=offset,
-            scale=scale,
-            profile=not known,
-        )
+        factor = Factor(kernel, hyper, X, noise)
+        return cls(factor, np.asarray(y, dtype=np.float64), offset=offset, scale=scale, profile=not known)
 
     @property
     def X(self) -> Array:
@@ -228,11 +212,6 @@ class GP:
     @property
     def hyper(self) -> Hyper:
         return self.factor.hyper
-
-    @property
-    def jitter(self) -> float:
-        """What had to be added to the diagonal, relative to the signal; 0 as a rule."""
-        return self.factor.jitter
 
     # -- at query points
 
@@ -315,30 +294,6 @@ class GP:
         out[:, kernel.lines] = G
         return out
 
-    def covariance(self, X: Array) -> Array:
-        """Joint posterior covariance of the function at X, q x q."""
-        factor, kernel = self.factor, self.factor.kernel
-        Z = factor.embed(X)
-        W = Z * factor.inverse_scales
-        C = lower_gram(kernel, Z, W, self.hyper.quadratic)
-        C = np.tril(C) + np.tril(C, -1).T
-        V = factor.lower(factor.cross(X))
-        C -= V @ V.T
-        C *= self.signal
-        return C
-
-    def draw(self, X: Array, k: int, rng: np.random.Generator) -> Array:
-        """k joint draws of the function at X, k x q."""
-        mean, C = self.mean_at(X), self.covariance(X)
-        size, jitter = float(np.diagonal(C).max(initial=0.0)) + 1e-12 * self.signal, 0.0
-        while True:
-            L, info = lapack.dpotrf(C + jitter * np.eye(len(C)), lower=1, clean=1)
-            if info == 0:
-                break
-            jitter = max(1e-12 * size, 10.0 * jitter)
-        drawn: Array = mean + rng.standard_normal((k, len(X))) @ L.T
-        return drawn
-
     def path(self, rng: np.random.Generator) -> SamplePath:
         """A function drawn from the posterior."""
         return SamplePath(self, rng)
@@ -353,29 +308,6 @@ class GP:
             return self
         factor = self.factor.extended(X, np.full(len(X), self.hyper.noise))
         return GP(factor, self.y, offset=self.offset, scale=self.scale, profile=self.profile)
-
-    def append(self, x: Array, y: float, yvar: float = math.nan) -> GP:
-        """The posterior with one more value, in O(n^2); hyper-parameters, offset and scale stay. Pending points must
-        not have been conditioned on."""
-        if self.factor.n != self.n:
-            raise ValueError("append() needs a posterior without pending points")
-        if not math.isnan(yvar) and self.profile:
-            raise ValueError(
-                "append() cannot take a known noise variance when the signal variance is profiled out; build the posterior anew"
-            )
-        noise = relative_noise(self.hyper, 1, np.array([yvar]), self.scale)
-        factor = self.factor.extended(np.asarray(x, dtype=np.float64).reshape(1, -1), noise)
-        return GP(factor, np.append(self.y, y), offset=self.offset, scale=self.scale, profile=self.profile)
-
-    def log_evidence(self) -> float:
-        """The log density of the standardised values under the fitted process, constant mean and signal variance
-        plugged in."""
-        squares = float(self._residual @ self._residual)
-        return (
-            -0.5 * squares / self.signal
-            - self.factor.log_diagonal(self.n)
-            - 0.5 * self.n * math.log(2 * math.pi * self.signal)
-        )
 
     def information(self) -> float:
         """What the told values say about the function, in nats: 1/2 log|I + K / noise|."""
@@ -402,11 +334,8 @@ class SamplePath:
         c, h, M = 0.0, np.zeros(m), np.zeros((m, m))
         if q:
             root = math.sqrt(q)
-            c, h, M = (
-                root / 2 * rng.standard_normal(),
-                root / math.sqrt(2) * rng.standard_normal(m),
-                root / 2 * rng.standard_normal((m, m)),
-            )
+            c, h = root / 2 * rng.standard_normal(), root / math.sqrt(2) * rng.standard_normal(m)
+            M = root / 2 * rng.standard_normal((m, m))
             M = (M + M.T) / 2
         self._gp, self._omega, self._a, self._b, self._c, self._h, self._M = gp, omega, a, b, c, h, M
         self._sd = math.sqrt(gp.signal)
@@ -448,5 +377,14 @@ def relative_noise(hyper: Hyper, n: int, yvar: Array | None, scale: float) -> Ar
     """The noise of n values relative to the signal, n: fitted where no variance is known, never below the floor."""
     if yvar is None:
         return np.full(n, max(hyper.noise, NOISE_FLOOR))
-    known = np.asarray(yvar, dtype=np.float64) / (scale * scale * hyper.signal)
+    known = in_units_of(scale, np.asarray(yvar, dtype=np.float64), hyper.signal)
     return np.maximum(np.where(np.isnan(known), hyper.noise, known), NOISE_FLOOR)
+
+
+def in_units_of(scale: float, yvar: Array, signal: float = 1.0) -> Array:
+    """yvar / (scale^2 signal), NaN where yvar is, for any finite scale: the square alone may leave the range of
+    floats."""
+    share, exponent = math.frexp(scale)
+    with np.errstate(over="ignore", under="ignore"):
+        ratio: Array = np.minimum(np.ldexp(yvar / (share * share * signal), -2 * exponent), NOISE_CEILING)
+    return ratio

@@ -32,6 +32,16 @@ def sobol_points(n: int, dim: int, rng: np.random.Generator) -> Array:
     return rng.random((n, dim)) if dim > MAX_DIM else draw(sobol_sequence(dim, rng), n)
 
 
+def point_at(sequence: qmc.Sobol, index: int) -> Array:
+    """The point of the sequence with this index, d, wherever the sequence stands."""
+    if sequence.num_generated > index:
+        sequence.reset()
+    if sequence.num_generated < index:
+        sequence.fast_forward(index - sequence.num_generated)
+    point: Array = draw(sequence, 1)[0]
+    return point
+
+
 def draw(sequence: qmc.Sobol, n: int) -> Array:
     """The next n points, n x d; any n, although only powers of two keep the sequence's balance."""
     with warnings.catch_warnings():

@@ -1,17 +1,19 @@
-"""One step of a method on the exact GP: from an acquisition to the next point, and from a posterior to the point to
-recommend."""
+"""One step of a method on the exact GP: from an acquisition to the next point, from a posterior to the point to
+recommend, and the hyper-parameters that a saved run takes along."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import numpy as np
 
 from regretless.gp.acquisition import kept_from_failures
 from regretless.gp.design import away_from_known
-from regretless.gp.maximiser import Acquisition, Score, maximise
+from regretless.gp.maximiser import Acquisition, maximise
+from regretless.gp.posterior import GP
 from regretless.gp.surrogate import Surrogate
-from regretless.method import Method
+from regretless.method import Method, State
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -27,24 +29,19 @@ class HasMean(Protocol):
 
 
 def step(
-    history: Method,
-    gp: HasMean,
-    pair: tuple[Acquisition, Score],
-    rng: np.random.Generator,
-    *,
-    logarithmic: bool = False,
+    history: Method, gp: HasMean, acquisition: Acquisition, rng: np.random.Generator, *, logarithmic: bool = False
 ) -> Array:
     """The point that maximises an acquisition of the posterior, kept from failures and off the known points, d.
 
     logarithmic: the acquisition is a logarithm (see `kept_from_failures`).
     """
-    x = best_point(gp, pair, history.X, history.failed, history.cube, rng, logarithmic=logarithmic)
+    x = best_point(gp, acquisition, history.X, history.failed, history.cube, rng, logarithmic=logarithmic)
     return away_from_known(x, history, rng)
 
 
 def best_point(
     gp: HasMean,
-    pair: tuple[Acquisition, Score],
+    acquisition: Acquisition,
     X: Array,
     failed: Array,
     cube: Cube,
@@ -54,8 +51,8 @@ def best_point(
 ) -> Array:
     """The point of a cube that maximises an acquisition, kept from the failed points (k x d), d; X are the told points
     (n x d), in the same coordinates."""
-    acquisition, score = kept_from_failures(pair, X, failed, logarithmic=logarithmic)
-    return maximise(acquisition, cube, rng, incumbents=best_by_mean(gp, X, INCUMBENTS), score=score)
+    kept = kept_from_failures(acquisition, X, failed, logarithmic=logarithmic)
+    return maximise(kept, cube, rng, incumbents=best_by_mean(gp, X, INCUMBENTS))
 
 
 def best_by_mean(gp: HasMean, X: Array, count: int) -> Array:
@@ -73,3 +70,23 @@ def best_told(gp: HasMean, X: Array) -> Array:
 def recommended_by_mean(history: Method, surrogate: Surrogate) -> Array:
     """The told point with the largest posterior mean, d."""
     return best_told(surrogate.gp(history.X, history.y, history.yvar), history.X)
+
+
+def value_to_beat(history: Method, gp: GP, *, observed: bool) -> float:
+    """The largest posterior mean at a told point, in standardised units, or the largest told value (`observed`); a
+    pending point is believed to hold its mean."""
+    best = (float(gp.y.max()) - gp.offset) / gp.scale if observed else float(gp.mean_at(history.X).max())
+    return max(best, float(gp.mean_at(history.pending).max(initial=best)))
+
+
+def state_of_fits(history: Method, **surrogates: Surrogate) -> State:
+    """The latest hyper-parameters of each surrogate, so that a loaded run fits nothing again."""
+    fits = {name: one.latest_fit(history.X, history.y, history.yvar) for name, one in surrogates.items()}
+    return {name: fit for name, fit in fits.items() if fit}
+
+
+def load_fits(history: Method, state: Mapping[str, Any], **surrogates: Surrogate) -> None:
+    """Hands each surrogate the hyper-parameters that `state_of_fits` wrote; what is missing will be fitted again."""
+    for name, surrogate in surrogates.items():
+        if name in state:
+            surrogate.take_fit(history.X, history.y, history.yvar, state[name])

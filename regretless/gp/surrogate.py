@@ -1,51 +1,63 @@
-"""From told values to a fitted Gaussian process: taming, standardisation, the refit schedule and pending points, in one
-place.
+"""From told values to a fitted Gaussian process: clipping, standardisation, the schedule of fits and pending points, in
+one place.
 
 `Surrogate.gp(X, y, yvar, pending)` is a pure function of its arguments (a cache only saves time), and its arithmetic is
 defined by the history alone:
 - Hyper-parameters are fitted at the scheduled sizes s_0 = 1 < s_1 < ..., each gap a small share of the size. Fit k
-  starts from fit k - 1, except that every tenth is a fresh one that knows nothing of those before: a replay needs at
-  most ten fits, and a poor optimum is left again.
+  starts from fit k - 1, except that some are fresh and know nothing of those before (`is_fresh`): a replay needs few
+  fits, and a poor optimum is left again.
 - At a scheduled size the covariance is factorised in full; values told since are appended row by row.
-So telling one by one, telling in bulk and replaying a stored history give the same posterior bit for bit.
+So telling one by one, telling in bulk and replaying a stored history give the same posterior bit for bit. A saved run
+takes its latest fit along (`latest_fit`, `take_fit`), so that loading it costs one factorisation and no fit.
 
-Values are to be maximised. Low ones are tamed by a clip at 2 median - max: what is far below the median says where not
-to look, not how far below it lies. The mean, the scale and the signal variance are then recomputed in O(n^2) for every
-n; only where a noise variance is known, which is an absolute quantity, do the constants stay as they were at the last
-scheduled size.
+Values are to be maximised. Low ones are raised to 2 median - max: a value far below the median says where not to look,
+and how far below it lies would only drown the rest. The mean, the scale and the signal variance are then recomputed in
+O(n^2) for every n; only where a noise variance is known, which is an absolute quantity, do the constants stay as they
+were at the last scheduled size.
 """
 
 from __future__ import annotations
 
 import bisect
 import math
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 
-from regretless.gp.fit import Prior, fit
-from regretless.gp.frame import turned
-from regretless.gp.posterior import GP, Factor, Hyper, Kernel, Kind, relative_noise
+from regretless.gp.fit import MANY, Prior, fit
+from regretless.gp.frame import turn_axes
+from regretless.gp.posterior import GP, Factor, Hyper, Kernel, Kind, in_units_of, relative_noise
+from regretless.method import State
 from regretless.parameters import Array
 from regretless.space import Cube
 
+LARGEST = 1e307
+"""Values beyond this are brought back to it: sums of a few of them would leave the range of floats, which ends at
+1.8e308."""
 TURN_EVERY = 5
-"""Scheduled fits between two that may turn the axes."""
-ROTATED = (3, 20)
-"""Dimensions in which axes are turned: in the plane it gained nothing, and in many the directions are not known well
-enough from affordable data."""
+"""Every fifth scheduled fit may turn the axes, because a turn costs up to two more fits."""
+TURNED_DIMS = (3, 20)
+"""The dimensions in which axes are turned: in the plane it gained nothing (docs/gp-engine.md), and in many dimensions
+the directions are not known well enough from affordable data."""
 FRESH_EVERY = 10
-"""Scheduled fits between two that start afresh."""
+"""Every tenth scheduled fit starts afresh, up to MANY values; a fresh fit costs up to five warm ones there."""
+FRESH_EVERY_LATE = 3
+"""Beyond MANY values every third one does: a fresh fit costs little more than a warm one there, and a history told in
+bulk is then replayed in three fits."""
 GAP = 16
-"""A scheduled size is followed by the one larger by 1/GAP of it, at least 1: every tell up to 32, every sixth at
-100."""
+"""A scheduled size is followed by the one larger by 1/GAP of it, at least 1: every tell up to 32, every sixth at 100;
+fits at every 1/25 gained nothing (docs/gp-engine.md)."""
 ISOTROPIC_ABOVE = 100
-"""Dimensions beyond which a length-scale per coordinate is no longer fitted by default."""
+"""The dimension beyond which a length-scale per coordinate is no longer fitted by default."""
 QUADRATIC_UP_TO = 20
-"""Dimensions up to which the quadratic trend is used by default; it was tuned for d <= 10."""
-WARM_ROUNDS = 15
-FRESH_ROUNDS = 20
-
+"""The largest dimension in which the quadratic trend is used by default; in 100 it loses (docs/gp-engine.md)."""
+WARM_ROUNDS, FRESH_ROUNDS = 15, 20
+"""Evaluations of the likelihood in a fit that starts from the last one, and for each stage of a fresh one; a warm start
+is close to its optimum."""
+LEAST_SCALE = float(np.finfo(np.float64).tiny)
+"""The least scale of values, the smallest number with all its digits: one can divide by it."""
 
 SIZES = [1]
 """The scheduled sizes s_0, s_1, ... as far as anybody asked."""
@@ -59,12 +71,17 @@ def scheduled(n: int) -> tuple[int, int]:
     return k, SIZES[k]
 
 
-def shared_prefix(told: tuple[Array, Array, Array], seen: tuple[Array, Array, Array]) -> int:
-    """How many points (n x d), values (n) and noise variances (n, NaN unknown) two histories begin with alike."""
-    n = min(len(told[1]), len(seen[1]))
-    (X, y, yvar), (A, b, bvar) = ([array[:n] for array in history] for history in (told, seen))
-    same = (X == A).all(axis=1) & (y == b) & ((yvar == bvar) | (np.isnan(yvar) & np.isnan(bvar)))
-    return n if same.all() else int(np.argmin(same))
+def is_fresh(k: int) -> bool:
+    """Whether scheduled fit k knows nothing of those before it."""
+    return k % (FRESH_EVERY if SIZES[k] <= MANY else FRESH_EVERY_LATE) == 0
+
+
+def agreeing_values(a: tuple[Array, Array, Array], b: tuple[Array, Array, Array]) -> int:
+    """The number of first values in which two histories (points, values, noise variances) agree."""
+    common = min(len(a[1]), len(b[1]))
+    same = (a[0][:common] == b[0][:common]).all(axis=1) & (a[1][:common] == b[1][:common])
+    same &= (a[2][:common] == b[2][:common]) | (np.isnan(a[2][:common]) & np.isnan(b[2][:common]))
+    return common if same.all() else int(np.argmin(same))
 
 
 def tamed(y: Array) -> Array:
@@ -95,7 +112,14 @@ def standardisation(y: Array) -> tuple[float, float]:
         return 0.0, 1.0
     unit = y / size  # so that neither 1e300 nor 1e-300 leaves the range of floats
     offset, spread = float(unit.mean()), float(unit.std())
-    return offset * size, (spread if spread > 1e-12 else 1.0) * size
+    return offset * size, max((spread if spread > 1e-12 else 1.0) * size, LEAST_SCALE)
+
+
+def near_one(y: Array) -> Array:
+    """y times a power of two that brings its largest size near 1, n: an exact scaling, after which squares and sums
+    stay in the range of floats."""
+    scaled: Array = np.ldexp(y, -math.frexp(float(np.abs(y).max(initial=0.0)))[1])
+    return scaled
 
 
 class Surrogate:
@@ -103,46 +127,42 @@ class Surrogate:
 
     Args:
         cube: what is known of the space; choices get the Hamming part of the kernel.
-        seed: kept for surrogates that draw; this one fits without randomness.
         kernel: "matern52" or "se".
         ard: one length-scale per coordinate; None: yes up to 100 dimensions.
         quadratic: add the quadratic trend; None: up to 20 dimensions.
-        noise: a known noise variance of all values in their own units, or None to fit it; values told with their own
-            variance keep that.
-        prior: priors on the hyper-parameters; None: the dimension-scaled default.
+        noise_var: a known noise variance of all values in their own units, or None to fit it; values told with their
+            own variance keep that.
         tame: clip low values before fitting.
         soften: model `softened` values instead.
-        hyper: fixed hyper-parameters; nothing is fitted then.
         rotate: let every fifth fit turn the axes of the length-scales, where that explains the values better (see
             `frame`).
+        shorten: the posterior has the fitted length-scales times this; below 1 it is warier than the fit.
     """
 
     def __init__(
         self,
         cube: Cube,
         *,
-        seed: int,
         kernel: Kind = "matern52",
         ard: bool | None = None,
         quadratic: bool | None = None,
-        noise: float | None = None,
-        prior: Prior | None = None,
+        noise_var: float | None = None,
         tame: bool = True,
         soften: bool = False,
-        hyper: Hyper | None = None,
         rotate: bool = False,
+        shorten: float = 1.0,
     ) -> None:
-        if noise is not None and not (noise >= 0 and math.isfinite(noise)):
-            raise ValueError(f"noise must be a variance of at least 0 or None, got {noise!r}")
+        if noise_var is not None and not (noise_var >= 0 and math.isfinite(noise_var)):
+            raise ValueError(f"noise_var must be a variance of at least 0 or None, got {noise_var!r}")
         if tame and soften:
             raise ValueError("values are either clipped (tame) or drawn in (soften), not both")
-        self.cube, self.seed = cube, seed
+        self.cube = cube
         self.kernel = Kernel(kernel, cube.dim, np.array([axis.levels if axis.categorical else 0 for axis in cube.axes]))
         self.ard = cube.dim <= ISOTROPIC_ABOVE if ard is None else ard
         quadratic = cube.dim <= QUADRATIC_UP_TO if quadratic is None else quadratic
-        self.prior = prior or Prior.scaled(cube.dim, quadratic=quadratic and len(self.kernel.lines) > 0)
-        self.noise, self.tame, self.soften, self.hyper = noise, tame, soften, hyper
-        self.rotate = rotate and self.ard and ROTATED[0] <= len(self.kernel.lines) <= ROTATED[1]
+        self.prior = Prior.scaled(cube.dim, quadratic=quadratic and len(self.kernel.lines) > 0)
+        self.noise_var, self.tame, self.soften, self.shorten = noise_var, tame, soften, shorten
+        self.rotate = rotate and self.ard and TURNED_DIMS[0] <= len(self.kernel.lines) <= TURNED_DIMS[1]
         self._seen: tuple[Array, Array, Array] = (np.empty((0, cube.dim)), np.empty(0), np.empty(0))
         self._fits: dict[int, tuple[Hyper, float]] = {}  # index of a scheduled fit -> hyper-parameters and scale
         self._factor: tuple[int, Factor] | None = None  # index of its fit, and the factor of the longest prefix
@@ -153,26 +173,24 @@ class Surrogate:
         preset: Literal["default", "paper"],
         cube: Cube,
         *,
-        seed: int,
         kernel: Kind | None = None,
         ard: bool | None = None,
-        noise: float | None = None,
+        noise_var: float | None = None,
         quadratic: bool | None = None,
         tame: bool | None = None,
         rotate: bool = False,
     ) -> Surrogate:
         """The model of a GP method: "paper" is a plain SE kernel on the values as told; "default" is Matern-5/2 with
-        the trend on tamed values."""
+        the trend on clipped values."""
         if preset not in ("default", "paper"):
             raise ValueError(f"preset must be 'default' or 'paper', got {preset!r}")
         paper = preset == "paper"
         return cls(
             cube,
-            seed=seed,
             kernel=kernel or ("se" if paper else "matern52"),
             ard=ard,
             quadratic=False if paper and quadratic is None else quadratic,
-            noise=noise,
+            noise_var=noise_var,
             tame=not paper if tame is None else tame,
             rotate=rotate,
         )
@@ -182,13 +200,11 @@ class Surrogate:
         points (p x d) hallucinated."""
         if len(y) == 0:
             raise ValueError("a surrogate needs at least one value")
-        X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
-        yvar = np.full(len(y), np.nan) if yvar is None else np.asarray(yvar, dtype=np.float64)
-        if self.noise is not None:
-            yvar = np.where(np.isnan(yvar), self.noise, yvar)
-        self._forget_what_differs(X, y, yvar)
+        X, y, yvar = self._take_in(X, y, yvar)
         k, size = scheduled(len(y))
         hyper, scale = self._fitted(k, size, X, y, yvar)
+        if self.shorten != 1.0:
+            hyper = replace(hyper, lengthscale=hyper.lengthscale * self.shorten)
         known = not np.isnan(yvar).all()
         values, slope = self.seen_as(y[:size] if known else y, y)
         offset, current = standardisation(values)
@@ -197,8 +213,8 @@ class Surrogate:
         if self._factor is None or self._factor[0] != k:
             self._factor = k, Factor(self.kernel, hyper, X[:size], noise[:size])
         done = self._factor[1].n
-        for i in range(done, len(y)):
-            self._factor = k, self._factor[1].extended(X[i : i + 1], noise[i : i + 1])
+        if done < len(y):
+            self._factor = k, self._factor[1].extended(X[done:], noise[done:])
         gp = GP(self._factor[1], values, offset=offset, scale=scale, profile=not known)
         return gp if pending is None or len(pending) == 0 else gp.condition(pending)
 
@@ -207,31 +223,76 @@ class Surrogate:
         all values, has none."""
         return softened(told, y) if self.soften else (tamed(y) if self.tame else y, np.ones(len(y)))
 
+    # -- the latest fit, for saved runs
+
+    def latest_fit(self, X: Array, y: Array, yvar: Array) -> State:
+        """The last hyper-parameters fitted to a part of this history, as arrays and numbers; empty when there are
+        none."""
+        self._take_in(X, y, yvar)
+        if not self._fits:
+            return {}
+        k = max(self._fits)
+        hyper, scale = self._fits[k]
+        state = {"size": SIZES[k], "scale": scale, "lengthscale": hyper.lengthscale.copy(), "noise": hyper.noise}
+        state |= {"signal": hyper.signal, "quadratic": hyper.quadratic}
+        return state if hyper.rotation is None else {**state, "rotation": hyper.rotation.copy()}
+
+    def take_fit(self, X: Array, y: Array, yvar: Array, state: Mapping[str, Any]) -> None:
+        """Takes over what `latest_fit` gave for this history; raises ValueError when it cannot be its fit."""
+        try:
+            size, lengthscale = int(state["size"]), np.array(state["lengthscale"], dtype=np.float64)
+            numbers = {name: float(state[name]) for name in ("scale", "noise", "signal", "quadratic")}
+            rotation = np.array(state["rotation"], dtype=np.float64) if "rotation" in state else None
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"the state is damaged: the fit of the model is not readable ({error!r})") from None
+        lines = len(self.kernel.lines)
+        sound = (
+            1 <= size <= len(y)
+            and size == scheduled(size)[1]
+            and lengthscale.shape == (self.cube.dim if self.ard else 1,)
+            and bool((np.isfinite(lengthscale) & (lengthscale > 0)).all())
+            and all(math.isfinite(number) and number >= 0 for number in numbers.values())
+            and min(numbers["scale"], numbers["signal"], numbers["noise"]) > 0
+            and (rotation is None or (self.rotate and rotation.shape == (lines, lines)))
+            and (rotation is None or bool((np.abs(rotation @ rotation.T - np.eye(lines)) < 1e-6).all()))
+        )
+        if not sound:
+            raise ValueError(f"the state is damaged: it holds no fit of this model to {len(y)} values")
+        self._take_in(X, y, yvar)
+        hyper = Hyper(lengthscale, numbers["noise"], numbers["signal"], numbers["quadratic"], rotation)
+        self._fits[scheduled(size)[0]] = hyper, numbers["scale"]
+
+    # -- inside
+
+    def _take_in(self, X: Array, y: Array, yvar: Array | None) -> tuple[Array, Array, Array]:
+        """The history in the form in which it is modelled; drops what the cache holds about others."""
+        X, y = np.asarray(X, dtype=np.float64), np.clip(np.asarray(y, dtype=np.float64), -LARGEST, LARGEST)
+        yvar = np.full(len(y), np.nan) if yvar is None else np.asarray(yvar, dtype=np.float64)
+        if self.noise_var is not None:
+            yvar = np.where(np.isnan(yvar), self.noise_var, yvar)
+        self._forget_what_differs(X, y, yvar)
+        return X, y, yvar
+
     def _fitted(self, k: int, size: int, X: Array, y: Array, yvar: Array) -> tuple[Hyper, float]:
         """Hyper-parameters and scale of scheduled fit k, of the first `size` values."""
         if k not in self._fits:
             values, slope = self.seen_as(y[:size], y[:size])
             offset, scale = standardisation(values)
-            if self.hyper is not None:
-                self._fits[k] = self.hyper, scale
-                return self._fits[k]
-            warm = None
-            if k % FRESH_EVERY:
-                warm = self._fitted(k - 1, SIZES[k - 1], X, y, yvar)[0]
-            variances = yvar[:size] * slope**2 / (scale * scale)
+            warm = None if is_fresh(k) else self._fitted(k - 1, SIZES[k - 1], X, y, yvar)[0]
+            variances = in_units_of(scale, yvar[:size] * slope**2)
             standard = (values - offset) / scale
             rounds = FRESH_ROUNDS if warm is None else WARM_ROUNDS
             hyper = fit(
                 self.kernel, X[:size], standard, variances, ard=self.ard, prior=self.prior, warm=warm, rounds=rounds
             )
-            if self.rotate and k % TURN_EVERY == 0:
-                hyper = turned(self.kernel, X[:size], standard, variances, hyper, prior=self.prior, rounds=rounds)
+            if self.rotate and (warm is None or k % TURN_EVERY == 0):
+                hyper = turn_axes(self.kernel, X[:size], standard, variances, hyper, prior=self.prior, rounds=rounds)
             self._fits[k] = hyper, scale
         return self._fits[k]
 
     def _forget_what_differs(self, X: Array, y: Array, yvar: Array) -> None:
         """Drops what the cache holds about histories of which this one is no continuation."""
-        agree = shared_prefix((X, y, yvar), self._seen)
+        agree = agreeing_values(self._seen, (X, y, yvar))
         self._fits = {k: fitted for k, fitted in self._fits.items() if SIZES[k] <= agree}
         if self._factor is not None and self._factor[1].n > agree:
             self._factor = None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regretless.baselines import BASELINES
-from regretless.baselines.gp_ts import widened, widening
+from regretless.baselines.gp_ts import widen, widening
 from regretless.baselines.gp_ucb import theory_beta
 from regretless.gp.surrogate import Surrogate
 from regretless.parameters import Choice, Float, Int
@@ -38,8 +38,10 @@ def test_a_bowl_in_three_dimensions_is_solved(name, preset):
 def test_wrong_options_are_refused(name):
     with pytest.raises(ValueError, match="preset"):
         BASELINES[name](preset="best").build(2, seed=0)
-    with pytest.raises(ValueError, match="noise"):
-        BASELINES[name](noise=-0.1).build(2, seed=0)
+    with pytest.raises(ValueError, match="noise_var"):
+        BASELINES[name](noise_var=-0.1).build(2, seed=0)
+    with pytest.raises(TypeError, match="'noise' is called 'noise_var'"):
+        BASELINES[name](noise=0.1)
     if name == "gp-ucb":
         with pytest.raises(ValueError, match="kappa"):
             BASELINES[name](kappa=-1).build(2, seed=0)
@@ -77,6 +79,75 @@ def test_mixed_space_is_solved(name):
     assert abs(best["a"] - 1.3) < 0.3
 
 
+@pytest.mark.parametrize("name", [*NAMES, "turbo"])
+def test_a_loaded_run_fits_nothing_again(name, monkeypatch):
+    """The state carries the latest fits of the model and of the certificate's: loaded, both go on bit for bit as they
+    were, without a single fit."""
+    whole = run(BASELINES[name].build(3, seed=2), 47, bowl)
+    whole.certificate()
+    whole.recommend()
+    loaded = BASELINES[name].build(3, seed=2)
+    loaded.load_state_dict(whole.state_dict())
+    calls = []
+    monkeypatch.setattr("regretless.gp.surrogate.fit", lambda *args, **options: calls.append(args))
+    np.testing.assert_array_equal(loaded.ask(), whole.ask())
+    np.testing.assert_array_equal(loaded.recommend(), whole.recommend())
+    assert loaded.certificate() == whole.certificate()
+    assert not calls
+    monkeypatch.undo()
+    for method in (whole, loaded):
+        method.tell(method.pending, bowl(method.pending))
+        run(method, 6, bowl)  # over the next scheduled fits
+    np.testing.assert_array_equal(loaded.X, whole.X)
+    assert loaded.certificate() == whole.certificate()
+
+
+@pytest.mark.parametrize("name", [*NAMES, "turbo"])
+def test_a_state_without_fits_loads_and_a_damaged_one_is_refused(name):
+    whole = run(BASELINES[name].build(3, seed=2), 14, bowl)
+    whole.recommend()
+    state = whole.state_dict()
+    bare = BASELINES[name].build(3, seed=2)
+    bare.load_state_dict({key: value for key, value in state.items() if key != "own"})
+    np.testing.assert_array_equal(bare.ask(), whole.ask())
+    good = state["own"]["model"]
+    for wrong in (
+        {"size": 15},
+        {"lengthscale": np.array([0.1, np.nan, 1.0])},
+        {"lengthscale": np.ones(2)},
+        {"scale": 0.0},
+        {"noise": -1.0},
+        {"rotation": np.eye(3)},
+        {"signal": "much"},
+    ):
+        with pytest.raises(ValueError, match="damaged"):
+            BASELINES[name].build(3, seed=2).load_state_dict({**state, "own": {"model": {**good, **wrong}}})
+
+
+def test_turned_axes_are_saved_too():
+    across = np.array([0.6, 0.6, -0.5])
+    whole = run(BASELINES["gp-ucb"](rotate=True).build(3, seed=0), 27, lambda x: -(((x - 0.4) @ across) ** 2))
+    assert whole._surrogate.gp(whole.X, whole.y).hyper.rotation is not None
+    loaded = BASELINES["gp-ucb"](rotate=True).build(3, seed=0)
+    loaded.load_state_dict(whole.state_dict())
+    np.testing.assert_array_equal(loaded.ask(), whole.ask())
+
+
+def test_a_certificate_and_a_verifying_ask_share_one_model(monkeypatch):
+    """After the certificate of a history a verifying ask fits nothing, and neither does the next certificate."""
+    method = run(BASELINES["gp-ucb"](verify=1).build(2, seed=0), 40, bowl)
+    first = method.certificate()
+    calls = []
+    monkeypatch.setattr("regretless.gp.surrogate.fit", lambda *args, **options: calls.append(args))
+    method._wary.gp(method.X, method.y, method.yvar)
+    x = method.ask()
+    assert method.certificate() == first
+    assert not calls
+    method.tell(x, bowl(x))
+    method.certificate()
+    assert not calls, "41 values lie between two scheduled fits"
+
+
 def test_a_finite_space_is_not_asked_twice_while_there_is_more():
     cube = Space({"n": Int(1, 4), "c": Choice(["p", "q", "r"])}).cube()
     method = run(BASELINES["gp-ei"].build(cube, seed=0, budget=12), 12, lambda x: -x.sum(axis=1))
@@ -108,10 +179,10 @@ def test_thompson_widening():
     """v_t = 1 changes nothing; in general the path's distance to the mean is multiplied by v_t."""
     rng = np.random.default_rng(0)
     X, Q = rng.random((12, 2)), rng.random((5, 2))
-    gp = Surrogate(Cube.box(2), seed=0).gp(X, bowl(X))
+    gp = Surrogate(Cube.box(2)).gp(X, bowl(X))
     path = gp.path(rng)
-    np.testing.assert_allclose(widened(path, gp, 1.0)[0](Q)[0], path(Q)[0])
-    wide, values = widened(path, gp, 3.0)
+    np.testing.assert_allclose(widen(path, gp, 1.0)[0](Q)[0], path(Q)[0])
+    wide, values = widen(path, gp, 3.0)
     np.testing.assert_allclose(wide(Q)[0] - gp.mean_at(Q), 3 * (path(Q)[0] - gp.mean_at(Q)))
     np.testing.assert_allclose(values(Q), wide(Q)[0])
     noise = gp.factor.noise[0]

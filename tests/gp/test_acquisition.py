@@ -5,7 +5,9 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from slow_forms import draw
 
+from regretless.baselines.random_search import RandomSearch
 from regretless.gp.acquisition import (
     candidates_kept_from_failures,
     kept_from_failures,
@@ -15,6 +17,7 @@ from regretless.gp.acquisition import (
     upper_confidence,
 )
 from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.maximiser import Acquisition
 from regretless.gp.surrogate import Surrogate
 from regretless.parameters import Array, Choice, Int
 from regretless.space import Cube, Space
@@ -23,7 +26,7 @@ from regretless.space import Cube, Space
 def model():
     rng = np.random.default_rng(0)
     X = rng.random((20, 3))
-    return Surrogate(Cube.box(3), seed=0).gp(X, -((X - 0.4) ** 2).sum(axis=1)), X, rng.random((6, 3))
+    return Surrogate(Cube.box(3)).gp(X, -((X - 0.4) ** 2).sum(axis=1)), X, rng.random((6, 3))
 
 
 @pytest.mark.parametrize("z", [-1e8, -1e4, -200.0, -50.001, -49.999, -10.0, -1.001, -0.999, 0.0, 1.0, 8.0, 60.0])
@@ -73,7 +76,7 @@ def test_gradients_and_scores(name):
 def test_expected_improvement_is_the_mean_of_draws():
     gp, X, Q = model()
     best = float(gp.mean_at(X).max()) - 1.0
-    draws = gp.draw(Q, 200_000, np.random.default_rng(0))
+    draws = draw(gp, Q, 200_000, np.random.default_rng(0))
     improvement = np.maximum(draws - best, 0.0)
     tolerance = 5 * improvement.std(axis=0) / math.sqrt(len(draws)) + 1e-12
     assert (np.abs(np.exp(log_expected_improvement(gp, best)[1](Q)) - improvement.mean(axis=0)) < tolerance).all()
@@ -83,43 +86,50 @@ def test_expected_improvement_is_the_mean_of_draws():
 
 def test_failures_repel_and_successes_vouch():
     X, failed = np.array([[0.2, 0.2], [0.3, 0.2]]), np.array([[0.8, 0.8]])
-    flat = (lambda P: (np.zeros(len(P)), np.zeros_like(P)), lambda P: np.zeros(len(P)))
+    flat = Acquisition(lambda P: (np.zeros(len(P)), np.zeros_like(P)), lambda P: np.zeros(len(P)))
     _, score = kept_from_failures(flat, X, failed)
     near_success, near_failure, far = score(np.array([[0.25, 0.2], [0.79, 0.8], [0.0, 1.0]]))
     assert near_failure < 4 * math.log(0.3)
     assert near_success > 4 * math.log(0.98)
     assert near_failure < far < near_success
-    assert kept_from_failures(flat, X, np.empty((0, 2))) is flat
+    assert kept_from_failures(flat, X, np.empty((0, 2))) == flat
 
 
 def test_design_starts_at_the_centre_counts_foreign_points_and_never_repeats():
-    cube = Cube.box(2)
-    design, none = Design(cube, 6, np.random.default_rng(0)), np.empty((0, 2))
-    X = none
+    cube, rng = Cube.box(2), np.random.default_rng(0)
+    design, method = Design(cube, 6, rng), RandomSearch(cube, seed=0)
     for i in range(6):
-        x = design.next_point(X, none, none)
+        x = design.next_point(method, rng)
         assert x is not None
-        X = np.vstack([X, x])
+        assert not method.is_known(x)
+        method.tell(x[None], [float(i)])
         if i == 0:
             np.testing.assert_array_equal(x, [0.5, 0.5])
-    assert len(np.unique(X, axis=0)) == 6
-    assert design.next_point(X, none, none) is None
-    assert design.next_point(np.random.default_rng(1).random((6, 2)), none, none) is None
-    assert design.next_point(none, X, none) is not None, "failures alone leave nothing to model"
+    assert design.next_point(method, rng) is None
+    foreign = RandomSearch(cube, seed=0)
+    foreign.tell(np.random.default_rng(1).random((6, 2)), np.arange(6.0))
+    assert design.next_point(foreign, rng) is None
+    failing = RandomSearch(cube, seed=0)
+    failing.tell(method.X, np.full(6, np.nan))
+    assert design.next_point(failing, rng) is not None, "failures alone leave nothing to model"
     assert (design_size(2, None), design_size(100, None), design_size(5, 12)) == (6, 32, 3)
 
 
 def test_a_known_point_is_stepped_away_from_while_there_are_others():
     cube = Space({"n": Int(1, 3), "c": Choice(["p", "q"])}).cube()
-    everything = cube.snap(np.array([[a, b] for a in (0.1, 0.5, 0.9) for b in (0.2, 0.8)]))
+    everything = cube.snap(np.array([[a, b] for a in (0.2, 0.8) for b in (0.1, 0.5, 0.9)]))
     rng = np.random.default_rng(0)
     for left_out in range(6):
-        known = np.delete(everything, left_out, axis=0)
-        np.testing.assert_array_equal(away_from_known(known[0], cube, known, rng), everything[left_out])
-    np.testing.assert_array_equal(away_from_known(everything[2], cube, everything, rng), everything[2])
-    x = np.array([0.3, 0.4])
-    moved = away_from_known(x, Cube.box(2), x[None], rng)
-    assert 0 < np.abs(moved - x).max() < 0.01
+        method = RandomSearch(cube, seed=0)
+        method.tell(np.delete(everything, left_out, axis=0), np.zeros(5))
+        np.testing.assert_array_equal(away_from_known(method.X[0], method, rng), everything[left_out])
+    method.tell(everything[left_out], [0.0])
+    np.testing.assert_array_equal(away_from_known(everything[2], method, rng), everything[2])
+    line = RandomSearch(Cube.box(2), seed=0)
+    x = line.cube.snap(np.array([0.3, 0.4]))
+    np.testing.assert_array_equal(away_from_known(x, line, rng), x)
+    line.tell(x, [1.0])
+    assert 0 < np.abs(away_from_known(x, line, rng) - x).max() < 0.01
 
 
 def test_candidates_are_kept_from_failures_as_the_acquisition_is() -> None:
@@ -130,7 +140,9 @@ def test_candidates_are_kept_from_failures_as_the_acquisition_is() -> None:
         return np.asarray(-(Z**2).sum(axis=1))
 
     for logarithmic in (False, True):
-        _, kept = kept_from_failures((lambda Z: (score(Z), -2 * Z), score), X, failed, logarithmic=logarithmic)
+        _, kept = kept_from_failures(
+            Acquisition(lambda Z: (score(Z), -2 * Z), score), X, failed, logarithmic=logarithmic
+        )
         np.testing.assert_array_equal(
             candidates_kept_from_failures(score(P), P, X, failed, logarithmic=logarithmic), kept(P)
         )

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from regretless.baselines import BASELINES
-from regretless.gp.certify import fitted_certificate, largest_upper_bound, wary_model, width
+from regretless.gp.certify import fitted_certificate, largest_upper_bound, wary_surrogate, width
 from regretless.space import Cube
 from regretless.testing import bowl, run
 
@@ -64,10 +64,21 @@ def test_units_carry_through() -> None:
     assert scaled.gap == pytest.approx(1e6 * plain.gap, rel=1e-3)
 
 
+def test_a_kept_model_gives_the_certificates_of_a_fresh_one() -> None:
+    """Between scheduled fits too, where the kept factor has grown row by row."""
+    X = np.random.default_rng(5).random((45, 2))
+    wary, x = wary_surrogate(Cube.box(2)), X[int(np.argmax(bowl(X[:36])))]
+    for n in (36, 37, 38, 45):
+        kept = fitted_certificate(
+            X[:n], bowl(X[:n]), np.full(n, UNKNOWN), Cube.box(2), x, 0.05, np.random.default_rng(0), wary=wary
+        )
+        assert kept == certificate(X[:n], bowl(X[:n]), x=x)
+
+
 def test_the_largest_upper_bound_is_not_missed() -> None:
     rng = np.random.default_rng(4)
     X = rng.random((25, 2))
-    wary = wary_model(X, np.sin(9 * X[:, 0]) + X[:, 1], np.full(25, UNKNOWN), Cube.box(2))
+    wary = wary_surrogate(Cube.box(2)).gp(X, np.sin(9 * X[:, 0]) + X[:, 1])
     point, value = largest_upper_bound(wary, Cube.box(2), 1.6, rng)
     grid = np.stack(np.meshgrid(*[np.linspace(0, 1, 101)] * 2), axis=-1).reshape(-1, 2)
     mean, variance = wary.mean_var(grid)

@@ -7,7 +7,7 @@ import numpy as np
 
 from regretless.gp.acquisition import kept_from_failures
 from regretless.gp.design import away_from_known
-from regretless.gp.maximiser import Acquisition, Score, maximise
+from regretless.gp.maximiser import Acquisition, maximise
 from regretless.gp.posterior import GP
 from regretless.gp.step import INCUMBENTS, best_by_mean
 from regretless.method import Method
@@ -22,19 +22,20 @@ def at_full_length(X: Array) -> Array:
 
 
 def step_at_full_length(
-    history: Method, gp: GP, pair: tuple[Acquisition, Score], rng: np.random.Generator, *, logarithmic: bool
+    history: Method, gp: GP, acquisition: Acquisition, rng: np.random.Generator, *, logarithmic: bool
 ) -> Array:
     """As `regretless.gp.step.step`, over the points of full length alone, d."""
-    acquisition, score = kept_from_failures(pair, history.X, history.failed, logarithmic=logarithmic)
+    kept = kept_from_failures(acquisition, history.X, history.failed, logarithmic=logarithmic)
 
     def pinned(X: Array) -> tuple[Array, Array]:
         """The acquisition at full length; it does not change along the last coordinate."""
-        value, slope = acquisition(at_full_length(X))
+        value, slope = kept.value_and_gradient(at_full_length(X))
         slope[:, -1] = 0.0
         return value, slope
 
     full = at_full_length(history.X)
     incumbents = best_by_mean(gp, full, INCUMBENTS)
-    x = maximise(pinned, history.cube, rng, incumbents=incumbents, score=lambda X: score(at_full_length(X)))
+    at_full = Acquisition(pinned, lambda X: kept.value(at_full_length(X)))
+    x = maximise(at_full, history.cube, rng, incumbents=incumbents)
     trained = {history.cube.key(point) for point in full}  # settings that were trained, however long
     return at_full_length(away_from_known(at_full_length(x), history, rng, also=trained))

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from regretless.gp.maximiser import Acquisition, Score
+from regretless.gp.maximiser import Acquisition
 from regretless.method import Method
 from regretless.methods.go_ucb.ball import Ball
 from regretless.methods.go_ucb.differences import with_gradient
@@ -77,14 +77,14 @@ def mixed(F: Array, support: Array, within: Array) -> tuple[Array, Array]:
     return mean, np.sqrt(within**2 + share @ (F - mean) ** 2)
 
 
-def optimism(belief: Belief, radius: float, history: Method) -> tuple[Acquisition, Score]:
+def optimism(belief: Belief, radius: float, history: Method) -> Acquisition:
     """mean + radius sd, with its gradient and alone."""
 
     def bound(U: Array) -> Array:
         mean, sd = belief(U)
         return mean + radius * sd
 
-    return with_gradient(bound, history.cube), bound
+    return Acquisition(with_gradient(bound, history.cube), bound)
 
 
 def best_told(belief: Belief, X: Array, most: int = GOOD) -> Array:

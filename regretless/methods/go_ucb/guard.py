@@ -250,7 +250,7 @@ class Guard:
     """
 
     def __init__(self, cube: Cube, *, seed: int, noise_var: float | None, flexible: bool) -> None:
-        self._surrogate = Surrogate(cube, seed=seed, noise=noise_var)
+        self._surrogate = Surrogate(cube, noise_var=noise_var)
         self._shares: tuple[FamilyFit, Shares] | None = None
         self._flexible = flexible
 

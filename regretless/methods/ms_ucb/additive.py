@@ -23,9 +23,10 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from regretless.gp.fit import WALL
+from regretless.gp.gram import factor_with_jitter
 from regretless.gp.kernels import Kernel, squared_distances
 from regretless.gp.lbfgs import minimise
-from regretless.gp.surrogate import FRESH_EVERY, SIZES, scheduled, shared_prefix, softened, standardisation
+from regretless.gp.surrogate import FRESH_EVERY, SIZES, agreeing_values, scheduled, softened, standardisation
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -55,8 +56,6 @@ REACH, TOLERANCE = 0.3, 1e-5
 SUBSET = 250
 """Values on which the starts of a fresh fit are compared, because a fit costs O(n^3); the best start goes on with all
 values. Our choice."""
-JITTER = 1e-10
-"""Added to the diagonal of a covariance that cannot be factorised, and multiplied by ten until it can."""
 CHUNK = 2**20
 """Numbers in one temporary array (8 MB)."""
 
@@ -251,13 +250,14 @@ class AdditiveGP:
         self.points = self.embed(X)
         A = self._covariance(self._all_products(products))
         A.ravel()[:: len(A) + 1] = self.points.at_zero(hyper.weights)
-        diagonal, jitter = np.diagonal(A) + noise, 0.0
-        while True:
+        diagonal = np.diagonal(A) + noise
+
+        def factor(jitter: float) -> tuple[Array, int]:
             A.ravel()[:: len(A) + 1] = diagonal + jitter
-            self._L, info = lapack.dpotrf(A.T, lower=1, clean=0)
-            if info == 0:
-                break
-            jitter = max(JITTER, 10.0 * jitter)
+            L, info = lapack.dpotrf(A.T, lower=1, clean=0)
+            return np.asarray(L), int(info)
+
+        self._L, _ = factor_with_jitter(factor)
         sides = np.zeros((2, len(X)))
         sides[0, : len(y)], sides[1, : len(y)] = (y - offset) / scale, 1.0
         white = self.lower(sides)[:, : len(y)]  # a pending point's whitened residual is 0: it is told its own mean
@@ -443,7 +443,7 @@ class AdditiveSurrogate:
 
     def _forget_what_differs(self, X: Array, y: Array, yvar: Array) -> None:
         """Drops what the cache holds about histories of which this one is no continuation."""
-        agree = shared_prefix((X, y, yvar), self._seen)
+        agree = agreeing_values(self._seen, (X, y, yvar))
         self._fits = {k: theta for k, theta in self._fits.items() if SIZES[k] <= agree}
         if self._products is not None and SIZES[self._products[0]] > agree:
             self._products = None

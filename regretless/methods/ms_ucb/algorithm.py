@@ -44,11 +44,17 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from regretless.certificate import Certificate
-from regretless.gp.acquisition import kept_from_failures, upper_confidence
+from regretless.gp.acquisition import (
+    Acquire,
+    confidence_bound,
+    kept_from_failures,
+    log_improvement,
+    of_posterior,
+    upper_confidence,
+)
 from regretless.gp.certify import fitted_certificate
 from regretless.gp.design import Design, away_from_known, design_size
 from regretless.gp.maximiser import maximise
-from regretless.gp.moments import Acquire, confidence_bound, log_improvement, of_posterior
 from regretless.gp.posterior import GP
 from regretless.gp.step import INCUMBENTS, best_by_mean, best_told, step
 from regretless.gp.surrogate import Surrogate
@@ -148,8 +154,8 @@ class MSUCB(Method):
         self.cap = cap if cap is not None else 0 if self.paper else CAP
         self.initial = initial if initial is not None else INITIAL if self.paper else design_size(self.dim, budget)
         self._design = Design(self.cube, self.initial, self.fixed_generator())
-        self._isotropic = Surrogate(self.cube, seed=self.seed, ard=False, quadratic=False, noise=noise_var, tame=False)
-        self._clipped = Surrogate(self.cube, seed=self.seed, noise=noise_var)
+        self._isotropic = Surrogate(self.cube, ard=False, quadratic=False, noise_var=noise_var, tame=False)
+        self._clipped = Surrogate(self.cube, noise_var=noise_var)
         self._contest = Contest(
             entrants(self.cube, seed=self.seed, noise_var=noise_var), head_start=HEAD_START if self.dim <= FEW else 0.0
         )

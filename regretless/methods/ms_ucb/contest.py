@@ -45,7 +45,7 @@ def entrants(cube: Cube, *, seed: int, noise_var: float | None) -> list[Surrogat
     and without an additive trend, two with a length-scale per coordinate."""
 
     def per_coordinate(*, quadratic: bool = False, soften: bool = False) -> Surrogate:
-        return Surrogate(cube, seed=seed, ard=True, quadratic=quadratic, noise=noise_var, tame=False, soften=soften)
+        return Surrogate(cube, ard=True, quadratic=quadratic, noise_var=noise_var, tame=False, soften=soften)
 
     models: list[Surrogate | AdditiveSurrogate] = []
     if cube.dim <= CURVED_UP_TO:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from regretless.gp.maximiser import Acquisition, Score, maximise
-from regretless.gp.moments import through
+from regretless.gp.acquisition import through
+from regretless.gp.maximiser import Acquisition, maximise
 from regretless.gp.posterior import GP
 from regretless.methods.ms_ucb.additive import AdditiveGP
 from regretless.methods.ms_ucb.base_points import Indices
@@ -39,9 +39,7 @@ def coordinates_that_matter(lengthscale: Array) -> Indices:
     return np.sort(order[: int(np.searchsorted(held, SHARE * held[-1])) + 1])
 
 
-def best_in_coordinates(
-    free: Indices, pair: tuple[Acquisition, Score], incumbents: Array, rng: np.random.Generator
-) -> Array:
+def best_in_coordinates(free: Indices, acquisition: Acquisition, incumbents: Array, rng: np.random.Generator) -> Array:
     """The best point of the subspace through the first incumbent in which the given coordinates are free, D."""
 
     def to_cube(Y: Array) -> tuple[Array, Array]:
@@ -49,7 +47,7 @@ def best_in_coordinates(
         X[:, free] = Y
         return X, np.ones_like(X)
 
-    acquisition, score = through(pair, to_cube, np.eye(incumbents.shape[1])[:, free])
-    y = maximise(acquisition, Cube.box(len(free)), rng, incumbents=incumbents[:, free], score=score)
+    low = through(acquisition, to_cube, np.eye(incumbents.shape[1])[:, free])
+    y = maximise(low, Cube.box(len(free)), rng, incumbents=incumbents[:, free])
     best: Array = to_cube(y[None])[0][0]
     return best

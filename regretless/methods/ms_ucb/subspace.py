@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from regretless.gp.acquisition import Acquire
 from regretless.gp.lbfgs import minimise
 from regretless.gp.maximiser import STEPS
-from regretless.gp.moments import Acquire
 from regretless.methods.ms_ucb.additive import legendre, legendre_slope
 from regretless.methods.ms_ucb.base_points import CHUNK, Indices, PosteriorArrays, Sums
 from regretless.parameters import Array

@@ -17,7 +17,7 @@ def entrants(d):
         AdditiveSurrogate(cube),
         AdditiveSurrogate(cube, soften=True),
         AdditiveSurrogate(cube, trend=False),
-        Surrogate(cube, seed=0, quadratic=False, tame=False),
+        Surrogate(cube, quadratic=False, tame=False),
     ]
 
 
@@ -65,7 +65,7 @@ def test_softened_values_keep_their_order_and_their_top():
 
 def test_a_surrogate_that_clips_is_refused():
     with pytest.raises(ValueError, match="density"):
-        Contest([Surrogate(Cube.box(2), seed=0)])
+        Contest([Surrogate(Cube.box(2))])
 
 
 @pytest.mark.parametrize("noise", [None, 1e-4])
@@ -73,7 +73,7 @@ def test_a_softened_surrogate_is_a_function_of_the_history(noise):
     """Told one by one or at once, with or without known noise, the posterior is the same bit for bit; and low values
     matter less."""
     X, y, yvar = told(lambda X: -np.exp(8 * X[:, 0]), n=45, d=3)
-    step, bulk = (Surrogate(Cube.box(3), seed=0, tame=False, soften=True, noise=noise) for _ in range(2))
+    step, bulk = (Surrogate(Cube.box(3), tame=False, soften=True, noise_var=noise) for _ in range(2))
     for n in range(1, len(y) + 1):
         one = step.gp(X[:n], y[:n], yvar[:n])
     whole = bulk.gp(X, y, yvar)
@@ -84,4 +84,4 @@ def test_a_softened_surrogate_is_a_function_of_the_history(noise):
             whole.offset + whole.scale * whole.mean_at(X), softened(y, y)[0], atol=0.05 * whole.scale
         )
     with pytest.raises(ValueError, match="not both"):
-        Surrogate(Cube.box(3), seed=0, tame=True, soften=True)
+        Surrogate(Cube.box(3), tame=True, soften=True)
