@@ -219,8 +219,10 @@ class Optimizer:
         with self._lock:
             u = self.method.recommend()
         key = self.method.cube.key(u)
-        told = (t.params for t in self.trials if self._key(t) == key)  # as it was given, to the last digit
-        return dict(next(told, None) or self.space.decode(u, self.method.choices))
+        for trial in self.trials:
+            if self._key(trial) == key:
+                return dict(trial.params)  # as it was given, to the last digit
+        return self.space.decode(u, self.method.choices)
 
     def observed(self, params: Mapping[str, Any]) -> float:
         """The mean of the values told for a setting; NaN when it was never evaluated."""

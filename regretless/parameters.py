@@ -126,7 +126,7 @@ class Float:
         else:  # halves, because high - low may overflow
             size = max(abs(self.low), abs(self.high))
             resolution = (self.high / 2 / size - self.low / 2 / size) / (ROUNDING / 2)
-        return min(MOST_CELLS, 2 ** max(math.frexp(resolution)[1] - 1, 0))
+        return min(MOST_CELLS, 1 << max(math.frexp(resolution)[1] - 1, 0))
 
     def from_unit(self, u: float) -> float:
         """The value at a place; the place is made canonical first, so that the value leads back to it."""

@@ -177,7 +177,7 @@ def _optimize(
         if Path(checkpoint).exists():
             optimizer = _resumed(Path(checkpoint), optimizer, method, seed, fun)
     optimizer.notes["objective"] = source_fingerprint(fun)
-    if hasattr(stop, "load"):
+    if stop is not None and hasattr(stop, "load"):
         stop.load(optimizer.notes.get("stop", {}))
     if not optimizer.trials:  # a resumed run has adopted them already
         for params in settings:
@@ -290,7 +290,7 @@ class _Run:
         self.bar.advance(trial)
         reason = self.stop(self.optimizer) if self.stop is not None else None
         if self.checkpoint is not None:
-            if hasattr(self.stop, "state"):
+            if self.stop is not None and hasattr(self.stop, "state"):
                 self.optimizer.notes["stop"] = self.stop.state()
             self.optimizer.save(self.checkpoint)
         if reason is not None:

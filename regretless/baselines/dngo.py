@@ -23,7 +23,7 @@ import numpy as np
 
 from regretless.gp.acquisition import log_h_of
 from regretless.gp.design import Design, away_from_known, design_size
-from regretless.gp.maximiser import maximise
+from regretless.gp.maximiser import Acquisition, maximise
 from regretless.gp.step import INCUMBENTS
 from regretless.method import Method, keyed_generator
 from regretless.parameters import Array
@@ -74,7 +74,7 @@ class DNGO(Method):
             return np.log(s) + log_h, 2 * net.input_gradient(2 * U - 1, cotangent)
 
         top = self.X[np.argsort(-self.y, kind="stable")[:INCUMBENTS]]
-        x = maximise(log_improvement, self.cube, rng, incumbents=top)
+        x = maximise(Acquisition.of(log_improvement), self.cube, rng, incumbents=top)
         return away_from_known(x, self, rng)
 
     def _fit(self) -> tuple[Mlp, tuple[Array, Array], Array]:

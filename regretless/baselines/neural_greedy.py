@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from regretless.gp.design import Design, away_from_known
-from regretless.gp.maximiser import maximise
+from regretless.gp.maximiser import Acquisition, maximise
 from regretless.gp.step import INCUMBENTS
 from regretless.method import Method, keyed_generator
 from regretless.parameters import Array
@@ -70,7 +70,7 @@ class NeuralGreedy(Method):
         def prediction(U: Array) -> tuple[Array, Array]:
             return S * net.outputs(2 * U - 1), 2 * net.input_gradient(2 * U - 1, weights)
 
-        x = maximise(prediction, self.cube, rng, incumbents=top)
+        x = maximise(Acquisition.of(prediction), self.cube, rng, incumbents=top)
         return away_from_known(x, self, rng)
 
     def _net(self) -> Mlp:

@@ -32,6 +32,11 @@ class Acquisition(NamedTuple):
     value_and_gradient: ValueAndGradient
     value: Value
 
+    @classmethod
+    def of(cls, function: ValueAndGradient) -> Acquisition:
+        """The acquisition of a function whose values alone are no cheaper than with their gradients."""
+        return cls(function, lambda X: function(X)[0])
+
 
 RAW = 420
 """The number of candidates by default, 2/3 over the whole cube and 1/3 around the incumbents; 2048 and ten starts
@@ -62,7 +67,7 @@ quicker."""
 
 
 def maximise(
-    acquisition: Acquisition | ValueAndGradient,
+    acquisition: Acquisition,
     cube: Cube,
     rng: np.random.Generator,
     *,
@@ -70,18 +75,15 @@ def maximise(
     raw: int = RAW,
     starts: int = STARTS,
     rounds: int = ROUNDS,
-    score: Value | None = None,
 ) -> Array:
     """The best legal point found, d; see `maximise_many` for the arguments."""
-    X, _ = maximise_many(
-        acquisition, cube, rng, incumbents=incumbents, raw=raw, starts=starts, rounds=rounds, score=score
-    )
+    X, _ = maximise_many(acquisition, cube, rng, incumbents=incumbents, raw=raw, starts=starts, rounds=rounds)
     best: Array = X[0]
     return best
 
 
 def maximise_many(
-    acquisition: Acquisition | ValueAndGradient,
+    acquisition: Acquisition,
     cube: Cube,
     rng: np.random.Generator,
     *,
@@ -89,7 +91,6 @@ def maximise_many(
     raw: int = RAW,
     starts: int = STARTS,
     rounds: int = ROUNDS,
-    score: Value | None = None,
 ) -> tuple[Array, Array]:
     """The local maxima reached from the best candidates, best first: legal points (starts x d) and their values
     (starts).
@@ -102,11 +103,7 @@ def maximise_many(
         raw: the number of candidates valued before the ascent.
         starts: how many of them are advanced.
         rounds: evaluations per start in the joint ascent; the best one goes on alone for as many again.
-        score: the values alone of an acquisition that is given as a bare function, where they are cheaper.
     """
-    if not isinstance(acquisition, Acquisition):
-        function = acquisition
-        acquisition = Acquisition(function, score or (lambda X: function(X)[0]))
     X = candidates(cube, rng, incumbents, raw)
     X = X[_distinct_best(X, _finite(acquisition.value(X)), starts)]
     X, f = _climb(acquisition, cube, rng, X, rounds, ROUGH)

@@ -45,8 +45,7 @@ def cautious_best(history: Method, noise_var: float, kernel: Kind) -> Array:
     hyper = fit(form, points, (values - offset) / scale, yvar / (scale * scale))
     gp = GP.exact(form, hyper, points, values, yvar, offset=offset, scale=scale)
     incumbents = cube.snap(best_by_mean(gp, points, INCUMBENTS))
-    acquisition, score = upper_confidence(gp, -CAUTION)
-    return maximise(acquisition, cube, history.fixed_generator(), incumbents=incumbents, score=score)
+    return maximise(upper_confidence(gp, -CAUTION), cube, history.fixed_generator(), incumbents=incumbents)
 
 
 def whole_certificate(history: Method, noise_var: float, delta: float) -> Certificate:

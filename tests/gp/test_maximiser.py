@@ -25,7 +25,7 @@ def hills(P):
 
 @pytest.mark.parametrize("d", [1, 2, 6])
 def test_finds_the_highest_hill(d):
-    x = maximise(hills, Cube.box(d), np.random.default_rng(0), incumbents=np.full((1, d), 0.2))
+    x = maximise(Acquisition.of(hills), Cube.box(d), np.random.default_rng(0), incumbents=np.full((1, d), 0.2))
     grid = np.linspace(0, 1, 2001)[:, None] * np.ones(d)
     assert hills(x[None])[0][0] >= hills(grid)[0].max() - 1e-9
 
@@ -33,7 +33,7 @@ def test_finds_the_highest_hill(d):
 @pytest.mark.parametrize("target", [-0.5, 0.0, 1.0, 1.5])
 def test_maxima_on_and_beyond_the_border(target):
     x = maximise(
-        lambda P: (-((P - target) ** 2).sum(axis=1), -2 * (P - target)),
+        Acquisition.of(lambda P: (-((P - target) ** 2).sum(axis=1), -2 * (P - target))),
         Cube.box(4),
         np.random.default_rng(0),
         incumbents=np.empty((0, 4)),
@@ -42,20 +42,13 @@ def test_maxima_on_and_beyond_the_border(target):
 
 
 def test_many_are_sorted_legal_and_as_good_as_said():
-    X, f = maximise_many(hills, Cube.box(3), np.random.default_rng(1), incumbents=np.full((2, 3), 0.4), starts=6)
+    X, f = maximise_many(
+        Acquisition.of(hills), Cube.box(3), np.random.default_rng(1), incumbents=np.full((2, 3), 0.4), starts=6
+    )
     assert X.shape == (6, 3)
     assert (np.diff(f) <= 0).all()
     np.testing.assert_allclose(hills(X)[0], f)
     assert ((X >= 0) & (X <= 1)).all()
-
-
-def test_score_and_acquisition_agree_on_the_answer():
-    a = maximise(hills, Cube.box(3), np.random.default_rng(2), incumbents=np.empty((0, 3)))
-    b = maximise(hills, Cube.box(3), np.random.default_rng(2), incumbents=np.empty((0, 3)), score=lambda P: hills(P)[0])
-    np.testing.assert_array_equal(a, b)
-    both = Acquisition(hills, lambda P: hills(P)[0])
-    c = maximise(both, Cube.box(3), np.random.default_rng(2), incumbents=np.empty((0, 3)))
-    np.testing.assert_array_equal(a, c)
 
 
 @pytest.mark.parametrize("encoding", ["shares", "onehot"])
@@ -83,7 +76,14 @@ def test_mixed_cube_against_enumeration(encoding):
                 g[:, i] += sign * np.array([value(MIXED.decode(x, encoding)) for x in Q]) / 2e-6
         return f, g
 
-    x = maximise(acquisition, cube, np.random.default_rng(0), incumbents=np.empty((0, cube.dim)), raw=60, rounds=12)
+    x = maximise(
+        Acquisition.of(acquisition),
+        cube,
+        np.random.default_rng(0),
+        incumbents=np.empty((0, cube.dim)),
+        raw=60,
+        rounds=12,
+    )
     np.testing.assert_allclose(cube.snap(x), x, rtol=0, atol=1e-12)  # lines are snapped by the method
     truth = max(
         value({"a": 1.3 + 0.1 * n, "b": 0.7, "n": n, "big": 777, "c": c})
@@ -125,7 +125,8 @@ def test_same_generator_same_answer_and_large_dimension():
         return -((P - 0.3) ** 2).mean(axis=1), -2 * (P - 0.3) / d
 
     a, b = (
-        maximise(bowl, Cube.box(d), np.random.default_rng(7), incumbents=np.full((1, d), 0.5), raw=60) for _ in range(2)
+        maximise(Acquisition.of(bowl), Cube.box(d), np.random.default_rng(7), incumbents=np.full((1, d), 0.5), raw=60)
+        for _ in range(2)
     )
     np.testing.assert_array_equal(a, b)
     assert bowl(a[None])[0][0] > -1e-6
@@ -136,5 +137,5 @@ def test_undefined_values_are_never_chosen():
         f = np.where(P[:, 0] > 0.5, np.nan, P[:, 0])
         return f, np.where(P > 0.5, np.nan, 1.0)
 
-    x = maximise(partly, Cube.box(1), np.random.default_rng(0), incumbents=np.empty((0, 1)))
+    x = maximise(Acquisition.of(partly), Cube.box(1), np.random.default_rng(0), incumbents=np.empty((0, 1)))
     assert 0.4 < x[0] <= 0.5

@@ -214,8 +214,8 @@ class GOUCB(Method):
         fit = self._fit()  # (Alg. 1, Phase II, l. 2-3)
         belief = self._belief(self.leader, fit)
         pair = optimism(belief, self._radius(fit), self)  # (Alg. 1, Phase II, l. 4-5)
-        acquisition, score = kept_from_failures(pair, self.X, self.failed)
-        return maximise(acquisition, self.cube, rng, incumbents=best_told(belief, self.X), score=score)
+        acquisition = kept_from_failures(pair, self.X, self.failed)
+        return maximise(acquisition, self.cube, rng, incumbents=best_told(belief, self.X))
 
     def _propose_by_process(self, rng: np.random.Generator) -> Array:
         """The point of largest log expected improvement under the process alone, as GP-EI proposes it: what is done

@@ -28,7 +28,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from regretless.certificate import Certificate
-from regretless.gp.maximiser import maximise, maximise_many
+from regretless.gp.maximiser import Acquisition, maximise, maximise_many
 from regretless.gp.sobol import sobol_points
 from regretless.method import Method
 from regretless.methods.go_ucb.belief import Belief, best_told, optimism
@@ -202,7 +202,9 @@ class LikelihoodSet:
                     values: Array = self._values(v[None], U)[0][0]
                     return values
 
-                x = maximise(with_gradient(surface, cube), cube, self._rng, incumbents=points[i][None], score=surface)
+                x = maximise(
+                    Acquisition(with_gradient(surface, cube), surface), cube, self._rng, incumbents=points[i][None]
+                )
                 before = height
                 height, v = self.extreme(x, 1.0)
                 largest = max(largest, height)
@@ -228,9 +230,9 @@ def theory_certificate(
         )
     lower = members.extreme(x, -1.0)[0]
     radius = math.sqrt(max(members.limit - float(members.squares(fit.v[None])[0]), 0.0) / fit.sigma2)
-    acquisition, score = optimism(belief, radius, history)
+    acquisition = optimism(belief, radius, history)
     near = best_told(belief, history.X)
-    hopeful, _ = maximise_many(acquisition, history.cube, rng, incumbents=near, score=score)
+    hopeful, _ = maximise_many(acquisition, history.cube, rng, incumbents=near)
     upper = members.largest(history.cube, np.concatenate([x[None], hopeful]))
     noise = f"the noise is {noise_sd:g}-sub-Gaussian, or as told with a value"
     return _in_units(fit, (lower, upper), delta, "theory", ("the objective is a member of the family", noise))
@@ -240,10 +242,10 @@ def linearised_certificate(history: Method, fit: FamilyFit, belief: Belief, name
     """Bounds by quantiles of a belief around the fit; `name` says in words what was fitted."""
     x, rng = history.recommend(), history.fixed_generator()
     b = FITTED_WIDTH * float(ndtri(1 - delta / 2))
-    acquisition, score = optimism(belief, b, history)
-    top = maximise(acquisition, history.cube, rng, incumbents=best_told(belief, history.X), score=score)
+    acquisition = optimism(belief, b, history)
+    top = maximise(acquisition, history.cube, rng, incumbents=best_told(belief, history.X))
     mean, sd = belief(x[None])
-    bounds = float(mean[0] - b * sd[0]), float(score(top[None])[0])
+    bounds = float(mean[0] - b * sd[0]), float(acquisition.value(top[None])[0])
     assumptions = (f"{name} with parameters and noise fitted", "coverage as measured on test problems")
     return _in_units(fit, bounds, delta, "fitted", assumptions)
 

@@ -249,9 +249,7 @@ class MSUCB(Method):
         if separable:
             starts = np.concatenate([self._best_of_chains(gp, acquire, incumbents, rng), incumbents])
         raw, ascents, rounds = EFFORT if len(self.y) * self.dim <= LARGE else EFFORT_LARGE
-        return maximise(
-            pair[0], self.cube, rng, incumbents=starts, raw=raw, starts=ascents, rounds=rounds, score=pair[1]
-        )
+        return maximise(pair, self.cube, rng, incumbents=starts, raw=raw, starts=ascents, rounds=rounds)
 
     def _best_of_chains(
         self, gp: GP | AdditiveGP, acquire: Acquire, incumbents: Array, rng: np.random.Generator
@@ -292,9 +290,9 @@ class MSUCB(Method):
         gp, width = self._isotropic.gp(self.X, self.y, self.yvar), self._width(delta)
         bound, rng = confidence_bound(width, gp.signal), self.fixed_generator()
         if self.d == self.dim:
-            acquisition, score = of_posterior(gp, bound)
-            best = maximise(acquisition, self.cube, rng, incumbents=self.X[:0], score=score)
-            highest = float(score(best[None])[0])
+            acquisition = of_posterior(gp, bound)
+            best = maximise(acquisition, self.cube, rng, incumbents=self.X[:0])
+            highest = float(acquisition.value(best[None])[0])
         else:
             highest = self._best_of_subspaces(gp, bound, self.pending[:0], rng)[1]
         mean, variance = gp.mean_var(self.recommend()[None])

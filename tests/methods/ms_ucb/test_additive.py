@@ -8,7 +8,7 @@ from numpy.polynomial import legendre as reference
 
 from regretless.gp.kernels import Kernel
 from regretless.gp.posterior import GP, Hyper
-from regretless.gp.surrogate import shared_prefix
+from regretless.gp.surrogate import agreeing_values
 from regretless.methods.ms_ucb.additive import (
     AdditiveGP,
     AdditiveHyper,
@@ -142,14 +142,14 @@ def test_told_in_bulk_or_one_by_one_gives_the_same_bits():
 def test_histories_agree_up_to_the_first_point_value_or_variance_that_differs():
     rng = np.random.default_rng(10)
     X, y, yvar = rng.random((6, 3)), rng.standard_normal(6), np.array([np.nan, 0.1, np.nan, 0.2, np.nan, 0.3])
-    assert shared_prefix((X, y, yvar), (X[:4], y[:4], yvar[:4])) == 4
+    assert agreeing_values((X, y, yvar), (X[:4], y[:4], yvar[:4])) == 4
     for at, array in ((1, X), (2, y), (3, yvar)):
         other = array.copy()
         other[at] += 1.0
         changed = tuple(other if own is array else own for own in (X, y, yvar))
-        assert shared_prefix((X, y, yvar), changed) == at
+        assert agreeing_values((X, y, yvar), changed) == at
     known = np.where(np.isnan(yvar), 0.5, yvar)
-    assert shared_prefix((X, y, yvar), (X, y, known)) == 0
+    assert agreeing_values((X, y, yvar), (X, y, known)) == 0
 
 
 def test_choices_and_extreme_values_are_legal():

@@ -15,6 +15,7 @@ from regretless.baselines.gp_ei import GPEI
 from regretless.baselines.gp_ucb import GPUCB
 from regretless.gp.acquisition import log_expected_improvement
 from regretless.gp.design import design_size
+from regretless.gp.maximiser import Acquisition
 from regretless.methods import METHODS
 from regretless.methods.ms_ucb.algorithm import MSUCB, subspaces_at, theory_beta, uncovered_regret
 from regretless.methods.ms_ucb.few_coordinates import best_in_coordinates, coordinates_that_matter
@@ -283,7 +284,10 @@ def test_a_search_in_few_coordinates_leaves_the_others_as_they_are():
         return -((X - centre) ** 2).sum(axis=1)
 
     x = best_in_coordinates(
-        np.array([1, 3]), (lambda X: (score(X), 2 * (centre - X)), score), incumbents, np.random.default_rng(1)
+        np.array([1, 3]),
+        Acquisition(lambda X: (score(X), 2 * (centre - X)), score),
+        incumbents,
+        np.random.default_rng(1),
     )
     np.testing.assert_allclose(x[[1, 3]], centre[[1, 3]], atol=1e-6)
     assert np.array_equal(x[[0, 2]], incumbents[0, [0, 2]])
