@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from regretless.parameters import Array
+from regretless.report.page import Band
 from regretless_bench.record import Record
 from regretless_bench.stats import quartiles, ranks
 
@@ -69,6 +70,18 @@ def ms_per_ask(record: Record) -> float:
     """Mean CPU milliseconds per ask and tell after the common initial points; NaN when there were no others."""
     own = record.cpu[record.settings["init"] :]
     return 1e3 * float(own.mean()) if len(own) else float("nan")
+
+
+def band(values: Array) -> Band:
+    """The median over seeds of values seeds x n, and the quartiles around it where there is more than one seed."""
+    low, mid, high = quartiles(values)
+    return Band(mid, low, high) if len(values) > 1 else Band(mid)
+
+
+def median_text(quarters: Sequence[float] | Array) -> str:
+    """A median with its quartiles (low, median, high) as text."""
+    low, median, high = quarters
+    return f"{median:.4g} ({low:.3g} to {high:.3g})"
 
 
 def finals(records: Mapping[str, Sequence[Record]]) -> list[Final]:

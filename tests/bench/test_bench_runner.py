@@ -21,7 +21,7 @@ from regretless.method import Recipe
 
 
 def test_methods_of_a_seed_share_points_and_noise(tmp_path):
-    options = {"dim": 3, "shift": 0.6, "noise": 0.2}
+    options = {"dim": 3, "shift": 0.6, "noise_sd": 0.2}
     runs = [
         Run(method, "levy", options, seed=seed, budget=12, init=5) for method in ("random", "sobol") for seed in (0, 1)
     ]
@@ -38,16 +38,16 @@ def test_methods_of_a_seed_share_points_and_noise(tmp_path):
 
 
 def test_a_record_is_the_run(tmp_path):
-    run = Run("random", "branin-threds", {"noise": 0.1}, seed=2, budget=9, checkpoints=(4,), label="chance")
+    run = Run("random", "branin-threds", {"noise_sd": 0.1}, seed=2, budget=9, checkpoints=(4,), label="chance")
     (record,) = run_all([run], tmp_path, jobs=0, progress=False)
-    problem = make_problem("branin-threds", seed=2, noise=0.1)
+    problem = make_problem("branin-threds", seed=2, noise_sd=0.1)
     regret = problem.optimum - problem.true_unit(record.x)
     np.testing.assert_allclose(record.regret(), regret)
     np.testing.assert_allclose(record.simple_regret(), np.minimum.accumulate(regret))
     np.testing.assert_allclose(record.cumulative_regret(), np.cumsum(regret))
     np.testing.assert_allclose(record.average_regret(), np.cumsum(regret) / np.arange(1, 10))
     assert record.label == "chance"
-    assert record.problem == "branin-threds(noise=0.1)"
+    assert record.problem == "branin-threds(noise_sd=0.1)"
     assert [c.n for c in record.checkpoints] == [4, 9]
     assert record.checkpoints[0].value == record.value[int(np.argmax(record.y[:4]))]
     assert record.recommended == record.value[int(np.argmax(record.y))]
@@ -114,7 +114,8 @@ sys.path.insert(0, {here!r})
 from faulty_methods import DAWDLES
 from regretless_bench.runner import Run, run_all
 if __name__ == "__main__":
-    run_all([Run("random", "sphere", {{"dim": 2}}, budget=20), Run(DAWDLES, "sphere", {{"dim": 2}}, budget=400)], {out!r}, jobs=1, progress=False)
+    runs = [Run("random", "sphere", {{"dim": 2}}, budget=20), Run(DAWDLES, "sphere", {{"dim": 2}}, budget=400)]
+    run_all(runs, {out!r}, jobs=1, progress=False)
 """
 
 
@@ -163,7 +164,7 @@ def test_a_kill_leaves_finished_records_and_the_rest_can_be_done(tmp_path, whole
 
 def writer(tmp_path, run, **facts):
     return RecordWriter(
-        run, tmp_path, {"title": "t", "direction": "minimize", "optimum": 1.0, "noise": 0.0, "dim": 2, **facts}
+        run, tmp_path, {"title": "t", "direction": "minimize", "optimum": 1.0, "noise_sd": 0.0, "dim": 2, **facts}
     )
 
 
