@@ -121,6 +121,18 @@ class RankTable:
         result: Array = self.ranks.std(axis=0, ddof=1) / n**0.5 if n > 1 else np.full(len(self.labels), np.nan)
         return result
 
+    @property
+    def text(self) -> str:
+        """The methods with their mean ranks, best first, as lines for a terminal."""
+        if not self.ranks.size:
+            return "no two methods ran the same cases; there is no ranking"
+        where = f"{len(set(self.problems))} problem{'s' * (len(set(self.problems)) > 1)}, {len(self.problems)} cases"
+        lines = [f"mean rank by the best value found (1 is best; {where}):"]
+        for i in np.argsort(self.mean, kind="stable"):
+            error = f" +- {self.error[i]:.2f}" if np.isfinite(self.error[i]) else ""
+            lines.append(f"  {self.labels[i]:<32} {self.mean[i]:5.2f}{error}")
+        return "\n".join(lines)
+
     def per_problem(self) -> dict[str, Array]:
         """Mean rank of each method on each problem."""
         names = np.array(self.problems)

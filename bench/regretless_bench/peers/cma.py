@@ -9,7 +9,7 @@ import numpy as np
 from regretless.method import Method
 from regretless.parameters import Array
 from regretless.space import Cube
-from regretless_bench.peers.shared import library, library_seed, own_stream
+from regretless_bench.peers.shared import is_pending, library, library_seed, own_stream
 
 
 class PyCMA(Method):
@@ -85,7 +85,7 @@ class PyCMA(Method):
                     self._values[i] = -value
                     break
         told = ~np.isnan(self._values)
-        missing = [i for i in np.flatnonzero(~told) if i < self._next and not self._is_pending(self._places[i])]
+        missing = [i for i in np.flatnonzero(~told) if i < self._next and not is_pending(self, self._places[i])]
         if (
             self._batch
             and self._next == len(self._batch)

@@ -12,7 +12,7 @@ import numpy as np
 from regretless.method import Method
 from regretless.parameters import Array, Axis
 from regretless.space import Cube
-from regretless_bench.peers.shared import label_of, library, library_seed, own_stream, place_of
+from regretless_bench.peers.shared import is_pending, label_of, library, library_seed, own_stream, place_of
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ class NGOpt(Method):
         with own_stream(self.seed, self.step):
             if self._optimizer is None:
                 self._optimizer = self._build()
-            if self._out is not None and self._is_pending(self._out[0]):
+            if self._out is not None and is_pending(self, self._out[0]):
                 return rng.random(self.dim)
             if self._out is not None:  # failed or forgotten
                 self._tell(float(np.min(self.y, initial=0.0)) - 1.0)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from regretless.extras import optional
-from regretless.method import keyed_generator
+from regretless.method import Method, keyed_generator
 from regretless.parameters import Array, Axis
 from regretless_bench.streams import BenchStream
 
@@ -42,6 +42,11 @@ class OpenPoints:
 
 def library_seed(seed: int, step: int = 0) -> int:
     return int(keyed_generator(seed, step, stream=BenchStream.PEER_SEED).integers(SEED_BITS))
+
+
+def is_pending(method: Method, x: Array) -> bool:
+    """Whether the method has asked for the point x (d) and not heard of it."""
+    return bool((method.pending == x).all(axis=1).any())
 
 
 @contextlib.contextmanager

@@ -277,8 +277,8 @@ class Factory:
 
     @property
     def summary(self) -> str:
-        """The first line of the factory's docstring."""
-        return (inspect.getdoc(self.function) or "").split("\n")[0].rstrip(".")
+        """The first paragraph of the factory's docstring, in one line."""
+        return " ".join((inspect.getdoc(self.function) or "").split("\n\n")[0].split()).rstrip(".")
 
     @property
     def options(self) -> list[str]:
