@@ -116,26 +116,29 @@ def _summary(entry: Any) -> str:
 
 
 TOML = """
-    \b
-    A space.toml has one table per parameter:
-      [lr]
-      type = "float"
-      low = 1e-5
-      high = 1e-1
-      log = true
-    \b
-      [layers]
-      type = "int"
-      low = 1
-      high = 6
-    \b
-      [act]
-      type = "choice"
-      labels = ["relu", "tanh"]
-    \b
-    Examples:
-      regretless tune train.py:objective --space space.toml --trials 80 --checkpoint run.npz --report run.html
-      regretless tune train.py:objective --space space.toml --trials 80 --storage sqlite:///study.db --workers 4
+\b
+A space.toml has one table per parameter:
+  [lr]
+  type = "float"
+  low = 1e-5
+  high = 1e-1
+  log = true
+
+\b
+  [layers]
+  type = "int"
+  low = 1
+  high = 6
+
+\b
+  [act]
+  type = "choice"
+  labels = ["relu", "tanh"]
+
+\b
+Examples:
+  regretless tune train.py:objective --space space.toml --trials 80 --checkpoint run.npz --report run.html
+  regretless tune train.py:objective --space space.toml --trials 80 --storage sqlite:///study.db --workers 4
 """
 """The end of `regretless tune --help`."""
 STORAGES = "sqlite:///FILE, postgresql://..., journal:FILE or grpc://HOST:PORT"
