@@ -17,13 +17,15 @@ import operator
 import os
 import platform
 import subprocess
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
+import regretless
+import regretless_bench
 from regretless.certificate import Certificate
 from regretless.parameters import Array
 from regretless_bench.problems.problem import RENAMED
@@ -347,19 +349,18 @@ def surroundings() -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """The commit the package runs from, with a plus sign when files were changed; outside a checkout what COMMIT says,
-    or None."""
-    folder = Path(__file__).parent
+    """The commit the packages run from, with a plus sign when files of theirs were changed; outside a checkout what
+    COMMIT says, or None."""
+    folders = [str(Path(package.__file__).parent) for package in (regretless, regretless_bench)]
 
-    def git(words: Sequence[str]) -> str:
-        return subprocess.run(
-            ["git", "-C", str(folder), *words], capture_output=True, text=True, check=True, timeout=10
-        ).stdout.strip()
+    def git(*words: str) -> str:
+        command = ["git", "-C", folders[1], *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
 
     try:
-        return git(["rev-parse", "--short=12", "HEAD"]) + (
-            "+" if git(["status", "--porcelain", "--untracked-files=no", "."]) else ""
-        )
+        git("ls-files", "--error-unmatch", __file__)  # an environment inside somebody's repository is not part of it
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", *folders)
+        return git("rev-parse", "--short=12", "HEAD") + ("+" if changed else "")
     except (OSError, subprocess.SubprocessError):
         return os.environ.get(COMMIT)
 
