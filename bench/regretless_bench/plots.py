@@ -190,10 +190,13 @@ def save_figure(figure: Figure, stem: Path) -> list[Path]:
     if stem.parent.is_symlink():
         raise ValueError(f"{stem.parent} is a link; figures are written into the folder itself")
     paths = [stem.with_name(stem.name + end) for end in (".png", ".svg")]
-    for path, options in zip(paths, ({"dpi": DPI}, {"metadata": {"Date": None}}), strict=True):
-        content = io.BytesIO()
+    for path in paths:
+        content, kind = io.BytesIO(), path.suffix[1:]
         with rc_context({"svg.hashsalt": "regretless", "svg.fonttype": "path"}):
-            figure.savefig(content, format=path.suffix[1:], **options)
+            if kind == "png":
+                figure.savefig(content, format=kind, dpi=DPI)
+            else:
+                figure.savefig(content, format=kind, metadata={"Date": None})
         write_whole(path, content.getvalue())
     return paths
 

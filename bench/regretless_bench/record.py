@@ -351,7 +351,7 @@ def surroundings() -> dict[str, Any]:
 def _commit() -> str | None:
     """The commit the packages run from, with a plus sign when files of theirs were changed; outside a checkout what
     COMMIT says, or None."""
-    folders = [str(Path(package.__file__).parent) for package in (regretless, regretless_bench)]
+    folders = [package.__path__[0] for package in (regretless, regretless_bench)]
 
     def git(*words: str) -> str:
         command = ["git", "-C", folders[1], *words]

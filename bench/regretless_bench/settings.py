@@ -116,7 +116,7 @@ def file_name(text: str) -> str:
 
 def _under_former_names(options: Mapping[str, Any], renamed: Mapping[str, str]) -> dict[str, Any]:
     """The options by the names that `renamed` (former name -> present name) has for them."""
-    former = {new: old for old, new in reversed(renamed.items())}
+    former = {new: old for old, new in reversed(list(renamed.items()))}
     return {former.get(name, name): value for name, value in options.items()}
 
 
