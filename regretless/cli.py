@@ -6,6 +6,7 @@ import functools
 import hashlib
 import importlib.metadata
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -303,6 +304,8 @@ def load_function(target: str) -> Callable[..., Any]:
     if not path.is_file():
         raise ValueError(f"there is no file {file}")
     taken = _is_taken(path)
+    if taken:  # processes that start in its folder must not find it under the name of the other module either
+        os.environ["PYTHONSAFEPATH"] = "1"
     title = f"regretless_file_{hashlib.sha256(str(path).encode()).hexdigest()[:16]}" if taken else path.stem
     spec = importlib.util.spec_from_file_location(title, path)
     if spec is None or spec.loader is None:

@@ -186,13 +186,15 @@ def cost(a, n):
 """
 
 
-def test_a_file_named_like_a_module_replaces_nothing(files) -> None:
+def test_a_file_named_like_a_module_replaces_nothing(files, monkeypatch) -> None:
+    monkeypatch.setenv("PYTHONSAFEPATH", "")
     (files / "types.py").write_text(STANDARD)
     (files / "helper.py").write_text("SHIFT = 0.5\n")
     path = list(sys.path)
     try:
         function = load_function("types.py:cost")
         assert sys.modules["types"] is types
+        assert os.environ["PYTHONSAFEPATH"] == "1"  # a worker that starts in this folder would import its types.py
         assert function(a=1, n=2) == 3.5
         assert pickle.loads(pickle.dumps(function))(a=1, n=2) == 3.5
         tune = ["tune", "types.py:cost", "--space", "space.toml", "--trials", "4", "--method", "random"]
@@ -205,7 +207,8 @@ def test_a_file_named_like_a_module_replaces_nothing(files) -> None:
         sys.modules.pop("helper", None)
 
 
-def test_two_files_of_one_name_are_two_modules(tmp_path) -> None:
+def test_two_files_of_one_name_are_two_modules(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("PYTHONSAFEPATH", "")
     path = list(sys.path)
     try:
         for number in (1, 2):

@@ -36,6 +36,8 @@ THREADS = (
     "NUMBA_NUM_THREADS",
 )
 """Variables that keep a process on one core, set before its libraries load."""
+SAFE_PATH = "PYTHONSAFEPATH"
+"""Keeps the current folder off the path of a starting process: a types.py there would replace Python's own."""
 NEWS_SECONDS = 0.3
 """A process reports its progress at most this often, because a message per step would cost more than a cheap step."""
 LOOK_SECONDS = 1.0
@@ -74,7 +76,7 @@ class _Process(Generic[T]):
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, work), daemon=True)
-        with _one_thread():
+        with _environment({**dict.fromkeys(THREADS, "1"), SAFE_PATH: "1"}):
             self.process.start()
         theirs.close()
         self.item: T | None = None
@@ -151,6 +153,7 @@ class _Pool(Generic[T]):
 
 def _serve(pipe: Connection, work: Work[T]) -> None:
     """The life of a process: takes items, does them, tells how far it is. An interrupt is the parent's to handle."""
+    os.environ.pop(SAFE_PATH, None)  # programs that the work starts find their folders as usual
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     steps, last = 0, time.monotonic()
@@ -182,9 +185,9 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in THREADS}
-    os.environ.update(dict.fromkeys(THREADS, "1"))
+def _environment(variables: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
