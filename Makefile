@@ -4,8 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 JOBS ?= 2
+DATA := $(wildcard ../shared/data)
+ifneq ($(DATA),)
+export REGRETLESS_DATA ?= $(abspath $(DATA))
+endif
 
-.PHONY: help demo test test-slow lint bench bench-peers docs clean
+.PHONY: help demo test test-slow lint bench bench-peers reproduce docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -40,8 +44,11 @@ bench: $(VENV)/installed ## speed against the peers, as ratios in one run
 bench-peers: $(VENV)/installed ## ranks and ms per ask beside the peers (PEERS="--quick", "--full", "--tables"; hours, resumable)
 	@$(ONE_THREAD) $(BIN)/python -m benchmarks.peers --jobs $(JOBS) $(PEERS)
 
+reproduce: $(VENV)/installed ## rerun figures of the papers (FIGURES="gp-threds fig4"; without it, a list of them)
+	@$(ONE_THREAD) $(BIN)/regretless reproduce $(FIGURES)
+
 docs: $(VENV)/installed ## build the documentation site into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean: ## remove what the other targets made
-	rm -rf $(VENV) site build *.egg-info .pytest_cache .mypy_cache .ruff_cache regretless-demo.html
+	rm -rf $(VENV) site build *.egg-info bench/build bench/*.egg-info .pytest_cache .mypy_cache .ruff_cache regretless-demo.html

@@ -33,8 +33,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from regretless_bench.peers import installed
+from regretless_bench.problems.problem import RENAMED
 from regretless_bench.record import SUFFIX, Record, Run, called, ended_well, read_record
 from regretless_bench.runner import method_named, run_all
+from regretless_bench.settings import file_name
 from regretless_bench.stats import ranks
 from regretless_bench.summary import ms_per_ask
 
@@ -89,10 +91,10 @@ def bbob(dim: int, functions: Sequence[int]) -> Suite:
 
 def suites(functions: Sequence[int]) -> dict[str, Suite]:
     noisy = (
-        ("branin-threds", {"noise": 0.1}, 60),
+        ("branin-threds", {"noise_sd": 0.1}, 60),
         ("hartmann6", {"noise_share": 0.3}, 100),
         ("levy", {"dim": 5, "shift": 0.6, "noise_share": 0.1}, 100),
-        ("rosenbrock-threds", {"noise": 0.5}, 60),
+        ("rosenbrock-threds", {"noise_sd": 0.5}, 60),
         ("styblinski-tang", {"dim": 5, "shift": 0.6, "noise_share": 0.3}, 100),
     )
     high: tuple[tuple[str, dict[str, Any], int], ...] = tuple(
@@ -156,7 +158,10 @@ def gathered(folder: Path, runs: Iterable[Run], elsewhere: Mapping[str, Path] = 
     there counts."""
     files = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((folder / "outcomes").glob("*.json"))]
     found = {stored["method"]: stored for stored in files}
-    kept: Outcomes = {m: {(o[0], o[1], o[2]): Outcome(*o) for o in stored["outcomes"]} for m, stored in found.items()}
+    kept: Outcomes = {
+        m: {(o.problem, o.seed, o.budget): o for o in (Outcome(current(o[0]), *o[1:]) for o in stored["outcomes"])}
+        for m, stored in found.items()
+    }
     made = {m: list(stored["made"]) for m, stored in found.items()}
     fresh = set()
     for run in runs:
@@ -171,9 +176,17 @@ def gathered(folder: Path, runs: Iterable[Run], elsewhere: Mapping[str, Path] = 
             fresh.add(run.title)
     for method in fresh:
         stored = {"method": method, "made": made[method], "outcomes": sorted(kept[method].values())}
-        name = re.sub(r"[^A-Za-z0-9.=-]+", "_", method)
-        write_whole(folder / "outcomes" / f"{name}.json", json.dumps(stored, separators=(",", ":")).encode())
+        write_whole(
+            folder / "outcomes" / f"{file_name(method)}.json", json.dumps(stored, separators=(",", ":")).encode()
+        )
     return kept
+
+
+def current(problem: str) -> str:
+    """The title of a problem with its options under their present names."""
+    for former, present in RENAMED.items():
+        problem = re.sub(rf"\b{former}=", f"{present}=", problem)
+    return problem
 
 
 def records_elsewhere(folders: Iterable[Path]) -> dict[str, Path]:
@@ -181,7 +194,9 @@ def records_elsewhere(folders: Iterable[Path]) -> dict[str, Path]:
     found = {}
     for path in (path for folder in folders for path in sorted(folder.glob(f"*{SUFFIX}"))):
         with open(path, encoding="utf-8") as file:
-            found[same(json.loads(file.readline())["settings"])] = path
+            settings = json.loads(file.readline())["settings"]
+        options = {RENAMED.get(name, name): value for name, value in settings["options"].items()}
+        found[same({**settings, "options": options})] = path
     return found
 
 
@@ -366,9 +381,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             ]
             for record in run_all(todo, folder, options.jobs, timeout=options.timeout):
                 if record.error is not None:
-                    print(
-                        f"failed: {record.label} on {record.problem}, seed {record.seed}: {record.error.strip().splitlines()[-1][:120]}"
-                    )
+                    why = record.error.strip().splitlines()[-1][:120]
+                    print(f"failed: {record.label} on {record.problem}, seed {record.seed}: {why}")
         for cases, rows in tables(gathered(folder, runs, elsewhere), runs, methods):
             print(f"\n{as_text(name, cases, rows)}", flush=True)
             sections.append(as_section(name, cases, rows, suite.noisy))

@@ -59,7 +59,7 @@ def recipes(n: int) -> dict[str, Any]:
 
 def runs(seeds: int) -> list[Run]:
     return [
-        Run(recipe, problem, {"noise": NOISE}, seed, n + T, init=n, label=label)
+        Run(recipe, problem, {"noise_sd": NOISE}, seed, n + T, init=n, label=label)
         for problem, n, T in PROBLEMS.values() for label, recipe in recipes(n).items() for seed in range(seeds)
     ]  # fmt: skip
 

@@ -115,7 +115,7 @@ def runs(seeds: Sequence[int], names: Sequence[str], labels: Sequence[str]) -> l
         case = CASES[name]
         options = dict(case.options)
         if case.problem in ("ackley", "levy"):
-            options["noise"] = NOISE_SHARE * units(case, seed)[1]
+            options["noise_sd"] = NOISE_SHARE * units(case, seed)[1]
         out += [
             Run(recipe(label, case), case.problem, options, seed, case.n + case.T, init=case.n, label=label)
             for label in labels
@@ -127,7 +127,7 @@ def of_case(records: list[Record], case: Case) -> list[Record]:
     """The whole runs of a case."""
     found = []
     for r in records:
-        options = {k: v for k, v in r.settings["options"].items() if k != "noise"}
+        options = {k: v for k, v in r.settings["options"].items() if k != "noise_sd"}
         shape = r.settings["init"], len(r.value)
         if (r.settings["problem"], options, shape) == (case.problem, case.options, (case.n, case.n + case.T)):
             found.append(r)

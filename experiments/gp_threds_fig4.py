@@ -93,14 +93,14 @@ def settings(options: argparse.Namespace) -> list[Run]:
                 preset="paper", search="walk", interval=interval, assumed_norm=norm, points_per_axis=points, **known
             )
         runs += [
-            Run(recipe, name, {"noise": NOISE}, seed, budget, label=label)
+            Run(recipe, name, {"noise_sd": NOISE}, seed, budget, label=label)
             for label, recipe in recipes.items()
             for seed in seeds
         ]
         if options.full:
             for label in ("GP-ThreDS", "range unknown", "GP-ThreDS (paper)"):
                 runs += [
-                    Run(recipes[label], name, {"noise": NOISE}, seed, 10_000, label=f"{label}, 10,000")
+                    Run(recipes[label], name, {"noise_sd": NOISE}, seed, 10_000, label=f"{label}, 10,000")
                     for seed in seeds
                 ]
     return runs

@@ -40,9 +40,8 @@ def table(findings: list[Finding], times: dict[str, Took]) -> str:
         often = next((f.settings[word] for word in COUNTS if word in f.settings), "-")
         first, *others = str(f.around.get("commit")).split(", ")
         made = f"{first} and {len(others)} more" if others else first
-        lines.append(
-            f"| {f.paper} | {f.figure}: {f.title} | {size} | {often} | {f.seconds / 60:.1f} | {clock} | {made} | {f.verdict} |"
-        )
+        cells = (f.paper, f"{f.figure}: {f.title}", size, often, f"{f.seconds / 60:.1f}", clock, made, f.verdict)
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     minutes = sum(f.seconds for f in findings) / 60
     lines += [
         "",
@@ -61,7 +60,8 @@ def sentence(times: dict[str, Took]) -> str:
     )
     jobs = " or ".join(sorted({str(took.jobs) for took in times.values()}))
     cores = " or ".join(sorted({str(took.cores) for took in times.values()}))
-    whole = f"By the clock {len(times)} of {len(FIGURES)} figures took {minutes:.0f} minutes with {jobs} processes on {cores} cores"
+    whole = f"By the clock {len(times)} of {len(FIGURES)} figures took {minutes:.0f} minutes"
+    whole += f" with {jobs} processes on {cores} cores"
     return f"{whole}{f', not counting {lost} interrupted call' + 's' * (lost > 1) if lost else ''}."
 
 
@@ -71,7 +71,7 @@ def take(folder: Path) -> None:
         write_whole(RESULTS / TIMES, (folder / TIMES).read_bytes())
     for path in sorted(folder.rglob(FILE)):
         finding = Finding.read(path)
-        name = f"{finding.paper}-{finding.figure}"
+        name = finding.name
         write_whole(RESULTS / "findings" / f"{name}.json", path.read_bytes())
         for records in (path.with_name(CSV), path.with_name(JSON)):
             if records.is_file():

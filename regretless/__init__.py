@@ -8,7 +8,6 @@ The shortest way in:
     print(result.params, result.value, result.certificate)
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from regretless.baselines import BASELINES
@@ -53,6 +52,8 @@ _LATER = {
     "plan": "regretless.bilevel",
 }
 """Names whose modules import a library most runs do not need; loaded on first use."""
+_EXTRAS = {"Sampler": "optuna", "RegretlessSearchCV": "sklearn"}
+"""The group of optional dependencies that a name needs, where it is not "bilevel"."""
 
 __all__ = [
     "BASELINES", "BBO", "GOUCB", "GPEI", "GPPI", "GPTS", "GPUCB", "METHODS", "MSUCB", "Bilevel", "Certificate", "Choice", "Cube", "Float",
@@ -63,9 +64,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _LATER:
-        return getattr(
-            optional(_LATER[name], "sklearn") if name == "RegretlessSearchCV" else import_module(_LATER[name]), name
-        )
+        return getattr(optional(_LATER[name], _EXTRAS.get(name, "bilevel")), name)
     raise AttributeError(f"module 'regretless' has no attribute {name!r}")
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import importlib.metadata
 import importlib.util
+import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,14 +19,39 @@ import click
 
 from regretless import __version__
 from regretless.baselines import BASELINES
+from regretless.evaluation import ObjectiveError
+from regretless.extras import masked, optional
 from regretless.methods import METHODS
 
 EXTENSIONS = "regretless.commands"
 """The group of entry points by which other distributions, such as regretless-bench, add commands."""
+ELSEWHERE = ("bench", "report", "reproduce", "data")
+"""Commands of regretless-bench, named so that they can be answered for where it is not installed."""
+DEFAULTS = ("gp-ucb", "gp-ei")
+"""What `--method auto` chooses in most cases; they stand first in the list."""
+AUTO = "The default: chooses a method by the space and the budget, and says why"
+INTERRUPTED = 130
+"""The exit code of a command that was ended by Ctrl-C, as shells have it: 128 and the number of the signal."""
 
 
-class OneLineErrors(click.Group):
-    """A group whose commands answer bad input with one line and exit code 2, never with a traceback."""
+class Commands(click.Group):
+    """A group whose commands answer bad input with one line and exit code 2, never with a traceback; installed
+    extensions add commands to it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *(c.name for e in extensions() for c in e.commands)})
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        own = super().get_command(ctx, name)
+        if own is not None:
+            return own
+        found: dict[str, click.Command] = {c.name: c for e in extensions() for c in e.commands}
+        if name in ELSEWHERE and name not in found:
+            raise click.ClickException(
+                f"`regretless {name}` belongs to the distribution regretless-bench, which is not installed: "
+                "in a source checkout, pip install ./bench"
+            )
+        return found.get(name)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -31,38 +60,94 @@ class OneLineErrors(click.Group):
             click.echo(help_text.format_message())
             sys.exit(2)
         except click.ClickException as error:
-            message = error.format_message()
+            message, code = error.format_message(), 2
         except click.Abort:
-            message = "interrupted"
+            message, code = "interrupted", INTERRUPTED
         except (ValueError, TypeError, OSError, ImportError, RuntimeError) as error:
-            message = str(error)
+            message, code = str(error), 2
         else:
             sys.exit(code if isinstance(code, int) else 0)
-        click.echo(f"regretless: {' '.join(message.split())}", err=True)
-        sys.exit(2)
+        click.echo(f"regretless: {masked(' '.join(message.split()))}", err=True)
+        sys.exit(code)
 
 
-@click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@functools.cache
+def extensions() -> tuple[Any, ...]:
+    """The extensions that are installed: objects with `commands`, a list of click commands, and `listed()`, sections of
+    `regretless list`."""
+    return tuple(found.load() for found in importlib.metadata.entry_points(group=EXTENSIONS))
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="regretless")
 def main() -> None:
-    """Black-box optimisation that says how much regret may be left, and when to stop."""
+    """Black-box optimisation that says how much regret may be left, and when to stop.
+
+    \b
+    Example:
+      regretless tune train.py:objective --space space.toml --trials 80
+    """
 
 
 @main.command("list")
 def list_everything() -> None:
-    """Shows the methods and baselines, and what installed extensions add (peers and problems of `bench`), one line
-    each."""
-    for title, entries in (
-        ("methods", METHODS),
-        ("baselines", BASELINES),
-        *(section for extension in extensions() for section in extension.listed()),
-    ):
+    """Shows the methods, the defaults first, and what extensions add (peers and problems), one line each.
+
+    \b
+    Example:
+      regretless list
+    """
+    methods = {**{name: BASELINES[name] for name in DEFAULTS}, **METHODS}
+    sections = [
+        ("methods", {"auto": AUTO, **{name: _summary(entry) for name, entry in methods.items()}}),
+        ("baselines", {name: _summary(entry) for name, entry in BASELINES.items() if name not in methods}),
+    ]
+    for title, entries in (section for extension in extensions() for section in extension.listed()):
+        sections.append((title, {name: _summary(entry) for name, entry in entries.items()}))
+    for title, lines in sections:
         click.echo(click.style(title, bold=True))
-        for name, entry in entries.items():
-            click.echo(f"  {name:<24} {entry.summary}")
+        for name, line in lines.items():
+            click.echo(f"  {name:<24} {line}")
 
 
-@main.command()
+def _summary(entry: Any) -> str:
+    """The first line on a method or problem; where a library that it needs is missing, how to install that."""
+    try:
+        return str(entry.summary)
+    except ImportError as error:
+        return f"({error})"
+
+
+TOML = """
+\b
+A space.toml has one table per parameter:
+  [lr]
+  type = "float"
+  low = 1e-5
+  high = 1e-1
+  log = true
+
+\b
+  [layers]
+  type = "int"
+  low = 1
+  high = 6
+
+\b
+  [act]
+  type = "choice"
+  labels = ["relu", "tanh"]
+
+\b
+Examples:
+  regretless tune train.py:objective --space space.toml --trials 80 --checkpoint run.npz --report run.html
+  regretless tune train.py:objective --space space.toml --trials 80 --storage sqlite:///study.db --workers 4
+"""
+"""The end of `regretless tune --help`."""
+STORAGES = "sqlite:///FILE, postgresql://..., journal:FILE or grpc://HOST:PORT"
+
+
+@main.command(epilog=TOML)
 @click.argument("objective", metavar="FILE.py:FUNCTION")
 @click.option(
     "--space",
@@ -86,10 +171,7 @@ def list_everything() -> None:
     "--until-gap", type=click.FloatRange(0, min_open=True), help="Stop once the certified regret is at most this."
 )
 @click.option("--report", type=click.Path(dir_okay=False), help="Write an HTML page with the result.")
-@click.option(
-    "--storage",
-    help="Keep the run in an Optuna storage and resume it: sqlite:///FILE, postgresql://..., journal:FILE or grpc://HOST:PORT.",
-)
+@click.option("--storage", help=f"Keep the run in an Optuna storage and resume it: {STORAGES}.")
 @click.option("--study", default="regretless", show_default=True, help="Name of the study in the storage.")
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(1), help="Processes that share the study.")
 def tune(
@@ -116,48 +198,74 @@ def tune(
     """
     import regretless
 
+    interrupted = False
     if storage is None and (study, workers) != ("regretless", 1):
         raise click.UsageError("--study and --workers need --storage; --jobs runs evaluations in threads without one")
     if storage is not None:
-        from regretless.storage.export import result_of_study
-        from regretless.storage.runner import tune_in_storage
-
         if checkpoint is not None or jobs != 1:
             raise click.UsageError(
-                "--storage keeps the run itself and --workers runs evaluations at once: leave out --checkpoint and --jobs"
+                "--storage keeps the run itself and --workers runs evaluations at once: "
+                "leave out --checkpoint and --jobs"
             )
+        runner = optional("regretless.storage.runner", "optuna")
+        exporter = optional("regretless.storage.export", "optuna")
         with traced(objective):
-            tuned = tune_in_storage(
-                load_function(objective), space_file, storage=storage, study=study, trials=trials, workers=workers, method=method,
-                direction="maximize" if maximize else "minimize", seed=seed, until_gap=until_gap, timeout=timeout,
-            )  # fmt: skip
-        outcome = result_of_study(tuned)
-        click.echo(str(outcome))
-        click.echo(f"to look at it: pip install optuna-dashboard; optuna-dashboard {storage}")
-        if report is not None:
-            click.echo(f"report: {outcome.report(report)}")
-        return
-    search = regretless.maximize if maximize else regretless.minimize
-    stop = None if until_gap is None else regretless.GapBelow(until_gap)
-    with traced(objective):
-        result = search(
-            load_function(objective), space_file, trials=trials, method=method, seed=seed, n_jobs=jobs, timeout=timeout, checkpoint=checkpoint,
-            stop=stop,
-        )  # fmt: skip
+            try:
+                tuned = runner.tune_in_storage(
+                    load_function(objective),
+                    space_file,
+                    storage=storage,
+                    study=study,
+                    trials=trials,
+                    workers=workers,
+                    method=method,
+                    direction="maximize" if maximize else "minimize",
+                    seed=seed,
+                    until_gap=until_gap,
+                    timeout=timeout,
+                )
+            except KeyboardInterrupt:
+                tuned, interrupted = exporter.find_study(storage, study), True
+        result = exporter.result_of_study(tuned)
+    else:
+        search = regretless.maximize if maximize else regretless.minimize
+        stop = None if until_gap is None else regretless.GapBelow(until_gap)
+        with traced(objective):
+            result = search(
+                load_function(objective),
+                space_file,
+                trials=trials,
+                method=method,
+                seed=seed,
+                n_jobs=jobs,
+                timeout=timeout,
+                checkpoint=checkpoint,
+                stop=stop,
+            )
     click.echo(str(result))
+    if storage is not None:
+        click.echo(f"to look at it: pip install optuna-dashboard; optuna-dashboard {masked(storage)}")
     if report is not None:
         click.echo(f"report: {result.report(report)}")
+    if interrupted or result.message.startswith("interrupted"):
+        sys.exit(INTERRUPTED)
+    if not any(trial.value is not None for trial in result.trials):
+        sys.exit(1)
 
 
 @main.command()
 @click.argument("study")
-@click.option("--storage", required=True, help="sqlite:///FILE, postgresql://..., journal:FILE or grpc://HOST:PORT.")
+@click.option("--storage", required=True, help=f"{STORAGES}.")
 @click.option("--out", type=click.Path(file_okay=False), help="Folder to write to; the study's name when not given.")
 def export(study: str, storage: str, out: str | None) -> None:
-    """Writes a study of any Optuna storage as CSV, JSON and an HTML page."""
-    from regretless.storage.export import export_study
+    """Writes a study of any Optuna storage as CSV, JSON and an HTML page.
 
-    for path in export_study(storage, study, out or study):
+    \b
+    Example:
+      regretless export mine --storage sqlite:///study.db --out mine
+    """
+    exporter = optional("regretless.storage.export", "optuna")
+    for path in exporter.export_study(storage, study, out or study):
         click.echo(path)
 
 
@@ -165,7 +273,14 @@ def export(study: str, storage: str, out: str | None) -> None:
 def traced(target: str) -> Iterator[None]:
     """Shows where in the file of "FILE.py:FUNCTION" an error arose: its line alone would not say."""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", RuntimeWarning)
+            warnings.showwarning = lambda message, *_: click.echo(f"regretless: {message}", err=True)
+            yield
+    except ObjectiveError as error:
+        _, found, where = error.error.partition(f'  File "{Path(target.rpartition(":")[0]).resolve()}"')
+        click.echo(f"{found}{where}".rstrip().rpartition("\n")[0], err=True)
+        raise click.ClickException(f"{target}: {error.message}") from error
     except Exception as error:
         frames, file = traceback.extract_tb(error.__traceback__), Path(target.rpartition(":")[0]).resolve()
         first = next((i for i, frame in enumerate(frames) if Path(frame.filename).resolve() == file), None)
@@ -175,20 +290,45 @@ def traced(target: str) -> Iterator[None]:
         raise click.ClickException(f"{target} raised {type(error).__name__}: {error}") from error
 
 
+# ---------------------------------------------------------------- functions of files
+
+
+class FileFunction:
+    """A function of a file whose name belongs to another module: other processes load it from the file again."""
+
+    def __init__(self, target: str, function: Callable[..., Any]) -> None:
+        self._target, self._function = target, function
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return load_function, (self._target,)
+
+
 def load_function(target: str) -> Callable[..., Any]:
-    """The function of a "FILE.py:FUNCTION" text."""
+    """The function of a "FILE.py:FUNCTION" text.
+
+    The file becomes a module under its own name, which other processes can import. Where that name belongs to another
+    module already (types.py, say), the file gets a name of its own and the function pickles as a `FileFunction`.
+    """
     file, _, name = target.rpartition(":")
     if not file or not name:
         raise ValueError(f"the objective must be written FILE.py:FUNCTION, got {target!r}")
-    path = Path(file)
+    path = Path(file).resolve()
     if not path.is_file():
         raise ValueError(f"there is no file {file}")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    taken = _is_taken(path)
+    if taken:  # processes that start in its folder must not find it under the name of the other module either
+        os.environ["PYTHONSAFEPATH"] = "1"
+    title = f"regretless_file_{hashlib.sha256(str(path).encode()).hexdigest()[:16]}" if taken else path.stem
+    spec = importlib.util.spec_from_file_location(title, path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{file} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.parent.resolve()))
-    sys.modules[path.stem] = module  # so that process pools can find the function again
+    if str(path.parent) not in sys.path:  # files beside it can be imported; a taken name must not hide its owner
+        sys.path.insert(len(sys.path) if taken else 0, str(path.parent))
+    module = sys.modules[title] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:
@@ -196,19 +336,16 @@ def load_function(target: str) -> Callable[..., Any]:
     function = getattr(module, name, None)
     if not callable(function):
         raise ValueError(f"{file} has no function {name!r}")
-    loaded: Callable[..., Any] = function
-    return loaded
+    return FileFunction(f"{path}:{name}", function) if taken else function
 
 
-# ---------------------------------------------------------------- extensions
-
-
-def extensions() -> list[Any]:
-    """The extensions that are installed: objects with `commands`, a list of click commands, and `listed()`, sections of
-    `regretless list`."""
-    return [found.load() for found in importlib.metadata.entry_points(group=EXTENSIONS)]
-
-
-for _extension in extensions():
-    for _command in _extension.commands:
-        main.add_command(_command)
+def _is_taken(path: Path) -> bool:
+    """Whether the name of a file belongs to a module from elsewhere, loaded or not."""
+    module = sys.modules.get(path.stem)
+    try:
+        spec = importlib.util.find_spec(path.stem) if module is None else module.__spec__
+    except (ImportError, ValueError):  # a module without a description of its own
+        return True
+    if spec is None:
+        return module is not None
+    return spec.origin is None or not Path(spec.origin).exists() or Path(spec.origin).resolve() != path

@@ -38,6 +38,14 @@ class Value:
     var: float | None = None
 
 
+class ObjectiveError(RuntimeError):
+    """A run that ended because its objective kept failing; `error` is the traceback of the last failure."""
+
+    def __init__(self, message: str, error: str) -> None:
+        super().__init__(f"{message}\n\n{error}")
+        self.message, self.error = message, error
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What became of one evaluation: a value with its noise variance, or the text of an error."""

@@ -98,6 +98,8 @@ def _pieces(value: Any, depth: int) -> Iterator[bytes]:
 def _source(thing: Any) -> bytes:
     """The text of a function or class; its compiled form where there is no text."""
     try:
+        if getattr(thing, "__name__", "") == "<lambda>":
+            return _lambda_text(thing)
         return inspect.getsource(thing).encode()
     except (OSError, TypeError):
         code = getattr(thing, "__code__", None)
@@ -105,6 +107,20 @@ def _source(thing: Any) -> bytes:
             return f"{thing.__module__}.{thing.__qualname__}".encode()
         constants = tuple(c for c in code.co_consts if not inspect.iscode(c))
         return bytes(code.co_code) + repr((code.co_names, constants)).encode()
+
+
+def _lambda_text(function: Any) -> bytes:
+    """The arguments and the body of a lambda: the text of its line may hold other lambdas too."""
+    lines, code = inspect.findsource(function)[0], function.__code__
+    spans = [(p[0], p[2], p[1], p[3]) for p in code.co_positions() if None not in p and p[0::2] != p[1::2]]
+    if not spans:  # Python runs without columns
+        raise OSError("no columns")
+    first, begin = min((line, column) for line, column, _, _ in spans)
+    last, end = max((line, column) for _, _, line, column in spans)
+    text = [line.encode() for line in lines[first - 1 : last]]
+    text[-1] = text[-1][:end]
+    text[0] = text[0][begin:]
+    return repr(code.co_varnames).encode() + b"".join(text)
 
 
 def _filled(cell: Any) -> bool:

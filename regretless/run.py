@@ -21,6 +21,7 @@ from tqdm.auto import tqdm
 from regretless.evaluation import (
     Catch,
     Objective,
+    ObjectiveError,
     Outcome,
     check_catch,
     check_max_failures,
@@ -115,7 +116,7 @@ def minimize(
         x0: a setting, or a list of settings, to evaluate first.
         stop: a rule such as `regretless.GapBelow(0.01)`, asked after every evaluation.
 
-    Raises RuntimeError when the run ends by failures and no evaluation ever succeeded.
+    Raises ObjectiveError, a RuntimeError, when the run ends by failures and no evaluation ever succeeded.
     """
     return _optimize("minimize", **locals())
 
@@ -192,7 +193,7 @@ def _optimize(
         else:
             message = run.one_by_one()
     if run.gave_up and not any(t.value is not None for t in optimizer.trials):
-        raise RuntimeError(f"{message}\n\n{run.last_error}")
+        raise ObjectiveError(message, run.last_error)
     return Result.of(optimizer, message, success=run.succeeded)
 
 

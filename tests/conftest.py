@@ -1,6 +1,12 @@
-"""One BLAS thread for every test: results and timings must not depend on the number of cores."""
+"""One BLAS thread for every test, because results and timings must not depend on the number of cores; and the folder of
+the data sets, where a checkout has one beside it."""
 
 import os
+from pathlib import Path
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+if DATA.is_dir():
+    os.environ.setdefault("REGRETLESS_DATA", str(DATA))

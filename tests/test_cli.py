@@ -1,10 +1,20 @@
-"""The command: what it prints, and one-line errors with exit code 2."""
+"""The command: what it prints, one-line errors with exit code 2, and files whose names belong to other modules."""
+
+import importlib.metadata
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+import types
 
 import pytest
 from click.testing import CliRunner
 
 from regretless.baselines import BASELINES
-from regretless.cli import main
+from regretless.cli import extensions, load_function, main
+from regretless.extras import masked
 from regretless.methods import METHODS
 
 OBJECTIVE = """
@@ -39,11 +49,32 @@ def call(*arguments: str):
     return CliRunner().invoke(main, arguments)
 
 
-def test_list_names_everything() -> None:
+def test_list_names_everything_and_the_defaults_first() -> None:
     result = call("list")
     assert result.exit_code == 0
-    for name in (*METHODS, *BASELINES, "branin", "hartmann6"):
-        assert f"  {name} " in result.output
+    for name in (*METHODS, *BASELINES, "optuna-tpe", "branin", "hartmann6"):
+        assert result.output.count(f"\n  {name} ") == 1
+    first = [line.split()[0] for line in result.output.splitlines()[:4]]
+    assert first == ["methods", "auto", "gp-ucb", "gp-ei"]
+
+
+@pytest.fixture
+def without_bench(monkeypatch):
+    extensions.cache_clear()
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: ())
+    yield
+    extensions.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["bench", "report", "reproduce", "data"])
+def test_commands_of_the_bench_say_what_to_install_where_it_is_missing(name, without_bench) -> None:
+    result = call(name, "--help")
+    assert result.exit_code == 2
+    assert result.output.startswith(f"regretless: `regretless {name}` belongs to the distribution regretless-bench")
+    assert result.output.endswith("pip install ./bench\n")
+    assert name not in call("--help").output.split("Commands:")[1].split()
+    assert "peers" not in call("list").output
+    assert "No such command 'benhc'" in call("benhc").output
 
 
 def test_tune_resumes_and_reports(files) -> None:
@@ -78,12 +109,12 @@ def test_tune_resumes_and_reports(files) -> None:
         (["train.py:cost", "--space", "space.toml", "--trials", "3", "--method", "magic"], "unknown method 'magic'"),
         (["train.py:cost", "--space", "train.py", "--trials", "3"], "not valid TOML"),
         (
-            ["train.py:broken", "--space", "space.toml", "--trials", "3", "--method", "random"],
-            "train.py:broken raised ValueError: the objective is broken",
+            ["train.py:broken", "--space", "space.toml", "--trials", "9", "--method", "random"],
+            "train.py:broken: all of the first 5 evaluations failed; the last one with: ValueError: the objective is broken",
         ),
         (
-            ["train.py:divided", "--space", "space.toml", "--trials", "3"],
-            "train.py:divided raised ZeroDivisionError: float division by zero",
+            ["train.py:divided", "--space", "space.toml", "--trials", "9"],
+            "train.py:divided: all of the first 5 evaluations failed; the last one with: ZeroDivisionError",
         ),
         (
             ["train.py:nothing", "--space", "space.toml", "--trials", "3"],
@@ -94,8 +125,8 @@ def test_tune_resumes_and_reports(files) -> None:
             "the objective returned None at {",
         ),
         (
-            ["train.py:divided", "--space", "space.toml", "--trials", "3", "--storage", "sqlite:///s.db"],
-            "train.py:divided raised ZeroDivisionError",
+            ["train.py:divided", "--space", "space.toml", "--trials", "9", "--storage", "sqlite:///s.db"],
+            "train.py:divided: all of the first 5 evaluations failed; the last one with: ZeroDivisionError",
         ),
         (
             ["syntax.py:f", "--space", "space.toml", "--trials", "3"],
@@ -117,13 +148,110 @@ def test_errors_are_one_line(files, arguments, words) -> None:
 
 
 def test_errors_of_the_objective_say_where(files) -> None:
-    result = call("tune", "train.py:divided", "--space", "space.toml", "--trials", "3")
+    result = call("tune", "train.py:divided", "--space", "space.toml", "--trials", "9")
     assert f'File "{files / "train.py"}", line 9, in divided\n    return a / 0\n' in result.output
-    assert "regretless/optimize.py" not in result.output
+    assert "regretless/run.py" not in result.output
+    assert "regretless: trial 0 failed: ZeroDivisionError" in result.output
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://bob:s3cr@t/x@host:5432/db", "postgresql://bob:***@host:5432/db"),
+        ("mysql+pymysql://bob:x@host/db?ssl=1", "mysql+pymysql://bob:***@host/db?ssl=1"),
+        ("postgresql://host/db?user=bob&password=s3cr&a=1", "postgresql://host/db?user=bob&password=***&a=1"),
+        ("postgresql://bob@host/db", "postgresql://bob@host/db"),
+        ("sqlite:///a@b.db", "sqlite:///a@b.db"),
+        ("journal:file and postgresql://a:b@c/d", "journal:file and postgresql://a:***@c/d"),
+    ],
+)
+def test_passwords_are_masked(url, shown) -> None:
+    assert masked(url) == shown
+
+
+def test_errors_show_no_password(files) -> None:
+    storage = ["--storage", "postgresql+psycopg://bob:s3cret@localhost:1/db"]
+    for words in (["tune", "train.py:cost", "--space", "space.toml", "--trials", "2"], ["export", "mine"]):
+        result = call(*words, *storage)
+        assert result.exit_code == 2
+        assert "s3cret" not in result.output
+        assert "bob:***@localhost" in result.output
+
+
+STANDARD = """
+import helper
+
+def cost(a, n):
+    import types
+    return helper.SHIFT + a + n + (not hasattr(types, "SimpleNamespace"))
+"""
+
+
+def test_a_file_named_like_a_module_replaces_nothing(files, monkeypatch) -> None:
+    monkeypatch.setenv("PYTHONSAFEPATH", "")
+    (files / "types.py").write_text(STANDARD)
+    (files / "helper.py").write_text("SHIFT = 0.5\n")
+    path = list(sys.path)
+    try:
+        function = load_function("types.py:cost")
+        assert sys.modules["types"] is types
+        assert os.environ["PYTHONSAFEPATH"] == "1"  # a worker that starts in this folder would import its types.py
+        assert function(a=1, n=2) == 3.5
+        assert pickle.loads(pickle.dumps(function))(a=1, n=2) == 3.5
+        tune = ["tune", "types.py:cost", "--space", "space.toml", "--trials", "4", "--method", "random"]
+        for more in ([], ["--storage", "sqlite:///s.db", "--workers", "2"]):
+            result = call(*tune, *more)
+            assert result.exit_code == 0, result.output
+        assert "4 evaluations" in result.output
+    finally:
+        sys.path[:] = path
+        sys.modules.pop("helper", None)
+
+
+def test_two_files_of_one_name_are_two_modules(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("PYTHONSAFEPATH", "")
+    path = list(sys.path)
+    try:
+        for number in (1, 2):
+            (tmp_path / str(number)).mkdir()
+            (tmp_path / str(number) / "sample_objective.py").write_text(f"def f():\n    return {number}\n")
+        first, second = (load_function(f"{tmp_path}/{number}/sample_objective.py:f") for number in (1, 2))
+        assert (first(), second()) == (1, 2)
+        assert [pickle.loads(pickle.dumps(function))() for function in (first, second)] == [1, 2]
+    finally:
+        sys.path[:] = path
+        sys.modules.pop("sample_objective", None)
+
+
+SLOW = """
+import time
+
+def cost(a, n):
+    open("started", "w").close()
+    time.sleep(0.2)
+    return a + n
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of another kind")
+def test_an_interrupted_run_shows_its_result_and_ends_with_130(files) -> None:
+    (files / "slow.py").write_text(SLOW)
+    command = "from regretless.cli import main; main()"
+    words = ["tune", "slow.py:cost", "--space", "space.toml", "--trials", "500", "--method", "random"]
+    process = subprocess.Popen([sys.executable, "-c", command, *words], stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (files / "started").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in output
+    assert "value" in output
 
 
 def test_runs_that_fail_are_named_and_the_others_kept(files) -> None:
-    result = call(
+    words = [
         "bench",
         "run",
         "--methods",
@@ -136,17 +264,67 @@ def test_runs_that_fail_are_named_and_the_others_kept(files) -> None:
         "3",
         "--jobs",
         "1",
-    )
+    ]
+    result = call(*words)
     assert result.exit_code == 1
-    line = "failed: gp-ucb:preset=papre on branin, 2 of 2 runs: ValueError: preset must be 'default' or 'paper', got 'papre'"
-    assert line in result.output.splitlines()
-    assert "failed: random" not in result.output
+    (line,) = [line for line in result.output.splitlines() if line.startswith("failed:")]
+    assert line.startswith("failed: gp-ucb:preset=papre on branin, 2 of 2 runs: ValueError: preset must be")
+    assert line.endswith("got 'papre'")
 
 
-@pytest.mark.parametrize(
-    "command", [[], ["tune"], ["bench"], ["bench", "run"], ["bench", "plot"], ["report"], ["list"]]
-)
-def test_help_reads_well(command) -> None:
-    result = call(*command, "--help")
+def test_a_comparison_ends_with_its_ranking_and_the_next_command(files) -> None:
+    words = [
+        "bench",
+        "run",
+        "--methods",
+        "random,sobol",
+        "--problems",
+        "branin,sphere",
+        "--seeds",
+        "2",
+        "--budget",
+        "4",
+        "--jobs",
+        "1",
+        "--out",
+    ]
+    result = call(*words, "runs/a b")
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    at = lines.index("mean rank by the best value found (1 is best; 2 problems, 4 cases):")
+    assert sorted(line.split()[0] for line in lines[at + 1 : at + 3]) == ["random", "sobol"]
+    assert float(lines[at + 1].split()[1]) <= float(lines[at + 2].split()[1])
+    assert lines[at + 3] == "for the curves: regretless report 'runs/a b'"
+
+
+COMMANDS = [
+    "tune",
+    "export",
+    "list",
+    "bench",
+    "bench run",
+    "bench plot",
+    "report",
+    "reproduce",
+    "data",
+    "data list",
+    "data check",
+    "data fetch",
+]
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_has_an_example(command) -> None:
+    result = call(*command.split(), "--help")
     assert result.exit_code == 0
     assert "Usage" in result.output
+    examples = result.output.split("Example")[1].splitlines()[1:]
+    assert examples[0].strip().startswith(f"regretless {command}".strip())
+
+
+def test_the_space_in_the_help_is_one(files) -> None:
+    text = call("tune", "--help").output.split("one table per parameter:")[1].split("Examples:")[0]
+    (files / "shown.toml").write_text("\n".join(line.strip() for line in text.splitlines()))
+    (files / "shown.py").write_text("def f(lr, layers, act):\n    return layers\n")
+    result = call("tune", "shown.py:f", "--space", "shown.toml", "--trials", "2", "--method", "random")
+    assert result.exit_code == 0, result.output

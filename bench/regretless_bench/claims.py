@@ -26,14 +26,14 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from regretless.parameters import Array
-from regretless.report.page import Band, Cell, Curve, curves_chart, thinned
+from regretless.report.page import Cell, Curve, curves_chart, thinned
 from regretless.statefile import write_whole
 from regretless_bench.finding import Table, Verdict
 from regretless_bench.problems.data import ENVIRONMENT, data_folder
 from regretless_bench.record import SUFFIX, Record, Run, by_problem, ended_well, failures, read_record, stamped
 from regretless_bench.runner import run_all
 from regretless_bench.stats import paired, quartiles
-from regretless_bench.summary import ms_per_ask
+from regretless_bench.summary import band, median_text, ms_per_ask
 
 LEAST_SEEDS = 5
 """With fewer repetitions of any method nothing is decided."""
@@ -162,12 +162,7 @@ def grouped(
 ) -> dict[str, dict[str, list[Record]]]:
     """Records by problem and method; `problem` names a record's problem where its options would split what belongs
     together (folds, say)."""
-    if problem is None:
-        return by_problem(records)
-    cases: dict[str, dict[str, list[Record]]] = {}
-    for record in sorted(records, key=lambda r: (problem(r), r.label, r.seed)):
-        cases.setdefault(problem(record), {}).setdefault(record.label, []).append(record)
-    return cases
+    return by_problem(records) if problem is None else by_problem(records, problem)
 
 
 def final_loss(record: Record) -> float:
@@ -258,7 +253,10 @@ def improves(cases: Cases, better: str, worse: str, loss: Loss = final_loss, wha
             continue
         a, b = float(np.median(losses[better])), float(np.median(losses[worse]))
         against = paired(losses[better], losses[worse])
-        found = f"median {what} {a:.4g} against {b:.4g}; better on {against.wins} of {len(losses[better])} paired seeds (p {against.p:.2g})"
+        found = (
+            f"median {what} {a:.4g} against {b:.4g}; "
+            f"better on {against.wins} of {len(losses[better])} paired seeds (p {against.p:.2g})"
+        )
         checks.append(Check(f"{problem}: {better} below {worse}", a < b, found))
     return checks
 
@@ -273,9 +271,10 @@ def judged(checks: Sequence[Check], seeds: int, ours: Sequence[Check] = ()) -> t
             only with our default. Half of either is a claim in part.
     """
     if not checks or seeds < LEAST_SEEDS:
+        found = f"there are {seeds} and {len(checks)}"
         return (
             "not decided yet",
-            f"At least {LEAST_SEEDS} repetitions of every method and one check are needed; there are {seeds} and {len(checks)}.",
+            f"At least {LEAST_SEEDS} repetitions of every method and one check are needed; {found}.",
         )
     printed, mine = _share(checks), _share(ours)
     failing = [check.what for check in checks if not check.held]
@@ -322,8 +321,7 @@ def medians_table(
         row: list[Cell] = [label, min(len(methods[label]) for methods in cases.values() if label in methods)]
         for methods in cases.values():
             values = np.array([sign * loss(r) for r in methods.get(label, ())])
-            low, median, high = quartiles(values[:, None])[:, 0] if len(values) else (np.nan,) * 3
-            row.append(f"{median:.4g} ({low:.3g} to {high:.3g})" if len(values) else None)
+            row.append(median_text(quartiles(values[:, None])[:, 0]) if len(values) else None)
         cost = float(np.median([ms_per_ask(r) for methods in cases.values() for r in methods.get(label, ())]))
         rows.append([*row, float(f"{cost:.3g}")])
     best = dict.fromkeys(cases, "min" if sign > 0 else "max")
@@ -357,9 +355,4 @@ def curve(label: str, rows: Mapping[str, Array], seconds: Array, *, dash: bool =
     """A chart's line from seeds x n values of each quantity and seeds x n seconds: medians and quartiles, thinned."""
     keep = thinned(seconds.shape[1], CHART_POINTS)
     x = {SAMPLES: keep + 1.0, SECONDS: np.median(seconds[:, keep], axis=0)}
-    return Curve(label, x, {name: _band(values[:, keep]) for name, values in rows.items()}, dash=dash)
-
-
-def _band(values: Array) -> Band:
-    low, mid, high = quartiles(values)
-    return Band(mid, low, high) if len(values) > 1 else Band(mid)
+    return Curve(label, x, {name: band(values[:, keep]) for name, values in rows.items()}, dash=dash)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,12 @@ import click
 
 @click.group()
 def bench() -> None:
-    """Compares methods on problems, over seeds."""
+    """Compares methods on problems, over seeds.
+
+    \b
+    Example:
+      regretless bench run --methods gp-ucb,gp-ei,random --problems branin,hartmann6 --budget 40 --out runs/first
+    """
 
 
 @bench.command("run")
@@ -31,13 +37,27 @@ def bench() -> None:
     help="Folder of the records; finished runs in it are kept.",
 )
 def bench_run(methods: str, problems: str, seeds: int, budget: int, init: int, jobs: int, out: str) -> None:
-    """Runs methods x problems x seeds, resumably, one record each; exit code 1 when a run failed."""
+    """Runs methods x problems x seeds, resumably, one record each, and prints their mean ranks; exit code 1 when a run
+    failed.
+
+    Options follow a name after a colon: levy:dim=20,shift=0.6.
+
+    \b
+    Examples:
+      regretless bench run --methods gp-ucb,gp-ei,random --problems branin,hartmann6 --budget 40 --out runs/first
+      regretless bench run --methods gp-ucb:kappa=2,optuna-tpe --problems levy:dim=5,shift=0.6 --out runs/second
+    """
     from regretless_bench.record import failures
     from regretless_bench.runner import run_from_names
+    from regretless_bench.summary import rank_table
 
     records = run_from_names(
         methods.split(","), problems.split(","), seeds=seeds, budget=budget, init=init, out=Path(out), jobs=jobs
     )
+    finished = [record for record in records if record.error is None]
+    if finished:
+        click.echo(rank_table(finished).text)
+        click.echo(f"for the curves: regretless report {shlex.quote(out)}")
     failed = failures(records)
     for line in failed:
         click.echo(line, err=True)
@@ -48,7 +68,12 @@ def bench_run(methods: str, problems: str, seeds: int, budget: int, init: int, j
 @bench.command("plot")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False))
 def bench_plot(folder: str) -> None:
-    """Draws regret curves from the records of a folder."""
+    """Draws regret curves from the records of a folder.
+
+    \b
+    Example:
+      regretless bench plot runs/first
+    """
     from regretless_bench.plots import plot_folder
 
     for path in plot_folder(Path(folder)):
@@ -58,7 +83,12 @@ def bench_plot(folder: str) -> None:
 @click.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False))
 def report(folder: str) -> None:
-    """Writes one HTML page from what a folder holds: findings of `reproduce`, or records of `bench run`."""
+    """Writes one HTML page from what a folder holds: findings of `reproduce`, or records of `bench run`.
+
+    \b
+    Example:
+      regretless report runs/first
+    """
     from regretless_bench.finding import FILE
     from regretless_bench.report import report_folder
     from regretless_bench.reproduce import report_findings
@@ -91,6 +121,11 @@ def reproduce(
     """Reruns a figure or table of a paper, all of a paper's, or those of "all" papers; without arguments, lists them.
 
     A run that was killed resumes with the same command.
+
+    \b
+    Examples:
+      regretless reproduce gp-threds fig4
+      regretless reproduce gp-threds fig4 --full --jobs 8
     """
     from regretless_bench.reproduce import find_figures, listing, reproduce_many
     from regretless_bench.reproduce import reproduce as run_figure
@@ -107,24 +142,38 @@ def reproduce(
 
 @click.group()
 def data() -> None:
-    """The data sets some experiments need."""
+    """The data sets some experiments need.
+
+    \b
+    Example:
+      regretless data list
+    """
 
 
 @data.command("list")
 def data_list() -> None:
-    """Shows every data set: its files, who uses it, and where it comes from."""
+    """Shows every data set: its files, who uses it, and where it comes from.
+
+    \b
+    Example:
+      regretless data list
+    """
     from regretless_bench.problems.catalogue import DATA_SETS
 
     for entry in DATA_SETS.values():
-        click.echo(
-            f"{click.style(entry.name, bold=True)} (used by {entry.used_by}): {', '.join(entry.files)}\n  {entry.source}"
-        )
+        name = click.style(entry.name, bold=True)
+        click.echo(f"{name} (used by {entry.used_by}): {', '.join(entry.files)}\n  {entry.source}")
 
 
 @data.command("check")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 def data_check(folder: Path) -> None:
-    """Verifies the files under a folder by their checksums; exit code 1 when one is missing or differs."""
+    """Verifies the files under a folder by their checksums; exit code 1 when one is missing or differs.
+
+    \b
+    Example:
+      regretless data check data
+    """
     from regretless_bench.problems.catalogue import check
 
     states = check(folder)
@@ -137,7 +186,12 @@ def data_check(folder: Path) -> None:
 @click.argument("name")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 def data_fetch(name: str, folder: Path) -> None:
-    """Downloads a data set into a folder and verifies it."""
+    """Downloads a data set into a folder and verifies it.
+
+    \b
+    Example:
+      regretless data fetch mnist data
+    """
     from regretless_bench.problems.catalogue import fetch
 
     for path in fetch(name, folder):

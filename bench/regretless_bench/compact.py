@@ -27,9 +27,10 @@ DIGITS = 6
 QUARTERS = (0.25, 0.5, 0.75, 1.0)
 """Shares of the evaluations after which the best value is given."""
 COLUMNS = (
-    "problem", "method", "seed", "evaluations", "initial", *(f"best after {round(100 * share)} %" for share in QUARTERS), "mean value", "recommended",
-    "CPU seconds", "evaluation seconds", "commit",
-)  # fmt: skip
+    *("problem", "method", "seed", "evaluations", "initial"),
+    *(f"best after {round(100 * share)} %" for share in QUARTERS),
+    *("mean value", "recommended", "CPU seconds", "evaluation seconds", "commit"),
+)
 
 
 def compact(folder: str | Path) -> Path | None:

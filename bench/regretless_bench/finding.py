@@ -8,6 +8,7 @@ are computed by the experiment from its records, never typed.
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -19,14 +20,18 @@ from regretless.report.page import Cell, Section, charts_section, html_page, tab
 from regretless.statefile import write_whole
 from regretless_bench.plots import charts_figure, save_figure
 from regretless_bench.record import MADE, SUFFIX, surroundings
+from regretless_bench.settings import file_name
 
 Verdict: TypeAlias = Literal[
     "reproduces", "reproduces only with our default", "reproduces only in part", "does not reproduce", "not decided yet"
 ]
 PILLS = {
-    "reproduces": "good", "reproduces only with our default": "part", "reproduces only in part": "part", "does not reproduce": "bad",
+    "reproduces": "good",
+    "reproduces only with our default": "part",
+    "reproduces only in part": "part",
+    "does not reproduce": "bad",
     "not decided yet": "open",
-}  # fmt: skip
+}
 """How the page colours a verdict."""
 COUNTED = {
     "reproduces": ("reproduces", "reproduce"),
@@ -46,7 +51,8 @@ SHOWN = ("python", "regretless", "numpy", "scipy", "torch")
 """Versions that a page names; the finding holds the others too."""
 PAPERS = {
     "go-ucb": "GO-UCB: Global Optimization with Parametric Function Approximation",
-    "gp-threds": "GP-ThreDS: A Computationally Efficient Approach to Black-box Optimization using Gaussian Process Models",
+    "gp-threds": "GP-ThreDS: A Computationally Efficient Approach to Black-box Optimization "
+    "using Gaussian Process Models",
     "bilevel": "BBO: Convergence of Bayesian Bilevel Optimization",
     "neural-bo": "Neural-BO: A Black-box Optimization Algorithm using Deep Neural Networks",
     "ms-ucb": "MS-UCB: Trading Convergence Rate with Computational Budget in High Dimensional Bayesian Optimization",
@@ -99,6 +105,11 @@ class Finding:
         if self.verdict not in get_args(Verdict):
             raise ValueError(f"verdict must be one of {', '.join(get_args(Verdict))}, got {self.verdict!r}")
 
+    @property
+    def name(self) -> str:
+        """What its files are called."""
+        return file_name(f"{self.paper}-{self.figure}")
+
     def write(self, out: str | Path) -> Path:
         """Writes the finding and, where matplotlib is, a figure of its charts into the experiment's folder; returns the
         finding's path."""
@@ -122,9 +133,9 @@ class Finding:
                 file=sys.stderr,
             )
 
-    def drawn(self, out: str | Path) -> Path:
-        """Where its figure lies in a folder, without the ending."""
-        return Path(out) / "figures" / f"{self.paper}-{self.figure}"
+    def drawn(self, out: str | Path, ending: str = "") -> Path:
+        """Where its figure lies in a folder."""
+        return Path(out) / "figures" / f"{self.name}{ending}"
 
     @classmethod
     def read(cls, path: str | Path) -> Finding:
@@ -132,10 +143,67 @@ class Finding:
         try:
             stored = json.loads(Path(path).read_text(encoding="utf-8"))
             stored["tables"] = [Table(**table) for table in stored["tables"]]
-            stored["charts"] = [(str(title), chart) for title, chart in stored["charts"]]
-            return cls(**stored)
+            stored["charts"] = [(title, chart) for title, chart in stored["charts"]]
+            found = cls(**stored)
+            check_finding(found)
+            return found
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(f"{path} is not a finding: {type(error).__name__}: {error}") from None
+
+
+def check_finding(finding: Finding) -> None:
+    """Raises ValueError unless every part of a finding is of the kind that its page and its figure need."""
+    for word in (finding.figure, finding.title, finding.claim, finding.sentence):
+        _need(isinstance(word, str), "a text", word)
+    _need(isinstance(finding.settings, dict), "a table of settings", finding.settings)
+    _need(_is_number(finding.seconds), "a number of seconds", finding.seconds)
+    _need(isinstance(finding.around, dict), "versions and a commit", finding.around)
+    _need(isinstance(finding.around.get("versions", {}), dict), "versions", finding.around)
+    for table in finding.tables:
+        _need(isinstance(table.title, str), "a table's title", table.title)
+        _need(_all_texts(table.columns) and len(table.columns) > 0, "columns", table.columns)
+        for row in table.rows:
+            good = isinstance(row, list) and len(row) == len(table.columns) and all(map(_is_cell, row))
+            _need(good, f"a row of {len(table.columns)} cells", row)
+        _need(set(table.best) <= set(table.columns), "columns to mark", table.best)
+    for title, chart in finding.charts:
+        _need(isinstance(title, str), "a chart's title", title)
+        _check_chart(chart)
+
+
+def _check_chart(chart: dict[str, Any]) -> None:
+    """A chart has axes and quantities with names, and lines with numbers (or None) for each of them."""
+    axes, quantities = chart["x"], chart["y"]
+    for axis in (*axes, *quantities):
+        _need(isinstance(axis["name"], str) and isinstance(axis["log"], bool), "an axis", axis)
+    _need(bool(axes and quantities and chart["series"]), "axes, quantities and lines", list(chart))
+    for series in chart["series"]:
+        _need(isinstance(series["name"], str), "the name of a line", series["name"])
+        lines = [*series["x"], *(values for bands in series["y"] for values in bands.values())]
+        complete = all("mid" in bands and ("low" in bands) == ("high" in bands) for bands in series["y"])
+        _need(
+            complete and len(series["x"]) == len(axes) and len(series["y"]) == len(quantities), "a line", series["name"]
+        )
+        lengths = {len(values) for values in lines}
+        _need(len(lengths) == 1 and lengths != {0}, "lines of one length", series["name"])
+        _need(all(v is None or _is_number(v) for values in lines for v in values), "numbers", series["name"])
+
+
+def _need(good: bool, what: str, found: Any) -> None:
+    if not good:
+        raise ValueError(f"expected {what}, found {str(found)[:80]!r}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf
+
+
+def _is_cell(value: Any) -> bool:
+    return value is None or isinstance(value, str | int | float)
+
+
+def _all_texts(values: Any) -> bool:
+    return isinstance(values, list | tuple) and all(isinstance(value, str) for value in values)
 
 
 def own_records(folder: str | Path) -> list[Path]:
@@ -179,7 +247,7 @@ def draw_missing(folder: str | Path) -> None:
     machine without matplotlib."""
     for path in sorted(Path(folder).rglob(FILE)):
         finding = Finding.read(path)
-        figure = finding.drawn(path.parent).with_suffix(".svg")
+        figure = finding.drawn(path.parent, ".svg")
         if not figure.is_file() or figure.stat().st_mtime < path.stat().st_mtime:
             finding.draw(path.parent)
 
@@ -187,7 +255,10 @@ def draw_missing(folder: str | Path) -> None:
 def findings_page(findings: Sequence[Finding], took: str = "") -> str:
     """One self-contained page: a table of verdicts, then each finding with its charts and tables; `took` is a sentence
     on the time of all."""
-    lead = "Every figure and table of the five papers that was run, with the claim, our numbers and a verdict computed from them."
+    lead = (
+        "Every figure and table of the five papers that was run, with the claim, our numbers "
+        "and a verdict computed from them."
+    )
     sections = [_overview(findings), *map(finding_section, findings)]
     return html_page("Reproducing the papers", sections, lead=f"{lead} {took}".strip(), contents=False)
 
@@ -198,12 +269,11 @@ def _overview(findings: Sequence[Finding]) -> Section:
     for i, f in enumerate(findings):
         if i == 0 or f.paper != findings[i - 1].paper:
             rows += f'<tr><th class="words" colspan="3">{escape(PAPERS[f.paper])}</th></tr>'
-        rows += f'<tr><td><a href="#s{i + 1}">{escape(f.figure)}</a></td><td class="words">{escape(f.title)}</td><td class="words">{_pill(f)}</td></tr>'
+        link, words = f'<a href="#s{i + 1}">{escape(f.figure)}</a>', f'<td class="words">{escape(f.title)}</td>'
+        rows += f'<tr><td>{link}</td>{words}<td class="words">{_pill(f)}</td></tr>'
     summary = ", ".join(f"{count} {COUNTED[verdict][count > 1]}" for verdict, count in counts.items() if count)
-    return Section(
-        "Verdicts",
-        f'<p class="note">Of {len(findings)} figures and tables: {summary}.</p><div class="scroll"><table class="plain">{rows}</table></div>',
-    )
+    note = f'<p class="note">Of {len(findings)} figures and tables: {summary}.</p>'
+    return Section("Verdicts", f'{note}<div class="scroll"><table class="plain">{rows}</table></div>')
 
 
 def _pill(finding: Finding) -> str:

@@ -3,7 +3,7 @@ and SVG."""
 
 from __future__ import annotations
 
-import re
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,9 @@ import numpy as np
 
 from regretless.extras import optional
 from regretless.parameters import Array
+from regretless.statefile import write_whole
 from regretless_bench.record import Record, by_problem, load_records
+from regretless_bench.settings import file_name
 from regretless_bench.stats import quartiles
 from regretless_bench.summary import BEST, QUANTITIES, Trace, traces
 
@@ -40,8 +42,7 @@ def plot_folder(out: str | Path) -> list[Path]:
     folder = Path(out) / "figures"
     paths: list[Path] = []
     for problem, methods in by_problem(records).items():
-        name = re.sub(r"[^A-Za-z0-9.=-]+", "_", problem).strip("_")
-        paths += save_figure(regret_figure(methods, problem), folder / name)
+        paths += save_figure(regret_figure(methods, problem), folder / file_name(problem))
     return paths
 
 
@@ -186,11 +187,17 @@ def _draw(
 def save_figure(figure: Figure, stem: Path) -> list[Path]:
     """Writes stem.png and stem.svg; the SVG is the same bytes for the same figure."""
     _, rc_context = _matplotlib()
-    stem.parent.mkdir(parents=True, exist_ok=True)
+    if stem.parent.is_symlink():
+        raise ValueError(f"{stem.parent} is a link; figures are written into the folder itself")
     paths = [stem.with_name(stem.name + end) for end in (".png", ".svg")]
-    with rc_context({"svg.hashsalt": "regretless", "svg.fonttype": "path"}):
-        figure.savefig(paths[0], dpi=DPI)
-        figure.savefig(paths[1], metadata={"Date": None})
+    for path in paths:
+        content, kind = io.BytesIO(), path.suffix[1:]
+        with rc_context({"svg.hashsalt": "regretless", "svg.fonttype": "path"}):
+            if kind == "png":
+                figure.savefig(content, format=kind, dpi=DPI)
+            else:
+                figure.savefig(content, format=kind, metadata={"Date": None})
+        write_whole(path, content.getvalue())
     return paths
 
 

@@ -31,9 +31,14 @@ def fit_quickly(model: Any) -> None:
 
     X, y = model.train_inputs[0].numpy(), model.train_targets.numpy()
     prior = Prior(
-        lengthscale=(math.sqrt(2.0) + 0.5 * math.log(X.shape[1]) - 3.0, math.sqrt(3.0)), noise=(-5.0, 1.0), quadratic=None, signal=None,
-        lengthscale_bounds=(2.5e-2, 1e6), noise_bounds=(1e-4, 1e4), profile=False,
-    )  # fmt: skip
+        lengthscale=(math.sqrt(2.0) + 0.5 * math.log(X.shape[1]) - 3.0, math.sqrt(3.0)),
+        noise=(-5.0, 1.0),
+        quadratic=None,
+        signal=None,
+        lengthscale_bounds=(2.5e-2, 1e6),
+        noise_bounds=(1e-4, 1e4),
+        profile=False,
+    )
     kernel = Kernel("se", X.shape[1])
     objective = Objective(kernel, X, y, None, prior, ard=True)
     theta, _ = minimise(

@@ -10,24 +10,26 @@ from __future__ import annotations
 
 import base64
 import functools
-import hashlib
 import importlib.metadata
 import json
 import math
+import operator
 import os
 import platform
-import re
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
+import regretless
+import regretless_bench
 from regretless.certificate import Certificate
-from regretless.method import Recipe
 from regretless.parameters import Array
+from regretless_bench.problems.problem import RENAMED
+from regretless_bench.settings import Run, called
 
 KIND = "regretless-record-1"
 """Marks the first line; the number grows when the layout changes."""
@@ -58,80 +60,6 @@ COMMIT = "REGRETLESS_COMMIT"
 """Names the commit of a copy of the tree that has no history of its own."""
 
 
-# ---------------------------------------------------------------- settings
-
-
-@dataclass(frozen=True)
-class Run:
-    """One cell of a comparison: a method on a problem with a seed.
-
-    Args:
-        method: a name, or a recipe such as `regretless.MSUCB(low_dim=5)`.
-        problem: a name of `regretless_bench.problems.PROBLEMS`.
-        options: the problem's options (dim, shift, noise, ...); the seed is added unless they name one.
-        seed: seeds the method and the problem: methods with the same seed meet the same instance, noise and initial
-            points.
-        budget: evaluations in all, the initial ones included.
-        init: how many of them are common initial points, the same for every method with this problem and seed.
-        label: how the method is called in plots; by default its name and options.
-        checkpoints: numbers of evaluations after which the recommendation and the certificate are recorded; always at
-            the end.
-    """
-
-    method: Recipe | str
-    problem: str
-    options: dict[str, Any] = field(default_factory=dict)
-    seed: int = 0
-    budget: int = 100
-    init: int = 0
-    label: str | None = None
-    checkpoints: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.budget < 1 or not 0 <= self.init <= self.budget:
-            raise ValueError(
-                f"a run needs budget >= 1 and 0 <= init <= budget, got budget={self.budget}, init={self.init}"
-            )
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Everything that decides the outcome, as plain values."""
-        method = (
-            {"name": self.method, "options": {}} if isinstance(self.method, str) else _lasting(self.method.to_json())
-        )
-        return {
-            "method": method, "problem": self.problem, "options": self.options, "seed": self.seed, "budget": self.budget, "init": self.init,
-            "label": self.title, "checkpoints": list(self.checkpoints),
-        }  # fmt: skip
-
-    @property
-    def title(self) -> str:
-        """The method's label."""
-        if self.label is not None:
-            return self.label
-        return self.method if isinstance(self.method, str) else called(self.method.name, self.method.options)
-
-    @property
-    def key(self) -> str:
-        """The name of its record: readable, and different whenever the settings are."""
-        digest = hashlib.sha256(json.dumps(self.settings, sort_keys=True, default=repr).encode()).hexdigest()[:10]
-        words = re.sub(r"[^A-Za-z0-9.=-]+", "_", f"{self.title}-{called(self.problem, self.options)}")[:100].strip("_")
-        return f"{words}-s{self.seed}-{digest}"
-
-
-def called(name: str, options: dict[str, Any]) -> str:
-    """A name with its options, for people: levy(dim=20, shift=0.6)."""
-    return name + (f"({', '.join(f'{k}={_lasting(str(v))}' for k, v in options.items())})" if options else "")
-
-
-def _lasting(value: Any) -> Any:
-    """The same without addresses in memory, which differ from process to process: <function f at 0x7f..> becomes
-    <function f>."""
-    if isinstance(value, dict):
-        return {key: _lasting(v) for key, v in value.items()}
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", value) if isinstance(value, str) else value
-
-
 # ---------------------------------------------------------------- reading
 
 
@@ -156,7 +84,7 @@ class Record:
 
     settings: dict[str, Any]
     facts: dict[str, Any]
-    """The problem's title, direction, optimum, noise, dim; versions and commit."""
+    """The problem's title, direction, optimum, noise_sd, dim; versions and commit."""
     x: Array
     y: Array
     value: Array
@@ -239,36 +167,65 @@ def read_record(path: str | Path) -> Record:
     path = Path(path)
     try:
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        head = lines[0]
-        if head["kind"] != KIND:
-            raise ValueError(f"{path} has kind {head['kind']!r}, expected {KIND!r}")
-        steps = [line for line in lines if "y" in line]
-        dim = int(head["facts"]["dim"])
-        return Record(
-            settings=head["settings"],
-            facts=head["facts"],
-            x=np.array([_point(step["x"]) for step in steps]).reshape(len(steps), dim),
-            y=np.array([step["y"] for step in steps], dtype=np.float64),
-            value=np.array([step["value"] for step in steps], dtype=np.float64),
-            seconds_ask=np.array([step["ask"] for step in steps], dtype=np.float64),
-            seconds_tell=np.array([step["tell"] for step in steps], dtype=np.float64),
-            seconds_evaluate=np.array([step["evaluate"] for step in steps], dtype=np.float64),
-            cpu=np.array([step.get("cpu", math.nan) for step in steps], dtype=np.float64),
-            checkpoints=tuple(_checkpoint(line) for line in lines if "checkpoint" in line),
-            error=lines[-1].get("error"),
-            path=path,
+        return _record(lines, path)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is not a record: {type(error).__name__}: {error}") from None
+    except (ArithmeticError, RecursionError, MemoryError) as error:
+        raise ValueError(f"{path} is not a record: {type(error).__name__}") from None
+
+
+def _record(lines: list[Any], path: Path) -> Record:
+    head, last = lines[0], lines[-1]
+    if head["kind"] != KIND:
+        raise ValueError(f"its kind is {head['kind']!r}, expected {KIND!r}")
+    settings, facts, error = _current_settings(head["settings"]), _current_facts(head["facts"]), last.get("error")
+    _check_kinds(settings, {"label": str, "problem": str, "options": dict, "seed": int, "budget": int, "init": int})
+    _check_kinds(facts, {"title": str, "dim": int, "noise_sd": (int, float)})
+    _check_kinds({"commit": "", "versions": {}, **facts}, {"commit": (str, type(None)), "versions": dict})
+    _check_kinds({"error": error}, {"error": (str, type(None))})
+    if facts["direction"] not in ("minimize", "maximize"):
+        raise ValueError(f"its direction is {facts['direction']!r}")
+    if facts["optimum"] is not None and not math.isfinite(facts["optimum"]):
+        raise ValueError(f"its optimum is {facts['optimum']!r}")
+    steps = [line for line in lines if "y" in line]
+    if not steps and error is None:
+        raise ValueError("it has no evaluations")
+
+    def numbers(name: str, default: float | None = None) -> Array:
+        return np.array(
+            [step[name] if default is None else step.get(name, default) for step in steps], dtype=np.float64
         )
-    except (
-        OSError,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-        MemoryError,
-    ) as error:
-        raise ValueError(f"{path} is not a record: {error!r}") from None
+
+    return Record(
+        settings=settings,
+        facts=facts,
+        x=np.array([_point(step["x"]) for step in steps]).reshape(len(steps), facts["dim"]),
+        y=numbers("y"),
+        value=numbers("value"),
+        seconds_ask=numbers("ask"),
+        seconds_tell=numbers("tell"),
+        seconds_evaluate=numbers("evaluate"),
+        cpu=numbers("cpu", math.nan),
+        checkpoints=tuple(_checkpoint(line) for line in lines if "checkpoint" in line),
+        error=error,
+        path=path,
+    )
+
+
+def _current_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts of a stored run under their present names."""
+    return {RENAMED.get(k, k): v for k, v in facts.items()}
+
+
+def _current_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a stored run with the problem's options under their present names."""
+    return {**settings, "options": {RENAMED.get(k, k): v for k, v in settings["options"].items()}}
+
+
+def _check_kinds(table: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
+    for name, kind in kinds.items():
+        if not isinstance(table[name], kind):
+            raise TypeError(f"its {name} is {table[name]!r}")
 
 
 def ended_well(path: Path) -> bool:
@@ -305,11 +262,13 @@ def load_records(out: str | Path, *, failed: bool = False) -> list[Record]:
     return [record for record in records if failed or record.error is None]
 
 
-def by_problem(records: Iterable[Record]) -> dict[str, dict[str, list[Record]]]:
-    """Problem -> method label -> records ordered by seed."""
+def by_problem(
+    records: Iterable[Record], problem: Callable[[Record], str] = operator.attrgetter("problem")
+) -> dict[str, dict[str, list[Record]]]:
+    """Problem -> method label -> records ordered by seed; `problem` names a record's problem."""
     groups: dict[str, dict[str, list[Record]]] = {}
-    for record in sorted(records, key=lambda r: (r.problem, r.label, r.seed)):
-        groups.setdefault(record.problem, {}).setdefault(record.label, []).append(record)
+    for record in sorted(records, key=lambda r: (problem(r), r.label, r.seed)):
+        groups.setdefault(problem(record), {}).setdefault(record.label, []).append(record)
     return groups
 
 
@@ -390,18 +349,33 @@ def surroundings() -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """The commit the package runs from, with a plus sign when files were changed; outside a checkout what COMMIT says,
-    or None."""
-    folder = Path(__file__).parent
+    """The commit the packages run from, with a plus sign when files of theirs were changed; outside a checkout what
+    COMMIT says, or None."""
+    folders = [package.__path__[0] for package in (regretless, regretless_bench)]
 
-    def git(words: Sequence[str]) -> str:
-        return subprocess.run(
-            ["git", "-C", str(folder), *words], capture_output=True, text=True, check=True, timeout=10
-        ).stdout.strip()
+    def git(*words: str) -> str:
+        command = ["git", "-C", folders[1], *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
 
     try:
-        return git(["rev-parse", "--short=12", "HEAD"]) + (
-            "+" if git(["status", "--porcelain", "--untracked-files=no", "."]) else ""
-        )
+        git("ls-files", "--error-unmatch", __file__)  # an environment inside somebody's repository is not part of it
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", *folders)
+        return git("rev-parse", "--short=12", "HEAD") + ("+" if changed else "")
     except (OSError, subprocess.SubprocessError):
         return os.environ.get(COMMIT)
+
+
+__all__ = [
+    "Checkpoint",
+    "Record",
+    "RecordWriter",
+    "Run",
+    "by_problem",
+    "called",
+    "ended_well",
+    "failures",
+    "load_records",
+    "read_record",
+    "stamped",
+    "surroundings",
+]

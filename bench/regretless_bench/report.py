@@ -1,8 +1,4 @@
-"""One HTML page from a folder of records: curves to explore, final figures, ranks, settings, versions and failures.
-
-The building blocks (`html_page`, `curves_section`, `table_section`, `scatter_section`, `text_section`) live in `page`;
-they are offered here too because most users of records want both.
-"""
+"""One HTML page from a folder of records: curves to explore, final figures, ranks, settings, versions and failures."""
 
 from __future__ import annotations
 
@@ -11,24 +7,21 @@ from pathlib import Path
 
 import numpy as np
 
-from regretless.parameters import Array
 from regretless.report.page import (
     MOST_POINTS,
-    Band,
     Cell,
     Curve,
-    Points,
     Section,
     curves_section,
     html_page,
-    scatter_section,
     table_section,
     text_section,
     thinned,
 )
+from regretless.statefile import write_whole
 from regretless_bench.record import Record, by_problem, load_records
-from regretless_bench.stats import paired, quartiles
-from regretless_bench.summary import BEST, finals, rank_table, traces
+from regretless_bench.stats import paired
+from regretless_bench.summary import BEST, band, finals, median_text, rank_table, traces
 
 EVALUATIONS, SECONDS = "evaluations", "seconds in the method"
 FILE = "report.html"
@@ -42,7 +35,7 @@ def report_folder(out: str | Path) -> Path:
     if not records:
         raise ValueError(f"there are no records in {str(out)!r}; run a comparison first")
     path = Path(out) / FILE
-    path.write_text(records_page(records, f"Comparison: {Path(out).resolve().name}"), encoding="utf-8")
+    write_whole(path, records_page(records, f"Comparison: {Path(out).resolve().name}").encode())
     return path
 
 
@@ -63,7 +56,8 @@ def records_page(records: Sequence[Record], title: str) -> str:
         rows: list[list[Cell]] = [[r.label, r.problem, r.seed, (r.error or "").strip().split("\n")[-1]] for r in failed]
         sections.append(table_section(f"Failed runs: {len(failed)}", ["method", "problem", "seed", "error"], rows))
     seeds = len({record.seed for record in good})
-    lead = f"{len(good)} runs, {seeds} seeds. Lines are medians over seeds, bands run from the lower to the upper quartile."
+    lines = "Lines are medians over seeds, bands run from the lower to the upper quartile."
+    lead = f"{len(good)} runs, {seeds} seeds. {lines}"
     return html_page(title, sections, lead=lead)
 
 
@@ -77,9 +71,7 @@ def record_curves(methods: Mapping[str, Sequence[Record]], most: int = MOST_POIN
     for trace in traces(methods):
         keep = thinned(len(trace.n), most)
         x = {EVALUATIONS: trace.n[keep], SECONDS: np.median(trace.seconds[:, keep], axis=0)}
-        curves.append(
-            Curve(trace.label, x, {name: _band(values[:, keep]) for name, values in trace.quantities.items()})
-        )
+        curves.append(Curve(trace.label, x, {name: band(values[:, keep]) for name, values in trace.quantities.items()}))
     return curves
 
 
@@ -117,9 +109,9 @@ def finals_section(problem: str, methods: Mapping[str, Sequence[Record]]) -> Sec
         [
             f.label,
             f.seeds,
-            spread(f.final),
-            spread(f.recommended),
-            *([spread(f.average)] if known else []),
+            median_text(f.final),
+            median_text(f.recommended),
+            *([median_text(f.average)] if known else []),
             float(f"{f.ask_ms:.3g}"),
             "the best" if f.label == leader else against(methods[f.label], methods[leader]),
         ]
@@ -152,7 +144,10 @@ def ranks_section(records: Sequence[Record]) -> Section | None:
         [table.labels[i], float(f"{table.mean[i]:.3g}"), *(float(f"{r[i]:.3g}") for r in per_problem.values())]
         for i in np.argsort(table.mean, kind="stable")
     ]
-    note = "1 is best: the methods of each problem and seed are ranked jointly by the final noiseless value, ties share their mean rank."
+    note = (
+        "1 is best: the methods of each problem and seed are ranked jointly by the final noiseless value, "
+        "and ties share their mean rank."
+    )
     return table_section("Mean ranks", columns, rows, best=dict.fromkeys(columns[1:], "min"), note=note)
 
 
@@ -170,24 +165,7 @@ def settings_section(records: Sequence[Record]) -> Section:
 # ---------------------------------------------------------------- inside
 
 
-def spread(quarters: Array) -> str:
-    """A median with its quartiles, as text."""
-    low, median, high = quarters
-    return f"{median:.4g} ({low:.3g} to {high:.3g})"
-
-
-def _band(values: Array) -> Band:
-    low, mid, high = quartiles(values)
-    return Band(mid, low, high) if len(values) > 1 else Band(mid)
-
-
 def _about(record: Record) -> str:
     known = f"optimum {record.optimum:.6g}" if record.optimum is not None else "optimum not known"
-    noise = f", noise sd {record.facts['noise']:.3g}" if record.facts["noise"] else ""
+    noise = f", noise sd {record.facts['noise_sd']:.3g}" if record.facts["noise_sd"] else ""
     return f"{record.facts['title']}: {record.facts['direction']}, {record.facts['dim']} parameters, {known}{noise}."
-
-
-__all__ = [
-    "Band", "Curve", "Points", "Section", "curves_section", "finals_section", "html_page", "ranks_section", "record_curves", "records_page",
-    "regret_section", "report_folder", "scatter_section", "settings_section", "table_section", "text_section",
-]  # fmt: skip

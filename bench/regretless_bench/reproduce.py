@@ -51,27 +51,90 @@ class Figure:
 
 FIGURES: tuple[Figure, ...] = (
     Figure("go-ucb", "fig2", "three synthetic functions in 20 dimensions", "go_ucb_fig2.py", minutes=(4, 8)),
-    Figure("go-ucb", "fig3", "hyper-parameters on Breast-cancer", "go_ucb_fig3.py", ("--dataset", "breast-cancer"), (2, 15), "uci"),
-    Figure("go-ucb", "fig4", "hyper-parameters on Australian", "go_ucb_fig3.py", ("--dataset", "australian"), (2, 15), "uci"),
-    Figure("go-ucb", "fig5", "hyper-parameters on Diabetes", "go_ucb_fig3.py", ("--dataset", "diabetes"), (2, 15), "uci"),
-    Figure("gp-threds", "fig4ab", "average regret on Branin and Rosenbrock", "gp_threds_fig4.py", minutes=(2, 5), also=("fig4b", "fig4d")),
-    Figure("gp-threds", "fig4cd", "five hyper-parameters of a CNN", "gp_threds_cnn.py", minutes=(12, 240), data="mnist", also=("fig4d",)),
     Figure(
-        "bilevel", "tables", "the six tables: EI and UCB, T = 20, 40, 60", "bilevel_tables.py", minutes=(11, 600), data="mnist", gpu=True,
+        "go-ucb",
+        "fig3",
+        "hyper-parameters on Breast-cancer",
+        "go_ucb_fig3.py",
+        ("--dataset", "breast-cancer"),
+        (2, 15),
+        "uci",
+    ),
+    Figure(
+        "go-ucb",
+        "fig4",
+        "hyper-parameters on Australian",
+        "go_ucb_fig3.py",
+        ("--dataset", "australian"),
+        (2, 15),
+        "uci",
+    ),
+    Figure(
+        "go-ucb", "fig5", "hyper-parameters on Diabetes", "go_ucb_fig3.py", ("--dataset", "diabetes"), (2, 15), "uci"
+    ),
+    Figure(
+        "gp-threds",
+        "fig4ab",
+        "average regret on Branin and Rosenbrock",
+        "gp_threds_fig4.py",
+        minutes=(2, 5),
+        also=("fig4b", "fig4d"),
+    ),
+    Figure(
+        "gp-threds",
+        "fig4cd",
+        "five hyper-parameters of a CNN",
+        "gp_threds_cnn.py",
+        minutes=(12, 240),
+        data="mnist",
+        also=("fig4d",),
+    ),
+    Figure(
+        "bilevel",
+        "tables",
+        "the six tables: EI and UCB, T = 20, 40, 60",
+        "bilevel_tables.py",
+        minutes=(11, 600),
+        data="mnist",
+        gpu=True,
         also=tuple(f"table{i}" for i in range(1, 7)),
     ),
-    Figure("neural-bo", "fig1", "synthetic functions and Tables 1 and 2", "neural_bo_fig1.py", minutes=(7, 1500), also=("table1", "table2")),
+    Figure(
+        "neural-bo",
+        "fig1",
+        "synthetic functions and Tables 1 and 2",
+        "neural_bo_fig1.py",
+        minutes=(7, 1500),
+        also=("table1", "table2"),
+    ),
     Figure("neural-bo", "fig2", "COCO's bbob", "neural_bo_coco.py", minutes=(11, 400)),
     Figure("neural-bo", "fig3", "sensitive samples", "neural_bo_sensitive.py", minutes=(2, 40), data="mnist"),
-    Figure("neural-bo", "fig4", "document retrieval", "neural_bo_reviews.py", minutes=(5, 40), data="amazon_reviews_hierarchical"),
+    Figure(
+        "neural-bo",
+        "fig4",
+        "document retrieval",
+        "neural_bo_reviews.py",
+        minutes=(5, 40),
+        data="amazon_reviews_hierarchical",
+    ),
     Figure("neural-bo", "fig5", "14-dimensional robot pushing", "neural_bo_pushing.py", minutes=(4, 1500)),
     Figure("neural-bo", "fig6", "running time and memory", "neural_bo_fig6.py", minutes=(1, 5)),
     Figure("ms-ucb", "fig1", "four functions in 20 to 100 dimensions", "ms_ucb_fig1.py", minutes=(3, 150)),
     Figure("ms-ucb", "fig2", "the number of subspaces", "ms_ucb_fig2.py", minutes=(3, 30)),
     Figure("ms-ucb", "fig3", "the dimension of the subspaces", "ms_ucb_fig3.py", minutes=(2, 20)),
-    Figure("ms-ucb", "fig4", "output-layer weights of a network", "ms_ucb_real.py", ("--task", "mnist-net"), (1, 300), "mnist"),
-    Figure("ms-ucb", "fig5", "ramp loss in 5000 dimensions", "ms_ucb_real.py", ("--task", "ramp-loss"), (2, 120), "mnist"),
-)  # fmt: skip
+    Figure(
+        "ms-ucb",
+        "fig4",
+        "output-layer weights of a network",
+        "ms_ucb_real.py",
+        ("--task", "mnist-net"),
+        (1, 300),
+        "mnist",
+    ),
+    Figure(
+        "ms-ucb", "fig5", "ramp loss in 5000 dimensions", "ms_ucb_real.py", ("--task", "ramp-loss"), (2, 120), "mnist"
+    ),
+)
 
 
 def listing() -> str:
@@ -80,10 +143,8 @@ def listing() -> str:
     for f in FIGURES:
         needs = ", ".join([*([f.data] if f.data else []), *(["a GPU for --full"] if f.gpu else [])]) or "nothing"
         lines.append(f"{f.paper:<10} {f.name:<8} {f.minutes[0]:>3g} min {f.minutes[1]:>4g} min  {needs:<28} {f.title}")
-    lines.append(
-        f"all quick: about {sum(f.minutes[0] for f in FIGURES):g} minutes on two cores, `regretless reproduce {EVERYTHING}`; "
-        "one: `regretless reproduce PAPER FIGURE`"
-    )
+    minutes = f"about {sum(f.minutes[0] for f in FIGURES):g} minutes on two cores"
+    lines.append(f"all quick: {minutes}, `regretless reproduce {EVERYTHING}`; one: `regretless reproduce PAPER FIGURE`")
     return "\n".join(lines)
 
 
@@ -230,8 +291,11 @@ class Took:
 def read_times(out: Path) -> dict[str, Took]:
     """What the figures below a folder took, by the names of their folders; nothing where none was run."""
     path = out / TIMES
-    stored = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return {name: Took(**took) for name, took in stored.items()}
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        return {name: Took(**took) for name, took in stored.items()}
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{path} does not hold the times of figures: {error}; delete it to begin anew") from None
 
 
 def _note_start(out: Path, name: str, jobs: int, full: bool) -> float:

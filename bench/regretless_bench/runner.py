@@ -1,7 +1,8 @@
 """Runs comparisons: (methods x problems x seeds) on a pool of single-threaded processes, resumable, one record per run.
 
-    runs = [Run(method, "levy", {"dim": 20, "shift": 0.6}, seed, budget=200, init=20) for method in ("random", "gp-ucb")
-    for seed in range(10)] records = run_all(runs, Path("runs/levy"), jobs=2)
+    levy = {"dim": 20, "shift": 0.6}
+    runs = [Run(method, "levy", levy, seed, budget=200) for method in ("random", "gp-ucb") for seed in range(10)]
+    records = run_all(runs, Path("runs/levy"), jobs=2)
 
 A run whose record exists is not run again. A run that raises, or whose process dies, leaves a failed record with the
 traceback and does not stop the others; it is tried again the next time. Processes are spawned, so a script must call
@@ -13,16 +14,10 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
-import multiprocessing
-import os
-import signal
 import sys
-import threading
 import time
 import traceback
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from multiprocessing.connection import Connection, wait
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +27,7 @@ from regretless.method import Recipe, keyed_generator
 from regretless.optimizer import Optimizer
 from regretless.parameters import Array
 from regretless_bench.peers import PEERS
+from regretless_bench.pool import Progress, work_in_processes
 from regretless_bench.problems import PROBLEMS, Problem, make_problem
 from regretless_bench.record import (
     SUFFIX,
@@ -43,27 +39,10 @@ from regretless_bench.record import (
     read_record,
     surroundings,
 )
-
-INITIAL_POINTS = 201
-"""Stream of the generator that scrambles the common initial points."""
-WARM_UP = 202
-"""Stream of the generator of the points a method is warmed up with."""
-THREADS = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-    "NUMBA_NUM_THREADS",
-)
-"""Variables that keep a worker on one core, set before its libraries load."""
-NEWS_SECONDS = 0.3
-"""A worker reports its progress at most this often."""
+from regretless_bench.streams import BenchStream
 
 LOG_SECONDS = 10.0
 """The bar is drawn this often where it goes to a file instead of a terminal."""
-
-Progress = Callable[[int], None]
 
 
 # ---------------------------------------------------------------- one run
@@ -84,7 +63,7 @@ def do_run(run: Run, out: Path, around: Mapping[str, Any], progress: Progress = 
     return writer.path
 
 
-UNKNOWN = {"title": "?", "direction": "minimize", "optimum": None, "noise": 0.0, "dim": 0}
+UNKNOWN = {"title": "?", "direction": "minimize", "optimum": None, "noise_sd": 0.0, "dim": 0}
 """Stands for a problem that could not even be made."""
 
 
@@ -95,7 +74,7 @@ def facts(problem: Problem) -> dict[str, Any]:
         "title": problem.name,
         "direction": problem.direction,
         "optimum": problem.optimum,
-        "noise": problem.noise,
+        "noise_sd": problem.noise_sd,
         "dim": dim,
     }
 
@@ -104,7 +83,7 @@ def initial_points(run: Run, problem: Problem) -> Array:
     """The common initial points of a problem and seed, init x d (choices as equal shares): scrambled Sobol, the same
     for every method."""
     cube = problem.space.cube()
-    rng = keyed_generator(run.seed, 0, stream=INITIAL_POINTS)
+    rng = keyed_generator(run.seed, 0, stream=BenchStream.INITIAL_POINTS)
     return cube.snap(sobol_points(run.init, cube.dim, rng)) if run.init else sobol_points(1, cube.dim, rng)[:0]
 
 
@@ -149,7 +128,7 @@ def _resolved(run: Run, problem: Problem) -> Recipe:
 def _warm_up(recipe: Recipe) -> None:
     """Lets imports, compilers and caches of a method have their say before its clock starts, once per process."""
     with contextlib.suppress(Exception):  # what is wrong with a method shows in its run
-        X = keyed_generator(0, 0, stream=WARM_UP).random((12, 2))
+        X = keyed_generator(0, 0, stream=BenchStream.WARM_UP).random((12, 2))
         method = recipe.build(2, seed=0, budget=20)
         method.tell(X, X.sum(axis=1))
         method.ask(1)
@@ -201,154 +180,35 @@ def run_all(
         def remain(number: int) -> None:
             bar.set_description(f"{number} of {len(distinct)} runs to do", refresh=False)
 
+        work = functools.partial(_do, out, dict(around))
+        lose = functools.partial(_write_failure, out, around, advance)
         remain(len(missing))
         if jobs == 0:
             for number, run in enumerate(missing):
-                do_run(run, out, around, advance)
+                work(run, advance)
                 remain(len(missing) - number - 1)
         else:
-            with contextlib.closing(_Pool(min(jobs, len(missing)), out, around, timeout)) as pool:
-                pool.work(missing, advance, remain)
+            work_in_processes(work, missing, jobs, lost=lose, progress=advance, left=remain, timeout=timeout)
     return [read_record(out / f"{key}{SUFFIX}") for key in distinct]
 
 
-class _Worker:
-    """A process that does runs one after another, and the pipe to it."""
+def _do(out: Path, around: Mapping[str, Any], run: Run, progress: Progress) -> None:
+    """Does one run; one that fails half-way counts all its steps, so that the bar comes to its end."""
+    done = 0
 
-    def __init__(self, out: Path, around: Mapping[str, Any]) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, out, dict(around)), daemon=True)
-        with _one_thread():
-            self.process.start()
-        theirs.close()
-        self.run: Run | None = None
-        self.steps = 0
-        self.since = 0.0
-
-    def take(self, run: Run) -> None:
-        self.run, self.steps, self.since = run, 0, time.monotonic()
-        self.pipe.send(run)
-
-    def stop(self) -> None:
-        """Ends the process, whatever threads a library may have left in it."""
-        self.process.kill()
-        self.process.join()
-        self.pipe.close()
-
-
-class _Pool:
-    """Workers, the runs they are at, and what to do when one dies."""
-
-    def __init__(self, size: int, out: Path, around: Mapping[str, Any], timeout: float | None) -> None:
-        self._size, self._out, self._around, self._timeout = size, out, around, timeout
-        self._workers: list[_Worker] = []
-
-    def close(self) -> None:
-        for worker in self._workers:
-            worker.stop()
-        self._workers = []
-
-    def work(self, runs: Sequence[Run], progress: Progress, left: Progress) -> None:
-        waiting = deque(runs)
-        while waiting or self._workers:
-            while waiting and len(self._workers) < self._size:
-                self._start(_Worker(self._out, self._around), waiting, progress)
-            ready = wait([worker.pipe for worker in self._workers], timeout=1.0 if self._timeout else None)
-            for worker in [w for w in self._workers if w.pipe in ready]:
-                self._hear(worker, waiting, progress)
-            for worker in [w for w in self._workers if self._timeout and time.monotonic() - w.since > self._timeout]:
-                self._lose(worker, f"given up after {self._timeout} seconds", progress)
-            left(len(waiting) + len(self._workers))
-
-    def _start(self, worker: _Worker, waiting: deque[Run], progress: Progress) -> None:
-        """Gives the worker the next run, or ends it when there is none."""
-        if worker not in self._workers:
-            self._workers.append(worker)
-        while waiting:
-            run = waiting.popleft()
-            try:
-                worker.take(run)
-                return
-            except Exception:  # a run that cannot be sent to a worker: its traceback is the record
-                _write_failure(run, self._out, self._around, traceback.format_exc())
-                progress(run.budget)
-        self._drop(worker)
-
-    def _hear(self, worker: _Worker, waiting: deque[Run], progress: Progress) -> None:
-        try:
-            steps, over = worker.pipe.recv()
-        except (EOFError, ConnectionError):
-            worker.process.join()
-            self._lose(worker, f"the worker process died with exit code {worker.process.exitcode}", progress)
-            return
-        worker.steps += steps
+    def advance(steps: int) -> None:
+        nonlocal done
+        done += steps
         progress(steps)
-        if over:
-            assert worker.run is not None
-            progress(worker.run.budget - worker.steps)
-            self._start(worker, waiting, progress)
 
-    def _lose(self, worker: _Worker, why: str, progress: Progress) -> None:
-        self._drop(worker)
-        if worker.run is not None:
-            _write_failure(worker.run, self._out, self._around, why)
-            progress(worker.run.budget - worker.steps)
-
-    def _drop(self, worker: _Worker) -> None:
-        worker.stop()
-        self._workers.remove(worker)
+    do_run(run, out, around, advance)
+    progress(run.budget - done)
 
 
-def _serve(pipe: Connection, out: Path, around: dict[str, Any]) -> None:
-    """The life of a worker: takes runs, does them, tells how far it is. An interrupt is the parent's to handle."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    steps, last = 0, time.monotonic()
-
-    def news(more: int) -> None:
-        nonlocal steps, last
-        steps += more
-        if time.monotonic() - last > NEWS_SECONDS:
-            pipe.send((steps, False))
-            steps, last = 0, time.monotonic()
-
-    while True:
-        try:
-            run = pipe.recv()
-        except EOFError:
-            return
-        do_run(run, out, around, news)
-        pipe.send((steps, True))
-        steps = 0
-
-
-def _end_with_parent() -> None:
-    """Ends this process as soon as its parent is gone, so that a killed sweep that is resumed does not find its old
-    runs still going."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _write_failure(run: Run, out: Path, around: Mapping[str, Any], why: str) -> None:
+def _write_failure(out: Path, around: Mapping[str, Any], advance: Progress, run: Run, why: str, steps: int) -> None:
     """A failed record on behalf of a worker that could not write it."""
     RecordWriter(run, out, {**UNKNOWN, **around}).fail(why)
-
-
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in THREADS}
-    os.environ.update(dict.fromkeys(THREADS, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+    advance(run.budget - steps)
 
 
 # ---------------------------------------------------------------- names

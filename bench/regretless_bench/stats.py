@@ -82,13 +82,7 @@ def larger(a: Array, b: Array) -> float:
 
 def benjamini_hochberg(p: Sequence[float] | Array, rate: float = 0.05) -> tuple[NDArray[np.bool_], Array]:
     """Which hypotheses are rejected at this false-discovery rate, and the adjusted p-values, in the order given."""
-    p = np.asarray(p, dtype=np.float64)
-    if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
-        raise ValueError("p-values must be a flat list of numbers between 0 and 1")
-    order = np.argsort(p)
-    scaled = p[order] * len(p) / np.arange(1, len(p) + 1)
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+    adjusted = stats.false_discovery_control(np.asarray(p, dtype=np.float64))
     return adjusted <= rate, adjusted
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from regretless.parameters import Array
+from regretless.report.page import Band
 from regretless_bench.record import Record
 from regretless_bench.stats import quartiles, ranks
 
@@ -71,6 +72,18 @@ def ms_per_ask(record: Record) -> float:
     return 1e3 * float(own.mean()) if len(own) else float("nan")
 
 
+def band(values: Array) -> Band:
+    """The median over seeds of values seeds x n, and the quartiles around it where there is more than one seed."""
+    low, mid, high = quartiles(values)
+    return Band(mid, low, high) if len(values) > 1 else Band(mid)
+
+
+def median_text(quarters: Sequence[float] | Array) -> str:
+    """A median with its quartiles (low, median, high) as text."""
+    low, median, high = quarters
+    return f"{median:.4g} ({low:.3g} to {high:.3g})"
+
+
 def finals(records: Mapping[str, Sequence[Record]]) -> list[Final]:
     """The final figures of one problem, by method label."""
     known = all(record.optimum is not None for group in records.values() for record in group)
@@ -107,6 +120,18 @@ class RankTable:
         n = len(self.ranks)
         result: Array = self.ranks.std(axis=0, ddof=1) / n**0.5 if n > 1 else np.full(len(self.labels), np.nan)
         return result
+
+    @property
+    def text(self) -> str:
+        """The methods with their mean ranks, best first, as lines for a terminal."""
+        if not self.ranks.size:
+            return "no two methods ran the same cases; there is no ranking"
+        where = f"{len(set(self.problems))} problem{'s' * (len(set(self.problems)) > 1)}, {len(self.problems)} cases"
+        lines = [f"mean rank by the best value found (1 is best; {where}):"]
+        for i in np.argsort(self.mean, kind="stable"):
+            error = f" +- {self.error[i]:.2f}" if np.isfinite(self.error[i]) else ""
+            lines.append(f"  {self.labels[i]:<32} {self.mean[i]:5.2f}{error}")
+        return "\n".join(lines)
 
     def per_problem(self) -> dict[str, Array]:
         """Mean rank of each method on each problem."""

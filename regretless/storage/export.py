@@ -56,15 +56,20 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
     return Result.of(optimizer, str(note) if note else f"study {study.study_name}", success=True)
 
 
-def export_study(storage: str | BaseStorage, study: str, out: str | Path) -> list[Path]:
-    """Writes a study of any Optuna storage as `trials.csv`, `study.json` and `report.html` into a folder; returns the
-    paths."""
+def find_study(storage: str | BaseStorage, study: str) -> Study:
+    """The study of a name; one that is not there raises ValueError with the names of those that are."""
     opened = open_storage(storage, create=False) if isinstance(storage, str) else storage
     try:
-        found = optuna.load_study(study_name=study, storage=opened)
+        return optuna.load_study(study_name=study, storage=opened)
     except KeyError:
         names = sorted(optuna.get_all_study_names(opened))
         raise ValueError(f"there is no study {study!r} in the storage; it has {', '.join(names) or 'none'}") from None
+
+
+def export_study(storage: str | BaseStorage, study: str, out: str | Path) -> list[Path]:
+    """Writes a study of any Optuna storage as `trials.csv`, `study.json` and `report.html` into a folder; returns the
+    paths."""
+    found = find_study(storage, study)
     if len(found.directions) > 1:
         raise ValueError(
             f"study {study!r} has {len(found.directions)} objectives; only studies with one can be exported"

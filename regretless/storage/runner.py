@@ -36,6 +36,7 @@ from regretless.doors.workers import OWNER, Sightings, exclusive, is_dead, lost_
 from regretless.evaluation import (
     Catch,
     Objective,
+    ObjectiveError,
     check_catch,
     check_max_failures,
     evaluate,
@@ -185,7 +186,7 @@ class _Worker:
             advance()
             failures = too_many_failures(self.ended, self.last_error, self.job.max_failures)
             if failures:
-                raise RuntimeError(f"{failures}\n\n{self.last_error}")
+                raise ObjectiveError(failures, self.last_error)
 
     def certificate_at(self, delta: float) -> Any:
         return self.study.sampler.certificate(self.study, delta)  # type: ignore[union-attr]

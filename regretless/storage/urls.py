@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 import optuna
 from optuna.storages import BaseStorage
 
+from regretless.extras import masked
+
 T = TypeVar("T")
 
 PATIENCE = 300.0
@@ -81,11 +83,6 @@ def _check_exists(url: str) -> None:
     path = re.sub(r"^(sqlite(\+\w+)?:///|journal:(//)?)", "", url)
     if path != url and not Path(path.partition("?")[0]).is_file():
         raise ValueError(f"there is no storage {masked(url)!r}: the file {path} does not exist")
-
-
-def masked(url: str) -> str:
-    """A URL as it may be printed: a password in it becomes ***."""
-    return re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1:***@", url)
 
 
 def _unsaid(error: BaseException, url: str) -> str:

@@ -27,9 +27,10 @@ def seen_in_browser(tmp_path: Path) -> Callable[[str, str, str], dict[str, Any]]
         path = tmp_path / "page.html"
         path.write_text(page.replace("</body>", script + "</body>"))
         command = [
-            BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={tmp_path / 'profile'}",
-            "--window-size=390,900", "--virtual-time-budget=8000", "--dump-dom", path.as_uri(),
-        ]  # fmt: skip
+            *(BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
+            *(f"--user-data-dir={tmp_path / 'profile'}", "--window-size=390,900"),
+            *("--virtual-time-budget=8000", "--dump-dom", path.as_uri()),
+        ]
         dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
         assert f"<title>{title}</title>" in dom
         found = re.search(r'<pre id="seen">(.*?)</pre>', dom, re.DOTALL)

@@ -132,9 +132,11 @@ ACTIONS = """
 window.addEventListener("load", () => {
   const figure = document.querySelector("figure.chart"), seen = {};
   const button = (text) => [...figure.querySelectorAll("button")].find((b) => b.textContent === text);
-  const curves = () => figure.querySelectorAll("path.curve").length, path = () => figure.querySelector("path.curve").getAttribute("d");
+  const curves = () => figure.querySelectorAll("path.curve").length;
+  const path = () => figure.querySelector("path.curve").getAttribute("d");
   const words = () => [...figure.querySelectorAll("svg text")].map((t) => t.textContent);
-  seen.first = [curves(), figure.querySelectorAll("path.band").length, words().includes("evaluations"), words().includes("simple regret")];
+  const bands = figure.querySelectorAll("path.band").length;
+  seen.first = [curves(), bands, words().includes("evaluations"), words().includes("simple regret")];
   button("alpha").click(); seen.hidden = [curves(), button("alpha").getAttribute("aria-pressed")];
   button("alpha").click(); seen.again = curves();
   button("beta").dispatchEvent(new MouseEvent("dblclick", { bubbles: true })); seen.alone = curves();
@@ -147,15 +149,18 @@ window.addEventListener("load", () => {
   button("log y").click(); button("log x").click(); seen.logx = path() !== before;
   button("log x").click();
   const box = figure.querySelector("svg").getBoundingClientRect();
-  figure.querySelector("svg").dispatchEvent(new PointerEvent("pointermove", { clientX: box.right - 16, clientY: box.top + 60, bubbles: true }));
+  const place = { clientX: box.right - 16, clientY: box.top + 60, bubbles: true };
+  figure.querySelector("svg").dispatchEvent(new PointerEvent("pointermove", place));
   seen.tip = figure.querySelector(".tip").textContent; seen.shown = !figure.querySelector(".tip").hidden;
   const theme = document.documentElement.dataset.theme;
   document.getElementById("theme").click(); seen.theme = document.documentElement.dataset.theme !== theme;
-  document.querySelectorAll("th")[1].click(); seen.sorted = [...document.querySelectorAll("tbody tr td:first-child")].map((c) => c.textContent);
+  document.querySelectorAll("th")[1].click();
+  seen.sorted = [...document.querySelectorAll("tbody tr td:first-child")].map((c) => c.textContent);
   seen.dots = document.querySelectorAll("circle").length; seen.wide = document.documentElement.scrollWidth;
   const many = [...document.querySelectorAll("figure.chart")].at(-1);
-  seen.looks = [...many.querySelectorAll("path.curve")].map((p) => p.getAttribute("stroke") + p.getAttribute("stroke-dasharray"));
-  seen.swatches = [...many.querySelectorAll(".legend line")].map((p) => p.getAttribute("stroke") + p.getAttribute("stroke-dasharray"));
+  const look = (p) => p.getAttribute("stroke") + p.getAttribute("stroke-dasharray");
+  seen.looks = [...many.querySelectorAll("path.curve")].map(look);
+  seen.swatches = [...many.querySelectorAll(".legend line")].map(look);
   many.remove();
   seen.colours = [...document.querySelectorAll("path.curve")].map((p) => p.dataset.name + p.getAttribute("stroke"));
   document.getElementById("seen").textContent = JSON.stringify(seen);

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from faulty_methods import DAWDLES, DIES, HOT, RAISES
+from faulty_methods import DAWDLES, DIES, HOT, RAISES, OneHot
 from regretless_bench.problems import make_problem
 from regretless_bench.record import SUFFIX, UNFINISHED, Record, RecordWriter, Run, by_problem, load_records, read_record
 from regretless_bench.runner import initial_points, method_named, run_all, run_from_names, with_options
@@ -21,7 +21,7 @@ from regretless.method import Recipe
 
 
 def test_methods_of_a_seed_share_points_and_noise(tmp_path):
-    options = {"dim": 3, "shift": 0.6, "noise": 0.2}
+    options = {"dim": 3, "shift": 0.6, "noise_sd": 0.2}
     runs = [
         Run(method, "levy", options, seed=seed, budget=12, init=5) for method in ("random", "sobol") for seed in (0, 1)
     ]
@@ -38,16 +38,16 @@ def test_methods_of_a_seed_share_points_and_noise(tmp_path):
 
 
 def test_a_record_is_the_run(tmp_path):
-    run = Run("random", "branin-threds", {"noise": 0.1}, seed=2, budget=9, checkpoints=(4,), label="chance")
+    run = Run("random", "branin-threds", {"noise_sd": 0.1}, seed=2, budget=9, checkpoints=(4,), label="chance")
     (record,) = run_all([run], tmp_path, jobs=0, progress=False)
-    problem = make_problem("branin-threds", seed=2, noise=0.1)
+    problem = make_problem("branin-threds", seed=2, noise_sd=0.1)
     regret = problem.optimum - problem.true_unit(record.x)
     np.testing.assert_allclose(record.regret(), regret)
     np.testing.assert_allclose(record.simple_regret(), np.minimum.accumulate(regret))
     np.testing.assert_allclose(record.cumulative_regret(), np.cumsum(regret))
     np.testing.assert_allclose(record.average_regret(), np.cumsum(regret) / np.arange(1, 10))
     assert record.label == "chance"
-    assert record.problem == "branin-threds(noise=0.1)"
+    assert record.problem == "branin-threds(noise_sd=0.1)"
     assert [c.n for c in record.checkpoints] == [4, 9]
     assert record.checkpoints[0].value == record.value[int(np.argmax(record.y[:4]))]
     assert record.recommended == record.value[int(np.argmax(record.y))]
@@ -114,7 +114,8 @@ sys.path.insert(0, {here!r})
 from faulty_methods import DAWDLES
 from regretless_bench.runner import Run, run_all
 if __name__ == "__main__":
-    run_all([Run("random", "sphere", {{"dim": 2}}, budget=20), Run(DAWDLES, "sphere", {{"dim": 2}}, budget=400)], {out!r}, jobs=1, progress=False)
+    runs = [Run("random", "sphere", {{"dim": 2}}, budget=20), Run(DAWDLES, "sphere", {{"dim": 2}}, budget=400)]
+    run_all(runs, {out!r}, jobs=1, progress=False)
 """
 
 
@@ -163,7 +164,7 @@ def test_a_kill_leaves_finished_records_and_the_rest_can_be_done(tmp_path, whole
 
 def writer(tmp_path, run, **facts):
     return RecordWriter(
-        run, tmp_path, {"title": "t", "direction": "minimize", "optimum": 1.0, "noise": 0.0, "dim": 2, **facts}
+        run, tmp_path, {"title": "t", "direction": "minimize", "optimum": 1.0, "noise_sd": 0.0, "dim": 2, **facts}
     )
 
 
@@ -217,11 +218,70 @@ def test_keys_differ_with_every_setting():
     assert len(set(keys)) == len(keys)
     assert Run(**base).key == keys[0]
     assert Run(**{**base, "method": BASELINES["gp-ucb"]}).key != Run(**{**base, "method": BASELINES["gp-ei"]}).key
-    first, second = (Recipe("go", "faulty_methods:OneHot", {"model": model}) for model in (lambda x: x, lambda x: x))
-    assert repr(first.options) != repr(second.options)  # two addresses
-    assert Run(**{**base, "method": first}).key == Run(**{**base, "method": second}).key
     with pytest.raises(ValueError, match="0 <= init <= budget"):
         Run("random", "levy", budget=3, init=4)
+
+
+def test_keys_go_by_the_content_of_options():
+    """A pool, a function or an object is known by what it holds: its printed form leaves things out or has an
+    address."""
+
+    def key(value, **options):
+        return Run(Recipe("hot", "faulty_methods:OneHot", {"model": value}), "levy", options, budget=10).key
+
+    pool = np.random.default_rng(0).random((2000, 3))
+    other = pool.copy()
+    other[1000, 1] += 1e-9
+    assert repr(pool) == repr(other)
+    assert key(pool) == key(pool.copy()) != key(other)
+    assert key({"pool": [pool]}) != key({"pool": [other]})
+    same, again, opposite = lambda x: x, lambda x: x, lambda x: -x
+    assert key(same) == key(again) != key(opposite)
+    assert repr(same) != repr(again)
+    first, second = ((lambda x, a=a: a * x) for a in (1, 2))
+    assert key(first) != key(second)
+    assert key(1, data=pool) == key(1, data=pool.copy()) != key(1, data=other)
+
+
+@pytest.mark.parametrize(
+    ("method", "problem", "options", "key"),
+    [
+        ("random", "levy", {"dim": 20, "shift": 0.6}, "random-levy_dim=20_shift=0.6-s3-fe9cabfb35"),
+        (BASELINES["gp-ucb"](kappa=2.0), "branin", {}, "gp-ucb_kappa=2.0_-branin-s3-2f6d018408"),
+        ("gp-threds", "branin-threds", {"noise_sd": 0.1}, "gp-threds-branin-threds_noise=0.1-s3-dc686c08fd"),
+        (
+            Recipe("gp-threds", "faulty_methods:OneHot", {"interval": (0.5, 1.2), "kernel": "se", "lengthscale": 0.2}),
+            "branin",
+            {"x": (1, 2.5), "y": [1, "a"], "z": {"k": None}},
+            "gp-threds_interval=_0.5_1.2_kernel=se_lengthscale=0.2_-branin_x=_1_2.5_y=_1_a_z=_k_None-s3-865c08aa1f",
+        ),
+    ],
+)
+def test_keys_of_plain_options_are_those_of_released_records(method, problem, options, key):
+    """The keys were made by the first released form of the record; a record that is not found is run again."""
+    assert Run(method, problem, options, seed=3, budget=40, init=5).key == key
+
+
+class Renamed(OneHot):
+    renamed = {"noise": "noise_var"}  # noqa: RUF012
+
+    def __init__(self, cube, *, seed, budget=None, noise_var=1.0):
+        super().__init__(cube, seed=seed, budget=budget)
+
+
+def test_renamed_options_keep_the_key_and_former_records_are_read_under_present_names(tmp_path):
+    former = Run(Recipe("hot", OneHot, {"noise": 0.5}), "levy", {"dim": 3}, budget=10)
+    assert Run(Recipe("hot", Renamed, {"noise_var": 0.5}), "levy", {"dim": 3}, budget=10).key == former.key
+    run = Run("random", "sphere", {"dim": 2, "noise_sd": 0.1}, budget=3)
+    (record,) = run_all([run], tmp_path, jobs=0, progress=False)
+    text = record.path.read_text()
+    record.path.write_text(text.replace('"noise_sd"', '"noise"'))
+    again = read_record(record.path)
+    assert again.settings == record.settings
+    assert again.facts == record.facts
+    assert run_all([run], tmp_path, jobs=0, progress=False)[0].path.read_text() == record.path.read_text()
+    with pytest.raises(ValueError, match="problem 'levy': the option 'noise' is called 'noise_sd'"):
+        make_problem("levy", noise=0.1)
 
 
 def test_names_with_options(tmp_path):

@@ -38,9 +38,6 @@ def test_benjamini_hochberg_by_hand():
     rejected, adjusted = benjamini_hochberg(p)
     np.testing.assert_array_equal(rejected, [True, True, False, True])
     np.testing.assert_allclose(adjusted, [0.04, 0.004, 0.2, 0.04])
-    np.testing.assert_allclose(
-        benjamini_hochberg(np.linspace(0.01, 0.9, 7))[1], scipy_stats.false_discovery_control(np.linspace(0.01, 0.9, 7))
-    )
     with pytest.raises(ValueError, match="between 0 and 1"):
         benjamini_hochberg([0.5, 1.5])
 

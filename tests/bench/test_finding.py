@@ -45,7 +45,7 @@ def record(
     """A record whose noiseless values are given; a step costs 1 ms."""
     n = len(values)
     settings = {"label": label, "problem": problem, "options": {}, "seed": seed, "budget": n, "init": 0}
-    facts = {"direction": direction, "optimum": optimum, "noise": 0.0, "dim": 1, "title": problem}
+    facts = {"direction": direction, "optimum": optimum, "noise_sd": 0.0, "dim": 1, "title": problem}
     step, value = np.full(n, 1e-3), np.array(values)
     return Record(settings, facts, np.zeros((n, 1)), value, value, step, np.zeros(n), np.zeros(n), step)
 
@@ -143,10 +143,8 @@ def test_verdicts(held, ours, seeds, verdict) -> None:
     if verdict == "does not reproduce" or (held and not any(held) and any(ours)):
         assert "c0" in sentence  # names what fails
     if ours and seeds == LEAST_SEEDS:
-        assert (
-            f"{sum(held)} of {len(held)} checks hold for the method as printed, {sum(ours)} of {len(ours)} for our default"
-            in sentence
-        )
+        printed = f"{sum(held)} of {len(held)} checks hold for the method as printed"
+        assert f"{printed}, {sum(ours)} of {len(ours)} for our default" in sentence
 
 
 def test_folds_are_repetitions_of_one_problem() -> None:
@@ -183,7 +181,8 @@ def test_options_of_experiments(tmp_path, monkeypatch, capsys) -> None:
     with pytest.raises(SystemExit) as end:
         read("--data", str(tmp_path / "sets"), data="uci")
     assert re.fullmatch(
-        r"study: the data set 'uci' is not there \(looked in .*\): it holds .*, and pass --data DIR or set REGRETLESS_DATA",
+        r"study: the data set 'uci' is not there \(looked in .*\): it holds .*, "
+        r"and pass --data DIR or set REGRETLESS_DATA",
         end.value.code,
     )
     for words in (["--seeds", "0"], ["--quick", "--full"]):
@@ -227,10 +226,9 @@ def test_gather_runs_once_and_reports_what_is_there(tmp_path, capfd) -> None:
 def finding(paper: str = "ms-ucb", figure: str = "fig1", sentence: str = "Because.") -> Finding:
     cases = grouped([*study({"ours": GOOD, "rival": BAD}), *study({"ours": BAD, "rival": GOOD}, "hill")])
     checks = leads(cases, "ours", ["rival"])
-    return Finding(
-        paper, figure, "a title", "a claim", judged(checks, 5)[0], sentence, {"seeds": 5},
-        charts(cases, {"simple regret": Record.simple_regret, "average regret": Record.average_regret}), [checks_table(checks)], 1.5,
-    )  # fmt: skip
+    drawn = charts(cases, {"simple regret": Record.simple_regret, "average regret": Record.average_regret})
+    verdict, tables = judged(checks, 5)[0], [checks_table(checks)]
+    return Finding(paper, figure, "a title", "a claim", verdict, sentence, {"seeds": 5}, drawn, tables, 1.5)
 
 
 def test_findings_are_written_with_their_figure_and_read_back(tmp_path) -> None:
@@ -293,8 +291,10 @@ window.addEventListener("error", (e) => { document.title = "error: " + e.message
 window.addEventListener("load", () => {
   const figures = [...document.querySelectorAll("figure.chart")], seen = { charts: figures.length, titles: [] };
   for (const f of figures) seen.titles.push(f.querySelector("figcaption").textContent);
-  const figure = figures[0], button = (text) => [...figure.querySelectorAll("button")].find((b) => b.textContent === text);
-  const curves = () => figure.querySelectorAll("path.curve").length, path = () => figure.querySelector("path.curve").getAttribute("d");
+  const figure = figures[0];
+  const button = (text) => [...figure.querySelectorAll("button")].find((b) => b.textContent === text);
+  const curves = () => figure.querySelectorAll("path.curve").length;
+  const path = () => figure.querySelector("path.curve").getAttribute("d");
   seen.curves = curves();
   button("rival").click(); seen.hidden = curves(); button("rival").click();
   const before = path();
@@ -325,9 +325,10 @@ LOOK = """
 <pre id="seen"></pre><script>
 window.addEventListener("error", (e) => { document.title = "error: " + e.message; });
 window.addEventListener("load", () => {
-  const drawn = [...document.querySelectorAll("figure.chart")].map((f) => f.querySelectorAll("path.curve, circle").length);
+  const count = (f) => f.querySelectorAll("path.curve, circle").length;
+  const drawn = [...document.querySelectorAll("figure.chart")].map(count), wide = document.documentElement.scrollWidth;
   const links = [...document.querySelectorAll("#s0 a")].every((a) => document.querySelector(a.getAttribute("href")));
-  document.getElementById("seen").textContent = JSON.stringify({ drawn, links, wide: document.documentElement.scrollWidth });
+  document.getElementById("seen").textContent = JSON.stringify({ drawn, links, wide });
 });
 </script>
 """
@@ -390,7 +391,7 @@ def test_a_finding_names_what_made_its_records(tmp_path) -> None:
 
 
 def test_records_in_one_small_file(tmp_path) -> None:
-    runs = [Run("random", "levy", {"dim": 2, "noise": 0.1}, seed=s, budget=8, init=2) for s in range(2)]
+    runs = [Run("random", "levy", {"dim": 2, "noise_sd": 0.1}, seed=s, budget=8, init=2) for s in range(2)]
     records = run_all(runs, tmp_path, jobs=0, progress=False)
     path = compact(tmp_path)
     assert path == tmp_path / CSV

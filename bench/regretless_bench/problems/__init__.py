@@ -1,4 +1,4 @@
-"""Problems by name: `make_problem("levy", dim=20, shift=0.6, noise=0.1, seed=3)`.
+"""Problems by name: `make_problem("levy", dim=20, shift=0.6, noise_sd=0.1, seed=3)`.
 
 To add one, write a factory (a function with keyword options that returns a `Problem`; an option called `seed` receives
 the seed) and give it a line here. Modules are imported on first use, so a family may need an extra that others do not.
@@ -58,7 +58,7 @@ def make_problem(
     seed: int = 0,
     shift: float = 0.0,
     embed: int = 0,
-    noise: float | None = None,
+    noise_sd: float | None = None,
     noise_share: float | None = None,
     **options: Any,
 ) -> Problem:
@@ -69,13 +69,15 @@ def make_problem(
         seed: keys the noise, the shift and the embedding (and whatever the family draws to make an instance).
         shift: moves the optimum uniformly within this share of the half-width around the centre (0.6 in our studies).
         embed: hides the coordinates at random places among this many.
-        noise: standard deviation of the additive noise.
+        noise_sd: standard deviation of the additive noise.
         noise_share: the same as a share of the function's own standard deviation (0.1 in NeuralBO's experiments).
         **options: the family's own, such as dim; a wrong one is refused with the list of right ones.
     """
     if name not in PROBLEMS:
         raise ValueError(f"no problem is called {name!r}; there are {', '.join(sorted(PROBLEMS))}")
-    return wrapped(PROBLEMS[name](seed=seed, **options), shift=shift, embed=embed, noise=noise, noise_share=noise_share)
+    return wrapped(
+        PROBLEMS[name](seed=seed, **options), shift=shift, embed=embed, noise_sd=noise_sd, noise_share=noise_share
+    )
 
 
 __all__ = ["COMMON", "PROBLEMS", "Factory", "Function", "Observation", "Problem", "make_problem"]

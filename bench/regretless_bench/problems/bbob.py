@@ -1,4 +1,4 @@
-"""COCO's bbob suite (Hansen et al. 2021), the 24 noiseless functions, through `coco-experiment` (extra "bench").
+"""COCO's bbob suite (Hansen et al. 2021), the 24 noiseless functions, through the library coco-experiment.
 
 The suite shifts and rotates each function by its instance, so the optimum is off the centre; it is minimised on [-5,
 5]^d.
@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from regretless.extras import optional
 from regretless.parameters import Array
+from regretless_bench.peers.shared import library
 from regretless_bench.problems.problem import Function
 
 FUNCTIONS = 24
@@ -32,7 +32,8 @@ def bbob(*, function: int = 1, dim: int = 2, instance: int | None = None, seed: 
     chosen = 1 + seed % INSTANCES if instance is None else instance
     if function not in range(1, FUNCTIONS + 1) or dim not in DIMENSIONS or chosen < 1:
         raise ValueError(
-            f"bbob has functions 1 to {FUNCTIONS}, dims {DIMENSIONS}, instances from 1; got {function!r}, {dim!r}, {instance!r}"
+            f"bbob has functions 1 to {FUNCTIONS}, dims {DIMENSIONS}, instances from 1; "
+            f"got {function!r}, {dim!r}, {instance!r}"
         )
     problem, point, optimum = _coco(function, dim, chosen)
 
@@ -46,9 +47,7 @@ def bbob(*, function: int = 1, dim: int = 2, instance: int | None = None, seed: 
 @functools.lru_cache(maxsize=64)
 def _coco(function: int, dim: int, instance: int) -> tuple[Any, Array, float]:
     """The library's problem, its optimal point and its optimal value (the suite's are whole hundredths)."""
-    suite = optional("cocoex", "bench").Suite(
-        "bbob", f"instances:{instance}", f"dimensions:{dim} function_indices:{function}"
-    )
+    suite = library("cocoex").Suite("bbob", f"instances:{instance}", f"dimensions:{dim} function_indices:{function}")
     problem = suite.get_problem(0)
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         problem._best_parameter("print")

@@ -17,6 +17,9 @@ from pathlib import Path
 from regretless.statefile import write_whole
 
 FETCH_SECONDS = 60.0
+"""A server that is silent for so long is given up."""
+UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
+BREAST_CANCER = "breast_cancer_wisconsin_original.csv.gz"
 
 
 @dataclass(frozen=True)
@@ -67,13 +70,14 @@ DATA_SETS = {
             {
                 "australian.csv.gz": "55490e28adda7d88bf1e9da47a0c5776366711ab0117382c0f71bc5042210cde",
                 "diabetes.csv.gz": "be76a286bd37c12c0f6c978f9801763a7df0e9161fc7a1cecd35bc04162369ae",
-                "breast_cancer_wisconsin_original.csv.gz": "bfc79284c62ba7770fec94667f796bff77026790227f5912ee3de19657f115bd",
+                BREAST_CANCER: "bfc79284c62ba7770fec94667f796bff77026790227f5912ee3de19657f115bd",
             },
-            "UCI Machine Learning Repository (Australian credit, Wisconsin breast cancer) and OpenML 37 (Pima diabetes), as CSV with a class column",
+            "UCI Machine Learning Repository (Australian credit, Wisconsin breast cancer) and OpenML 37 "
+            "(Pima diabetes), as CSV with a class column",
             "GO-UCB",
             origins={
                 "australian.csv.gz": Origin(
-                    "https://archive.ics.uci.edu/ml/machine-learning-databases/statlog/australian/australian.dat",
+                    f"{UCI}/statlog/australian/australian.dat",
                     "A1,A2,A3,A4,A5,A6,A7,A8,A9,A10,A11,A12,A13,A14,class",
                     {"0": "0", "1": "1"},
                 ),
@@ -83,9 +87,10 @@ DATA_SETS = {
                     {"tested_negative": "0", "tested_positive": "1"},
                     trim=True,
                 ),
-                "breast_cancer_wisconsin_original.csv.gz": Origin(
-                    "https://archive.ics.uci.edu/ml/machine-learning-databases/breast-cancer-wisconsin/breast-cancer-wisconsin.data",
-                    "id,clump_thickness,cell_size,cell_shape,marginal_adhesion,epithelial_size,bare_nuclei,bland_chromatin,normal_nucleoli,mitoses,class",
+                BREAST_CANCER: Origin(
+                    f"{UCI}/breast-cancer-wisconsin/breast-cancer-wisconsin.data",
+                    "id,clump_thickness,cell_size,cell_shape,marginal_adhesion,epithelial_size,bare_nuclei,bland_chromatin,"
+                    "normal_nucleoli,mitoses,class",
                     {"2": "0", "4": "1"},
                 ),
             },
@@ -158,7 +163,8 @@ def fetch(name: str, folder: Path) -> list[Path]:
             if checksum(path) != expected:
                 path.unlink()
                 raise ValueError(
-                    f"{url} does not give the file expected, {file} (its checksum differs); it comes from: {data.source}"
+                    f"{url} does not give the file expected, {file} (its checksum differs); "
+                    f"it comes from: {data.source}"
                 )
         paths.append(path)
     return paths

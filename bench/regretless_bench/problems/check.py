@@ -9,9 +9,7 @@ import numpy as np
 
 from regretless.method import keyed_generator
 from regretless_bench.problems.problem import Problem
-
-STREAM = 104
-"""Stream of the generator that draws the points to check."""
+from regretless_bench.streams import BenchStream
 
 
 def check_problem(make: Callable[[int], Problem], *, points: int = 5, tolerance: float = 1e-9) -> None:
@@ -29,10 +27,10 @@ def check_problem(make: Callable[[int], Problem], *, points: int = 5, tolerance:
     assert problem.direction in ("minimize", "maximize"), (
         f"{name}: the direction must be minimize or maximize, is {problem.direction!r}"
     )
-    assert 0 <= problem.noise < math.inf, f"{name}: noise must be a standard deviation, is {problem.noise}"
+    assert 0 <= problem.noise_sd < math.inf, f"{name}: noise_sd must be a standard deviation, is {problem.noise_sd}"
 
     cube = problem.space.cube()
-    U = cube.snap(keyed_generator(0, 0, stream=STREAM).random((points, cube.dim)))
+    U = cube.snap(keyed_generator(0, 0, stream=BenchStream.CHECKED_POINTS).random((points, cube.dim)))
     settings = [problem.space.decode(u) for u in U]
     values = [problem.true(setting) for setting in settings]
     assert all(isinstance(v, float) for v in values), (
@@ -73,7 +71,7 @@ def check_problem(make: Callable[[int], Problem], *, points: int = 5, tolerance:
     assert np.allclose(make(0).evaluate_unit(U), [o.y for o in seen], equal_nan=True), (
         f"{name}: evaluate_unit() disagrees with evaluate()"
     )
-    if problem.noise:
+    if problem.noise_sd:
         swapped = make(0)
         shift = [swapped.evaluate(s) - swapped.true(s) for s in settings[::-1]]
         assert np.allclose(shift, [o.y - o.value for o in seen]), (

@@ -1,4 +1,4 @@
-"""Where the real data sets live: a folder given by the user, the environment, or one of the usual places."""
+"""Where the real data sets live: in a folder given by the user, in the one the environment names, or in ./data."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from numpy.typing import NDArray
 from regretless_bench.problems.catalogue import DATA_SETS
 
 ENVIRONMENT = "REGRETLESS_DATA"
-USUAL_PLACES = (Path("data"), Path("..") / "shared" / "data")
-"""Tried in order, relative to the current folder, when neither an argument nor the environment names a folder."""
+"""The variable of the environment that names the folder of the data sets."""
+USUAL_PLACE = Path("data")
+"""Where data sets are looked for, relative to the current folder, when neither an argument nor the environment names a
+folder."""
 
 
 def data_folder(name: str, folder: str | Path | None = None) -> Path:
     """The folder of the data set `name` (such as "mnist"); raises FileNotFoundError with one line on what to do."""
-    given = folder or os.environ.get(ENVIRONMENT)
-    places = (Path(given),) if given else USUAL_PLACES
-    for place in places:
-        if (place / name).is_dir():
-            return place / name
-    looked = ", ".join(str(place / name) for place in places)
+    place = Path(folder or os.environ.get(ENVIRONMENT) or USUAL_PLACE) / name
+    if place.is_dir():
+        return place
     known = DATA_SETS.get(name)
     what = f"it holds {', '.join(known.files)}, from {known.source}; " if known else ""
     get = f"`regretless data fetch {name} DIR` or " if known and (known.url or known.origins) else ""
     raise FileNotFoundError(
-        f"the data set {name!r} is not there (looked in {looked}): {what}{get}put its files into DIR/{name}, and pass --data DIR or set {ENVIRONMENT}"
+        f"the data set {name!r} is not there (looked in {place}): {what}{get}put its files into DIR/{name}, "
+        f"and pass --data DIR or set {ENVIRONMENT}"
     )
 
 

@@ -26,7 +26,8 @@ from regretless.methods.go_ucb.parametric import Bounds, Family, TwoLayerNet, qu
 from regretless.methods.go_ucb.units import user_units
 from regretless.parameters import Array, Float
 from regretless.space import Cube, Space
-from regretless_bench.problems.problem import INSTANCE, Problem
+from regretless_bench.problems.problem import Problem
+from regretless_bench.streams import BenchStream
 
 if TYPE_CHECKING:
     import torch
@@ -58,11 +59,12 @@ class Realizable(Problem):
         optimum: float,
         best: Array,
         unit: float,
-        noise: float,
+        noise_sd: float,
     ) -> None:
-        super().__init__(name, space, direction="maximize", optimum=optimum, optima=[space.decode(best)], noise=noise)
+        """best: the place of the optimum on the cube, d."""
+        optima = [space.decode(best)]
+        super().__init__(name, space, direction="maximize", optimum=optimum, optima=optima, noise_sd=noise_sd)
         self.rows, self.model, self.regret_unit = rows, model, unit
-        self._ends = np.array([[p.low, p.high] for p in space.parameters.values() if isinstance(p, Float)])
 
     def _true(self, params: dict[str, Any]) -> float:
         return float(self.rows(np.array([[params[name] for name in self.space.names]], dtype=np.float64))[0])
@@ -86,9 +88,9 @@ def drawn(
     """
     d = len(space)
     ends = np.array([[p.low, p.high] for p in space.parameters.values() if isinstance(p, Float)])
-    survey = sobol_points(SURVEY, d, keyed_generator(0, 0, stream=INSTANCE))
+    survey = sobol_points(SURVEY, d, keyed_generator(0, 0, stream=BenchStream.INSTANCE))
     for attempt in range(DRAWS):
-        rows = draw(keyed_generator(seed, attempt, stream=INSTANCE))
+        rows = draw(keyed_generator(seed, attempt, stream=BenchStream.INSTANCE))
 
         def unit_rows(U: Array, rows: Callable[[Array], Array] = rows) -> Array:
             return rows((1 - U) * ends[:, 0] + U * ends[:, 1])
@@ -102,7 +104,7 @@ def drawn(
         if rare and (inner or not interior):
             unit = optimum - float(np.median(values))
             return Realizable(
-                name, space, rows, model=model, optimum=optimum, best=best, unit=unit, noise=NOISE_SHARE * size
+                name, space, rows, model=model, optimum=optimum, best=best, unit=unit, noise_sd=NOISE_SHARE * size
             )
     raise RuntimeError(f"no fair instance of {name} in {DRAWS} draws with seed {seed}")
 
@@ -157,7 +159,8 @@ def hill_temperature_model(w: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 
 hill_temperature_model.w_bounds = {  # type: ignore[attr-defined]
-    "V": (0.8, 2.0), "K": Float(0.4, 4, log=True), "h": (1.0, 4.0), "T0": (290.0, 320.0), "s": (4.0, 15.0), "k": Float(0.1, 1, log=True),
+    "V": Float(0.8, 2.0), "K": Float(0.4, 4, log=True), "h": Float(1.0, 4.0), "T0": Float(290.0, 320.0),
+    "s": Float(4.0, 15.0), "k": Float(0.1, 1, log=True),
 }  # fmt: skip
 
 
@@ -190,7 +193,8 @@ def michaelis_inhibition_model(w: torch.Tensor, x: torch.Tensor) -> torch.Tensor
 
 
 michaelis_inhibition_model.w_bounds = {  # type: ignore[attr-defined]
-    "V": (1.0, 3.0), "K": Float(1, 20, log=True), "I": Float(5, 100, log=True), "pa": (4.5, 6.5), "pb": (7.0, 9.5), "L": Float(0.3, 3, log=True),
+    "V": Float(1.0, 3.0), "K": Float(1, 20, log=True), "I": Float(5, 100, log=True), "pa": Float(4.5, 6.5),
+    "pb": Float(7.0, 9.5), "L": Float(0.3, 3, log=True),
 }  # fmt: skip
 
 
@@ -212,8 +216,8 @@ def gompertz_growth_model(w: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 
 gompertz_growth_model.w_bounds = {  # type: ignore[attr-defined]
-    "A": (1.0, 3.0), "b": (2.0, 8.0), "c": Float(0.1, 0.8, log=True), "K": Float(2, 30, log=True), "I": Float(20, 300, log=True),
-    "T0": (20.0, 38.0), "s": (3.0, 12.0), "m": (0.1, 0.6),
+    "A": Float(1.0, 3.0), "b": Float(2.0, 8.0), "c": Float(0.1, 0.8, log=True), "K": Float(2, 30, log=True),
+    "I": Float(20, 300, log=True), "T0": Float(20.0, 38.0), "s": Float(3.0, 12.0), "m": Float(0.1, 0.6),
 }  # fmt: skip
 
 
@@ -235,8 +239,8 @@ def drug_timing_model(w: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 
 drug_timing_model.w_bounds = {  # type: ignore[attr-defined]
-    "ka": Float(0.8, 3, log=True), "ke": Float(0.2, 0.7, log=True), "E": (1.0, 2.0), "C50": Float(10, 40, log=True), "q": (0.3, 1.5),
-    "B50": Float(0.5, 4, log=True),
+    "ka": Float(0.8, 3, log=True), "ke": Float(0.2, 0.7, log=True), "E": Float(1.0, 2.0),
+    "C50": Float(10, 40, log=True), "q": Float(0.3, 1.5), "B50": Float(0.5, 4, log=True),
 }  # fmt: skip
 
 
@@ -258,9 +262,10 @@ def three_gaussians_model(w: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 
 three_gaussians_model.w_bounds = {  # type: ignore[attr-defined]
-    **{f"a{c}": (0.2, 1.2) for c in range(3)}, **{f"s{c}": Float(0.4, 2, log=True) for c in range(3)},
-    **{f"m{c}{j}": (-2.0, 2.0) for c in range(3) for j in range(4)},
-}  # fmt: skip
+    **{f"a{c}": Float(0.2, 1.2) for c in range(3)},
+    **{f"s{c}": Float(0.4, 2, log=True) for c in range(3)},
+    **{f"m{c}{j}": Float(-2.0, 2.0) for c in range(3) for j in range(4)},
+}
 
 
 def three_gaussians(*, seed: int = 0) -> Realizable:

@@ -54,7 +54,8 @@ class MnistNet(Problem):
     ) -> None:
         if hidden < 1 or epochs < 0 or not BATCH <= train <= TRAIN:
             raise ValueError(
-                f"need hidden >= 1, epochs >= 0 and {BATCH} <= train <= {TRAIN}, got {hidden!r}, {epochs!r} and {train!r}"
+                f"need hidden >= 1, epochs >= 0 and {BATCH} <= train <= {TRAIN}; "
+                f"got {hidden!r}, {epochs!r} and {train!r}"
             )
         self.hidden, self.epochs = int(hidden), int(epochs)
         images, labels = _digits(folder)

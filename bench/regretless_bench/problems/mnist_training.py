@@ -9,8 +9,6 @@ framework; the CNN uses torch.
 
 from __future__ import annotations
 
-import gzip
-import struct
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,7 +20,7 @@ from numpy.typing import NDArray
 from regretless.bilevel.batches import keyed_batches
 from regretless.method import keyed_generator
 from regretless.parameters import Float, Int, Parameter
-from regretless_bench.problems.data import data_folder
+from regretless_bench.problems.data import data_folder, read_idx
 
 Images = NDArray[np.float32]
 Labels = NDArray[np.int64]
@@ -69,15 +67,8 @@ def load_digits(
     return Digits((images[a], labels[a]), (images[b], labels[b]), test)
 
 
-def _raw(path: Path, dims: int) -> NDArray[np.uint8]:
-    with gzip.open(path, "rb") as file:
-        data = file.read()
-    shape = struct.unpack_from(f">{dims}I", data, 4)
-    return np.frombuffer(data, dtype=np.uint8, offset=4 + 4 * dims).reshape(shape)
-
-
 def _images(path: Path, side: int) -> Images:
-    raw = _raw(path, 3)
+    raw = read_idx(path)
     if side == 14:
         means: Images = raw.reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4), dtype=np.float32)
     else:
@@ -87,7 +78,7 @@ def _images(path: Path, side: int) -> Images:
 
 
 def _labels(path: Path) -> Labels:
-    return _raw(path, 1).astype(np.int64)
+    return read_idx(path).astype(np.int64)
 
 
 # ---------------------------------------------------------------- dense nets in NumPy

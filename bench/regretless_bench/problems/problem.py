@@ -4,7 +4,7 @@ The noise of an evaluation comes from a generator keyed on (seed, number of the 
 the same problem with the same seed meet the same draws at the same evaluation, whatever points they choose: comparisons
 are paired in the noise too.
 
-    problem = make_problem("levy", dim=20, shift=0.6, noise=0.1, seed=3)
+    problem = make_problem("levy", dim=20, shift=0.6, noise_sd=0.1, seed=3)
     y = problem.evaluate({"x0": 1.0, ...})       # noisy
     problem.true(params), problem.regret(params)  # noiseless
 
@@ -27,14 +27,12 @@ from regretless.gp.sobol import sobol_points
 from regretless.method import keyed_generator
 from regretless.parameters import Array
 from regretless.space import Space
+from regretless_bench.streams import BenchStream
 
 Direction: TypeAlias = Literal["minimize", "maximize"]
 Rows: TypeAlias = Callable[[Array], Array]
 """A formula: points n x d in the problem's own units to values n."""
 
-NOISE, INSTANCE, SPREAD = 101, 102, 103
-"""Streams of the keyed generators: the noise of an evaluation, the draws that make an instance (shift, embedding), the
-points that measure spread."""
 SPREAD_POINTS = 8192
 """Sobol points over which the standard deviation of a function is measured (NeuralBO's code uses 10,000)."""
 
@@ -55,7 +53,7 @@ class Problem(ABC):
         direction: "minimize" or "maximize".
         optimum: the best noiseless value, when known.
         optima: settings that reach it, when known.
-        noise: standard deviation of the additive Gaussian noise.
+        noise_sd: standard deviation of the additive Gaussian noise.
         seed: keys the noise.
     """
 
@@ -67,19 +65,19 @@ class Problem(ABC):
         direction: Direction = "minimize",
         optimum: float | None = None,
         optima: Sequence[Mapping[str, Any]] = (),
-        noise: float = 0.0,
+        noise_sd: float = 0.0,
         seed: int = 0,
     ) -> None:
         if direction not in ("minimize", "maximize"):
             raise ValueError(f"direction must be 'minimize' or 'maximize', got {direction!r}")
-        if not (math.isfinite(noise) and noise >= 0):
-            raise ValueError(f"noise is a standard deviation and must be at least 0, got {noise!r}")
+        if not (math.isfinite(noise_sd) and noise_sd >= 0):
+            raise ValueError(f"noise_sd is a standard deviation and must be at least 0, got {noise_sd!r}")
         self.name = name
         self.space = space
         self.direction: Direction = direction
         self.optimum = optimum
         self.optima = [dict(point) for point in optima]
-        self.noise = float(noise)
+        self.noise_sd = float(noise_sd)
         self.seed = int(seed)
         self.evaluations = 0
         """Evaluations so far: the key of the next one's noise."""
@@ -126,8 +124,8 @@ class Problem(ABC):
             return np.array([self.observe_unit(u).y for u in U])
         values = self.true_unit(U)
         return (
-            values + self.noise * np.array([self._next_generator().standard_normal() for _ in U])
-            if self.noise
+            values + self.noise_sd * np.array([self._next_generator().standard_normal() for _ in U])
+            if self.noise_sd
             else values
         )
 
@@ -140,7 +138,7 @@ class Problem(ABC):
     def _observe(self, params: dict[str, Any], rng: np.random.Generator) -> Observation:
         """One evaluation; overridden where noise is more than an additive Gaussian. Randomness comes from rng only."""
         value = self._true(params)
-        return Observation(value + self.noise * float(rng.standard_normal()) if self.noise else value, value)
+        return Observation(value + self.noise_sd * float(rng.standard_normal()) if self.noise_sd else value, value)
 
     def _true_unit(self, U: Array) -> Array:
         return np.array([self._true(self.space.decode(u)) for u in U])
@@ -148,7 +146,7 @@ class Problem(ABC):
     # -- inside
 
     def _next_generator(self) -> np.random.Generator:
-        rng = keyed_generator(self.seed, self.evaluations, stream=NOISE)
+        rng = keyed_generator(self.seed, self.evaluations, stream=BenchStream.NOISE)
         self.evaluations += 1
         return rng
 
@@ -160,7 +158,8 @@ class Problem(ABC):
         return dict(zip(self.space.names, params, strict=True))
 
     def __repr__(self) -> str:
-        return f"<{self.name}: {self.direction} {len(self.space)} parameters, optimum {self.optimum}, noise {self.noise:g}>"
+        what = f"{self.direction} {len(self.space)} parameters, optimum {self.optimum}, noise_sd {self.noise_sd:g}"
+        return f"<{self.name}: {what}>"
 
 
 class Function(Problem):
@@ -182,7 +181,7 @@ class Function(Problem):
         optimum: float | None = None,
         points: Array | None = None,
         everywhere: bool = False,
-        noise: float = 0.0,
+        noise_sd: float = 0.0,
         seed: int = 0,
     ) -> None:
         self.bounds = np.asarray(bounds, dtype=np.float64).reshape(-1, 2)
@@ -191,7 +190,7 @@ class Function(Problem):
             np.empty((0, len(self.bounds))) if points is None else np.atleast_2d(np.asarray(points, dtype=np.float64))
         )
         optima = [dict(zip(space.names, point.tolist(), strict=True)) for point in self.points]
-        super().__init__(name, space, direction=direction, optimum=optimum, optima=optima, noise=noise, seed=seed)
+        super().__init__(name, space, direction=direction, optimum=optimum, optima=optima, noise_sd=noise_sd, seed=seed)
         self.rows = rows
         self.everywhere = everywhere
 
@@ -222,7 +221,7 @@ def shifted(problem: Function, share: float, seed: int) -> Function:
             f"{problem.name} cannot be shifted: its formula has another optimum outside its box, or none that is known"
         )
     low, high = problem.bounds.T
-    rng = keyed_generator(seed, 0, stream=INSTANCE)
+    rng = keyed_generator(seed, 0, stream=BenchStream.INSTANCE)
     target = (low + high) / 2 + share * (high - low) / 2 * rng.uniform(-1, 1, len(low))
     move = target - problem.points[0]
     rows = problem.rows
@@ -230,7 +229,7 @@ def shifted(problem: Function, share: float, seed: int) -> Function:
     inside = ((points >= low) & (points <= high)).all(axis=1)
     return Function(
         problem.name, lambda X: rows(X - move), problem.bounds, direction=problem.direction, optimum=problem.optimum,
-        points=points[inside], everywhere=True, noise=problem.noise, seed=problem.seed,
+        points=points[inside], everywhere=True, noise_sd=problem.noise_sd, seed=problem.seed,
     )  # fmt: skip
 
 
@@ -241,7 +240,7 @@ def embedded(problem: Function, dim: int, seed: int) -> Function:
         raise ValueError(
             f"embed must be at least the {d} coordinates of {problem.name} (a formula on a box), got {dim!r}"
         )
-    places = keyed_generator(seed, 1, stream=INSTANCE).permutation(dim)[:d]
+    places = keyed_generator(seed, 1, stream=BenchStream.INSTANCE).permutation(dim)[:d]
     bounds = np.tile([-1.0, 1.0], (dim, 1))
     bounds[places] = problem.bounds
     points = np.zeros((len(problem.points), dim))
@@ -249,14 +248,14 @@ def embedded(problem: Function, dim: int, seed: int) -> Function:
     rows = problem.rows
     return Function(
         problem.name, lambda X: rows(X[:, places]), bounds, direction=problem.direction, optimum=problem.optimum,
-        points=points, everywhere=problem.everywhere, noise=problem.noise, seed=problem.seed,
+        points=points, everywhere=problem.everywhere, noise_sd=problem.noise_sd, seed=problem.seed,
     )  # fmt: skip
 
 
 def spread(problem: Problem, points: int = SPREAD_POINTS) -> float:
     """The standard deviation of the noiseless value over Sobol points of the space."""
     cube = problem.space.cube()
-    U = cube.snap(sobol_points(points, cube.dim, keyed_generator(0, 0, stream=SPREAD)))
+    U = cube.snap(sobol_points(points, cube.dim, keyed_generator(0, 0, stream=BenchStream.SPREAD)))
     return float(np.std(problem.true_unit(U)))
 
 
@@ -278,8 +277,8 @@ class Factory:
 
     @property
     def summary(self) -> str:
-        """The first line of the factory's docstring."""
-        return (inspect.getdoc(self.function) or "").split("\n")[0].rstrip(".")
+        """The first paragraph of the factory's docstring, in one line."""
+        return " ".join((inspect.getdoc(self.function) or "").split("\n\n")[0].split()).rstrip(".")
 
     @property
     def options(self) -> list[str]:
@@ -287,6 +286,8 @@ class Factory:
 
     def __call__(self, *, seed: int = 0, **options: Any) -> Problem:
         for option in options:
+            if option in RENAMED:
+                raise ValueError(f"problem {self.name!r}: the option {option!r} is called {RENAMED[option]!r}")
             if option not in self.options:
                 raise ValueError(
                     f"problem {self.name!r} has no option {option!r}; it takes {', '.join([*self.options, *COMMON])}"
@@ -300,7 +301,9 @@ class Factory:
         return f"Factory({self.name!r}, {self._path!r})"
 
 
-COMMON = ("seed", "shift", "embed", "noise", "noise_share")
+RENAMED = {"noise": "noise_sd"}
+"""Former names of options, and the present ones."""
+COMMON = ("seed", "shift", "embed", "noise_sd", "noise_share")
 """Options that `make_problem` understands for every family."""
 
 
@@ -309,7 +312,7 @@ def wrapped(
     *,
     shift: float = 0.0,
     embed: int = 0,
-    noise: float | None = None,
+    noise_sd: float | None = None,
     noise_share: float | None = None,
 ) -> Problem:
     """The problem with its optimum shifted, its coordinates embedded and its noise set, in this order."""
@@ -319,11 +322,13 @@ def wrapped(
         problem = shifted(problem, shift, problem.seed)
     if embed and isinstance(problem, Function):
         problem = embedded(problem, embed, problem.seed)
-    if noise is not None and noise_share is not None:
-        raise ValueError("give noise (a standard deviation) or noise_share (a share of the function's own), not both")
-    given = noise if noise_share is None else noise_share * spread(problem)
+    if noise_sd is not None and noise_share is not None:
+        raise ValueError(
+            "give noise_sd (a standard deviation) or noise_share (a share of the function's own), not both"
+        )
+    given = noise_sd if noise_share is None else noise_share * spread(problem)
     if given is not None:
         if not (math.isfinite(given) and given >= 0):
-            raise ValueError(f"noise is a standard deviation and must be at least 0, got {given!r}")
-        problem.noise = float(given)
+            raise ValueError(f"noise_sd is a standard deviation and must be at least 0, got {given!r}")
+        problem.noise_sd = float(given)
     return problem

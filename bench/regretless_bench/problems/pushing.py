@@ -3,8 +3,8 @@ Box2D.
 
 Each hand has a place, a velocity, a number of control steps and an angle; both have a torque. The reward is how much
 nearer to their goals the objects end than they began, at most 11.0727 (both goals reached). Velocities get a small
-normal error per evaluation, so the reward is noisy; the noiseless value is that without it. Needs Box2D (`pip install
-'regretless[bench]'`).
+normal error per evaluation, so the reward is noisy; the noiseless value is that without it. The library Box2D is
+needed.
 
 The physics: no gravity, steps of 0.01 s, 10 velocity and 10 position iterations, friction joints to the ground on hands
 and objects.
@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from regretless.extras import optional
 from regretless.parameters import Array, Float
 from regretless.space import Space
+from regretless_bench.peers.shared import library
 from regretless_bench.problems.problem import Observation, Problem
 
 STEP, ITERATIONS, AFTER = 0.01, 10, 100
@@ -41,9 +41,13 @@ def _space() -> Space:
     ranges: dict[str, Any] = {}
     for hand in (1, 2):
         ranges |= {
-            f"x{hand}": Float(-5, 5), f"y{hand}": Float(-5, 5), f"vx{hand}": Float(-10, 10), f"vy{hand}": Float(-10, 10),
-            f"steps{hand}": Float(2, 30), f"angle{hand}": Float(0, 2 * math.pi),
-        }  # fmt: skip
+            f"x{hand}": Float(-5, 5),
+            f"y{hand}": Float(-5, 5),
+            f"vx{hand}": Float(-10, 10),
+            f"vy{hand}": Float(-10, 10),
+            f"steps{hand}": Float(2, 30),
+            f"angle{hand}": Float(0, 2 * math.pi),
+        }
     return Space({**ranges, "torque1": Float(-5, 5), "torque2": Float(-5, 5)})
 
 
@@ -51,7 +55,7 @@ class Pushing(Problem):
     """Two hands, two objects, fourteen parameters: maximise how much nearer to their goals the objects end."""
 
     def __init__(self, *, seed: int = 0) -> None:
-        self._box2d = optional("Box2D", "bench")
+        self._box2d = library("Box2D")
         optimum = sum(math.dist(place, goal) for place, goal in zip(PLACES, GOALS))
         super().__init__("pushing", _space(), direction="maximize", optimum=optimum, seed=seed)
 

@@ -28,7 +28,8 @@ from regretless.method import keyed_generator
 from regretless.parameters import Array, Int
 from regretless.space import Space
 from regretless_bench.problems.data import data_folder
-from regretless_bench.problems.problem import INSTANCE, Problem
+from regretless_bench.problems.problem import Problem
+from regretless_bench.streams import BenchStream
 
 LEVELS = 3
 WORDS, LONGEST = 500, 4
@@ -38,12 +39,8 @@ WORDS, LONGEST = 500, 4
 @lru_cache(maxsize=2)
 def corpus(folder: str | None = None, words: int = WORDS) -> tuple[Array, NDArray[np.int64]]:
     """TF-IDF features (n x words) and category paths as whole numbers (n x 3: node of each level), of all reviews."""
-    try:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-    except ImportError:
-        raise ImportError(
-            "the retrieval task needs scikit-learn; install it with: pip install 'regretless[sklearn]'"
-        ) from None
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
     with gzip.open(
         data_folder("amazon_reviews_hierarchical", folder) / "reviews.csv.gz", "rt", encoding="utf-8", newline=""
     ) as file:
@@ -79,7 +76,7 @@ class Reviews(Problem):
         features, paths = corpus(folder, words)
         if target is None:
             _, leaf, count = np.unique(paths[:, -1], return_inverse=True, return_counts=True)
-            target = int(keyed_generator(seed, 2, stream=INSTANCE).choice(np.flatnonzero(count[leaf] > 1)))
+            target = int(keyed_generator(seed, 2, stream=BenchStream.INSTANCE).choice(np.flatnonzero(count[leaf] > 1)))
         if not 0 <= target < len(paths):
             raise ValueError(f"target must be a row of the {len(paths)} reviews, got {target!r}")
         others = np.arange(len(paths)) != target

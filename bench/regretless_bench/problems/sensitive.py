@@ -20,7 +20,8 @@ from regretless.method import keyed_generator
 from regretless.parameters import Array
 from regretless.space import Space
 from regretless_bench.problems.data import data_folder, read_idx
-from regretless_bench.problems.problem import INSTANCE, Problem
+from regretless_bench.problems.problem import Problem
+from regretless_bench.streams import BenchStream
 
 SMALL, LARGE, CLASSES, HIDDEN = 7, 28, 10, 10
 PIXEL_MEAN, PIXEL_SD = 0.1307, 0.3081
@@ -108,7 +109,7 @@ def digits(folder: str | None = None, test: bool = False) -> tuple[Array, NDArra
 def train_classifier(folder: str | None = None, seed: int = 0, epochs: int = EPOCHS) -> Classifier:
     """The classifier after `epochs` passes of SGD over the training digits; He's start, a rate that falls to 0."""
     images, labels = digits(folder)
-    rng = keyed_generator(seed, 3, stream=INSTANCE)
+    rng = keyed_generator(seed, 3, stream=BenchStream.INSTANCE)
     W1 = rng.standard_normal((images.shape[1], HIDDEN)) * (2 / images.shape[1]) ** 0.5
     W2 = rng.standard_normal((HIDDEN, CLASSES)) * (1 / HIDDEN) ** 0.5
     b1, b2 = np.zeros(HIDDEN), np.zeros(CLASSES)
@@ -171,7 +172,7 @@ def tamper_sd(
     low, high = 0.0, 1.0
     for _ in range(20):
         sd = (low + high) / 2
-        copies = (classifier.tampered(sd, keyed_generator(0, i, stream=INSTANCE)) for i in range(trials))
+        copies = (classifier.tampered(sd, keyed_generator(0, i, stream=BenchStream.INSTANCE)) for i in range(trials))
         mean = float(np.mean([np.mean(copy.labels(images) == labels) for copy in copies]))
         low, high = (sd, high) if mean > accuracy else (low, sd)
     return (low + high) / 2
@@ -183,7 +184,7 @@ def detection_rates(classifier: Classifier, samples: Array, sd: float, models: i
     expected = classifier.labels(samples)
     differs = np.stack(
         [
-            classifier.tampered(sd, keyed_generator(seed, i, stream=INSTANCE)).labels(samples) != expected
+            classifier.tampered(sd, keyed_generator(seed, i, stream=BenchStream.INSTANCE)).labels(samples) != expected
             for i in range(models)
         ]
     )

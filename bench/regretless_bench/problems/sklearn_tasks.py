@@ -1,5 +1,4 @@
-"""Three tuning tasks on data sets that scikit-learn bundles, with mixed spaces; each evaluation is a cross-validation
-(extra "sklearn").
+"""Three tuning tasks on data sets that scikit-learn bundles, with mixed spaces; each evaluation is a cross-validation.
 
 Folds and model seeds are fixed, so a setting has one value; the optimum is not known.
 """
@@ -55,10 +54,8 @@ class CrossValidated(Problem):
 
 @functools.cache
 def _bundled(name: str) -> tuple[Any, Any]:
-    try:
-        from sklearn import datasets
-    except ImportError:
-        raise ImportError("this problem needs scikit-learn: pip install 'regretless[sklearn]'") from None
+    from sklearn import datasets
+
     X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
     return X, y
 

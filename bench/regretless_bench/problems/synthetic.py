@@ -15,7 +15,8 @@ from scipy.optimize import minimize_scalar
 
 from regretless.method import keyed_generator
 from regretless.parameters import Array
-from regretless_bench.problems.problem import INSTANCE, Function, embedded
+from regretless_bench.problems.problem import Function, embedded
+from regretless_bench.streams import BenchStream
 
 
 def _box(low: float, high: float, dim: int) -> Array:
@@ -146,7 +147,7 @@ def michalewicz(*, dim: int = 2, turned: bool = False, seed: int = 0) -> Functio
     turned: every axis is turned cyclically by a random amount; terms vanish at both ends, so the function stays
         continuous and keeps its minimum.
     """
-    turn = keyed_generator(seed, 4, stream=INSTANCE).uniform(0, math.pi, dim) if turned else np.zeros(dim)
+    turn = keyed_generator(seed, 4, stream=BenchStream.INSTANCE).uniform(0, math.pi, dim) if turned else np.zeros(dim)
 
     def rows(X: Array) -> Array:
         i = np.arange(1, X.shape[1] + 1)

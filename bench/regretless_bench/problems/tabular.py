@@ -56,7 +56,7 @@ class Tabular(Problem):
     def _observe(self, params: dict[str, Any], rng: np.random.Generator) -> Observation:
         value = self._true(params)
         if not self.single:
-            return Observation(value + self.noise * float(rng.standard_normal()), value)
+            return Observation(value + self.noise_sd * float(rng.standard_normal()), value)
         repetitions = self._scores[self._place(params)]
         known = repetitions[~np.isnan(repetitions)]
         return Observation(float(known[int(rng.random() * len(known))]), value)

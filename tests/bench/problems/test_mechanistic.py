@@ -29,7 +29,7 @@ def test_instances_are_fair_repeatable_and_differ(name):
 def test_the_model_is_differentiable_and_holds_the_truth(name):
     problem = make_problem(name, seed=1)
     family = UserFunction(problem.model, problem.model.w_bounds)
-    low, high = problem._ends.T
+    low, high = np.array([[p.low, p.high] for p in problem.space.parameters.values()]).T
     X = low + np.random.default_rng(1).random((6, len(low))) * (high - low)
     family.check(X)
     assert family.way == "stacked"

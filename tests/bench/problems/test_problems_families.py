@@ -16,7 +16,7 @@ SYNTHETIC = sorted(name for name, factory in PROBLEMS.items() if "synthetic" in 
 @pytest.mark.parametrize("name", SYNTHETIC)
 def test_synthetic_problems_keep_the_contract(name):
     check_problem(lambda seed: make_problem(name, seed=seed))
-    check_problem(lambda seed: make_problem(name, seed=seed, noise=0.3))
+    check_problem(lambda seed: make_problem(name, seed=seed, noise_sd=0.3))
 
 
 @pytest.mark.parametrize("function", range(1, 25))
@@ -89,7 +89,7 @@ class Broken(Problem):
             Space({"x": Float(0, 1)}),
             optimum=0.0 if fault != "optimum" else 0.9,
             optima=[{"x": 0.0}],
-            noise=0.1,
+            noise_sd=0.1,
             seed=seed,
         )
         self.fault = fault

@@ -1,0 +1,91 @@
+"""SMAC3 as a method."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import Any, Literal
+
+import numpy as np
+
+from regretless.method import Method
+from regretless.parameters import Array, Axis
+from regretless.space import Cube
+from regretless_bench.peers.shared import OpenPoints, label_of, library, library_seed, own_stream, place_of
+
+
+class SMAC3(Method):
+    """SMAC3's facades with their defaults: "hpo" (random forest, log EI) or "blackbox" (Gaussian process, EI).
+
+    Args:
+        facade: "hpo" or "blackbox".
+    """
+
+    def __init__(
+        self, cube: int | Cube, *, seed: int, budget: int | None = None, facade: Literal["hpo", "blackbox"] = "hpo"
+    ) -> None:
+        super().__init__(cube, seed=seed, budget=budget)
+        library("smac")
+        import ConfigSpace
+        from smac import BlackBoxFacade, HyperparameterOptimizationFacade, Scenario
+
+        if facade not in ("hpo", "blackbox"):
+            raise ValueError(f"facade must be 'hpo' or 'blackbox', got {facade!r}")
+        kind = BlackBoxFacade if facade == "blackbox" else HyperparameterOptimizationFacade
+        self._folder = tempfile.TemporaryDirectory(prefix="regretless-smac-")
+        with own_stream(self.seed, 0):
+            space = ConfigSpace.ConfigurationSpace(seed=library_seed(self.seed))
+            for i, axis in enumerate(self.cube.axes):
+                space.add(_smac_parameter(f"x{i}", axis))
+            scenario = Scenario(
+                space,
+                deterministic=True,
+                n_trials=self.budget or 100,
+                seed=library_seed(self.seed),
+                output_directory=self._folder.name,
+            )
+            self._smac = kind(scenario, _never_called, overwrite=True, logging_level=False)
+        self._space = space
+        self._open = OpenPoints()
+
+    def _propose(self, rng: np.random.Generator) -> Array:
+        with own_stream(self.seed, self.step):
+            info = self._smac.ask()
+        values = [info.config[f"x{i}"] for i in range(self.dim)]
+        x = np.array(
+            [
+                place_of(axis, int(value)) if axis.levels else value
+                for axis, value in zip(self.cube.axes, values, strict=True)
+            ]
+        )
+        self._open.put(self.cube.snap(x), info)
+        return x
+
+    def _update(self, X: Array, y: Array) -> None:
+        import ConfigSpace
+        from smac.runhistory.dataclasses import TrialInfo, TrialValue
+
+        with own_stream(self.seed, self.step):
+            for x, value in zip(X, y.tolist(), strict=True):
+                info = self._open.take(x)
+                if info is None:
+                    labels = {
+                        f"x{i}": label_of(axis, x[i]) if axis.levels else float(x[i])
+                        for i, axis in enumerate(self.cube.axes)
+                    }
+                    info = TrialInfo(ConfigSpace.Configuration(self._space, values=labels), seed=0)
+                self._smac.tell(info, TrialValue(cost=-value), save=False)
+
+
+def _never_called(config: Any, seed: int = 0) -> float:
+    """SMAC wants a target function even when it is only asked and told."""
+    raise RuntimeError("SMAC called its target function although it is only asked and told")
+
+
+def _smac_parameter(name: str, axis: Axis) -> Any:
+    import ConfigSpace
+
+    if axis.categorical:
+        return ConfigSpace.Categorical(name, list(range(axis.levels)))
+    if axis.levels > 1:
+        return ConfigSpace.Integer(name, (axis.log_low, axis.log_low + axis.levels - 1), log=axis.log_low > 0)
+    return ConfigSpace.Constant(name, axis.log_low) if axis.levels else ConfigSpace.Float(name, (0.0, 1.0))
