@@ -33,7 +33,8 @@ TRIALS, RUNS = 40, 3
 def main() -> None:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     print(
-        f"{'storage':>8} {'method':>10} {'ms through':>11} {'bare':>7} {'Optuna':>7} {'a read':>7} {'ratio':>6} {'with a read':>12}   (limit {LIMIT})"
+        f"{'storage':>8} {'method':>10} {'ms through':>11} {'bare':>7} {'Optuna':>7} {'a read':>7} {'ratio':>6} "
+        f"{'with a read':>12}   (limit {LIMIT})"
     )
     with tempfile.TemporaryDirectory() as folder:
         for kind in ("memory", "sqlite"):

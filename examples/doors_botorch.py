@@ -31,5 +31,6 @@ if __name__ == "__main__":
         bounds = -UpperConfidenceBound(model, beta=4.0)(points[:, None])
     for setting, bound in zip(settings, bounds.tolist(), strict=True):
         print(
-            f"at {setting} our model, asked by BoTorch's UCB, expects no less than {bound:.2f}; it is {(setting['x'] - 3) ** 2:.2f}"
+            f"at {setting} our model, asked by BoTorch's UCB, expects no less than {bound:.2f}; it is "
+            f"{(setting['x'] - 3) ** 2:.2f}"
         )

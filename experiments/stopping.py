@@ -141,7 +141,8 @@ def table(records: list[dict[str, Any]]) -> str:
     """The Markdown table: for each method and dimension, how many runs each rule stopped, when, and how often
     rightly."""
     lines = [
-        "| method | d | rule | runs | stopped | functions stopped in most runs | right | median evaluations at the stop |",
+        "| method | d | rule | runs | stopped | functions stopped in most runs | right | median evaluations at the "
+        "stop |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for method in dict.fromkeys(r["method"] for r in records):
@@ -173,7 +174,8 @@ def wrong_stops(records: list[dict[str, Any]]) -> str:
                 for r in wrong
             )
             lines.append(
-                f"wrong stops of {title} on {method}, with the true gap as a share of the range: {', '.join(named) or 'none'}"
+                f"wrong stops of {title} on {method}, with the true gap as a share of the range: "
+                f"{', '.join(named) or 'none'}"
             )
     return "\n".join(lines)
 

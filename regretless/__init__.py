@@ -56,9 +56,10 @@ _EXTRAS = {"Sampler": "optuna", "RegretlessSearchCV": "sklearn"}
 """The group of optional dependencies that a name needs, where it is not "bilevel"."""
 
 __all__ = [
-    "BASELINES", "BBO", "GOUCB", "GPEI", "GPPI", "GPTS", "GPUCB", "METHODS", "MSUCB", "Bilevel", "Certificate", "Choice", "Cube", "Float",
-    "GPThreDS", "GapBelow", "Int", "Method", "NeuralBO", "Optimizer", "RandomSearch", "Recipe", "RegretlessSearchCV", "Result", "Sampler",
-    "SobolSearch", "Space", "Trial", "TuRBO", "Value", "maximize", "minimize", "minimize_bilevel", "plan",
+    "BASELINES", "BBO", "GOUCB", "GPEI", "GPPI", "GPTS", "GPUCB", "METHODS", "MSUCB", "Bilevel", "Certificate",
+    "Choice", "Cube", "Float", "GPThreDS", "GapBelow", "Int", "Method", "NeuralBO", "Optimizer", "RandomSearch",
+    "Recipe", "RegretlessSearchCV", "Result", "Sampler", "SobolSearch", "Space", "Trial", "TuRBO", "Value",
+    "maximize", "minimize", "minimize_bilevel", "plan",
 ]  # fmt: skip
 
 

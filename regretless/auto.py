@@ -32,14 +32,16 @@ def choose_method(space: Space, budget: int | None, *, certify: bool = False) ->
     if budget is not None and budget > LARGE_BUDGET:
         return (
             METHODS["neural-bo"],
-            f"{budget} evaluations: the neural-tangent model's cost per ask stays flat where an exact GP's grows with n^2",
+            f"{budget} evaluations: the neural-tangent model's cost per ask stays flat where an exact GP's grows "
+            "with n^2",
         )
     if dim > HIGH_DIMENSION:
         return METHODS["ms-ucb"], f"{dim} parameters: of several GPs the one that predicted best is searched"
     if any(isinstance(parameter, Choice) for parameter in space.parameters.values()):  # measured in docs/gp-engine.md
         return (
             BASELINES["gp-ei"],
-            f"{dim} parameters with choices and a small budget: an exact GP with expected improvement sorts labels out soonest",
+            f"{dim} parameters with choices and a small budget: an exact GP with expected improvement sorts labels "
+            "out soonest",
         )
     return BASELINES["gp-ucb"], f"{dim} parameters and a small budget: an exact GP learns most per evaluation"
 

@@ -226,7 +226,8 @@ class Method(ABC):
         """Everything that `load_state_dict` needs to go on as if never interrupted."""
         own = self._state()
         return {
-            "X": self.X.copy(), "y": self.y.copy(), "yvar": self.yvar.copy(), "failed": self.failed.copy(), "pending": self.pending.copy(),
+            "X": self.X.copy(), "y": self.y.copy(), "yvar": self.yvar.copy(), "failed": self.failed.copy(),
+            "pending": self.pending.copy(),
             "step": self.step, **({"own": own} if own else {}),
         }  # fmt: skip
 

@@ -1,4 +1,5 @@
-"""`Result`: what a run found, readable like scipy's `OptimizeResult`, with its trials, its certificate, a table, a plot and
+"""`Result`: what a run found, readable like scipy's `OptimizeResult`, with its trials, its certificate, a table, a plot
+and
 a page."""
 
 from __future__ import annotations

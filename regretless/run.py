@@ -397,7 +397,8 @@ def _resumed(checkpoint: Path, fresh: Optimizer, method: MethodLike, seed: int |
         raise ValueError(f"checkpoint {checkpoint} belongs to another run: {words}")
     if resumed.notes.get("objective", "") not in ("", source_fingerprint(fun)):
         warnings.warn(
-            f"the source of the objective has changed since checkpoint {checkpoint} was written: old and new values are "
+            f"the source of the objective has changed since checkpoint {checkpoint} was written: old and new values "
+            "are "
             "mixed; start with another checkpoint if they are not comparable",
             RuntimeWarning,
             stacklevel=5,

@@ -313,7 +313,8 @@ def _from_table(name: str, table: Any) -> Parameter:
     missing = sorted(required - set(table))
     if unknown or missing:
         raise ValueError(
-            f"parameter {name!r}: unknown keys {unknown}, missing keys {missing}; {kind} takes {sorted(required | optional)}"
+            f"parameter {name!r}: unknown keys {unknown}, missing keys {missing}; {kind} takes "
+            f"{sorted(required | optional)}"
         )
     if kind == "choice":
         return _named(name, lambda: Choice(table["labels"]))

@@ -24,7 +24,8 @@ class GapBelow:
     """Stops when, with probability at least 1 - delta, the recommended setting is within eps of the optimum.
 
         minimize(train, space, trials=200, stop=GapBelow(0.01))
-        study.optimize(objective, n_trials=200, callbacks=[GapBelow(0.01)])        # with regretless.Sampler as the study's sampler
+        study.optimize(objective, n_trials=200,
+        callbacks=[GapBelow(0.01)])        # with regretless.Sampler as the study's sampler
 
     It asks for the certificate after every `every`-th evaluation and stops once the certificate is certified with a gap
     of at most eps at two checks in a row. Each check asks for a fifth of delta, because many checks are made. "Not
@@ -63,7 +64,8 @@ class GapBelow:
         certified = getattr(run.sampler, "certificate", None)
         if certified is None:
             raise TypeError(
-                f"GapBelow needs a sampler that gives certificates, such as regretless.Sampler; the study has {run.sampler!r}"
+                "GapBelow needs a sampler that gives certificates, such as regretless.Sampler; the study has "
+                f"{run.sampler!r}"
             )
         values = [t.value for t in run.get_trials(deepcopy=False) if t.state.name == "COMPLETE"]
         reason = self.check(_StudyRun(run), values)

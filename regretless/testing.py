@@ -113,6 +113,42 @@ def check_scales(recipe: Recipe) -> None:
         assert np.isfinite(X).all()
 
 
+def check_extreme_values(recipe: Recipe) -> None:
+    """A single enormous value, of either sign, kills no run and gives no certificate that is not a number."""
+    for extreme in (1e160, -1e300):
+        method = recipe.build(2, seed=17, budget=20)
+        X = run(method, 6)
+        method.tell(method.ask(), [extreme])
+        X = np.concatenate([X, run(method, 3), method.recommend()[None]])
+        assert np.isfinite(X).all()
+        certificate = method.certificate()
+        assert not np.isnan([certificate.gap, certificate.lower, certificate.upper]).any(), str(certificate)
+
+
+def check_many_levels(recipe: Recipe) -> None:
+    """Axes with more values than memory could list, and a choice of many labels, are searched like any other."""
+    space = Space({"n": Int(0, 10**8), "big": Int(0, 2**60, step=2**20), "c": Choice(range(300))})
+    cube = space.cube(recipe.method.choices)
+    if cube.dim > recipe.method.max_dim:
+        return
+    X = run(recipe.build(cube, seed=18, budget=12), 9)
+    assert np.array_equal(cube.snap(X), X), "a proposal is off the legal positions"
+
+
+def check_identity(recipe: Recipe) -> None:
+    """A proposal is found again, bit for bit, after its setting went through decode and encode."""
+    space = Space({"lr": Float(1e-5, 1e-1, log=True), "drop": Float(0.1, 0.9), "far": Float(1e6, 1e6 + 1e-3)})
+    encoding = recipe.method.choices
+    cube = space.cube(encoding)
+    if cube.dim > recipe.method.max_dim:
+        return
+    method = recipe.build(space, seed=19, budget=16)
+    for x in run(method, 10):
+        again = space.encode(space.decode(x, encoding), encoding)
+        assert again.tobytes() == x.tobytes(), "a setting has two places in the cube"
+        assert method.is_known(again), "a told point is not known"
+
+
 def check_duplicates(recipe: Recipe) -> None:
     """The same point told several times, with differing values, is legal."""
     method = recipe.build(2, seed=4)
@@ -277,8 +313,9 @@ def check_recipe(recipe: Recipe) -> None:
 
 
 METHOD_CHECKS: tuple[Callable[[Recipe], None], ...] = (
-    check_recipe, check_shapes, check_few_data, check_constant_values, check_scales, check_duplicates, check_foreign_points, check_failures,
-    check_noise_variance, check_pending, check_mixed_cube, check_same_seed, check_global_random_state, check_replay, check_state,
+    check_recipe, check_shapes, check_few_data, check_constant_values, check_scales, check_extreme_values,
+    check_many_levels, check_identity, check_duplicates, check_foreign_points, check_failures, check_noise_variance,
+    check_pending, check_mixed_cube, check_same_seed, check_global_random_state, check_replay, check_state,
     check_certificate, check_bad_input,
 )  # fmt: skip
 """Every law, in the order in which `check_method` runs them."""

@@ -110,7 +110,8 @@ def test_tune_resumes_and_reports(files) -> None:
         (["train.py:cost", "--space", "train.py", "--trials", "3"], "not valid TOML"),
         (
             ["train.py:broken", "--space", "space.toml", "--trials", "9", "--method", "random"],
-            "train.py:broken: all of the first 5 evaluations failed; the last one with: ValueError: the objective is broken",
+            "train.py:broken: all of the first 5 evaluations failed; the last one with: ValueError: the objective is "
+            "broken",
         ),
         (
             ["train.py:divided", "--space", "space.toml", "--trials", "9"],

@@ -1,6 +1,7 @@
-"""Every method and baseline keeps every law of the contract; no exceptions by name."""
+"""Every method and baseline, in every configuration, keeps every law of the contract; no exceptions by name."""
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -13,10 +14,27 @@ from regretless.testing import METHOD_CHECKS, bowl, run
 pytestmark = pytest.mark.filterwarnings("ignore::regretless.methods.gp_threds.algorithm.DimensionWarning")
 RECIPES = [*METHODS.values(), *BASELINES.values()]
 RANDOM = BASELINES["random"]
+OPTIONS = {
+    "preset": "paper",
+    "noise_var": 1e-4,
+    "noise_sd": 1e-2,
+    "verify": 2,
+    "kappa": 0.7,
+    "initial": 3,
+    "low_dim": 1,
+}
+"""Options that change how a method works; every method is also run with each of them that it has."""
+
+
+def configurations() -> Iterator[Recipe]:
+    for recipe in RECIPES:
+        yield recipe
+        has = inspect.signature(recipe.method).parameters
+        yield from (recipe(**{name: value}) for name, value in OPTIONS.items() if name in has)
 
 
 @pytest.mark.parametrize("check", METHOD_CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize("recipe", configurations(), ids=repr)
 def test_law(recipe: Recipe, check: Callable[[Recipe], None]) -> None:
     check(recipe)
 

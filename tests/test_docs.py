@@ -140,7 +140,8 @@ def test_the_tutorial_of_training_loops_runs(tmp_path, monkeypatch) -> None:
     rest = "\n".join(
         f'    trial.suggest_{kind}("{name}", {low}, {high}, log={log})'
         for name, kind, low, high, log in [
-            ("momentum", "float", 0.0, 0.99, False), ("weight_decay", "float", 1e-6, 1e-1, True), ("dropout", "float", 0.0, 0.7, False),
+            ("momentum", "float", 0.0, 0.99, False), ("weight_decay", "float", 1e-6, 1e-1, True), ("dropout", "float",
+            0.0, 0.7, False),
             ("channels", "int", 4, 16, True),
         ]
     )  # fmt: skip

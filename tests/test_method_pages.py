@@ -24,14 +24,22 @@ def f(a, b):
     return (a - 2.2) ** 2 + (b + 0.4) ** 2
 """
 PRELUDES = {
-    "go-ucb": (BOWL, "for _ in range(8):\n    trial = opt.ask()\n    opt.tell(trial, trial.params['dose'] / (5 + trial.params['dose']))\n"),
+    "go-ucb": (
+        BOWL,
+        "for _ in range(8):\n    trial = opt.ask()\n"
+        "    opt.tell(trial, trial.params['dose'] / (5 + trial.params['dose']))\n",
+    ),
     "gp-threds": (
         f"{BOWL}opt = rg.Optimizer(space, method='gp-threds', budget=30)\n"
         "for t in [opt.ask() for _ in range(8)]:\n    opt.tell(t, f(**t.params))\n",
         "",
     ),
     "ms-ucb": (BOWL, ""),
-    "neural-bo": (BOWL + "tfidf = np.eye(5)\ncnn = torch.nn.Linear(2, 1, dtype=torch.float64)\ndef image(U):\n    return torch.as_tensor(U)\n", ""),
+    "neural-bo": (
+        BOWL + "tfidf = np.eye(5)\ncnn = torch.nn.Linear(2, 1, dtype=torch.float64)\n"
+        "def image(U):\n    return torch.as_tensor(U)\n",
+        "",
+    ),
     "bilevel": (
         BOWL
         + "def start(params, seed):\n    return {'x': 3.0, 'lr': params['a'] / 10}\n\n"

@@ -138,7 +138,8 @@ def test_a_sampler_without_certificates_is_refused() -> None:
 def test_on_a_fitted_model() -> None:
     """A smooth bowl is certified before the budget is spent, and the gap is as small as promised."""
     result = rg.minimize(
-        lambda x, y: (x - 0.3) ** 2 + (y + 0.2) ** 2, {"x": rg.Float(-1, 1), "y": rg.Float(-1, 1)}, trials=120, method=rg.GPUCB(verify=2), seed=0,
+        lambda x, y: (x - 0.3) ** 2 + (y + 0.2) ** 2, {"x": rg.Float(-1, 1), "y": rg.Float(-1, 1)}, trials=120,
+        method=rg.GPUCB(verify=2), seed=0,
         stop=GapBelow(0.05, relative=True), progress=False,
     )  # fmt: skip
     assert result.success

@@ -72,9 +72,11 @@ def in_process(program: str, threads: int) -> str:
 def test_every_thread_can_come_after_another() -> None:
     """threadpoolctl lets one thread at a time decide; it must be let go."""
     program = (
-        "import threading, scipy.linalg\nfrom threadpoolctl import ThreadpoolController\nfrom regretless.threads import one_blas_thread\n"
+        "import threading, scipy.linalg\nfrom threadpoolctl import ThreadpoolController\nfrom regretless.threads "
+        "import one_blas_thread\n"
         "def look():\n"
-        "    with one_blas_thread: print({b.num_threads for b in ThreadpoolController().select(user_api='blas').lib_controllers})\n"
+        "    with one_blas_thread: print({b.num_threads for b in "
+        "ThreadpoolController().select(user_api='blas').lib_controllers})\n"
         "look()\nthread = threading.Thread(target=look); thread.start(); thread.join()\nlook()\n"
     )
     assert in_process(program, 2).split() == ["{1}"] * 3

@@ -2,8 +2,8 @@
 
 A proposal is a function of (finished trials, running trials, seed, trial number), all of which live in the study's
 storage, so nothing else needs to be saved: a fresh process, or another storage with the same trials, proposes the same
-points bit for bit. Every sampler keeps `_Replica`s, optimizers that have been told what the storage holds; they only save
-time and are rebuilt whenever the storage says otherwise.
+points bit for bit. Every sampler keeps `_Replica`s, optimizers that have been told what the storage holds; they only
+save time and are rebuilt whenever the storage says otherwise.
 
 What is read from a storage is numbers and JSON, never a pickle.
 """
@@ -331,7 +331,8 @@ class Sampler(BaseSampler):
         warned.add(study._study_id)
         known = "every completed trial" if self.search_space is None else "search_space"
         warnings.warn(
-            f"parameter {param_name!r} is not part of {known}, or its range changed: the method does not search it, it is drawn at random, and so is "
+            f"parameter {param_name!r} is not part of {known}, or its range changed: the method does not search it, "
+            "it is drawn at random, and so is "
             "every further parameter like it in this study",
             stacklevel=2,
         )
@@ -446,7 +447,8 @@ def _stale(study: Study) -> set[int]:
 
 
 def _is_lost(trial: FrozenTrial, heartbeat: bool, stale: set[int]) -> bool:
-    """Whether a trial's worker died before it could tell anything; trials of `tune_in_storage` are finished by others."""
+    """Whether a trial's worker died before it could tell anything; trials of `tune_in_storage` are finished by
+    others."""
     if OWNER in trial.system_attrs:
         return False
     if trial.state == TrialState.FAIL:

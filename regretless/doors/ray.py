@@ -105,7 +105,8 @@ class Searcher(RaySearcher):  # type: ignore[misc]
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         if self.optimizer is None:
             raise RuntimeError(
-                "the search does not know its space and mode yet: pass space= and mode=, or param_space and mode to the Tuner"
+                "the search does not know its space and mode yet: pass space= and mode=, or param_space and mode to "
+                "the Tuner"
             )
         if trial_id not in self._live:
             if self._stop is not None and self._stop(self.optimizer) is not None:
@@ -200,7 +201,8 @@ class Searcher(RaySearcher):  # type: ignore[misc]
                 self.optimizer.save(Path(folder) / "optimizer")
                 optimizer = np.frombuffer((Path(folder) / "optimizer").read_bytes(), dtype=np.uint8)
         return {
-            "kind": FILE_KIND, "metric": self._metric, "mode": self._mode, "live": self._live, "left": len(self._first), "optimizer": optimizer,
+            "kind": FILE_KIND, "metric": self._metric, "mode": self._mode, "live": self._live,
+            "left": len(self._first), "optimizer": optimizer,
             "readers": {name: _description(reader) for name, reader in self._readers.items()},
         }  # fmt: skip
 
@@ -295,7 +297,8 @@ def _from_domain(domain: sample.Domain) -> tuple[Parameter, Reader]:
             return Int(domain.lower, high, log=True), _Rounded(q, domain.lower, high) if q and q > 1 else _as_is
         return Int(domain.lower, high, step=q or 1), _as_is
     raise ValueError(
-        f"{type(domain).__name__} with a {type(sampler).__name__} sampler cannot be searched; give a range, a choice or a fixed value"
+        f"{type(domain).__name__} with a {type(sampler).__name__} sampler cannot be searched; give a range, a choice "
+        "or a fixed value"
     )
 
 
@@ -349,7 +352,8 @@ def _description(reader: Reader) -> dict[str, Any] | None:
 def _reader(name: str, description: Mapping[str, Any] | None) -> Reader:
     if description is None:
         raise ValueError(
-            f"the file could not hold the categories of parameter {name!r}: pass space= to the searcher before restoring it"
+            f"the file could not hold the categories of parameter {name!r}: pass space= to the searcher before "
+            "restoring it"
         )
     if "listed" in description:
         return _Listed(list(description["listed"]))
@@ -394,7 +398,8 @@ class RayExecutor(Executor):
         self._max_workers = max_workers or room
         if self._max_workers < 1:
             raise ValueError(
-                f"the Ray cluster has no room for a call with num_cpus={num_cpus} and num_gpus={num_gpus}; it has {available}"
+                f"the Ray cluster has no room for a call with num_cpus={num_cpus} and num_gpus={num_gpus}; it has "
+                f"{available}"
             )
         self._call = ray.remote(num_cpus=num_cpus, num_gpus=num_gpus, max_retries=max_retries)(_call)
         self._running: dict[Future[Any], Any] = {}

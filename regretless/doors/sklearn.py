@@ -71,7 +71,8 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         return_train_score: bool = False,
     ) -> None:
         super().__init__(
-            estimator=estimator, scoring=scoring, n_jobs=n_jobs, refit=refit, cv=cv, verbose=verbose, pre_dispatch=pre_dispatch,
+            estimator=estimator, scoring=scoring, n_jobs=n_jobs, refit=refit, cv=cv, verbose=verbose,
+            pre_dispatch=pre_dispatch,
             error_score=error_score, return_train_score=return_train_score,
         )  # fmt: skip
         self.space = space

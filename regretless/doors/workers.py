@@ -80,7 +80,8 @@ class Sightings:
         self._first: dict[int, float] = {}
 
     def seconds(self, trial: FrozenTrial) -> float:
-        """The longer of the time this process has seen it run, and its age by the clocks less the most they may differ."""
+        """The longer of the time this process has seen it run, and its age by the clocks less the most they may
+        differ."""
         seen = time.monotonic() - self._first.setdefault(trial._trial_id, time.monotonic())
         if trial.datetime_start is None:
             return seen

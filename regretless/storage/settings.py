@@ -1,4 +1,5 @@
-"""What a study was begun with: its method, seed, budget and space, kept in the study so that a resumed run has the same."""
+"""What a study was begun with: its method, seed, budget and space, kept in the study so that a resumed run has the
+same."""
 
 from __future__ import annotations
 

@@ -71,7 +71,8 @@ class PostgresServer:
         self.start()
 
     def start(self) -> None:
-        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.folder} -c fsync=off -c max_connections=200"
+        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.folder}"
+        options += " -c fsync=off -c max_connections=200"
         self._run(
             "pg_ctl",
             "-D",

@@ -1,4 +1,5 @@
-"""Kills: whoever dies, and whenever, no trial is lost or doubled, nobody waits for the dead, and the points stay the same."""
+"""Kills: whoever dies, and whenever, no trial is lost or doubled, nobody waits for the dead, and the points stay the
+same."""
 
 from __future__ import annotations
 
@@ -31,9 +32,11 @@ STUDY = (
     PRELUDE
     + """
 study = optuna.create_study(storage=open_storage(sys.argv[1]), study_name="s", load_if_exists=True,
-                            sampler=rg.Sampler("gp-ei", seed=3, budget=16, search_space=SPACE if sys.argv[2] == "known" else None))
+                            sampler=rg.Sampler("gp-ei", seed=3, budget=16,
+                            search_space=SPACE if sys.argv[2] == "known" else None))
 def objective(trial):
-    return bowl(trial.suggest_float("lr", 1e-5, 1e-1, log=True), trial.suggest_float("drop", 0.1, 0.9), trial.suggest_int("k", 2, 40))
+    return bowl(trial.suggest_float("lr", 1e-5, 1e-1, log=True), trial.suggest_float("drop", 0.1, 0.9),
+    trial.suggest_int("k", 2, 40))
 done = lambda: sum(t.state.name == "COMPLETE" for t in study.trials)
 while done() < 16:
     study.optimize(objective, n_trials=1)

@@ -157,8 +157,10 @@ def test_points_and_values_known_before() -> None:
 
 def test_spaces_are_read_as_ray_means_them() -> None:
     space, readers = read_space({
-        "u": tune.uniform(-1, 2), "l": tune.loguniform(1e-4, 1), "q": tune.quniform(0.5, 2.0, 0.5), "i": tune.randint(2, 9),
-        "li": tune.lograndint(1, 65), "qi": tune.qrandint(0, 10, 2), "c": tune.choice([[1], {"a": 2}]), "n": tune.randn(5, 2),
+        "u": tune.uniform(-1, 2), "l": tune.loguniform(1e-4, 1), "q": tune.quniform(0.5, 2.0, 0.5),
+        "i": tune.randint(2, 9),
+        "li": tune.lograndint(1, 65), "qi": tune.qrandint(0, 10, 2), "c": tune.choice([[1], {"a": 2}]),
+        "n": tune.randn(5, 2),
         "ql": tune.qloguniform(0.1, 10, 0.1), "deep": {"er": tune.uniform(0, 1)},
     })  # fmt: skip
     p = space.parameters

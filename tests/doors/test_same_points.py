@@ -21,10 +21,12 @@ TRIALS, SEED = 14, 5
 
 SPACES: dict[str, dict[str, Any]] = {
     "log and offset": {"lr": rg.Float(1e-5, 1e-1, log=True), "drop": rg.Float(0.1, 0.9)},
-    "unsorted": {"z": rg.Float(-3.7, 11.2), "x10": rg.Float(1e3, 1e3 + 0.7), "x2": rg.Float(1e-8, 3e5, log=True), "B": rg.Int(2, 9)},
+    "unsorted": {"z": rg.Float(-3.7, 11.2), "x10": rg.Float(1e3, 1e3 + 0.7), "x2": rg.Float(1e-8, 3e5, log=True),
+    "B": rg.Int(2, 9)},
     "whole": {"n": rg.Int(3, 300, log=True), "m": rg.Int(-7, 50, step=3), "a": rg.Float(-0.3, 0.2)},
     "stepped": {"s": rg.Float(0.05, 2.0, step=0.15), "t": rg.Float(-1e-3, 7e-3, step=1e-3), "u": rg.Float(1.1, 1.3)},
-    "mixed": {"act": rg.Choice(["relu", "tanh", "gelu"]), "lr": rg.Float(3e-4, 0.7, log=True), "k": rg.Int(1, 12), "f": rg.Choice([True, False])},
+    "mixed": {"act": rg.Choice(["relu", "tanh", "gelu"]), "lr": rg.Float(3e-4, 0.7, log=True), "k": rg.Int(1, 12),
+    "f": rg.Choice([True, False])},
 }  # fmt: skip
 
 

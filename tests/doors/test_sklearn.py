@@ -177,7 +177,8 @@ def test_a_search_in_which_everything_fails_says_so() -> None:
 
 def test_spaces_are_read_as_scikit_learn_means_them() -> None:
     space, readers = read_space({
-        "uniform": stats.uniform(2, 3), "log": stats.loguniform(1e-3, 10), "whole": stats.randint(2, 9), "normal": stats.norm(5, 2),
+        "uniform": stats.uniform(2, 3), "log": stats.loguniform(1e-3, 10), "whole": stats.randint(2, 9),
+        "normal": stats.norm(5, 2),
         "counts": stats.poisson(4), "list": [1, [2, 3], None], "array": np.array([0.5, 1.5]), "own": Int(1, 4),
     })  # fmt: skip
     assert space.parameters["uniform"] == Float(2.0, 5.0)

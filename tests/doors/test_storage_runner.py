@@ -294,8 +294,10 @@ def test_the_command_tunes_resumes_and_exports(tmp_path: Path, monkeypatch: pyte
     exported = CliRunner().invoke(main, ["export", "mine", "--storage", url])
     assert exported.exit_code == 0, exported.output
     assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == ["report.html", "study.json", "trials.csv"]
-    for arguments in ([*tune, "--trials", "9", "--seed", "4"], ["export", "other", "--storage", url], ["export", "x", "--storage", "nonsense"],
-                      [*tune, "--trials", "9", "--checkpoint", "c"], [*tune[:4], "--trials", "3", "--workers", "2"]):  # fmt: skip
+    for arguments in ([*tune, "--trials", "9", "--seed", "4"], ["export", "other", "--storage", url], ["export", "x",
+    "--storage", "nonsense"],
+                      [*tune, "--trials", "9", "--checkpoint", "c"], [*tune[:4], "--trials", "3", "--workers",
+                      "2"]):  # fmt: skip
         bad = CliRunner().invoke(main, arguments)
         assert bad.exit_code == 2
         assert "Traceback" not in bad.output
