@@ -70,7 +70,7 @@ for number in range(24):
 # %%
 best = optimizer.recommend()
 print("\nuse", {name: round(value, 2) for name, value in best.items()}, f"true profit {true_profit(**best):.4f}")
-print(optimizer.certificate(delta=0.1))
+print(optimizer.certificate_at(0.1))
 for name, (value, low, high) in optimizer.method.parameters().items():
     print(f"  {name:5s} {value:7.3f}   [{low:.3f}, {high:.3f}]")
 print(optimizer.method.misfit() or "nothing speaks against the model")

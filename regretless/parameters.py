@@ -22,6 +22,8 @@ MOST_CELLS = 2**40
 are far wider than the rounding of a decode and an encode."""
 ROUNDING = 32 * float(np.finfo(np.float64).eps)
 """Bounds the rounding of one decode and encode, relative to the numbers involved, with a margin of about five."""
+FINEST = 32 * float(np.finfo(np.float64).smallest_subnormal)
+"""The least width of a cell: numbers this small have an absolute spacing."""
 MOST_LEVELS = 2**52
 """More values than this cannot be told apart on a float64 coordinate."""
 STEP_SLACK = 1e-9
@@ -126,6 +128,7 @@ class Float:
         else:  # halves, because high - low may overflow
             size = max(abs(self.low), abs(self.high))
             resolution = (self.high / 2 / size - self.low / 2 / size) / (ROUNDING / 2)
+            resolution = min(resolution, (self.high / 2 - self.low / 2) / FINEST)
         return min(MOST_CELLS, 1 << max(math.frexp(resolution)[1] - 1, 0))
 
     def from_unit(self, u: float) -> float:

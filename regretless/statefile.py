@@ -50,8 +50,8 @@ def sealed(content: bytes) -> bytes:
 
 
 def write_state(path: str | Path, state: Mapping[str, Any]) -> None:
-    """Writes a state: whole or not at all, whenever the process is killed."""
-    write_whole(path, pack(state))
+    """Writes a state: whole or not at all, whenever the process is killed; a link stays and its target is written."""
+    write_whole(os.path.realpath(path), pack(state))
 
 
 def read_state(path: str | Path) -> dict[str, Any]:
@@ -68,10 +68,10 @@ def read_state(path: str | Path) -> dict[str, Any]:
 
 
 def write_whole(path: str | Path, content: bytes) -> None:
-    """Writes a temporary file beside path and renames it over path; links are followed, permissions kept."""
-    target = Path(os.path.realpath(path))
-    with _written_beside(target, content) as temporary:
-        os.replace(temporary, target)
+    """Writes a temporary file beside path and renames it over path, keeping permissions; a link is replaced, so that
+    a stranger's folder cannot lead out of itself."""
+    with _written_beside(Path(path), content) as temporary:
+        os.replace(temporary, path)
 
 
 def check_writable(path: str | Path) -> None:
@@ -149,7 +149,7 @@ def unpack(data: bytes) -> Any:
             arrays = {entry.filename.removesuffix(".npy"): _array(archive, entry) for entry in archive.infolist()}
         return with_arrays(json.loads(arrays.pop("json").tobytes()), arrays)
     except ImportError:
-        raise StateError("it holds tensors, and torch is not installed: pip install 'regretless[torch]'") from None
+        raise StateError("it holds tensors, and torch is not installed: pip install torch") from None
     except Exception as error:  # damaged zip, npy and JSON streams each raise classes of their own
         raise StateError(f"{type(error).__name__}: {error}") from None
 

@@ -268,10 +268,10 @@ def test_a_resumed_run_keeps_what_auto_chose(tmp_path) -> None:
 
 def test_what_an_installation_lacks_is_named_with_what_brings_it(monkeypatch) -> None:
     result = quiet(cost, trials=3, method="random")
-    for module in ("matplotlib.figure", "pandas"):
+    for module in ("matplotlib", "matplotlib.figure", "pandas"):
         monkeypatch.setitem(sys.modules, module, None)
-    for call, module in ((result.plot, "matplotlib.figure"), (result.to_dataframe, "pandas")):
-        with pytest.raises(ImportError, match=re.escape(f"{module} is not installed: pip install 'regretless[plot]'")):
+    for call, module in ((result.plot, "matplotlib"), (result.to_dataframe, "pandas")):
+        with pytest.raises(ImportError, match=rf"{module} is not installed: pip install '{module}>="):
             call()
 
 

@@ -107,7 +107,7 @@ def test_forest_predictions_are_those_of_scikit_learn():
 
 def test_forest_without_scikit_learn_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.ensemble", None)
-    with pytest.raises(ImportError, match=r"regretless\[sklearn\]"):
+    with pytest.raises(ImportError, match=r"pip install .scikit-learn"):
         RFEI(2, seed=0)
 
 

@@ -248,9 +248,6 @@ def best_of_30(method: str, seed: int, age: timedelta | None, **options: Any) ->
     study = optuna.create_study(sampler=Sampler(method, seed=seed, search_space=PLANE, **options))
     if age is not None:
         zombies(study, age)
-    else:  # the same trial numbers, without anything to see in them
-        for _ in range(5):
-            study._storage.create_new_trial(study._study_id)
     study.optimize(bowl_trial, n_trials=30)
     return study.best_value
 
