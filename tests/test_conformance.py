@@ -43,5 +43,5 @@ def test_law(recipe: Recipe, check: Callable[[Recipe], None]) -> None:
 def test_beats_the_median_of_random_search_on_a_bowl(recipe: Recipe) -> None:
     budget = 25
     random_best = np.median([bowl(run(RANDOM.build(2, seed=s, budget=budget), budget)).max() for s in range(50)])
-    ours = np.median([bowl(run(recipe.build(2, seed=s, budget=budget), budget)).max() for s in range(3)])
+    ours = np.median([bowl(run(recipe.build(2, seed=s, budget=budget), budget)).max() for s in range(9)])
     assert ours > random_best

@@ -17,6 +17,7 @@ certified".
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import ndtri
@@ -24,7 +25,7 @@ from scipy.special import ndtri
 from regretless.certificate import Certificate
 from regretless.gp.acquisition import upper_confidence
 from regretless.gp.maximiser import maximise_many
-from regretless.gp.posterior import GP
+from regretless.gp.posterior import GP, Factor
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
 from regretless.parameters import Array
@@ -43,6 +44,13 @@ MOST_DIMENSIONS = 10
 """Coverage was measured in up to this many dimensions."""
 VACUOUS = 0.5
 """A gap beyond this share of the observed range tells the user nothing, and is not certified."""
+NEAREST = 256
+"""The values nearest to the recommended point that its smooth lower bound is taken from: further ones add nothing."""
+STRETCHES, NOISE_LEVELS = (1.0, 2.0), (0.0, 1e-3, 1e-2, 0.1, 1.0)
+"""The length-scales, as multiples of the fitted ones, and the least noise variances, relative to the signal, of the
+models that the lower bound is taken over: steps of a factor that two dozen values can tell apart."""
+LIKELY = 3.0
+"""Models whose log density is within this of the best one's are not ruled out by the values (a ratio of 20)."""
 RAW, STARTS = 2000, 8
 """The candidates and ascents of the search for the largest upper bound: several times those of an ask, because a
 maximum that is missed makes the bound too small."""
@@ -87,6 +95,7 @@ def fitted_certificate(
     gp, b = (wary or wary_surrogate(cube)).gp(X, y, yvar), width(delta, cube.dim)
     mean, variance = gp.mean_var(np.atleast_2d(x))
     lower = gp.offset + gp.scale * (float(mean[0]) - b * float(np.sqrt(variance[0])))
+    lower = min(lower, smooth_lower_bound(gp, X, y, np.asarray(x), b))
     upper = max(gp.offset + gp.scale * largest_upper_bound(gp, cube, b, rng)[1], lower)
     if not math.isfinite(upper - lower):
         return Certificate.none(
@@ -101,6 +110,29 @@ def fitted_certificate(
         "coverage as measured on test functions",
     )
     return Certificate(gap=upper - lower, lower=lower, upper=upper, delta=delta, kind="fitted", assumptions=assumptions)
+
+
+def smooth_lower_bound(wary: GP, X: Array, y: Array, x: Array, b: float) -> float:
+    """The least m(x) - b s(x), in the units of y, over models that explain the values about as well as the fit does.
+
+    Under noise the wary model's mean at the recommended point is the luckiest value: its short length-scales explain
+    noise as function. The models here have longer ones and several levels of noise; those that the values speak
+    against are left out. The values nearest to x are enough for them.
+    """
+    fitted = wary.hyper.lengthscale / SHORTENED
+    near = np.argsort((((X - x) / fitted) ** 2).sum(axis=1), kind="stable")[:NEAREST]
+    X, y, noise = X[near], y[near], wary.factor.noise[near]
+    bounds, densities = [], []
+    for stretch in STRETCHES:
+        for level in NOISE_LEVELS:
+            hyper = replace(wary.hyper, lengthscale=fitted * stretch)
+            factor = Factor(wary.factor.kernel, hyper, X, np.maximum(noise, level))
+            gp = GP(factor, y, offset=wary.offset, scale=wary.scale, profile=True)
+            mean, variance = gp.mean_var(x[None])
+            bounds.append(float(mean[0]) - b * math.sqrt(float(variance[0])))
+            densities.append(-0.5 * len(y) * math.log(gp.signal) - factor.log_diagonal(len(y)))
+    likely = np.array(densities) >= max(densities) - LIKELY
+    return wary.offset + wary.scale * float(np.array(bounds)[likely].min())
 
 
 def width(delta: float, dim: int) -> float:
