@@ -1,4 +1,4 @@
-"""`lower` and `upper` of a certificate bracket the optimal value itself, under noise too, whoever gives the certificate."""
+"""`lower` and `upper` of a certificate bracket the optimal value itself, also under noise, whoever gives it."""
 
 import numpy as np
 import pytest
