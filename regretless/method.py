@@ -173,7 +173,7 @@ class Method(ABC):
             for _ in range(n):
                 rng = self._draws.at(self.step)
                 proposal = np.asarray(self._propose(rng), dtype=np.float64).reshape(self.dim)
-                self._pend(self._distinct(self.cube.snap(proposal), rng))
+                self._pend(self._distinct(self.cube.snap(proposal), rng), canonical=True)
                 self.step += 1
         return np.array(self._pending[first:])
 
@@ -313,13 +313,15 @@ class Method(ABC):
             return True
         return len(self._failed) > 0 and bool((np.abs(self._failed.X - x).max(axis=1) < FAILED_NEARBY).any())
 
-    def _pend(self, x: Array) -> None:
+    def _pend(self, x: Array, *, canonical: bool = False) -> None:
         self._pending.append(x)
-        self._pending_keys.append(self.cube.key(x))
+        self._pending_keys.append(x.tobytes() if canonical else self.cube.key(x))
 
     def _unpend(self, x: Array) -> bytes:
         """Takes x off the pending points, if it is one of them; returns its identity."""
-        key = self.cube.key(x)
+        key = x.tobytes()
+        if key not in self._pending_keys:  # it may still be one of them in another guise
+            key = self.cube.key(x)
         if key in self._pending_keys:
             i = self._pending_keys.index(key)
             del self._pending[i], self._pending_keys[i]

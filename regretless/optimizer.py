@@ -303,7 +303,7 @@ class Optimizer:
         optimizer.method.load_state_dict(state["method"])
         rows = zip(state["unit"], state["state"], state["value"], state["var"], strict=True)
         for number, (row, code, value, var) in enumerate(rows):
-            u = np.asarray(row, dtype=np.float64).reshape(optimizer.method.dim)
+            u = optimizer.method.cube.snap(np.asarray(row, dtype=np.float64).reshape(optimizer.method.dim))
             own = state["own"].get(str(number))
             if own is not None and optimizer.method.cube.key(optimizer.space.encode(own, optimizer.method.choices)) != (
                 optimizer.method.cube.key(u)
@@ -318,7 +318,8 @@ class Optimizer:
     # -- inside
 
     def _key(self, trial: Trial) -> bytes:
-        return self.method.cube.key(trial.unit)
+        """The identity of a trial's point, which is canonical."""
+        return trial.unit.tobytes()
 
     def _new_trial(self, u: Array, params: dict[str, Any]) -> Trial:
         trial = Trial(len(self.trials), params, unit=u)

@@ -240,12 +240,13 @@ class Choice:
         return self.labels[_share(u, len(self.labels))]
 
     def index(self, value: Hashable) -> int:
-        for i, label in enumerate(self.labels):
-            if type(label) is type(value) and label == value:
+        """The position of a label; NumPy scalars and the like equal their label without sharing its type."""
+        alike = [i for i, label in enumerate(self.labels) if label == value or (label != label and value != value)]
+        for i in alike:
+            if type(self.labels[i]) is type(value):
                 return i
-        for i, label in enumerate(self.labels):  # numpy scalars and the like equal their label without sharing its type
-            if label == value:
-                return i
+        if alike:
+            return alike[0]
         raise ValueError(f"{value!r} is not one of the labels of {self}")
 
     def to_unit(self, value: Any) -> float:

@@ -117,4 +117,8 @@ class Result:
         """Writes one self-contained HTML page with the result, its certificate and its plots; returns its path."""
         from regretless.report.run_page import write_page
 
+        if Path(path).suffix.lower() not in ("", ".html", ".htm"):
+            raise ValueError(
+                f"report writes an HTML page, got {str(path)!r}; result.plot().savefig({str(path)!r}) draws"
+            )
         return write_page(self, Path(path))

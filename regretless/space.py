@@ -49,7 +49,6 @@ class Cube:
         """Coordinates of choices in equal-share encoding, whose positions have no order, d."""
         self._stepped = [(i, axis) for i, axis in enumerate(self.axes) if axis.levels]
         self._cells = np.array([float(axis.cells) for axis in self.axes])
-        self._cells = np.array([float(axis.cells) for axis in self.axes])
 
     @classmethod
     def box(cls, dim: int) -> Cube:
@@ -78,7 +77,7 @@ class Cube:
         """The canonical points nearest in meaning to X, n x d (a copy): clipped to the cube, lines at the ends of their
         cells, positions at the centres of their shares."""
         inside = np.minimum(np.maximum(np.asarray(X, dtype=np.float64), 0.0), 1.0)
-        Z: Array = np.rint(inside * self._cells) / self._cells
+        Z: Array = np.rint(inside * self._cells) / self._cells + 0.0  # no negative zero: it has bytes of its own
         for i, axis in self._stepped:
             Z[..., i] = axis.snap(inside[..., i])
         for start, stop in self.groups:

@@ -359,6 +359,8 @@ def test_a_result_says_what_its_names_are_here() -> None:
     with pytest.raises(AttributeError, match="it is called 'params' here"):
         result.best_params  # noqa: B018
     assert len(repr(result)) < 300
+    with pytest.raises(ValueError, match=r"report writes an HTML page, got 'x.pdf'; result.plot\(\).savefig"):
+        result.report("x.pdf")
 
 
 def test_all_cores_and_lambdas_in_processes() -> None:
@@ -420,3 +422,93 @@ def test_adopted_settings_keep_their_digits(tmp_path) -> None:
     assert again.trials[0].params == {"lr": 0.001, "d": 0.3}
     assert again.recommend() == opt.recommend() == {"lr": 0.001, "d": 0.3}
     assert again.observed({"lr": 0.001, "d": 0.3}) == 0.0
+
+
+# ---------------------------------------------------------------- recipes and files
+
+
+class Mine(rg.Method):
+    """A method of one's own."""
+
+    def __init__(self, cube, *, seed, budget=None, pool=None, transform=None):
+        super().__init__(cube, seed=seed, budget=budget)
+
+    def _propose(self, rng):
+        return rng.random(self.dim)
+
+
+def test_a_method_class_is_a_method(tmp_path) -> None:
+    result = rg.minimize(cost, SPACE, trials=4, method=Mine, seed=0, checkpoint=tmp_path / "c", progress=False)
+    assert result.optimizer.recipe.name == "Mine"
+    again = rg.minimize(cost, SPACE, trials=6, method=Mine, seed=0, checkpoint=tmp_path / "c", progress=False)
+    assert [t.params for t in again.trials[:4]] == [t.params for t in result.trials]
+    with pytest.raises(ValueError, match="unknown method 'Mine'"):
+        rg.Optimizer.load(tmp_path / "c")
+
+
+def test_recipes_are_equal_by_content() -> None:
+    recipe, pool = rg.Recipe("mine", Mine), np.arange(6.0).reshape(3, 2)
+    other = pool.copy()
+    assert recipe(pool=pool) == recipe(pool=other)
+    assert hash(recipe(pool=pool)) == hash(recipe(pool=other))
+    other[1, 0] += 1e-12  # too little for repr to show
+    assert recipe(pool=pool) != recipe(pool=other)
+    one, two = (lambda x: x), (lambda x: x)
+    assert recipe(transform=one) == recipe(transform=one)
+    assert recipe(transform=one) != recipe(transform=two)
+    assert rg.GPUCB(kappa=2) != rg.GPEI()
+
+
+PAIRS = rg.Choice([(1, 2), (3, 4)])
+"""Labels that no file can hold."""
+
+
+@pytest.mark.parametrize(
+    ("begun", "now", "words"),
+    [
+        ({"c": PAIRS, "x": rg.Float(1, 2)}, {"c": PAIRS, "x": rg.Float(1, 3)}, "x ="),
+        ({"c": rg.Choice([True, False])}, {"c": rg.Choice([1, 0])}, "c ="),
+        ({"c": PAIRS}, {"c": rg.Choice([(1, 2), (3, 5)])}, "c ="),
+    ],
+)  # fmt: skip
+def test_another_space_is_refused_whatever_its_labels_are(tmp_path, begun, now, words: str) -> None:
+    def any_cost(**params):
+        return 1.0
+
+    rg.minimize(any_cost, begun, trials=2, method="random", seed=0, checkpoint=tmp_path / "c", progress=False)
+    with pytest.raises(ValueError, match=words):
+        rg.minimize(any_cost, now, trials=4, method="random", seed=0, checkpoint=tmp_path / "c", progress=False)
+
+
+def test_labels_that_are_no_numbers_resume(tmp_path) -> None:
+    space = {"c": rg.Choice([math.nan, 0.0]), "x": rg.Float(1, 2)}
+    for trials in (3, 5):
+        result = rg.minimize(
+            lambda c, x: x, space, trials=trials, method="random", seed=0, checkpoint=tmp_path / "c", progress=False
+        )
+    assert len(result.trials) == 5
+
+
+def test_another_model_of_the_user_is_refused_on_resume(tmp_path) -> None:
+    def line(w, x):
+        return w[0] + w[1] * x[:, 0]
+
+    def parabola(w, x):
+        return w[0] + w[1] * x[:, 0] ** 2
+
+    def run(model, trials: int):
+        method = rg.GOUCB(model=model, w_bounds=[(-5, 5), (-5, 5)])
+        return rg.minimize(
+            lambda a: a,
+            {"a": rg.Float(1, 4)},
+            trials=trials,
+            method=method,
+            seed=0,
+            checkpoint=tmp_path / "c",
+            progress=False,
+        )
+
+    run(line, 3)
+    run(line, 4)
+    with pytest.raises(ValueError, match="written by method 'go-ucb' with model ="):
+        run(parabola, 5)
