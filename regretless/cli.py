@@ -30,6 +30,7 @@ ELSEWHERE = ("bench", "report", "reproduce", "data")
 DEFAULTS = ("gp-ucb", "gp-ei")
 """What `--method auto` chooses in most cases; they stand first in the list."""
 AUTO = "The default: chooses a method by the space and the budget, and says why"
+"""What `list` says of "auto"."""
 INTERRUPTED = 130
 """The exit code of a command that was ended by Ctrl-C, as shells have it: 128 and the number of the signal."""
 
@@ -145,6 +146,7 @@ Examples:
 """
 """The end of `regretless tune --help`."""
 STORAGES = "sqlite:///FILE, postgresql://..., journal:FILE or grpc://HOST:PORT"
+"""How a storage is written, for the help texts."""
 
 
 @main.command(epilog=TOML)

@@ -33,6 +33,7 @@ MethodLike: TypeAlias = str | Recipe | type[Method]
 FILE_KIND = "regretless-optimizer-2"
 """Marks the files `Optimizer.save` writes; the number grows when the layout changes."""
 STATES: tuple[TrialState, ...] = ("pending", "done", "failed")
+"""What becomes of trials, in the order of their codes in a file."""
 
 
 @dataclass(eq=False)

@@ -1,4 +1,8 @@
-"""The baselines, by name; the same contract as the five methods."""
+"""The baselines, by name: the same contract as the five methods, one short file each.
+
+What the papers are measured against lives here, and the classical methods that "auto" chooses from. No file imports
+another; what two of them share stands in `gp`, `grid` or `tangent`.
+"""
 
 from regretless.method import Recipe
 
@@ -30,3 +34,4 @@ BASELINES = {
         Recipe("neural-ucb", "regretless.baselines.neural_ucb:NeuralUCB"),
     )
 }
+"""Recipes by the names that users and records call them."""

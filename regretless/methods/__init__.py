@@ -1,4 +1,8 @@
-"""The five published no-regret methods, by name; each in one file."""
+"""The five published no-regret methods, by name: a paper is a folder, and its `algorithm` reads like the paper.
+
+Whoever has a paper of its own lives here. What two folders need moves to `gp`, `grid` or `tangent`; no folder imports
+another.
+"""
 
 from regretless.method import Recipe
 
@@ -12,3 +16,4 @@ METHODS = {
         Recipe("ms-ucb", "regretless.methods.ms_ucb.algorithm:MSUCB"),
     )
 }
+"""Recipes by the names that users and records call them."""
