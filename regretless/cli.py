@@ -228,6 +228,8 @@ def tune(
                 )
             except KeyboardInterrupt:
                 tuned, interrupted = exporter.find_study(storage, study), True
+        if interrupted and not any(t.state.name == "COMPLETE" for t in tuned.get_trials(deepcopy=False)):
+            raise click.Abort
         result = exporter.result_of_study(tuned)
     else:
         search = regretless.maximize if maximize else regretless.minimize
@@ -250,6 +252,8 @@ def tune(
     if report is not None:
         click.echo(f"report: {result.report(report)}")
     if interrupted or result.message.startswith("interrupted"):
+        if storage is not None or checkpoint is not None:
+            click.echo("interrupted; the same command goes on from here", err=True)
         sys.exit(INTERRUPTED)
     if not any(trial.value is not None for trial in result.trials):
         sys.exit(1)

@@ -418,8 +418,8 @@ class Recipe:
 
     @property
     def summary(self) -> str:
-        """The first line of the method's docstring."""
-        return (inspect.getdoc(self.method) or "").split("\n")[0].rstrip(".")
+        """The first paragraph of the method's docstring, in one line."""
+        return " ".join((inspect.getdoc(self.method) or "").split("\n\n")[0].split()).rstrip(".")
 
     def __call__(self, **options: Any) -> Recipe:
         known = [

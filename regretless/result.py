@@ -90,7 +90,12 @@ class Result:
     def __str__(self) -> str:
         lines = [f"{self.message} ({self.nfev} evaluation{'s' if self.nfev != 1 else ''}, {self.optimizer.recipe})"]
         lines += [f"  {name} = {value!r}" for name, value in self.params.items()]
-        return "\n".join([*lines, f"  value {self.value:.6g}", f"  {self.certificate}"])
+        value = f"value {self.value:.6g}"
+        if np.isnan(self.value) and self.params:
+            value = f"not evaluated there; the best value seen is {self.best.value:.6g}, of trial {self.best.number}"
+        failed = sum(t.state == "failed" for t in self.trials)
+        failures = [f"  {failed} evaluations failed"] if failed else []
+        return "\n".join([*lines, f"  {value}", *failures, f"  {self.certificate}"])
 
     # -- to look at
 

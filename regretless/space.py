@@ -338,7 +338,10 @@ def _parameter(name: str, value: Any, *, pairs: bool) -> Parameter:
         )
     if value is None or isinstance(value, str | bool) or is_number(value):
         return Choice([value])
-    raise ValueError(f"parameter {name!r}: expected Float, Int, Choice or a plain value to keep fixed, got {value!r}")
+    hint = f"; write Choice({list(value)!r}) for one of them" if isinstance(value, list | tuple) and value else ""
+    raise ValueError(
+        f"parameter {name!r}: expected Float, Int, Choice or a plain value to keep fixed, got {value!r}{hint}"
+    )
 
 
 def _natural(name: str) -> tuple[list[tuple[str, int]], str]:

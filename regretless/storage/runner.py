@@ -262,8 +262,11 @@ class _Worker:
     def _finish(self, trial: optuna.Trial) -> None:
         try:
             outcome = evaluate(self.job.objective, trial.params, self.job.catch)
-        except BaseException:
+        except Exception:
             patiently(lambda: self.study.tell(trial, state=TrialState.FAIL, skip_if_finished=True))
+            raise
+        except BaseException:  # interrupted: nothing is known of the setting, and the next run finishes the trial
+            self.study._storage.set_trial_system_attr(trial._trial_id, OWNER, {**signature(), "born": "interrupted"})
             raise
         self.ended.append(outcome.value is not None)
         if outcome.value is None:

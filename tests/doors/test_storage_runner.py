@@ -372,3 +372,23 @@ def test_the_command_stops_at_a_gap_and_never_without_a_certificate(
     assert blind.exit_code == 0, blind.output
     assert "12 evaluations" in blind.output
     assert "stopped after" not in blind.output
+
+
+def test_an_interrupted_trial_is_finished_by_the_next_run(tmp_path: Path) -> None:
+    """Ctrl-C costs nothing: the study becomes the one it would have been."""
+    calls: list[float] = []
+
+    def interrupted(x: float, y: float) -> float:
+        calls.append(x)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return bowl(x, y)
+
+    common = {"trials": 8, "method": "gp-ei", "seed": 2, "progress": False}
+    url = f"sqlite:///{tmp_path}/s.db"
+    with pytest.raises(KeyboardInterrupt):
+        tune_in_storage(interrupted, PLANE, storage=url, study="s", **common)
+    again = tune_in_storage(interrupted, PLANE, storage=url, study="s", **common)
+    whole = tune_in_storage(bowl, PLANE, storage=f"sqlite:///{tmp_path}/whole.db", study="s", **common)
+    assert [t.params for t in again.trials] == [t.params for t in whole.trials]
+    assert all(t.state == TrialState.COMPLETE for t in again.trials)
