@@ -26,7 +26,6 @@ from regretless.gp.acquisition import upper_confidence
 from regretless.gp.maximiser import maximise_many
 from regretless.gp.posterior import GP
 from regretless.gp.surrogate import Surrogate
-from regretless.method import Method
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -48,12 +47,6 @@ RAW, STARTS = 2000, 8
 maximum that is missed makes the bound too small."""
 INCUMBENTS = 5
 """The told points with the best posterior means around which a third of the candidates are drawn."""
-
-
-def certificate_of(history: Method, wary: Surrogate, delta: float) -> Certificate:
-    """The certificate of the point that a method recommends."""
-    x, rng = history.recommend(), history.fixed_generator()
-    return fitted_certificate(history.X, history.y, history.yvar, history.cube, x, delta, rng, wary=wary)
 
 
 def fitted_certificate(

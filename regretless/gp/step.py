@@ -1,19 +1,16 @@
-"""One step of a method on the exact GP: from an acquisition to the next point, from a posterior to the point to
-recommend, and the hyper-parameters that a saved run takes along."""
+"""One step on the exact GP: from an acquisition to the next point, from a posterior to the point to recommend."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from regretless.gp.acquisition import kept_from_failures
 from regretless.gp.design import away_from_known
 from regretless.gp.maximiser import Acquisition, maximise
-from regretless.gp.posterior import GP
 from regretless.gp.surrogate import Surrogate
-from regretless.method import Method, State
+from regretless.method import Method
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -70,23 +67,3 @@ def best_told(gp: HasMean, X: Array) -> Array:
 def recommended_by_mean(history: Method, surrogate: Surrogate) -> Array:
     """The told point with the largest posterior mean, d."""
     return best_told(surrogate.gp(history.X, history.y, history.yvar), history.X)
-
-
-def value_to_beat(history: Method, gp: GP, *, observed: bool) -> float:
-    """The largest posterior mean at a told point, in standardised units, or the largest told value (`observed`); a
-    pending point is believed to hold its mean."""
-    best = (float(gp.y.max()) - gp.offset) / gp.scale if observed else float(gp.mean_at(history.X).max())
-    return max(best, float(gp.mean_at(history.pending).max(initial=best)))
-
-
-def state_of_fits(history: Method, **surrogates: Surrogate) -> State:
-    """The latest hyper-parameters of each surrogate, so that a loaded run fits nothing again."""
-    fits = {name: one.latest_fit(history.X, history.y, history.yvar) for name, one in surrogates.items()}
-    return {name: fit for name, fit in fits.items() if fit}
-
-
-def load_fits(history: Method, state: Mapping[str, Any], **surrogates: Surrogate) -> None:
-    """Hands each surrogate the hyper-parameters that `state_of_fits` wrote; what is missing will be fitted again."""
-    for name, surrogate in surrogates.items():
-        if name in state:
-            surrogate.take_fit(history.X, history.y, history.yvar, state[name])

@@ -127,15 +127,15 @@ class Surrogate:
 
     Args:
         cube: what is known of the space; choices get the Hamming part of the kernel.
-        kernel: "matern52" or "se".
+        preset: "default", or "paper": a plain SE kernel on the values as told.
+        kernel: "matern52" or "se"; None: by preset.
         ard: one length-scale per coordinate; None: yes up to 100 dimensions.
-        quadratic: add the quadratic trend; None: up to 20 dimensions.
+        quadratic: add the quadratic trend; None: by preset, up to 20 dimensions.
         noise_var: a known noise variance of all values in their own units, or None to fit it; values told with their
             own variance keep that.
-        tame: clip low values before fitting.
+        tame: clip low values before fitting; None: by preset.
         soften: model `softened` values instead.
-        rotate: let every fifth fit turn the axes of the length-scales, where that explains the values better (see
-            `frame`).
+        rotate: let every fifth fit turn the axes of the length-scales, where that explains the values better (`frame`).
         shorten: the posterior has the fitted length-scales times this; below 1 it is warier than the fit.
     """
 
@@ -143,57 +143,35 @@ class Surrogate:
         self,
         cube: Cube,
         *,
-        kernel: Kind = "matern52",
+        preset: Literal["default", "paper"] = "default",
+        kernel: Kind | None = None,
         ard: bool | None = None,
         quadratic: bool | None = None,
         noise_var: float | None = None,
-        tame: bool = True,
+        tame: bool | None = None,
         soften: bool = False,
         rotate: bool = False,
         shorten: float = 1.0,
     ) -> None:
         if noise_var is not None and not (noise_var >= 0 and math.isfinite(noise_var)):
             raise ValueError(f"noise_var must be a variance of at least 0 or None, got {noise_var!r}")
+        if preset not in ("default", "paper"):
+            raise ValueError(f"preset must be 'default' or 'paper', got {preset!r}")
+        paper = preset == "paper"
+        tame = not paper if tame is None else tame
         if tame and soften:
             raise ValueError("values are either clipped (tame) or drawn in (soften), not both")
         self.cube = cube
-        self.kernel = Kernel(kernel, cube.dim, np.array([axis.levels if axis.categorical else 0 for axis in cube.axes]))
+        labels = np.array([axis.levels if axis.categorical else 0 for axis in cube.axes])
+        self.kernel = Kernel(kernel or ("se" if paper else "matern52"), cube.dim, labels)
         self.ard = cube.dim <= ISOTROPIC_ABOVE if ard is None else ard
-        quadratic = cube.dim <= QUADRATIC_UP_TO if quadratic is None else quadratic
+        quadratic = not paper and cube.dim <= QUADRATIC_UP_TO if quadratic is None else quadratic
         self.prior = Prior.scaled(cube.dim, quadratic=quadratic and len(self.kernel.lines) > 0)
         self.noise_var, self.tame, self.soften, self.shorten = noise_var, tame, soften, shorten
         self.rotate = rotate and self.ard and TURNED_DIMS[0] <= len(self.kernel.lines) <= TURNED_DIMS[1]
         self._seen: tuple[Array, Array, Array] = (np.empty((0, cube.dim)), np.empty(0), np.empty(0))
         self._fits: dict[int, tuple[Hyper, float]] = {}  # index of a scheduled fit -> hyper-parameters and scale
         self._factor: tuple[int, Factor] | None = None  # index of its fit, and the factor of the longest prefix
-
-    @classmethod
-    def by_preset(
-        cls,
-        preset: Literal["default", "paper"],
-        cube: Cube,
-        *,
-        kernel: Kind | None = None,
-        ard: bool | None = None,
-        noise_var: float | None = None,
-        quadratic: bool | None = None,
-        tame: bool | None = None,
-        rotate: bool = False,
-    ) -> Surrogate:
-        """The model of a GP method: "paper" is a plain SE kernel on the values as told; "default" is Matern-5/2 with
-        the trend on clipped values."""
-        if preset not in ("default", "paper"):
-            raise ValueError(f"preset must be 'default' or 'paper', got {preset!r}")
-        paper = preset == "paper"
-        return cls(
-            cube,
-            kernel=kernel or ("se" if paper else "matern52"),
-            ard=ard,
-            quadratic=False if paper and quadratic is None else quadratic,
-            noise_var=noise_var,
-            tame=not paper if tame is None else tame,
-            rotate=rotate,
-        )
 
     def gp(self, X: Array, y: Array, yvar: Array | None = None, pending: Array | None = None) -> GP:
         """The posterior for points X (n x d, n >= 1), values y (n) and noise variances yvar (n, NaN unknown), pending

@@ -62,6 +62,15 @@ def product_grid(axes: Sequence[Array]) -> Array:
     return np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")], axis=1)
 
 
+def confidence_width(gain: float, norm: float, noise_sd: float, delta: float) -> float:
+    """beta = B + R sqrt(2 (gamma + 1 + ln 1/delta)) (Chowdhury and Gopalan 2017), with the factor 2 that Sec. 3.2.2 of
+    the GP-ThreDS paper drops.
+
+    gain: gamma, the information gained; norm, noise_sd: B and R, here as knobs; delta: probability of error.
+    """
+    return norm + noise_sd * math.sqrt(2.0 * (gain + 1.0 + math.log(1.0 / delta)))
+
+
 # ---------------------------------------------------------------- one new row per sample
 
 

@@ -74,6 +74,11 @@ class Scale:
         """A told noise variance in standardised units; None where it is unknown (NaN)."""
         return None if math.isnan(variance) else max(variance / (self.sd * self.sd), LEAST_NOISE_VAR)
 
+    def grouped(self, X: Array, y: Array, yvar: Array) -> tuple[Array, Array, Array]:
+        """The distinct points (m x d), the averages of their values in standardised units (m) and their weights (m)."""
+        points, values, total = grouped(X, y, weights(yvar, self.told_noise_var))
+        return points, self.inside(values), total
+
     @property
     def told_noise_var(self) -> float:
         """The noise variance of a value whose own is unknown, in the units of the values squared; the largest float

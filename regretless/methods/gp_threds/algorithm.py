@@ -56,8 +56,7 @@ import numpy as np
 from regretless.certificate import Certificate
 from regretless.gp.kernels import Kind
 from regretless.gp.sobol import sobol_points
-from regretless.grid.model import fitted_scale
-from regretless.grid.scale import LEAST_NOISE_VAR, REFIT, Scale, grouped, weights
+from regretless.grid.scale import LEAST_NOISE_VAR, REFIT, Scale, fit_scale
 from regretless.grid.whole_model import cautious_best, whole_certificate
 from regretless.method import Method, keyed_generator
 from regretless.methods.gp_threds.norm_ball import norm_certificate
@@ -352,8 +351,7 @@ class GPThreDS(Method):
             start = max(0, self._seen - LOOK_BACK)
             near = start + np.flatnonzero(cell.near(self.X[start : self._seen]))[-SHARED:]
             if len(near):
-                X, y, total = grouped(self.X[near], self.y[near], weights(self.yvar[near], scale.told_noise_var))
-                test.posterior.condition(X, scale.inside(y), total)
+                test.posterior.condition(*scale.grouped(self.X[near], self.y[near], self.yvar[near]))
         test.score(self.widths.beta(test.posterior))
         self._test = test
         return test
@@ -384,8 +382,9 @@ class GPThreDS(Method):
             self._fit()
 
     def _fit(self) -> None:
-        self._fitted_at = self._seen
-        scale = fitted_scale(self, self._seen, self.kernel, self.lengthscale, self.noise_sd)
+        n = self._fitted_at = self._seen
+        known = {"lengthscale": self.lengthscale, "noise_sd": self.noise_sd}
+        scale = fit_scale(self.X[:n], self.y[:n], self.kernel, yvar=self.yvar[:n], **known)
         self.scale = replace(scale, noise_var=max(scale.noise_var, LEAST_NOISE_VAR))
 
     def _find_interval(self) -> Search:

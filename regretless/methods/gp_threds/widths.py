@@ -12,8 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from regretless.grid.bounds import confidence_width
-from regretless.grid.posterior import RowPosterior
+from regretless.grid.posterior import RowPosterior, confidence_width
 
 Gain: TypeAlias = Literal["realised", "log", "root"]
 
