@@ -107,8 +107,7 @@ class AdaptiveDiscretization(PointsMethod):
         """The told point with the best posterior mean."""
         told = self._rows(self.X)
         told.condition(*self.scale.grouped(self.X, self.y, self.yvar))
-        best: Array = self.X[int(told.mean.argmax())]
-        return best
+        return np.asarray(self.X[int(told.mean.argmax())])
 
     def _state(self) -> State:
         """The tree at the last rebuilding; the values told since are taken in again."""
@@ -129,8 +128,7 @@ class AdaptiveDiscretization(PointsMethod):
     # -- the tree
 
     def _refine(self) -> None:
-        """Halves the box with the largest index while its centre is known better than f varies inside; then it is the
-        next to sample."""
+        """Halves the box with the largest index while its centre is well known; then samples it next."""
         while True:
             index, active = self._indices(self.posterior.variance)
             level = np.flatnonzero(index >= index.max() - TIE)

@@ -78,8 +78,7 @@ class DNGO(Method):
         return away_from_known(x, self, rng)
 
     def _fit(self) -> tuple[Mlp, tuple[Array, Array], Array]:
-        """The net of the last scheduled size, the Gaussian on its output weights given all values, and the standardised
-        values."""
+        """The net of the last scheduled size, the Gaussian on its output weights and the standardised values."""
         n = min(scheduled_size(len(self.y), first=BATCH, growth=GROWTH), len(self.y))
         if self._trained is None or self._trained[0] != n:
             rng = keyed_generator(self.seed, n, stream=Stream.DNGO_FIT)
@@ -91,8 +90,7 @@ class DNGO(Method):
 
     def _recommend(self) -> Array:
         net, (w, _), _ = self._fit()
-        point: Array = self.X[int(np.argmax(net.last_hidden(2 * self.X - 1) @ w))]
-        return point
+        return np.asarray(self.X[int(np.argmax(net.last_hidden(2 * self.X - 1) @ w))])
 
 
 def integrated_regression(phi: Array, y: Array) -> tuple[Array, Array]:

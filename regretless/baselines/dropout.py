@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regretless.gp.acquisition import upper_confidence
-from regretless.gp.design import Design, away_from_known, design_size
-from regretless.gp.embedding import checked_low_dim
+from regretless.gp.design import Design, away_from_known, checked_low_dim, design_size
 from regretless.gp.fit import Prior, fit
 from regretless.gp.posterior import GP, Hyper, Kernel
 from regretless.gp.step import best_point

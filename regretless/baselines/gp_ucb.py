@@ -105,8 +105,7 @@ class GPUCB(GPMethod):
 
 
 def theory_beta(t: int, d: int, delta: float, *, a: float = 1.0, b: float = 1.0, r: float = 1.0) -> float:
-    """beta_t = 2 log(t^2 2 pi^2 / (3 delta)) + 2 d log(t^2 d b r sqrt(log(4 d a / delta))) (Thm. 2), not below its
-    first term."""
+    """beta_t = 2 log(t^2 2 pi^2 / (3 delta)) + 2 d max(log(t^2 d b r sqrt(log(4 d a / delta))), 0) (Thm. 2)."""
     first = 2 * math.log(t * t * 2 * math.pi**2 / (3 * delta))
     second = 2 * d * math.log(t * t * d * b * r * math.sqrt(math.log(4 * d * a / delta)))
     return first + max(second, 0.0)

@@ -23,8 +23,7 @@ from typing import ClassVar
 import numpy as np
 
 from regretless.gp.acquisition import log_expected_improvement
-from regretless.gp.design import away_from_known
-from regretless.gp.embedding import LowDesign, checked_low_dim
+from regretless.gp.design import LowDesign, away_from_known, checked_low_dim
 from regretless.gp.step import best_point
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
@@ -57,8 +56,7 @@ class HeSBO(Method):
         self._surrogate = Surrogate(self._box, ard=False, quadratic=False, tame=False)
 
     def to_cube(self, Y: Array) -> Array:
-        """Points of the unit cube for low points Y (q x d, in [0, 1]), q x D; in the unit cube a sign turns v into 1 -
-        v."""
+        """Points of the unit cube (q x D) for low points Y (q x d, in [0, 1]); a sign turns v into 1 - v."""
         V = Y[:, self.bucket]
         return np.where(self.sign > 0, V, 1 - V)
 
@@ -83,5 +81,4 @@ class HeSBO(Method):
 
     def _recommend(self) -> Array:
         Y = self.to_low(self.X)
-        best: Array = self.X[int(np.argmax(self._surrogate.gp(Y, self.y, self.yvar).mean_at(Y)))]
-        return best
+        return np.asarray(self.X[int(np.argmax(self._surrogate.gp(Y, self.y, self.yvar).mean_at(Y)))])

@@ -78,8 +78,7 @@ class LinearBO(Method):
 
 
 class SphericalRegression:
-    """Bayesian linear regression on P(z) for points X (n x D) with values y (n), which it standardises, and pending
-    points (p x D), whose values are hallucinated."""
+    """Bayesian linear regression on P(z) of values y (n), standardised, at X (n x D); pending: p x D, hallucinated."""
 
     def __init__(self, X: Array, y: Array, pending: Array, g: float, noise: float) -> None:
         self.g = g
@@ -100,8 +99,7 @@ class SphericalRegression:
 
     def mean_at(self, X: Array) -> Array:
         """Posterior mean alone, standardised (q)."""
-        mean: Array = self.mean + project(X, self.g) @ self.weights
-        return mean
+        return np.asarray(self.mean + project(X, self.g) @ self.weights)
 
     def mean_var(self, X: Array) -> tuple[Array, Array]:
         """Posterior mean (q) and variance (q), standardised."""
@@ -125,8 +123,7 @@ def project(X: Array, g: float) -> Array:
     """P(z) for points of the unit cube, n x (D + 1): unit vectors (Eq. 4)."""
     Z = (2.0 * X - 1.0) / math.sqrt(g * X.shape[1])
     square = np.einsum("ij,ij->i", Z, Z)[:, None]
-    projected: Array = np.concatenate([2.0 * Z, square - 1.0], axis=1) / (square + 1.0)
-    return projected
+    return np.asarray(np.concatenate([2.0 * Z, square - 1.0], axis=1) / (square + 1.0))
 
 
 def gradient_in_x(G: Array, X: Array, g: float) -> Array:
@@ -135,13 +132,11 @@ def gradient_in_x(G: Array, X: Array, g: float) -> Array:
     Z = (X - 0.5) * unit
     t = np.einsum("ij,ij->i", Z, Z)[:, None] + 1.0
     along = np.einsum("ij,ij->i", G[:, :-1], Z)[:, None]
-    gradient: Array = unit * (2.0 / t * G[:, :-1] + (4.0 / t**2) * (G[:, -1:] - along) * Z)
-    return gradient
+    return np.asarray(unit * (2.0 / t * G[:, :-1] + (4.0 / t**2) * (G[:, -1:] - along) * Z))
 
 
 def best_scale_and_noise(X: Array, y: Array) -> tuple[float, float]:
-    """g and the relative noise of greatest posterior density on the grid, the mean and the signal variance profiled
-    out."""
+    """g and the noise of greatest posterior density on the grid, mean and signal variance profiled out."""
     n, best = len(y), (math.inf, *START)
     prior = 0.5 * ((np.log(NOISES) - NOISE_PRIOR[0]) / NOISE_PRIOR[1]) ** 2
     for g in SCALES:

@@ -38,8 +38,7 @@ GRID = 300
 ENDS = 0.05
 """The share of a line at each end in which its best point is not sought (the authors' code: 5 to 10 %)."""
 ACCURACY = 0.01
-"""A line ends early when its largest upper bound exceeds its largest lower bound by less than this share of the mean
-(the authors' code)."""
+"""A line ends once its largest upper and lower bound differ by less than this share of the mean (authors' code)."""
 KAPPA = 2.0
 """The width of the confidence bound; our choice, since the authors' goes with their kernel (deviation 1)."""
 
@@ -98,8 +97,7 @@ class LineBO(Method):
         return away_from_known(grid[int(np.argmax(score(grid)))], self, rng)
 
     def _walk(self) -> tuple[Line, bool]:
-        """The line on which the search stands after all told values, and whether all but the evaluation of its best
-        point is done."""
+        """The line on which the search stands, and whether only the evaluation of its best point is left."""
         first = self._design.size
         if len(self.y) < first:  # some of the design failed: a provisional line 0 leads through the best point so far
             return Line(0, len(self.y), self._best(len(self.y))), False
@@ -147,8 +145,7 @@ class LineBO(Method):
             reach = np.stack([-line.base / v, (1 - line.base) / v])
         reach = np.where(np.isnan(reach) | (v == 0), np.array([[-np.inf], [np.inf]]), np.sort(reach, axis=0))
         low, high = float(reach[0].max()), float(reach[1].min())
-        points: Array = np.clip(line.base + np.linspace(low, high, GRID)[:, None] * v, 0.0, 1.0)
-        return points
+        return np.asarray(np.clip(line.base + np.linspace(low, high, GRID)[:, None] * v, 0.0, 1.0))
 
     def _recommend(self) -> Array:
         return self._best(len(self.y))

@@ -39,13 +39,11 @@ RATE, EPOCHS, BATCH, LEAST_STEPS = 1e-2, 100, 32, 300
 MOST_STEPS = 1500
 """Adam's steps per fit at most, so that the cost of a fit does not grow with the number of values."""
 EVERY, GROWTH = 10, 1.1
-"""Values between two fits once there are EVERY^2 of them; before that a fit follows when GROWTH times as many values
-are known (deviation 2)."""
+"""Values between two fits, from EVERY^2 values on, and the growth that calls for a fit before (deviation 2)."""
 SHORTLIST = 4 * INCUMBENTS
 """The best values told among which the recommendation is the net's favourite: the net is only trusted near the top."""
 WARM_UP = 5
-"""Points per dimension before the first fit, as in the NeuralBO authors' experiments (deviation 4): on fewer a greedy
-search stalls."""
+"""Points per dimension before the first fit, as in the NeuralBO authors' experiments (deviation 4)."""
 
 
 class NeuralGreedy(Method):
@@ -90,5 +88,4 @@ class NeuralGreedy(Method):
 
     def _recommend(self) -> Array:
         best = np.argsort(-self.y, kind="stable")[:SHORTLIST]
-        point: Array = self.X[best[int(np.argmax(self._net().outputs(2 * self.X[best] - 1)))]]
-        return point
+        return np.asarray(self.X[best[int(np.argmax(self._net().outputs(2 * self.X[best] - 1)))]])

@@ -72,13 +72,11 @@ class NeuralUCB(Method):
         return self._trained[1]
 
     def _recommend(self) -> Array:
-        point: Array = self.X[int(np.argmax(self._net().outputs(2 * self.X - 1)))]
-        return point
+        return np.asarray(self.X[int(np.argmax(self._net().outputs(2 * self.X - 1)))])
 
 
 def bonus(A: Factors, seen: Factors) -> Array:
-    """sqrt(LAM NU sum_j g_j^2 / U_j) / sqrt(m) at candidates with gradients A (C rows), after the gradients seen (n
-    rows), C."""
+    """sqrt(LAM NU sum_j g_j^2 / U_j) / sqrt(m) of gradients A (C rows) after the gradients seen (n rows), C."""
     n = len(seen[0][0])
     diagonal = tuple(LAM + total / WIDTH for total in combine(_squared(seen), np.ones(n)))
     sums: Array = inner(_squared(A), tuple(1 / u for u in diagonal))

@@ -30,11 +30,9 @@ from regretless.streams import Stream
 TREES = 100
 """The number of trees: the Monte-Carlo error of the mean over 100 is a tenth of their deviation."""
 CANDIDATES = 1000
-"""The points among which the expected improvement is maximised; a round number, which a forest of 100 trees values in
-milliseconds."""
+"""The points among which the expected improvement is maximised; a forest of 100 trees values them in milliseconds."""
 INCUMBENTS = 5
-"""The told points with the best means around which a third of the candidates are drawn, a handful so that they are not
-all from one region."""
+"""The told points with the best means around which a third of the candidates are drawn."""
 LEAST_SD = 1e-12
 """The deviation that an expected improvement divides by is kept above this: trees that agree have none."""
 MARGIN = 0.01
@@ -87,5 +85,4 @@ class RFEI(Method):
         return values.mean(0), values.std(0)
 
     def _recommend(self) -> Array:
-        point: Array = self.X[int(np.argmax(self._predict(self.X)[0]))]
-        return point
+        return np.asarray(self.X[int(np.argmax(self._predict(self.X)[0]))])

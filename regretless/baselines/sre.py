@@ -27,7 +27,8 @@ from typing import ClassVar
 import numpy as np
 
 from regretless.gp.acquisition import kept_from_failures, upper_confidence
-from regretless.gp.embedding import checked_low_dim, step_through
+from regretless.gp.design import checked_low_dim
+from regretless.gp.step import step_through
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method, keyed_generator
 from regretless.parameters import Array

@@ -28,20 +28,15 @@ Acquire: TypeAlias = Callable[[Array, Array], tuple[Array, Array, Array]]
 """Posterior mean (q) and variance (q) to the acquisition's value (q) and its derivatives in both (q each)."""
 
 LEAST_SHARE = 1e-20
-"""A variance is never taken below this share of the signal variance, so that the sd has a derivative everywhere; far
-below rounding, it changes no value."""
+"""A variance is never taken below this share of the signal's, so that the sd has a derivative everywhere."""
 PRIOR_WEIGHT = 0.05
-"""e: what counts for success and for failure far from all data, as if a twentieth of an evaluation had been made there;
-chosen by hand."""
+"""e: what counts for success and for failure far from all data, a twentieth of an evaluation; chosen by hand."""
 FAILURE_WEIGHT = 0.2
-"""c: what a failure counts against a success at the same distance. It is below 1, because otherwise the best points
-beside a border would never be reached; the value was chosen by hand."""
+"""c: what a failure counts against a success; below 1, so that points beside a border are reached; chosen by hand."""
 REPULSION = 4.0
-"""The weight of log p. Acquisitions differ by about 1 over the cube, and points among failures are to lose against
-points among successes; the value was chosen by hand."""
+"""The weight of log p, beside acquisitions that differ by about 1 over the cube; chosen by hand."""
 WIDTHS = (0.01, 0.2)
-"""The least and the largest h, in units of sqrt(d): below, a failure would repel nothing but itself; above, it would
-speak for the whole cube."""
+"""The least and the largest h in units of sqrt(d), so that a failure repels a part of the cube, not only itself."""
 FAR = -50.0
 """Below this z the asymptotic series of h is exact to rounding."""
 
@@ -195,12 +190,10 @@ def kept_from_failures(
 def candidates_kept_from_failures(
     values: Array, P: Array, X: Array, failed: Array, *, logarithmic: bool = False
 ) -> Array:
-    """The same for an acquisition that is known at the candidates P (m x d) alone: its values (m), plus REPULSION * log
-    p."""
+    """The same for an acquisition with known values (m) at the candidates P (m x d) alone, m."""
     if len(failed) == 0:
         return values
-    kept: Array = (_compressed(values) if logarithmic else values) + REPULSION * _log_share(X, failed)(P)[0]
-    return kept
+    return np.asarray((_compressed(values) if logarithmic else values) + REPULSION * _log_share(X, failed)(P)[0])
 
 
 def _log_share(X: Array, failed: Array) -> ValueAndGradient:
@@ -226,5 +219,4 @@ def _log_share(X: Array, failed: Array) -> ValueAndGradient:
 
 def _compressed(value: Array) -> Array:
     """value where it is positive, -log(1 - value) elsewhere."""
-    result: Array = np.maximum(value, 0.0) - np.log1p(np.maximum(-value, 0.0))
-    return result
+    return np.asarray(np.maximum(value, 0.0) - np.log1p(np.maximum(-value, 0.0)))

@@ -30,21 +30,17 @@ from regretless.parameters import Array
 from regretless.space import Cube
 
 SHORTENED = 0.25
-"""Every fitted length-scale is multiplied by this before bounds are taken; chosen by measured coverage
-(docs/certificates.md)."""
+"""Every fitted length-scale is multiplied by this; chosen by measured coverage (docs/certificates.md)."""
 WIDTH, WIDTH_PER_DIM, WIDE_FROM = 1.6, 0.2, 3
-"""b is 1.6 at delta = 0.05 up to 3 dimensions, and each further one adds 0.2; other delta scale it by the normal
-quantile. Both were chosen by measured coverage (docs/certificates.md)."""
+"""b at delta = 0.05, what each dimension beyond WIDE_FROM adds; chosen by measured coverage (docs/certificates.md)."""
 LEAST_PER_DIM = 4
-"""Nothing is certified with fewer values per dimension, because the fit would be little more than its prior; coverage
-was measured with 8 and 20."""
+"""Nothing is certified with fewer values per dimension: the fit would be little more than its prior."""
 MOST_DIMENSIONS = 10
 """Coverage was measured in up to this many dimensions."""
 VACUOUS = 0.5
 """A gap beyond this share of the observed range tells the user nothing, and is not certified."""
 RAW, STARTS = 2000, 8
-"""The candidates and ascents of the search for the largest upper bound: several times those of an ask, because a
-maximum that is missed makes the bound too small."""
+"""Candidates and ascents of the search for the largest bound, many because a missed maximum makes it too small."""
 INCUMBENTS = 5
 """The told points with the best posterior means around which a third of the candidates are drawn."""
 

@@ -1,4 +1,4 @@
-"""Points chosen without a model: the initial design, and the step away from a point that is known already."""
+"""Points chosen without a model: initial designs, and the step away from a point that is known already."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MOST = 32
 BUDGET_SHARE = 4
 """A design takes at most the share 1/BUDGET_SHARE of a known budget; the rest is for the model."""
 SPARE = 32
-"""The number of further points of the sequence, for designs whose points were told by others, coincide, or all
-failed: as many as the largest design."""
+"""Further points of the sequence, for designs whose points were told by others, coincide, or all failed."""
+LOW_POINTS = 20
+"""Initial points in a low-dimensional box, as in the comparison of Tran-The et al. (AAAI 2020)."""
 FIRST_STEP = 1e-3
-"""The sd of the first step away from a known point, a thousandth of the cube's side; it doubles each time it is not
-enough."""
+"""The sd of the first step away from a known point, in sides of the cube; it doubles while it is not enough."""
 STEPS = 64
 """The steps tried: after ten doublings the step spans the cube, and the others are draws from anywhere."""
 
@@ -48,9 +48,33 @@ class Design:
             return None
         for point in self.points:
             if not history.is_known(point):
-                chosen: Array = point
-                return chosen
+                return np.asarray(point)
         return rng.random(len(self.points[0])) if len(history.y) == 0 else None
+
+
+def checked_low_dim(low_dim: int, dim: int) -> int:
+    """The dimension of a subspace of a cube with `dim` coordinates: low_dim, or dim where that is smaller."""
+    if low_dim < 1:
+        raise ValueError(f"low_dim must be at least 1, got {low_dim!r}")
+    return min(low_dim, dim)
+
+
+class LowDesign:
+    """Scrambled Sobol points of a box that a map carries into the cube: `initial`, 20, or a quarter of the budget."""
+
+    def __init__(self, low_dim: int, initial: int | None, budget: int | None, rng: np.random.Generator) -> None:
+        if initial is None:
+            initial = LOW_POINTS if budget is None else max(2, min(LOW_POINTS, budget // BUDGET_SHARE))
+        if initial < 1:
+            raise ValueError(f"initial must be at least 1, got {initial!r}")
+        self._low_dim, self._points = low_dim, sobol_points(initial, low_dim, rng)
+
+    def next_point(self, history: Method, rng: np.random.Generator) -> Array | None:
+        """The next point of the box (low_dim); None and uniform draws as in `Design`."""
+        known = len(history.known)
+        if known < len(self._points):
+            return np.asarray(self._points[known])
+        return rng.random(self._low_dim) if len(history.y) == 0 else None
 
 
 def away_from_known(x: Array, history: Method, rng: np.random.Generator, *, also: Collection[bytes] = ()) -> Array:

@@ -21,14 +21,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from regretless.gp.gram import blocks
-from regretless.gp.kernels import Hyper, Kernel, squared_distances
+from regretless.gp.kernels import Hyper, Kernel, blocks, squared_distances
 from regretless.gp.lbfgs import minimise
 from regretless.parameters import Array
 
 NOISE_BOUNDS = (1e-8, 10.0)
-"""The noise relative to the signal stays between these: below, the factor of near-duplicates loses all digits; above,
-nothing is left to model."""
+"""The noise relative to the signal: below, factors of near-duplicates lose all digits; above, nothing is left."""
 QUADRATIC_BOUNDS = (1e-6, 1e4)
 """The weight of the trend stays between these: below, it is none; above, the process beside it is none."""
 SIGNAL_BOUNDS = (1e-3, 1e4)
@@ -40,11 +38,9 @@ INDEPENDENT = 5
 WALL = 1e25
 """The value of a theta whose covariance cannot be factorised: larger than any other, and finite."""
 START_SHIFTS = (0.0, -1.5, 1.0)
-"""The starts of a fresh fit have log length-scales at the centre of their prior plus these: shorter by one and a half
-of its sd, or longer by one."""
+"""Added to the prior's centre of the log length-scales at the starts of a fresh fit, whose sd there is 1."""
 FIRST_STEP, TOLERANCE = 0.3, 1e-7
-"""The largest first step in theta, a third of the prior's sd, and the relative decrease at which a fit rests, far below
-what the data can tell apart."""
+"""The largest first step in theta, a third of the prior's sd, and the relative decrease at which a fit rests."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +53,7 @@ class Prior:
 
     lengthscale: tuple[float, float]
     shared: float = 0.0
-    """The sd of a shift common to the logarithms of all length-scales, besides the sd that each has of its own; an
-    isotropic one has both."""
+    """The sd of a shift common to all log length-scales; an isotropic one has both sds."""
     noise: tuple[float, float] | None = (-6.0 * math.log(10.0), math.log(10.0))
     """None: the relative noise is fixed at its floor."""
     quadratic: tuple[float, float] | None = (-2.0, 2.0)
@@ -177,8 +172,7 @@ class Objective:
         ):
             if at >= 0 and value > 0:
                 out[at] = math.log(value)
-        clipped: Array = np.clip(out, self.lower, self.upper)
-        return clipped
+        return np.asarray(np.clip(out, self.lower, self.upper))
 
     def at(self, thetas: Array) -> tuple[Array, Array]:
         """Values (t) and gradients (t x entries) of each theta."""

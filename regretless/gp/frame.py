@@ -23,15 +23,13 @@ from regretless.parameters import Array
 LEAST_PER_DIM = 3
 """Axes are turned only with this many values per coordinate; with fewer the gradients would be those of the prior."""
 MOST_NOISE = 1e-3
-"""Axes are left alone when the noise relative to the signal is larger: gradients of a smoothed mean follow the
-noise."""
+"""With more noise relative to the signal axes are left alone: gradients of a smoothed mean follow the noise."""
 NARROWEST = 1e-8
 """The least eigenvalue of C relative to the largest: length-scales start within a factor of 100 of each other."""
 
 
 def turn_axes(kernel: Kernel, X: Array, y: Array, yvar: Array, hyper: Hyper, *, prior: Prior, rounds: int) -> Hyper:
-    """The most probable of hyper, which was fitted to X (n x d) and standardised y (n), and its refits along other
-    axes."""
+    """The most probable of hyper, fitted to X (n x d) and standardised y (n), and its refits along other axes."""
     if len(y) < LEAST_PER_DIM * kernel.dim:
         return hyper
     gp = GP.exact(kernel, hyper, X, y, yvar)
@@ -56,8 +54,7 @@ def turn_axes(kernel: Kernel, X: Array, y: Array, yvar: Array, hyper: Hyper, *, 
 
 
 def directions(gp: GP) -> tuple[Array, Array]:
-    """Axes (m x m, in columns) of the posterior mean's variation at the better half of the values, and length-scales
-    relative to each other (m)."""
+    """Axes (m x m, columns) in which the mean varies at the better half of the values, relative length-scales (m)."""
     lines = gp.factor.kernel.lines
     better = np.argsort(-gp.y, kind="stable")[: max(2 * len(lines), gp.n // 2)]
     G = gp.mean_grad(gp.X[better])[1][:, lines]

@@ -14,7 +14,7 @@ or n x e.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -25,6 +25,8 @@ from regretless.parameters import Array
 
 Kind: TypeAlias = Literal["se", "matern52"]
 SQRT5 = math.sqrt(5.0)
+BLOCK = 256
+"""Rows per block: a block of n = 3000 is 6 MB, and 256 rows keep matrix products at full speed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +80,7 @@ class Kernel:
         """The coordinate each embedded coordinate comes from, e."""
 
     def embed(self, X: Array, rotation: Array | None = None) -> Array:
-        """The embedded points, n x e, in the axes of the rotation where there is one (the trend does not change under
-        rotations)."""
+        """The embedded points, n x e, in the axes of the rotation; the trend does not change under rotations."""
         lines = np.ascontiguousarray(X) - 0.5 if self.plain else X[:, self.lines] - 0.5
         if rotation is not None:
             lines = np.dot(lines, rotation)
@@ -103,6 +104,27 @@ class Kernel:
         product *= 4.0
         product += 1.0
         return product
+
+    def add_trend(self, K: Array, ZA: Array, ZB: Array, q: float) -> None:
+        """Adds the quadratic trend between embedded points to K (a x b)."""
+        if q:
+            t = self.trend(ZA, ZB)
+            t *= t
+            t *= q / 4.0
+            K += t
+
+    def lower_gram(self, Z: Array, W: Array, q: float) -> Array:
+        """k(X_i, X_j) for j <= i, n x n in C order, from embedded points Z and W, the same by the length-scales.
+
+        It is made in blocks, so that elementwise work is halved; what lies above the diagonal is unspecified.
+        """
+        n = len(Z)
+        A = np.empty((n, n))
+        for i, j in blocks(n):
+            A[i:j, :j] = self.base(squared_distances(W[i:j], W[:j]))
+            self.add_trend(A[i:j, :j], Z[i:j], Z[:j], q)
+        A.ravel()[:: n + 1] = self.at_zero(Z, q)
+        return A
 
     def at_zero(self, Z: Array, q: float) -> Array:
         """k(x, x), n."""
@@ -147,10 +169,15 @@ class Kernel:
 
 
 def squared_distances(A: Array, B: Array, norms: Array | None = None) -> Array:
-    """|a - b|^2 for the rows of A (a x e) and B (b x e), by one matrix product, never negative; norms: |b|^2 where
-    known (b)."""
+    """|a - b|^2 for the rows of A (a x e) and B (b x e), never negative, a x b; norms: |b|^2 where known (b)."""
     r2: Array = np.dot(A, B.T)
     r2 *= -2.0
     r2 += np.einsum("ij,ij->i", A, A)[:, None]
     r2 += np.einsum("ij,ij->i", B, B) if norms is None else norms
     return np.maximum(r2, 0.0, out=r2)
+
+
+def blocks(n: int) -> Iterator[tuple[int, int]]:
+    """The (start, stop) rows of each block of a lower triangle; its columns are 0 .. stop."""
+    for start in range(0, n, BLOCK):
+        yield start, min(start + BLOCK, n)

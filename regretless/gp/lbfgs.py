@@ -10,7 +10,7 @@ is one evaluation of all starts still moving, and each accepts its trial point o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +55,7 @@ def minimise(
     f, g = function(X)
     best_x, best_f = X.copy(), f.copy()
     rows = np.arange(q)  # the starts still moving
-    curvature: Curvature = Dense(q, d) if d <= DENSE else Limited(q, d)
+    curvature = Dense(q, d) if d <= DENSE else Limited(q, d)
     D, slope = _direction(X, g, low, high, curvature, reach)
     step, cuts = np.ones(q), np.zeros(q, dtype=np.int64)
     for _ in range(rounds):
@@ -98,11 +98,11 @@ def minimise(
     return best_x, best_f
 
 
-def _direction(X: Array, g: Array, low: Array, high: Array, curvature: Curvature, reach: float) -> tuple[Array, Array]:
+def _direction(X: Array, g: Array, low: Array, high: Array, H: Dense | Limited, reach: float) -> tuple[Array, Array]:
     """The descent direction of every start (q x d) and the slope along it (q)."""
     held = np.where(g > 0, X - low, high - X) <= 0.0
     p = np.where(held, 0.0, g)
-    D = curvature.times(p, held if held.any() else None, reach)
+    D = H.times(p, held if held.any() else None, reach)
     np.negative(D, out=D)
     D[held] = 0.0
     slope = _dot(D, p)
@@ -115,22 +115,7 @@ def _direction(X: Array, g: Array, low: Array, high: Array, curvature: Curvature
 
 def _dot(A: Array, B: Array) -> Array:
     """Row by row."""
-    product: Array = np.einsum("ij,ij->i", A, B)
-    return product
-
-
-class Curvature(Protocol):
-    """The inverse Hessians H of a batch of starts, learnt from steps s and changes y of the gradient."""
-
-    def learn(self, s: Array, y: Array, good: NDArray[np.bool_]) -> None:
-        """Takes in a pair (q x d each) of every start for which `good` holds."""
-
-    def times(self, p: Array, held: NDArray[np.bool_] | None, reach: float) -> Array:
-        """The inverse of the free part of the Hessian times p, q x d; before the first pair a multiple of p whose
-        largest entry is `reach`."""
-
-    def keep(self, rows: NDArray[np.bool_]) -> None:
-        """Drops the other starts."""
+    return np.asarray(np.einsum("ij,ij->i", A, B))
 
 
 def _usable(s: Array, y: Array, good: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], Array, Array]:
@@ -141,13 +126,14 @@ def _usable(s: Array, y: Array, good: NDArray[np.bool_]) -> tuple[NDArray[np.boo
 
 
 class Dense:
-    """H as q matrices, d x d."""
+    """The inverse Hessians H of a batch of starts as q matrices, d x d."""
 
     def __init__(self, q: int, d: int) -> None:
         self.H = np.zeros((q, d, d))
         self.begun = np.zeros(q, dtype=bool)
 
     def learn(self, s: Array, y: Array, good: NDArray[np.bool_]) -> None:
+        """Takes in steps s and changes y of the gradient (q x d each) where `good` holds."""
         fine, sy, yy = _usable(s, y, good)
         if not fine.any():
             return
@@ -165,6 +151,7 @@ class Dense:
         self.H += outer.transpose(0, 2, 1)
 
     def times(self, p: Array, held: NDArray[np.bool_] | None, reach: float) -> Array:
+        """The inverse of the Hessian's free part times p, q x d; before any pair a multiple of p up to `reach`."""
         D: Array = np.matmul(self.H, p[:, :, None])[:, :, 0]
         if held is not None and self.begun.any():
             # H is the inverse of the whole Hessian: forces on the held coordinates that keep them in place give the
@@ -220,12 +207,8 @@ class Limited:
         return r
 
     def keep(self, rows: NDArray[np.bool_]) -> None:
-        self.s, self.y, self.inverse, self.scale = (
-            self.s[:, rows],
-            self.y[:, rows],
-            self.inverse[:, rows],
-            self.scale[rows],
-        )
+        self.s, self.y, self.inverse = self.s[:, rows], self.y[:, rows], self.inverse[:, rows]
+        self.scale = self.scale[rows]
 
 
 def _free_part(pair: tuple[Array, Array, Array], held: NDArray[np.bool_]) -> tuple[Array, Array, Array]:

@@ -39,31 +39,25 @@ class Acquisition(NamedTuple):
 
 
 RAW = 420
-"""The number of candidates by default, 2/3 over the whole cube and 1/3 around the incumbents; 2048 and ten starts
-gained nothing (docs/gp-engine.md)."""
+"""Candidates by default, 1/3 around the incumbents; 2048 and ten starts gained nothing (docs/gp-engine.md)."""
 STARTS = 4
 """The number of candidates that are advanced by default; chosen with RAW."""
 MOVED = 20
 """The mean number of coordinates that a local candidate changes, at most; TuRBO perturbs as many (App. B)."""
 STEPS = (1e-3, 0.3)
-"""Local candidates differ from their incumbent by normal steps whose sd is log-uniform between these: from a fine
-correction to a third of the cube."""
+"""The sd of a local candidate's normal steps is log-uniform between these, in sides of the cube."""
 MOST_MOVES = 24
-"""The most positions tried for one coordinate in a sweep; on longer grids near and far ones are sampled, so that the
-cost does not grow with the grid."""
+"""The most positions tried for one coordinate in a sweep; on longer grids near and far ones are sampled."""
 MOST_LABELS = 256
-"""The most labels tried for one one-hot group in a sweep; of larger groups this many are drawn, because each label is
-a row with as many entries as there are labels."""
+"""The most labels tried for one one-hot group in a sweep; of larger groups this many are drawn."""
 SWEEPS = 10
-"""The most alternations of ascent and sweep. They end by themselves when a sweep gains nothing; the limit is a round
-number that bounds the time of an ask."""
+"""The most alternations of ascent and sweep, which end by themselves when a sweep gains nothing."""
 ROUNDS = 25
 """The evaluations per start of an ascent by default; a round number, since the best start goes on for as many again."""
 ROUGH, FINE = 1e-6, 1e-12
 """The tolerance of the joint ascent, which only has to tell the starts apart, and that of the best one's."""
 SOBOL_DIM = 2000
-"""The largest dimension in which candidates come from a Sobol sequence; beyond it uniform draws are no worse and
-quicker."""
+"""The largest dimension in which candidates come from a Sobol sequence; beyond, uniform draws are no worse."""
 
 
 def maximise(
@@ -78,8 +72,7 @@ def maximise(
 ) -> Array:
     """The best legal point found, d; see `maximise_many` for the arguments."""
     X, _ = maximise_many(acquisition, cube, rng, incumbents=incumbents, raw=raw, starts=starts, rounds=rounds)
-    best: Array = X[0]
-    return best
+    return np.asarray(X[0])
 
 
 def maximise_many(

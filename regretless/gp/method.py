@@ -76,8 +76,7 @@ class GPMethod(Method):
         return len(self.y) + len(self.failed) + len(self.pending)
 
     def _value_to_beat(self, gp: GP) -> float:
-        """The largest posterior mean at a told point, standardised (paper preset: the largest told value); a pending
-        point is believed to hold its mean."""
+        """The largest mean at a told point (paper preset: value), standardised; pending points count as their means."""
         best = (float(gp.y.max()) - gp.offset) / gp.scale if self.paper else float(gp.mean_at(self.X).max())
         return max(best, float(gp.mean_at(self.pending).max(initial=best)))
 

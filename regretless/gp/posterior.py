@@ -23,30 +23,45 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from regretless.gp.gram import factor_with_jitter, lower_gram
 from regretless.gp.kernels import Hyper, Kernel, Kind, squared_distances
 from regretless.parameters import Array
 
 __all__ = ["GP", "Factor", "Hyper", "Kernel", "Kind", "SamplePath"]
 
+FIRST_JITTER = 1e-10
+"""The first addition to the diagonal of a matrix that cannot be factorised, tenfold each time it fails again."""
+MOST_JITTER = 1e3
+"""A matrix that still cannot be factorised with this on its diagonal is no covariance relative to a signal variance."""
 NOISE_FLOOR = 1e-8
-"""The least noise relative to the signal, the root of the rounding error: below it the factor of near-duplicates loses
-all digits."""
+"""The least noise relative to the signal: below it the factor of near-duplicates loses all digits."""
 NOISE_CEILING = 1e30
 """The largest noise relative to the signal: such a value says nothing, and larger numbers would overflow in sums."""
 SIGNAL_WEIGHT = 1.0
-"""The weight, in observations, of the prior that the signal variance of standardised values is 1; without it constant
-values would have none."""
+"""The weight of the prior that standardised values have signal variance 1; without it constant ones would have none."""
 FEATURES = 1024
-"""The random Fourier features (pairs of cosine and sine) of a sample path: covariances of paths are then right to a
-thirtieth, the inverse root of their number."""
+"""Random Fourier features (cosine and sine) of a sample path: covariances of paths are right to a thirtieth."""
 
 
 # ---------------------------------------------------------------- the factor
+
+
+def factor_with_jitter(
+    factor: Callable[[float], tuple[Array, int]], *, first: float = FIRST_JITTER
+) -> tuple[Array, float]:
+    """What `factor(jitter)` gives for the least of 0, first, 10 first, ... with info = 0, and that jitter."""
+    jitter = 0.0
+    while True:
+        L, info = factor(jitter)
+        if info == 0:
+            return L, jitter
+        jitter = max(first, 10.0 * jitter)
+        if not jitter < MOST_JITTER * max(1.0, first / FIRST_JITTER):
+            raise ArithmeticError("a covariance matrix cannot be factorised: it is not finite, or not positive")
 
 
 class Factor:
@@ -67,7 +82,7 @@ class Factor:
         self._B, self._L1 = np.empty((0, self.full)), np.empty((0, 0))
 
     def _factor(self, jitter: float) -> tuple[Array, int]:
-        A = lower_gram(self.kernel, self.Z, self.W, self.hyper.quadratic)
+        A = self.kernel.lower_gram(self.Z, self.W, self.hyper.quadratic)
         A.ravel()[:: self.full + 1] += self.noise + jitter
         # the lower triangle of a C-ordered array is the upper one of its Fortran-ordered transpose: factorised in place
         U, info = lapack.dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
@@ -92,8 +107,7 @@ class Factor:
         n0 = self.full
         top = V[:, :n0]
         if self.n == n0:
-            solved: Array = blas.dtrsm(1.0, self._L0, np.array(top, order="C").T, lower=0, overwrite_b=1).T
-            return solved
+            return np.asarray(blas.dtrsm(1.0, self._L0, np.array(top, order="C").T, lower=0, overwrite_b=1).T)
         rest: Array = blas.dtrsm(1.0, self._L1.T, np.array(V[:, n0:], order="C").T, lower=0, overwrite_b=1).T
         top = top - rest @ self._B
         return np.concatenate([blas.dtrsm(1.0, self._L0, top.T, lower=0, overwrite_b=1).T, rest], axis=1)
@@ -106,11 +120,7 @@ class Factor:
         """k(x, X_i) for each row x, q x n."""
         Z = self.embed(X)
         K = self.kernel.base(squared_distances(Z * self.inverse_scales, self.W, self.norms))
-        if self.hyper.quadratic:
-            t = self.kernel.trend(Z, self.Z)
-            t *= t
-            t *= self.hyper.quadratic / 4.0
-            K += t
+        self.kernel.add_trend(K, Z, self.Z, self.hyper.quadratic)
         return K
 
     def extended(self, X: Array, noise: Array) -> Factor:
@@ -127,8 +137,7 @@ class Factor:
         for i in range(m, m + p):
             z, w, at = out.Z[n0 + i : n0 + i + 1], out.W[n0 + i : n0 + i + 1], n0 + i
             k = self.kernel.base(squared_distances(w, out.W[:at], out.norms[:at]))
-            if q:
-                k += q / 4.0 * self.kernel.trend(z, out.Z[:at]) ** 2
+            self.kernel.add_trend(k, z, out.Z[:at], q)
             b = blas.dtrsm(1.0, self._L0, np.array(k[:, :n0], order="C").T, lower=0, trans_a=1, overwrite_b=1)[:, 0]
             B[i] = b
             if i:
@@ -280,8 +289,7 @@ class GP:
         """d k(x, x) / dx, q x lines."""
         lines = Z[:, : len(self.factor.kernel.lines)]
         t = 1.0 + 4.0 * np.einsum("ij,ij->i", lines, lines)
-        gradient: Array = (4.0 * self.hyper.quadratic * t)[:, None] * lines
-        return gradient
+        return np.asarray((4.0 * self.hyper.quadratic * t)[:, None] * lines)
 
     def _to_coordinates(self, G: Array) -> Array:
         """Gradients in the embedded lines (q x m) as gradients in all coordinates (q x d)."""
@@ -301,8 +309,7 @@ class GP:
     # -- more data
 
     def condition(self, X: Array) -> GP:
-        """The posterior once the points X (p x d) will have been told, by hallucination: the mean stays, the variance
-        shrinks."""
+        """The posterior once the points X (p x d) will have been told: the mean stays, the variance shrinks."""
         X = np.atleast_2d(np.asarray(X, dtype=np.float64))
         if len(X) == 0:
             return self
@@ -357,12 +364,10 @@ class SamplePath:
         """Values alone (q), to the last bit those of a call."""
         gp, Z = self._gp, self._gp.factor.embed(X)
         K, _, _ = gp._cross_slope(Z)
-        values: Array = gp.mean + self._sd * self._prior(Z)[0] + K @ self._weights
-        return values
+        return np.asarray(gp.mean + self._sd * self._prior(Z)[0] + K @ self._weights)
 
     def _prior(self, Z: Array) -> tuple[Array, Array, Array, Array | None]:
-        """The prior draw at embedded points (q), the cosines and sines of its features (q x FEATURES each), and U M of
-        a trend (q x m)."""
+        """The prior draw (q), its features' cosines and sines (q x FEATURES each), and U M of a trend (q x m)."""
         phase = Z @ self._omega.T
         cos, sin = np.cos(phase), np.sin(phase)
         values = cos @ self._a + sin @ self._b
@@ -382,8 +387,7 @@ def relative_noise(hyper: Hyper, n: int, yvar: Array | None, scale: float) -> Ar
 
 
 def in_units_of(scale: float, yvar: Array, signal: float = 1.0) -> Array:
-    """yvar / (scale^2 signal), NaN where yvar is, for any finite scale: the square alone may leave the range of
-    floats."""
+    """yvar / (scale^2 signal), NaN where yvar is, for any finite scale: its square may leave the range of floats."""
     share, exponent = math.frexp(scale)
     with np.errstate(over="ignore", under="ignore"):
         ratio: Array = np.minimum(np.ldexp(yvar / (share * share * signal), -2 * exponent), NOISE_CEILING)

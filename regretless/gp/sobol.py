@@ -38,8 +38,7 @@ def point_at(sequence: qmc.Sobol, index: int) -> Array:
         sequence.reset()
     if sequence.num_generated < index:
         sequence.fast_forward(index - sequence.num_generated)
-    point: Array = draw(sequence, 1)[0]
-    return point
+    return np.asarray(draw(sequence, 1)[0])
 
 
 def draw(sequence: qmc.Sobol, n: int) -> Array:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 
-from regretless.gp.acquisition import kept_from_failures
+from regretless.gp.acquisition import kept_from_failures, through
 from regretless.gp.design import away_from_known
 from regretless.gp.maximiser import Acquisition, maximise
 from regretless.gp.surrogate import Surrogate
@@ -36,6 +37,23 @@ def step(
     return away_from_known(x, history, rng)
 
 
+def step_through(
+    history: Method,
+    acquisition: Acquisition,
+    to_cube: Callable[[Array], tuple[Array, Array]],
+    matrix: Array,
+    rng: np.random.Generator,
+) -> Array:
+    """The point of the cube that maximises an acquisition among the images of the box, off the known points, D.
+
+    to_cube and matrix (D x low_dim) describe the map as for `through`.
+    """
+    low_dim = matrix.shape[1]
+    low = through(acquisition, to_cube, matrix)
+    y = maximise(low, Cube.box(low_dim), rng, incumbents=np.empty((0, low_dim)))
+    return away_from_known(to_cube(y[None])[0][0], history, rng)
+
+
 def best_point(
     gp: HasMean,
     acquisition: Acquisition,
@@ -46,22 +64,19 @@ def best_point(
     *,
     logarithmic: bool = False,
 ) -> Array:
-    """The point of a cube that maximises an acquisition, kept from the failed points (k x d), d; X are the told points
-    (n x d), in the same coordinates."""
+    """The point of a cube that maximises an acquisition, kept from failed points (k x d), d; X: told points (n x d)."""
     kept = kept_from_failures(acquisition, X, failed, logarithmic=logarithmic)
     return maximise(kept, cube, rng, incumbents=best_by_mean(gp, X, INCUMBENTS))
 
 
 def best_by_mean(gp: HasMean, X: Array, count: int) -> Array:
     """The rows of X with the largest posterior means, best first, at most count x d."""
-    best: Array = X[np.argsort(-gp.mean_at(X), kind="stable")[:count]]
-    return best
+    return np.asarray(X[np.argsort(-gp.mean_at(X), kind="stable")[:count]])
 
 
 def best_told(gp: HasMean, X: Array) -> Array:
     """The row of X with the largest posterior mean, d."""
-    best: Array = best_by_mean(gp, X, 1)[0]
-    return best
+    return np.asarray(best_by_mean(gp, X, 1)[0])
 
 
 def recommended_by_mean(history: Method, surrogate: Surrogate) -> Array:

@@ -34,28 +34,23 @@ from regretless.parameters import Array
 from regretless.space import Cube
 
 LARGEST = 1e307
-"""Values beyond this are brought back to it: sums of a few of them would leave the range of floats, which ends at
-1.8e308."""
+"""Values are clipped here, so that sums of a few of them stay in the range of floats."""
 TURN_EVERY = 5
 """Every fifth scheduled fit may turn the axes, because a turn costs up to two more fits."""
 TURNED_DIMS = (3, 20)
-"""The dimensions in which axes are turned: in the plane it gained nothing (docs/gp-engine.md), and in many dimensions
-the directions are not known well enough from affordable data."""
+"""The dimensions in which axes are turned: fewer gain nothing (docs/gp-engine.md), more need too much data."""
 FRESH_EVERY = 10
 """Every tenth scheduled fit starts afresh, up to MANY values; a fresh fit costs up to five warm ones there."""
 FRESH_EVERY_LATE = 3
-"""Beyond MANY values every third one does: a fresh fit costs little more than a warm one there, and a history told in
-bulk is then replayed in three fits."""
+"""Beyond MANY values every third one does: fresh fits are cheap there, and a replay then takes three."""
 GAP = 16
-"""A scheduled size is followed by the one larger by 1/GAP of it, at least 1: every tell up to 32, every sixth at 100;
-fits at every 1/25 gained nothing (docs/gp-engine.md)."""
+"""A scheduled size is followed by the one larger by 1/GAP of it, at least 1; 1/25 gains nothing (docs/gp-engine.md)."""
 ISOTROPIC_ABOVE = 100
 """The dimension beyond which a length-scale per coordinate is no longer fitted by default."""
 QUADRATIC_UP_TO = 20
 """The largest dimension in which the quadratic trend is used by default; in 100 it loses (docs/gp-engine.md)."""
 WARM_ROUNDS, FRESH_ROUNDS = 15, 20
-"""Evaluations of the likelihood in a fit that starts from the last one, and for each stage of a fresh one; a warm start
-is close to its optimum."""
+"""Evaluations of the likelihood in a fit that starts from the last one, and in each stage of a fresh one."""
 LEAST_SCALE = float(np.finfo(np.float64).tiny)
 """The least scale of values, the smallest number with all its digits: one can divide by it."""
 
@@ -85,8 +80,7 @@ def agreeing_values(a: tuple[Array, Array, Array], b: tuple[Array, Array, Array]
 
 
 def tamed(y: Array) -> Array:
-    """y with values below 2 median - max raised to it (n); left alone when more than half of the values equal the
-    best."""
+    """y (n) with values below 2 median - max raised to it; as it is when over half of the values equal the best."""
     middle, top = float(np.median(y)), float(y.max())
     return np.maximum(y, middle - (top - middle)) if top > middle else y
 
@@ -116,10 +110,8 @@ def standardisation(y: Array) -> tuple[float, float]:
 
 
 def near_one(y: Array) -> Array:
-    """y times a power of two that brings its largest size near 1, n: an exact scaling, after which squares and sums
-    stay in the range of floats."""
-    scaled: Array = np.ldexp(y, -math.frexp(float(np.abs(y).max(initial=0.0)))[1])
-    return scaled
+    """y (n) times a power of two that brings its largest size near 1: exact, and squares stay within floats."""
+    return np.asarray(np.ldexp(y, -math.frexp(float(np.abs(y).max(initial=0.0)))[1]))
 
 
 class Surrogate:
@@ -174,8 +166,7 @@ class Surrogate:
         self._factor: tuple[int, Factor] | None = None  # index of its fit, and the factor of the longest prefix
 
     def gp(self, X: Array, y: Array, yvar: Array | None = None, pending: Array | None = None) -> GP:
-        """The posterior for points X (n x d, n >= 1), values y (n) and noise variances yvar (n, NaN unknown), pending
-        points (p x d) hallucinated."""
+        """The posterior of values y (n >= 1) with variances yvar (n, NaN unknown) at X (n x d), pending: p x d."""
         if len(y) == 0:
             raise ValueError("a surrogate needs at least one value")
         X, y, yvar = self._take_in(X, y, yvar)
@@ -197,15 +188,13 @@ class Surrogate:
         return gp if pending is None or len(pending) == 0 else gp.condition(pending)
 
     def seen_as(self, told: Array, y: Array) -> tuple[Array, Array]:
-        """Values y (k) as the model of the told ones (n) sees them, and the slope of that map at each (k); a clip, of
-        all values, has none."""
+        """Values y (k) as the model of the told ones (n) sees them, and the slope of that map (k); of a clip, 1."""
         return softened(told, y) if self.soften else (tamed(y) if self.tame else y, np.ones(len(y)))
 
     # -- the latest fit, for saved runs
 
     def latest_fit(self, X: Array, y: Array, yvar: Array) -> State:
-        """The last hyper-parameters fitted to a part of this history, as arrays and numbers; empty when there are
-        none."""
+        """The last hyper-parameters fitted to a part of this history; empty when there are none."""
         self._take_in(X, y, yvar)
         if not self._fits:
             return {}

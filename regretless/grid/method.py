@@ -29,8 +29,7 @@ PAPER_LENGTHSCALE, PAPER_NOISE_SD = 0.2, 0.1
 LEAST_NOISE_SD = 1e-3
 """The least noise sd in standardised units: exact values leave a posterior well conditioned."""
 LOW_RANK_DIM, MOST_FEATURES = 2, 700
-"""Up to this dimension and rank posteriors live in features of the squared exponential: a sample then costs 2 * 700^2
-multiplications, as many as with 150 rows on 6400 points."""
+"""Up to this dimension and rank posteriors live in features, whose samples then cost what 150 rows of 6400 would."""
 ON_GRID = 1e-9
 """A told point this close to a grid point is that grid point; the least grid step is 1/400."""
 
@@ -167,8 +166,7 @@ class GridMethod(PointsMethod):
         if len(pending) or len(failed):
             score = candidates_kept_from_failures(score, self.grid, self.X, failed, logarithmic=logarithmic)
             score = score + self._taken(np.concatenate([pending, failed]))
-        best: Array = self.grid[int(score.argmax())]
-        return best
+        return np.asarray(self.grid[int(score.argmax())])
 
     def _taken(self, X: Array) -> Array:
         """0 for grid points to choose from, -inf for those that are among X (p x d), n."""
@@ -189,8 +187,7 @@ class GridMethod(PointsMethod):
         """The told point whose nearest grid point has the largest posterior mean, d; the latest of equals."""
         nearest = [np.abs(np.subtract.outer(x, a)).argmin(axis=1) for x, a in zip(self.X.T, self._axes, strict=True)]
         mean = self.posterior.mean[np.ravel_multi_index(nearest, tuple(len(a) for a in self._axes))]
-        best: Array = self.X[len(mean) - 1 - int(np.argmax(mean[::-1]))]
-        return best
+        return np.asarray(self.X[len(mean) - 1 - int(np.argmax(mean[::-1]))])
 
     # -- values
 

@@ -31,19 +31,15 @@ from regretless.parameters import Array
 FORMS: dict[Kind, Kernel] = {"se": Kernel("se", 1), "matern52": Kernel("matern52", 1)}
 """The kernels as functions of the scaled squared distance; that part of a `Kernel` does not depend on the dimension."""
 FEATURE_TOLERANCE = 1e-14
-"""Features whose share of the kernel's trace is below this are dropped; 1e-14 keeps posteriors within 1e-9 of a direct
-solve."""
+"""Features below this share of the kernel's trace are dropped; posteriors stay within 1e-9 of a direct solve."""
 MOST_PRODUCTS = 4_000_000
-"""`SEFeatures` refuses to list more products of one-dimensional features than this, because the list alone would take
-32 MB."""
+"""`SEFeatures` lists no more products of one-dimensional features than this, 32 MB."""
 CHECKED = 64
-"""Grid points whose variance is checked against the features when a state is loaded; a check of all would cost as much
-as hundreds of samples."""
+"""Grid points whose variance is checked when a state is loaded; all would cost as much as hundreds of samples."""
 FIRST_ROWS = 64
 """A row posterior starts with room for this many samples and doubles it; with fewer rows it is not regrouped."""
 REGROUP_AFTER, REGROUP_SHARE = 8, 16
-"""A row posterior is regrouped once it has max(REGROUP_AFTER, its distinct samples / REGROUP_SHARE) rows more than
-distinct samples. Regrouping then costs about as much as the rows in between, and a state is loaded with few rows."""
+"""Rows beyond the distinct samples, at least, and as a share of those, at which a row posterior is regrouped."""
 
 
 def correlation(kernel: Kind, X: Array, Z: Array, lengthscale: float) -> Array:
@@ -100,8 +96,7 @@ class RowPosterior:
         self._z = np.empty(FIRST_ROWS)
 
     def condition(self, X: Array, y: Array, weights: Array | None = None) -> None:
-        """Takes in earlier samples p x d, p at once; only legal before any other sample. weights: the noise of each is
-        lambda / weight, p."""
+        """Takes in p samples at once, before any other; weights: the noise of each is lambda / weight, p."""
         p = len(X)
         if self.t or not p:
             raise ValueError("condition() needs at least one sample and a posterior without any")
@@ -157,8 +152,7 @@ class RowPosterior:
         self._append(x, w[:, 0], k, float(mean[0]), float(variance[0]), y, noise_var or self.noise_var)
 
     def variance_after(self, X: Array) -> Array:
-        """The variance on the grid, n, were values known at X (p x d) as well: it does not depend on what the values
-        are."""
+        """The variance on the grid, n, were values known at X (p x d) as well, whatever they are."""
         t, mean, variance, gain = self.t, self.mean.copy(), self.variance.copy(), self.gain
         for x in X:
             self.add_at(x, 0.0)
@@ -260,8 +254,7 @@ def _line_basis(lengthscale: float) -> tuple[Array, Array, Array]:
 
 
 def _barycentric(x: Array, nodes: Array) -> Array:
-    """Rows that interpolate from values at Chebyshev nodes of the first kind to n numbers, n x p (Berrut and Trefethen
-    2004, Eq. 4.2)."""
+    """Rows that interpolate from Chebyshev nodes to n numbers, n x p (Berrut and Trefethen 2004, Eq. 4.2)."""
     p = len(nodes)
     weights = np.sin(np.pi * (np.arange(p) + 0.5) / p) * (-1.0) ** np.arange(p)
     gap = np.subtract.outer(np.asarray(x, dtype=np.float64), nodes)

@@ -25,8 +25,7 @@ from regretless.parameters import Array
 MOST_VALUES = 800
 """With more values than this, close neighbours are averaged; a fit to 800 takes a few seconds."""
 CAUTION = 1.0
-"""A recommendation maximises the posterior mean less this many sd, so that it never trusts a bump of the mean between
-distant samples."""
+"""A recommendation maximises the mean less this many sd: bumps of the mean between distant samples are not trusted."""
 INCUMBENTS = 5
 """Points with the best posterior means around which the maximiser draws candidates, as many as in a certificate."""
 

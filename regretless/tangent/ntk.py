@@ -56,8 +56,7 @@ def on_device(values: Array, device: str) -> Tensor:
 
 def on_host(values: Tensor) -> Array:
     """As a NumPy array."""
-    made: Array = values if isinstance(values, np.ndarray) else values.cpu().numpy()
-    return made
+    return np.asarray(values if isinstance(values, np.ndarray) else values.cpu().numpy())
 
 
 def like(values: Array, other: Tensor) -> Tensor:

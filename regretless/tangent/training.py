@@ -24,8 +24,7 @@ HALVINGS = 30
 RUNAWAY = 1e3
 """Training has diverged when an output exceeds the sizes of the targets and of the first outputs by this factor."""
 NEW_MEAN, NEW_SQUARE, TINY = 0.1, 0.001, 1e-8
-"""The shares of a new gradient in Adam's running mean and square, and what is added to the root (Kingma and Ba, ICLR
-2015: 1 - beta_1, 1 - beta_2 and epsilon)."""
+"""Adam's 1 - beta_1, 1 - beta_2 and epsilon (Kingma and Ba, ICLR 2015)."""
 
 
 def fresh_net(rng: np.random.Generator, inputs: int, hidden: tuple[int, ...], activation: str) -> Mlp:
@@ -40,8 +39,7 @@ def fresh_net(rng: np.random.Generator, inputs: int, hidden: tuple[int, ...], ac
 
 
 def scheduled_size(n: int, *, first: int, growth: float) -> int:
-    """The largest scheduled size of at most n: `first`, then each time `growth` times as many; `first` when n is below
-    it."""
+    """The largest size of at most n of `first`, then each time `growth` times as many; `first` when n is less."""
     size = first
     while int(size * growth) + 1 <= n:
         size = int(size * growth) + 1
@@ -49,8 +47,7 @@ def scheduled_size(n: int, *, first: int, growth: float) -> int:
 
 
 def epoch_batches(rng: np.random.Generator, n: int, size: int, epochs: int) -> Batches:
-    """Index rows of `epochs` passes over n points in random order, steps x min(size, n); an incomplete last batch of a
-    pass is dropped."""
+    """Index rows of `epochs` passes over n points, steps x min(size, n); incomplete last batches are dropped."""
     size = min(size, n)
     whole = n // size
     passes = [rng.permutation(n)[: whole * size].reshape(whole, size) for _ in range(epochs)]
@@ -70,8 +67,7 @@ class Descent:
 
 
 def stable_rate(net: Mlp, X: Array, ridge: float, batch: int) -> float:
-    """Half of 2 / (lambda_max(G G') b / n + ridge), G the gradients at the net's weights: half of the largest step on
-    batches of b that is stable."""
+    """Half of 2 / (lambda_max(G G') b / n + ridge), the largest stable step on batches of b; G the gradients."""
     A = replace(net, norm=1.0).factors(X)
     K = kernel(A, A)
     v = np.ones(len(K)) / len(K) ** 0.5
@@ -108,8 +104,7 @@ def descend(net: Mlp, X: Array, y: Array, *, rate: float, ridge: float, batches:
 
 
 def train_with_adam(net: Mlp, X: Array, y: Array, batches: Batches, *, rate: float, decay: float = 0.0) -> Mlp:
-    """The net after one Adam step per row of `batches` (indices of rows of X) on the mean squared error, with L2 decay
-    towards 0 as in PyTorch."""
+    """The net after one Adam step on the mean squared error per row of `batches`, with L2 decay as in PyTorch."""
     shapes = [W.shape for W in net.weights]
     edges = np.cumsum([0, *(W.size for W in net.weights)])
     flat = np.concatenate([W.ravel() for W in net.weights])

@@ -32,8 +32,7 @@ def times_unit(values: Array, unit: float) -> Array:
 
 
 def standardisation(y: Array, *, of_equal: float = 1.0) -> tuple[float, float]:
-    """Mean and standard deviation of y (n), whose squares must be floats; equal values get the deviation `of_equal`, or
-    their rounding error where that is larger."""
+    """Mean and sd of y (n), whose squares must be floats; of equal values `of_equal` or their rounding error."""
     centre, spread = float(y.mean()), float(y.std())
     rounding = ROUNDING * abs(centre)
     return centre, spread if spread > rounding else max(of_equal, rounding)
@@ -43,5 +42,4 @@ def standardised(y: Array) -> Array:
     """y (n) with mean 0 and deviation 1, whatever its size; zeros where all values are equal."""
     scaled = y / exact_unit(y)
     centre, spread = standardisation(scaled)
-    targets: Array = (scaled - centre) / spread
-    return targets
+    return np.asarray((scaled - centre) / spread)

@@ -69,11 +69,9 @@ from regretless.space import Cube
 from regretless.streams import Stream
 
 SHARED, LOOK_BACK = 400, 4096
-"""A test starts from at most this many earlier samples near its cell, found among this many latest ones. The first
-bounds the cost of its posterior, the second that of finding them: neither grows with the run."""
+"""A test starts from at most this many earlier samples near its cell, found among this many latest ones."""
 FIRST_PER_DIM = 6
-"""Points per dimension of the design that precedes the search when no interval is known, chosen like the default's
-other constants (see `PRESETS`)."""
+"""Points per dimension of the design before the search when no interval is known, chosen like `PRESETS`."""
 SMALLEST = 1e-6
 """Cells are not halved below this side, because grid points of smaller ones are closer than most objectives resolve."""
 STALL = 50
@@ -85,11 +83,9 @@ SAME = 1e-9
 HORIZON = 1000
 """T where no budget is given, as in the paper's experiments; it only enters through logarithms."""
 ELSEWHERE = 32
-"""Random points to choose from when every point of the running cell is pending or near a failure. A few dozen hold one
-whose nearest neighbour is among the best values."""
+"""Random points to choose from when every point of the running cell is pending or near a failure."""
 GUESSED_NOISE_SD, GUESSED_LENGTHSCALE = 0.1, 0.2
-"""Noise sd (in standardised units) and length-scale (in the plane, growing like sqrt(d)) until a fit gives them; they
-are those of the paper's experiments (Sec. 5)."""
+"""Standardised noise sd and length-scale (in the plane, growing like sqrt(d)) until a fit gives them (Sec. 5)."""
 
 
 class DimensionWarning(UserWarning):
@@ -388,8 +384,7 @@ class GPThreDS(Method):
         self.scale = replace(scale, noise_var=max(scale.noise_var, LEAST_NOISE_VAR))
 
     def _find_interval(self) -> Search:
-        """Waits for the first design, fits the scale and takes the largest bounds on the whole cube's grid for the
-        interval."""
+        """Waits for the first design, fits the scale and takes the bounds on the whole cube's grid for the interval."""
         first = len(self._first) if self.budget is None else max(2, min(len(self._first), self.budget // 3))
         while self._seen < first:
             yield

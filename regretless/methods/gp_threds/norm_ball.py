@@ -31,19 +31,15 @@ if TYPE_CHECKING:
     from regretless.methods.gp_threds.algorithm import GPThreDS
 
 MOST_FEATURES = 900
-"""Up to this rank the bound is computed from the features of the squared exponential, whose matrix is then smaller than
-that of MOST_VALUES values."""
+"""Up to this rank the bound is computed from the features of the squared exponential."""
 MOST_VALUES = 2000
-"""Beyond that rank, or with another kernel, the bound is computed from the kernel matrix of at most this many first
-values, which takes about a second."""
+"""Otherwise it is computed from the kernel matrix of at most this many first values, in about a second."""
 RESOLUTION = 0.002
-"""The branch-and-bound stops at this share of B above the largest upper bound seen; it is small beside the widths of
-0.4 B and more that certificates have."""
+"""The branch-and-bound stops at this share of B above the largest bound seen; certificates are 0.4 B wide and more."""
 MOST_BOXES = 30_000
 """The branch-and-bound keeps at most this many boxes, for memory; where it needs more, it returns its last bound."""
 LEAST_VARIANCE = 1e-8
-"""The noise variance counts as at least this share of B^2, so that exact values leave the posterior well conditioned; a
-larger variance than the true one is safe."""
+"""The least noise variance, as a share of B^2, so that the posterior is well conditioned; a larger one is safe."""
 FIRST_BOXES = {1: 32, 2: 16, 3: 8, 4: 4, 5: 3, 6: 3}
 """Boxes along each axis that the branch-and-bound starts with, by dimension: a few hundred in all."""
 

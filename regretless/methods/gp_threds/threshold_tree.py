@@ -19,21 +19,17 @@ from regretless.parameters import Array
 from regretless.space import Cube
 
 ON_GRID = 1e-6
-"""A told point this close to a grid point, in grid steps, is that grid point, because settings may travel through text
-and units and back."""
+"""A told point this close to a grid point, in grid steps, is that point: settings may travel through text and back."""
 ON_LEGAL = 1e-12
 """The same on a cube with discrete axes, in the cube's own units: there points are legal positions up to rounding."""
 REACH = 0.75
-"""Samples count for a cell when every coordinate is within this many sides of its centre: in the cell or in a margin of
-a quarter of its side."""
+"""Samples count for a cell when every coordinate is within this many sides of its centre."""
 INSIDE = 0.5 * (1 + 1e-9)
 """The same for points inside the cell; the excess over one half is for rounding."""
 TIE, TIE_DIGITS = 1e-9, 9
-"""Bounds of grid points closer than this, in standardised units, are level: it is far above rounding, which separates
-points that are equal by symmetry, and far below any difference that matters. Distances have as many digits."""
+"""Standardised bounds closer than this are level: rounding separates points that are equal by symmetry."""
 PRIORS_KEPT = 8
-"""Grid covariances kept at a time; a stationary kernel needs one per cell size, and a search uses two or three sizes at
-a time."""
+"""Grid covariances kept at a time, one per cell size; a search uses two or three sizes at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +72,7 @@ class Cell:
 
 @dataclass
 class ThresholdTree:
-    """What is known of where the optimum is: `live` cells, the interval of f* and its threshold, and the cells given
-    up."""
+    """What is known of where the optimum is: `live` cells, the interval of f*, its threshold, the cells given up."""
 
     interval: tuple[float, float]
     """[a_k, b_k]: where the search believes f* to be. It steers; it is no guarantee (`certificate` is)."""
@@ -155,8 +150,7 @@ class CellTest:
         """Whether any point is in the race."""
 
     def take(self, x: Array, y: float, noise_var: float | None = None) -> bool:
-        """Takes in a told point when it lies on the grid or near the cell; says whether it did. noise_var: of this
-        value, where it is not lambda."""
+        """Takes in a told point on the grid or near the cell; says whether it did. noise_var: if not lambda."""
         index = self._index(x)
         if index >= 0:
             self.posterior.add(index, y, noise_var)
@@ -177,8 +171,7 @@ class CellTest:
 
     @property
     def query(self) -> int:
-        """The grid point to sample next: the one with the largest upper bound, or the one nearest to the centre while
-        nothing is known."""
+        """The grid point to sample next: of the largest upper bound, or nearest to the centre before any."""
         if self.posterior.t:
             return self.best_upper
         distance = np.abs((self.grid - self.cell.centre) / self.cell.sides).sum(axis=1)
@@ -224,9 +217,7 @@ class CellTest:
 
 
 def beside_the_best(draws: Array, X: Array, y: Array, failed: Array) -> Array:
-    """The random point (of k x d) whose nearest neighbour among told (n x d, values n) and failed ones (p x d) has the
-    best value, d."""
+    """The random point (of k x d) whose nearest told (n x d, values n) or failed one (p x d) has the best value, d."""
     values = np.concatenate([y, np.full(len(failed), -np.inf)])
     nearest = np.abs(draws[:, None, :] - np.concatenate([X, failed])).max(axis=2).argmin(axis=1)
-    best: Array = draws[int(values[nearest].argmax())]
-    return best
+    return np.asarray(draws[int(values[nearest].argmax())])

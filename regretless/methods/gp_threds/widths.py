@@ -48,8 +48,7 @@ class Widths:
         return confidence_width(gain, self.norm, noise_sd, self.delta if delta is None else delta)
 
     def waiting_time(self, posterior: RowPosterior, slack: float, delta: float | None = None) -> float:
-        """t_term: samples after which a test with this probability of error accepts; a constant one grows like
-        beta^2."""
+        """t_term: samples after which a test of this error accepts; a constant one grows like beta^2."""
         if isinstance(self.patience, str):
             noise_var, sure = posterior.noise_var, self.delta if delta is None else delta
             return termination_time(len(posterior.grid), slack, self.norm, noise_var, sure)
