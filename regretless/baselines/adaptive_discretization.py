@@ -47,11 +47,8 @@ TIE = 1e-12
 
 
 class AdaptiveDiscretization(PointsMethod):
-    """Adaptive discretisation: a tree of boxes, refined where the upper bound is large.
-
-    Args:
-        preset, kernel, lengthscale, noise_sd: see `PointsMethod`.
-    """
+    """Adaptive discretisation: a tree of boxes, refined where the upper bound is large; options as in
+    `PointsMethod`."""
 
     posterior: RowPosterior
 
@@ -78,14 +75,11 @@ class AdaptiveDiscretization(PointsMethod):
         self._halves = np.zeros((self._deepest, 2, self.dim))
         """By depth: from the centre of a box to those of its halves (2 x d)."""
         self._halves[depths, :, order[depths % self.dim]] = np.outer(2.0 ** -(depths // self.dim + 2), [-1.0, 1.0])
-        self._boxes_then = 0
-        """The number of boxes at the last rebuilding."""
-        self._halved: list[int] = []
-        """The numbers of the boxes that were halved, in that order."""
+        self._boxes_then = 0  # the number of boxes at the last rebuilding
+        self._halved: list[int] = []  # the numbers of the boxes that were halved, in that order
         self._depth, self._parent = np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp)
         self._active = np.ones(1, dtype=np.bool_)
-        self._order = np.zeros(1)
-        """What decides between level boxes: the smallest wins."""
+        self._order = np.zeros(1)  # what decides between level boxes: the smallest wins
         self.posterior = self._rows(np.full((1, self.dim), 0.5))
         self._refine()
 

@@ -94,11 +94,10 @@ class DNGO(Method):
 
 
 def integrated_regression(phi: Array, y: Array) -> tuple[Array, Array]:
-    """Mean (k) and covariance (k x k) of the weights of y = phi w + noise (phi n x k), alpha and s2 integrated over
-    their grid.
+    """Mean (k) and covariance (k x k) of the weights of y = phi w + noise (phi n x k), alpha and s2 integrated out.
 
-    In the eigenbasis of phi'phi every setting is diagonal: with eigenvalues l and b = V' phi' y the weights have
-    variance 1 / (l / s2 + alpha) and mean b / (l + alpha s2), and
+    In the eigenbasis of phi'phi, with eigenvalues l and b = V' phi' y, the weights have variance 1 / (l / s2 + alpha)
+    and mean b / (l + alpha s2), and
         ln evidence = (k ln alpha - n ln s2 - sum ln(l / s2 + alpha) - (y'y - sum b^2 / (l + alpha s2)) / s2) / 2.
     """
     n, k = phi.shape

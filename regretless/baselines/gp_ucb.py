@@ -51,12 +51,12 @@ class GPUCB(GPMethod):
     """GP-UCB: maximises mean plus kappa standard deviations of a fitted Gaussian process.
 
     Args:
-        preset, kernel, ard, noise_var, quadratic, tame, rotate: see `GPMethod`; the paper preset also has the widths of
+        preset, kernel, ard, noise_var, quadratic, tame, rotate: see `GPMethod`; the paper preset has the widths of
             Theorem 2 divided by 5 (Sec. 6) and no final exploitation.
         kappa: the width; None: 1 (default preset) or the paper's schedule.
         exploit: maximise the mean alone in the last fifth of a known budget; None: by preset.
-        verify: every verify-th ask goes where the certificate's upper bound is largest, so that the certified gap
-            shrinks; 0: never. Meant for runs that end by `GapBelow`; not in paper.
+        verify: every verify-th ask goes where the certificate's upper bound is largest, for runs that end by
+            `GapBelow`; 0: never. Not in paper.
     """
 
     def __init__(

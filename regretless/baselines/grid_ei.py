@@ -35,8 +35,7 @@ class GridImprovement(GridMethod):
     Args:
         criterion: "expected" improvement, or its "probability".
         preset, points_per_axis, kernel, lengthscale, noise_sd: see `GridMethod`.
-        margin: what an improvement must exceed, in standardised units (0 for the authors' test functions, 0.01 for
-            their CNN).
+        margin: what an improvement must exceed, in standardised units (0 in the authors' code, 0.01 for their CNN).
     """
 
     def __init__(

@@ -48,10 +48,8 @@ class HeSBO(Method):
         self.low_dim = checked_low_dim(low_dim, self.dim)
         self._box = Cube.box(self.low_dim)
         rng = self.fixed_generator()
-        self.bucket = rng.integers(self.low_dim, size=self.dim)
-        """h, D."""
-        self.sign = rng.choice([-1.0, 1.0], size=self.dim)
-        """s, D."""
+        self.bucket = rng.integers(self.low_dim, size=self.dim)  # h, D
+        self.sign = rng.choice([-1.0, 1.0], size=self.dim)  # s, D
         self._design = LowDesign(self.low_dim, initial, budget, rng)
         self._surrogate = Surrogate(self._box, ard=False, quadratic=False, tame=False)
 

@@ -140,10 +140,8 @@ def log_probability_of_improvement(gp: GP, best: float) -> Acquisition:
 
 
 def through(acquisition: Acquisition, forward: Callable[[Array], tuple[Array, Array]], matrix: Array) -> Acquisition:
-    """The acquisition as a function of low points y (q x k) that stand for x = clip(linear(y)).
-
-    forward: y to x (q x d) and to 1 where a coordinate is not clipped (q x d). matrix: dx/dy where it is not, d x k.
-    """
+    """The acquisition as a function of low points y (q x k) that stand for x = clip(linear(y)): `forward` maps y to x
+    (q x d) and to 1 where a coordinate is not clipped (q x d), `matrix` is dx/dy there, d x k."""
 
     def value_and_gradient(Y: Array) -> tuple[Array, Array]:
         X, inside = forward(Y)
@@ -161,12 +159,11 @@ def kept_from_failures(
 ) -> Acquisition:
     """An acquisition plus REPULSION * log p(x), p the share of successes around x; as it was when nothing has failed.
 
-    p = (S + e) / (S + e + c (F + e)) with S and F the sums of exp(-|x - x_i|^2 / 2 h^2) over the successes X (n x d)
-    and the failures (k x d), and h half the median distance from a failure to its nearest success: the resolution at
-    which the border between them is known.
+    p = (S + e) / (S + e + c (F + e)), S and F the sums of exp(-|x - x_i|^2 / 2 h^2) over the successes X (n x d) and
+    the failures (k x d), h half the median distance from a failure to its nearest success.
 
-    logarithmic: the acquisition a is a logarithm, whose differences know no bounds; where it is negative it is replaced
-        by -log(1 - a), which has the same maximiser and differences that log p can outweigh.
+    logarithmic: the acquisition a is a logarithm, without bounds; where it is negative it is replaced by -log(1 - a),
+        which has the same maximiser and differences that log p can outweigh.
     """
     acquisition = Acquisition(*pair)
     if len(failed) == 0:

@@ -56,11 +56,8 @@ def fitted_certificate(
     *,
     wary: Surrogate | None = None,
 ) -> Certificate:
-    """The certificate of the point x (d) after values y (n) at X (n x d), noise variances yvar (n, NaN unknown): kind
-    "fitted" or "none".
-
-    wary: a `wary_surrogate` that the caller keeps, so that the next certificate need not fit everything again.
-    """
+    """The certificate of the point x (d) after values y (n) at X (n x d) with noise variances yvar (n, NaN unknown);
+    wary: a `wary_surrogate` that the caller keeps, so that the next certificate need not fit everything again."""
     if cube.dim > MOST_DIMENSIONS:
         return Certificate.none(
             f"coverage was measured in up to {MOST_DIMENSIONS} dimensions, here are {cube.dim}", delta

@@ -40,10 +40,8 @@ class Design:
         self.points = cube.snap(np.concatenate([first, sobol_points(size + SPARE, cube.dim, rng)]))
 
     def next_point(self, history: Method, rng: np.random.Generator) -> Array | None:
-        """The first design point that is not known; None when the design is complete, whoever chose the points.
-
-        While every evaluation has failed there is nothing to model: once the design is used up, a uniform draw.
-        """
+        """The first design point that is not known; None when the design is complete, whoever chose the points. While
+        every evaluation has failed there is nothing to model: once the design is used up, a uniform draw."""
         if len(history.y) and len(history.y) + len(history.failed) + len(history.pending) >= self.size:
             return None
         for point in self.points:
@@ -78,10 +76,8 @@ class LowDesign:
 
 
 def away_from_known(x: Array, history: Method, rng: np.random.Generator, *, also: Collection[bytes] = ()) -> Array:
-    """x, or where it is known a legal point a small normal step away from it; `also`: identities of further known ones.
-
-    When the cube has no other point within reach of a few dozen steps, x itself.
-    """
+    """x, or where it is known a legal point a small normal step away from it, if there is one within reach; `also`:
+    identities of further known points."""
     step, point = FIRST_STEP, x
     for _ in range(STEPS):
         if not history.is_known(point) and not (also and history.cube.key(point) in also):

@@ -45,11 +45,8 @@ FIRST_STEP, TOLERANCE = 0.3, 1e-7
 
 @dataclass(frozen=True)
 class Prior:
-    """Normal priors (centre, sd) on the logarithms of the hyper-parameters, and what is free.
-
-    A log-normal density in the parameter itself, with location a and sd b, has its mode in the logarithm where a normal
-    (a - b^2, b) has it.
-    """
+    """Normal priors (centre, sd) on the logarithms of the hyper-parameters, and what is free; one (a - b^2, b) has its
+    mode where a log-normal density in the parameter itself, with location a and sd b, has it."""
 
     lengthscale: tuple[float, float]
     shared: float = 0.0
@@ -67,12 +64,10 @@ class Prior:
 
     @classmethod
     def scaled(cls, dim: int, *, quadratic: bool = True) -> Prior:
-        """The default: length-scales grow with the root of the dimension, as distances in the cube do, and share most
-        of what is unknown about them.
+        """The default: length-scales grow with the root of the dimension, as distances in the cube do.
 
         Each log length-scale has sd 1, of which the correlation 1 - sqrt(5 / d) is common to all. Were they
-        independent, the scale of the whole function would be settled by the prior d times over: in 100 dimensions no
-        data could move it.
+        independent, the prior would settle the scale of the whole function d times over.
         """
         centre = math.log(0.5) + 0.5 * math.log(dim)
         own = math.sqrt(min(1.0, math.sqrt(INDEPENDENT / dim)))
@@ -86,11 +81,8 @@ class Prior:
 
 
 class Objective:
-    """The negative log posterior of theta for data X (n x d), standardised y (n) and known noise variances yvar (n, NaN
-    unknown).
-
-    rotation: the axes along which the length-scales are measured.
-    """
+    """The negative log posterior of theta for data X (n x d), standardised y (n) and noise variances yvar (n, NaN
+    unknown); rotation: the axes along which the length-scales are measured."""
 
     def __init__(
         self,
@@ -274,12 +266,10 @@ def fit(
     warm: Hyper | None = None,
     rounds: int = 15,
 ) -> Hyper:
-    """The MAP hyper-parameters for points X (n x d) and standardised values y (n) with known noise variances yvar (n,
-    NaN where unknown).
+    """The MAP hyper-parameters for points X (n x d) and standardised y (n) with noise variances yvar (n, NaN unknown).
 
     warm: start from these, in their axes, and take `rounds` evaluations. Without it three starts (START_SHIFTS) take
-        `rounds` each, on an evenly spaced part of the data where there are many, and the best goes on for as many
-        again on all of them.
+        `rounds` each, on a part of the data where there are many, and the best goes on for as many again on all.
     """
     prior = prior or Prior.scaled(kernel.dim)
     objective = Objective(kernel, X, y, yvar, prior, ard=ard, rotation=None if warm is None else warm.rotation)

@@ -34,12 +34,10 @@ class Hyper:
     """The hyper-parameters of a Gaussian process.
 
     lengthscale: one per coordinate (d), or a single one (1) for an isotropic kernel, in units of the cube's side.
-    noise: variance of the noise, relative to the signal variance; values with a noise variance of their own ignore it.
-    signal: variance of the process in standardised units (see `GP.scale`); a GP that profiles it out replaces it by its
-        estimate.
+    noise: variance of the noise relative to the signal variance, of values without a noise variance of their own.
+    signal: variance of the process in standardised units (see `GP.scale`), where a GP does not profile it out.
     quadratic: the weight q of the quadratic trend, relative to the signal variance; 0 means none.
-    rotation: an orthogonal matrix of the coordinates that are no choices (m x m), whose columns are the axes along
-        which the length-scales are measured; None means the coordinates themselves.
+    rotation: orthogonal, m x m for the coordinates that are no choices; its columns are the axes of the length-scales.
     """
 
     lengthscale: Array
@@ -58,13 +56,8 @@ def correlation(kind: Kind, r2: Any, sqrt: Callable[[Any], Any], exp: Callable[[
 
 
 class Kernel:
-    """The kernel of the module's text for points of dimension `dim`.
-
-    Args:
-        kind: "se" or "matern52".
-        dim: the number of coordinates d.
-        labels: for each coordinate the number of labels if it is a choice, 0 otherwise; None means no choices.
-    """
+    """The kernel of the module's text for points of `dim` coordinates; labels: for each the number of labels if it is a
+    choice, 0 otherwise (None: no choices)."""
 
     def __init__(self, kind: Kind, dim: int, labels: NDArray[np.int64] | None = None) -> None:
         if kind not in ("se", "matern52"):
@@ -114,10 +107,8 @@ class Kernel:
             K += t
 
     def lower_gram(self, Z: Array, W: Array, q: float) -> Array:
-        """k(X_i, X_j) for j <= i, n x n in C order, from embedded points Z and W, the same by the length-scales.
-
-        It is made in blocks, so that elementwise work is halved; what lies above the diagonal is unspecified.
-        """
+        """k(X_i, X_j) for j <= i, n x n in C order, from embedded points Z and W, the same by the length-scales, in
+        blocks, so that elementwise work is halved; what lies above the diagonal is unspecified."""
         n = len(Z)
         A = np.empty((n, n))
         for i, j in blocks(n):

@@ -46,8 +46,7 @@ def minimise(
 
     lower, upper: bounds, broadcast to q x d; where they meet a coordinate is held.
     rounds: evaluations per start beyond the first. reach: the largest change of a coordinate in the very first step.
-    tolerance: a start rests when its direction promises, or an accepted step brought, a smaller decrease than this
-        times 1 + |value|.
+    tolerance: a start rests when its direction promises, or a step brought, a smaller decrease than this (1 + |value|).
     """
     X = np.minimum(np.maximum(start, lower), upper)
     q, d = X.shape

@@ -85,17 +85,10 @@ def maximise_many(
     starts: int = STARTS,
     rounds: int = ROUNDS,
 ) -> tuple[Array, Array]:
-    """The local maxima reached from the best candidates, best first: legal points (starts x d) and their values
-    (starts).
+    """The local maxima reached from the best candidates, best first: legal points (starts x d) and values (starts).
 
-    Args:
-        acquisition: what to maximise.
-        cube: where.
-        rng: every random draw.
-        incumbents: points worth starting from, k x d, k >= 0.
-        raw: the number of candidates valued before the ascent.
-        starts: how many of them are advanced.
-        rounds: evaluations per start in the joint ascent; the best one goes on alone for as many again.
+    incumbents: points worth starting from, k x d, k >= 0. raw: candidates valued before the ascent. starts: how many of
+    them are advanced. rounds: evaluations per start in the joint ascent; the best goes on alone for as many again.
     """
     X = candidates(cube, rng, incumbents, raw)
     X = X[_distinct_best(X, _finite(acquisition.value(X)), starts)]

@@ -73,8 +73,7 @@ class Factor:
         self.X, self.noise = np.array(X, dtype=np.float64), np.array(noise, dtype=np.float64)
         self.Z = kernel.embed(self.X, hyper.rotation)
         self.inverse_scales = kernel.inverse_scales(hyper)
-        self.W = self.Z * self.inverse_scales
-        """Embedded points divided by the length-scales, n x e."""
+        self.W = self.Z * self.inverse_scales  # embedded points divided by the length-scales, n x e
         self.norms = np.einsum("ij,ij->i", self.W, self.W)
         self.full = len(self.X)
         self._L0, self.jitter = factor_with_jitter(self._factor)
@@ -165,23 +164,20 @@ class GP:
 
     Args:
         factor: the factor of the told points, in the order of y, and of pending points after them.
-        y: the told values, n, in the caller's units.
-        offset, scale: what standardises them.
+        y: the told values, n, in the caller's units; offset, scale: what standardises them.
         profile: estimate the signal variance from the values; otherwise take it from the hyper-parameters.
     """
 
     def __init__(self, factor: Factor, y: Array, *, offset: float, scale: float, profile: bool) -> None:
         self.factor, self.y, self.offset, self.scale, self.profile = factor, y, float(offset), float(scale), profile
-        self.n = len(y)
-        """Told points; pending ones are not counted."""
+        self.n = len(y)  # told points; pending ones are not counted
         p = factor.n - self.n
         values = np.empty((2, self.n))
         values[0], values[1] = (y - offset) / scale, 1.0
         if p:  # a pending point is told its own posterior mean: its whitened residual is 0, and the mean stays as it is
             values = np.concatenate([values, np.zeros((2, p))], axis=1)
         white = factor.lower(values)[:, : self.n]
-        self.mean = float(white[0] @ white[1] / (white[1] @ white[1]))
-        """The constant mean."""
+        self.mean = float(white[0] @ white[1] / (white[1] @ white[1]))  # the constant mean
         self._residual = np.zeros(factor.n)
         self._residual[: self.n] = white[0] - self.mean * white[1]
         self.alpha = factor.upper(self._residual[None])[0]
@@ -203,11 +199,8 @@ class GP:
         scale: float = 1.0,
     ) -> GP:
         """The posterior with a full factor. yvar: known noise variances in the units of y squared, NaN where the fitted
-        noise holds.
-
-        The signal variance is profiled out unless some noise variance is known: those are absolute, and pin it to
-        `hyper.signal`.
-        """
+        noise holds; some known one is absolute and pins the signal variance to `hyper.signal`, which is else profiled
+        out."""
         known = yvar is not None and not np.isnan(yvar).all()
         noise = relative_noise(hyper, len(y), yvar, scale)
         factor = Factor(kernel, hyper, X, noise)
@@ -322,11 +315,9 @@ class GP:
 
 
 class SamplePath:
-    """A function drawn from the posterior of a GP, with gradients (pathwise conditioning: Wilson et al. 2020).
-
-    A prior draw in random Fourier features, corrected by the kernel so that it passes the values up to a draw of their
-    noise.
-    """
+    """A function drawn from the posterior of a GP, with gradients (pathwise conditioning: Wilson et al. 2020): a prior
+    draw in random Fourier features, corrected by the kernel so that it passes the values up to a draw of their
+    noise."""
 
     def __init__(self, gp: GP, rng: np.random.Generator) -> None:
         factor, kernel, q = gp.factor, gp.factor.kernel, gp.hyper.quadratic

@@ -29,10 +29,8 @@ class HasMean(Protocol):
 def step(
     history: Method, gp: HasMean, acquisition: Acquisition, rng: np.random.Generator, *, logarithmic: bool = False
 ) -> Array:
-    """The point that maximises an acquisition of the posterior, kept from failures and off the known points, d.
-
-    logarithmic: the acquisition is a logarithm (see `kept_from_failures`).
-    """
+    """The point that maximises an acquisition of the posterior, kept from failures and off the known points, d;
+    logarithmic: as for `kept_from_failures`."""
     x = best_point(gp, acquisition, history.X, history.failed, history.cube, rng, logarithmic=logarithmic)
     return away_from_known(x, history, rng)
 
@@ -44,10 +42,8 @@ def step_through(
     matrix: Array,
     rng: np.random.Generator,
 ) -> Array:
-    """The point of the cube that maximises an acquisition among the images of the box, off the known points, D.
-
-    to_cube and matrix (D x low_dim) describe the map as for `through`.
-    """
+    """The point of the cube that maximises an acquisition among the images of a low box, off the known points, D;
+    to_cube and matrix (D x low_dim) describe the map as for `through`."""
     low_dim = matrix.shape[1]
     low = through(acquisition, to_cube, matrix)
     y = maximise(low, Cube.box(low_dim), rng, incumbents=np.empty((0, low_dim)))

@@ -86,11 +86,8 @@ def tamed(y: Array) -> Array:
 
 
 def softened(told: Array, y: Array) -> tuple[Array, Array]:
-    """Values y (k) with low ones drawn in, and the slope of that map at each (k).
-
-    y itself above the median c of the told values, c - s log(1 + (c - y) / s) below it, s = max - c. How far below the
-    median a value lies says little about the optimum, and a long tail of such values drowns the rest.
-    """
+    """Values y (k) with low ones drawn in, and the slope of that map at each (k): y above the median c of the told
+    values, c - s log(1 + (c - y) / s) below it, s = max - c. A long tail of low values would drown the rest."""
     middle, top = float(np.median(told)), float(told.max())
     span = top - middle
     if not span > 1e-12 * (abs(top) + abs(middle)):
@@ -123,10 +120,8 @@ class Surrogate:
         kernel: "matern52" or "se"; None: by preset.
         ard: one length-scale per coordinate; None: yes up to 100 dimensions.
         quadratic: add the quadratic trend; None: by preset, up to 20 dimensions.
-        noise_var: a known noise variance of all values in their own units, or None to fit it; values told with their
-            own variance keep that.
-        tame: clip low values before fitting; None: by preset.
-        soften: model `softened` values instead.
+        noise_var: a known noise variance of the values told without one, in their own units, or None to fit it.
+        tame: clip low values before fitting; None: by preset. soften: model `softened` values instead.
         rotate: let every fifth fit turn the axes of the length-scales, where that explains the values better (`frame`).
         shorten: the posterior has the fitted length-scales times this; below 1 it is warier than the fit.
     """

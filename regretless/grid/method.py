@@ -143,8 +143,7 @@ class GridMethod(PointsMethod):
         self._axes = [np.unique(axis.snap(np.linspace(0.0, 1.0, m))) for axis in self.cube.axes]
         self.grid = product_grid(self._axes)
         self._first = int(self.fixed_generator().integers(len(self.grid)))
-        self._best_before = 0.0
-        """The largest posterior mean before the latest value, in the units of the values."""
+        self._best_before = 0.0  # the largest posterior mean before the latest value, in the units of the values
         self.posterior = self._fresh()
 
     # -- points
@@ -155,11 +154,8 @@ class GridMethod(PointsMethod):
         return np.sqrt(self.posterior.variance_after(pending) if len(pending) else self.posterior.variance)
 
     def _best_free(self, score: Array, *, logarithmic: bool = False) -> Array:
-        """The grid point with the best score (n) that is neither pending nor failed and not among failures, d; the
-        first of a run is drawn from the seed.
-
-        logarithmic: the score is a logarithm (see `kept_from_failures`).
-        """
+        """The grid point with the best score (n) that is neither pending nor failed nor among failures, d; the first of
+        a run is drawn from the seed. logarithmic: as for `kept_from_failures`."""
         pending, failed = self.pending, self.failed
         if not len(self.y) and not len(pending) and not len(failed):
             return np.asarray(self.grid[self._first])

@@ -60,10 +60,7 @@ def product_grid(axes: Sequence[Array]) -> Array:
 
 def confidence_width(gain: float, norm: float, noise_sd: float, delta: float) -> float:
     """beta = B + R sqrt(2 (gamma + 1 + ln 1/delta)) (Chowdhury and Gopalan 2017), with the factor 2 that Sec. 3.2.2 of
-    the GP-ThreDS paper drops.
-
-    gain: gamma, the information gained; norm, noise_sd: B and R, here as knobs; delta: probability of error.
-    """
+    the GP-ThreDS paper drops; gain: gamma, norm: B, noise_sd: R, delta: probability of error."""
     return norm + noise_sd * math.sqrt(2.0 * (gain + 1.0 + math.log(1.0 / delta)))
 
 
@@ -75,10 +72,9 @@ class RowPosterior:
 
     Args:
         grid: n x d.
-        prior: k(grid, grid), n x n, shared between posteriors and never written to; None: its rows are computed when
+        prior: k(grid, grid), n x n, shared between posteriors and never written to; None: rows are computed when
             needed.
-        kernel, lengthscale: of the process.
-        noise_var: lambda, the variance of the noise.
+        kernel, lengthscale, noise_var: of the process and its noise.
     """
 
     def __init__(self, grid: Array, prior: Array | None, *, kernel: Kind, lengthscale: float, noise_var: float) -> None:
@@ -88,8 +84,7 @@ class RowPosterior:
         self.variance = np.ones(len(grid))
         self.gain = 0.0
         self.t = 0
-        self._conditioned = 0
-        """Rows that `condition` made."""
+        self._conditioned = 0  # rows that `condition` made
         self._W = np.empty((FIRST_ROWS, len(grid)))
         self._L = np.zeros((FIRST_ROWS, FIRST_ROWS))
         self._X = np.empty((FIRST_ROWS, grid.shape[1]))
@@ -205,12 +200,10 @@ class RowPosterior:
 
 
 class SEFeatures:
-    """Features phi of the squared exponential on [0, 1]^d with phi(x) . phi(z) = k(x, z) to about 1e-13, anywhere in
-    the cube.
+    """Features phi of the squared exponential with phi(x) . phi(z) = k(x, z) to about 1e-13, anywhere in [0, 1]^d.
 
     In one dimension the kernel is interpolated at Chebyshev nodes, k(x, z) = c(x) K_nodes c(z)' with c the barycentric
-    weights (the kernel is entire, so the error falls faster than geometrically), and K_nodes is cut to its numerical
-    rank; in d dimensions features are products, and products whose eigenvalue is below the tolerance are dropped.
+    weights, and K_nodes is cut to its numerical rank; in d dimensions features are products, without the least ones.
     """
 
     def __init__(self, dim: int, lengthscale: float) -> None:
@@ -268,13 +261,9 @@ def _barycentric(x: Array, nodes: Array) -> Array:
 
 
 class ProductPosterior:
-    """The posterior of the squared exponential on a product grid in [0, 1]^d, in low-rank features: flat in the number
-    of samples.
+    """The posterior of the squared exponential on a product grid in [0, 1]^d, in low-rank features.
 
-    Args:
-        axes: the grid's coordinates along each axis, d arrays; grid points are numbered with the last axis fastest.
-        noise_var: lambda.
-        features: of the squared exponential on the cube.
+    axes: the grid's coordinates along each axis, d arrays; grid points are numbered with the last axis fastest.
     """
 
     def __init__(self, axes: Sequence[Array], *, noise_var: float, features: SEFeatures) -> None:

@@ -85,11 +85,8 @@ def fit_scale(
     lengthscale: float | None = None,
     noise_sd: float | None = None,
 ) -> Scale:
-    """The maximum-likelihood scale of values y (n) at X (n x d); a given length-scale or noise sd (in the
-    units of y) is kept.
-
-    yvar: noise variances, n, NaN where unknown; when all are known, the noise sd is the root of their mean.
-    """
+    """The maximum-likelihood scale of values y (n) at X (n x d); a given length-scale or noise sd (in the units of y)
+    is kept. yvar: noise variances, n, NaN unknown; when all are known, the noise sd is the root of their mean."""
     n = len(y)
     unit = 2.0 ** max(math.frexp(float(np.abs(y).max()))[1] - 1, -500)  # division by it is exact; no sum overflows then
     y = y / unit

@@ -31,10 +31,7 @@ INCUMBENTS = 5
 
 
 def cautious_best(history: Method, noise_var: float, kernel: Kind) -> Array:
-    """The arg max of mean less CAUTION sd of a process fitted to the told values, d.
-
-    noise_var: the variance of a value where it is unknown, used when averaging.
-    """
+    """The arg max of mean less CAUTION sd of a process fitted to the told values, d; noise_var: where it is unknown."""
     X, y, cube = history.X, history.y, history.cube
     if len(y) == 1 or np.ptp(y) == 0.0:
         return np.asarray(X[0])

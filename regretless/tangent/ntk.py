@@ -171,12 +171,10 @@ def draw_mlp(
 ) -> Mlp:
     """A net of `depth` layers with N(0, 1) weights and gain 1/sqrt(width).
 
-    With a `tail` each first-layer unit's input weights follow a Student law of so many degrees of freedom instead of
-    the normal one. Sine units then have many frequencies at once, the spectrum of a Matern kernel of order tail / 2.
-
-    A sine's bias is a phase, uniform on the circle, so that its kernel does not depend on where the origin is. The
-    mirrored net [f(x; theta+) - f(x; theta-)] / sqrt(2), both halves at these weights, has output 0 exactly and the
-    kernel of f, so whoever needs only its kernel works with f.
+    With a `tail` each first-layer unit's input weights follow a Student law of so many degrees of freedom: sine units
+    then have the spectrum of a Matern kernel of order tail / 2. A sine's bias is a phase, uniform on the circle, so
+    that its kernel does not depend on the origin. The mirrored net [f(x; theta+) - f(x; theta-)] / sqrt(2), both halves
+    at these weights, has output 0 and the kernel of f.
     """
     if activation not in ACTIVATIONS:
         known = sorted(ACTIVATIONS)

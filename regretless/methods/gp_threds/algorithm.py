@@ -178,10 +178,8 @@ class GPThreDS(Method):
         self.tree = ThresholdTree(interval=self.interval or (-math.inf, math.inf), live=[Cell.whole(self.dim)])
         """Live cells, thresholds, regions given up; see `ThresholdTree`."""
         self.scale = self._first_scale()
-        self._trusting = self.interval is not None
-        """Whether the scale comes from the given interval."""
-        self._seen = self._fitted_at = 0
-        """Values the search has taken in, and how many there were at the last fit."""
+        self._trusting = self.interval is not None  # whether the scale comes from the given interval
+        self._seen = self._fitted_at = 0  # values the search has taken in, and how many there were at the last fit
         self._test: CellTest | None = None
         self._running = self._shrink()
         next(self._running)

@@ -30,9 +30,8 @@ PRESETS: dict[Literal["default", "paper"], Preset] = {
     "default": Preset(0.5, 0.05, 20, "realised", 0.1, None, None, None),
     "paper": Preset(0.5, 0.2, 50, "log", 0.0, (0.0, 1.0), 0.2, 0.1),
 }
-"""The paper's numbers are those of Fig. 4 for Branin and of the authors' code. The default's slack and patience
-were chosen on Branin and Rosenbrock with seeds 0 to 9; its noise is at least 0.1 in standardised units, because with
-less, small noise makes the tests rash and the search settles beside the optimum."""
+"""The paper's numbers are those of Fig. 4 for Branin and of the authors' code. The default's slack and patience were
+chosen on Branin and Rosenbrock with seeds 0 to 9; with less than its least noise the tests are rash."""
 
 WORDS = {
     "preset": ("default", "paper"),

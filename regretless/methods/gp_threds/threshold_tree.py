@@ -124,10 +124,7 @@ class GridPriors:
 
 
 class CellTest:
-    """The posterior on the grid of one cell, and which of its points are still in the race.
-
-    On a cube with discrete axes the grid consists of legal points, each once.
-    """
+    """The posterior on the grid of one cell, legal points each once, and which of them are still in the race."""
 
     def __init__(self, cell: Cell, priors: GridPriors, *, kernel: Kind, lengthscale: float, noise_var: float) -> None:
         self.cell = cell
@@ -146,8 +143,7 @@ class CellTest:
         self.grid = grid
         self.out = ties.copy()
         """Next to nothing for points in the race (see `GridPriors.ties`), -inf for points dropped, n."""
-        self.open = True
-        """Whether any point is in the race."""
+        self.open = True  # whether any point is in the race
 
     def take(self, x: Array, y: float, noise_var: float | None = None) -> bool:
         """Takes in a told point on the grid or near the cell; says whether it did. noise_var: if not lambda."""
