@@ -36,14 +36,10 @@ from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
 
-HORIZON = 1000
-"""T where no budget is given: the number of samples in the paper's experiments. It enters through logarithms."""
-C3 = 1 + 2.7 * math.sqrt(2 * math.log(2))
-"""The constant term of V_h in the authors' code (their C_3 with C_1 = 2)."""
-VARIATION = 4.0
-"""The factor of V_h in the authors' code."""
-TIE = 1e-12
-"""Indices closer than this are level, because rounding separates boxes that are equal by symmetry."""
+HORIZON = 1000  # T where no budget is given, as in the paper's experiments; it enters through logarithms
+C3 = 1 + 2.7 * math.sqrt(2 * math.log(2))  # the constant term of V_h in the authors' code (their C_3 with C_1 = 2)
+VARIATION = 4.0  # the factor of V_h in the authors' code
+TIE = 1e-12  # indices closer than this are level, because rounding separates boxes that are equal by symmetry
 
 
 class AdaptiveDiscretization(PointsMethod):

@@ -33,18 +33,13 @@ from regretless.tangent.ntk import Mlp
 from regretless.tangent.training import epoch_batches, fresh_net, scheduled_size, train_with_adam
 from regretless.tangent.values import standardised
 
-HIDDEN, RATE, EPOCHS, BATCH = (50, 50, 50), 0.01, 500, 10
-"""Hidden layers, Adam's rate, passes over the data and batch of the reference code."""
-MOST_STEPS = 1500
-"""Adam's steps per fit at most (deviation 2): 500 epochs of 1,000 values would be 50,000 of them."""
-GROWTH = 1.1
-"""The net is trained anew when there are this many times as many values (deviation 2)."""
+HIDDEN, RATE, EPOCHS, BATCH = (50, 50, 50), 0.01, 500, 10  # layers, Adam's rate, passes and batch of the reference code
+MOST_STEPS = 1500  # Adam's steps per fit at most (deviation 2): 500 epochs of 1,000 values would be 50,000 of them
+GROWTH = 1.1  # the net is trained anew when there are this many times as many values (deviation 2)
 LOG_ALPHA, LOG_NOISE = np.linspace(-10, 10, 21), np.linspace(-10, 4, 15)
 """The grid over ln alpha and ln s2: the box of the reference code in steps of 1, its prior's standard deviation."""
-XI = 0.01
-"""The margin of the improvement in standard deviations of the values, the reference code's."""
-LEAST_VARIANCE = 1e-20
-"""A predictive variance, in those units, is never taken below this, so that its logarithm is finite."""
+XI = 0.01  # the margin of the improvement in standard deviations of the values, the reference code's
+LEAST_VARIANCE = 1e-20  # predictive variances, in those units, are raised to this, so that the logarithm is finite
 
 
 class DNGO(Method):

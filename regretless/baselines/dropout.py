@@ -33,10 +33,8 @@ from regretless.method import Method
 from regretless.parameters import Array
 from regretless.space import Cube
 
-KAPPA = 2.0
-"""The width of the confidence bound; our choice (deviation 1)."""
-ROUNDS = 15
-"""Evaluations of the likelihood in a fit: as many as a warm fit of `Surrogate` takes."""
+KAPPA = 2.0  # the width of the confidence bound; our choice (deviation 1)
+ROUNDS = 15  # evaluations of the likelihood in a fit: as many as a warm fit of `Surrogate` takes
 
 
 class Dropout(Method):

@@ -26,10 +26,8 @@ from regretless.gp.method import GPMethod
 from regretless.gp.step import step
 from regretless.parameters import Array
 
-XI = 0.01
-"""The margin that implementations of PI customarily take on values of unit scale."""
-FIRST_XI = 0.3
-"""The falling margin of the paper preset starts here, in sds of the values; not in paper, which gives no number."""
+XI = 0.01  # the margin that implementations of PI customarily take on values of unit scale
+FIRST_XI = 0.3  # where the falling margin of the paper preset starts, in sds of the values; not in paper: it gives none
 
 
 class GPPI(GPMethod):

@@ -30,10 +30,8 @@ from regretless.gp.posterior import GP, SamplePath
 from regretless.gp.step import step
 from regretless.parameters import Array
 
-NORM = 1.0
-"""B of the paper preset, relative to the signal's sd; not in paper, which assumes it known."""
-DELTA = 0.1
-"""The failure probability of the paper preset; not in paper, which leaves it open."""
+NORM = 1.0  # B of the paper preset, relative to the signal's sd; not in paper, which assumes it known
+DELTA = 0.1  # the failure probability of the paper preset; not in paper, which leaves it open
 
 
 class GPTS(GPMethod):

@@ -35,16 +35,11 @@ from regretless.gp.step import step
 from regretless.parameters import Array
 from regretless.space import Cube
 
-KAPPA = 1.0
-"""The default width; 1 to 2 are level (docs/gp-engine.md)."""
-EXPLOIT_FROM = 0.8
-"""After this share of a known budget the posterior mean alone is maximised (see `experiments/gp_ablation.py`)."""
-CERTIFIED_DELTA = 0.05
-"""The delta of the certificate that verifying asks work on: the default of `certificate`."""
-SCALE_DOWN = 5.0
-"""The paper divides its beta_t by this in all experiments (Sec. 6)."""
-DELTA = 0.1
-"""The paper's failure probability (Sec. 6)."""
+KAPPA = 1.0  # the default width; 1 to 2 are level (docs/gp-engine.md)
+EXPLOIT_FROM = 0.8  # the share of a known budget after which the mean alone is maximised (`experiments/gp_ablation.py`)
+CERTIFIED_DELTA = 0.05  # the delta of the certificate that verifying asks work on: the default of `certificate`
+SCALE_DOWN = 5.0  # the paper divides its beta_t by this in all experiments (Sec. 6)
+DELTA = 0.1  # the paper's failure probability (Sec. 6)
 
 
 class GPUCB(GPMethod):

@@ -23,10 +23,8 @@ from regretless.grid.method import GridMethod
 from regretless.parameters import Array
 from regretless.space import Cube
 
-LEAST_SD = 1e-10
-"""Posterior sds are raised to this before they divide, because at an exact value rounding may leave 0."""
-MOST_Z = 1e150
-"""Standardised improvements are clipped here, so that their squares stay finite whatever the values are."""
+LEAST_SD = 1e-10  # posterior sds are raised to this before they divide, because at an exact value rounding may leave 0
+MOST_Z = 1e150  # standardised improvements are clipped here, so that their squares stay finite whatever the values are
 
 
 class GridImprovement(GridMethod):

@@ -33,14 +33,10 @@ from regretless.method import Method
 from regretless.parameters import Array
 from regretless.space import Cube
 
-SCALES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
-"""The values of g that are compared, spread over (0, 1); our choice, the paper learns g by gradients."""
-NOISES = 10.0 ** np.arange(-6.0, 1.01, 0.25)
-"""The values of the noise relative to the signal that are compared, four per decade; our choice, as above."""
-NOISE_PRIOR = (math.log(1e-3), 3.0)
-"""Centre and sd of a normal prior on the logarithm of that noise; broad; our choice."""
-START = (0.5, 1e-3)
-"""g and the noise where the grid does not decide: its middle, and the centre of the prior."""
+SCALES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)  # the values of g that are compared; the paper learns g by gradients
+NOISES = 10.0 ** np.arange(-6.0, 1.01, 0.25)  # the relative noises that are compared, four per decade; our choice
+NOISE_PRIOR = (math.log(1e-3), 3.0)  # Centre and sd of a normal prior on the logarithm of that noise; broad; our choice
+START = (0.5, 1e-3)  # g and the noise where the grid does not decide: its middle, and the centre of the prior
 
 
 class LinearBO(Method):

@@ -33,14 +33,10 @@ from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
 
-GRID = 300
-"""Points of a line that are scored (the authors' code)."""
-ENDS = 0.05
-"""The share of a line at each end in which its best point is not sought (the authors' code: 5 to 10 %)."""
-ACCURACY = 0.01
-"""A line ends once its largest upper and lower bound differ by less than this share of the mean (authors' code)."""
-KAPPA = 2.0
-"""The width of the confidence bound; our choice, since the authors' goes with their kernel (deviation 1)."""
+GRID = 300  # points of a line that are scored (the authors' code)
+ENDS = 0.05  # the share of a line at each end in which its best point is not sought (the authors' code: 5 to 10 %)
+ACCURACY = 0.01  # a line ends once its largest upper and lower bounds are this close, by the mean (the authors' code)
+KAPPA = 2.0  # the width of the confidence bound; our choice, since the authors' goes with their kernel (deviation 1)
 
 
 class Line(NamedTuple):

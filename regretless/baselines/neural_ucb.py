@@ -31,12 +31,9 @@ from regretless.tangent.ntk import Factors, Mlp, combine, inner
 from regretless.tangent.training import descend, fresh_net
 from regretless.tangent.values import standardised
 
-WIDTH, RATE, STEPS = 100, 0.01, 1000
-"""Width m, learning rate and single-sample steps per training of the authors' code."""
-LAM, NU = 0.001, 1.0
-"""Ridge and exploration: the defaults of the authors' code."""
-CANDIDATES = 1000
-"""Arms per round, as many as NeuralBO has candidates."""
+WIDTH, RATE, STEPS = 100, 0.01, 1000  # width m, learning rate and single-sample steps per training of the authors' code
+LAM, NU = 0.001, 1.0  # ridge and exploration: the defaults of the authors' code
+CANDIDATES = 1000  # arms per round, as many as NeuralBO has candidates
 
 
 class NeuralUCB(Method):

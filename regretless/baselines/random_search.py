@@ -17,10 +17,8 @@ from regretless.method import Method
 from regretless.parameters import Array
 from regretless.space import Cube
 
-INITIAL = 5
-"""The number of Sobol points at first; a handful, chosen by hand."""
-STEP = 0.1
-"""The sd of a mutation in every coordinate, a tenth of the cube's side; chosen by hand."""
+INITIAL = 5  # the number of Sobol points at first; a handful, chosen by hand
+STEP = 0.1  # the sd of a mutation in every coordinate, a tenth of the cube's side; chosen by hand
 
 
 class RandomSearch(Method):

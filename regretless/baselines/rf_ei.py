@@ -27,16 +27,11 @@ from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
 
-TREES = 100
-"""The number of trees: the Monte-Carlo error of the mean over 100 is a tenth of their deviation."""
-CANDIDATES = 1000
-"""The points among which the expected improvement is maximised; a forest of 100 trees values them in milliseconds."""
-INCUMBENTS = 5
-"""The told points with the best means around which a third of the candidates are drawn."""
-LEAST_SD = 1e-12
-"""The deviation that an expected improvement divides by is kept above this: trees that agree have none."""
-MARGIN = 0.01
-"""The customary margin of the improvement, in standard deviations of the values."""
+TREES = 100  # the number of trees: the Monte-Carlo error of the mean over 100 is a tenth of their deviation
+CANDIDATES = 1000  # the points among which the expected improvement is maximised; 100 trees value them in milliseconds
+INCUMBENTS = 5  # the told points with the best means around which a third of the candidates are drawn
+LEAST_SD = 1e-12  # the deviation that an expected improvement divides by is kept above this: trees that agree have none
+MARGIN = 0.01  # the customary margin of the improvement, in standard deviations of the values
 
 
 class RFEI(Method):

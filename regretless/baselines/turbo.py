@@ -39,10 +39,8 @@ from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
 
-IMPROVEMENT = 1e-3
-"""A success improves the best value by more than this share of its size (the authors' released settings)."""
-CANDIDATES_PER_DIM, MOST_CANDIDATES = 100, 5000
-"""Candidates of a Thompson draw: min(100 d, 5000) (App. B)."""
+IMPROVEMENT = 1e-3  # a success improves the best value by more than this share of its size (the authors' settings)
+CANDIDATES_PER_DIM, MOST_CANDIDATES = 100, 5000  # candidates of a Thompson draw: min(100 d, 5000) (App. B)
 
 
 class TuRBO(Method):

@@ -27,18 +27,12 @@ from regretless.parameters import Array
 Acquire: TypeAlias = Callable[[Array, Array], tuple[Array, Array, Array]]
 """Posterior mean (q) and variance (q) to the acquisition's value (q) and its derivatives in both (q each)."""
 
-LEAST_SHARE = 1e-20
-"""A variance is never taken below this share of the signal's, so that the sd has a derivative everywhere."""
-PRIOR_WEIGHT = 0.05
-"""e: what counts for success and for failure far from all data, a twentieth of an evaluation; chosen by hand."""
-FAILURE_WEIGHT = 0.2
-"""c: what a failure counts against a success; below 1, so that points beside a border are reached; chosen by hand."""
-REPULSION = 4.0
-"""The weight of log p, beside acquisitions that differ by about 1 over the cube; chosen by hand."""
-WIDTHS = (0.01, 0.2)
-"""The least and the largest h in units of sqrt(d), so that a failure repels a part of the cube, not only itself."""
-FAR = -50.0
-"""Below this z the asymptotic series of h is exact to rounding."""
+LEAST_SHARE = 1e-20  # variances are raised to this share of the signal's, so that the sd has a derivative everywhere
+PRIOR_WEIGHT = 0.05  # e: what counts for success and failure far from all data, in evaluations; chosen by hand
+FAILURE_WEIGHT = 0.2  # c: a failure against a success; below 1, so that points at a border are reached; chosen by hand
+REPULSION = 4.0  # the weight of log p, beside acquisitions that differ by about 1 over the cube; chosen by hand
+WIDTHS = (0.01, 0.2)  # the least and largest h by sqrt(d): a failure repels more than itself, less than the cube
+FAR = -50.0  # below this z the asymptotic series of h is exact to rounding
 
 
 class Posterior(Protocol):

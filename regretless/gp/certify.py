@@ -29,20 +29,14 @@ from regretless.gp.surrogate import Surrogate
 from regretless.parameters import Array
 from regretless.space import Cube
 
-SHORTENED = 0.25
-"""Every fitted length-scale is multiplied by this; chosen by measured coverage (docs/certificates.md)."""
+SHORTENED = 0.25  # every fitted length-scale is multiplied by this; chosen by measured coverage (docs/certificates.md)
 WIDTH, WIDTH_PER_DIM, WIDE_FROM = 1.6, 0.2, 3
 """b at delta = 0.05, what each dimension beyond WIDE_FROM adds; chosen by measured coverage (docs/certificates.md)."""
-LEAST_PER_DIM = 4
-"""Nothing is certified with fewer values per dimension: the fit would be little more than its prior."""
-MOST_DIMENSIONS = 10
-"""Coverage was measured in up to this many dimensions."""
-VACUOUS = 0.5
-"""A gap beyond this share of the observed range tells the user nothing, and is not certified."""
-RAW, STARTS = 2000, 8
-"""Candidates and ascents of the search for the largest bound, many because a missed maximum makes it too small."""
-INCUMBENTS = 5
-"""The told points with the best posterior means around which a third of the candidates are drawn."""
+LEAST_PER_DIM = 4  # nothing is certified with fewer values per dimension: the fit would be little more than its prior
+MOST_DIMENSIONS = 10  # coverage was measured in up to this many dimensions
+VACUOUS = 0.5  # a gap beyond this share of the observed range tells the user nothing, and is not certified
+RAW, STARTS = 2000, 8  # candidates and ascents of the search for the largest bound, more than those of an ask
+INCUMBENTS = 5  # the told points with the best posterior means around which a third of the candidates are drawn
 
 
 def fitted_certificate(

@@ -11,18 +11,12 @@ from regretless.method import Method
 from regretless.parameters import Array
 from regretless.space import Cube
 
-MOST = 32
-"""An initial design is never larger, because in many dimensions no affordable number of points fills the cube."""
-BUDGET_SHARE = 4
-"""A design takes at most the share 1/BUDGET_SHARE of a known budget; the rest is for the model."""
-SPARE = 32
-"""Further points of the sequence, for designs whose points were told by others, coincide, or all failed."""
-LOW_POINTS = 20
-"""Initial points in a low-dimensional box, as in the comparison of Tran-The et al. (AAAI 2020)."""
-FIRST_STEP = 1e-3
-"""The sd of the first step away from a known point, in sides of the cube; it doubles while it is not enough."""
-STEPS = 64
-"""The steps tried: after ten doublings the step spans the cube, and the others are draws from anywhere."""
+MOST = 32  # an initial design is never larger, because in many dimensions no affordable number of points fills the cube
+BUDGET_SHARE = 4  # a design takes at most the share 1/BUDGET_SHARE of a known budget; the rest is for the model
+SPARE = 32  # further points of the sequence, for designs whose points were told by others, coincide, or all failed
+LOW_POINTS = 20  # initial points in a low-dimensional box, as in the comparison of Tran-The et al. (AAAI 2020)
+FIRST_STEP = 1e-3  # the sd of the first step off a known point, in sides of the cube; it doubles while not enough
+STEPS = 64  # the steps tried: after ten doublings the step spans the cube, and the others are draws from anywhere
 
 
 def design_size(dim: int, budget: int | None) -> int:

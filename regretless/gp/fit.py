@@ -25,22 +25,14 @@ from regretless.gp.kernels import Hyper, Kernel, blocks, squared_distances
 from regretless.gp.lbfgs import minimise
 from regretless.parameters import Array
 
-NOISE_BOUNDS = (1e-8, 10.0)
-"""The noise relative to the signal: below, factors of near-duplicates lose all digits; above, nothing is left."""
-QUADRATIC_BOUNDS = (1e-6, 1e4)
-"""The weight of the trend stays between these: below, it is none; above, the process beside it is none."""
-SIGNAL_BOUNDS = (1e-3, 1e4)
-"""The signal variance of standardised values, 1 a priori, stays between these: three and four decades away."""
-MANY = 400
-"""With more values the starts of a fresh fit are told apart on this many of them, because a fit costs their cube."""
-INDEPENDENT = 5
-"""Up to this dimension the length-scales are independent a priori; docs/gp-engine.md compares the priors beyond it."""
-WALL = 1e25
-"""The value of a theta whose covariance cannot be factorised: larger than any other, and finite."""
-START_SHIFTS = (0.0, -1.5, 1.0)
-"""Added to the prior's centre of the log length-scales at the starts of a fresh fit, whose sd there is 1."""
-FIRST_STEP, TOLERANCE = 0.3, 1e-7
-"""The largest first step in theta, a third of the prior's sd, and the relative decrease at which a fit rests."""
+NOISE_BOUNDS = (1e-8, 10.0)  # relative noise: below, factors of near-duplicates lose all digits; above, all is noise
+QUADRATIC_BOUNDS = (1e-6, 1e4)  # the weight of the trend: below, it is none; above, the process beside it is none
+SIGNAL_BOUNDS = (1e-3, 1e4)  # the signal variance of standardised values, 1 a priori
+MANY = 400  # with more values the starts of a fresh fit are told apart on this many, because a fit costs their cube
+INDEPENDENT = 5  # up to this dimension length-scales are independent a priori; others: docs/gp-engine.md
+WALL = 1e25  # the value of a theta whose covariance cannot be factorised: larger than any other, and finite
+START_SHIFTS = (0.0, -1.5, 1.0)  # the starts of a fresh fit, off the prior's centre of the log length-scales (sd 1)
+FIRST_STEP, TOLERANCE = 0.3, 1e-7  # the largest first step in theta, and the relative decrease at which a fit rests
 
 
 @dataclass(frozen=True)

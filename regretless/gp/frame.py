@@ -20,12 +20,9 @@ from regretless.gp.kernels import Hyper, Kernel
 from regretless.gp.posterior import GP
 from regretless.parameters import Array
 
-LEAST_PER_DIM = 3
-"""Axes are turned only with this many values per coordinate; with fewer the gradients would be those of the prior."""
-MOST_NOISE = 1e-3
-"""With more noise relative to the signal axes are left alone: gradients of a smoothed mean follow the noise."""
-NARROWEST = 1e-8
-"""The least eigenvalue of C relative to the largest: length-scales start within a factor of 100 of each other."""
+LEAST_PER_DIM = 3  # values per coordinate below which axes stay: the gradients would be those of the prior
+MOST_NOISE = 1e-3  # relative noise above which axes stay: gradients of a smoothed mean follow the noise
+NARROWEST = 1e-8  # the least eigenvalue of C relative to the largest: length-scales start within a factor of 100
 
 
 def turn_axes(kernel: Kernel, X: Array, y: Array, yvar: Array, hyper: Hyper, *, prior: Prior, rounds: int) -> Hyper:

@@ -25,8 +25,7 @@ from regretless.parameters import Array
 
 Kind: TypeAlias = Literal["se", "matern52"]
 SQRT5 = math.sqrt(5.0)
-BLOCK = 256
-"""Rows per block: a block of n = 3000 is 6 MB, and 256 rows keep matrix products at full speed."""
+BLOCK = 256  # rows per block: a block of n = 3000 is 6 MB, and 256 rows keep matrix products at full speed
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,16 +20,11 @@ from regretless.parameters import Array
 Function: TypeAlias = Callable[[Array], tuple[Array, Array]]
 """Points (q x d) to values (q) and gradients (q x d), each row on its own."""
 
-DENSE = 40
-"""The largest dimension in which H is kept as a matrix."""
-MEMORY = 10
-"""The number of pairs that the limited-memory form keeps, the customary one (Nocedal and Wright 2006, Sec. 7.2)."""
-ARMIJO = 1e-4
-"""The share of the predicted decrease that a step must reach, the customary one (Nocedal and Wright 2006, Sec. 3.1)."""
-MOST_CUTS = 14
-"""A direction whose step was cut this often is given up: the step is then below 1e-4 of its length."""
-CURVATURE = 1e-10
-"""Pairs with s.y below this share of |s| |y| carry no curvature beyond rounding and are passed over."""
+DENSE = 40  # the largest dimension in which H is kept as a matrix
+MEMORY = 10  # pairs that the limited-memory form keeps, the customary number (Nocedal and Wright 2006, Sec. 7.2)
+ARMIJO = 1e-4  # the share of the predicted decrease that a step must reach (Nocedal and Wright 2006, Sec. 3.1)
+MOST_CUTS = 14  # a direction whose step was cut this often is given up: the step is then below 1e-4 of its length
+CURVATURE = 1e-10  # Pairs with s.y below this share of |s| |y| carry no curvature beyond rounding and are passed over
 
 
 def minimise(

@@ -38,26 +38,16 @@ class Acquisition(NamedTuple):
         return cls(function, lambda X: function(X)[0])
 
 
-RAW = 420
-"""Candidates by default, 1/3 around the incumbents; 2048 and ten starts gained nothing (docs/gp-engine.md)."""
-STARTS = 4
-"""The number of candidates that are advanced by default; chosen with RAW."""
-MOVED = 20
-"""The mean number of coordinates that a local candidate changes, at most; TuRBO perturbs as many (App. B)."""
-STEPS = (1e-3, 0.3)
-"""The sd of a local candidate's normal steps is log-uniform between these, in sides of the cube."""
-MOST_MOVES = 24
-"""The most positions tried for one coordinate in a sweep; on longer grids near and far ones are sampled."""
-MOST_LABELS = 256
-"""The most labels tried for one one-hot group in a sweep; of larger groups this many are drawn."""
-SWEEPS = 10
-"""The most alternations of ascent and sweep, which end by themselves when a sweep gains nothing."""
-ROUNDS = 25
-"""The evaluations per start of an ascent by default; a round number, since the best start goes on for as many again."""
-ROUGH, FINE = 1e-6, 1e-12
-"""The tolerance of the joint ascent, which only has to tell the starts apart, and that of the best one's."""
-SOBOL_DIM = 2000
-"""The largest dimension in which candidates come from a Sobol sequence; beyond, uniform draws are no worse."""
+RAW = 420  # candidates by default, 1/3 around the incumbents; 2048 and ten starts gained nothing (docs/gp-engine.md)
+STARTS = 4  # the number of candidates that are advanced by default; chosen with RAW
+MOVED = 20  # the mean number of coordinates that a local candidate changes, at most; TuRBO perturbs as many (App. B)
+STEPS = (1e-3, 0.3)  # the sd of a local candidate's normal steps is log-uniform between these, in sides of the cube
+MOST_MOVES = 24  # the most positions tried for one coordinate in a sweep; on longer grids near and far ones are sampled
+MOST_LABELS = 256  # the most labels tried for one one-hot group in a sweep; of larger groups this many are drawn
+SWEEPS = 10  # the most alternations of ascent and sweep, which end by themselves when a sweep gains nothing
+ROUNDS = 25  # evaluations per start of an ascent by default; the best start goes on for as many again
+ROUGH, FINE = 1e-6, 1e-12  # tolerances of the joint ascent, which only has to tell the starts apart, and of the best's
+SOBOL_DIM = 2000  # the largest dimension with candidates from a Sobol sequence; beyond, uniform draws are no worse
 
 
 def maximise(

@@ -33,18 +33,12 @@ from regretless.parameters import Array
 
 __all__ = ["GP", "Factor", "Hyper", "Kernel", "Kind", "SamplePath"]
 
-FIRST_JITTER = 1e-10
-"""The first addition to the diagonal of a matrix that cannot be factorised, tenfold each time it fails again."""
-MOST_JITTER = 1e3
-"""A matrix that still cannot be factorised with this on its diagonal is no covariance relative to a signal variance."""
-NOISE_FLOOR = 1e-8
-"""The least noise relative to the signal: below it the factor of near-duplicates loses all digits."""
-NOISE_CEILING = 1e30
-"""The largest noise relative to the signal: such a value says nothing, and larger numbers would overflow in sums."""
-SIGNAL_WEIGHT = 1.0
-"""The weight of the prior that standardised values have signal variance 1; without it constant ones would have none."""
-FEATURES = 1024
-"""Random Fourier features (cosine and sine) of a sample path: covariances of paths are right to a thirtieth."""
+FIRST_JITTER = 1e-10  # the first addition to the diagonal of a matrix that cannot be factorised; then tenfold
+MOST_JITTER = 1e3  # a matrix that cannot be factorised with this on its diagonal is no covariance
+NOISE_FLOOR = 1e-8  # the least noise relative to the signal: below it the factor of near-duplicates loses all digits
+NOISE_CEILING = 1e30  # the largest noise relative to the signal: larger numbers would overflow in sums
+SIGNAL_WEIGHT = 1.0  # the weight of the prior that the signal variance is 1; constant values need one
+FEATURES = 1024  # random Fourier features of a sample path: covariances of paths are right to a thirtieth
 
 
 # ---------------------------------------------------------------- the factor

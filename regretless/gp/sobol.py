@@ -16,8 +16,7 @@ from regretless.parameters import Array
 if TYPE_CHECKING:
     from scipy.stats import qmc
 
-MAX_DIM = 21201
-"""scipy ships direction numbers up to this dimension."""
+MAX_DIM = 21201  # scipy ships direction numbers up to this dimension
 
 
 def sobol_sequence(dim: int, rng: np.random.Generator) -> qmc.Sobol:

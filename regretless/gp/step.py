@@ -15,8 +15,7 @@ from regretless.method import Method
 from regretless.parameters import Array
 from regretless.space import Cube
 
-INCUMBENTS = 3
-"""Told points with the best posterior means around which the maximiser draws candidates; 1 to 5 are level."""
+INCUMBENTS = 3  # told points with the best means around which the maximiser draws candidates; 1 to 5 are level
 
 
 class HasMean(Protocol):

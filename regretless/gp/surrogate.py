@@ -33,29 +33,18 @@ from regretless.method import State
 from regretless.parameters import Array
 from regretless.space import Cube
 
-LARGEST = 1e307
-"""Values are clipped here, so that sums of a few of them stay in the range of floats."""
-TURN_EVERY = 5
-"""Every fifth scheduled fit may turn the axes, because a turn costs up to two more fits."""
-TURNED_DIMS = (3, 20)
-"""The dimensions in which axes are turned: fewer gain nothing (docs/gp-engine.md), more need too much data."""
-FRESH_EVERY = 10
-"""Every tenth scheduled fit starts afresh, up to MANY values; a fresh fit costs up to five warm ones there."""
-FRESH_EVERY_LATE = 3
-"""Beyond MANY values every third one does: fresh fits are cheap there, and a replay then takes three."""
-GAP = 16
-"""A scheduled size is followed by the one larger by 1/GAP of it, at least 1; 1/25 gains nothing (docs/gp-engine.md)."""
-ISOTROPIC_ABOVE = 100
-"""The dimension beyond which a length-scale per coordinate is no longer fitted by default."""
-QUADRATIC_UP_TO = 20
-"""The largest dimension in which the quadratic trend is used by default; in 100 it loses (docs/gp-engine.md)."""
-WARM_ROUNDS, FRESH_ROUNDS = 15, 20
-"""Evaluations of the likelihood in a fit that starts from the last one, and in each stage of a fresh one."""
-LEAST_SCALE = float(np.finfo(np.float64).tiny)
-"""The least scale of values, the smallest number with all its digits: one can divide by it."""
+LARGEST = 1e307  # values are clipped here, so that sums of a few of them stay in the range of floats
+TURN_EVERY = 5  # every fifth scheduled fit may turn the axes, because a turn costs up to two more fits
+TURNED_DIMS = (3, 20)  # where axes are turned: fewer gain nothing (docs/gp-engine.md), more need too much data
+FRESH_EVERY = 10  # every tenth scheduled fit starts afresh, up to MANY values; it costs up to five warm ones
+FRESH_EVERY_LATE = 3  # every third does beyond MANY values: fresh fits are cheap there, and a replay takes three
+GAP = 16  # a scheduled size is followed by the one larger by 1/GAP, at least 1; 1/25 gains nothing (docs/gp-engine.md)
+ISOTROPIC_ABOVE = 100  # the dimension beyond which a length-scale per coordinate is no longer fitted by default
+QUADRATIC_UP_TO = 20  # the largest dimension with the quadratic trend by default; in 100 it loses (docs/gp-engine.md)
+WARM_ROUNDS, FRESH_ROUNDS = 15, 20  # evaluations in a fit that starts from the last one, in each stage of a fresh one
+LEAST_SCALE = float(np.finfo(np.float64).tiny)  # the smallest number with all its digits: one can divide by it
 
-SIZES = [1]
-"""The scheduled sizes s_0, s_1, ... as far as anybody asked."""
+SIZES = [1]  # the scheduled sizes s_0, s_1, ... as far as anybody asked.
 
 
 def scheduled(n: int) -> tuple[int, int]:

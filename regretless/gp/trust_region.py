@@ -8,14 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-FIRST_LENGTH, SHORTEST, LONGEST = 0.8, 2.0**-7, 1.6
-"""Initial, smallest and largest side length, as a share of the cube's side (App. B)."""
-SUCCESSES = 3
-"""Successes in a row that double the length, tau_s (App. B)."""
-LEAST_FAILURES = 4
-"""The least number of failures in a row that halve the length; beyond it as many as dimensions, tau_f (App. B)."""
-PERTURBED = 20
-"""Coordinates of a candidate that differ from the region's centre, on average, in high dimensions (App. B)."""
+FIRST_LENGTH, SHORTEST, LONGEST = 0.8, 2.0**-7, 1.6  # side lengths, as a share of the cube's (App. B)
+SUCCESSES = 3  # successes in a row that double the length, tau_s (App. B)
+LEAST_FAILURES = 4  # failures in a row that halve the length, tau_f: as many as dimensions, at least this many (App. B)
+PERTURBED = 20  # coordinates of a candidate that differ from the centre, on average, in high dimensions (App. B)
 
 
 @dataclass(frozen=True)

@@ -22,16 +22,11 @@ from regretless.method import Method, State
 from regretless.parameters import Array
 from regretless.space import Cube
 
-POINTS_PER_AXIS = {1: 400, 2: 80, 3: 18, 4: 8, 5: 5, 6: 4}
-"""Grid points along each axis, by dimension: the 80 of the GP-ThreDS paper in the plane, at most 6400 in all."""
-PAPER_LENGTHSCALE, PAPER_NOISE_SD = 0.2, 0.1
-"""Length-scale and noise sd of the paper's experiments (Sec. 5), from which the default preset starts too."""
-LEAST_NOISE_SD = 1e-3
-"""The least noise sd in standardised units: exact values leave a posterior well conditioned."""
-LOW_RANK_DIM, MOST_FEATURES = 2, 700
-"""Up to this dimension and rank posteriors live in features, whose samples then cost what 150 rows of 6400 would."""
-ON_GRID = 1e-9
-"""A told point this close to a grid point is that grid point; the least grid step is 1/400."""
+POINTS_PER_AXIS = {1: 400, 2: 80, 3: 18, 4: 8, 5: 5, 6: 4}  # by dimension; 80 in the plane as in the GP-ThreDS paper
+PAPER_LENGTHSCALE, PAPER_NOISE_SD = 0.2, 0.1  # of the paper's experiments (Sec. 5); the default preset starts from them
+LEAST_NOISE_SD = 1e-3  # the least noise sd in standardised units: exact values leave a posterior well conditioned
+LOW_RANK_DIM, MOST_FEATURES = 2, 700  # up to this dimension and rank posteriors live in features, as cheap as 150 rows
+ON_GRID = 1e-9  # a told point this close to a grid point is that grid point; the least grid step is 1/400
 
 
 class PointsMethod(Method):

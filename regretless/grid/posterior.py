@@ -30,16 +30,11 @@ from regretless.parameters import Array
 
 FORMS: dict[Kind, Kernel] = {"se": Kernel("se", 1), "matern52": Kernel("matern52", 1)}
 """The kernels as functions of the scaled squared distance; that part of a `Kernel` does not depend on the dimension."""
-FEATURE_TOLERANCE = 1e-14
-"""Features below this share of the kernel's trace are dropped; posteriors stay within 1e-9 of a direct solve."""
-MOST_PRODUCTS = 4_000_000
-"""`SEFeatures` lists no more products of one-dimensional features than this, 32 MB."""
-CHECKED = 64
-"""Grid points whose variance is checked when a state is loaded; all would cost as much as hundreds of samples."""
-FIRST_ROWS = 64
-"""A row posterior starts with room for this many samples and doubles it; with fewer rows it is not regrouped."""
-REGROUP_AFTER, REGROUP_SHARE = 8, 16
-"""Rows beyond the distinct samples, at least, and as a share of those, at which a row posterior is regrouped."""
+FEATURE_TOLERANCE = 1e-14  # features below this share of the trace are dropped: 1e-9 off a direct solve at most
+MOST_PRODUCTS = 4_000_000  # `SEFeatures` lists no more products of one-dimensional features than this, 32 MB
+CHECKED = 64  # grid points whose variance is checked when a state is loaded; all would cost hundreds of samples
+FIRST_ROWS = 64  # a row posterior starts with room for this many samples; with fewer rows it is not regrouped
+REGROUP_AFTER, REGROUP_SHARE = 8, 16  # repeated samples, at least and as a share of the others, at which to regroup
 
 
 def correlation(kernel: Kind, X: Array, Z: Array, lengthscale: float) -> Array:

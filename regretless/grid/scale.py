@@ -19,28 +19,17 @@ from regretless.gp.kernels import Kind
 from regretless.grid.posterior import correlation
 from regretless.parameters import Array
 
-FIRST_FIT, REFIT = 4, 1.5
-"""The number of values at which grid methods fit their scale first, and the growth after which they do so again."""
-MOST_VALUES = 72
-"""A fit uses at most this many values, half of them spread over the history and half the latest."""
-LENGTHSCALES = np.geomspace(0.05, 2.0, 10)
-"""The length-scales a fit tries in two dimensions; they grow like sqrt(d), as distances in the cube do."""
-NOISE_RATIOS = np.geomspace(1e-6, 1.0, 25)
-"""The noise variances a fit tries, relative to the signal's; the least keeps the covariance well conditioned."""
-TYPICAL, SPREAD = 0.3, 1.0
-"""Centre (in the plane, growing like sqrt(d)) and log-sd of the log-normal prior on the length-scale; it is wide."""
-LEAST_SHARE = 1e-6
-"""The least share of the common noise variance that a told one counts as: no value outweighs a million others."""
-LEAST_NOISE_VAR = 1e-6
-"""The least noise variance in standardised units, so that exact values leave a posterior well conditioned."""
-MOST_NOISE = 1e6
-"""A known noise sd counts as at most this many sd of the signal, so that its square stays finite."""
-MOST_INSIDE = 1e150
-"""Values in standardised units are clipped here, so that their squares stay finite."""
-LEAST_SIGNAL = 1e-14
-"""The least fitted signal variance, relative to the square of the largest deviation: its logarithm is taken."""
-CONSTANT = 1e-12
-"""Values that differ by less than this share of their mean count as constant: the rest is rounding."""
+FIRST_FIT, REFIT = 4, 1.5  # the values at which grid methods fit their scale first, and the growth between two fits
+MOST_VALUES = 72  # a fit uses at most this many values, half of them spread over the history and half the latest
+LENGTHSCALES = np.geomspace(0.05, 2.0, 10)  # tried by a fit in two dimensions; they grow like sqrt(d)
+NOISE_RATIOS = np.geomspace(1e-6, 1.0, 25)  # noises tried relative to the signal's; the least is well conditioned
+TYPICAL, SPREAD = 0.3, 1.0  # centre (in the plane, growing like sqrt(d)) and log-sd of the length-scale's wide prior
+LEAST_SHARE = 1e-6  # a told variance counts as at least this share of the common one: none outweighs a million others
+LEAST_NOISE_VAR = 1e-6  # the least noise variance in standardised units: exact values leave a posterior conditioned
+MOST_NOISE = 1e6  # a known noise sd counts as at most this many sd of the signal, so that its square stays finite
+MOST_INSIDE = 1e150  # values in standardised units are clipped here, so that their squares stay finite
+LEAST_SIGNAL = 1e-14  # the least fitted signal variance, by the largest deviation squared: its logarithm is taken
+CONSTANT = 1e-12  # values that differ by less than this share of their mean count as constant: the rest is rounding
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,9 @@ from regretless.grid.scale import merged, weights
 from regretless.method import Method
 from regretless.parameters import Array
 
-MOST_VALUES = 800
-"""With more values than this, close neighbours are averaged; a fit to 800 takes a few seconds."""
-CAUTION = 1.0
-"""A recommendation maximises the mean less this many sd: bumps of the mean between distant samples are not trusted."""
-INCUMBENTS = 5
-"""Points with the best posterior means around which the maximiser draws candidates, as many as in a certificate."""
+MOST_VALUES = 800  # with more values than this, close neighbours are averaged; a fit to 800 takes a few seconds
+CAUTION = 1.0  # sds taken off the mean of a recommendation: bumps between distant samples are not trusted
+INCUMBENTS = 5  # points with the best means around which the maximiser draws candidates, as in a certificate
 
 
 def cautious_best(history: Method, noise_var: float, kernel: Kind) -> Array:

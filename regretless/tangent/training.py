@@ -17,14 +17,10 @@ from regretless.parameters import Array
 from regretless.tangent.ntk import Mlp, combine, kernel
 
 Batches = NDArray[np.int64]
-POWER_STEPS = 30
-"""Steps of power iteration for the largest eigenvalue; its error is far below the factor 2 left to the stable limit."""
-HALVINGS = 30
-"""Halvings of the learning rate when the net leaves the linear regime and the error still grows without bound."""
-RUNAWAY = 1e3
-"""Training has diverged when an output exceeds the sizes of the targets and of the first outputs by this factor."""
-NEW_MEAN, NEW_SQUARE, TINY = 0.1, 0.001, 1e-8
-"""Adam's 1 - beta_1, 1 - beta_2 and epsilon (Kingma and Ba, ICLR 2015)."""
+POWER_STEPS = 30  # steps of power iteration; the error is far below the factor 2 left to the stable limit
+HALVINGS = 30  # halvings of the learning rate while the error of the non-linear net grows without bound
+RUNAWAY = 1e3  # training has diverged when an output exceeds the targets and first outputs by this factor
+NEW_MEAN, NEW_SQUARE, TINY = 0.1, 0.001, 1e-8  # Adam's 1 - beta_1, 1 - beta_2 and epsilon (Kingma and Ba, ICLR 2015)
 
 
 def fresh_net(rng: np.random.Generator, inputs: int, hidden: tuple[int, ...], activation: str) -> Mlp:

@@ -13,10 +13,8 @@ import numpy as np
 
 from regretless.parameters import Array
 
-SMALLEST_EXPONENT = -1022
-"""The exponent of the smallest float of full precision: neither the unit nor its inverse leaves the floats."""
-ROUNDING = 1e-13
-"""A spread below this share of the mean is the rounding error of equal values: 500 units of the last place."""
+SMALLEST_EXPONENT = -1022  # of the floats of full precision: neither the unit nor its inverse leaves the floats
+ROUNDING = 1e-13  # a spread below this share of the mean is the rounding error of equal values
 
 
 def exact_unit(y: Array) -> float:

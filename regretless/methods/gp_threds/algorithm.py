@@ -68,24 +68,15 @@ from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
 
-SHARED, LOOK_BACK = 400, 4096
-"""A test starts from at most this many earlier samples near its cell, found among this many latest ones."""
-FIRST_PER_DIM = 6
-"""Points per dimension of the design before the search when no interval is known, chosen like `PRESETS`."""
-SMALLEST = 1e-6
-"""Cells are not halved below this side, because grid points of smaller ones are closer than most objectives resolve."""
-STALL = 50
-"""This many told points in a row from elsewhere close a test; a test of the paper preset takes as many samples."""
-AVOIDED = 0.1
-"""Points closer than this many sides to a failed evaluation are not proposed in a cell while others are left."""
-SAME = 1e-9
-"""Points closer than this many sides are the same point; the rest is rounding."""
-HORIZON = 1000
-"""T where no budget is given, as in the paper's experiments; it only enters through logarithms."""
-ELSEWHERE = 32
-"""Random points to choose from when every point of the running cell is pending or near a failure."""
-GUESSED_NOISE_SD, GUESSED_LENGTHSCALE = 0.1, 0.2
-"""Standardised noise sd and length-scale (in the plane, growing like sqrt(d)) until a fit gives them (Sec. 5)."""
+SHARED, LOOK_BACK = 400, 4096  # a test starts from at most so many earlier samples near its cell, of so many latest
+FIRST_PER_DIM = 6  # points per dimension of the design when no interval is known, chosen like `PRESETS`
+SMALLEST = 1e-6  # the least side of cells: grid points of smaller ones are closer than most objectives resolve
+STALL = 50  # told points in a row from elsewhere that close a test, as many as a test of the paper preset takes
+AVOIDED = 0.1  # points this many sides from a failed evaluation are not proposed in a cell while others are left
+SAME = 1e-9  # points closer than this many sides are the same point; the rest is rounding
+HORIZON = 1000  # T where no budget is given, as in the paper's experiments; it only enters through logarithms
+ELSEWHERE = 32  # random points to choose from when every point of the running cell is pending or near a failure
+GUESSED_NOISE_SD, GUESSED_LENGTHSCALE = 0.1, 0.2  # until a fit gives them (Sec. 5); the latter grows like sqrt(d)
 
 
 class DimensionWarning(UserWarning):

@@ -30,18 +30,12 @@ from regretless.parameters import Array
 if TYPE_CHECKING:
     from regretless.methods.gp_threds.algorithm import GPThreDS
 
-MOST_FEATURES = 900
-"""Up to this rank the bound is computed from the features of the squared exponential."""
-MOST_VALUES = 2000
-"""Otherwise it is computed from the kernel matrix of at most this many first values, in about a second."""
-RESOLUTION = 0.002
-"""The branch-and-bound stops at this share of B above the largest bound seen; certificates are 0.4 B wide and more."""
-MOST_BOXES = 30_000
-"""The branch-and-bound keeps at most this many boxes, for memory; where it needs more, it returns its last bound."""
-LEAST_VARIANCE = 1e-8
-"""The least noise variance, as a share of B^2, so that the posterior is well conditioned; a larger one is safe."""
-FIRST_BOXES = {1: 32, 2: 16, 3: 8, 4: 4, 5: 3, 6: 3}
-"""Boxes along each axis that the branch-and-bound starts with, by dimension: a few hundred in all."""
+MOST_FEATURES = 900  # up to this rank the bound is computed from the features of the squared exponential
+MOST_VALUES = 2000  # otherwise it is computed from the kernel matrix of so many first values, in about a second
+RESOLUTION = 0.002  # the branch-and-bound stops this share of B above the largest bound; certificates are 0.4 B wide
+MOST_BOXES = 30_000  # boxes that the branch-and-bound keeps, for memory; where it needs more, it ends
+LEAST_VARIANCE = 1e-8  # the least noise variance, by B^2: the posterior is well conditioned, and a larger one is safe
+FIRST_BOXES = {1: 32, 2: 16, 3: 8, 4: 4, 5: 3, 6: 3}  # per axis at the start of the branch-and-bound, by dimension
 
 
 class NormBall:

@@ -8,8 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from regretless.methods.gp_threds.widths import Gain
 
-POINTS_PER_AXIS = {1: 64, 2: 20, 3: 8, 4: 5, 5: 4, 6: 3}
-"""Grid points along each axis of a cell, by dimension: 20 in the plane as in the authors' code, 64 to 1024 in all."""
+POINTS_PER_AXIS = {1: 64, 2: 20, 3: 8, 4: 5, 5: 4, 6: 3}  # of a cell's grid; 20 in the plane as in the authors' code
 
 
 class Preset(NamedTuple):

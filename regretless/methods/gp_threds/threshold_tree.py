@@ -18,18 +18,12 @@ from regretless.grid.posterior import RowPosterior, correlation, product_grid
 from regretless.parameters import Array
 from regretless.space import Cube
 
-ON_GRID = 1e-6
-"""A told point this close to a grid point, in grid steps, is that point: settings may travel through text and back."""
-ON_LEGAL = 1e-12
-"""The same on a cube with discrete axes, in the cube's own units: there points are legal positions up to rounding."""
-REACH = 0.75
-"""Samples count for a cell when every coordinate is within this many sides of its centre."""
-INSIDE = 0.5 * (1 + 1e-9)
-"""The same for points inside the cell; the excess over one half is for rounding."""
-TIE, TIE_DIGITS = 1e-9, 9
-"""Standardised bounds closer than this are level: rounding separates points that are equal by symmetry."""
-PRIORS_KEPT = 8
-"""Grid covariances kept at a time, one per cell size; a search uses two or three sizes at a time."""
+ON_GRID = 1e-6  # a told point this close to a grid point, in grid steps, is that point: settings travel through text
+ON_LEGAL = 1e-12  # the same on a cube with discrete axes, in its own units: points are legal positions up to rounding
+REACH = 0.75  # samples count for a cell when every coordinate is within this many sides of its centre
+INSIDE = 0.5 * (1 + 1e-9)  # the same for points inside the cell; the excess over one half is for rounding
+TIE, TIE_DIGITS = 1e-9, 9  # bounds this close are level: rounding separates points equal by symmetry
+PRIORS_KEPT = 8  # Grid covariances kept at a time, one per cell size; a search uses two or three sizes at a time
 
 
 @dataclass(frozen=True, eq=False)
