@@ -41,18 +41,14 @@ class Prior:
     mode where a log-normal density in the parameter itself, with location a and sd b, has it."""
 
     lengthscale: tuple[float, float]
-    shared: float = 0.0
-    """The sd of a shift common to all log length-scales; an isotropic one has both sds."""
+    shared: float = 0.0  # the sd of a shift common to all log length-scales; an isotropic one has both sds
     noise: tuple[float, float] | None = (-6.0 * math.log(10.0), math.log(10.0))
     """None: the relative noise is fixed at its floor."""
-    quadratic: tuple[float, float] | None = (-2.0, 2.0)
-    """None: no quadratic trend."""
-    signal: tuple[float, float] | None = (0.0, 2.0)
-    """Used only where the signal is not profiled out; None: fixed at 1."""
+    quadratic: tuple[float, float] | None = (-2.0, 2.0)  # None: no quadratic trend
+    signal: tuple[float, float] | None = (0.0, 2.0)  # used only where the signal is not profiled out; None: fixed at 1
     lengthscale_bounds: tuple[float, float] = (0.005, 50.0)
     noise_bounds: tuple[float, float] = NOISE_BOUNDS
-    profile: bool = True
-    """Profile the signal out where no noise variance is known."""
+    profile: bool = True  # profile the signal out where no noise variance is known
 
     @classmethod
     def scaled(cls, dim: int, *, quadratic: bool = True) -> Prior:

@@ -22,8 +22,7 @@ from regretless.space import Cube
 
 ValueAndGradient: TypeAlias = Callable[[Array], tuple[Array, Array]]
 """Points (q x d) to values (q) and gradients (q x d); coordinates that are not lines may have any gradient."""
-Value: TypeAlias = Callable[[Array], Array]
-"""Points (q x d) to values (q) alone."""
+Value: TypeAlias = Callable[[Array], Array]  # points (q x d) to values (q) alone
 
 
 class Acquisition(NamedTuple):

@@ -41,9 +41,6 @@ SIGNAL_WEIGHT = 1.0  # the weight of the prior that the signal variance is 1; co
 FEATURES = 1024  # random Fourier features of a sample path: covariances of paths are right to a thirtieth
 
 
-# ---------------------------------------------------------------- the factor
-
-
 def factor_with_jitter(
     factor: Callable[[float], tuple[Array, int]], *, first: float = FIRST_JITTER
 ) -> tuple[Array, float]:
@@ -148,9 +145,6 @@ class Factor:
         """The sum of log L_ii over the first n points: half the log-determinant of their covariance."""
         parts = [np.diagonal(self._L0)[: min(n, self.full)], np.diagonal(self._L1)[: max(n - self.full, 0)]]
         return float(np.log(np.concatenate(parts)).sum())
-
-
-# ---------------------------------------------------------------- the posterior
 
 
 class GP:

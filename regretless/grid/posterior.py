@@ -59,9 +59,6 @@ def confidence_width(gain: float, norm: float, noise_sd: float, delta: float) ->
     return norm + noise_sd * math.sqrt(2.0 * (gain + 1.0 + math.log(1.0 / delta)))
 
 
-# ---------------------------------------------------------------- one new row per sample
-
-
 class RowPosterior:
     """The posterior on a grid, one new row of W per sample; exact for any kernel and any sample points.
 
@@ -189,9 +186,6 @@ class RowPosterior:
         )
         W[:t], L[:t, :t], X[:t], z[:t] = self._W[:t], self._L[:t, :t], self._X[:t], self._z[:t]
         self._W, self._L, self._X, self._z = W, L, X, z
-
-
-# ---------------------------------------------------------------- low-rank features of the squared exponential
 
 
 class SEFeatures:

@@ -32,8 +32,7 @@ import numpy as np
 from regretless.extras import optional
 from regretless.parameters import Array
 
-Tensor: TypeAlias = Any
-"""A NumPy array or a torch tensor, float64."""
+Tensor: TypeAlias = Any  # A NumPy array or a torch tensor, float64
 Factors: TypeAlias = tuple[tuple[Tensor, Tensor | None], ...]
 Direction: TypeAlias = tuple[Tensor, ...]
 
@@ -64,9 +63,6 @@ def like(values: Array, other: Tensor) -> Tensor:
     return values if isinstance(other, np.ndarray) else other.new_tensor(np.ascontiguousarray(values))
 
 
-# ---------------------------------------------------------------- activations
-
-
 ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
     "relu": (lambda u: u * (u > 0), lambda u: (u > 0) * 1.0),
     "softplus": (lambda u: namespace(u).logaddexp(2 * u, 0 * u) / 2, lambda u: 0.5 * (1 + namespace(u).tanh(u))),
@@ -74,9 +70,6 @@ ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tens
     "sin": (lambda u: namespace(u).sin(u), lambda u: namespace(u).cos(u)),
 }
 """Name -> (function, derivative); softplus is log(1 + exp(2 u)) / 2."""
-
-
-# ---------------------------------------------------------------- the fully connected net
 
 
 @dataclass(frozen=True)
@@ -92,8 +85,7 @@ class Mlp:
     activation: str
     gain: float = 1.0
     output_gain: float = 1.0
-    norm: float = 1.0
-    """The kernel and its features are divided by this and its root; outputs are not."""
+    norm: float = 1.0  # the kernel and its features are divided by this and its root; outputs are not
 
     def at(self, weights: tuple[Tensor, ...]) -> Mlp:
         """The same net at other weights."""

@@ -31,9 +31,6 @@ def fresh_net(rng: np.random.Generator, inputs: int, hidden: tuple[int, ...], ac
     return Mlp(tuple(weights), (True,) * len(sizes), activation)
 
 
-# ---------------------------------------------------------------- when and on what to train
-
-
 def scheduled_size(n: int, *, first: int, growth: float) -> int:
     """The largest size of at most n of `first`, then each time `growth` times as many; `first` when n is less."""
     size = first
@@ -48,9 +45,6 @@ def epoch_batches(rng: np.random.Generator, n: int, size: int, epochs: int) -> B
     whole = n // size
     passes = [rng.permutation(n)[: whole * size].reshape(whole, size) for _ in range(epochs)]
     return np.concatenate(passes).astype(np.int64)
-
-
-# ---------------------------------------------------------------- gradient steps
 
 
 @dataclass(frozen=True)

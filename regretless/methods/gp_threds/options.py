@@ -18,8 +18,7 @@ class Preset(NamedTuple):
     threshold_slack: float
     patience: int
     gain: Gain
-    least_noise_sd: float
-    """beta takes at least this for R."""
+    least_noise_sd: float  # beta takes at least this for R
     interval: tuple[float, float] | None
     lengthscale: float | None
     noise_sd: float | None

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 Told: TypeAlias = tuple[Array, float, float]
 """A told point, its value, and the variance of its noise (NaN where unknown)."""
-Search: TypeAlias = Generator[None, Told, Any]
-"""A search under way: it waits for told points."""
+Search: TypeAlias = Generator[None, Told, Any]  # A search under way: it waits for told points
 
 
 def walk(method: GPThreDS, cell: Cell, tau: float, slack: float) -> Search:

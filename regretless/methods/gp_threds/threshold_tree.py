@@ -71,21 +71,14 @@ class ThresholdTree:
     interval: tuple[float, float]
     """[a_k, b_k]: where the search believes f* to be. It steers; it is no guarantee (`certificate` is)."""
     live: list[Cell] = field(default_factory=list)
-    pruned: list[tuple[Cell, int]] = field(default_factory=list)
-    """Cells given up, each with the epoch in which it was."""
+    pruned: list[tuple[Cell, int]] = field(default_factory=list)  # cells given up, each with the epoch in which it was
     epoch: int = 1
-    depth: int = 0
-    """Halvings of the live cells."""
-    thresholds: list[float] = field(default_factory=list)
-    """tau_k of every epoch so far."""
-    by_bound: int = 0
-    """Cells accepted because a lower bound passed the threshold."""
-    by_time: int = 0
-    """Cells accepted because the test ran out of samples."""
-    contradictions: int = 0
-    """How often a lower bound passed b_k, so that the interval had to be moved up."""
-    stopped: str = ""
-    """Why the domain shrinks no further; empty while it does."""
+    depth: int = 0  # halvings of the live cells
+    thresholds: list[float] = field(default_factory=list)  # tau_k of every epoch so far
+    by_bound: int = 0  # cells accepted because a lower bound passed the threshold
+    by_time: int = 0  # cells accepted because the test ran out of samples
+    contradictions: int = 0  # how often a lower bound passed b_k, so that the interval had to be moved up
+    stopped: str = ""  # why the domain shrinks no further; empty while it does
 
     @property
     def threshold(self) -> float:
