@@ -19,8 +19,6 @@ Deviations
        the distinct samples now and then; a state is loaded by one rebuilding and the few samples after it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, Literal

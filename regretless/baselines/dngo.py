@@ -17,8 +17,6 @@ Deviations
     3. The gradient of log EI is climbed from the best candidates, where the paper runs L-BFGS-B from random starts.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from regretless.gp.acquisition import log_h_of

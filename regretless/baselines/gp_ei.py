@@ -17,8 +17,6 @@ Deviations
     3. Pending points are hallucinated; proposals keep away from failures.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from regretless.gp.acquisition import log_expected_improvement

@@ -17,8 +17,6 @@ Deviations
     4. Pending points are hallucinated; proposals keep away from failures.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from regretless.gp.acquisition import log_probability_of_improvement

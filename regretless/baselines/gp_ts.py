@@ -18,8 +18,6 @@ Deviations
     3. Pending points need no care: each path is another. Proposals keep away from failures.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -19,8 +19,6 @@ Deviations
     4. Pending points are hallucinated (Desautels et al. 2014); proposals keep away from failures.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

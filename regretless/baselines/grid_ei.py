@@ -10,8 +10,6 @@ Deviations
     3. Once evaluations have failed, grid points among failures score less (`kept_from_failures`).
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -16,8 +16,6 @@ Deviations
     3. Pending points are hallucinated.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

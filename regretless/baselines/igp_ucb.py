@@ -19,8 +19,6 @@ Deviations
     4. Once evaluations have failed, grid points among failures score less (`kept_from_failures`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import ClassVar, Literal

@@ -18,8 +18,6 @@ Deviations
        hallucinated.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

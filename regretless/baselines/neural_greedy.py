@@ -17,8 +17,6 @@ Deviations
     4. The design has five points per dimension, at most half of a known budget.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from regretless.gp.design import Design, away_from_known

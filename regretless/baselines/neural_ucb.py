@@ -16,8 +16,6 @@ Deviations
     4. Once evaluations have failed, candidates near failures score less (`candidates_kept_from_failures`).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from regretless.gp.acquisition import candidates_kept_from_failures

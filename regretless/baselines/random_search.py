@@ -6,8 +6,6 @@ points. `StayAtBest` and `RandomMutation` begin with a few Sobol points; then on
 evolution strategy with a fixed step (Rechenberg 1973).
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 
 import numpy as np

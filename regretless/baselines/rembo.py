@@ -17,8 +17,6 @@ Deviations
     3. Pending points are hallucinated.
 """
 
-from __future__ import annotations
-
 import math
 from typing import ClassVar
 

@@ -11,8 +11,6 @@ Deviations
     3. All candidates go through each tree at once, not one by one through the forest.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

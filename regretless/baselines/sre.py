@@ -20,8 +20,6 @@ Deviations
        hallucinated.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -21,8 +21,6 @@ Deviations (preset="paper" and default alike unless said):
        asked ones.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, Literal

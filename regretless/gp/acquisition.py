@@ -11,8 +11,6 @@ for any model that gives both. `log h` keeps its digits for any z (Ament et al. 
 the scaled complementary error function, and where even that cancels with its asymptotic series.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Protocol, TypeAlias

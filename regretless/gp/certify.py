@@ -14,8 +14,6 @@ and docs/certificates.md prints the table. Where nothing was measured, or the bo
 certified".
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Points chosen without a model: initial designs, and the step away from a point that is known already."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 import numpy as np

@@ -11,8 +11,6 @@ points spread evenly, C is proportional to H^2. The posterior density of the hyp
 axes, the coordinates and the axes there were.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from regretless.gp.fit import Objective, Prior

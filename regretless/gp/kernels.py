@@ -11,8 +11,6 @@ signal variance that multiplies k and the noise alike. Distances are matrix prod
 or n x e.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What the methods on one fitted Gaussian process share: design, surrogate, recommendation, certificate and state."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal

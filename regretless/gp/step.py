@@ -1,7 +1,5 @@
 """One step on the exact GP: from an acquisition to the next point, from a posterior to the point to recommend."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Protocol
 

@@ -16,8 +16,6 @@ O(n^2) for every n; only where a noise variance is known, which is an absolute q
 were at the last scheduled size.
 """
 
-from __future__ import annotations
-
 import bisect
 import math
 from collections.abc import Mapping

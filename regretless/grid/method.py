@@ -4,8 +4,6 @@ Values are standardised by a fit that is renewed whenever their number has grown
 from the history, so that it is a function of the history alone. With everything given there are no fits.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal

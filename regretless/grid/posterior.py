@@ -14,8 +14,6 @@ Notation
     gain             1/2 logdet(I + K_XX / lambda) of the samples so far: the information gained
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache

@@ -7,8 +7,6 @@ values, with mean and variance in closed form, and one eigendecomposition per le
 weight: the common noise variance divided by its own.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from dataclasses import dataclass

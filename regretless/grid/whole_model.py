@@ -5,8 +5,6 @@ Where there are many values, close neighbours are averaged first, and the noise 
 divided by the number of its values (by their weight, where variances are known).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from regretless.certificate import Certificate

@@ -5,8 +5,6 @@ training and the tangent kernel share one forward and one backward pass. Batches
 `epoch_batches` or by the caller.
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass, replace
 

@@ -5,8 +5,6 @@ changes no digit: whoever computes with the quotients gets, bit for bit, what th
 wherever those stay within the range of floats.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

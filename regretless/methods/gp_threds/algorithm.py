@@ -43,8 +43,6 @@ Default preset only
    11. Cells stop shrinking at side SMALLEST; `tree.stopped` says so.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Generator, Mapping

@@ -1,7 +1,5 @@
 """The options of GP-ThreDS: what each preset takes where nothing is given, and which values make sense."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple

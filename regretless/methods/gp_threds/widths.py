@@ -6,8 +6,6 @@ Notation
     delta   probability of error                       lambda   variance of the noise in the model
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
