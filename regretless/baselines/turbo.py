@@ -76,10 +76,8 @@ class TuRBO(Method):
     def _propose(self, rng: np.random.Generator) -> Array:
         at = len(self.y) - self.start
         if at == 0 or at + len(self.pending) < self.initial:
-            design = sobol_points(
-                self.initial + 1, self.dim, keyed_generator(self.seed, self.restarts, stream=Stream.TURBO_RESTART)
-            )
-            unused = at + len(self.pending)
+            draws = keyed_generator(self.seed, self.restarts, stream=Stream.TURBO_RESTART)
+            design, unused = sobol_points(self.initial + 1, self.dim, draws), at + len(self.pending)
             return np.asarray(design[unused] if unused < len(design) else rng.random(self.dim))
         X, y, yvar = self._since_start()
         gp = self._surrogate.gp(X, y, yvar, self.pending)
@@ -114,9 +112,8 @@ class TuRBO(Method):
         return self.X[self.start :], self.y[self.start :], self.yvar[self.start :]
 
     def _certificate(self, delta: float) -> Certificate:
-        return Certificate.none(
-            "a trust region looks at one part of the space only; nothing is known of the rest", delta
-        )
+        why = "a trust region looks at one part of the space only; nothing is known of the rest"
+        return Certificate.none(why, delta)
 
     def _state(self) -> State:
         return {"model": self._surrogate.latest_fit(*self._since_start())}

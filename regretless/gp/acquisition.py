@@ -6,9 +6,8 @@ With the posterior mean m and sd s at x, the value b to beat and z = (m - b) / s
     log expected improvement        log s + log h(z),     h(z) = phi(z) + z Phi(z)
     log probability of improvement  log Phi(z)
 
-Each is written once, as a function of a mean and a variance (`Acquire`); `of_posterior` makes it a function of points
-for any model that gives both. `log h` keeps its digits for any z (Ament et al. 2023): where z < -1 it is rewritten with
-the scaled complementary error function, and where even that cancels with its asymptotic series.
+Each is a function of a mean and a variance (`Acquire`), and by `of_posterior` one of points. `log h` keeps its digits
+for any z (Ament et al. 2023): below -1 by the scaled complementary error function, further down by its series.
 """
 
 import math
@@ -92,12 +91,8 @@ def log_h_of(z: Array) -> tuple[Array, Array]:
     w = 1.0 / (far * far)
     series = w * (1.0 - w * (3.0 - w * (15.0 - 105.0 * w)))
     log_h = np.where(z > -1.0, np.log(h_near), log_phi + np.where(z > FAR, np.log(share), np.log(series)))
-    slope = np.where(
-        z > -1.0,
-        ndtr(near) / h_near,
-        np.where(z > FAR, mills / share, -1.0 / far * (1.0 - w * (1.0 - 3.0 * w)) / series),
-    )
-    return log_h, slope
+    low_slope = np.where(z > FAR, mills / share, -1.0 / far * (1.0 - w * (1.0 - 3.0 * w)) / series)
+    return log_h, np.where(z > -1.0, ndtr(near) / h_near, low_slope)
 
 
 # ---------------------------------------------------------------- as functions of points

@@ -1,17 +1,15 @@
-"""From evaluations to a certificate: how far from the optimum a point may be, by a fitted Gaussian process with
-measured coverage.
+"""From evaluations to a certificate: how far from the optimum a point may be, by a fitted process, coverage measured.
 
 A fitted model is too sure of itself: its length-scales were chosen because they explain the data, and an optimiser
 stops looking where the model says there is nothing to find. So the bounds come from a wary model: a Matern-5/2 process
-on the values as told (no clipping, no trend) whose length-scales, once fitted, are all shortened (Berkenkamp, Schoellig
-and Krause 2019, for unknown hyper-parameters) and whose signal variance is then estimated anew:
+on the values as told whose length-scales, once fitted, are all shortened (Berkenkamp, Schoellig and Krause 2019, for
+unknown hyper-parameters) and whose signal variance is then estimated anew:
 
     upper = max over the cube of m(x) + b s(x),
     lower = m(r) - b s(r) at the recommended point r,      gap = upper - lower.
 
-The shortening and b are no theory: `experiments/certificate_coverage.py` measures how often the true gap is covered,
-and docs/certificates.md prints the table. Where nothing was measured, or the bound says nothing, the answer is "not
-certified".
+The shortening and b are no theory: `experiments/certificate_coverage.py` measures how often the true gap is covered
+(docs/certificates.md). Where nothing was measured, or the bound says nothing, the answer is "not certified".
 """
 
 import math
@@ -50,34 +48,28 @@ def fitted_certificate(
 ) -> Certificate:
     """The certificate of the point x (d) after values y (n) at X (n x d) with noise variances yvar (n, NaN unknown);
     wary: a `wary_surrogate` that the caller keeps, so that the next certificate need not fit everything again."""
+    least, why = LEAST_PER_DIM * cube.dim, ""
+    spread = float(y.max()) - float(y.min()) if len(y) else 0.0
     if cube.dim > MOST_DIMENSIONS:
-        return Certificate.none(
-            f"coverage was measured in up to {MOST_DIMENSIONS} dimensions, here are {cube.dim}", delta
-        )
-    if len(y) < LEAST_PER_DIM * cube.dim:
-        return Certificate.none(
-            f"a bound needs {LEAST_PER_DIM} values per parameter, {LEAST_PER_DIM * cube.dim} here; so far: {len(y)}",
-            delta,
-        )
-    spread = float(y.max()) - float(y.min())
-    if spread == 0.0:
-        return Certificate.none("all values are equal: nothing is known about how the function varies", delta)
+        why = f"coverage was measured in up to {MOST_DIMENSIONS} dimensions, here are {cube.dim}"
+    elif len(y) < least:
+        why = f"a bound needs {LEAST_PER_DIM} values per parameter, {least} here; so far: {len(y)}"
+    elif spread == 0.0:
+        why = "all values are equal: nothing is known about how the function varies"
+    if why:
+        return Certificate.none(why, delta)
     gp, b = (wary or wary_surrogate(cube)).gp(X, y, yvar), width(delta, cube.dim)
     mean, variance = gp.mean_var(np.atleast_2d(x))
     lower = gp.offset + gp.scale * (float(mean[0]) - b * float(np.sqrt(variance[0])))
     upper = max(gp.offset + gp.scale * largest_upper_bound(gp, cube, b, rng)[1], lower)
     if not math.isfinite(upper - lower):
-        return Certificate.none(
-            f"the values seen differ by {spread:.3g}: a bound would leave the range of floats", delta
-        )
-    if upper - lower > VACUOUS * spread:
-        return Certificate.none(
-            f"the bound {upper - lower:.3g} is no news: the values seen differ by {spread:.3g}", delta
-        )
-    assumptions = (
-        f"a Matern-5/2 process with {SHORTENED:g} times the fitted length-scales",
-        "coverage as measured on test functions",
-    )
+        why = f"the values seen differ by {spread:.3g}: a bound would leave the range of floats"
+    elif upper - lower > VACUOUS * spread:
+        why = f"the bound {upper - lower:.3g} is no news: the values seen differ by {spread:.3g}"
+    if why:
+        return Certificate.none(why, delta)
+    model = f"a Matern-5/2 process with {SHORTENED:g} times the fitted length-scales"
+    assumptions = (model, "coverage as measured on test functions")
     return Certificate(gap=upper - lower, lower=lower, upper=upper, delta=delta, kind="fitted", assumptions=assumptions)
 
 
@@ -94,7 +86,6 @@ def wary_surrogate(cube: Cube) -> Surrogate:
 def largest_upper_bound(wary: GP, cube: Cube, b: float, rng: np.random.Generator) -> tuple[Array, float]:
     """Where m + b s is largest (d), and how large, in standardised units."""
     order = np.argsort(-wary.mean_at(wary.X), kind="stable")[:INCUMBENTS]
-    points, values = maximise_many(
-        upper_confidence(wary, b), cube, rng, incumbents=wary.X[order], raw=RAW, starts=STARTS
-    )
+    bound = upper_confidence(wary, b)
+    points, values = maximise_many(bound, cube, rng, incumbents=wary.X[order], raw=RAW, starts=STARTS)
     return points[0], float(values[0])

@@ -1,14 +1,13 @@
 """Hyper-parameters by maximum a posteriori, with analytic gradients.
 
-Minimised over theta = (log l, log noise, log q, log signal), each only where it is free, the constant mean always
-profiled out:
+Minimised over the free ones of theta = (log l, log noise, log q, log signal), the constant mean profiled out:
 
     profiled signal:  (n + 1)/2 log(S / (n + 1)) + 1/2 log|A|,            S = (y - m)'A^-1(y - m) + 1
     given signal s2:  (y - m)'A^-1(y - m) / (2 s2) + 1/2 log|A| + n/2 log s2
 
 plus a normal prior on every free entry of theta. With M = alpha alpha' / s2 - A^-1 both have the gradient -1/2 sum M *
-dA/dtheta. One evaluation costs n^3 / 3 (factor) + 2 n^3 / 3 (inverse) + 2 n^2 e multiply-adds and holds two n x n
-arrays; the length-scale gradients are matrix products with W = M * dK/dr^2 (never an n x n x d array):
+dA/dtheta. One evaluation costs about n^3 multiply-adds and holds two n x n arrays; the length-scale gradients are
+matrix products with W = M * dK/dr^2:
 
     sum_ab W_ab (z_aj - z_bj)^2 = sum_a z_aj^2 (row_a + column_a) - 2 sum_a z_aj (W z)_aj,      W strictly lower.
 """
@@ -60,12 +59,8 @@ class Prior:
         centre = math.log(0.5) + 0.5 * math.log(dim)
         own = math.sqrt(min(1.0, math.sqrt(INDEPENDENT / dim)))
         bounds = (0.005, 50.0 * max(1.0, math.sqrt(dim) / 4.0))
-        return cls(
-            lengthscale=(centre, own),
-            shared=math.sqrt(1.0 - own * own),
-            quadratic=(-2.0, 2.0) if quadratic else None,
-            lengthscale_bounds=bounds,
-        )
+        shared, trend = math.sqrt(1.0 - own * own), (-2.0, 2.0) if quadratic else None
+        return cls(lengthscale=(centre, own), shared=shared, quadratic=trend, lengthscale_bounds=bounds)
 
 
 class Objective:
@@ -90,26 +85,24 @@ class Objective:
         self.unknown = np.isnan(self.yvar)
         self.profile = bool(self.unknown.all()) and prior.profile
         self.scales = kernel.dim if ard else 1
-        free_noise = prior.noise is not None and bool(self.unknown.any())
-        free_signal = prior.signal is not None and not self.profile
         common, own = prior.shared**2, prior.lengthscale[1] ** 2
         self.share = common / (own + self.scales * common) if ard else 0.0
         scale_prior = prior.lengthscale if ard else (prior.lengthscale[0], math.sqrt(own + common))
         entries = [(scale_prior, prior.lengthscale_bounds)] * self.scales
         self.at_noise = self.at_quadratic = self.at_signal = -1
-        if free_noise and prior.noise is not None:
+        if prior.noise is not None and self.unknown.any():
             self.at_noise = len(entries)
             entries.append((prior.noise, prior.noise_bounds))
         if prior.quadratic is not None:
             self.at_quadratic = len(entries)
             entries.append((prior.quadratic, QUADRATIC_BOUNDS))
-        if free_signal and prior.signal is not None:
+        if prior.signal is not None and not self.profile:
             self.at_signal = len(entries)
             entries.append((prior.signal, SIGNAL_BOUNDS))
         self.centre, self.sd = (np.array(c) for c in zip(*(e[0] for e in entries), strict=True))
         self.lower, self.upper = (np.log(np.array(b)) for b in zip(*(e[1] for e in entries), strict=True))
         self._A, self._slope = np.empty((n, n)), np.empty((n, n))
-        self._distance = self._squared() if not ard else None
+        self._distance = None if ard else self._squared()
         self._sides = np.empty((2, n))
         self._trend: Array | None = None
 
@@ -129,8 +122,6 @@ class Objective:
             self._trend = t
         return t
 
-    # -- theta and hyper-parameters
-
     def hyper(self, theta: Array) -> Hyper:
         noise = math.exp(theta[self.at_noise]) if self.at_noise >= 0 else self.prior.noise_bounds[0]
         q = math.exp(theta[self.at_quadratic]) if self.at_quadratic >= 0 else 0.0
@@ -140,16 +131,10 @@ class Objective:
     def theta(self, hyper: Hyper) -> Array:
         """The free entries of hyper-parameters, within bounds; what they do not hold is at the centre of its prior."""
         out = self.centre.copy()
-        out[: self.scales] = (
-            np.log(hyper.lengthscale)
-            if hyper.lengthscale.size in (1, self.scales)
-            else np.log(hyper.lengthscale).mean()
-        )
-        for at, value in (
-            (self.at_noise, hyper.noise),
-            (self.at_quadratic, hyper.quadratic),
-            (self.at_signal, hyper.signal),
-        ):
+        scales = np.log(hyper.lengthscale)
+        out[: self.scales] = scales if scales.size in (1, self.scales) else scales.mean()
+        places = (self.at_noise, self.at_quadratic, self.at_signal)
+        for at, value in zip(places, (hyper.noise, hyper.quadratic, hyper.signal), strict=True):
             if at >= 0 and value > 0:
                 out[at] = math.log(value)
         return np.asarray(np.clip(out, self.lower, self.upper))
@@ -163,8 +148,6 @@ class Objective:
         """Local minima from each start (t x entries) after `rounds` evaluations each, and their values (t)."""
         return minimise(self.at, starts, self.lower, self.upper, rounds=rounds, reach=FIRST_STEP, tolerance=TOLERANCE)
 
-    # -- one evaluation
-
     def one(self, theta: Array) -> tuple[float, Array]:
         kernel, n, y = self.kernel, self.n, self.y
         hyper = self.hyper(theta)
@@ -173,11 +156,10 @@ class Objective:
         noise = np.where(self.unknown, hyper.noise, np.maximum(self.yvar / s2, self.prior.noise_bounds[0]))
         A, slope = self._A, self._slope
         for i, j in blocks(n):
-            r2 = (
-                squared_distances(W[i:j], W[:j])
-                if self._distance is None
-                else self._distance[i:j, :j] / hyper.lengthscale[0] ** 2
-            )
+            if self._distance is None:
+                r2 = squared_distances(W[i:j], W[:j])
+            else:
+                r2 = self._distance[i:j, :j] / hyper.lengthscale[0] ** 2
             A[i:j, :j], slope[i:j, :j] = kernel.base_slope(r2)
             if q:
                 A[i:j, :j] += (q / 4.0) * self._squared_trend(i, j)

@@ -1,14 +1,10 @@
 """Turns the axes of an anisotropic kernel to the directions in which the function varies.
 
-A length-scale per coordinate cannot describe a valley that runs across the coordinates. The posterior mean of such a
-fit knows the valley nonetheless: its gradients at the better points are large across it and small along it. The
-eigenvectors of their second moment
-
-    C = mean of grad m(x_i) grad m(x_i)'
-
-are the axes tried, with length-scales in proportion to C^(-1/4) to start from: for a quadratic with Hessian H, at
-points spread evenly, C is proportional to H^2. The posterior density of the hyper-parameters decides between these
-axes, the coordinates and the axes there were.
+A length-scale per coordinate cannot describe a valley across the coordinates, but the posterior mean of such a fit
+knows it: its gradients at the better points are large across it and small along it. The axes tried are the eigenvectors
+of C = mean of grad m(x_i) grad m(x_i)', with length-scales in proportion to C^(-1/4) to start from: for a quadratic
+with Hessian H, at points spread evenly, C is proportional to H^2. The posterior density of the hyper-parameters decides
+between these axes, the coordinates and the axes there were.
 """
 
 import numpy as np

@@ -7,8 +7,7 @@ sum_j (z_j - z'_j)^2 / l_j^2,
     k(x, x') = base(r^2) + q (1 + u.u')^2 / 4,      u = 2 x - 1 over the coordinates that are no choices,
 
 where base is exp(-r^2 / 2) ("se") or (1 + sqrt5 r + 5/3 r^2) exp(-sqrt5 r) ("matern52"). Everything is relative to a
-signal variance that multiplies k and the noise alike. Distances are matrix products: no array is ever larger than n x n
-or n x e.
+signal variance that multiplies k and the noise alike. No array is ever larger than n x n or n x e.
 """
 
 import math

@@ -2,9 +2,8 @@
 
 Two-metric projection (Bertsekas 1982): coordinates at a bound whose gradient points outwards are held, the direction is
 -H g in the others, and the step is cut back along the projected arc until it satisfies Armijo's condition. H is the
-BFGS estimate of the inverse Hessian: as a matrix up to DENSE dimensions, where few large operations beat many small
-ones, and by the limited-memory two-loop recursion (Nocedal 1980) beyond. Starts are independent of each other; a round
-is one evaluation of all starts still moving, and each accepts its trial point or shortens its step.
+BFGS estimate of the inverse Hessian: a matrix up to DENSE dimensions, and the limited-memory two-loop recursion
+(Nocedal 1980) beyond. In a round each start still moving accepts its trial point or shortens its step.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Maximises an acquisition over the cube.
 
-Candidates are drawn everywhere and around the incumbents, and the best of them advance together. Lines go by gradient
-(batched projected L-BFGS). Steps, whole numbers, choices and one-hot groups go by sweeps: the single moves of a point
-are valued in one call, the best one is taken while it improves, and the lines then advance again from there. Every
-draw comes from the generator given.
+Candidates are drawn everywhere and around the incumbents, and the best of them advance together: lines by gradient
+(batched projected L-BFGS), steps, whole numbers, choices and one-hot groups by sweeps, in which the best of a point's
+single moves is taken while it improves. Every draw comes from the generator given.
 """
 
 from __future__ import annotations

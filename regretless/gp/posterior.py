@@ -4,17 +4,15 @@ Notation (n told points, p pending ones, q query points, d coordinates, e embedd
     A = K + diag(noise)   covariance of the told values relative to the signal variance s2, n x n;  A = L L'
     m                     constant mean by generalised least squares, m = (1'A^-1 y) / (1'A^-1 1)
     alpha = A^-1 (y - m)  weights of the posterior mean, n
-    s2                    signal variance; profiled out, s2 = ((y-m)'A^-1(y-m) + 1) / (n + 1), unless some noise
-                          variance is known
+    s2                    signal variance; ((y-m)'A^-1(y-m) + 1) / (n + 1) unless some noise variance is known
 Posterior at x with k = k(x, X):  mean m + k.alpha,  variance s2 (k(x, x) - |L^-1 k|^2).
 
-The factor is stored as the full factor of the first n0 points and the rows appended since:
+The factor is stored as the full factor of the first n0 points and the rows appended since,
 
-    L = [[L0, 0], [B, L1]]        L0 n0 x n0, B m x n0, L1 m x m
+    L = [[L0, 0], [B, L1]]        L0 n0 x n0, B m x n0, L1 m x m,
 
-so that appending a point, or conditioning on a pending one, costs O(n^2) and shares L0 instead of copying it. How the
-points are divided between the two decides the rounding: whoever wants bit-equal numbers appends the same points to the
-same full factor.
+so that appending a point, or conditioning on a pending one, costs O(n^2) and shares L0. How the points are divided
+decides the rounding: whoever wants bit-equal numbers appends the same points to the same full factor.
 
 Values go in as the caller has them and come out standardised: value = offset + scale * standardised.
 """
@@ -203,8 +201,6 @@ class GP:
     def hyper(self) -> Hyper:
         return self.factor.hyper
 
-    # -- at query points
-
     def mean_var(self, X: Array) -> tuple[Array, Array]:
         """Posterior mean (q) and variance (q) of the function, without noise, at X (q x d)."""
         K = self.factor.cross(X)
@@ -230,16 +226,17 @@ class GP:
         G = self._weighted_gradient(Z, C, slope, t)
         dm, dv = G[:q], -2.0 * self.signal * G[q:]
         if t is not None:
-            dv += self.signal * self._to_coordinates(self._prior_gradient(Z))
+            lines = Z[:, : len(kernel.lines)]
+            u2 = 1.0 + 4.0 * np.einsum("ij,ij->i", lines, lines)
+            dv += self.signal * self._to_coordinates((4.0 * self.hyper.quadratic * u2)[:, None] * lines)
         return self.mean + K @ self.alpha, self.signal * np.maximum(left, 0.0), dm, dv
 
     def mean_grad(self, X: Array) -> tuple[Array, Array]:
         """Posterior mean (q) and its gradient (q x d), O(n d) a point."""
         Z = self.factor.embed(X)
         K, slope, t = self._cross_slope(Z)
-        return self.mean + K @ self.alpha, self._weighted_gradient(
-            Z, np.broadcast_to(self.alpha, (1, *K.shape)), slope, t
-        )
+        weights = np.broadcast_to(self.alpha, (1, *K.shape))
+        return self.mean + K @ self.alpha, self._weighted_gradient(Z, weights, slope, t)
 
     def _cross_slope(self, Z: Array) -> tuple[Array, Array, Array | None]:
         """k(x, X_i), the derivative of its stationary part in r^2, and 1 + u.u', all q x n."""
@@ -266,12 +263,6 @@ class GP:
             G += trend.reshape(b, q, m)
         return self._to_coordinates(G.reshape(b * q, m))
 
-    def _prior_gradient(self, Z: Array) -> Array:
-        """d k(x, x) / dx, q x lines."""
-        lines = Z[:, : len(self.factor.kernel.lines)]
-        t = 1.0 + 4.0 * np.einsum("ij,ij->i", lines, lines)
-        return np.asarray((4.0 * self.hyper.quadratic * t)[:, None] * lines)
-
     def _to_coordinates(self, G: Array) -> Array:
         """Gradients in the embedded lines (q x m) as gradients in all coordinates (q x d)."""
         kernel = self.factor.kernel
@@ -286,8 +277,6 @@ class GP:
     def path(self, rng: np.random.Generator) -> SamplePath:
         """A function drawn from the posterior."""
         return SamplePath(self, rng)
-
-    # -- more data
 
     def condition(self, X: Array) -> GP:
         """The posterior once the points X (p x d) will have been told: the mean stays, the variance shrinks."""

@@ -1,8 +1,6 @@
-"""From told values to a fitted Gaussian process: clipping, standardisation, the schedule of fits and pending points, in
-one place.
+"""From told values to a fitted Gaussian process: clipping, standardisation, the schedule of fits and pending points.
 
-`Surrogate.gp(X, y, yvar, pending)` is a pure function of its arguments (a cache only saves time), and its arithmetic is
-defined by the history alone:
+`Surrogate.gp(X, y, yvar, pending)` is a pure function of its arguments (a cache only saves time):
 - Hyper-parameters are fitted at the scheduled sizes s_0 = 1 < s_1 < ..., each gap a small share of the size. Fit k
   starts from fit k - 1, except that some are fresh and know nothing of those before (`is_fresh`): a replay needs few
   fits, and a poor optimum is left again.
@@ -10,10 +8,9 @@ defined by the history alone:
 So telling one by one, telling in bulk and replaying a stored history give the same posterior bit for bit. A saved run
 takes its latest fit along (`latest_fit`, `take_fit`), so that loading it costs one factorisation and no fit.
 
-Values are to be maximised. Low ones are raised to 2 median - max: a value far below the median says where not to look,
-and how far below it lies would only drown the rest. The mean, the scale and the signal variance are then recomputed in
-O(n^2) for every n; only where a noise variance is known, which is an absolute quantity, do the constants stay as they
-were at the last scheduled size.
+Values are to be maximised. Low ones are raised to 2 median - max: how far below the median they lie would only drown
+the rest. The mean, the scale and the signal variance are recomputed in O(n^2) for every n; only where a noise variance
+is known, which is an absolute quantity, do the constants stay as they were at the last scheduled size.
 """
 
 import bisect
@@ -173,15 +170,12 @@ class Surrogate:
         """Values y (k) as the model of the told ones (n) sees them, and the slope of that map (k); of a clip, 1."""
         return softened(told, y) if self.soften else (tamed(y) if self.tame else y, np.ones(len(y)))
 
-    # -- the latest fit, for saved runs
-
     def latest_fit(self, X: Array, y: Array, yvar: Array) -> State:
         """The last hyper-parameters fitted to a part of this history; empty when there are none."""
         self._take_in(X, y, yvar)
         if not self._fits:
             return {}
-        k = max(self._fits)
-        hyper, scale = self._fits[k]
+        k, (hyper, scale) = max(self._fits.items(), key=lambda item: item[0])
         state = {"size": SIZES[k], "scale": scale, "lengthscale": hyper.lengthscale.copy(), "noise": hyper.noise}
         state |= {"signal": hyper.signal, "quadratic": hyper.quadratic}
         return state if hyper.rotation is None else {**state, "rotation": hyper.rotation.copy()}
@@ -211,15 +205,18 @@ class Surrogate:
         hyper = Hyper(lengthscale, numbers["noise"], numbers["signal"], numbers["quadratic"], rotation)
         self._fits[scheduled(size)[0]] = hyper, numbers["scale"]
 
-    # -- inside
-
     def _take_in(self, X: Array, y: Array, yvar: Array | None) -> tuple[Array, Array, Array]:
         """The history in the form in which it is modelled; drops what the cache holds about others."""
         X, y = np.asarray(X, dtype=np.float64), np.clip(np.asarray(y, dtype=np.float64), -LARGEST, LARGEST)
         yvar = np.full(len(y), np.nan) if yvar is None else np.asarray(yvar, dtype=np.float64)
         if self.noise_var is not None:
             yvar = np.where(np.isnan(yvar), self.noise_var, yvar)
-        self._forget_what_differs(X, y, yvar)
+        agree = agreeing_values(self._seen, (X, y, yvar))
+        self._fits = {k: fitted for k, fitted in self._fits.items() if SIZES[k] <= agree}
+        if self._factor is not None and self._factor[1].n > agree:
+            self._factor = None
+        if len(y) != len(self._seen[1]) or agree < len(y):
+            self._seen = X.copy(), y.copy(), yvar.copy()
         return X, y, yvar
 
     def _fitted(self, k: int, size: int, X: Array, y: Array, yvar: Array) -> tuple[Hyper, float]:
@@ -231,19 +228,9 @@ class Surrogate:
             variances = in_units_of(scale, yvar[:size] * slope**2)
             standard = (values - offset) / scale
             rounds = FRESH_ROUNDS if warm is None else WARM_ROUNDS
-            hyper = fit(
-                self.kernel, X[:size], standard, variances, ard=self.ard, prior=self.prior, warm=warm, rounds=rounds
-            )
+            data = self.kernel, X[:size], standard, variances
+            hyper = fit(*data, ard=self.ard, prior=self.prior, warm=warm, rounds=rounds)
             if self.rotate and (warm is None or k % TURN_EVERY == 0):
-                hyper = turn_axes(self.kernel, X[:size], standard, variances, hyper, prior=self.prior, rounds=rounds)
+                hyper = turn_axes(*data, hyper, prior=self.prior, rounds=rounds)
             self._fits[k] = hyper, scale
         return self._fits[k]
-
-    def _forget_what_differs(self, X: Array, y: Array, yvar: Array) -> None:
-        """Drops what the cache holds about histories of which this one is no continuation."""
-        agree = agreeing_values(self._seen, (X, y, yvar))
-        self._fits = {k: fitted for k, fitted in self._fits.items() if SIZES[k] <= agree}
-        if self._factor is not None and self._factor[1].n > agree:
-            self._factor = None
-        if len(y) != len(self._seen[1]) or agree < len(y):
-            self._seen = X.copy(), y.copy(), yvar.copy()

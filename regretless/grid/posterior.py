@@ -1,12 +1,10 @@
 """Gaussian-process posteriors on a fixed grid, at a cost per sample that does not need the n x n covariance.
 
 Two forms of the same posterior (Rasmussen and Williams 2006, Sec. 2.2), both kept up to date one sample at a time:
-
 - `RowPosterior`: any kernel, any points. The posterior covariance is K - W'W, where W has one row per sample: the rows
   of chol(K_XX + lambda I)^-1 K_Xg. A sample costs t n multiplications.
 - `ProductPosterior`: the squared exponential on a product grid. Its numerical rank r is small (about 100 on the unit
-  square at l = 0.2), so the posterior lives in r features; a sample costs 2 r^2 plus a Kronecker product, whatever the
-  number of samples before.
+  square at l = 0.2), so the posterior lives in r features; a sample costs 2 r^2 plus a Kronecker product.
 
 Notation
     n grid points, t samples so far, lambda noise variance, k kernel with k(x, x) = 1, l length-scale
@@ -91,9 +89,8 @@ class RowPosterior:
         K[np.diag_indices_from(K)] += noise
         L, info = dpotrf(K, lower=1, clean=1, overwrite_a=1)
         if info:
-            raise np.linalg.LinAlgError(
-                f"the covariance of {p} samples with noise variance {self.noise_var} is not positive definite"
-            )
+            given = f"{p} samples with noise variance {self.noise_var}"
+            raise np.linalg.LinAlgError(f"the covariance of {given} is not positive definite")
         self._L[:p, :p], self._X[:p], self._z[:p] = L, X, dtrtrs(L, y, lower=1)[0]
         self.t = self._conditioned = p
         self._W[:p], self.mean, self.variance = self._columns(self.grid)
@@ -102,9 +99,8 @@ class RowPosterior:
     @property
     def is_long(self) -> bool:
         """Whether it pays to condition a new posterior on the distinct samples, with repeated ones averaged."""
-        return self.t >= FIRST_ROWS and self.t - self._conditioned >= max(
-            REGROUP_AFTER, self._conditioned // REGROUP_SHARE
-        )
+        least = max(REGROUP_AFTER, self._conditioned // REGROUP_SHARE)
+        return self.t >= FIRST_ROWS and self.t - self._conditioned >= least
 
     def extend(self, Z: Array) -> None:
         """Adds points q x d to the grid; the posterior there is as if they had been in it from the start."""
@@ -120,15 +116,10 @@ class RowPosterior:
 
     def add(self, index: int, y: float, noise_var: float | None = None) -> None:
         """One sample at a grid point; noise_var: of this sample, where it is not lambda."""
-        w = self._W[: self.t, index].copy()
-        k = (
-            self._prior[index]
-            if self._prior is not None
-            else correlation(self._kernel, self.grid[index][None], self.grid, self._lengthscale)[0]
-        )
-        self._append(
-            self.grid[index], w, k, float(self.mean[index]), float(self.variance[index]), y, noise_var or self.noise_var
-        )
+        x, w, mean, variance = self.grid[index], self._W[: self.t, index].copy(), self.mean[index], self.variance[index]
+        rows = self._prior
+        k = correlation(self._kernel, x[None], self.grid, self._lengthscale)[0] if rows is None else rows[index]
+        self._append(x, w, k, float(mean), float(variance), y, noise_var or self.noise_var)
 
     def add_at(self, x: Array, y: float, noise_var: float | None = None) -> None:
         """One sample anywhere, d."""
@@ -150,9 +141,8 @@ class RowPosterior:
         t = self.t
         if not t:
             return np.empty((0, len(Z))), np.zeros(len(Z)), np.ones(len(Z))
-        W, _ = dtrtrs(
-            self._L[:t, :t], correlation(self._kernel, self._X[:t], Z, self._lengthscale), lower=1, overwrite_b=1
-        )
+        K = correlation(self._kernel, self._X[:t], Z, self._lengthscale)
+        W, _ = dtrtrs(self._L[:t, :t], K, lower=1, overwrite_b=1)
         return W, self._z[:t] @ W, np.maximum(1.0 - np.einsum("ij,ij->j", W, W), 0.0)
 
     def _append(self, x: Array, w: Array, k: Array, mean: float, variance: float, y: float, noise_var: float) -> None:
@@ -176,12 +166,8 @@ class RowPosterior:
         if t <= room:
             return
         more, t = max(t, 2 * room), self.t
-        W, L, X, z = (
-            np.empty((more, self._W.shape[1])),
-            np.zeros((more, more)),
-            np.empty((more, self._X.shape[1])),
-            np.empty(more),
-        )
+        W, L = np.empty((more, self._W.shape[1])), np.zeros((more, more))
+        X, z = np.empty((more, self._X.shape[1])), np.empty(more)
         W[:t], L[:t, :t], X[:t], z[:t] = self._W[:t], self._L[:t, :t], self._X[:t], self._z[:t]
         self._W, self._L, self._X, self._z = W, L, X, z
 
@@ -200,9 +186,8 @@ class SEFeatures:
         for _ in range(dim):
             weight = np.multiply.outer(weight, values).ravel()
             if len(weight) > MOST_PRODUCTS:
-                raise ValueError(
-                    f"the squared exponential with length-scale {lengthscale} in {dim} dimensions has too many features"
-                )
+                given = f"length-scale {lengthscale} in {dim} dimensions"
+                raise ValueError(f"the squared exponential with {given} has too many features")
         self.q = len(values)
         self.kept = np.flatnonzero(weight > FEATURE_TOLERANCE * weight[0])
         """Positions of the kept products in the q^d tensor, r."""
@@ -310,9 +295,8 @@ class ProductPosterior:
         known = np.linspace(0, n - 1, CHECKED).astype(np.intp)
         phi = self.features(self.grid[known])
         whole = S + np.tril(S, -1).T
-        agree = np.allclose(
-            self._on_grid(found["weights"]), found["mean"], atol=1e-6 * (1 + np.abs(found["mean"]).max())
-        )
+        mean, atol = found["mean"], 1e-6 * (1 + np.abs(found["mean"]).max())
+        agree = np.allclose(self._on_grid(found["weights"]), mean, atol=atol)
         if not agree or not np.allclose(((phi @ whole) * phi).sum(axis=1), found["variance"][known], atol=1e-6):
             raise ValueError("mean and variance do not agree with the posterior of the features")
         self._S, self.weights, self.mean, self.variance = S, found["weights"], found["mean"], found["variance"]

@@ -1,10 +1,8 @@
-"""The scale of noisy values: shift, standard deviation, length-scale and noise of one isotropic Gaussian process, by
-maximum likelihood.
+"""The scale of noisy values: shift, sd, length-scale and noise of one isotropic process, by maximum likelihood.
 
 The fit is meant for loops that cannot afford a full one: it tries a grid of length-scales and noises on a few dozen
-values, with mean and variance in closed form, and one eigendecomposition per length-scale serves every noise.
-`grouped` averages values at the same point, `merged` averages close neighbours too. A value of known variance has a
-weight: the common noise variance divided by its own.
+values, and one eigendecomposition per length-scale serves every noise. A value of known variance has a weight: the
+common noise variance divided by its own.
 """
 
 import math

@@ -1,5 +1,4 @@
-"""One Gaussian process of a whole history, however long: searches that only ever look at parts of it recommend and
-certify from this model.
+"""One Gaussian process of a whole history, however long, for searches that only ever look at parts of it.
 
 Where there are many values, close neighbours are averaged first, and the noise variance of an average is the common one
 divided by the number of its values (by their weight, where variances are known).

@@ -7,8 +7,7 @@ times how much the output changes with what leaves it. So the gradient of a poin
     k(x, x') = sum_l (in_l(x) . in_l(x')) * (out_l(x) . out_l(x')),
 
 two matrix products per layer, and a linear function g(x) . w of the gradient costs O(inputs * width) per point, w being
-a point of weight space (a *direction*). A posterior sample path is such a direction: the data enter when it is drawn,
-and their number does not enter the cost of its values.
+a point of weight space (a *direction*). A posterior sample path is such a direction.
 
 Notation
     in_l, out_l     factors of layer l, n x inputs and n x outputs; `None` in place of out_l means 1 (the output layer)
@@ -17,8 +16,7 @@ Notation
                     <g, g'>/m of sqrt(m) W_L phi(W x) with weights N(0, 1/m) where phi is ReLU; with other activations
                     only the former becomes linear in its weights as the width m grows
 
-Arrays are NumPy's or torch's alike: every function below uses only what both spell the same way. torch is asked for
-only where a device other than "cpu" is named.
+Arrays are NumPy's or torch's alike; torch is asked for only where a device other than "cpu" is named.
 """
 
 from __future__ import annotations
@@ -169,10 +167,8 @@ def draw_mlp(
     at these weights, has output 0 and the kernel of f.
     """
     if activation not in ACTIVATIONS:
-        known = sorted(ACTIVATIONS)
-        raise ValueError(
-            f"activation must be one of {known}, got {activation!r}; for others give a network of your own"
-        )
+        known = f"activation must be one of {sorted(ACTIVATIONS)}"
+        raise ValueError(f"{known}, got {activation!r}; for others give a network of your own")
     shapes: list[tuple[int, ...]] = [(inputs + constant, width), *[(width + constant, width)] * (depth - 2), (width,)]
     weights = [rng.standard_normal(shape) for shape in shapes]
     if activation == "sin" and constant:

@@ -1,8 +1,7 @@
 """Small fully connected nets trained in NumPy: gradient steps whose rate is kept stable, and Adam.
 
 The gradient of half the squared error is sum_i (h(x_i) - y_i) g(x_i), which is `ntk.combine` with the residuals; so
-training and the tangent kernel share one forward and one backward pass. Batches come as index arrays, drawn by
-`epoch_batches` or by the caller.
+training and the tangent kernel share one forward and one backward pass.
 """
 
 import itertools

@@ -1,8 +1,7 @@
 """Told values in the units a net is trained in: finite arithmetic for every finite value, mean 0 and deviation 1.
 
-The square of 1e160 is no float. So values are first divided by a power of two near the largest of them. Such a division
-changes no digit: whoever computes with the quotients gets, bit for bit, what the values themselves would have given
-wherever those stay within the range of floats.
+The square of 1e160 is no float, so values are first divided by a power of two near the largest of them; such a division
+changes no digit.
 """
 
 import math

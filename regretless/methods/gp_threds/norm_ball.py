@@ -1,5 +1,4 @@
-"""Bounds on a function of known norm: what noisy values prove about f when f lies in the ball ||f|| <= B of the RKHS of
-the kernel.
+"""Bounds on a function of known norm: what noisy values prove about f when ||f|| <= B in the RKHS of the kernel.
 
 With V = lambda I + Phi'Phi the self-normalised bound of Abbasi-Yadkori (2012, Thm. 3.11) gives, with probability at
 least 1 - delta, for every x and every number of values at once,
@@ -7,11 +6,10 @@ least 1 - delta, for every x and every number of values at once,
     |f(x) - mu(x)| <= beta sigma(x),    beta = B + R / sqrt(lambda) sqrt(2 (gain + ln 1/delta)),
     gain = 1/2 logdet(I + K / lambda).
 
-It holds for one posterior on all values in the order told (or on a first part of them), not for subsets picked with
-hindsight: this is why the search's own posteriors on cells cannot be used. lambda = R^2 here; a value of known variance
-v becomes one of noise R when it and its feature are scaled by R / sqrt(v). Between the points where the bound is
-evaluated f moves by at most B sqrt(2 - 2 k(x, z)), so a branch-and-bound over boxes, not a grid, bounds the largest
-value over the cube.
+It holds for one posterior on all values in the order told, not for subsets picked with hindsight: this is why the
+search's own posteriors on cells cannot be used. lambda = R^2 here; a value of known variance v becomes one of noise R
+when it and its feature are scaled by R / sqrt(v). Between points f moves by at most B sqrt(2 - 2 k(x, z)), so a
+branch-and-bound over boxes bounds the largest value over the cube.
 """
 
 from __future__ import annotations
@@ -121,27 +119,17 @@ class NormBall:
 
 def norm_certificate(method: GPThreDS, delta: float) -> Certificate:
     """The certificate of kind "theory" of the recommended point: bounds on its value and on the largest one."""
-    kernel, lengthscale, noise_sd, norm = method.kernel, method.lengthscale, method.noise_sd, method.norm_bound
-    assert lengthscale is not None
-    assert noise_sd is not None
-    assert norm is not None
-    ball = NormBall(
-        method.X,
-        method.y,
-        method.yvar,
-        kernel=kernel,
-        lengthscale=lengthscale,
-        noise_sd=noise_sd,
-        norm=norm,
-        delta=delta,
-    )
+    kernel, length, sd, norm = method.kernel, method.lengthscale, method.noise_sd, method.norm_bound
+    assert length is not None and sd is not None and norm is not None  # noqa: PT018
+    X, y, yvar = method.X, method.y, method.yvar
+    ball = NormBall(X, y, yvar, kernel=kernel, lengthscale=length, noise_sd=sd, norm=norm, delta=delta)
     lower, upper = ball.lower(method.recommend()[None]), ball.upper(method.dim)
     if not lower <= upper:  # also where a value is so large that the bounds are NaN
-        return Certificate.none(f"the values contradict a norm of at most {norm:g} or noise of {noise_sd:g}", delta)
-    told = "" if np.isnan(method.yvar).all() else ", or with the variance told"
+        return Certificate.none(f"the values contradict a norm of at most {norm:g} or noise of {sd:g}", delta)
+    told = "" if np.isnan(yvar).all() else ", or with the variance told"
     assumptions = (
-        f"norm at most {norm:g} in the RKHS of {kernel} with l = {lengthscale:g}",
-        f"noise {noise_sd:g}-sub-Gaussian{told}",
+        f"norm at most {norm:g} in the RKHS of {kernel} with l = {length:g}",
+        f"noise {sd:g}-sub-Gaussian{told}",
     )
     return Certificate(upper - lower, lower, upper, delta, "theory", assumptions)
 

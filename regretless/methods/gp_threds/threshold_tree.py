@@ -1,9 +1,6 @@
-"""The tree of a thresholded search: cells of the cube, the test that runs in one of them, and the record of what became
-of them.
+"""The tree of a thresholded search: cells of the cube, the test that runs in one of them, and the record of both.
 
-A cell is a box, and its children halve every side. `CellTest` holds the posterior on a cell's grid and which of its
-points are still in the race. `ThresholdTree` is the part that a user reads: live cells, the threshold and its interval,
-the regions given up.
+A cell is a box, and its children halve every side. `ThresholdTree` is the part that a user reads.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""How sure a test must be and how long it waits: beta, t_term and delta-hat of the paper, corrected where it is wrong
-(docs/methods/gp-threds.md has the derivations).
+"""How sure a test must be and how long it waits: beta, t_term and delta-hat (derived in docs/methods/gp-threds.md).
 
 Notation
     gamma   the information gained (Eq. 6)             B, R     norm of f and sd of the noise, as knobs
