@@ -41,8 +41,7 @@ TIE = 1e-12  # indices closer than this are level, because rounding separates bo
 
 
 class AdaptiveDiscretization(PointsMethod):
-    """Adaptive discretisation: a tree of boxes, refined where the upper bound is large; options as in
-    `PointsMethod`."""
+    """Adaptive discretisation: a tree of boxes, refined where the upper bound is large (options: `PointsMethod`)."""
 
     posterior: RowPosterior
 
@@ -113,8 +112,6 @@ class AdaptiveDiscretization(PointsMethod):
             raise ValueError(f"the state is damaged: {error}") from None
         self._update(self.X, self.y)
 
-    # -- the tree
-
     def _refine(self) -> None:
         """Halves the box with the largest index while its centre is well known; then samples it next."""
         while True:
@@ -176,8 +173,6 @@ class AdaptiveDiscretization(PointsMethod):
         inside = 4 * self.dim * (halvings * math.log(2) - math.log(self.scale.lengthscale))
         root = math.sqrt(max(4 + self._C4 + h * math.log(2) + inside, 0.0))
         return float(VARIATION * 2.0**-halvings) * (root + C3)
-
-    # -- the posterior at the centres
 
     @property
     def _boxes(self) -> Array:

@@ -20,10 +20,10 @@ Deviations
 import numpy as np
 
 from regretless.gp.acquisition import log_h_of
-from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.design import DesignedMethod, away_from_known
 from regretless.gp.maximiser import Acquisition, maximise
 from regretless.gp.step import INCUMBENTS
-from regretless.method import Method, keyed_generator
+from regretless.method import keyed_generator
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
@@ -40,20 +40,16 @@ XI = 0.01  # the margin of the improvement in standard deviations of the values,
 LEAST_VARIANCE = 1e-20  # predictive variances, in those units, are raised to this, so that the logarithm is finite
 
 
-class DNGO(Method):
+class DNGO(DesignedMethod):
     """DNGO: expected improvement of Bayesian linear regression on the last layer of a trained net."""
 
     choices = "onehot"
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
-        super().__init__(cube, seed=seed, budget=budget)
-        self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator(), centre=False)
+        super().__init__(cube, seed=seed, budget=budget, centre=False)
         self._trained: tuple[int, Mlp] | None = None
 
-    def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self, rng)
-        if first is not None:
-            return first
+    def _step(self, rng: np.random.Generator) -> Array:
         net, (w, C), targets = self._fit()
         best = float(targets.max()) + XI
 

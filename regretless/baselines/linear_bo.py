@@ -26,10 +26,9 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from regretless.gp.acquisition import log_improvement, of_posterior
-from regretless.gp.design import Design, design_size
+from regretless.gp.design import DesignedMethod
 from regretless.gp.step import best_told, step
 from regretless.gp.surrogate import scheduled, standardisation
-from regretless.method import Method
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -39,7 +38,7 @@ NOISE_PRIOR = (math.log(1e-3), 3.0)  # Centre and sd of a normal prior on the lo
 START = (0.5, 1e-3)  # g and the noise where the grid does not decide: its middle, and the centre of the prior
 
 
-class LinearBO(Method):
+class LinearBO(DesignedMethod):
     """Linear BO: LogEI on a Bayesian linear regression after bending the box onto a sphere.
 
     Args:
@@ -47,16 +46,10 @@ class LinearBO(Method):
     """
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, initial: int | None = None) -> None:
-        super().__init__(cube, seed=seed, budget=budget)
-        self._design = Design(
-            self.cube, design_size(self.dim, budget) if initial is None else initial, self.fixed_generator()
-        )
+        super().__init__(cube, seed=seed, budget=budget, initial=initial)
         self._fitted: tuple[int, float, float] = (0, *START)  # size, g and noise of the latest fit
 
-    def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self, rng)
-        if first is not None:
-            return first
+    def _step(self, rng: np.random.Generator) -> Array:
         model = self._model(self.pending)
         best = float(model.mean_at(self.X).max())
         pair = of_posterior(model, log_improvement(best, model.signal))

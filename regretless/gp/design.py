@@ -1,5 +1,6 @@
 """Points chosen without a model: initial designs, and the step away from a point that is known already."""
 
+from abc import abstractmethod
 from collections.abc import Collection
 
 import numpy as np
@@ -40,6 +41,28 @@ class Design:
             if not history.is_known(point):
                 return np.asarray(point)
         return rng.random(len(self.points[0])) if len(history.y) == 0 else None
+
+
+class DesignedMethod(Method):
+    """An initial design, then steps by a model, which a subclass gives by `_step`.
+
+    initial: points of the design; None: `design_size`. centre: whether it begins in the centre of the cube.
+    """
+
+    def __init__(
+        self, cube: int | Cube, *, seed: int, budget: int | None, initial: int | None = None, centre: bool = True
+    ) -> None:
+        super().__init__(cube, seed=seed, budget=budget)
+        size = design_size(self.dim, budget) if initial is None else initial
+        self._design = Design(self.cube, size, self.fixed_generator(), centre=centre)
+
+    def _propose(self, rng: np.random.Generator) -> Array:
+        first = self._design.next_point(self, rng)
+        return self._step(rng) if first is None else first
+
+    @abstractmethod
+    def _step(self, rng: np.random.Generator) -> Array:
+        """The next point, d, once the design is complete."""
 
 
 def checked_low_dim(low_dim: int, dim: int) -> int:

@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 
 from regretless.parameters import Array
 
-Function: TypeAlias = Callable[[Array], tuple[Array, Array]]
-"""Points (q x d) to values (q) and gradients (q x d), each row on its own."""
-
+Function: TypeAlias = Callable[[Array], tuple[Array, Array]]  # points (q x d) to values (q) and gradients (q x d)
 DENSE = 40  # the largest dimension in which H is kept as a matrix
 MEMORY = 10  # pairs that the limited-memory form keeps, the customary number (Nocedal and Wright 2006, Sec. 7.2)
 ARMIJO = 1e-4  # the share of the predicted decrease that a step must reach (Nocedal and Wright 2006, Sec. 3.1)

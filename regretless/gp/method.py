@@ -1,24 +1,21 @@
 """What the methods on one fitted Gaussian process share: design, surrogate, recommendation, certificate and state."""
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
 from regretless.certificate import Certificate
 from regretless.gp.certify import fitted_certificate, wary_surrogate
-from regretless.gp.design import Design, design_size
+from regretless.gp.design import DesignedMethod
 from regretless.gp.kernels import Kind
 from regretless.gp.posterior import GP
 from regretless.gp.step import recommended_by_mean
 from regretless.gp.surrogate import Surrogate
-from regretless.method import Method, State
+from regretless.method import State
 from regretless.parameters import Array
 from regretless.space import Cube
 
 
-class GPMethod(Method):
+class GPMethod(DesignedMethod):
     """An initial design, then steps by the posterior of a surrogate; a subclass gives `_step`.
 
     Args:
@@ -49,20 +46,11 @@ class GPMethod(Method):
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         self.paper = preset == "paper"
-        self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
         self._surrogate = Surrogate(
             self.cube, preset=preset, kernel=kernel, ard=ard, noise_var=noise_var, quadratic=quadratic, tame=tame,
             rotate=rotate,
         )  # fmt: skip
         self._wary = wary_surrogate(self.cube)
-
-    def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self, rng)
-        return self._step(rng) if first is None else first
-
-    @abstractmethod
-    def _step(self, rng: np.random.Generator) -> Array:
-        """The next point, d, once the design is complete."""
 
     def _posterior(self) -> GP:
         """The posterior of all told values, pending points hallucinated."""

@@ -139,8 +139,6 @@ class GridMethod(PointsMethod):
         self._best_before = 0.0  # the largest posterior mean before the latest value, in the units of the values
         self.posterior = self._fresh()
 
-    # -- points
-
     def _sd(self) -> Array:
         """The posterior sd on the grid were the values of the pending points known as well, n."""
         pending = self.pending
@@ -177,8 +175,6 @@ class GridMethod(PointsMethod):
         nearest = [np.abs(np.subtract.outer(x, a)).argmin(axis=1) for x, a in zip(self.X.T, self._axes, strict=True)]
         mean = self.posterior.mean[np.ravel_multi_index(nearest, tuple(len(a) for a in self._axes))]
         return np.asarray(self.X[len(mean) - 1 - int(np.argmax(mean[::-1]))])
-
-    # -- values
 
     def _update(self, X: Array, y: Array) -> None:
         while self._values < len(self.y):

@@ -15,8 +15,7 @@ from regretless.parameters import Array
 if TYPE_CHECKING:
     from regretless.methods.gp_threds.algorithm import GPThreDS
 
-Told: TypeAlias = tuple[Array, float, float]
-"""A told point, its value, and the variance of its noise (NaN where unknown)."""
+Told: TypeAlias = tuple[Array, float, float]  # a told point, its value and the variance of its noise (NaN unknown)
 Search: TypeAlias = Generator[None, Told, Any]  # A search under way: it waits for told points
 
 
