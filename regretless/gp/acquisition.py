@@ -127,8 +127,8 @@ def log_probability_of_improvement(gp: GP, best: float) -> Acquisition:
 
 
 def through(acquisition: Acquisition, forward: Callable[[Array], tuple[Array, Array]], matrix: Array) -> Acquisition:
-    """The acquisition as a function of low points y (q x k) that stand for x = clip(linear(y)): `forward` maps y to x
-    (q x d) and to 1 where a coordinate is not clipped (q x d), `matrix` is dx/dy there, d x k."""
+    """The acquisition as a function of low points y (q x k): `forward` gives x = clip(linear(y)) and 1 where it is not
+    clipped (q x d each), `matrix` is dx/dy there, d x k."""
 
     def value_and_gradient(Y: Array) -> tuple[Array, Array]:
         X, inside = forward(Y)

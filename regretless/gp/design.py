@@ -44,10 +44,7 @@ class Design:
 
 
 class DesignedMethod(Method):
-    """An initial design, then steps by a model, which a subclass gives by `_step`.
-
-    initial: points of the design; None: `design_size`. centre: whether it begins in the centre of the cube.
-    """
+    """An initial design (`initial`, else `design_size` points, the centre first), then steps that a subclass gives."""
 
     def __init__(
         self, cube: int | Cube, *, seed: int, budget: int | None, initial: int | None = None, centre: bool = True
@@ -91,8 +88,7 @@ class LowDesign:
 
 
 def away_from_known(x: Array, history: Method, rng: np.random.Generator, *, also: Collection[bytes] = ()) -> Array:
-    """x, or where it is known a legal point a small normal step away from it, if there is one within reach; `also`:
-    identities of further known points."""
+    """x, or where it is known a legal point a small step away, if there is one; `also`: identities of known points."""
     step, point = FIRST_STEP, x
     for _ in range(STEPS):
         if not history.is_known(point) and not (also and history.cube.key(point) in also):

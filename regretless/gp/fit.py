@@ -51,11 +51,8 @@ class Prior:
 
     @classmethod
     def scaled(cls, dim: int, *, quadratic: bool = True) -> Prior:
-        """The default: length-scales grow with the root of the dimension, as distances in the cube do.
-
-        Each log length-scale has sd 1, of which the correlation 1 - sqrt(5 / d) is common to all. Were they
-        independent, the prior would settle the scale of the whole function d times over.
-        """
+        """The default: length-scales grow with the root of the dimension, as distances in the cube do. Each has log-sd
+        1, with correlation 1 - sqrt(5 / d): were they independent, the prior would settle the scale d times over."""
         centre = math.log(0.5) + 0.5 * math.log(dim)
         own = math.sqrt(min(1.0, math.sqrt(INDEPENDENT / dim)))
         bounds = (0.005, 50.0 * max(1.0, math.sqrt(dim) / 4.0))
@@ -64,8 +61,7 @@ class Prior:
 
 
 class Objective:
-    """The negative log posterior of theta for data X (n x d), standardised y (n) and noise variances yvar (n, NaN
-    unknown); rotation: the axes along which the length-scales are measured."""
+    """The negative log posterior of theta for X (n x d), standardised y (n), noise variances yvar (n, NaN unknown)."""
 
     def __init__(
         self,

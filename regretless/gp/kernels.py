@@ -52,8 +52,7 @@ def correlation(kind: Kind, r2: Any, sqrt: Callable[[Any], Any], exp: Callable[[
 
 
 class Kernel:
-    """The kernel of the module's text for points of `dim` coordinates; labels: for each the number of labels if it is a
-    choice, 0 otherwise (None: no choices)."""
+    """The kernel of the module's text; labels: of each coordinate, 0 if it is no choice (None: no choices)."""
 
     def __init__(self, kind: Kind, dim: int, labels: NDArray[np.int64] | None = None) -> None:
         if kind not in ("se", "matern52"):

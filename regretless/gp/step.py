@@ -26,8 +26,7 @@ class HasMean(Protocol):
 def step(
     history: Method, gp: HasMean, acquisition: Acquisition, rng: np.random.Generator, *, logarithmic: bool = False
 ) -> Array:
-    """The point that maximises an acquisition of the posterior, kept from failures and off the known points, d;
-    logarithmic: as for `kept_from_failures`."""
+    """The point that maximises an acquisition of the posterior, kept from failures and off the known points, d."""
     x = best_point(gp, acquisition, history.X, history.failed, history.cube, rng, logarithmic=logarithmic)
     return away_from_known(x, history, rng)
 

@@ -1,7 +1,5 @@
-"""One Gaussian process of a whole history, however long, for searches that only ever look at parts of it.
-
-Where there are many values, close neighbours are averaged first, and the noise variance of an average is the common one
-divided by the number of its values (by their weight, where variances are known).
+"""One Gaussian process of a whole history, however long, for searches that only ever look at parts of it; of many
+values close neighbours are averaged first, each average with the noise variance that its weight gives.
 """
 
 import numpy as np

@@ -72,11 +72,8 @@ ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tens
 
 @dataclass(frozen=True)
 class Mlp:
-    """A fully connected net with scalar output at given weights.
-
-    weights: one matrix (inputs x outputs) per hidden layer, then the output layer's vector.
-    constant: per layer, whether a 1 is appended to what enters it (a bias).
-    """
+    """A fully connected net with scalar output. weights: one matrix (inputs x outputs) per hidden layer, then the
+    output layer's vector; constant: per layer, whether a 1 is appended to what enters it (a bias)."""
 
     weights: tuple[Tensor, ...]
     constant: tuple[bool, ...]

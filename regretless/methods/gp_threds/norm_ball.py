@@ -37,8 +37,7 @@ FIRST_BOXES = {1: 32, 2: 16, 3: 8, 4: 4, 5: 3, 6: 3}  # per axis at the start of
 
 
 class NormBall:
-    """What values y (n) at X (n x d) say about f with ||f|| <= norm, with probability 1 - delta; the noise is
-    sub-Gaussian with variance yvar (n) or, where that is NaN, with standard deviation noise_sd."""
+    """What values y (n) at X (n x d) say about f, ||f|| <= norm, with probability 1 - delta; yvar (n): NaN unknown."""
 
     def __init__(
         self,
