@@ -147,7 +147,7 @@ def igp_ucb() -> tuple[float, float, float]:
             method.tell(X, branin(X[0, 0], X[0, 1]) + 0.1 * rng.standard_normal())
         times.append((time.process_time() - start) * 1e3)
     start = time.process_time()
-    refactorised(method.X[:500], method.y[:500], method._model.grid)
+    refactorised(method.X[:500], method.y[:500], method.grid)
     return times[0], times[-1], (time.process_time() - start) * 1e6
 
 

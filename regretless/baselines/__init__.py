@@ -11,8 +11,8 @@ BASELINES = {
     for recipe in (
         Recipe("random", "regretless.baselines.random_search:RandomSearch"),
         Recipe("sobol", "regretless.baselines.random_search:SobolSearch"),
-        Recipe("stay-at-best", "regretless.baselines.no_model:StayAtBest"),
-        Recipe("random-mutation", "regretless.baselines.no_model:RandomMutation"),
+        Recipe("stay-at-best", "regretless.baselines.random_search:StayAtBest"),
+        Recipe("random-mutation", "regretless.baselines.random_search:RandomMutation"),
         Recipe("gp-ucb", "regretless.baselines.gp_ucb:GPUCB"),
         Recipe("gp-ei", "regretless.baselines.gp_ei:GPEI"),
         Recipe("gp-pi", "regretless.baselines.gp_pi:GPPI"),

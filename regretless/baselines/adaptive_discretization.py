@@ -19,46 +19,31 @@ Deviations
        the distinct samples now and then; a state is loaded by one rebuilding and the few samples after it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.certificate import Certificate
 from regretless.gp.kernels import Kind
-from regretless.grid.model import MAX_DIM, fitted_scale, grouped_inside, starting_scale
+from regretless.grid.method import PointsMethod
 from regretless.grid.posterior import RowPosterior
-from regretless.grid.scale import FIRST_FIT, REFIT
-from regretless.grid.whole_model import whole_certificate
-from regretless.method import Method, State, keyed_generator
+from regretless.method import State, keyed_generator
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
 
-HORIZON = 1000
-"""T where no budget is given: the number of samples in the paper's experiments. It enters through logarithms."""
-C3 = 1 + 2.7 * math.sqrt(2 * math.log(2))
-"""The constant term of V_h in the authors' code (their C_3 with C_1 = 2)."""
-TIE = 1e-12
-"""Indices closer than this are level, because rounding separates boxes that are equal by symmetry."""
+HORIZON = 1000  # T where no budget is given, as in the paper's experiments; it enters through logarithms
+C3 = 1 + 2.7 * math.sqrt(2 * math.log(2))  # the constant term of V_h in the authors' code (their C_3 with C_1 = 2)
+VARIATION = 4.0  # the factor of V_h in the authors' code
+TIE = 1e-12  # indices closer than this are level, because rounding separates boxes that are equal by symmetry
 
 
-class AdaptiveDiscretization(Method):
-    """Adaptive discretisation: a tree of boxes, refined where the upper bound is large.
+class AdaptiveDiscretization(PointsMethod):
+    """Adaptive discretisation: a tree of boxes, refined where the upper bound is large (options: `PointsMethod`)."""
 
-    Args:
-        preset: "default", or "paper": values as they are, l = 0.2 and noise 0.1 unless given (GP-ThreDS, Sec. 5).
-        variation: the factor of V_h (4 in the authors' code).
-        kernel: "se" or "matern52".
-        lengthscale, noise_sd: length-scale and noise sd; None: fitted.
-    """
-
-    max_dim = MAX_DIM
-    renamed: ClassVar[Mapping[str, str]] = {"noise": "noise_sd"}
+    posterior: RowPosterior
 
     def __init__(
         self,
@@ -67,42 +52,34 @@ class AdaptiveDiscretization(Method):
         seed: int,
         budget: int | None = None,
         preset: Literal["default", "paper"] = "default",
-        variation: float = 4.0,
         kernel: Kind = "se",
         lengthscale: float | None = None,
         noise_sd: float | None = None,
     ) -> None:
-        super().__init__(cube, seed=seed, budget=budget)
-        if preset not in ("default", "paper"):
-            raise ValueError(f"preset must be 'default' or 'paper', got {preset!r}")
-        self._fits = preset == "default"
-        self._kernel, self._lengthscale, self._noise_sd = kernel, lengthscale, noise_sd
-        self.scale = starting_scale(lengthscale, noise_sd)
+        super().__init__(
+            cube, seed=seed, budget=budget, preset=preset, kernel=kernel, lengthscale=lengthscale, noise_sd=noise_sd
+        )
         T = max(budget or HORIZON, 2)
         deepest = math.log2(T)
         self.beta = math.sqrt(2 * (2 + math.log(T * deepest) + self.dim * deepest * math.log(2) + math.log(2)))
         self._deepest = math.ceil(deepest)
-        self._variation = variation
         self._C4 = 2 * math.log(8 * math.pi**2 / 6) + 2 * math.log(T**2 * math.pi**2 / 6)
         order, depths = self.fixed_generator().permutation(self.dim), np.arange(self._deepest)
         self._halves = np.zeros((self._deepest, 2, self.dim))
         """By depth: from the centre of a box to those of its halves (2 x d)."""
         self._halves[depths, :, order[depths % self.dim]] = np.outer(2.0 ** -(depths // self.dim + 2), [-1.0, 1.0])
-        self._values = self._fitted_at = self._rebuilt_at = self._boxes_then = 0
-        """Values taken in, their number at the last fit and at the last rebuilding, and the boxes at the latter."""
-        self._halved: list[int] = []
-        """The numbers of the boxes that were halved, in that order."""
+        self._boxes_then = 0  # the number of boxes at the last rebuilding
+        self._halved: list[int] = []  # the numbers of the boxes that were halved, in that order
         self._depth, self._parent = np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp)
         self._active = np.ones(1, dtype=np.bool_)
-        self._order = np.zeros(1)
-        """What decides between level boxes: the smallest wins."""
-        self._posterior = self._fresh(np.full((1, self.dim), 0.5))
+        self._order = np.zeros(1)  # what decides between level boxes: the smallest wins
+        self.posterior = self._rows(np.full((1, self.dim), 0.5))
         self._refine()
 
     def _propose(self, rng: np.random.Generator) -> Array:
         if not self._pending and not len(self.failed):
             return np.asarray(self._boxes[self._target])
-        index, active = self._index(self._posterior.variance_after(self.pending))
+        index, active = self._indices(self.posterior.variance_after(self.pending))
         centres = self.cube.snap(self._boxes[active])
         for x in np.concatenate([self.pending, self.failed]):
             index[(centres == x).all(axis=1)] = -np.inf
@@ -110,25 +87,14 @@ class AdaptiveDiscretization(Method):
 
     def _update(self, X: Array, y: Array) -> None:
         while self._values < len(self.y):
-            self._values += 1
-            if self._fits and self._values >= max(REFIT * self._fitted_at, FIRST_FIT):
-                self._fit(self._values)
-                self._rebuild(self._values)
-            else:
-                self._add(self._values - 1)
-                if self._posterior.is_long:
-                    self._rebuild(self._values)
+            self._take_in_next()
             self._refine()
 
     def _recommend(self) -> Array:
         """The told point with the best posterior mean."""
-        told = self._fresh(self.X)
-        told.condition(*grouped_inside(self, len(self.y), self.scale))
-        best: Array = self.X[int(told.mean.argmax())]
-        return best
-
-    def _certificate(self, delta: float) -> Certificate:
-        return whole_certificate(self, self.scale.told_noise_var, delta)
+        told = self._rows(self.X)
+        told.condition(*self.scale.grouped(self.X, self.y, self.yvar))
+        return np.asarray(self.X[int(told.mean.argmax())])
 
     def _state(self) -> State:
         """The tree at the last rebuilding; the values told since are taken in again."""
@@ -146,17 +112,14 @@ class AdaptiveDiscretization(Method):
             raise ValueError(f"the state is damaged: {error}") from None
         self._update(self.X, self.y)
 
-    # -- the tree
-
     def _refine(self) -> None:
-        """Halves the box with the largest index while its centre is known better than f varies inside; then it is the
-        next to sample."""
+        """Halves the box with the largest index while its centre is well known; then samples it next."""
         while True:
-            index, active = self._index(self._posterior.variance)
+            index, active = self._indices(self.posterior.variance)
             level = np.flatnonzero(index >= index.max() - TIE)
             box = int(active[level[int(self._order[active[level]].argmin())]])
             depth = int(self._depth[box])
-            known = self.beta * math.sqrt(self._posterior.variance[box]) <= self._variation_in(depth)
+            known = self.beta * math.sqrt(self.posterior.variance[box]) <= self._variation_in(depth)
             if depth >= self._deepest or not known:
                 self._target = box
                 return
@@ -167,7 +130,7 @@ class AdaptiveDiscretization(Method):
             self._parent = np.append(self._parent, [box] * 2)
             self._active = np.append(self._active, [True] * 2)
             self._order = np.append(self._order, ties)
-            self._posterior.extend(self._boxes[box] + self._halves[depth])
+            self.posterior.extend(self._boxes[box] + self._halves[depth])
 
     def _load_tree(self, state: Mapping[str, Any]) -> None:
         """Rebuilds tree and posterior as they were at the last rebuilding."""
@@ -191,14 +154,14 @@ class AdaptiveDiscretization(Method):
         self._values = rebuilt
         if fitted:
             self._fit(fitted)
-        self._posterior = self._fresh(boxes)
+        self.posterior = self._rows(boxes)
         self._rebuild(rebuilt)
         self._refine()
 
-    def _index(self, variance: Array) -> tuple[Array, NDArray[np.intp]]:
+    def _indices(self, variance: Array) -> tuple[Array, NDArray[np.intp]]:
         """The index of the active boxes, and their numbers."""
         active = np.flatnonzero(self._active)
-        bound = self._posterior.mean + self.beta * np.sqrt(variance)
+        bound = self.posterior.mean + self.beta * np.sqrt(variance)
         depth, parent = self._depth[active], self._parent[active]
         variation = np.array([self._variation_in(h) for h in range(int(depth.max()) + 1)])
         inherited = bound[parent] + variation[np.maximum(depth - 1, np.minimum(depth, 1))]
@@ -209,32 +172,20 @@ class AdaptiveDiscretization(Method):
         halvings = h / self.dim
         inside = 4 * self.dim * (halvings * math.log(2) - math.log(self.scale.lengthscale))
         root = math.sqrt(max(4 + self._C4 + h * math.log(2) + inside, 0.0))
-        return float(self._variation * 2.0**-halvings) * (root + C3)
-
-    # -- the posterior at the centres
+        return float(VARIATION * 2.0**-halvings) * (root + C3)
 
     @property
     def _boxes(self) -> Array:
         """The centres of all boxes so far, active or halved."""
-        return self._posterior.grid
+        return self.posterior.grid
 
-    def _fit(self, n: int) -> None:
-        self._fitted_at = n
-        self.scale = fitted_scale(self, n, self._kernel, self._lengthscale, self._noise_sd)
+    def _fresh(self) -> RowPosterior:
+        return self._rows(self._boxes)
+
+    def _index(self, x: Array) -> int:
+        """The number of the box to sample, if x is its centre, or -1."""
+        return self._target if np.array_equal(x, self._boxes[self._target]) else -1
 
     def _rebuild(self, n: int) -> None:
-        """A new posterior of the first n values, made from the distinct points with their values averaged."""
-        self._posterior, self._rebuilt_at, self._boxes_then = self._fresh(self._boxes), n, len(self._boxes)
-        self._posterior.condition(*grouped_inside(self, n, self.scale))
-
-    def _add(self, i: int) -> None:
-        x, value = self.X[i], self.scale.value_inside(float(self.y[i]))
-        noise_var = self.scale.noise_var_inside(float(self.yvar[i]))
-        if np.array_equal(x, self._boxes[self._target]):
-            self._posterior.add(self._target, value, noise_var)
-        else:
-            self._posterior.add_at(x, value, noise_var)
-
-    def _fresh(self, points: Array) -> RowPosterior:
-        length, noise_var = self.scale.lengthscale, self.scale.noise_var
-        return RowPosterior(points, None, kernel=self._kernel, lengthscale=length, noise_var=noise_var)
+        super()._rebuild(n)
+        self._boxes_then = len(self._boxes)

@@ -17,15 +17,13 @@ Deviations
     3. The gradient of log EI is climbed from the best candidates, where the paper runs L-BFGS-B from random starts.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from regretless.gp.acquisition import log_h_of
-from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.design import DesignedMethod, away_from_known
 from regretless.gp.maximiser import Acquisition, maximise
 from regretless.gp.step import INCUMBENTS
-from regretless.method import Method, keyed_generator
+from regretless.method import keyed_generator
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
@@ -33,34 +31,25 @@ from regretless.tangent.ntk import Mlp
 from regretless.tangent.training import epoch_batches, fresh_net, scheduled_size, train_with_adam
 from regretless.tangent.values import standardised
 
-HIDDEN, RATE, EPOCHS, BATCH = (50, 50, 50), 0.01, 500, 10
-"""Hidden layers, Adam's rate, passes over the data and batch of the reference code."""
-MOST_STEPS = 1500
-"""Adam's steps per fit at most (deviation 2): 500 epochs of 1,000 values would be 50,000 of them."""
-GROWTH = 1.1
-"""The net is trained anew when there are this many times as many values (deviation 2)."""
+HIDDEN, RATE, EPOCHS, BATCH = (50, 50, 50), 0.01, 500, 10  # layers, Adam's rate, passes and batch of the reference code
+MOST_STEPS = 1500  # Adam's steps per fit at most (deviation 2): 500 epochs of 1,000 values would be 50,000 of them
+GROWTH = 1.1  # the net is trained anew when there are this many times as many values (deviation 2)
 LOG_ALPHA, LOG_NOISE = np.linspace(-10, 10, 21), np.linspace(-10, 4, 15)
 """The grid over ln alpha and ln s2: the box of the reference code in steps of 1, its prior's standard deviation."""
-XI = 0.01
-"""The margin of the improvement in standard deviations of the values, the reference code's."""
-LEAST_VARIANCE = 1e-20
-"""A predictive variance, in those units, is never taken below this, so that its logarithm is finite."""
+XI = 0.01  # the margin of the improvement in standard deviations of the values, the reference code's
+LEAST_VARIANCE = 1e-20  # predictive variances, in those units, are raised to this, so that the logarithm is finite
 
 
-class DNGO(Method):
+class DNGO(DesignedMethod):
     """DNGO: expected improvement of Bayesian linear regression on the last layer of a trained net."""
 
     choices = "onehot"
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
-        super().__init__(cube, seed=seed, budget=budget)
-        self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator(), centre=False)
+        super().__init__(cube, seed=seed, budget=budget, centre=False)
         self._trained: tuple[int, Mlp] | None = None
 
-    def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self, rng)
-        if first is not None:
-            return first
+    def _step(self, rng: np.random.Generator) -> Array:
         net, (w, C), targets = self._fit()
         best = float(targets.max()) + XI
 
@@ -78,8 +67,7 @@ class DNGO(Method):
         return away_from_known(x, self, rng)
 
     def _fit(self) -> tuple[Mlp, tuple[Array, Array], Array]:
-        """The net of the last scheduled size, the Gaussian on its output weights given all values, and the standardised
-        values."""
+        """The net of the last scheduled size, the Gaussian on its output weights and the standardised values."""
         n = min(scheduled_size(len(self.y), first=BATCH, growth=GROWTH), len(self.y))
         if self._trained is None or self._trained[0] != n:
             rng = keyed_generator(self.seed, n, stream=Stream.DNGO_FIT)
@@ -91,16 +79,14 @@ class DNGO(Method):
 
     def _recommend(self) -> Array:
         net, (w, _), _ = self._fit()
-        point: Array = self.X[int(np.argmax(net.last_hidden(2 * self.X - 1) @ w))]
-        return point
+        return np.asarray(self.X[int(np.argmax(net.last_hidden(2 * self.X - 1) @ w))])
 
 
 def integrated_regression(phi: Array, y: Array) -> tuple[Array, Array]:
-    """Mean (k) and covariance (k x k) of the weights of y = phi w + noise (phi n x k), alpha and s2 integrated over
-    their grid.
+    """Mean (k) and covariance (k x k) of the weights of y = phi w + noise (phi n x k), alpha and s2 integrated out.
 
-    In the eigenbasis of phi'phi every setting is diagonal: with eigenvalues l and b = V' phi' y the weights have
-    variance 1 / (l / s2 + alpha) and mean b / (l + alpha s2), and
+    In the eigenbasis of phi'phi, with eigenvalues l and b = V' phi' y, the weights have variance 1 / (l / s2 + alpha)
+    and mean b / (l + alpha s2), and
         ln evidence = (k ln alpha - n ln s2 - sum ln(l / s2 + alpha) - (y'y - sum b^2 / (l + alpha s2)) / s2) / 2.
     """
     n, k = phi.shape

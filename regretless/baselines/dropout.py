@@ -16,31 +16,25 @@ Deviations
     3. Pending points are hallucinated.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regretless.gp.acquisition import upper_confidence
-from regretless.gp.design import Design, away_from_known, design_size
-from regretless.gp.embedding import checked_low_dim
+from regretless.gp.design import DesignedMethod, away_from_known, checked_low_dim
 from regretless.gp.fit import Prior, fit
 from regretless.gp.posterior import GP, Hyper, Kernel
 from regretless.gp.step import best_point
 from regretless.gp.surrogate import Surrogate, standardisation
-from regretless.method import Method
 from regretless.parameters import Array
 from regretless.space import Cube
 
-KAPPA = 2.0
-"""The width of the confidence bound; our choice (deviation 1)."""
-ROUNDS = 15
-"""Evaluations of the likelihood in a fit: as many as a warm fit of `Surrogate` takes."""
+KAPPA = 2.0  # the width of the confidence bound; our choice (deviation 1)
+ROUNDS = 15  # evaluations of the likelihood in a fit: as many as a warm fit of `Surrogate` takes
 
 
-class Dropout(Method):
+class Dropout(DesignedMethod):
     """Dropout: maximises a confidence bound over a few coordinates drawn at random, the others filled in.
 
     Args:
@@ -63,19 +57,13 @@ class Dropout(Method):
         kappa: float = KAPPA,
         initial: int | None = None,
     ) -> None:
-        super().__init__(cube, seed=seed, budget=budget)
+        super().__init__(cube, seed=seed, budget=budget, initial=initial)
         if not 0 <= random_fill <= 1 or not kappa >= 0:
             raise ValueError(f"need random_fill in [0, 1] and kappa >= 0, got {random_fill!r} and {kappa!r}")
         self.low_dim, self.random_fill, self.kappa = checked_low_dim(low_dim, self.dim), random_fill, kappa
-        self._design = Design(
-            self.cube, design_size(self.dim, budget) if initial is None else initial, self.fixed_generator()
-        )
         self._surrogate = Surrogate(self.cube, ard=False, quadratic=False, tame=False)
 
-    def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self, rng)
-        if first is not None:
-            return first
+    def _step(self, rng: np.random.Generator) -> Array:
         whole = self.low_dim == self.dim
         kept = np.arange(self.dim) if whole else np.sort(rng.choice(self.dim, self.low_dim, replace=False))
         gp, cube = self._model(kept), Cube([self.cube.axes[i] for i in kept])

@@ -19,57 +19,38 @@ Deviations
     4. Pending points are hallucinated (Desautels et al. 2014); proposals keep away from failures.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
-from regretless.certificate import Certificate
 from regretless.gp.acquisition import upper_confidence
-from regretless.gp.certify import certificate_of, largest_upper_bound, wary_surrogate, width
-from regretless.gp.design import Design, design_size
+from regretless.gp.certify import largest_upper_bound, width
 from regretless.gp.kernels import Kind
+from regretless.gp.method import GPMethod
 from regretless.gp.posterior import GP
-from regretless.gp.step import load_fits, recommended_by_mean, state_of_fits, step
-from regretless.gp.surrogate import Surrogate
-from regretless.method import Method, State
+from regretless.gp.step import step
 from regretless.parameters import Array
 from regretless.space import Cube
 
-KAPPA = 1.0
-"""The default width; 1 to 2 are level (docs/gp-engine.md)."""
-EXPLOIT_FROM = 0.8
-"""The posterior mean alone is maximised after this share of a known budget (`experiments/gp_ablation.py` switches it
-off)."""
-CERTIFIED_DELTA = 0.05
-"""The delta of the certificate that verifying asks work on: the default of `certificate`."""
-SCALE_DOWN = 5.0
-"""The paper divides its beta_t by this in all experiments (Sec. 6)."""
+KAPPA = 1.0  # the default width; 1 to 2 are level (docs/gp-engine.md)
+EXPLOIT_FROM = 0.8  # the share of a known budget after which the mean alone is maximised (`experiments/gp_ablation.py`)
+CERTIFIED_DELTA = 0.05  # the delta of the certificate that verifying asks work on: the default of `certificate`
+SCALE_DOWN = 5.0  # the paper divides its beta_t by this in all experiments (Sec. 6)
+DELTA = 0.1  # the paper's failure probability (Sec. 6)
 
 
-class GPUCB(Method):
+class GPUCB(GPMethod):
     """GP-UCB: maximises mean plus kappa standard deviations of a fitted Gaussian process.
 
     Args:
-        preset: "default", or "paper": SE kernel, untamed values, the widths of Theorem 2 divided by 5 (Sec. 6), no
-            final exploitation.
+        preset, kernel, ard, noise_var, quadratic, tame, rotate: see `GPMethod`; the paper preset has the widths of
+            Theorem 2 divided by 5 (Sec. 6) and no final exploitation.
         kappa: the width; None: 1 (default preset) or the paper's schedule.
-        kernel: "matern52" or "se"; None: by preset.
-        ard: one length-scale per coordinate; None: by dimension.
-        noise_var: a known noise variance of all values, or None to fit it.
-        quadratic: add the quadratic trend to the kernel; None: by preset and dimension.
-        tame: clip low values before fitting; None: by preset.
-        rotate: let fits turn the axes of the length-scales, for nearly noise-free valleys across the coordinates.
         exploit: maximise the mean alone in the last fifth of a known budget; None: by preset.
-        delta: the paper's failure probability (Sec. 6: 0.1).
-        verify: every verify-th ask goes where the certificate's upper bound is largest, so that the certified gap
-            shrinks; 0: never. Meant for runs that end by `GapBelow`; not in paper.
+        verify: every verify-th ask goes where the certificate's upper bound is largest, for runs that end by
+            `GapBelow`; 0: never. Not in paper.
     """
-
-    renamed: ClassVar[Mapping[str, str]] = {"noise": "noise_var"}
 
     def __init__(
         self,
@@ -86,67 +67,38 @@ class GPUCB(Method):
         tame: bool | None = None,
         rotate: bool = False,
         exploit: bool | None = None,
-        delta: float = 0.1,
         verify: int = 0,
     ) -> None:
-        super().__init__(cube, seed=seed, budget=budget)
+        super().__init__(
+            cube, seed=seed, budget=budget, preset=preset, kernel=kernel, ard=ard, noise_var=noise_var,
+            quadratic=quadratic, tame=tame, rotate=rotate,
+        )  # fmt: skip
         if kappa is not None and not kappa >= 0:
             raise ValueError(f"kappa must be at least 0, got {kappa!r}")
-        paper = preset == "paper"
-        self.kappa = kappa if kappa is not None or paper else KAPPA
         if verify < 0:
             raise ValueError(f"verify must be at least 0, got {verify!r}")
-        self.delta, self.verify = delta, verify
-        self.exploit = not paper if exploit is None else exploit
-        self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
-        self._surrogate = Surrogate.by_preset(
-            preset,
-            self.cube,
-            kernel=kernel,
-            ard=ard,
-            noise_var=noise_var,
-            quadratic=quadratic,
-            tame=tame,
-            rotate=rotate,
-        )
-        self._wary = wary_surrogate(self.cube)
+        self.kappa = kappa if kappa is not None or self.paper else KAPPA
+        self.verify, self.exploit = verify, not self.paper if exploit is None else exploit
 
-    def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self, rng)
-        if first is not None:
-            return first
+    def _step(self, rng: np.random.Generator) -> Array:
         if self.verify and self.step % self.verify == 0:
             wary = self._wary.gp(self.X, self.y, self.yvar, self.pending)
             return largest_upper_bound(wary, self.cube, width(CERTIFIED_DELTA, self.dim), rng)[0]
-        gp = self._surrogate.gp(self.X, self.y, self.yvar, self.pending)
+        gp = self._posterior()
         return step(self, gp, upper_confidence(gp, self._width(gp)), rng)
 
     def _width(self, gp: GP) -> float:
         """kappa of this step."""
-        known = len(self.y) + len(self.failed) + len(self.pending)
-        if self.exploit and self.budget is not None and known >= EXPLOIT_FROM * self.budget:
+        if self.exploit and self.budget is not None and self._evaluations >= EXPLOIT_FROM * self.budget:
             return 0.0
         if self.kappa is not None:
             return self.kappa
         b = math.sqrt(0.5) / float(gp.hyper.lengthscale.min())
-        return math.sqrt(theory_beta(known + 1, self.dim, self.delta, b=b) / SCALE_DOWN)
-
-    def _recommend(self) -> Array:
-        return recommended_by_mean(self, self._surrogate)
-
-    def _certificate(self, delta: float) -> Certificate:
-        return certificate_of(self, self._wary, delta)
-
-    def _state(self) -> State:
-        return state_of_fits(self, model=self._surrogate, wary=self._wary)
-
-    def _load(self, state: Mapping[str, Any]) -> None:
-        load_fits(self, state, model=self._surrogate, wary=self._wary)
+        return math.sqrt(theory_beta(self._evaluations + 1, self.dim, DELTA, b=b) / SCALE_DOWN)
 
 
 def theory_beta(t: int, d: int, delta: float, *, a: float = 1.0, b: float = 1.0, r: float = 1.0) -> float:
-    """beta_t = 2 log(t^2 2 pi^2 / (3 delta)) + 2 d log(t^2 d b r sqrt(log(4 d a / delta))) (Thm. 2), not below its
-    first term."""
+    """beta_t = 2 log(t^2 2 pi^2 / (3 delta)) + 2 d max(log(t^2 d b r sqrt(log(4 d a / delta))), 0) (Thm. 2)."""
     first = 2 * math.log(t * t * 2 * math.pi**2 / (3 * delta))
     second = 2 * d * math.log(t * t * d * b * r * math.sqrt(math.log(4 * d * a / delta)))
     return first + max(second, 0.0)

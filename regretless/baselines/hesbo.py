@@ -16,15 +16,12 @@ Deviations
     3. Pending points are hallucinated.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np
 
 from regretless.gp.acquisition import log_expected_improvement
-from regretless.gp.design import away_from_known
-from regretless.gp.embedding import LowDesign, checked_low_dim
+from regretless.gp.design import LowDesign, away_from_known, checked_low_dim
 from regretless.gp.step import best_point
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
@@ -49,16 +46,13 @@ class HeSBO(Method):
         self.low_dim = checked_low_dim(low_dim, self.dim)
         self._box = Cube.box(self.low_dim)
         rng = self.fixed_generator()
-        self.bucket = rng.integers(self.low_dim, size=self.dim)
-        """h, D."""
-        self.sign = rng.choice([-1.0, 1.0], size=self.dim)
-        """s, D."""
+        self.bucket = rng.integers(self.low_dim, size=self.dim)  # h, D
+        self.sign = rng.choice([-1.0, 1.0], size=self.dim)  # s, D
         self._design = LowDesign(self.low_dim, initial, budget, rng)
         self._surrogate = Surrogate(self._box, ard=False, quadratic=False, tame=False)
 
     def to_cube(self, Y: Array) -> Array:
-        """Points of the unit cube for low points Y (q x d, in [0, 1]), q x D; in the unit cube a sign turns v into 1 -
-        v."""
+        """Points of the unit cube (q x D) for low points Y (q x d, in [0, 1]); a sign turns v into 1 - v."""
         V = Y[:, self.bucket]
         return np.where(self.sign > 0, V, 1 - V)
 
@@ -83,5 +77,4 @@ class HeSBO(Method):
 
     def _recommend(self) -> Array:
         Y = self.to_low(self.X)
-        best: Array = self.X[int(np.argmax(self._surrogate.gp(Y, self.y, self.yvar).mean_at(Y)))]
-        return best
+        return np.asarray(self.X[int(np.argmax(self._surrogate.gp(Y, self.y, self.yvar).mean_at(Y)))])

@@ -26,24 +26,19 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from regretless.gp.acquisition import log_improvement, of_posterior
-from regretless.gp.design import Design, design_size
+from regretless.gp.design import DesignedMethod
 from regretless.gp.step import best_told, step
 from regretless.gp.surrogate import scheduled, standardisation
-from regretless.method import Method
 from regretless.parameters import Array
 from regretless.space import Cube
 
-SCALES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
-"""The values of g that are compared, spread over (0, 1); our choice, the paper learns g by gradients."""
-NOISES = 10.0 ** np.arange(-6.0, 1.01, 0.25)
-"""The values of the noise relative to the signal that are compared, four per decade; our choice, as above."""
-NOISE_PRIOR = (math.log(1e-3), 3.0)
-"""Centre and sd of a normal prior on the logarithm of that noise; broad; our choice."""
-START = (0.5, 1e-3)
-"""g and the noise where the grid does not decide: its middle, and the centre of the prior."""
+SCALES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)  # the values of g that are compared; the paper learns g by gradients
+NOISES = 10.0 ** np.arange(-6.0, 1.01, 0.25)  # the relative noises that are compared, four per decade; our choice
+NOISE_PRIOR = (math.log(1e-3), 3.0)  # Centre and sd of a normal prior on the logarithm of that noise; broad; our choice
+START = (0.5, 1e-3)  # g and the noise where the grid does not decide: its middle, and the centre of the prior
 
 
-class LinearBO(Method):
+class LinearBO(DesignedMethod):
     """Linear BO: LogEI on a Bayesian linear regression after bending the box onto a sphere.
 
     Args:
@@ -51,16 +46,10 @@ class LinearBO(Method):
     """
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, initial: int | None = None) -> None:
-        super().__init__(cube, seed=seed, budget=budget)
-        self._design = Design(
-            self.cube, design_size(self.dim, budget) if initial is None else initial, self.fixed_generator()
-        )
+        super().__init__(cube, seed=seed, budget=budget, initial=initial)
         self._fitted: tuple[int, float, float] = (0, *START)  # size, g and noise of the latest fit
 
-    def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self, rng)
-        if first is not None:
-            return first
+    def _step(self, rng: np.random.Generator) -> Array:
         model = self._model(self.pending)
         best = float(model.mean_at(self.X).max())
         pair = of_posterior(model, log_improvement(best, model.signal))
@@ -78,8 +67,7 @@ class LinearBO(Method):
 
 
 class SphericalRegression:
-    """Bayesian linear regression on P(z) for points X (n x D) with values y (n), which it standardises, and pending
-    points (p x D), whose values are hallucinated."""
+    """Bayesian linear regression on P(z) of values y (n), standardised, at X (n x D); pending: p x D, hallucinated."""
 
     def __init__(self, X: Array, y: Array, pending: Array, g: float, noise: float) -> None:
         self.g = g
@@ -100,8 +88,7 @@ class SphericalRegression:
 
     def mean_at(self, X: Array) -> Array:
         """Posterior mean alone, standardised (q)."""
-        mean: Array = self.mean + project(X, self.g) @ self.weights
-        return mean
+        return np.asarray(self.mean + project(X, self.g) @ self.weights)
 
     def mean_var(self, X: Array) -> tuple[Array, Array]:
         """Posterior mean (q) and variance (q), standardised."""
@@ -125,8 +112,7 @@ def project(X: Array, g: float) -> Array:
     """P(z) for points of the unit cube, n x (D + 1): unit vectors (Eq. 4)."""
     Z = (2.0 * X - 1.0) / math.sqrt(g * X.shape[1])
     square = np.einsum("ij,ij->i", Z, Z)[:, None]
-    projected: Array = np.concatenate([2.0 * Z, square - 1.0], axis=1) / (square + 1.0)
-    return projected
+    return np.asarray(np.concatenate([2.0 * Z, square - 1.0], axis=1) / (square + 1.0))
 
 
 def gradient_in_x(G: Array, X: Array, g: float) -> Array:
@@ -135,13 +121,11 @@ def gradient_in_x(G: Array, X: Array, g: float) -> Array:
     Z = (X - 0.5) * unit
     t = np.einsum("ij,ij->i", Z, Z)[:, None] + 1.0
     along = np.einsum("ij,ij->i", G[:, :-1], Z)[:, None]
-    gradient: Array = unit * (2.0 / t * G[:, :-1] + (4.0 / t**2) * (G[:, -1:] - along) * Z)
-    return gradient
+    return np.asarray(unit * (2.0 / t * G[:, :-1] + (4.0 / t**2) * (G[:, -1:] - along) * Z))
 
 
 def best_scale_and_noise(X: Array, y: Array) -> tuple[float, float]:
-    """g and the relative noise of greatest posterior density on the grid, the mean and the signal variance profiled
-    out."""
+    """g and the noise of greatest posterior density on the grid, mean and signal variance profiled out."""
     n, best = len(y), (math.inf, *START)
     prior = 0.5 * ((np.log(NOISES) - NOISE_PRIOR[0]) / NOISE_PRIOR[1]) ** 2
     for g in SCALES:

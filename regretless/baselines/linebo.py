@@ -18,30 +18,23 @@ Deviations
        hallucinated.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
 
 from regretless.gp.acquisition import kept_from_failures, upper_confidence
-from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.design import DesignedMethod, away_from_known
 from regretless.gp.step import best_told
 from regretless.gp.surrogate import Surrogate
-from regretless.method import Method, keyed_generator
+from regretless.method import keyed_generator
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
 
-GRID = 300
-"""Points of a line that are scored (the authors' code)."""
-ENDS = 0.05
-"""The share of a line at each end in which its best point is not sought (the authors' code: 5 to 10 %)."""
-ACCURACY = 0.01
-"""A line ends early when its largest upper bound exceeds its largest lower bound by less than this share of the mean
-(the authors' code)."""
-KAPPA = 2.0
-"""The width of the confidence bound; our choice, since the authors' goes with their kernel (deviation 1)."""
+GRID = 300  # points of a line that are scored (the authors' code)
+ENDS = 0.05  # the share of a line at each end in which its best point is not sought (the authors' code: 5 to 10 %)
+ACCURACY = 0.01  # a line ends once its largest upper and lower bounds are this close, by the mean (the authors' code)
+KAPPA = 2.0  # the width of the confidence bound; our choice, since the authors' goes with their kernel (deviation 1)
 
 
 class Line(NamedTuple):
@@ -52,12 +45,11 @@ class Line(NamedTuple):
     base: Array
 
 
-class LineBO(Method):
+class LineBO(DesignedMethod):
     """LineBO: one-dimensional Bayesian optimisation along a sequence of lines.
 
     Args:
         least, most: evaluations on a line, before the last one at its best point (published settings: 10 and 15).
-        kappa: the width of the confidence bound.
         initial: points of the initial design; None: as for the other methods.
     """
 
@@ -69,37 +61,29 @@ class LineBO(Method):
         budget: int | None = None,
         least: int = 10,
         most: int = 15,
-        kappa: float = KAPPA,
         initial: int | None = None,
     ) -> None:
-        super().__init__(cube, seed=seed, budget=budget)
-        if not 1 <= least <= most or not kappa >= 0:
-            raise ValueError(f"need 1 <= least <= most and kappa >= 0, got {least!r}, {most!r} and {kappa!r}")
-        self.least, self.most, self.kappa = least, most, kappa
-        self._design = Design(
-            self.cube, design_size(self.dim, budget) if initial is None else initial, self.fixed_generator()
-        )
+        super().__init__(cube, seed=seed, budget=budget, initial=initial)
+        if not 1 <= least <= most:
+            raise ValueError(f"need 1 <= least <= most, got {least!r} and {most!r}")
+        self.least, self.most = least, most
         self._surrogate = Surrogate(self.cube, ard=False, quadratic=False, tame=False)
         self._line: Line | None = None
         self._followed = 0  # told values up to which the walk has been followed
 
-    def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self, rng)
-        if first is not None:
-            return first
+    def _step(self, rng: np.random.Generator) -> Array:
         line, done = self._walk()
         grid = self.points_on(line)
         fresh = grid[[not self.is_known(x) for x in grid]]
         grid = fresh if len(fresh) else grid
         gp = self._surrogate.gp(self.X, self.y, self.yvar, self.pending)
         last = done and len(self.pending) == 0  # the last evaluation on a line is at its best point
-        kappa = 0.0 if last else self.kappa
+        kappa = 0.0 if last else KAPPA
         score = kept_from_failures(upper_confidence(gp, kappa), self.X, self.failed)[1]
         return away_from_known(grid[int(np.argmax(score(grid)))], self, rng)
 
     def _walk(self) -> tuple[Line, bool]:
-        """The line on which the search stands after all told values, and whether all but the evaluation of its best
-        point is done."""
+        """The line on which the search stands, and whether only the evaluation of its best point is left."""
         first = self._design.size
         if len(self.y) < first:  # some of the design failed: a provisional line 0 leads through the best point so far
             return Line(0, len(self.y), self._best(len(self.y))), False
@@ -129,7 +113,7 @@ class LineBO(Method):
         if here < self.most:
             mean, variance = gp.mean_var(grid)
             sd = np.sqrt(variance)
-            if np.max(mean + self.kappa * sd) - np.max(mean - self.kappa * sd) >= ACCURACY * np.abs(mean).mean():
+            if np.max(mean + KAPPA * sd) - np.max(mean - KAPPA * sd) >= ACCURACY * np.abs(mean).mean():
                 return None
         margin = int(ENDS * len(grid))
         return best_told(gp, grid[margin : len(grid) - margin])
@@ -147,8 +131,7 @@ class LineBO(Method):
             reach = np.stack([-line.base / v, (1 - line.base) / v])
         reach = np.where(np.isnan(reach) | (v == 0), np.array([[-np.inf], [np.inf]]), np.sort(reach, axis=0))
         low, high = float(reach[0].max()), float(reach[1].min())
-        points: Array = np.clip(line.base + np.linspace(low, high, GRID)[:, None] * v, 0.0, 1.0)
-        return points
+        return np.asarray(np.clip(line.base + np.linspace(low, high, GRID)[:, None] * v, 0.0, 1.0))
 
     def _recommend(self) -> Array:
         return self._best(len(self.y))

@@ -17,8 +17,6 @@ Deviations
     4. The design has five points per dimension, at most half of a known budget.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from regretless.gp.design import Design, away_from_known
@@ -32,20 +30,12 @@ from regretless.tangent.ntk import Mlp
 from regretless.tangent.training import epoch_batches, fresh_net, scheduled_size, train_with_adam
 from regretless.tangent.values import standardised
 
-WIDTH, S = 100, 0.1
-"""Width and scale of the NeuralBO authors' code (deviation 1)."""
-RATE, EPOCHS, BATCH, LEAST_STEPS = 1e-2, 100, 32, 300
-"""Adam's rate, passes, batch and least number of steps per fit (deviation 2)."""
-MOST_STEPS = 1500
-"""Adam's steps per fit at most, so that the cost of a fit does not grow with the number of values."""
-EVERY, GROWTH = 10, 1.1
-"""Values between two fits once there are EVERY^2 of them; before that a fit follows when GROWTH times as many values
-are known (deviation 2)."""
-SHORTLIST = 4 * INCUMBENTS
-"""The best values told among which the recommendation is the net's favourite: the net is only trusted near the top."""
-WARM_UP = 5
-"""Points per dimension before the first fit, as in the NeuralBO authors' experiments (deviation 4): on fewer a greedy
-search stalls."""
+WIDTH, S = 100, 0.1  # width and scale of the NeuralBO authors' code (deviation 1)
+RATE, EPOCHS, BATCH, LEAST_STEPS = 1e-2, 100, 32, 300  # Adam's rate, passes, batch and least steps (deviation 2)
+MOST_STEPS = 1500  # Adam's steps per fit at most, so that the cost of a fit does not grow with the number of values
+EVERY, GROWTH = 10, 1.1  # values between two fits from EVERY^2 on, and the growth between two before (deviation 2)
+SHORTLIST = 4 * INCUMBENTS  # the best values told among which the net recommends: it is only trusted near the top
+WARM_UP = 5  # points per dimension before the first fit, as in the NeuralBO authors' experiments (deviation 4)
 
 
 class NeuralGreedy(Method):
@@ -90,5 +80,4 @@ class NeuralGreedy(Method):
 
     def _recommend(self) -> Array:
         best = np.argsort(-self.y, kind="stable")[:SHORTLIST]
-        point: Array = self.X[best[int(np.argmax(self._net().outputs(2 * self.X[best] - 1)))]]
-        return point
+        return np.asarray(self.X[best[int(np.argmax(self._net().outputs(2 * self.X[best] - 1)))]])

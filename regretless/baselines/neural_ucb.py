@@ -16,8 +16,6 @@ Deviations
     4. Once evaluations have failed, candidates near failures score less (`candidates_kept_from_failures`).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from regretless.gp.acquisition import candidates_kept_from_failures
@@ -31,12 +29,9 @@ from regretless.tangent.ntk import Factors, Mlp, combine, inner
 from regretless.tangent.training import descend, fresh_net
 from regretless.tangent.values import standardised
 
-WIDTH, RATE, STEPS = 100, 0.01, 1000
-"""Width m, learning rate and single-sample steps per training of the authors' code."""
-LAM, NU = 0.001, 1.0
-"""Ridge and exploration: the defaults of the authors' code."""
-CANDIDATES = 1000
-"""Arms per round, as many as NeuralBO has candidates."""
+WIDTH, RATE, STEPS = 100, 0.01, 1000  # width m, learning rate and single-sample steps per training of the authors' code
+LAM, NU = 0.001, 1.0  # ridge and exploration: the defaults of the authors' code
+CANDIDATES = 1000  # arms per round, as many as NeuralBO has candidates
 
 
 class NeuralUCB(Method):
@@ -72,13 +67,11 @@ class NeuralUCB(Method):
         return self._trained[1]
 
     def _recommend(self) -> Array:
-        point: Array = self.X[int(np.argmax(self._net().outputs(2 * self.X - 1)))]
-        return point
+        return np.asarray(self.X[int(np.argmax(self._net().outputs(2 * self.X - 1)))])
 
 
 def bonus(A: Factors, seen: Factors) -> Array:
-    """sqrt(LAM NU sum_j g_j^2 / U_j) / sqrt(m) at candidates with gradients A (C rows), after the gradients seen (n
-    rows), C."""
+    """sqrt(LAM NU sum_j g_j^2 / U_j) / sqrt(m) of gradients A (C rows) after the gradients seen (n rows), C."""
     n = len(seen[0][0])
     diagonal = tuple(LAM + total / WIDTH for total in combine(_squared(seen), np.ones(n)))
     sums: Array = inner(_squared(A), tuple(1 / u for u in diagonal))

@@ -1,16 +1,22 @@
-"""Random search (Bergstra and Bengio, JMLR 2012) and its even-spread sibling, a scrambled Sobol sequence (Owen 1998).
+"""Four searches without a model, the floor every other method is measured from.
 
-Neither has a model: they are the floor every other method is measured from.
+`RandomSearch` (Bergstra and Bengio, JMLR 2012) and `SobolSearch`, a scrambled Sobol sequence (Owen 1998), spread their
+points. `StayAtBest` and `RandomMutation` begin with a few Sobol points; then one re-evaluates the best point for ever
+(the contract sends it elsewhere while that point is under way), the other takes a normal step from it, a (1+1)
+evolution strategy with a fixed step (Rechenberg 1973).
 """
 
-from __future__ import annotations
+from abc import abstractmethod
 
 import numpy as np
 
-from regretless.gp.sobol import MAX_DIM, point_at, sobol_sequence
+from regretless.gp.sobol import MAX_DIM, point_at, sobol_points, sobol_sequence
 from regretless.method import Method
 from regretless.parameters import Array
 from regretless.space import Cube
+
+INITIAL = 5  # the number of Sobol points at first; a handful, chosen by hand
+STEP = 0.1  # the sd of a mutation in every coordinate, a tenth of the cube's side; chosen by hand
 
 
 class RandomSearch(Method):
@@ -34,3 +40,39 @@ class SobolSearch(Method):
 
     def _propose(self, rng: np.random.Generator) -> Array:
         return point_at(self._sequence, self.step)
+
+
+class FromTheBest(Method):
+    """A few Sobol points (`initial`), then points around the best one, which a subclass gives by `_next`."""
+
+    model_free = True
+
+    def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, initial: int = INITIAL) -> None:
+        super().__init__(cube, seed=seed, budget=budget)
+        if initial < 1:
+            raise ValueError(f"initial must be at least 1, got {initial!r}")
+        self._design = self.cube.snap(sobol_points(initial, self.dim, self.fixed_generator()))
+
+    def _propose(self, rng: np.random.Generator) -> Array:
+        known = len(self.known)
+        if known < len(self._design):
+            return np.asarray(self._design[known])
+        return self._next(rng) if len(self.y) else rng.random(self.dim)  # while every evaluation has failed
+
+    @abstractmethod
+    def _next(self, rng: np.random.Generator) -> Array:
+        """The next point, d."""
+
+
+class StayAtBest(FromTheBest):
+    """A few Sobol points, then the best of them again and again."""
+
+    def _next(self, rng: np.random.Generator) -> Array:
+        return self._recommend()
+
+
+class RandomMutation(FromTheBest):
+    """A few Sobol points, then normal steps from the best point so far."""
+
+    def _next(self, rng: np.random.Generator) -> Array:
+        return np.clip(self._recommend() + STEP * rng.standard_normal(self.dim), 0.0, 1.0)

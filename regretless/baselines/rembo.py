@@ -17,16 +17,14 @@ Deviations
     3. Pending points are hallucinated.
 """
 
-from __future__ import annotations
-
 import math
 from typing import ClassVar
 
 import numpy as np
 
 from regretless.gp.acquisition import kept_from_failures, log_expected_improvement
-from regretless.gp.embedding import LowDesign, checked_low_dim, step_through
-from regretless.gp.step import recommended_by_mean
+from regretless.gp.design import LowDesign, checked_low_dim
+from regretless.gp.step import recommended_by_mean, step_through
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
 from regretless.parameters import Array
@@ -54,8 +52,7 @@ class REMBO(Method):
         self._surrogate = Surrogate(self.cube, ard=False, quadratic=False, tame=False)
 
     def to_cube(self, Y: Array) -> tuple[Array, Array]:
-        """Points of the unit cube for low points Y (q x d, in [0, 1]), and 1 where a coordinate was not clipped, q x D
-        each."""
+        """Points of the unit cube for low points Y (q x d, in [0, 1]), and 1 where nothing was clipped, q x D each."""
         X = (math.sqrt(self.low_dim) * (2 * Y - 1)) @ self.A.T
         return (np.clip(X, -1.0, 1.0) + 1) / 2, (np.abs(X) < 1).astype(np.float64)
 

@@ -11,64 +11,44 @@ Deviations
     3. All candidates go through each tree at once, not one by one through the forest.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
 
 from regretless.extras import optional
-from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.design import DesignedMethod, away_from_known
 from regretless.gp.maximiser import candidates
 from regretless.gp.surrogate import near_one
-from regretless.method import Method, keyed_generator
+from regretless.method import keyed_generator
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
 
-TREES = 100
-"""The number of trees: the Monte-Carlo error of the mean over 100 is a tenth of their deviation."""
-CANDIDATES = 1000
-"""The points among which the expected improvement is maximised; a round number, which a forest of 100 trees values in
-milliseconds."""
-INCUMBENTS = 5
-"""The told points with the best means around which a third of the candidates are drawn, a handful so that they are not
-all from one region."""
-LEAST_SD = 1e-12
-"""The deviation that an expected improvement divides by is kept above this: trees that agree have none."""
-MARGIN = 0.01
-"""The customary margin of the improvement, in standard deviations of the values."""
+TREES = 100  # the number of trees: the Monte-Carlo error of the mean over 100 is a tenth of their deviation
+CANDIDATES = 1000  # the points among which the expected improvement is maximised; 100 trees value them in milliseconds
+INCUMBENTS = 5  # the told points with the best means around which a third of the candidates are drawn
+LEAST_SD = 1e-12  # the deviation that an expected improvement divides by is kept above this: trees that agree have none
+MARGIN = 0.01  # the customary margin of the improvement, in standard deviations of the values
 
 
-class RFEI(Method):
-    """RF-EI: expected improvement of a random forest, as in SMAC.
+class RFEI(DesignedMethod):
+    """RF-EI: expected improvement of a random forest of so many trees, as in SMAC."""
 
-    Args:
-        trees: trees in the forest.
-        xi: margin of the improvement, in standard deviations of the values.
-    """
-
-    def __init__(
-        self, cube: int | Cube, *, seed: int, budget: int | None = None, trees: int = TREES, xi: float = MARGIN
-    ) -> None:
-        super().__init__(cube, seed=seed, budget=budget)
+    def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, trees: int = TREES) -> None:
+        super().__init__(cube, seed=seed, budget=budget, centre=False)
         if trees < 2:
             raise ValueError(f"trees must be at least 2, got {trees!r}")
-        self.trees, self.xi = trees, xi
+        self.trees = trees
         self._regressor = optional("sklearn.ensemble", "sklearn").RandomForestRegressor
-        self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator(), centre=False)
         self._fitted: tuple[int, list[Any]] | None = None
 
-    def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self, rng)
-        if first is not None:
-            return first
+    def _step(self, rng: np.random.Generator) -> Array:
         told, _ = self._predict(self.X)
         top = self.X[np.argsort(-told, kind="stable")[:INCUMBENTS]]
         Z = candidates(self.cube, rng, top, CANDIDATES)
         m, s = self._predict(Z)
-        z = (m - float(told.max()) - self.xi) / np.maximum(s, LEAST_SD)
+        z = (m - float(told.max()) - MARGIN) / np.maximum(s, LEAST_SD)
         improvement = s * (z * ndtr(z) + np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi))
         x: Array = Z[int(np.argmax(improvement))]
         return away_from_known(x, self, rng)
@@ -87,5 +67,4 @@ class RFEI(Method):
         return values.mean(0), values.std(0)
 
     def _recommend(self) -> Array:
-        point: Array = self.X[int(np.argmax(self._predict(self.X)[0]))]
-        return point
+        return np.asarray(self.X[int(np.argmax(self._predict(self.X)[0]))])

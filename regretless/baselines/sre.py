@@ -20,26 +20,22 @@ Deviations
        hallucinated.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np
 
 from regretless.gp.acquisition import kept_from_failures, upper_confidence
-from regretless.gp.embedding import checked_low_dim, step_through
+from regretless.gp.design import checked_low_dim
+from regretless.gp.step import step_through
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method, keyed_generator
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
 
-ROUND = 40
-"""Evaluations in a round when no budget is known: those of five rounds in the 200 evaluations of Tran-The et al."""
-RANDOM_SHARE = 5
-"""The first 1/RANDOM_SHARE of a round's points are random ones of its subspace; our choice, since a fit needs data."""
-KAPPA = 2.0
-"""The width of the confidence bound; our choice, since the paper has no Gaussian process."""
+ROUND = 40  # evaluations in a round when no budget is known: five rounds are the 200 of Tran-The et al.
+RANDOM_SHARE = 5  # the first 1/RANDOM_SHARE of a round's points are random, since a fit needs data; our choice
+KAPPA = 2.0  # the width of the confidence bound; our choice, since the paper has no Gaussian process
 
 
 class SRE(Method):

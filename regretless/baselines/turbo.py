@@ -21,8 +21,6 @@ Deviations (preset="paper" and default alike unless said):
        asked ones.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -31,7 +29,7 @@ import numpy as np
 
 from regretless.certificate import Certificate
 from regretless.gp.sobol import sobol_points
-from regretless.gp.step import best_by_mean
+from regretless.gp.step import best_told
 from regretless.gp.surrogate import Surrogate
 from regretless.gp.trust_region import PERTURBED, TrustRegion
 from regretless.method import Method, State, keyed_generator
@@ -39,10 +37,8 @@ from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
 
-IMPROVEMENT = 1e-3
-"""A success improves the best value by more than this share of its size (the authors' released settings)."""
-CANDIDATES_PER_DIM, MOST_CANDIDATES = 100, 5000
-"""Candidates of a Thompson draw: min(100 d, 5000) (App. B)."""
+IMPROVEMENT = 1e-3  # a success improves the best value by more than this share of its size (the authors' settings)
+CANDIDATES_PER_DIM, MOST_CANDIDATES = 100, 5000  # candidates of a Thompson draw: min(100 d, 5000) (App. B)
 
 
 class TuRBO(Method):
@@ -80,21 +76,17 @@ class TuRBO(Method):
     def _propose(self, rng: np.random.Generator) -> Array:
         at = len(self.y) - self.start
         if at == 0 or at + len(self.pending) < self.initial:
-            design = sobol_points(
-                self.initial + 1, self.dim, keyed_generator(self.seed, self.restarts, stream=Stream.TURBO_RESTART)
-            )
-            unused = at + len(self.pending)
-            point: Array = design[unused] if unused < len(design) else rng.random(self.dim)
-            return point
+            draws = keyed_generator(self.seed, self.restarts, stream=Stream.TURBO_RESTART)
+            design, unused = sobol_points(self.initial + 1, self.dim, draws), at + len(self.pending)
+            return np.asarray(design[unused] if unused < len(design) else rng.random(self.dim))
         X, y, yvar = self._since_start()
         gp = self._surrogate.gp(X, y, yvar, self.pending)
-        centre = best_by_mean(gp, X, 1)[0]
+        centre = best_told(gp, X)
         candidates = self.cube.snap(trust_region_candidates(centre, self.region.length, gp.hyper.lengthscale, rng))
         candidates = candidates[(candidates != centre).any(axis=1)]
         if len(candidates) == 0:  # a small finite space can be exhausted by its trust region
             return rng.random(self.dim)
-        chosen: Array = candidates[int(np.argmax(gp.path(rng).values(candidates)))]
-        return chosen
+        return np.asarray(candidates[int(np.argmax(gp.path(rng).values(candidates)))])
 
     def _update(self, X: Array, y: Array) -> None:
         """Success and failure counting, told value by told value (Sec. 3)."""
@@ -111,20 +103,17 @@ class TuRBO(Method):
         """The best value ever told, among those that share its trust region by the model's mean."""
         top = int(np.argmax(self.y))
         if top < self.start or len(self.y) == self.start:
-            best: Array = self.X[top]
-            return best
+            return np.asarray(self.X[top])
         X, y, yvar = self._since_start()
-        best = best_by_mean(self._surrogate.gp(X, y, yvar), X, 1)[0]
-        return best
+        return best_told(self._surrogate.gp(X, y, yvar), X)
 
     def _since_start(self) -> tuple[Array, Array, Array]:
         """Points, values and noise variances told since the trust region began."""
         return self.X[self.start :], self.y[self.start :], self.yvar[self.start :]
 
     def _certificate(self, delta: float) -> Certificate:
-        return Certificate.none(
-            "a trust region looks at one part of the space only; nothing is known of the rest", delta
-        )
+        why = "a trust region looks at one part of the space only; nothing is known of the rest"
+        return Certificate.none(why, delta)
 
     def _state(self) -> State:
         return {"model": self._surrogate.latest_fit(*self._since_start())}
@@ -136,8 +125,7 @@ class TuRBO(Method):
 
 
 def trust_region_candidates(centre: Array, length: float, lengthscale: Array, rng: np.random.Generator) -> Array:
-    """Sobol points of the box around centre (d) whose sides follow the length-scales, a random part of the coordinates
-    left at the centre: c x d."""
+    """Sobol points of the box around centre (d) whose sides follow the length-scales, some coordinates left, c x d."""
     d = len(centre)
     weights = np.ones(d) if lengthscale.size == 1 else lengthscale / math.exp(float(np.log(lengthscale).mean()))
     low, high = np.clip(centre - weights * length / 2, 0.0, 1.0), np.clip(centre + weights * length / 2, 0.0, 1.0)

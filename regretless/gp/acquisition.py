@@ -6,12 +6,9 @@ With the posterior mean m and sd s at x, the value b to beat and z = (m - b) / s
     log expected improvement        log s + log h(z),     h(z) = phi(z) + z Phi(z)
     log probability of improvement  log Phi(z)
 
-Each is written once, as a function of a mean and a variance (`Acquire`); `of_posterior` makes it a function of points
-for any model that gives both. `log h` keeps its digits for any z (Ament et al. 2023): where z < -1 it is rewritten with
-the scaled complementary error function, and where even that cancels with its asymptotic series.
+Each is a function of a mean and a variance (`Acquire`), and by `of_posterior` one of points. `log h` keeps its digits
+for any z (Ament et al. 2023): below -1 by the scaled complementary error function, further down by its series.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Callable
@@ -27,23 +24,12 @@ from regretless.parameters import Array
 Acquire: TypeAlias = Callable[[Array, Array], tuple[Array, Array, Array]]
 """Posterior mean (q) and variance (q) to the acquisition's value (q) and its derivatives in both (q each)."""
 
-LEAST_SHARE = 1e-20
-"""A variance is never taken below this share of the signal variance, so that the sd has a derivative everywhere; far
-below rounding, it changes no value."""
-PRIOR_WEIGHT = 0.05
-"""e: what counts for success and for failure far from all data, as if a twentieth of an evaluation had been made there;
-chosen by hand."""
-FAILURE_WEIGHT = 0.2
-"""c: what a failure counts against a success at the same distance. It is below 1, because otherwise the best points
-beside a border would never be reached; the value was chosen by hand."""
-REPULSION = 4.0
-"""The weight of log p. Acquisitions differ by about 1 over the cube, and points among failures are to lose against
-points among successes; the value was chosen by hand."""
-WIDTHS = (0.01, 0.2)
-"""The least and the largest h, in units of sqrt(d): below, a failure would repel nothing but itself; above, it would
-speak for the whole cube."""
-FAR = -50.0
-"""Below this z the asymptotic series of h is exact to rounding."""
+LEAST_SHARE = 1e-20  # variances are raised to this share of the signal's, so that the sd has a derivative everywhere
+PRIOR_WEIGHT = 0.05  # e: what counts for success and failure far from all data, in evaluations; chosen by hand
+FAILURE_WEIGHT = 0.2  # c: a failure against a success; below 1, so that points at a border are reached; chosen by hand
+REPULSION = 4.0  # the weight of log p, beside acquisitions that differ by about 1 over the cube; chosen by hand
+WIDTHS = (0.01, 0.2)  # the least and largest h by sqrt(d): a failure repels more than itself, less than the cube
+FAR = -50.0  # below this z the asymptotic series of h is exact to rounding
 
 
 class Posterior(Protocol):
@@ -105,12 +91,8 @@ def log_h_of(z: Array) -> tuple[Array, Array]:
     w = 1.0 / (far * far)
     series = w * (1.0 - w * (3.0 - w * (15.0 - 105.0 * w)))
     log_h = np.where(z > -1.0, np.log(h_near), log_phi + np.where(z > FAR, np.log(share), np.log(series)))
-    slope = np.where(
-        z > -1.0,
-        ndtr(near) / h_near,
-        np.where(z > FAR, mills / share, -1.0 / far * (1.0 - w * (1.0 - 3.0 * w)) / series),
-    )
-    return log_h, slope
+    low_slope = np.where(z > FAR, mills / share, -1.0 / far * (1.0 - w * (1.0 - 3.0 * w)) / series)
+    return log_h, np.where(z > -1.0, ndtr(near) / h_near, low_slope)
 
 
 # ---------------------------------------------------------------- as functions of points
@@ -145,10 +127,8 @@ def log_probability_of_improvement(gp: GP, best: float) -> Acquisition:
 
 
 def through(acquisition: Acquisition, forward: Callable[[Array], tuple[Array, Array]], matrix: Array) -> Acquisition:
-    """The acquisition as a function of low points y (q x k) that stand for x = clip(linear(y)).
-
-    forward: y to x (q x d) and to 1 where a coordinate is not clipped (q x d). matrix: dx/dy where it is not, d x k.
-    """
+    """The acquisition as a function of low points y (q x k): `forward` gives x = clip(linear(y)) and 1 where it is not
+    clipped (q x d each), `matrix` is dx/dy there, d x k."""
 
     def value_and_gradient(Y: Array) -> tuple[Array, Array]:
         X, inside = forward(Y)
@@ -166,12 +146,11 @@ def kept_from_failures(
 ) -> Acquisition:
     """An acquisition plus REPULSION * log p(x), p the share of successes around x; as it was when nothing has failed.
 
-    p = (S + e) / (S + e + c (F + e)) with S and F the sums of exp(-|x - x_i|^2 / 2 h^2) over the successes X (n x d)
-    and the failures (k x d), and h half the median distance from a failure to its nearest success: the resolution at
-    which the border between them is known.
+    p = (S + e) / (S + e + c (F + e)), S and F the sums of exp(-|x - x_i|^2 / 2 h^2) over the successes X (n x d) and
+    the failures (k x d), h half the median distance from a failure to its nearest success.
 
-    logarithmic: the acquisition a is a logarithm, whose differences know no bounds; where it is negative it is replaced
-        by -log(1 - a), which has the same maximiser and differences that log p can outweigh.
+    logarithmic: the acquisition a is a logarithm, without bounds; where it is negative it is replaced by -log(1 - a),
+        which has the same maximiser and differences that log p can outweigh.
     """
     acquisition = Acquisition(*pair)
     if len(failed) == 0:
@@ -195,12 +174,10 @@ def kept_from_failures(
 def candidates_kept_from_failures(
     values: Array, P: Array, X: Array, failed: Array, *, logarithmic: bool = False
 ) -> Array:
-    """The same for an acquisition that is known at the candidates P (m x d) alone: its values (m), plus REPULSION * log
-    p."""
+    """The same for an acquisition with known values (m) at the candidates P (m x d) alone, m."""
     if len(failed) == 0:
         return values
-    kept: Array = (_compressed(values) if logarithmic else values) + REPULSION * _log_share(X, failed)(P)[0]
-    return kept
+    return np.asarray((_compressed(values) if logarithmic else values) + REPULSION * _log_share(X, failed)(P)[0])
 
 
 def _log_share(X: Array, failed: Array) -> ValueAndGradient:
@@ -226,5 +203,4 @@ def _log_share(X: Array, failed: Array) -> ValueAndGradient:
 
 def _compressed(value: Array) -> Array:
     """value where it is positive, -log(1 - value) elsewhere."""
-    result: Array = np.maximum(value, 0.0) - np.log1p(np.maximum(-value, 0.0))
-    return result
+    return np.asarray(np.maximum(value, 0.0) - np.log1p(np.maximum(-value, 0.0)))

@@ -1,20 +1,16 @@
-"""From evaluations to a certificate: how far from the optimum a point may be, by a fitted Gaussian process with
-measured coverage.
+"""From evaluations to a certificate: how far from the optimum a point may be, by a fitted process, coverage measured.
 
 A fitted model is too sure of itself: its length-scales were chosen because they explain the data, and an optimiser
 stops looking where the model says there is nothing to find. So the bounds come from a wary model: a Matern-5/2 process
-on the values as told (no clipping, no trend) whose length-scales, once fitted, are all shortened (Berkenkamp, Schoellig
-and Krause 2019, for unknown hyper-parameters) and whose signal variance is then estimated anew:
+on the values as told whose length-scales, once fitted, are all shortened (Berkenkamp, Schoellig and Krause 2019, for
+unknown hyper-parameters) and whose signal variance is then estimated anew:
 
     upper = max over the cube of m(x) + b s(x),
     lower = m(r) - b s(r) at the recommended point r,      gap = upper - lower.
 
-The shortening and b are no theory: `experiments/certificate_coverage.py` measures how often the true gap is covered,
-and docs/certificates.md prints the table. Where nothing was measured, or the bound says nothing, the answer is "not
-certified".
+The shortening and b are no theory: `experiments/certificate_coverage.py` measures how often the true gap is covered
+(docs/certificates.md). Where nothing was measured, or the bound says nothing, the answer is "not certified".
 """
-
-from __future__ import annotations
 
 import math
 from dataclasses import replace
@@ -27,41 +23,22 @@ from regretless.gp.acquisition import upper_confidence
 from regretless.gp.maximiser import maximise_many
 from regretless.gp.posterior import GP, Factor
 from regretless.gp.surrogate import Surrogate
-from regretless.method import Method
 from regretless.parameters import Array
 from regretless.space import Cube
 
-SHORTENED = 0.25
-"""Every fitted length-scale is multiplied by this before bounds are taken; chosen by measured coverage
-(docs/certificates.md)."""
+SHORTENED = 0.25  # every fitted length-scale is multiplied by this; chosen by measured coverage (docs/certificates.md)
 WIDTH, WIDTH_PER_DIM, WIDE_FROM = 1.6, 0.2, 3
-"""b is 1.6 at delta = 0.05 up to 3 dimensions, and each further one adds 0.2; other delta scale it by the normal
-quantile. Both were chosen by measured coverage (docs/certificates.md)."""
-LEAST_PER_DIM = 4
-"""Nothing is certified with fewer values per dimension, because the fit would be little more than its prior; coverage
-was measured with 8 and 20."""
-MOST_DIMENSIONS = 10
-"""Coverage was measured in up to this many dimensions."""
-VACUOUS = 0.5
-"""A gap beyond this share of the observed range tells the user nothing, and is not certified."""
-NEAREST = 256
-"""The values nearest to the recommended point that its smooth lower bound is taken from: further ones add nothing."""
+"""b at delta = 0.05, what each dimension beyond WIDE_FROM adds; chosen by measured coverage (docs/certificates.md)."""
+LEAST_PER_DIM = 4  # nothing is certified with fewer values per dimension: the fit would be little more than its prior
+MOST_DIMENSIONS = 10  # coverage was measured in up to this many dimensions
+VACUOUS = 0.5  # a gap beyond this share of the observed range tells the user nothing, and is not certified
+NEAREST = 256  # the values nearest to the recommended point that its smooth lower bound is taken from
 STRETCHES, NOISE_LEVELS = (1.0, 2.0), (0.0, 1e-3, 1e-2, 0.1, 1.0)
 """The length-scales, as multiples of the fitted ones, and the least noise variances, relative to the signal, of the
 models that the lower bound is taken over: steps of a factor that two dozen values can tell apart."""
-LIKELY = 3.0
-"""Models whose log density is within this of the best one's are not ruled out by the values (a ratio of 20)."""
-RAW, STARTS = 2000, 8
-"""The candidates and ascents of the search for the largest upper bound: several times those of an ask, because a
-maximum that is missed makes the bound too small."""
-INCUMBENTS = 5
-"""The told points with the best posterior means around which a third of the candidates are drawn."""
-
-
-def certificate_of(history: Method, wary: Surrogate, delta: float) -> Certificate:
-    """The certificate of the point that a method recommends."""
-    x, rng = history.recommend(), history.fixed_generator()
-    return fitted_certificate(history.X, history.y, history.yvar, history.cube, x, delta, rng, wary=wary)
+LIKELY = 3.0  # models whose log density is within this of the best one's are not ruled out by the values (a ratio of 20)
+RAW, STARTS = 2000, 8  # candidates and ascents of the search for the largest bound, more than those of an ask
+INCUMBENTS = 5  # the told points with the best posterior means around which a third of the candidates are drawn
 
 
 def fitted_certificate(
@@ -75,40 +52,31 @@ def fitted_certificate(
     *,
     wary: Surrogate | None = None,
 ) -> Certificate:
-    """The certificate of the point x (d) after values y (n) at X (n x d), noise variances yvar (n, NaN unknown): kind
-    "fitted" or "none".
-
-    wary: a `wary_surrogate` that the caller keeps, so that the next certificate need not fit everything again.
-    """
+    """The certificate of the point x (d) after values y (n) at X (n x d) with noise variances yvar (n, NaN unknown);
+    wary: a `wary_surrogate` that the caller keeps, so that the next certificate need not fit everything again."""
+    least, why = LEAST_PER_DIM * cube.dim, ""
+    spread = float(y.max()) - float(y.min()) if len(y) else 0.0
     if cube.dim > MOST_DIMENSIONS:
-        return Certificate.none(
-            f"coverage was measured in up to {MOST_DIMENSIONS} dimensions, here are {cube.dim}", delta
-        )
-    if len(y) < LEAST_PER_DIM * cube.dim:
-        return Certificate.none(
-            f"a bound needs {LEAST_PER_DIM} values per parameter, {LEAST_PER_DIM * cube.dim} here; so far: {len(y)}",
-            delta,
-        )
-    spread = float(y.max()) - float(y.min())
-    if spread == 0.0:
-        return Certificate.none("all values are equal: nothing is known about how the function varies", delta)
+        why = f"coverage was measured in up to {MOST_DIMENSIONS} dimensions, here are {cube.dim}"
+    elif len(y) < least:
+        why = f"a bound needs {LEAST_PER_DIM} values per parameter, {least} here; so far: {len(y)}"
+    elif spread == 0.0:
+        why = "all values are equal: nothing is known about how the function varies"
+    if why:
+        return Certificate.none(why, delta)
     gp, b = (wary or wary_surrogate(cube)).gp(X, y, yvar), width(delta, cube.dim)
     mean, variance = gp.mean_var(np.atleast_2d(x))
     lower = gp.offset + gp.scale * (float(mean[0]) - b * float(np.sqrt(variance[0])))
     lower = min(lower, smooth_lower_bound(gp, X, y, np.asarray(x), b))
     upper = max(gp.offset + gp.scale * largest_upper_bound(gp, cube, b, rng)[1], lower)
     if not math.isfinite(upper - lower):
-        return Certificate.none(
-            f"the values seen differ by {spread:.3g}: a bound would leave the range of floats", delta
-        )
-    if upper - lower > VACUOUS * spread:
-        return Certificate.none(
-            f"the bound {upper - lower:.3g} is no news: the values seen differ by {spread:.3g}", delta
-        )
-    assumptions = (
-        f"a Matern-5/2 process with {SHORTENED:g} times the fitted length-scales",
-        "coverage as measured on test functions",
-    )
+        why = f"the values seen differ by {spread:.3g}: a bound would leave the range of floats"
+    elif upper - lower > VACUOUS * spread:
+        why = f"the bound {upper - lower:.3g} is no news: the values seen differ by {spread:.3g}"
+    if why:
+        return Certificate.none(why, delta)
+    model = f"a Matern-5/2 process with {SHORTENED:g} times the fitted length-scales"
+    assumptions = (model, "coverage as measured on test functions")
     return Certificate(gap=upper - lower, lower=lower, upper=upper, delta=delta, kind="fitted", assumptions=assumptions)
 
 
@@ -148,7 +116,6 @@ def wary_surrogate(cube: Cube) -> Surrogate:
 def largest_upper_bound(wary: GP, cube: Cube, b: float, rng: np.random.Generator) -> tuple[Array, float]:
     """Where m + b s is largest (d), and how large, in standardised units."""
     order = np.argsort(-wary.mean_at(wary.X), kind="stable")[:INCUMBENTS]
-    points, values = maximise_many(
-        upper_confidence(wary, b), cube, rng, incumbents=wary.X[order], raw=RAW, starts=STARTS
-    )
+    bound = upper_confidence(wary, b)
+    points, values = maximise_many(bound, cube, rng, incumbents=wary.X[order], raw=RAW, starts=STARTS)
     return points[0], float(values[0])

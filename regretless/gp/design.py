@@ -1,7 +1,6 @@
-"""Points chosen without a model: the initial design, and the step away from a point that is known already."""
+"""Points chosen without a model: initial designs, and the step away from a point that is known already."""
 
-from __future__ import annotations
-
+from abc import abstractmethod
 from collections.abc import Collection
 
 import numpy as np
@@ -11,18 +10,12 @@ from regretless.method import Method
 from regretless.parameters import Array
 from regretless.space import Cube
 
-MOST = 32
-"""An initial design is never larger, because in many dimensions no affordable number of points fills the cube."""
-BUDGET_SHARE = 4
-"""A design takes at most the share 1/BUDGET_SHARE of a known budget; the rest is for the model."""
-SPARE = 32
-"""The number of further points of the sequence, for designs whose points were told by others, coincide, or all
-failed: as many as the largest design."""
-FIRST_STEP = 1e-3
-"""The sd of the first step away from a known point, a thousandth of the cube's side; it doubles each time it is not
-enough."""
-STEPS = 64
-"""The steps tried: after ten doublings the step spans the cube, and the others are draws from anywhere."""
+MOST = 32  # an initial design is never larger, because in many dimensions no affordable number of points fills the cube
+BUDGET_SHARE = 4  # a design takes at most the share 1/BUDGET_SHARE of a known budget; the rest is for the model
+SPARE = 32  # further points of the sequence, for designs whose points were told by others, coincide, or all failed
+LOW_POINTS = 20  # initial points in a low-dimensional box, as in the comparison of Tran-The et al. (AAAI 2020)
+FIRST_STEP = 1e-3  # the sd of the first step off a known point, in sides of the cube; it doubles while not enough
+STEPS = 64  # the steps tried: after ten doublings the step spans the cube, and the others are draws from anywhere
 
 
 def design_size(dim: int, budget: int | None) -> int:
@@ -40,24 +33,62 @@ class Design:
         self.points = cube.snap(np.concatenate([first, sobol_points(size + SPARE, cube.dim, rng)]))
 
     def next_point(self, history: Method, rng: np.random.Generator) -> Array | None:
-        """The first design point that is not known; None when the design is complete, whoever chose the points.
-
-        While every evaluation has failed there is nothing to model: once the design is used up, a uniform draw.
-        """
+        """The first design point that is not known; None when the design is complete, whoever chose the points. While
+        every evaluation has failed there is nothing to model: once the design is used up, a uniform draw."""
         if len(history.y) and len(history.y) + len(history.failed) + len(history.pending) >= self.size:
             return None
         for point in self.points:
             if not history.is_known(point):
-                chosen: Array = point
-                return chosen
+                return np.asarray(point)
         return rng.random(len(self.points[0])) if len(history.y) == 0 else None
 
 
-def away_from_known(x: Array, history: Method, rng: np.random.Generator, *, also: Collection[bytes] = ()) -> Array:
-    """x, or where it is known a legal point a small normal step away from it; `also`: identities of further known ones.
+class DesignedMethod(Method):
+    """An initial design (`initial`, else `design_size` points, the centre first), then steps that a subclass gives."""
 
-    When the cube has no other point within reach of a few dozen steps, x itself.
-    """
+    def __init__(
+        self, cube: int | Cube, *, seed: int, budget: int | None, initial: int | None = None, centre: bool = True
+    ) -> None:
+        super().__init__(cube, seed=seed, budget=budget)
+        size = design_size(self.dim, budget) if initial is None else initial
+        self._design = Design(self.cube, size, self.fixed_generator(), centre=centre)
+
+    def _propose(self, rng: np.random.Generator) -> Array:
+        first = self._design.next_point(self, rng)
+        return self._step(rng) if first is None else first
+
+    @abstractmethod
+    def _step(self, rng: np.random.Generator) -> Array:
+        """The next point, d, once the design is complete."""
+
+
+def checked_low_dim(low_dim: int, dim: int) -> int:
+    """The dimension of a subspace of a cube with `dim` coordinates: low_dim, or dim where that is smaller."""
+    if low_dim < 1:
+        raise ValueError(f"low_dim must be at least 1, got {low_dim!r}")
+    return min(low_dim, dim)
+
+
+class LowDesign:
+    """Scrambled Sobol points of a box that a map carries into the cube: `initial`, 20, or a quarter of the budget."""
+
+    def __init__(self, low_dim: int, initial: int | None, budget: int | None, rng: np.random.Generator) -> None:
+        if initial is None:
+            initial = LOW_POINTS if budget is None else max(2, min(LOW_POINTS, budget // BUDGET_SHARE))
+        if initial < 1:
+            raise ValueError(f"initial must be at least 1, got {initial!r}")
+        self._low_dim, self._points = low_dim, sobol_points(initial, low_dim, rng)
+
+    def next_point(self, history: Method, rng: np.random.Generator) -> Array | None:
+        """The next point of the box (low_dim); None and uniform draws as in `Design`."""
+        known = len(history.known)
+        if known < len(self._points):
+            return np.asarray(self._points[known])
+        return rng.random(self._low_dim) if len(history.y) == 0 else None
+
+
+def away_from_known(x: Array, history: Method, rng: np.random.Generator, *, also: Collection[bytes] = ()) -> Array:
+    """x, or where it is known a legal point a small step away, if there is one; `also`: identities of known points."""
     step, point = FIRST_STEP, x
     for _ in range(STEPS):
         if not history.is_known(point) and not (also and history.cube.key(point) in also):

@@ -1,14 +1,13 @@
 """Hyper-parameters by maximum a posteriori, with analytic gradients.
 
-Minimised over theta = (log l, log noise, log q, log signal), each only where it is free, the constant mean always
-profiled out:
+Minimised over the free ones of theta = (log l, log noise, log q, log signal), the constant mean profiled out:
 
     profiled signal:  (n + 1)/2 log(S / (n + 1)) + 1/2 log|A|,            S = (y - m)'A^-1(y - m) + 1
     given signal s2:  (y - m)'A^-1(y - m) / (2 s2) + 1/2 log|A| + n/2 log s2
 
 plus a normal prior on every free entry of theta. With M = alpha alpha' / s2 - A^-1 both have the gradient -1/2 sum M *
-dA/dtheta. One evaluation costs n^3 / 3 (factor) + 2 n^3 / 3 (inverse) + 2 n^2 e multiply-adds and holds two n x n
-arrays; the length-scale gradients are matrix products with W = M * dK/dr^2 (never an n x n x d array):
+dA/dtheta. One evaluation costs about n^3 multiply-adds and holds two n x n arrays; the length-scale gradients are
+matrix products with W = M * dK/dr^2:
 
     sum_ab W_ab (z_aj - z_bj)^2 = sum_a z_aj^2 (row_a + column_a) - 2 sum_a z_aj (W z)_aj,      W strictly lower.
 """
@@ -21,81 +20,48 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from regretless.gp.gram import blocks
-from regretless.gp.kernels import Hyper, Kernel, squared_distances
+from regretless.gp.kernels import Hyper, Kernel, blocks, squared_distances
 from regretless.gp.lbfgs import minimise
 from regretless.parameters import Array
 
-NOISE_BOUNDS = (1e-8, 10.0)
-"""The noise relative to the signal stays between these: below, the factor of near-duplicates loses all digits; above,
-nothing is left to model."""
-QUADRATIC_BOUNDS = (1e-6, 1e4)
-"""The weight of the trend stays between these: below, it is none; above, the process beside it is none."""
-SIGNAL_BOUNDS = (1e-3, 1e4)
-"""The signal variance of standardised values, 1 a priori, stays between these: three and four decades away."""
-MANY = 400
-"""With more values the starts of a fresh fit are told apart on this many of them, because a fit costs their cube."""
-INDEPENDENT = 5
-"""Up to this dimension the length-scales are independent a priori; docs/gp-engine.md compares the priors beyond it."""
-WALL = 1e25
-"""The value of a theta whose covariance cannot be factorised: larger than any other, and finite."""
-START_SHIFTS = (0.0, -1.5, 1.0)
-"""The starts of a fresh fit have log length-scales at the centre of their prior plus these: shorter by one and a half
-of its sd, or longer by one."""
-FIRST_STEP, TOLERANCE = 0.3, 1e-7
-"""The largest first step in theta, a third of the prior's sd, and the relative decrease at which a fit rests, far below
-what the data can tell apart."""
+NOISE_BOUNDS = (1e-8, 10.0)  # relative noise: below, factors of near-duplicates lose all digits; above, all is noise
+QUADRATIC_BOUNDS = (1e-6, 1e4)  # the weight of the trend: below, it is none; above, the process beside it is none
+SIGNAL_BOUNDS = (1e-3, 1e4)  # the signal variance of standardised values, 1 a priori
+MANY = 400  # with more values the starts of a fresh fit are told apart on this many, because a fit costs their cube
+INDEPENDENT = 5  # up to this dimension length-scales are independent a priori; others: docs/gp-engine.md
+WALL = 1e25  # the value of a theta whose covariance cannot be factorised: larger than any other, and finite
+START_SHIFTS = (0.0, -1.5, 1.0)  # the starts of a fresh fit, off the prior's centre of the log length-scales (sd 1)
+FIRST_STEP, TOLERANCE = 0.3, 1e-7  # the largest first step in theta, and the relative decrease at which a fit rests
 
 
 @dataclass(frozen=True)
 class Prior:
-    """Normal priors (centre, sd) on the logarithms of the hyper-parameters, and what is free.
-
-    A log-normal density in the parameter itself, with location a and sd b, has its mode in the logarithm where a normal
-    (a - b^2, b) has it.
-    """
+    """Normal priors (centre, sd) on the logarithms of the hyper-parameters, and what is free; one (a - b^2, b) has its
+    mode where a log-normal density in the parameter itself, with location a and sd b, has it."""
 
     lengthscale: tuple[float, float]
-    shared: float = 0.0
-    """The sd of a shift common to the logarithms of all length-scales, besides the sd that each has of its own; an
-    isotropic one has both."""
+    shared: float = 0.0  # the sd of a shift common to all log length-scales; an isotropic one has both sds
     noise: tuple[float, float] | None = (-6.0 * math.log(10.0), math.log(10.0))
     """None: the relative noise is fixed at its floor."""
-    quadratic: tuple[float, float] | None = (-2.0, 2.0)
-    """None: no quadratic trend."""
-    signal: tuple[float, float] | None = (0.0, 2.0)
-    """Used only where the signal is not profiled out; None: fixed at 1."""
+    quadratic: tuple[float, float] | None = (-2.0, 2.0)  # None: no quadratic trend
+    signal: tuple[float, float] | None = (0.0, 2.0)  # used only where the signal is not profiled out; None: fixed at 1
     lengthscale_bounds: tuple[float, float] = (0.005, 50.0)
     noise_bounds: tuple[float, float] = NOISE_BOUNDS
-    profile: bool = True
-    """Profile the signal out where no noise variance is known."""
+    profile: bool = True  # profile the signal out where no noise variance is known
 
     @classmethod
     def scaled(cls, dim: int, *, quadratic: bool = True) -> Prior:
-        """The default: length-scales grow with the root of the dimension, as distances in the cube do, and share most
-        of what is unknown about them.
-
-        Each log length-scale has sd 1, of which the correlation 1 - sqrt(5 / d) is common to all. Were they
-        independent, the scale of the whole function would be settled by the prior d times over: in 100 dimensions no
-        data could move it.
-        """
+        """The default: length-scales grow with the root of the dimension, as distances in the cube do. Each has log-sd
+        1, with correlation 1 - sqrt(5 / d): were they independent, the prior would settle the scale d times over."""
         centre = math.log(0.5) + 0.5 * math.log(dim)
         own = math.sqrt(min(1.0, math.sqrt(INDEPENDENT / dim)))
         bounds = (0.005, 50.0 * max(1.0, math.sqrt(dim) / 4.0))
-        return cls(
-            lengthscale=(centre, own),
-            shared=math.sqrt(1.0 - own * own),
-            quadratic=(-2.0, 2.0) if quadratic else None,
-            lengthscale_bounds=bounds,
-        )
+        shared, trend = math.sqrt(1.0 - own * own), (-2.0, 2.0) if quadratic else None
+        return cls(lengthscale=(centre, own), shared=shared, quadratic=trend, lengthscale_bounds=bounds)
 
 
 class Objective:
-    """The negative log posterior of theta for data X (n x d), standardised y (n) and known noise variances yvar (n, NaN
-    unknown).
-
-    rotation: the axes along which the length-scales are measured.
-    """
+    """The negative log posterior of theta for X (n x d), standardised y (n), noise variances yvar (n, NaN unknown)."""
 
     def __init__(
         self,
@@ -115,26 +81,24 @@ class Objective:
         self.unknown = np.isnan(self.yvar)
         self.profile = bool(self.unknown.all()) and prior.profile
         self.scales = kernel.dim if ard else 1
-        free_noise = prior.noise is not None and bool(self.unknown.any())
-        free_signal = prior.signal is not None and not self.profile
         common, own = prior.shared**2, prior.lengthscale[1] ** 2
         self.share = common / (own + self.scales * common) if ard else 0.0
         scale_prior = prior.lengthscale if ard else (prior.lengthscale[0], math.sqrt(own + common))
         entries = [(scale_prior, prior.lengthscale_bounds)] * self.scales
         self.at_noise = self.at_quadratic = self.at_signal = -1
-        if free_noise and prior.noise is not None:
+        if prior.noise is not None and self.unknown.any():
             self.at_noise = len(entries)
             entries.append((prior.noise, prior.noise_bounds))
         if prior.quadratic is not None:
             self.at_quadratic = len(entries)
             entries.append((prior.quadratic, QUADRATIC_BOUNDS))
-        if free_signal and prior.signal is not None:
+        if prior.signal is not None and not self.profile:
             self.at_signal = len(entries)
             entries.append((prior.signal, SIGNAL_BOUNDS))
         self.centre, self.sd = (np.array(c) for c in zip(*(e[0] for e in entries), strict=True))
         self.lower, self.upper = (np.log(np.array(b)) for b in zip(*(e[1] for e in entries), strict=True))
         self._A, self._slope = np.empty((n, n)), np.empty((n, n))
-        self._distance = self._squared() if not ard else None
+        self._distance = None if ard else self._squared()
         self._sides = np.empty((2, n))
         self._trend: Array | None = None
 
@@ -154,8 +118,6 @@ class Objective:
             self._trend = t
         return t
 
-    # -- theta and hyper-parameters
-
     def hyper(self, theta: Array) -> Hyper:
         noise = math.exp(theta[self.at_noise]) if self.at_noise >= 0 else self.prior.noise_bounds[0]
         q = math.exp(theta[self.at_quadratic]) if self.at_quadratic >= 0 else 0.0
@@ -165,20 +127,13 @@ class Objective:
     def theta(self, hyper: Hyper) -> Array:
         """The free entries of hyper-parameters, within bounds; what they do not hold is at the centre of its prior."""
         out = self.centre.copy()
-        out[: self.scales] = (
-            np.log(hyper.lengthscale)
-            if hyper.lengthscale.size in (1, self.scales)
-            else np.log(hyper.lengthscale).mean()
-        )
-        for at, value in (
-            (self.at_noise, hyper.noise),
-            (self.at_quadratic, hyper.quadratic),
-            (self.at_signal, hyper.signal),
-        ):
+        scales = np.log(hyper.lengthscale)
+        out[: self.scales] = scales if scales.size in (1, self.scales) else scales.mean()
+        places = (self.at_noise, self.at_quadratic, self.at_signal)
+        for at, value in zip(places, (hyper.noise, hyper.quadratic, hyper.signal), strict=True):
             if at >= 0 and value > 0:
                 out[at] = math.log(value)
-        clipped: Array = np.clip(out, self.lower, self.upper)
-        return clipped
+        return np.asarray(np.clip(out, self.lower, self.upper))
 
     def at(self, thetas: Array) -> tuple[Array, Array]:
         """Values (t) and gradients (t x entries) of each theta."""
@@ -189,8 +144,6 @@ class Objective:
         """Local minima from each start (t x entries) after `rounds` evaluations each, and their values (t)."""
         return minimise(self.at, starts, self.lower, self.upper, rounds=rounds, reach=FIRST_STEP, tolerance=TOLERANCE)
 
-    # -- one evaluation
-
     def one(self, theta: Array) -> tuple[float, Array]:
         kernel, n, y = self.kernel, self.n, self.y
         hyper = self.hyper(theta)
@@ -199,11 +152,10 @@ class Objective:
         noise = np.where(self.unknown, hyper.noise, np.maximum(self.yvar / s2, self.prior.noise_bounds[0]))
         A, slope = self._A, self._slope
         for i, j in blocks(n):
-            r2 = (
-                squared_distances(W[i:j], W[:j])
-                if self._distance is None
-                else self._distance[i:j, :j] / hyper.lengthscale[0] ** 2
-            )
+            if self._distance is None:
+                r2 = squared_distances(W[i:j], W[:j])
+            else:
+                r2 = self._distance[i:j, :j] / hyper.lengthscale[0] ** 2
             A[i:j, :j], slope[i:j, :j] = kernel.base_slope(r2)
             if q:
                 A[i:j, :j] += (q / 4.0) * self._squared_trend(i, j)
@@ -280,12 +232,10 @@ def fit(
     warm: Hyper | None = None,
     rounds: int = 15,
 ) -> Hyper:
-    """The MAP hyper-parameters for points X (n x d) and standardised values y (n) with known noise variances yvar (n,
-    NaN where unknown).
+    """The MAP hyper-parameters for points X (n x d) and standardised y (n) with noise variances yvar (n, NaN unknown).
 
     warm: start from these, in their axes, and take `rounds` evaluations. Without it three starts (START_SHIFTS) take
-        `rounds` each, on an evenly spaced part of the data where there are many, and the best goes on for as many
-        again on all of them.
+        `rounds` each, on a part of the data where there are many, and the best goes on for as many again on all.
     """
     prior = prior or Prior.scaled(kernel.dim)
     objective = Objective(kernel, X, y, yvar, prior, ard=ard, rotation=None if warm is None else warm.rotation)

@@ -1,17 +1,11 @@
 """Turns the axes of an anisotropic kernel to the directions in which the function varies.
 
-A length-scale per coordinate cannot describe a valley that runs across the coordinates. The posterior mean of such a
-fit knows the valley nonetheless: its gradients at the better points are large across it and small along it. The
-eigenvectors of their second moment
-
-    C = mean of grad m(x_i) grad m(x_i)'
-
-are the axes tried, with length-scales in proportion to C^(-1/4) to start from: for a quadratic with Hessian H, at
-points spread evenly, C is proportional to H^2. The posterior density of the hyper-parameters decides between these
-axes, the coordinates and the axes there were.
+A length-scale per coordinate cannot describe a valley across the coordinates, but the posterior mean of such a fit
+knows it: its gradients at the better points are large across it and small along it. The axes tried are the eigenvectors
+of C = mean of grad m(x_i) grad m(x_i)', with length-scales in proportion to C^(-1/4) to start from: for a quadratic
+with Hessian H, at points spread evenly, C is proportional to H^2. The posterior density of the hyper-parameters decides
+between these axes, the coordinates and the axes there were.
 """
-
-from __future__ import annotations
 
 import numpy as np
 
@@ -20,18 +14,13 @@ from regretless.gp.kernels import Hyper, Kernel
 from regretless.gp.posterior import GP
 from regretless.parameters import Array
 
-LEAST_PER_DIM = 3
-"""Axes are turned only with this many values per coordinate; with fewer the gradients would be those of the prior."""
-MOST_NOISE = 1e-3
-"""Axes are left alone when the noise relative to the signal is larger: gradients of a smoothed mean follow the
-noise."""
-NARROWEST = 1e-8
-"""The least eigenvalue of C relative to the largest: length-scales start within a factor of 100 of each other."""
+LEAST_PER_DIM = 3  # values per coordinate below which axes stay: the gradients would be those of the prior
+MOST_NOISE = 1e-3  # relative noise above which axes stay: gradients of a smoothed mean follow the noise
+NARROWEST = 1e-8  # the least eigenvalue of C relative to the largest: length-scales start within a factor of 100
 
 
 def turn_axes(kernel: Kernel, X: Array, y: Array, yvar: Array, hyper: Hyper, *, prior: Prior, rounds: int) -> Hyper:
-    """The most probable of hyper, which was fitted to X (n x d) and standardised y (n), and its refits along other
-    axes."""
+    """The most probable of hyper, fitted to X (n x d) and standardised y (n), and its refits along other axes."""
     if len(y) < LEAST_PER_DIM * kernel.dim:
         return hyper
     gp = GP.exact(kernel, hyper, X, y, yvar)
@@ -56,8 +45,7 @@ def turn_axes(kernel: Kernel, X: Array, y: Array, yvar: Array, hyper: Hyper, *, 
 
 
 def directions(gp: GP) -> tuple[Array, Array]:
-    """Axes (m x m, in columns) of the posterior mean's variation at the better half of the values, and length-scales
-    relative to each other (m)."""
+    """Axes (m x m, columns) in which the mean varies at the better half of the values, relative length-scales (m)."""
     lines = gp.factor.kernel.lines
     better = np.argsort(-gp.y, kind="stable")[: max(2 * len(lines), gp.n // 2)]
     G = gp.mean_grad(gp.X[better])[1][:, lines]

@@ -7,14 +7,11 @@ sum_j (z_j - z'_j)^2 / l_j^2,
     k(x, x') = base(r^2) + q (1 + u.u')^2 / 4,      u = 2 x - 1 over the coordinates that are no choices,
 
 where base is exp(-r^2 / 2) ("se") or (1 + sqrt5 r + 5/3 r^2) exp(-sqrt5 r) ("matern52"). Everything is relative to a
-signal variance that multiplies k and the noise alike. Distances are matrix products: no array is ever larger than n x n
-or n x e.
+signal variance that multiplies k and the noise alike. No array is ever larger than n x n or n x e.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -25,6 +22,7 @@ from regretless.parameters import Array
 
 Kind: TypeAlias = Literal["se", "matern52"]
 SQRT5 = math.sqrt(5.0)
+BLOCK = 256  # rows per block: a block of n = 3000 is 6 MB, and 256 rows keep matrix products at full speed
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +30,10 @@ class Hyper:
     """The hyper-parameters of a Gaussian process.
 
     lengthscale: one per coordinate (d), or a single one (1) for an isotropic kernel, in units of the cube's side.
-    noise: variance of the noise, relative to the signal variance; values with a noise variance of their own ignore it.
-    signal: variance of the process in standardised units (see `GP.scale`); a GP that profiles it out replaces it by its
-        estimate.
+    noise: variance of the noise relative to the signal variance, of values without a noise variance of their own.
+    signal: variance of the process in standardised units (see `GP.scale`), where a GP does not profile it out.
     quadratic: the weight q of the quadratic trend, relative to the signal variance; 0 means none.
-    rotation: an orthogonal matrix of the coordinates that are no choices (m x m), whose columns are the axes along
-        which the length-scales are measured; None means the coordinates themselves.
+    rotation: orthogonal, m x m for the coordinates that are no choices; its columns are the axes of the length-scales.
     """
 
     lengthscale: Array
@@ -56,13 +52,7 @@ def correlation(kind: Kind, r2: Any, sqrt: Callable[[Any], Any], exp: Callable[[
 
 
 class Kernel:
-    """The kernel of the module's text for points of dimension `dim`.
-
-    Args:
-        kind: "se" or "matern52".
-        dim: the number of coordinates d.
-        labels: for each coordinate the number of labels if it is a choice, 0 otherwise; None means no choices.
-    """
+    """The kernel of the module's text; labels: of each coordinate, 0 if it is no choice (None: no choices)."""
 
     def __init__(self, kind: Kind, dim: int, labels: NDArray[np.int64] | None = None) -> None:
         if kind not in ("se", "matern52"):
@@ -78,8 +68,7 @@ class Kernel:
         """The coordinate each embedded coordinate comes from, e."""
 
     def embed(self, X: Array, rotation: Array | None = None) -> Array:
-        """The embedded points, n x e, in the axes of the rotation where there is one (the trend does not change under
-        rotations)."""
+        """The embedded points, n x e, in the axes of the rotation; the trend does not change under rotations."""
         lines = np.ascontiguousarray(X) - 0.5 if self.plain else X[:, self.lines] - 0.5
         if rotation is not None:
             lines = np.dot(lines, rotation)
@@ -103,6 +92,25 @@ class Kernel:
         product *= 4.0
         product += 1.0
         return product
+
+    def add_trend(self, K: Array, ZA: Array, ZB: Array, q: float) -> None:
+        """Adds the quadratic trend between embedded points to K (a x b)."""
+        if q:
+            t = self.trend(ZA, ZB)
+            t *= t
+            t *= q / 4.0
+            K += t
+
+    def lower_gram(self, Z: Array, W: Array, q: float) -> Array:
+        """k(X_i, X_j) for j <= i, n x n in C order, from embedded points Z and W, the same by the length-scales, in
+        blocks, so that elementwise work is halved; what lies above the diagonal is unspecified."""
+        n = len(Z)
+        A = np.empty((n, n))
+        for i, j in blocks(n):
+            A[i:j, :j] = self.base(squared_distances(W[i:j], W[:j]))
+            self.add_trend(A[i:j, :j], Z[i:j], Z[:j], q)
+        A.ravel()[:: n + 1] = self.at_zero(Z, q)
+        return A
 
     def at_zero(self, Z: Array, q: float) -> Array:
         """k(x, x), n."""
@@ -147,10 +155,15 @@ class Kernel:
 
 
 def squared_distances(A: Array, B: Array, norms: Array | None = None) -> Array:
-    """|a - b|^2 for the rows of A (a x e) and B (b x e), by one matrix product, never negative; norms: |b|^2 where
-    known (b)."""
+    """|a - b|^2 for the rows of A (a x e) and B (b x e), never negative, a x b; norms: |b|^2 where known (b)."""
     r2: Array = np.dot(A, B.T)
     r2 *= -2.0
     r2 += np.einsum("ij,ij->i", A, A)[:, None]
     r2 += np.einsum("ij,ij->i", B, B) if norms is None else norms
     return np.maximum(r2, 0.0, out=r2)
+
+
+def blocks(n: int) -> Iterator[tuple[int, int]]:
+    """The (start, stop) rows of each block of a lower triangle; its columns are 0 .. stop."""
+    for start in range(0, n, BLOCK):
+        yield start, min(start + BLOCK, n)

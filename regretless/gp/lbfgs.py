@@ -2,34 +2,26 @@
 
 Two-metric projection (Bertsekas 1982): coordinates at a bound whose gradient points outwards are held, the direction is
 -H g in the others, and the step is cut back along the projected arc until it satisfies Armijo's condition. H is the
-BFGS estimate of the inverse Hessian: as a matrix up to DENSE dimensions, where few large operations beat many small
-ones, and by the limited-memory two-loop recursion (Nocedal 1980) beyond. Starts are independent of each other; a round
-is one evaluation of all starts still moving, and each accepts its trial point or shortens its step.
+BFGS estimate of the inverse Hessian: a matrix up to DENSE dimensions, and the limited-memory two-loop recursion
+(Nocedal 1980) beyond. In a round each start still moving accepts its trial point or shortens its step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regretless.parameters import Array
 
-Function: TypeAlias = Callable[[Array], tuple[Array, Array]]
-"""Points (q x d) to values (q) and gradients (q x d), each row on its own."""
-
-DENSE = 40
-"""The largest dimension in which H is kept as a matrix."""
-MEMORY = 10
-"""The number of pairs that the limited-memory form keeps, the customary one (Nocedal and Wright 2006, Sec. 7.2)."""
-ARMIJO = 1e-4
-"""The share of the predicted decrease that a step must reach, the customary one (Nocedal and Wright 2006, Sec. 3.1)."""
-MOST_CUTS = 14
-"""A direction whose step was cut this often is given up: the step is then below 1e-4 of its length."""
-CURVATURE = 1e-10
-"""Pairs with s.y below this share of |s| |y| carry no curvature beyond rounding and are passed over."""
+Function: TypeAlias = Callable[[Array], tuple[Array, Array]]  # points (q x d) to values (q) and gradients (q x d)
+DENSE = 40  # the largest dimension in which H is kept as a matrix
+MEMORY = 10  # pairs that the limited-memory form keeps, the customary number (Nocedal and Wright 2006, Sec. 7.2)
+ARMIJO = 1e-4  # the share of the predicted decrease that a step must reach (Nocedal and Wright 2006, Sec. 3.1)
+MOST_CUTS = 14  # a direction whose step was cut this often is given up: the step is then below 1e-4 of its length
+CURVATURE = 1e-10  # Pairs with s.y below this share of |s| |y| carry no curvature beyond rounding and are passed over
 
 
 def minimise(
@@ -46,8 +38,7 @@ def minimise(
 
     lower, upper: bounds, broadcast to q x d; where they meet a coordinate is held.
     rounds: evaluations per start beyond the first. reach: the largest change of a coordinate in the very first step.
-    tolerance: a start rests when its direction promises, or an accepted step brought, a smaller decrease than this
-        times 1 + |value|.
+    tolerance: a start rests when its direction promises, or a step brought, a smaller decrease than this (1 + |value|).
     """
     X = np.minimum(np.maximum(start, lower), upper)
     q, d = X.shape
@@ -55,7 +46,7 @@ def minimise(
     f, g = function(X)
     best_x, best_f = X.copy(), f.copy()
     rows = np.arange(q)  # the starts still moving
-    curvature: Curvature = Dense(q, d) if d <= DENSE else Limited(q, d)
+    curvature = Dense(q, d) if d <= DENSE else Limited(q, d)
     D, slope = _direction(X, g, low, high, curvature, reach)
     step, cuts = np.ones(q), np.zeros(q, dtype=np.int64)
     for _ in range(rounds):
@@ -98,11 +89,11 @@ def minimise(
     return best_x, best_f
 
 
-def _direction(X: Array, g: Array, low: Array, high: Array, curvature: Curvature, reach: float) -> tuple[Array, Array]:
+def _direction(X: Array, g: Array, low: Array, high: Array, H: Dense | Limited, reach: float) -> tuple[Array, Array]:
     """The descent direction of every start (q x d) and the slope along it (q)."""
     held = np.where(g > 0, X - low, high - X) <= 0.0
     p = np.where(held, 0.0, g)
-    D = curvature.times(p, held if held.any() else None, reach)
+    D = H.times(p, held if held.any() else None, reach)
     np.negative(D, out=D)
     D[held] = 0.0
     slope = _dot(D, p)
@@ -115,22 +106,7 @@ def _direction(X: Array, g: Array, low: Array, high: Array, curvature: Curvature
 
 def _dot(A: Array, B: Array) -> Array:
     """Row by row."""
-    product: Array = np.einsum("ij,ij->i", A, B)
-    return product
-
-
-class Curvature(Protocol):
-    """The inverse Hessians H of a batch of starts, learnt from steps s and changes y of the gradient."""
-
-    def learn(self, s: Array, y: Array, good: NDArray[np.bool_]) -> None:
-        """Takes in a pair (q x d each) of every start for which `good` holds."""
-
-    def times(self, p: Array, held: NDArray[np.bool_] | None, reach: float) -> Array:
-        """The inverse of the free part of the Hessian times p, q x d; before the first pair a multiple of p whose
-        largest entry is `reach`."""
-
-    def keep(self, rows: NDArray[np.bool_]) -> None:
-        """Drops the other starts."""
+    return np.asarray(np.einsum("ij,ij->i", A, B))
 
 
 def _usable(s: Array, y: Array, good: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], Array, Array]:
@@ -141,13 +117,14 @@ def _usable(s: Array, y: Array, good: NDArray[np.bool_]) -> tuple[NDArray[np.boo
 
 
 class Dense:
-    """H as q matrices, d x d."""
+    """The inverse Hessians H of a batch of starts as q matrices, d x d."""
 
     def __init__(self, q: int, d: int) -> None:
         self.H = np.zeros((q, d, d))
         self.begun = np.zeros(q, dtype=bool)
 
     def learn(self, s: Array, y: Array, good: NDArray[np.bool_]) -> None:
+        """Takes in steps s and changes y of the gradient (q x d each) where `good` holds."""
         fine, sy, yy = _usable(s, y, good)
         if not fine.any():
             return
@@ -165,6 +142,7 @@ class Dense:
         self.H += outer.transpose(0, 2, 1)
 
     def times(self, p: Array, held: NDArray[np.bool_] | None, reach: float) -> Array:
+        """The inverse of the Hessian's free part times p, q x d; before any pair a multiple of p up to `reach`."""
         D: Array = np.matmul(self.H, p[:, :, None])[:, :, 0]
         if held is not None and self.begun.any():
             # H is the inverse of the whole Hessian: forces on the held coordinates that keep them in place give the
@@ -220,12 +198,8 @@ class Limited:
         return r
 
     def keep(self, rows: NDArray[np.bool_]) -> None:
-        self.s, self.y, self.inverse, self.scale = (
-            self.s[:, rows],
-            self.y[:, rows],
-            self.inverse[:, rows],
-            self.scale[rows],
-        )
+        self.s, self.y, self.inverse = self.s[:, rows], self.y[:, rows], self.inverse[:, rows]
+        self.scale = self.scale[rows]
 
 
 def _free_part(pair: tuple[Array, Array, Array], held: NDArray[np.bool_]) -> tuple[Array, Array, Array]:

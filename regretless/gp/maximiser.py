@@ -1,9 +1,8 @@
 """Maximises an acquisition over the cube.
 
-Candidates are drawn everywhere and around the incumbents, and the best of them advance together. Lines go by gradient
-(batched projected L-BFGS). Steps, whole numbers, choices and one-hot groups go by sweeps: the single moves of a point
-are valued in one call, the best one is taken while it improves, and the lines then advance again from there. Every
-draw comes from the generator given.
+Candidates are drawn everywhere and around the incumbents, and the best of them advance together: lines by gradient
+(batched projected L-BFGS), steps, whole numbers, choices and one-hot groups by sweeps, in which the best of a point's
+single moves is taken while it improves. Every draw comes from the generator given.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ from regretless.space import Cube
 
 ValueAndGradient: TypeAlias = Callable[[Array], tuple[Array, Array]]
 """Points (q x d) to values (q) and gradients (q x d); coordinates that are not lines may have any gradient."""
-Value: TypeAlias = Callable[[Array], Array]
-"""Points (q x d) to values (q) alone."""
+Value: TypeAlias = Callable[[Array], Array]  # points (q x d) to values (q) alone
 
 
 class Acquisition(NamedTuple):
@@ -38,32 +36,16 @@ class Acquisition(NamedTuple):
         return cls(function, lambda X: function(X)[0])
 
 
-RAW = 420
-"""The number of candidates by default, 2/3 over the whole cube and 1/3 around the incumbents; 2048 and ten starts
-gained nothing (docs/gp-engine.md)."""
-STARTS = 4
-"""The number of candidates that are advanced by default; chosen with RAW."""
-MOVED = 20
-"""The mean number of coordinates that a local candidate changes, at most; TuRBO perturbs as many (App. B)."""
-STEPS = (1e-3, 0.3)
-"""Local candidates differ from their incumbent by normal steps whose sd is log-uniform between these: from a fine
-correction to a third of the cube."""
-MOST_MOVES = 24
-"""The most positions tried for one coordinate in a sweep; on longer grids near and far ones are sampled, so that the
-cost does not grow with the grid."""
-MOST_LABELS = 256
-"""The most labels tried for one one-hot group in a sweep; of larger groups this many are drawn, because each label is
-a row with as many entries as there are labels."""
-SWEEPS = 10
-"""The most alternations of ascent and sweep. They end by themselves when a sweep gains nothing; the limit is a round
-number that bounds the time of an ask."""
-ROUNDS = 25
-"""The evaluations per start of an ascent by default; a round number, since the best start goes on for as many again."""
-ROUGH, FINE = 1e-6, 1e-12
-"""The tolerance of the joint ascent, which only has to tell the starts apart, and that of the best one's."""
-SOBOL_DIM = 2000
-"""The largest dimension in which candidates come from a Sobol sequence; beyond it uniform draws are no worse and
-quicker."""
+RAW = 420  # candidates by default, 1/3 around the incumbents; 2048 and ten starts gained nothing (docs/gp-engine.md)
+STARTS = 4  # the number of candidates that are advanced by default; chosen with RAW
+MOVED = 20  # the mean number of coordinates that a local candidate changes, at most; TuRBO perturbs as many (App. B)
+STEPS = (1e-3, 0.3)  # the sd of a local candidate's normal steps is log-uniform between these, in sides of the cube
+MOST_MOVES = 24  # the most positions tried for one coordinate in a sweep; on longer grids near and far ones are sampled
+MOST_LABELS = 256  # the most labels tried for one one-hot group in a sweep; of larger groups this many are drawn
+SWEEPS = 10  # the most alternations of ascent and sweep, which end by themselves when a sweep gains nothing
+ROUNDS = 25  # evaluations per start of an ascent by default; the best start goes on for as many again
+ROUGH, FINE = 1e-6, 1e-12  # tolerances of the joint ascent, which only has to tell the starts apart, and of the best's
+SOBOL_DIM = 2000  # the largest dimension with candidates from a Sobol sequence; beyond, uniform draws are no worse
 
 
 def maximise(
@@ -78,8 +60,7 @@ def maximise(
 ) -> Array:
     """The best legal point found, d; see `maximise_many` for the arguments."""
     X, _ = maximise_many(acquisition, cube, rng, incumbents=incumbents, raw=raw, starts=starts, rounds=rounds)
-    best: Array = X[0]
-    return best
+    return np.asarray(X[0])
 
 
 def maximise_many(
@@ -92,17 +73,10 @@ def maximise_many(
     starts: int = STARTS,
     rounds: int = ROUNDS,
 ) -> tuple[Array, Array]:
-    """The local maxima reached from the best candidates, best first: legal points (starts x d) and their values
-    (starts).
+    """The local maxima reached from the best candidates, best first: legal points (starts x d) and values (starts).
 
-    Args:
-        acquisition: what to maximise.
-        cube: where.
-        rng: every random draw.
-        incumbents: points worth starting from, k x d, k >= 0.
-        raw: the number of candidates valued before the ascent.
-        starts: how many of them are advanced.
-        rounds: evaluations per start in the joint ascent; the best one goes on alone for as many again.
+    incumbents: points worth starting from, k x d, k >= 0. raw: candidates valued before the ascent. starts: how many of
+    them are advanced. rounds: evaluations per start in the joint ascent; the best goes on alone for as many again.
     """
     X = candidates(cube, rng, incumbents, raw)
     X = X[_distinct_best(X, _finite(acquisition.value(X)), starts)]

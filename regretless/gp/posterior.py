@@ -4,17 +4,15 @@ Notation (n told points, p pending ones, q query points, d coordinates, e embedd
     A = K + diag(noise)   covariance of the told values relative to the signal variance s2, n x n;  A = L L'
     m                     constant mean by generalised least squares, m = (1'A^-1 y) / (1'A^-1 1)
     alpha = A^-1 (y - m)  weights of the posterior mean, n
-    s2                    signal variance; profiled out, s2 = ((y-m)'A^-1(y-m) + 1) / (n + 1), unless some noise
-                          variance is known
+    s2                    signal variance; ((y-m)'A^-1(y-m) + 1) / (n + 1) unless some noise variance is known
 Posterior at x with k = k(x, X):  mean m + k.alpha,  variance s2 (k(x, x) - |L^-1 k|^2).
 
-The factor is stored as the full factor of the first n0 points and the rows appended since:
+The factor is stored as the full factor of the first n0 points and the rows appended since,
 
-    L = [[L0, 0], [B, L1]]        L0 n0 x n0, B m x n0, L1 m x m
+    L = [[L0, 0], [B, L1]]        L0 n0 x n0, B m x n0, L1 m x m,
 
-so that appending a point, or conditioning on a pending one, costs O(n^2) and shares L0 instead of copying it. How the
-points are divided between the two decides the rounding: whoever wants bit-equal numbers appends the same points to the
-same full factor.
+so that appending a point, or conditioning on a pending one, costs O(n^2) and shares L0. How the points are divided
+decides the rounding: whoever wants bit-equal numbers appends the same points to the same full factor.
 
 Values go in as the caller has them and come out standardised: value = offset + scale * standardised.
 """
@@ -23,30 +21,36 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from regretless.gp.gram import factor_with_jitter, lower_gram
 from regretless.gp.kernels import Hyper, Kernel, Kind, squared_distances
 from regretless.parameters import Array
 
 __all__ = ["GP", "Factor", "Hyper", "Kernel", "Kind", "SamplePath"]
 
-NOISE_FLOOR = 1e-8
-"""The least noise relative to the signal, the root of the rounding error: below it the factor of near-duplicates loses
-all digits."""
-NOISE_CEILING = 1e30
-"""The largest noise relative to the signal: such a value says nothing, and larger numbers would overflow in sums."""
-SIGNAL_WEIGHT = 1.0
-"""The weight, in observations, of the prior that the signal variance of standardised values is 1; without it constant
-values would have none."""
-FEATURES = 1024
-"""The random Fourier features (pairs of cosine and sine) of a sample path: covariances of paths are then right to a
-thirtieth, the inverse root of their number."""
+FIRST_JITTER = 1e-10  # the first addition to the diagonal of a matrix that cannot be factorised; then tenfold
+MOST_JITTER = 1e3  # a matrix that cannot be factorised with this on its diagonal is no covariance
+NOISE_FLOOR = 1e-8  # the least noise relative to the signal: below it the factor of near-duplicates loses all digits
+NOISE_CEILING = 1e30  # the largest noise relative to the signal: larger numbers would overflow in sums
+SIGNAL_WEIGHT = 1.0  # the weight of the prior that the signal variance is 1; constant values need one
+FEATURES = 1024  # random Fourier features of a sample path: covariances of paths are right to a thirtieth
 
 
-# ---------------------------------------------------------------- the factor
+def factor_with_jitter(
+    factor: Callable[[float], tuple[Array, int]], *, first: float = FIRST_JITTER
+) -> tuple[Array, float]:
+    """What `factor(jitter)` gives for the least of 0, first, 10 first, ... with info = 0, and that jitter."""
+    jitter = 0.0
+    while True:
+        L, info = factor(jitter)
+        if info == 0:
+            return L, jitter
+        jitter = max(first, 10.0 * jitter)
+        if not jitter < MOST_JITTER * max(1.0, first / FIRST_JITTER):
+            raise ArithmeticError("a covariance matrix cannot be factorised: it is not finite, or not positive")
 
 
 class Factor:
@@ -58,8 +62,7 @@ class Factor:
         self.X, self.noise = np.array(X, dtype=np.float64), np.array(noise, dtype=np.float64)
         self.Z = kernel.embed(self.X, hyper.rotation)
         self.inverse_scales = kernel.inverse_scales(hyper)
-        self.W = self.Z * self.inverse_scales
-        """Embedded points divided by the length-scales, n x e."""
+        self.W = self.Z * self.inverse_scales  # embedded points divided by the length-scales, n x e
         self.norms = np.einsum("ij,ij->i", self.W, self.W)
         self.full = len(self.X)
         self._L0, self.jitter = factor_with_jitter(self._factor)
@@ -67,7 +70,7 @@ class Factor:
         self._B, self._L1 = np.empty((0, self.full)), np.empty((0, 0))
 
     def _factor(self, jitter: float) -> tuple[Array, int]:
-        A = lower_gram(self.kernel, self.Z, self.W, self.hyper.quadratic)
+        A = self.kernel.lower_gram(self.Z, self.W, self.hyper.quadratic)
         A.ravel()[:: self.full + 1] += self.noise + jitter
         # the lower triangle of a C-ordered array is the upper one of its Fortran-ordered transpose: factorised in place
         U, info = lapack.dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
@@ -92,8 +95,7 @@ class Factor:
         n0 = self.full
         top = V[:, :n0]
         if self.n == n0:
-            solved: Array = blas.dtrsm(1.0, self._L0, np.array(top, order="C").T, lower=0, overwrite_b=1).T
-            return solved
+            return np.asarray(blas.dtrsm(1.0, self._L0, np.array(top, order="C").T, lower=0, overwrite_b=1).T)
         rest: Array = blas.dtrsm(1.0, self._L1.T, np.array(V[:, n0:], order="C").T, lower=0, overwrite_b=1).T
         top = top - rest @ self._B
         return np.concatenate([blas.dtrsm(1.0, self._L0, top.T, lower=0, overwrite_b=1).T, rest], axis=1)
@@ -106,11 +108,7 @@ class Factor:
         """k(x, X_i) for each row x, q x n."""
         Z = self.embed(X)
         K = self.kernel.base(squared_distances(Z * self.inverse_scales, self.W, self.norms))
-        if self.hyper.quadratic:
-            t = self.kernel.trend(Z, self.Z)
-            t *= t
-            t *= self.hyper.quadratic / 4.0
-            K += t
+        self.kernel.add_trend(K, Z, self.Z, self.hyper.quadratic)
         return K
 
     def extended(self, X: Array, noise: Array) -> Factor:
@@ -127,8 +125,7 @@ class Factor:
         for i in range(m, m + p):
             z, w, at = out.Z[n0 + i : n0 + i + 1], out.W[n0 + i : n0 + i + 1], n0 + i
             k = self.kernel.base(squared_distances(w, out.W[:at], out.norms[:at]))
-            if q:
-                k += q / 4.0 * self.kernel.trend(z, out.Z[:at]) ** 2
+            self.kernel.add_trend(k, z, out.Z[:at], q)
             b = blas.dtrsm(1.0, self._L0, np.array(k[:, :n0], order="C").T, lower=0, trans_a=1, overwrite_b=1)[:, 0]
             B[i] = b
             if i:
@@ -148,31 +145,25 @@ class Factor:
         return float(np.log(np.concatenate(parts)).sum())
 
 
-# ---------------------------------------------------------------- the posterior
-
-
 class GP:
     """A Gaussian process conditioned on values, as in the module's text; in standardised units. Immutable.
 
     Args:
         factor: the factor of the told points, in the order of y, and of pending points after them.
-        y: the told values, n, in the caller's units.
-        offset, scale: what standardises them.
+        y: the told values, n, in the caller's units; offset, scale: what standardises them.
         profile: estimate the signal variance from the values; otherwise take it from the hyper-parameters.
     """
 
     def __init__(self, factor: Factor, y: Array, *, offset: float, scale: float, profile: bool) -> None:
         self.factor, self.y, self.offset, self.scale, self.profile = factor, y, float(offset), float(scale), profile
-        self.n = len(y)
-        """Told points; pending ones are not counted."""
+        self.n = len(y)  # told points; pending ones are not counted
         p = factor.n - self.n
         values = np.empty((2, self.n))
         values[0], values[1] = (y - offset) / scale, 1.0
         if p:  # a pending point is told its own posterior mean: its whitened residual is 0, and the mean stays as it is
             values = np.concatenate([values, np.zeros((2, p))], axis=1)
         white = factor.lower(values)[:, : self.n]
-        self.mean = float(white[0] @ white[1] / (white[1] @ white[1]))
-        """The constant mean."""
+        self.mean = float(white[0] @ white[1] / (white[1] @ white[1]))  # the constant mean
         self._residual = np.zeros(factor.n)
         self._residual[: self.n] = white[0] - self.mean * white[1]
         self.alpha = factor.upper(self._residual[None])[0]
@@ -194,11 +185,8 @@ class GP:
         scale: float = 1.0,
     ) -> GP:
         """The posterior with a full factor. yvar: known noise variances in the units of y squared, NaN where the fitted
-        noise holds.
-
-        The signal variance is profiled out unless some noise variance is known: those are absolute, and pin it to
-        `hyper.signal`.
-        """
+        noise holds; some known one is absolute and pins the signal variance to `hyper.signal`, which is else profiled
+        out."""
         known = yvar is not None and not np.isnan(yvar).all()
         noise = relative_noise(hyper, len(y), yvar, scale)
         factor = Factor(kernel, hyper, X, noise)
@@ -212,8 +200,6 @@ class GP:
     @property
     def hyper(self) -> Hyper:
         return self.factor.hyper
-
-    # -- at query points
 
     def mean_var(self, X: Array) -> tuple[Array, Array]:
         """Posterior mean (q) and variance (q) of the function, without noise, at X (q x d)."""
@@ -240,16 +226,17 @@ class GP:
         G = self._weighted_gradient(Z, C, slope, t)
         dm, dv = G[:q], -2.0 * self.signal * G[q:]
         if t is not None:
-            dv += self.signal * self._to_coordinates(self._prior_gradient(Z))
+            lines = Z[:, : len(kernel.lines)]
+            u2 = 1.0 + 4.0 * np.einsum("ij,ij->i", lines, lines)
+            dv += self.signal * self._to_coordinates((4.0 * self.hyper.quadratic * u2)[:, None] * lines)
         return self.mean + K @ self.alpha, self.signal * np.maximum(left, 0.0), dm, dv
 
     def mean_grad(self, X: Array) -> tuple[Array, Array]:
         """Posterior mean (q) and its gradient (q x d), O(n d) a point."""
         Z = self.factor.embed(X)
         K, slope, t = self._cross_slope(Z)
-        return self.mean + K @ self.alpha, self._weighted_gradient(
-            Z, np.broadcast_to(self.alpha, (1, *K.shape)), slope, t
-        )
+        weights = np.broadcast_to(self.alpha, (1, *K.shape))
+        return self.mean + K @ self.alpha, self._weighted_gradient(Z, weights, slope, t)
 
     def _cross_slope(self, Z: Array) -> tuple[Array, Array, Array | None]:
         """k(x, X_i), the derivative of its stationary part in r^2, and 1 + u.u', all q x n."""
@@ -276,13 +263,6 @@ class GP:
             G += trend.reshape(b, q, m)
         return self._to_coordinates(G.reshape(b * q, m))
 
-    def _prior_gradient(self, Z: Array) -> Array:
-        """d k(x, x) / dx, q x lines."""
-        lines = Z[:, : len(self.factor.kernel.lines)]
-        t = 1.0 + 4.0 * np.einsum("ij,ij->i", lines, lines)
-        gradient: Array = (4.0 * self.hyper.quadratic * t)[:, None] * lines
-        return gradient
-
     def _to_coordinates(self, G: Array) -> Array:
         """Gradients in the embedded lines (q x m) as gradients in all coordinates (q x d)."""
         kernel = self.factor.kernel
@@ -298,11 +278,8 @@ class GP:
         """A function drawn from the posterior."""
         return SamplePath(self, rng)
 
-    # -- more data
-
     def condition(self, X: Array) -> GP:
-        """The posterior once the points X (p x d) will have been told, by hallucination: the mean stays, the variance
-        shrinks."""
+        """The posterior once the points X (p x d) will have been told: the mean stays, the variance shrinks."""
         X = np.atleast_2d(np.asarray(X, dtype=np.float64))
         if len(X) == 0:
             return self
@@ -315,11 +292,9 @@ class GP:
 
 
 class SamplePath:
-    """A function drawn from the posterior of a GP, with gradients (pathwise conditioning: Wilson et al. 2020).
-
-    A prior draw in random Fourier features, corrected by the kernel so that it passes the values up to a draw of their
-    noise.
-    """
+    """A function drawn from the posterior of a GP, with gradients (pathwise conditioning: Wilson et al. 2020): a prior
+    draw in random Fourier features, corrected by the kernel so that it passes the values up to a draw of their
+    noise."""
 
     def __init__(self, gp: GP, rng: np.random.Generator) -> None:
         factor, kernel, q = gp.factor, gp.factor.kernel, gp.hyper.quadratic
@@ -357,12 +332,10 @@ class SamplePath:
         """Values alone (q), to the last bit those of a call."""
         gp, Z = self._gp, self._gp.factor.embed(X)
         K, _, _ = gp._cross_slope(Z)
-        values: Array = gp.mean + self._sd * self._prior(Z)[0] + K @ self._weights
-        return values
+        return np.asarray(gp.mean + self._sd * self._prior(Z)[0] + K @ self._weights)
 
     def _prior(self, Z: Array) -> tuple[Array, Array, Array, Array | None]:
-        """The prior draw at embedded points (q), the cosines and sines of its features (q x FEATURES each), and U M of
-        a trend (q x m)."""
+        """The prior draw (q), its features' cosines and sines (q x FEATURES each), and U M of a trend (q x m)."""
         phase = Z @ self._omega.T
         cos, sin = np.cos(phase), np.sin(phase)
         values = cos @ self._a + sin @ self._b
@@ -382,8 +355,7 @@ def relative_noise(hyper: Hyper, n: int, yvar: Array | None, scale: float) -> Ar
 
 
 def in_units_of(scale: float, yvar: Array, signal: float = 1.0) -> Array:
-    """yvar / (scale^2 signal), NaN where yvar is, for any finite scale: the square alone may leave the range of
-    floats."""
+    """yvar / (scale^2 signal), NaN where yvar is, for any finite scale: its square may leave the range of floats."""
     share, exponent = math.frexp(scale)
     with np.errstate(over="ignore", under="ignore"):
         ratio: Array = np.minimum(np.ldexp(yvar / (share * share * signal), -2 * exponent), NOISE_CEILING)

@@ -16,8 +16,7 @@ from regretless.parameters import Array
 if TYPE_CHECKING:
     from scipy.stats import qmc
 
-MAX_DIM = 21201
-"""scipy ships direction numbers up to this dimension."""
+MAX_DIM = 21201  # scipy ships direction numbers up to this dimension
 
 
 def sobol_sequence(dim: int, rng: np.random.Generator) -> qmc.Sobol:
@@ -38,8 +37,7 @@ def point_at(sequence: qmc.Sobol, index: int) -> Array:
         sequence.reset()
     if sequence.num_generated < index:
         sequence.fast_forward(index - sequence.num_generated)
-    point: Array = draw(sequence, 1)[0]
-    return point
+    return np.asarray(draw(sequence, 1)[0])
 
 
 def draw(sequence: qmc.Sobol, n: int) -> Array:

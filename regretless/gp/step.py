@@ -1,24 +1,19 @@
-"""One step of a method on the exact GP: from an acquisition to the next point, from a posterior to the point to
-recommend, and the hyper-parameters that a saved run takes along."""
+"""One step on the exact GP: from an acquisition to the next point, from a posterior to the point to recommend."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 
-from regretless.gp.acquisition import kept_from_failures
+from regretless.gp.acquisition import kept_from_failures, through
 from regretless.gp.design import away_from_known
 from regretless.gp.maximiser import Acquisition, maximise
-from regretless.gp.posterior import GP
 from regretless.gp.surrogate import Surrogate
-from regretless.method import Method, State
+from regretless.method import Method
 from regretless.parameters import Array
 from regretless.space import Cube
 
-INCUMBENTS = 3
-"""Told points with the best posterior means around which the maximiser draws candidates; 1 to 5 are level."""
+INCUMBENTS = 3  # told points with the best means around which the maximiser draws candidates; 1 to 5 are level
 
 
 class HasMean(Protocol):
@@ -31,12 +26,24 @@ class HasMean(Protocol):
 def step(
     history: Method, gp: HasMean, acquisition: Acquisition, rng: np.random.Generator, *, logarithmic: bool = False
 ) -> Array:
-    """The point that maximises an acquisition of the posterior, kept from failures and off the known points, d.
-
-    logarithmic: the acquisition is a logarithm (see `kept_from_failures`).
-    """
+    """The point that maximises an acquisition of the posterior, kept from failures and off the known points, d."""
     x = best_point(gp, acquisition, history.X, history.failed, history.cube, rng, logarithmic=logarithmic)
     return away_from_known(x, history, rng)
+
+
+def step_through(
+    history: Method,
+    acquisition: Acquisition,
+    to_cube: Callable[[Array], tuple[Array, Array]],
+    matrix: Array,
+    rng: np.random.Generator,
+) -> Array:
+    """The point of the cube that maximises an acquisition among the images of a low box, off the known points, D;
+    to_cube and matrix (D x low_dim) describe the map as for `through`."""
+    low_dim = matrix.shape[1]
+    low = through(acquisition, to_cube, matrix)
+    y = maximise(low, Cube.box(low_dim), rng, incumbents=np.empty((0, low_dim)))
+    return away_from_known(to_cube(y[None])[0][0], history, rng)
 
 
 def best_point(
@@ -49,44 +56,21 @@ def best_point(
     *,
     logarithmic: bool = False,
 ) -> Array:
-    """The point of a cube that maximises an acquisition, kept from the failed points (k x d), d; X are the told points
-    (n x d), in the same coordinates."""
+    """The point of a cube that maximises an acquisition, kept from failed points (k x d), d; X: told points (n x d)."""
     kept = kept_from_failures(acquisition, X, failed, logarithmic=logarithmic)
     return maximise(kept, cube, rng, incumbents=best_by_mean(gp, X, INCUMBENTS))
 
 
 def best_by_mean(gp: HasMean, X: Array, count: int) -> Array:
     """The rows of X with the largest posterior means, best first, at most count x d."""
-    best: Array = X[np.argsort(-gp.mean_at(X), kind="stable")[:count]]
-    return best
+    return np.asarray(X[np.argsort(-gp.mean_at(X), kind="stable")[:count]])
 
 
 def best_told(gp: HasMean, X: Array) -> Array:
     """The row of X with the largest posterior mean, d."""
-    best: Array = best_by_mean(gp, X, 1)[0]
-    return best
+    return np.asarray(best_by_mean(gp, X, 1)[0])
 
 
 def recommended_by_mean(history: Method, surrogate: Surrogate) -> Array:
     """The told point with the largest posterior mean, d."""
     return best_told(surrogate.gp(history.X, history.y, history.yvar), history.X)
-
-
-def value_to_beat(history: Method, gp: GP, *, observed: bool) -> float:
-    """The largest posterior mean at a told point, in standardised units, or the largest told value (`observed`); a
-    pending point is believed to hold its mean."""
-    best = (float(gp.y.max()) - gp.offset) / gp.scale if observed else float(gp.mean_at(history.X).max())
-    return max(best, float(gp.mean_at(history.pending).max(initial=best)))
-
-
-def state_of_fits(history: Method, **surrogates: Surrogate) -> State:
-    """The latest hyper-parameters of each surrogate, so that a loaded run fits nothing again."""
-    fits = {name: one.latest_fit(history.X, history.y, history.yvar) for name, one in surrogates.items()}
-    return {name: fit for name, fit in fits.items() if fit}
-
-
-def load_fits(history: Method, state: Mapping[str, Any], **surrogates: Surrogate) -> None:
-    """Hands each surrogate the hyper-parameters that `state_of_fits` wrote; what is missing will be fitted again."""
-    for name, surrogate in surrogates.items():
-        if name in state:
-            surrogate.take_fit(history.X, history.y, history.yvar, state[name])

@@ -1,8 +1,6 @@
-"""From told values to a fitted Gaussian process: clipping, standardisation, the schedule of fits and pending points, in
-one place.
+"""From told values to a fitted Gaussian process: clipping, standardisation, the schedule of fits and pending points.
 
-`Surrogate.gp(X, y, yvar, pending)` is a pure function of its arguments (a cache only saves time), and its arithmetic is
-defined by the history alone:
+`Surrogate.gp(X, y, yvar, pending)` is a pure function of its arguments (a cache only saves time):
 - Hyper-parameters are fitted at the scheduled sizes s_0 = 1 < s_1 < ..., each gap a small share of the size. Fit k
   starts from fit k - 1, except that some are fresh and know nothing of those before (`is_fresh`): a replay needs few
   fits, and a poor optimum is left again.
@@ -10,13 +8,10 @@ defined by the history alone:
 So telling one by one, telling in bulk and replaying a stored history give the same posterior bit for bit. A saved run
 takes its latest fit along (`latest_fit`, `take_fit`), so that loading it costs one factorisation and no fit.
 
-Values are to be maximised. Low ones are raised to 2 median - max: a value far below the median says where not to look,
-and how far below it lies would only drown the rest. The mean, the scale and the signal variance are then recomputed in
-O(n^2) for every n; only where a noise variance is known, which is an absolute quantity, do the constants stay as they
-were at the last scheduled size.
+Values are to be maximised. Low ones are raised to 2 median - max: how far below the median they lie would only drown
+the rest. The mean, the scale and the signal variance are recomputed in O(n^2) for every n; only where a noise variance
+is known, which is an absolute quantity, do the constants stay as they were at the last scheduled size.
 """
-
-from __future__ import annotations
 
 import bisect
 import math
@@ -33,34 +28,18 @@ from regretless.method import State
 from regretless.parameters import Array
 from regretless.space import Cube
 
-LARGEST = 1e307
-"""Values beyond this are brought back to it: sums of a few of them would leave the range of floats, which ends at
-1.8e308."""
-TURN_EVERY = 5
-"""Every fifth scheduled fit may turn the axes, because a turn costs up to two more fits."""
-TURNED_DIMS = (3, 20)
-"""The dimensions in which axes are turned: in the plane it gained nothing (docs/gp-engine.md), and in many dimensions
-the directions are not known well enough from affordable data."""
-FRESH_EVERY = 10
-"""Every tenth scheduled fit starts afresh, up to MANY values; a fresh fit costs up to five warm ones there."""
-FRESH_EVERY_LATE = 3
-"""Beyond MANY values every third one does: a fresh fit costs little more than a warm one there, and a history told in
-bulk is then replayed in three fits."""
-GAP = 16
-"""A scheduled size is followed by the one larger by 1/GAP of it, at least 1: every tell up to 32, every sixth at 100;
-fits at every 1/25 gained nothing (docs/gp-engine.md)."""
-ISOTROPIC_ABOVE = 100
-"""The dimension beyond which a length-scale per coordinate is no longer fitted by default."""
-QUADRATIC_UP_TO = 20
-"""The largest dimension in which the quadratic trend is used by default; in 100 it loses (docs/gp-engine.md)."""
-WARM_ROUNDS, FRESH_ROUNDS = 15, 20
-"""Evaluations of the likelihood in a fit that starts from the last one, and for each stage of a fresh one; a warm start
-is close to its optimum."""
-LEAST_SCALE = float(np.finfo(np.float64).tiny)
-"""The least scale of values, the smallest number with all its digits: one can divide by it."""
+LARGEST = 1e307  # values are clipped here, so that sums of a few of them stay in the range of floats
+TURN_EVERY = 5  # every fifth scheduled fit may turn the axes, because a turn costs up to two more fits
+TURNED_DIMS = (3, 20)  # where axes are turned: fewer gain nothing (docs/gp-engine.md), more need too much data
+FRESH_EVERY = 10  # every tenth scheduled fit starts afresh, up to MANY values; it costs up to five warm ones
+FRESH_EVERY_LATE = 3  # every third does beyond MANY values: fresh fits are cheap there, and a replay takes three
+GAP = 16  # a scheduled size is followed by the one larger by 1/GAP, at least 1; 1/25 gains nothing (docs/gp-engine.md)
+ISOTROPIC_ABOVE = 100  # the dimension beyond which a length-scale per coordinate is no longer fitted by default
+QUADRATIC_UP_TO = 20  # the largest dimension with the quadratic trend by default; in 100 it loses (docs/gp-engine.md)
+WARM_ROUNDS, FRESH_ROUNDS = 15, 20  # evaluations in a fit that starts from the last one, in each stage of a fresh one
+LEAST_SCALE = float(np.finfo(np.float64).tiny)  # the smallest number with all its digits: one can divide by it
 
-SIZES = [1]
-"""The scheduled sizes s_0, s_1, ... as far as anybody asked."""
+SIZES = [1]  # the scheduled sizes s_0, s_1, ... as far as anybody asked.
 
 
 def scheduled(n: int) -> tuple[int, int]:
@@ -85,18 +64,14 @@ def agreeing_values(a: tuple[Array, Array, Array], b: tuple[Array, Array, Array]
 
 
 def tamed(y: Array) -> Array:
-    """y with values below 2 median - max raised to it (n); left alone when more than half of the values equal the
-    best."""
+    """y (n) with values below 2 median - max raised to it; as it is when over half of the values equal the best."""
     middle, top = float(np.median(y)), float(y.max())
     return np.maximum(y, middle - (top - middle)) if top > middle else y
 
 
 def softened(told: Array, y: Array) -> tuple[Array, Array]:
-    """Values y (k) with low ones drawn in, and the slope of that map at each (k).
-
-    y itself above the median c of the told values, c - s log(1 + (c - y) / s) below it, s = max - c. How far below the
-    median a value lies says little about the optimum, and a long tail of such values drowns the rest.
-    """
+    """Values y (k) with low ones drawn in, and the slope of that map at each (k): y above the median c of the told
+    values, c - s log(1 + (c - y) / s) below it, s = max - c. A long tail of low values would drown the rest."""
     middle, top = float(np.median(told)), float(told.max())
     span = top - middle
     if not span > 1e-12 * (abs(top) + abs(middle)):
@@ -116,10 +91,8 @@ def standardisation(y: Array) -> tuple[float, float]:
 
 
 def near_one(y: Array) -> Array:
-    """y times a power of two that brings its largest size near 1, n: an exact scaling, after which squares and sums
-    stay in the range of floats."""
-    scaled: Array = np.ldexp(y, -math.frexp(float(np.abs(y).max(initial=0.0)))[1])
-    return scaled
+    """y (n) times a power of two that brings its largest size near 1: exact, and squares stay within floats."""
+    return np.asarray(np.ldexp(y, -math.frexp(float(np.abs(y).max(initial=0.0)))[1]))
 
 
 class Surrogate:
@@ -127,15 +100,13 @@ class Surrogate:
 
     Args:
         cube: what is known of the space; choices get the Hamming part of the kernel.
-        kernel: "matern52" or "se".
+        preset: "default", or "paper": a plain SE kernel on the values as told.
+        kernel: "matern52" or "se"; None: by preset.
         ard: one length-scale per coordinate; None: yes up to 100 dimensions.
-        quadratic: add the quadratic trend; None: up to 20 dimensions.
-        noise_var: a known noise variance of all values in their own units, or None to fit it; values told with their
-            own variance keep that.
-        tame: clip low values before fitting.
-        soften: model `softened` values instead.
-        rotate: let every fifth fit turn the axes of the length-scales, where that explains the values better (see
-            `frame`).
+        quadratic: add the quadratic trend; None: by preset, up to 20 dimensions.
+        noise_var: a known noise variance of the values told without one, in their own units, or None to fit it.
+        tame: clip low values before fitting; None: by preset. soften: model `softened` values instead.
+        rotate: let every fifth fit turn the axes of the length-scales, where that explains the values better (`frame`).
         shorten: the posterior has the fitted length-scales times this; below 1 it is warier than the fit.
     """
 
@@ -143,23 +114,29 @@ class Surrogate:
         self,
         cube: Cube,
         *,
-        kernel: Kind = "matern52",
+        preset: Literal["default", "paper"] = "default",
+        kernel: Kind | None = None,
         ard: bool | None = None,
         quadratic: bool | None = None,
         noise_var: float | None = None,
-        tame: bool = True,
+        tame: bool | None = None,
         soften: bool = False,
         rotate: bool = False,
         shorten: float = 1.0,
     ) -> None:
         if noise_var is not None and not (noise_var >= 0 and math.isfinite(noise_var)):
             raise ValueError(f"noise_var must be a variance of at least 0 or None, got {noise_var!r}")
+        if preset not in ("default", "paper"):
+            raise ValueError(f"preset must be 'default' or 'paper', got {preset!r}")
+        paper = preset == "paper"
+        tame = not paper if tame is None else tame
         if tame and soften:
             raise ValueError("values are either clipped (tame) or drawn in (soften), not both")
         self.cube = cube
-        self.kernel = Kernel(kernel, cube.dim, np.array([axis.levels if axis.categorical else 0 for axis in cube.axes]))
+        labels = np.array([axis.levels if axis.categorical else 0 for axis in cube.axes])
+        self.kernel = Kernel(kernel or ("se" if paper else "matern52"), cube.dim, labels)
         self.ard = cube.dim <= ISOTROPIC_ABOVE if ard is None else ard
-        quadratic = cube.dim <= QUADRATIC_UP_TO if quadratic is None else quadratic
+        quadratic = not paper and cube.dim <= QUADRATIC_UP_TO if quadratic is None else quadratic
         self.prior = Prior.scaled(cube.dim, quadratic=quadratic and len(self.kernel.lines) > 0)
         self.noise_var, self.tame, self.soften, self.shorten = noise_var, tame, soften, shorten
         self.rotate = rotate and self.ard and TURNED_DIMS[0] <= len(self.kernel.lines) <= TURNED_DIMS[1]
@@ -167,37 +144,8 @@ class Surrogate:
         self._fits: dict[int, tuple[Hyper, float]] = {}  # index of a scheduled fit -> hyper-parameters and scale
         self._factor: tuple[int, Factor] | None = None  # index of its fit, and the factor of the longest prefix
 
-    @classmethod
-    def by_preset(
-        cls,
-        preset: Literal["default", "paper"],
-        cube: Cube,
-        *,
-        kernel: Kind | None = None,
-        ard: bool | None = None,
-        noise_var: float | None = None,
-        quadratic: bool | None = None,
-        tame: bool | None = None,
-        rotate: bool = False,
-    ) -> Surrogate:
-        """The model of a GP method: "paper" is a plain SE kernel on the values as told; "default" is Matern-5/2 with
-        the trend on clipped values."""
-        if preset not in ("default", "paper"):
-            raise ValueError(f"preset must be 'default' or 'paper', got {preset!r}")
-        paper = preset == "paper"
-        return cls(
-            cube,
-            kernel=kernel or ("se" if paper else "matern52"),
-            ard=ard,
-            quadratic=False if paper and quadratic is None else quadratic,
-            noise_var=noise_var,
-            tame=not paper if tame is None else tame,
-            rotate=rotate,
-        )
-
     def gp(self, X: Array, y: Array, yvar: Array | None = None, pending: Array | None = None) -> GP:
-        """The posterior for points X (n x d, n >= 1), values y (n) and noise variances yvar (n, NaN unknown), pending
-        points (p x d) hallucinated."""
+        """The posterior of values y (n >= 1) with variances yvar (n, NaN unknown) at X (n x d), pending: p x d."""
         if len(y) == 0:
             raise ValueError("a surrogate needs at least one value")
         X, y, yvar = self._take_in(X, y, yvar)
@@ -219,20 +167,15 @@ class Surrogate:
         return gp if pending is None or len(pending) == 0 else gp.condition(pending)
 
     def seen_as(self, told: Array, y: Array) -> tuple[Array, Array]:
-        """Values y (k) as the model of the told ones (n) sees them, and the slope of that map at each (k); a clip, of
-        all values, has none."""
+        """Values y (k) as the model of the told ones (n) sees them, and the slope of that map (k); of a clip, 1."""
         return softened(told, y) if self.soften else (tamed(y) if self.tame else y, np.ones(len(y)))
 
-    # -- the latest fit, for saved runs
-
     def latest_fit(self, X: Array, y: Array, yvar: Array) -> State:
-        """The last hyper-parameters fitted to a part of this history, as arrays and numbers; empty when there are
-        none."""
+        """The last hyper-parameters fitted to a part of this history; empty when there are none."""
         self._take_in(X, y, yvar)
         if not self._fits:
             return {}
-        k = max(self._fits)
-        hyper, scale = self._fits[k]
+        k, (hyper, scale) = max(self._fits.items(), key=lambda item: item[0])
         state = {"size": SIZES[k], "scale": scale, "lengthscale": hyper.lengthscale.copy(), "noise": hyper.noise}
         state |= {"signal": hyper.signal, "quadratic": hyper.quadratic}
         return state if hyper.rotation is None else {**state, "rotation": hyper.rotation.copy()}
@@ -262,15 +205,18 @@ class Surrogate:
         hyper = Hyper(lengthscale, numbers["noise"], numbers["signal"], numbers["quadratic"], rotation)
         self._fits[scheduled(size)[0]] = hyper, numbers["scale"]
 
-    # -- inside
-
     def _take_in(self, X: Array, y: Array, yvar: Array | None) -> tuple[Array, Array, Array]:
         """The history in the form in which it is modelled; drops what the cache holds about others."""
         X, y = np.asarray(X, dtype=np.float64), np.clip(np.asarray(y, dtype=np.float64), -LARGEST, LARGEST)
         yvar = np.full(len(y), np.nan) if yvar is None else np.asarray(yvar, dtype=np.float64)
         if self.noise_var is not None:
             yvar = np.where(np.isnan(yvar), self.noise_var, yvar)
-        self._forget_what_differs(X, y, yvar)
+        agree = agreeing_values(self._seen, (X, y, yvar))
+        self._fits = {k: fitted for k, fitted in self._fits.items() if SIZES[k] <= agree}
+        if self._factor is not None and self._factor[1].n > agree:
+            self._factor = None
+        if len(y) != len(self._seen[1]) or agree < len(y):
+            self._seen = X.copy(), y.copy(), yvar.copy()
         return X, y, yvar
 
     def _fitted(self, k: int, size: int, X: Array, y: Array, yvar: Array) -> tuple[Hyper, float]:
@@ -282,19 +228,9 @@ class Surrogate:
             variances = in_units_of(scale, yvar[:size] * slope**2)
             standard = (values - offset) / scale
             rounds = FRESH_ROUNDS if warm is None else WARM_ROUNDS
-            hyper = fit(
-                self.kernel, X[:size], standard, variances, ard=self.ard, prior=self.prior, warm=warm, rounds=rounds
-            )
+            data = self.kernel, X[:size], standard, variances
+            hyper = fit(*data, ard=self.ard, prior=self.prior, warm=warm, rounds=rounds)
             if self.rotate and (warm is None or k % TURN_EVERY == 0):
-                hyper = turn_axes(self.kernel, X[:size], standard, variances, hyper, prior=self.prior, rounds=rounds)
+                hyper = turn_axes(*data, hyper, prior=self.prior, rounds=rounds)
             self._fits[k] = hyper, scale
         return self._fits[k]
-
-    def _forget_what_differs(self, X: Array, y: Array, yvar: Array) -> None:
-        """Drops what the cache holds about histories of which this one is no continuation."""
-        agree = agreeing_values(self._seen, (X, y, yvar))
-        self._fits = {k: fitted for k, fitted in self._fits.items() if SIZES[k] <= agree}
-        if self._factor is not None and self._factor[1].n > agree:
-            self._factor = None
-        if len(y) != len(self._seen[1]) or agree < len(y):
-            self._seen = X.copy(), y.copy(), yvar.copy()

@@ -1,20 +1,16 @@
 """Gaussian-process posteriors on a fixed grid, at a cost per sample that does not need the n x n covariance.
 
 Two forms of the same posterior (Rasmussen and Williams 2006, Sec. 2.2), both kept up to date one sample at a time:
-
 - `RowPosterior`: any kernel, any points. The posterior covariance is K - W'W, where W has one row per sample: the rows
   of chol(K_XX + lambda I)^-1 K_Xg. A sample costs t n multiplications.
 - `ProductPosterior`: the squared exponential on a product grid. Its numerical rank r is small (about 100 on the unit
-  square at l = 0.2), so the posterior lives in r features; a sample costs 2 r^2 plus a Kronecker product, whatever the
-  number of samples before.
+  square at l = 0.2), so the posterior lives in r features; a sample costs 2 r^2 plus a Kronecker product.
 
 Notation
     n grid points, t samples so far, lambda noise variance, k kernel with k(x, x) = 1, l length-scale
     mean, variance   of the posterior on the grid, n
     gain             1/2 logdet(I + K_XX / lambda) of the samples so far: the information gained
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
@@ -30,20 +26,11 @@ from regretless.parameters import Array
 
 FORMS: dict[Kind, Kernel] = {"se": Kernel("se", 1), "matern52": Kernel("matern52", 1)}
 """The kernels as functions of the scaled squared distance; that part of a `Kernel` does not depend on the dimension."""
-FEATURE_TOLERANCE = 1e-14
-"""Features whose share of the kernel's trace is below this are dropped; 1e-14 keeps posteriors within 1e-9 of a direct
-solve."""
-MOST_PRODUCTS = 4_000_000
-"""`SEFeatures` refuses to list more products of one-dimensional features than this, because the list alone would take
-32 MB."""
-CHECKED = 64
-"""Grid points whose variance is checked against the features when a state is loaded; a check of all would cost as much
-as hundreds of samples."""
-FIRST_ROWS = 64
-"""A row posterior starts with room for this many samples and doubles it; with fewer rows it is not regrouped."""
-REGROUP_AFTER, REGROUP_SHARE = 8, 16
-"""A row posterior is regrouped once it has max(REGROUP_AFTER, its distinct samples / REGROUP_SHARE) rows more than
-distinct samples. Regrouping then costs about as much as the rows in between, and a state is loaded with few rows."""
+FEATURE_TOLERANCE = 1e-14  # features below this share of the trace are dropped: 1e-9 off a direct solve at most
+MOST_PRODUCTS = 4_000_000  # `SEFeatures` lists no more products of one-dimensional features than this, 32 MB
+CHECKED = 64  # grid points whose variance is checked when a state is loaded; all would cost hundreds of samples
+FIRST_ROWS = 64  # a row posterior starts with room for this many samples; with fewer rows it is not regrouped
+REGROUP_AFTER, REGROUP_SHARE = 8, 16  # repeated samples, at least and as a share of the others, at which to regroup
 
 
 def correlation(kernel: Kind, X: Array, Z: Array, lengthscale: float) -> Array:
@@ -62,7 +49,10 @@ def product_grid(axes: Sequence[Array]) -> Array:
     return np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")], axis=1)
 
 
-# ---------------------------------------------------------------- one new row per sample
+def confidence_width(gain: float, norm: float, noise_sd: float, delta: float) -> float:
+    """beta = B + R sqrt(2 (gamma + 1 + ln 1/delta)) (Chowdhury and Gopalan 2017), with the factor 2 that Sec. 3.2.2 of
+    the GP-ThreDS paper drops; gain: gamma, norm: B, noise_sd: R, delta: probability of error."""
+    return norm + noise_sd * math.sqrt(2.0 * (gain + 1.0 + math.log(1.0 / delta)))
 
 
 class RowPosterior:
@@ -70,10 +60,9 @@ class RowPosterior:
 
     Args:
         grid: n x d.
-        prior: k(grid, grid), n x n, shared between posteriors and never written to; None: its rows are computed when
+        prior: k(grid, grid), n x n, shared between posteriors and never written to; None: rows are computed when
             needed.
-        kernel, lengthscale: of the process.
-        noise_var: lambda, the variance of the noise.
+        kernel, lengthscale, noise_var: of the process and its noise.
     """
 
     def __init__(self, grid: Array, prior: Array | None, *, kernel: Kind, lengthscale: float, noise_var: float) -> None:
@@ -83,16 +72,14 @@ class RowPosterior:
         self.variance = np.ones(len(grid))
         self.gain = 0.0
         self.t = 0
-        self._conditioned = 0
-        """Rows that `condition` made."""
+        self._conditioned = 0  # rows that `condition` made
         self._W = np.empty((FIRST_ROWS, len(grid)))
         self._L = np.zeros((FIRST_ROWS, FIRST_ROWS))
         self._X = np.empty((FIRST_ROWS, grid.shape[1]))
         self._z = np.empty(FIRST_ROWS)
 
     def condition(self, X: Array, y: Array, weights: Array | None = None) -> None:
-        """Takes in earlier samples p x d, p at once; only legal before any other sample. weights: the noise of each is
-        lambda / weight, p."""
+        """Takes in p samples at once, before any other; weights: the noise of each is lambda / weight, p."""
         p = len(X)
         if self.t or not p:
             raise ValueError("condition() needs at least one sample and a posterior without any")
@@ -102,9 +89,8 @@ class RowPosterior:
         K[np.diag_indices_from(K)] += noise
         L, info = dpotrf(K, lower=1, clean=1, overwrite_a=1)
         if info:
-            raise np.linalg.LinAlgError(
-                f"the covariance of {p} samples with noise variance {self.noise_var} is not positive definite"
-            )
+            given = f"{p} samples with noise variance {self.noise_var}"
+            raise np.linalg.LinAlgError(f"the covariance of {given} is not positive definite")
         self._L[:p, :p], self._X[:p], self._z[:p] = L, X, dtrtrs(L, y, lower=1)[0]
         self.t = self._conditioned = p
         self._W[:p], self.mean, self.variance = self._columns(self.grid)
@@ -113,9 +99,8 @@ class RowPosterior:
     @property
     def is_long(self) -> bool:
         """Whether it pays to condition a new posterior on the distinct samples, with repeated ones averaged."""
-        return self.t >= FIRST_ROWS and self.t - self._conditioned >= max(
-            REGROUP_AFTER, self._conditioned // REGROUP_SHARE
-        )
+        least = max(REGROUP_AFTER, self._conditioned // REGROUP_SHARE)
+        return self.t >= FIRST_ROWS and self.t - self._conditioned >= least
 
     def extend(self, Z: Array) -> None:
         """Adds points q x d to the grid; the posterior there is as if they had been in it from the start."""
@@ -131,15 +116,10 @@ class RowPosterior:
 
     def add(self, index: int, y: float, noise_var: float | None = None) -> None:
         """One sample at a grid point; noise_var: of this sample, where it is not lambda."""
-        w = self._W[: self.t, index].copy()
-        k = (
-            self._prior[index]
-            if self._prior is not None
-            else correlation(self._kernel, self.grid[index][None], self.grid, self._lengthscale)[0]
-        )
-        self._append(
-            self.grid[index], w, k, float(self.mean[index]), float(self.variance[index]), y, noise_var or self.noise_var
-        )
+        x, w, mean, variance = self.grid[index], self._W[: self.t, index].copy(), self.mean[index], self.variance[index]
+        rows = self._prior
+        k = correlation(self._kernel, x[None], self.grid, self._lengthscale)[0] if rows is None else rows[index]
+        self._append(x, w, k, float(mean), float(variance), y, noise_var or self.noise_var)
 
     def add_at(self, x: Array, y: float, noise_var: float | None = None) -> None:
         """One sample anywhere, d."""
@@ -148,8 +128,7 @@ class RowPosterior:
         self._append(x, w[:, 0], k, float(mean[0]), float(variance[0]), y, noise_var or self.noise_var)
 
     def variance_after(self, X: Array) -> Array:
-        """The variance on the grid, n, were values known at X (p x d) as well: it does not depend on what the values
-        are."""
+        """The variance on the grid, n, were values known at X (p x d) as well, whatever they are."""
         t, mean, variance, gain = self.t, self.mean.copy(), self.variance.copy(), self.gain
         for x in X:
             self.add_at(x, 0.0)
@@ -162,9 +141,8 @@ class RowPosterior:
         t = self.t
         if not t:
             return np.empty((0, len(Z))), np.zeros(len(Z)), np.ones(len(Z))
-        W, _ = dtrtrs(
-            self._L[:t, :t], correlation(self._kernel, self._X[:t], Z, self._lengthscale), lower=1, overwrite_b=1
-        )
+        K = correlation(self._kernel, self._X[:t], Z, self._lengthscale)
+        W, _ = dtrtrs(self._L[:t, :t], K, lower=1, overwrite_b=1)
         return W, self._z[:t] @ W, np.maximum(1.0 - np.einsum("ij,ij->j", W, W), 0.0)
 
     def _append(self, x: Array, w: Array, k: Array, mean: float, variance: float, y: float, noise_var: float) -> None:
@@ -188,26 +166,17 @@ class RowPosterior:
         if t <= room:
             return
         more, t = max(t, 2 * room), self.t
-        W, L, X, z = (
-            np.empty((more, self._W.shape[1])),
-            np.zeros((more, more)),
-            np.empty((more, self._X.shape[1])),
-            np.empty(more),
-        )
+        W, L = np.empty((more, self._W.shape[1])), np.zeros((more, more))
+        X, z = np.empty((more, self._X.shape[1])), np.empty(more)
         W[:t], L[:t, :t], X[:t], z[:t] = self._W[:t], self._L[:t, :t], self._X[:t], self._z[:t]
         self._W, self._L, self._X, self._z = W, L, X, z
 
 
-# ---------------------------------------------------------------- low-rank features of the squared exponential
-
-
 class SEFeatures:
-    """Features phi of the squared exponential on [0, 1]^d with phi(x) . phi(z) = k(x, z) to about 1e-13, anywhere in
-    the cube.
+    """Features phi of the squared exponential with phi(x) . phi(z) = k(x, z) to about 1e-13, anywhere in [0, 1]^d.
 
     In one dimension the kernel is interpolated at Chebyshev nodes, k(x, z) = c(x) K_nodes c(z)' with c the barycentric
-    weights (the kernel is entire, so the error falls faster than geometrically), and K_nodes is cut to its numerical
-    rank; in d dimensions features are products, and products whose eigenvalue is below the tolerance are dropped.
+    weights, and K_nodes is cut to its numerical rank; in d dimensions features are products, without the least ones.
     """
 
     def __init__(self, dim: int, lengthscale: float) -> None:
@@ -217,9 +186,8 @@ class SEFeatures:
         for _ in range(dim):
             weight = np.multiply.outer(weight, values).ravel()
             if len(weight) > MOST_PRODUCTS:
-                raise ValueError(
-                    f"the squared exponential with length-scale {lengthscale} in {dim} dimensions has too many features"
-                )
+                given = f"length-scale {lengthscale} in {dim} dimensions"
+                raise ValueError(f"the squared exponential with {given} has too many features")
         self.q = len(values)
         self.kept = np.flatnonzero(weight > FEATURE_TOLERANCE * weight[0])
         """Positions of the kept products in the q^d tensor, r."""
@@ -251,8 +219,7 @@ def _line_basis(lengthscale: float) -> tuple[Array, Array, Array]:
 
 
 def _barycentric(x: Array, nodes: Array) -> Array:
-    """Rows that interpolate from values at Chebyshev nodes of the first kind to n numbers, n x p (Berrut and Trefethen
-    2004, Eq. 4.2)."""
+    """Rows that interpolate from Chebyshev nodes to n numbers, n x p (Berrut and Trefethen 2004, Eq. 4.2)."""
     p = len(nodes)
     weights = np.sin(np.pi * (np.arange(p) + 0.5) / p) * (-1.0) ** np.arange(p)
     gap = np.subtract.outer(np.asarray(x, dtype=np.float64), nodes)
@@ -266,13 +233,9 @@ def _barycentric(x: Array, nodes: Array) -> Array:
 
 
 class ProductPosterior:
-    """The posterior of the squared exponential on a product grid in [0, 1]^d, in low-rank features: flat in the number
-    of samples.
+    """The posterior of the squared exponential on a product grid in [0, 1]^d, in low-rank features.
 
-    Args:
-        axes: the grid's coordinates along each axis, d arrays; grid points are numbered with the last axis fastest.
-        noise_var: lambda.
-        features: of the squared exponential on the cube.
+    axes: the grid's coordinates along each axis, d arrays; grid points are numbered with the last axis fastest.
     """
 
     def __init__(self, axes: Sequence[Array], *, noise_var: float, features: SEFeatures) -> None:
@@ -332,9 +295,8 @@ class ProductPosterior:
         known = np.linspace(0, n - 1, CHECKED).astype(np.intp)
         phi = self.features(self.grid[known])
         whole = S + np.tril(S, -1).T
-        agree = np.allclose(
-            self._on_grid(found["weights"]), found["mean"], atol=1e-6 * (1 + np.abs(found["mean"]).max())
-        )
+        mean, atol = found["mean"], 1e-6 * (1 + np.abs(found["mean"]).max())
+        agree = np.allclose(self._on_grid(found["weights"]), mean, atol=atol)
         if not agree or not np.allclose(((phi @ whole) * phi).sum(axis=1), found["variance"][known], atol=1e-6):
             raise ValueError("mean and variance do not agree with the posterior of the features")
         self._S, self.weights, self.mean, self.variance = S, found["weights"], found["mean"], found["variance"]

@@ -1,13 +1,9 @@
-"""The scale of noisy values: shift, standard deviation, length-scale and noise of one isotropic Gaussian process, by
-maximum likelihood.
+"""The scale of noisy values: shift, sd, length-scale and noise of one isotropic process, by maximum likelihood.
 
 The fit is meant for loops that cannot afford a full one: it tries a grid of length-scales and noises on a few dozen
-values, with mean and variance in closed form, and one eigendecomposition per length-scale serves every noise.
-`grouped` averages values at the same point, `merged` averages close neighbours too. A value of known variance has a
-weight: the common noise variance divided by its own.
+values, and one eigendecomposition per length-scale serves every noise. A value of known variance has a weight: the
+common noise variance divided by its own.
 """
-
-from __future__ import annotations
 
 import math
 import sys
@@ -19,42 +15,22 @@ from regretless.gp.kernels import Kind
 from regretless.grid.posterior import correlation
 from regretless.parameters import Array
 
-FIRST_FIT, REFIT = 4, 1.5
-"""Grid methods fit their scale at this many values first, and again whenever their number has grown by this factor, so
-that all fits of a run together cost no more than three at its end."""
-MOST_VALUES = 72
-"""A fit uses at most this many values, half of them spread over the history and half the latest: it then takes a few
-milliseconds."""
-LENGTHSCALES = np.geomspace(0.05, 2.0, 10)
-"""The length-scales a fit tries in two dimensions; they grow like sqrt(d), as distances in the cube do."""
-NOISE_RATIOS = np.geomspace(1e-6, 1.0, 25)
-"""The noise variances a fit tries, relative to the signal's. The least keeps the covariance well conditioned; with the
-largest, half of the spread is noise."""
-TYPICAL, SPREAD = 0.3, 1.0
-"""The prior on the length-scale is log-normal with this centre (in two dimensions, growing like sqrt(d)) and log-sd. It
-is so wide that it decides only while there are few values."""
-LEAST_SHARE = 1e-6
-"""A told variance counts as at least this share of the common noise variance, so that no single value outweighs a
-million others."""
-LEAST_NOISE_VAR = 1e-6
-"""A noise variance in standardised units counts as at least this, so that exact values leave a posterior well
-conditioned."""
-MOST_NOISE = 1e6
-"""A known noise sd counts as at most this many sd of the signal, so that its square stays finite; values with so much
-noise say nothing anyway."""
-MOST_INSIDE = 1e150
-"""Values in standardised units are clipped here, so that their squares stay finite."""
-LEAST_SIGNAL = 1e-14
-"""The fitted signal variance, relative to the square of the largest deviation, is at least this, because its logarithm
-is taken."""
-CONSTANT = 1e-12
-"""Values that differ by less than this share of their mean count as constant: the rest is rounding."""
+FIRST_FIT, REFIT = 4, 1.5  # the values at which grid methods fit their scale first, and the growth between two fits
+MOST_VALUES = 72  # a fit uses at most this many values, half of them spread over the history and half the latest
+LENGTHSCALES = np.geomspace(0.05, 2.0, 10)  # tried by a fit in two dimensions; they grow like sqrt(d)
+NOISE_RATIOS = np.geomspace(1e-6, 1.0, 25)  # noises tried relative to the signal's; the least is well conditioned
+TYPICAL, SPREAD = 0.3, 1.0  # centre (in the plane, growing like sqrt(d)) and log-sd of the length-scale's wide prior
+LEAST_SHARE = 1e-6  # a told variance counts as at least this share of the common one: none outweighs a million others
+LEAST_NOISE_VAR = 1e-6  # the least noise variance in standardised units: exact values leave a posterior conditioned
+MOST_NOISE = 1e6  # a known noise sd counts as at most this many sd of the signal, so that its square stays finite
+MOST_INSIDE = 1e150  # values in standardised units are clipped here, so that their squares stay finite
+LEAST_SIGNAL = 1e-14  # the least fitted signal variance, by the largest deviation squared: its logarithm is taken
+CONSTANT = 1e-12  # values that differ by less than this share of their mean count as constant: the rest is rounding
 
 
 @dataclass(frozen=True)
 class Scale:
-    """y = shift + sd * g with g a process of unit variance with the given length-scale, seen with noise of the given
-    variance."""
+    """y = shift + sd * g, g a process of unit variance with this length-scale, seen with noise of this variance."""
 
     shift: float
     sd: float
@@ -74,10 +50,14 @@ class Scale:
         """A told noise variance in standardised units; None where it is unknown (NaN)."""
         return None if math.isnan(variance) else max(variance / (self.sd * self.sd), LEAST_NOISE_VAR)
 
+    def grouped(self, X: Array, y: Array, yvar: Array) -> tuple[Array, Array, Array]:
+        """The distinct points (m x d), the averages of their values in standardised units (m) and their weights (m)."""
+        points, values, total = grouped(X, y, weights(yvar, self.told_noise_var))
+        return points, self.inside(values), total
+
     @property
     def told_noise_var(self) -> float:
-        """The noise variance of a value whose own is unknown, in the units of the values squared; the largest float
-        where it would be larger."""
+        """The noise variance of a value whose own is unknown, in the values' units squared; at most a float."""
         return min(self.noise_var * (self.sd * self.sd), sys.float_info.max)
 
 
@@ -90,11 +70,8 @@ def fit_scale(
     lengthscale: float | None = None,
     noise_sd: float | None = None,
 ) -> Scale:
-    """The maximum-likelihood scale of values y (n) at X (n x d); a given length-scale or noise sd (in the
-    units of y) is kept.
-
-    yvar: noise variances, n, NaN where unknown; when all are known, the noise sd is the root of their mean.
-    """
+    """The maximum-likelihood scale of values y (n) at X (n x d); a given length-scale or noise sd (in the units of y)
+    is kept. yvar: noise variances, n, NaN unknown; when all are known, the noise sd is the root of their mean."""
     n = len(y)
     unit = 2.0 ** max(math.frexp(float(np.abs(y).max()))[1] - 1, -500)  # division by it is exact; no sum overflows then
     y = y / unit
@@ -137,8 +114,7 @@ def fit_scale(
 
 
 def weights(yvar: Array, noise_var: float) -> Array | None:
-    """The weights noise_var / yvar (n) of values with variances yvar (n), 1 where unknown (NaN); None when all are
-    unknown."""
+    """The weights noise_var / yvar (n), 1 where yvar (n) is unknown (NaN); None when all are."""
     unknown = np.isnan(yvar)
     if unknown.all():
         return None
@@ -146,8 +122,7 @@ def weights(yvar: Array, noise_var: float) -> Array | None:
 
 
 def grouped(X: Array, y: Array, weight: Array | None = None) -> tuple[Array, Array, Array]:
-    """The distinct points (m x d) in lexicographic order, the averages of their values (m) and their total weights (m;
-    1 per value unless given)."""
+    """The distinct points (m x d), sorted, the averages of their values (m) and their total weights (m)."""
     order = np.lexsort(X.T)
     X, y = X[order], y[order]
     first = np.flatnonzero(np.concatenate([[True], (X[1:] != X[:-1]).any(axis=1)]))
@@ -159,8 +134,7 @@ def grouped(X: Array, y: Array, weight: Array | None = None) -> tuple[Array, Arr
 
 
 def merged(X: Array, y: Array, most: int, weight: Array | None = None) -> tuple[Array, Array, Array]:
-    """At most about `most` points (m x d), values (m) and weights (m): averages over the finest dyadic boxes of which
-    few enough are occupied."""
+    """About `most` points (m x d), values (m) and weights (m): averages over the finest dyadic boxes few enough."""
     weight = np.ones(len(y)) if weight is None else weight
     if len(y) <= most:
         return X, y, weight

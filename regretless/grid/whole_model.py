@@ -1,11 +1,6 @@
-"""One Gaussian process of a whole history, however long: searches that only ever look at parts of it recommend and
-certify from this model.
-
-Where there are many values, close neighbours are averaged first, and the noise variance of an average is the common one
-divided by the number of its values (by their weight, where variances are known).
+"""One Gaussian process of a whole history, however long, for searches that only ever look at parts of it; of many
+values close neighbours are averaged first, each average with the noise variance that its weight gives.
 """
-
-from __future__ import annotations
 
 import numpy as np
 
@@ -22,20 +17,13 @@ from regretless.grid.scale import merged, weights
 from regretless.method import Method
 from regretless.parameters import Array
 
-MOST_VALUES = 800
-"""With more values than this, close neighbours are averaged; a fit to 800 takes a few seconds."""
-CAUTION = 1.0
-"""A recommendation maximises the posterior mean less this many sd, so that it never trusts a bump of the mean between
-distant samples."""
-INCUMBENTS = 5
-"""Points with the best posterior means around which the maximiser draws candidates, as many as in a certificate."""
+MOST_VALUES = 800  # with more values than this, close neighbours are averaged; a fit to 800 takes a few seconds
+CAUTION = 1.0  # sds taken off the mean of a recommendation: bumps between distant samples are not trusted
+INCUMBENTS = 5  # points with the best means around which the maximiser draws candidates, as in a certificate
 
 
 def cautious_best(history: Method, noise_var: float, kernel: Kind) -> Array:
-    """The arg max of mean less CAUTION sd of a process fitted to the told values, d.
-
-    noise_var: the variance of a value where it is unknown, used when averaging.
-    """
+    """The arg max of mean less CAUTION sd of a process fitted to the told values, d; noise_var: where it is unknown."""
     X, y, cube = history.X, history.y, history.cube
     if len(y) == 1 or np.ptp(y) == 0.0:
         return np.asarray(X[0])

@@ -7,8 +7,7 @@ times how much the output changes with what leaves it. So the gradient of a poin
     k(x, x') = sum_l (in_l(x) . in_l(x')) * (out_l(x) . out_l(x')),
 
 two matrix products per layer, and a linear function g(x) . w of the gradient costs O(inputs * width) per point, w being
-a point of weight space (a *direction*). A posterior sample path is such a direction: the data enter when it is drawn,
-and their number does not enter the cost of its values.
+a point of weight space (a *direction*). A posterior sample path is such a direction.
 
 Notation
     in_l, out_l     factors of layer l, n x inputs and n x outputs; `None` in place of out_l means 1 (the output layer)
@@ -17,8 +16,7 @@ Notation
                     <g, g'>/m of sqrt(m) W_L phi(W x) with weights N(0, 1/m) where phi is ReLU; with other activations
                     only the former becomes linear in its weights as the width m grows
 
-Arrays are NumPy's or torch's alike: every function below uses only what both spell the same way. torch is asked for
-only where a device other than "cpu" is named.
+Arrays are NumPy's or torch's alike; torch is asked for only where a device other than "cpu" is named.
 """
 
 from __future__ import annotations
@@ -32,8 +30,7 @@ import numpy as np
 from regretless.extras import optional
 from regretless.parameters import Array
 
-Tensor: TypeAlias = Any
-"""A NumPy array or a torch tensor, float64."""
+Tensor: TypeAlias = Any  # A NumPy array or a torch tensor, float64
 Factors: TypeAlias = tuple[tuple[Tensor, Tensor | None], ...]
 Direction: TypeAlias = tuple[Tensor, ...]
 
@@ -56,16 +53,12 @@ def on_device(values: Array, device: str) -> Tensor:
 
 def on_host(values: Tensor) -> Array:
     """As a NumPy array."""
-    made: Array = values if isinstance(values, np.ndarray) else values.cpu().numpy()
-    return made
+    return np.asarray(values if isinstance(values, np.ndarray) else values.cpu().numpy())
 
 
 def like(values: Array, other: Tensor) -> Tensor:
     """NumPy values where `other` lives."""
     return values if isinstance(other, np.ndarray) else other.new_tensor(np.ascontiguousarray(values))
-
-
-# ---------------------------------------------------------------- activations
 
 
 ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
@@ -77,24 +70,17 @@ ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tens
 """Name -> (function, derivative); softplus is log(1 + exp(2 u)) / 2."""
 
 
-# ---------------------------------------------------------------- the fully connected net
-
-
 @dataclass(frozen=True)
 class Mlp:
-    """A fully connected net with scalar output at given weights.
-
-    weights: one matrix (inputs x outputs) per hidden layer, then the output layer's vector.
-    constant: per layer, whether a 1 is appended to what enters it (a bias).
-    """
+    """A fully connected net with scalar output. weights: one matrix (inputs x outputs) per hidden layer, then the
+    output layer's vector; constant: per layer, whether a 1 is appended to what enters it (a bias)."""
 
     weights: tuple[Tensor, ...]
     constant: tuple[bool, ...]
     activation: str
     gain: float = 1.0
     output_gain: float = 1.0
-    norm: float = 1.0
-    """The kernel and its features are divided by this and its root; outputs are not."""
+    norm: float = 1.0  # the kernel and its features are divided by this and its root; outputs are not
 
     def at(self, weights: tuple[Tensor, ...]) -> Mlp:
         """The same net at other weights."""
@@ -172,18 +158,14 @@ def draw_mlp(
 ) -> Mlp:
     """A net of `depth` layers with N(0, 1) weights and gain 1/sqrt(width).
 
-    With a `tail` each first-layer unit's input weights follow a Student law of so many degrees of freedom instead of
-    the normal one. Sine units then have many frequencies at once, the spectrum of a Matern kernel of order tail / 2.
-
-    A sine's bias is a phase, uniform on the circle, so that its kernel does not depend on where the origin is. The
-    mirrored net [f(x; theta+) - f(x; theta-)] / sqrt(2), both halves at these weights, has output 0 exactly and the
-    kernel of f, so whoever needs only its kernel works with f.
+    With a `tail` each first-layer unit's input weights follow a Student law of so many degrees of freedom: sine units
+    then have the spectrum of a Matern kernel of order tail / 2. A sine's bias is a phase, uniform on the circle, so
+    that its kernel does not depend on the origin. The mirrored net [f(x; theta+) - f(x; theta-)] / sqrt(2), both halves
+    at these weights, has output 0 and the kernel of f.
     """
     if activation not in ACTIVATIONS:
-        known = sorted(ACTIVATIONS)
-        raise ValueError(
-            f"activation must be one of {known}, got {activation!r}; for others give a network of your own"
-        )
+        known = f"activation must be one of {sorted(ACTIVATIONS)}"
+        raise ValueError(f"{known}, got {activation!r}; for others give a network of your own")
     shapes: list[tuple[int, ...]] = [(inputs + constant, width), *[(width + constant, width)] * (depth - 2), (width,)]
     weights = [rng.standard_normal(shape) for shape in shapes]
     if activation == "sin" and constant:

@@ -1,11 +1,8 @@
 """Small fully connected nets trained in NumPy: gradient steps whose rate is kept stable, and Adam.
 
 The gradient of half the squared error is sum_i (h(x_i) - y_i) g(x_i), which is `ntk.combine` with the residuals; so
-training and the tangent kernel share one forward and one backward pass. Batches come as index arrays, drawn by
-`epoch_batches` or by the caller.
+training and the tangent kernel share one forward and one backward pass.
 """
-
-from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
@@ -17,15 +14,10 @@ from regretless.parameters import Array
 from regretless.tangent.ntk import Mlp, combine, kernel
 
 Batches = NDArray[np.int64]
-POWER_STEPS = 30
-"""Steps of power iteration for the largest eigenvalue; its error is far below the factor 2 left to the stable limit."""
-HALVINGS = 30
-"""Halvings of the learning rate when the net leaves the linear regime and the error still grows without bound."""
-RUNAWAY = 1e3
-"""Training has diverged when an output exceeds the sizes of the targets and of the first outputs by this factor."""
-NEW_MEAN, NEW_SQUARE, TINY = 0.1, 0.001, 1e-8
-"""The shares of a new gradient in Adam's running mean and square, and what is added to the root (Kingma and Ba, ICLR
-2015: 1 - beta_1, 1 - beta_2 and epsilon)."""
+POWER_STEPS = 30  # steps of power iteration; the error is far below the factor 2 left to the stable limit
+HALVINGS = 30  # halvings of the learning rate while the error of the non-linear net grows without bound
+RUNAWAY = 1e3  # training has diverged when an output exceeds the targets and first outputs by this factor
+NEW_MEAN, NEW_SQUARE, TINY = 0.1, 0.001, 1e-8  # Adam's 1 - beta_1, 1 - beta_2 and epsilon (Kingma and Ba, ICLR 2015)
 
 
 def fresh_net(rng: np.random.Generator, inputs: int, hidden: tuple[int, ...], activation: str) -> Mlp:
@@ -36,12 +28,8 @@ def fresh_net(rng: np.random.Generator, inputs: int, hidden: tuple[int, ...], ac
     return Mlp(tuple(weights), (True,) * len(sizes), activation)
 
 
-# ---------------------------------------------------------------- when and on what to train
-
-
 def scheduled_size(n: int, *, first: int, growth: float) -> int:
-    """The largest scheduled size of at most n: `first`, then each time `growth` times as many; `first` when n is below
-    it."""
+    """The largest size of at most n of `first`, then each time `growth` times as many; `first` when n is less."""
     size = first
     while int(size * growth) + 1 <= n:
         size = int(size * growth) + 1
@@ -49,15 +37,11 @@ def scheduled_size(n: int, *, first: int, growth: float) -> int:
 
 
 def epoch_batches(rng: np.random.Generator, n: int, size: int, epochs: int) -> Batches:
-    """Index rows of `epochs` passes over n points in random order, steps x min(size, n); an incomplete last batch of a
-    pass is dropped."""
+    """Index rows of `epochs` passes over n points, steps x min(size, n); incomplete last batches are dropped."""
     size = min(size, n)
     whole = n // size
     passes = [rng.permutation(n)[: whole * size].reshape(whole, size) for _ in range(epochs)]
     return np.concatenate(passes).astype(np.int64)
-
-
-# ---------------------------------------------------------------- gradient steps
 
 
 @dataclass(frozen=True)
@@ -70,8 +54,7 @@ class Descent:
 
 
 def stable_rate(net: Mlp, X: Array, ridge: float, batch: int) -> float:
-    """Half of 2 / (lambda_max(G G') b / n + ridge), G the gradients at the net's weights: half of the largest step on
-    batches of b that is stable."""
+    """Half of 2 / (lambda_max(G G') b / n + ridge), the largest stable step on batches of b; G the gradients."""
     A = replace(net, norm=1.0).factors(X)
     K = kernel(A, A)
     v = np.ones(len(K)) / len(K) ** 0.5
@@ -86,10 +69,8 @@ def stable_rate(net: Mlp, X: Array, ridge: float, batch: int) -> float:
 
 def descend(net: Mlp, X: Array, y: Array, *, rate: float, ridge: float, batches: Batches) -> Descent:
     """One step per row of `batches` (indices of rows of X) on sum (h - y)^2 / 2 + ridge |theta - theta0|^2 / 2, from
-    theta0 = net.weights.
-
-    The rate is clipped to the stable limit, and halved while the error of the non-linear net still grows without bound.
-    """
+    theta0 = net.weights. The rate is clipped to the stable limit, and halved while the error still grows without
+    bound."""
     net, given = replace(net, norm=1.0), net
     used = min(rate, stable_rate(net, X, ridge, batches.shape[1]))
     limit = RUNAWAY * (1.0 + float(np.abs(y).max()) + float(np.abs(net.outputs(X)).max()))
@@ -108,8 +89,7 @@ def descend(net: Mlp, X: Array, y: Array, *, rate: float, ridge: float, batches:
 
 
 def train_with_adam(net: Mlp, X: Array, y: Array, batches: Batches, *, rate: float, decay: float = 0.0) -> Mlp:
-    """The net after one Adam step per row of `batches` (indices of rows of X) on the mean squared error, with L2 decay
-    towards 0 as in PyTorch."""
+    """The net after one Adam step on the mean squared error per row of `batches`, with L2 decay as in PyTorch."""
     shapes = [W.shape for W in net.weights]
     edges = np.cumsum([0, *(W.size for W in net.weights)])
     flat = np.concatenate([W.ravel() for W in net.weights])

@@ -1,11 +1,8 @@
 """Told values in the units a net is trained in: finite arithmetic for every finite value, mean 0 and deviation 1.
 
-The square of 1e160 is no float. So values are first divided by a power of two near the largest of them. Such a division
-changes no digit: whoever computes with the quotients gets, bit for bit, what the values themselves would have given
-wherever those stay within the range of floats.
+The square of 1e160 is no float, so values are first divided by a power of two near the largest of them; such a division
+changes no digit.
 """
-
-from __future__ import annotations
 
 import math
 
@@ -13,10 +10,8 @@ import numpy as np
 
 from regretless.parameters import Array
 
-SMALLEST_EXPONENT = -1022
-"""The exponent of the smallest float of full precision: neither the unit nor its inverse leaves the floats."""
-ROUNDING = 1e-13
-"""A spread below this share of the mean is the rounding error of equal values: 500 units of the last place."""
+SMALLEST_EXPONENT = -1022  # of the floats of full precision: neither the unit nor its inverse leaves the floats
+ROUNDING = 1e-13  # a spread below this share of the mean is the rounding error of equal values
 
 
 def exact_unit(y: Array) -> float:
@@ -32,8 +27,7 @@ def times_unit(values: Array, unit: float) -> Array:
 
 
 def standardisation(y: Array, *, of_equal: float = 1.0) -> tuple[float, float]:
-    """Mean and standard deviation of y (n), whose squares must be floats; equal values get the deviation `of_equal`, or
-    their rounding error where that is larger."""
+    """Mean and sd of y (n), whose squares must be floats; of equal values `of_equal` or their rounding error."""
     centre, spread = float(y.mean()), float(y.std())
     rounding = ROUNDING * abs(centre)
     return centre, spread if spread > rounding else max(of_equal, rounding)
@@ -43,5 +37,4 @@ def standardised(y: Array) -> Array:
     """y (n) with mean 0 and deviation 1, whatever its size; zeros where all values are equal."""
     scaled = y / exact_unit(y)
     centre, spread = standardisation(scaled)
-    targets: Array = (scaled - centre) / spread
-    return targets
+    return np.asarray((scaled - centre) / spread)

@@ -43,7 +43,7 @@ def told(method: Any, n: int = 25) -> Any:
 
 def chosen(method: Any) -> tuple[int, Array]:
     x = method.ask()[0]
-    grid = method._model.grid
+    grid = method.grid
     return int(np.abs(grid - x).sum(axis=1).argmin()), grid
 
 
@@ -62,7 +62,7 @@ def test_igp_ucb_maximises_its_bound(kernel: Any, gain: Any) -> None:
 def test_the_gain_counts_samples_and_not_rows() -> None:
     """The rows of a long posterior are distinct points; gamma = log t is about all samples."""
     method = told(IGPUCB(2, seed=0, preset="paper", kernel="matern52", points_per_axis=5), 110)
-    assert method._model.posterior.t < 110
+    assert method.posterior.t < 110
     assert method._beta() == pytest.approx(0.5 + 0.1 * math.sqrt(2 * (math.log(110) + 1 + math.log(1000))))
 
 
@@ -83,11 +83,11 @@ def test_a_pending_point_lowers_the_bound_around_it() -> None:
     method = told(IGPUCB(2, seed=0, preset="paper", points_per_axis=25))
     X = method.ask(6)
     assert len(np.unique(X, axis=0)) == 6
-    mean, _ = slow_posterior(method.X, method.y, method._model.grid)
+    mean, _ = slow_posterior(method.X, method.y, method.grid)
     after = np.concatenate([method.X, X[:5]])
-    _, sd = slow_posterior(after, np.zeros(len(after)), method._model.grid)
-    score = mean + method._beta() * sd + method._model.taken(X[:5])
-    assert np.allclose(method._model.grid[int(score.argmax())], X[5])
+    _, sd = slow_posterior(after, np.zeros(len(after)), method.grid)
+    score = mean + method._beta() * sd + method._taken(X[:5])
+    assert np.allclose(method.grid[int(score.argmax())], X[5])
 
 
 def test_grids_keep_to_legal_points() -> None:

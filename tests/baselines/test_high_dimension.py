@@ -208,7 +208,7 @@ def test_linebo_stays_on_its_line_and_then_turns():
 
 
 def test_linebo_in_one_dimension_maximises_the_bound_on_a_grid():
-    method = LineBO(1, seed=0, least=50, most=50, kappa=2.0)
+    method = LineBO(1, seed=0, least=50, most=50)
     run(method, design_size(1, None) + 3)
     x = method.ask()[0, 0]
     gp = method._surrogate.gp(method.X, method.y, method.yvar)

@@ -8,9 +8,8 @@ import pytest
 import torch
 from slow_forms import covariance, kernel_matrix, log_evidence
 
-from regretless.gp.gram import factor_with_jitter
 from regretless.gp.kernels import correlation
-from regretless.gp.posterior import GP, Factor, Hyper, Kernel
+from regretless.gp.posterior import GP, Factor, Hyper, Kernel, factor_with_jitter
 from regretless.gp.surrogate import Surrogate
 from regretless.space import Cube
 

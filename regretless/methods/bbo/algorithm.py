@@ -122,7 +122,7 @@ class BBO(Method):
         is positive."""
         self.fidelity = fidelity
         self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
-        self._surrogate = Surrogate.by_preset(preset, self.cube, noise_var=self.noise_var)
+        self._surrogate = Surrogate(self.cube, preset=preset, noise_var=self.noise_var)
 
     def _propose(self, rng: np.random.Generator) -> Array:
         first = self._design.next_point(self, rng)

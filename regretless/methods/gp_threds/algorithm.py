@@ -43,25 +43,21 @@ Default preset only
    11. Cells stop shrinking at side SMALLEST; `tree.stopped` says so.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Generator, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from regretless.certificate import Certificate
 from regretless.gp.kernels import Kind
 from regretless.gp.sobol import sobol_points
-from regretless.grid.model import fitted_scale
-from regretless.grid.scale import LEAST_NOISE_VAR, REFIT, Scale, grouped, weights
+from regretless.grid.scale import LEAST_NOISE_VAR, REFIT, Scale, fit_scale
 from regretless.grid.whole_model import cautious_best, whole_certificate
 from regretless.method import Method, keyed_generator
 from regretless.methods.gp_threds.norm_ball import norm_certificate
-from regretless.methods.gp_threds.options import POINTS_PER_AXIS, PRESETS, check_options
 from regretless.methods.gp_threds.random_walk import Search, Told, walk
 from regretless.methods.gp_threds.threshold_tree import Cell, CellTest, GridPriors, ThresholdTree, beside_the_best
 from regretless.methods.gp_threds.widths import Gain, Widths
@@ -69,28 +65,50 @@ from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
 
-SHARED, LOOK_BACK = 400, 4096
-"""A test starts from at most this many earlier samples near its cell, found among this many latest ones. The first
-bounds the cost of its posterior, the second that of finding them: neither grows with the run."""
-FIRST_PER_DIM = 6
-"""Points per dimension of the design that precedes the search when no interval is known, chosen like the default's
-other constants (see `PRESETS`)."""
-SMALLEST = 1e-6
-"""Cells are not halved below this side, because grid points of smaller ones are closer than most objectives resolve."""
-STALL = 50
-"""This many told points in a row from elsewhere close a test; a test of the paper preset takes as many samples."""
-AVOIDED = 0.1
-"""Points closer than this many sides to a failed evaluation are not proposed in a cell while others are left."""
-SAME = 1e-9
-"""Points closer than this many sides are the same point; the rest is rounding."""
-HORIZON = 1000
-"""T where no budget is given, as in the paper's experiments; it only enters through logarithms."""
-ELSEWHERE = 32
-"""Random points to choose from when every point of the running cell is pending or near a failure. A few dozen hold one
-whose nearest neighbour is among the best values."""
-GUESSED_NOISE_SD, GUESSED_LENGTHSCALE = 0.1, 0.2
-"""Noise sd (in standardised units) and length-scale (in the plane, growing like sqrt(d)) until a fit gives them; they
-are those of the paper's experiments (Sec. 5)."""
+SHARED, LOOK_BACK = 400, 4096  # a test starts from at most so many earlier samples near its cell, of so many latest
+FIRST_PER_DIM = 6  # points per dimension of the design when no interval is known, chosen like `PRESETS`
+SMALLEST = 1e-6  # the least side of cells: grid points of smaller ones are closer than most objectives resolve
+STALL = 50  # told points in a row from elsewhere that close a test, as many as a test of the paper preset takes
+AVOIDED = 0.1  # points this many sides from a failed evaluation are not proposed in a cell while others are left
+SAME = 1e-9  # points closer than this many sides are the same point; the rest is rounding
+HORIZON = 1000  # T where no budget is given, as in the paper's experiments; it only enters through logarithms
+ELSEWHERE = 32  # random points to choose from when every point of the running cell is pending or near a failure
+GUESSED_NOISE_SD, GUESSED_LENGTHSCALE = 0.1, 0.2  # until a fit gives them (Sec. 5); the latter grows like sqrt(d)
+
+
+POINTS_PER_AXIS = {1: 64, 2: 20, 3: 8, 4: 5, 5: 4, 6: 3}  # of a cell's grid; 20 in the plane as in the authors' code
+
+
+class Preset(NamedTuple):
+    """What a preset takes for the options that are not given; None: found from the data."""
+
+    assumed_norm: float
+    threshold_slack: float
+    patience: int
+    gain: Gain
+    least_noise_sd: float  # beta takes at least this for R
+    interval: tuple[float, float] | None
+    lengthscale: float | None
+    noise_sd: float | None
+
+
+PRESETS: dict[Literal["default", "paper"], Preset] = {
+    "default": Preset(0.5, 0.05, 20, "realised", 0.1, None, None, None),
+    "paper": Preset(0.5, 0.2, 50, "log", 0.0, (0.0, 1.0), 0.2, 0.1),
+}
+"""The paper's numbers are those of Fig. 4 for Branin and of the authors' code. The default's slack and patience were
+chosen on Branin and Rosenbrock with seeds 0 to 9; with less than its least noise the tests are rash."""
+
+WORDS = {
+    "preset": ("default", "paper"),
+    "search": ("heuristic", "walk"),
+    "kernel": ("se", "matern52"),
+    "gain": (None, "realised", "log", "root"),
+}
+OPEN_RANGES = {
+    "delta": (0.0, 1.0), "walk_error": (0.0, 0.5), "lengthscale": (0.0, math.inf), "assumed_norm": (0.0, math.inf),
+    "norm_bound": (0.0, math.inf),
+}  # fmt: skip
 
 
 class DimensionWarning(UserWarning):
@@ -101,27 +119,21 @@ class GPThreDS(Method):
     """GP-ThreDS: a Gaussian process on ever smaller cells, kept or dropped by a threshold; constant cost per sample.
 
     Args:
-        preset: "default", or "paper": Alg. 1 with the authors' constants (fresh data, zero mean, unit variance, their
-            interval update).
-        search: "heuristic" (Alg. 3), or "walk": the random walk on the tree (Alg. 2) with two-sided tests (Sec. 7.2);
-            fresh data, like the paper.
-        interval: (a, b) believed to hold f*, in the units and sign that are maximised; None: found from the data (paper
-            preset: (0, 1)).
+        preset: "default", or "paper": Alg. 1 with the authors' constants, fresh data, and values as they are.
+        search: "heuristic" (Alg. 3), or "walk": the random walk on the tree (Alg. 2, Sec. 7.2), on fresh data.
+        interval: (a, b) believed to hold f*, as maximised; None: found from the data (paper preset: (0, 1)).
         kernel: "se" or "matern52".
         lengthscale: of the kernel, in sides of the cube; None: fitted (paper preset: 0.2).
         noise_sd: R, the standard deviation of the noise; None: fitted (paper preset: 0.1).
-        norm_bound: a true bound on the norm of f (not standardised) in the kernel's RKHS, if known; the certificate is
-            then a theorem. Needs lengthscale and noise_sd.
-        assumed_norm: B, what the deciding beta takes for the norm of f; it steers and bounds nothing (the norms of the
-            paper's functions are 20 to 40 times larger).
+        norm_bound: a true bound on the norm of f (not standardised) in the kernel's RKHS, if known, with lengthscale
+            and noise_sd; the certificate is then a theorem.
+        assumed_norm: B, what the deciding beta takes for the norm of f; it steers and bounds nothing.
         delta: probability of error of the deciding beta (delta_0 in Sec. 5).
-        threshold_slack: c, how far below the threshold an upper bound must lie for a rejection, per side of the cell;
-            None: 0.05 (paper preset: 0.2).
-        patience: t_term, samples after which a test accepts; None: 20 (paper preset: the authors' 50); "formula": Eq.
-            (7), which asks for 1e5 and more.
+        threshold_slack: c, how far below the threshold a bound is rejected, in sides; None: 0.05 (paper: 0.2).
+        patience: t_term, samples after which a test accepts; None: 20 (paper: 50); "formula": Eq. (7), 1e5 and more.
         points_per_axis: of a cell's grid, one number or one per axis; None: by dimension.
-        gain: gamma in beta: "realised" by the samples of the test, or "log" or "root" of their number (the authors'
-            stand-ins); None: "realised" (paper preset: "log").
+        gain: gamma in beta: "realised" by the samples of the test, or "log" or "root" of their number; None: "realised"
+            (paper preset: "log").
         walk_error: p, probability of error of the walk's inner tests, below 1/2 (Sec. 3.2.1).
 
     Example:
@@ -183,10 +195,8 @@ class GPThreDS(Method):
         self.tree = ThresholdTree(interval=self.interval or (-math.inf, math.inf), live=[Cell.whole(self.dim)])
         """Live cells, thresholds, regions given up; see `ThresholdTree`."""
         self.scale = self._first_scale()
-        self._trusting = self.interval is not None
-        """Whether the scale comes from the given interval."""
-        self._seen = self._fitted_at = 0
-        """Values the search has taken in, and how many there were at the last fit."""
+        self._trusting = self.interval is not None  # whether the scale comes from the given interval
+        self._seen = self._fitted_at = 0  # values the search has taken in, and how many there were at the last fit
         self._test: CellTest | None = None
         self._running = self._shrink()
         next(self._running)
@@ -276,9 +286,7 @@ class GPThreDS(Method):
                 a, b = a - (b - a) / 2, b - (b - a) / 2  # (Alg. 1, l. 12)
             if not self.fresh:  # not in paper: what the tests found
                 tree.contradictions += found[0] > b
-                if self._mistaken(
-                    found[0]
-                ):  # with the interval the scale was wrong: begin again with what is known now
+                if self._mistaken(found[0]):  # with the interval the scale was wrong: begin again with what is known
                     self._trusting = False
                     tree.live, tree.depth, tree.pruned = [Cell.whole(self.dim)], 0, []
                     width = found[1] - found[0]
@@ -352,8 +360,7 @@ class GPThreDS(Method):
             start = max(0, self._seen - LOOK_BACK)
             near = start + np.flatnonzero(cell.near(self.X[start : self._seen]))[-SHARED:]
             if len(near):
-                X, y, total = grouped(self.X[near], self.y[near], weights(self.yvar[near], scale.told_noise_var))
-                test.posterior.condition(X, scale.inside(y), total)
+                test.posterior.condition(*scale.grouped(self.X[near], self.y[near], self.yvar[near]))
         test.score(self.widths.beta(test.posterior))
         self._test = test
         return test
@@ -384,16 +391,40 @@ class GPThreDS(Method):
             self._fit()
 
     def _fit(self) -> None:
-        self._fitted_at = self._seen
-        scale = fitted_scale(self, self._seen, self.kernel, self.lengthscale, self.noise_sd)
+        n = self._fitted_at = self._seen
+        known = {"lengthscale": self.lengthscale, "noise_sd": self.noise_sd}
+        scale = fit_scale(self.X[:n], self.y[:n], self.kernel, yvar=self.yvar[:n], **known)
         self.scale = replace(scale, noise_var=max(scale.noise_var, LEAST_NOISE_VAR))
 
     def _find_interval(self) -> Search:
-        """Waits for the first design, fits the scale and takes the largest bounds on the whole cube's grid for the
-        interval."""
+        """Waits for the first design, fits the scale and takes the bounds on the whole cube's grid for the interval."""
         first = len(self._first) if self.budget is None else max(2, min(len(self._first), self.budget // 3))
         while self._seen < first:
             yield
         self._fit()
         self.open_test(self.tree.live[0], shared=True)
         self.tree.interval = self._found()
+
+
+def check_options(given: Mapping[str, Any], dim: int) -> None:
+    """Raises ValueError for an option that makes no sense, naming it."""
+    for name, legal in WORDS.items():
+        if given[name] not in legal:
+            raise ValueError(f"{name} must be one of {legal}, got {given[name]!r}")
+    for name, (low, high) in OPEN_RANGES.items():
+        if given[name] is not None and not low < given[name] < high:
+            raise ValueError(f"{name} must be between {low:g} and {high:g}, got {given[name]!r}")
+    for name in ("noise_sd", "threshold_slack"):
+        if given[name] is not None and not 0 <= given[name] < math.inf:
+            raise ValueError(f"{name} must be finite and at least 0, got {given[name]!r}")
+    patience, points = given["patience"], given["points_per_axis"]
+    if patience not in (None, "formula") and not (isinstance(patience, int) and patience >= 1):
+        raise ValueError(f"patience must be a whole number of at least 1 or 'formula', got {patience!r}")
+    each = points if isinstance(points, tuple) else (2 if points is None else points,) * dim
+    if len(each) != dim or not all(isinstance(m, int) and m >= 2 for m in each):
+        raise ValueError(f"points_per_axis must be a whole number of at least 2, or one for each axis, got {points!r}")
+    a, b = given["interval"] or (0.0, 1.0)
+    if not -math.inf < a < b < math.inf:
+        raise ValueError(f"interval must be two finite numbers a < b, got {given['interval']!r}")
+    if given["norm_bound"] is not None and (given["lengthscale"] is None or given["noise_sd"] is None):
+        raise ValueError("norm_bound is a bound in a known kernel: give lengthscale and noise_sd with it")

@@ -1,5 +1,4 @@
-"""Bounds on a function of known norm: what noisy values prove about f when f lies in the ball ||f|| <= B of the RKHS of
-the kernel.
+"""Bounds on a function of known norm: what noisy values prove about f when ||f|| <= B in the RKHS of the kernel.
 
 With V = lambda I + Phi'Phi the self-normalised bound of Abbasi-Yadkori (2012, Thm. 3.11) gives, with probability at
 least 1 - delta, for every x and every number of values at once,
@@ -7,11 +6,10 @@ least 1 - delta, for every x and every number of values at once,
     |f(x) - mu(x)| <= beta sigma(x),    beta = B + R / sqrt(lambda) sqrt(2 (gain + ln 1/delta)),
     gain = 1/2 logdet(I + K / lambda).
 
-It holds for one posterior on all values in the order told (or on a first part of them), not for subsets picked with
-hindsight: this is why the search's own posteriors on cells cannot be used. lambda = R^2 here; a value of known variance
-v becomes one of noise R when it and its feature are scaled by R / sqrt(v). Between the points where the bound is
-evaluated f moves by at most B sqrt(2 - 2 k(x, z)), so a branch-and-bound over boxes, not a grid, bounds the largest
-value over the cube.
+It holds for one posterior on all values in the order told, not for subsets picked with hindsight: this is why the
+search's own posteriors on cells cannot be used. lambda = R^2 here; a value of known variance v becomes one of noise R
+when it and its feature are scaled by R / sqrt(v). Between points f moves by at most B sqrt(2 - 2 k(x, z)), so a
+branch-and-bound over boxes bounds the largest value over the cube.
 """
 
 from __future__ import annotations
@@ -30,29 +28,16 @@ from regretless.parameters import Array
 if TYPE_CHECKING:
     from regretless.methods.gp_threds.algorithm import GPThreDS
 
-MOST_FEATURES = 900
-"""Up to this rank the bound is computed from the features of the squared exponential, whose matrix is then smaller than
-that of MOST_VALUES values."""
-MOST_VALUES = 2000
-"""Beyond that rank, or with another kernel, the bound is computed from the kernel matrix of at most this many first
-values, which takes about a second."""
-RESOLUTION = 0.002
-"""The branch-and-bound stops at this share of B above the largest upper bound seen; it is small beside the widths of
-0.4 B and more that certificates have."""
-MOST_BOXES = 30_000
-"""The branch-and-bound keeps at most this many boxes, for memory; where it needs more, it returns its last bound."""
-LEAST_VARIANCE = 1e-8
-"""The noise variance counts as at least this share of B^2, so that exact values leave the posterior well conditioned; a
-larger variance than the true one is safe."""
-FIRST_BOXES = {1: 32, 2: 16, 3: 8, 4: 4, 5: 3, 6: 3}
-"""Boxes along each axis that the branch-and-bound starts with, by dimension: a few hundred in all."""
+MOST_FEATURES = 900  # up to this rank the bound is computed from the features of the squared exponential
+MOST_VALUES = 2000  # otherwise it is computed from the kernel matrix of so many first values, in about a second
+RESOLUTION = 0.002  # the branch-and-bound stops this share of B above the largest bound; certificates are 0.4 B wide
+MOST_BOXES = 30_000  # boxes that the branch-and-bound keeps, for memory; where it needs more, it ends
+LEAST_VARIANCE = 1e-8  # the least noise variance, by B^2: the posterior is well conditioned, and a larger one is safe
+FIRST_BOXES = {1: 32, 2: 16, 3: 8, 4: 4, 5: 3, 6: 3}  # per axis at the start of the branch-and-bound, by dimension
 
 
 class NormBall:
-    """What values y (n) at X (n x d) say about f with ||f|| <= norm, with probability 1 - delta.
-
-    The noise is sub-Gaussian with variance yvar (n) or, where that is NaN, with standard deviation noise_sd.
-    """
+    """What values y (n) at X (n x d) say about f, ||f|| <= norm, with probability 1 - delta; yvar (n): NaN unknown."""
 
     def __init__(
         self,
@@ -133,27 +118,17 @@ class NormBall:
 
 def norm_certificate(method: GPThreDS, delta: float) -> Certificate:
     """The certificate of kind "theory" of the recommended point: bounds on its value and on the largest one."""
-    kernel, lengthscale, noise_sd, norm = method.kernel, method.lengthscale, method.noise_sd, method.norm_bound
-    assert lengthscale is not None
-    assert noise_sd is not None
-    assert norm is not None
-    ball = NormBall(
-        method.X,
-        method.y,
-        method.yvar,
-        kernel=kernel,
-        lengthscale=lengthscale,
-        noise_sd=noise_sd,
-        norm=norm,
-        delta=delta,
-    )
+    kernel, length, sd, norm = method.kernel, method.lengthscale, method.noise_sd, method.norm_bound
+    assert length is not None and sd is not None and norm is not None  # noqa: PT018
+    X, y, yvar = method.X, method.y, method.yvar
+    ball = NormBall(X, y, yvar, kernel=kernel, lengthscale=length, noise_sd=sd, norm=norm, delta=delta)
     lower, upper = ball.lower(method.recommend()[None]), ball.upper(method.dim)
     if not lower <= upper:  # also where a value is so large that the bounds are NaN
-        return Certificate.none(f"the values contradict a norm of at most {norm:g} or noise of {noise_sd:g}", delta)
-    told = "" if np.isnan(method.yvar).all() else ", or with the variance told"
+        return Certificate.none(f"the values contradict a norm of at most {norm:g} or noise of {sd:g}", delta)
+    told = "" if np.isnan(yvar).all() else ", or with the variance told"
     assumptions = (
-        f"norm at most {norm:g} in the RKHS of {kernel} with l = {lengthscale:g}",
-        f"noise {noise_sd:g}-sub-Gaussian{told}",
+        f"norm at most {norm:g} in the RKHS of {kernel} with l = {length:g}",
+        f"noise {sd:g}-sub-Gaussian{told}",
     )
     return Certificate(upper - lower, lower, upper, delta, "theory", assumptions)
 

@@ -15,15 +15,12 @@ from regretless.parameters import Array
 if TYPE_CHECKING:
     from regretless.methods.gp_threds.algorithm import GPThreDS
 
-Told: TypeAlias = tuple[Array, float, float]
-"""A told point, its value, and the variance of its noise (NaN where unknown)."""
-Search: TypeAlias = Generator[None, Told, Any]
-"""A search under way: it waits for told points."""
+Told: TypeAlias = tuple[Array, float, float]  # a told point, its value and the variance of its noise (NaN unknown)
+Search: TypeAlias = Generator[None, Told, Any]  # A search under way: it waits for told points
 
 
 def walk(method: GPThreDS, cell: Cell, tau: float, slack: float) -> Search:
-    """The children of a cell with points above tau: one walk on the tree of its d halvings for each, until the test at
-    the root finds nothing more."""
+    """The children of a cell with points above tau: one walk on the tree of its d halvings for each."""
     found: list[int] = []
     p = method.p
     while True:
@@ -54,8 +51,7 @@ def walk(method: GPThreDS, cell: Cell, tau: float, slack: float) -> Search:
 def passes(
     method: GPThreDS, cell: Cell, seen: list[Cell], tau: float, slack: float, *, yes: float, no: float
 ) -> Search:
-    """Whether a cell has points above tau outside the cells already seen; a yes errs with probability `yes`, a no with
-    probability `no`."""
+    """Whether a cell has points above tau outside the cells seen; a yes errs with probability `yes`, a no with `no`."""
     test, widths = method.open_test(cell, without=seen), method.widths
     posterior, surest = test.posterior, min(yes, no)
     samples = 0

@@ -1,9 +1,6 @@
-"""The tree of a thresholded search: cells of the cube, the test that runs in one of them, and the record of what became
-of them.
+"""The tree of a thresholded search: cells of the cube, the test that runs in one of them, and the record of both.
 
-A cell is a box, and its children halve every side. `CellTest` holds the posterior on a cell's grid and which of its
-points are still in the race. `ThresholdTree` is the part that a user reads: live cells, the threshold and its interval,
-the regions given up.
+A cell is a box, and its children halve every side. `ThresholdTree` is the part that a user reads.
 """
 
 from __future__ import annotations
@@ -18,22 +15,12 @@ from regretless.grid.posterior import RowPosterior, correlation, product_grid
 from regretless.parameters import Array
 from regretless.space import Cube
 
-ON_GRID = 1e-6
-"""A told point this close to a grid point, in grid steps, is that grid point, because settings may travel through text
-and units and back."""
-ON_LEGAL = 1e-12
-"""The same on a cube with discrete axes, in the cube's own units: there points are legal positions up to rounding."""
-REACH = 0.75
-"""Samples count for a cell when every coordinate is within this many sides of its centre: in the cell or in a margin of
-a quarter of its side."""
-INSIDE = 0.5 * (1 + 1e-9)
-"""The same for points inside the cell; the excess over one half is for rounding."""
-TIE, TIE_DIGITS = 1e-9, 9
-"""Bounds of grid points closer than this, in standardised units, are level: it is far above rounding, which separates
-points that are equal by symmetry, and far below any difference that matters. Distances have as many digits."""
-PRIORS_KEPT = 8
-"""Grid covariances kept at a time; a stationary kernel needs one per cell size, and a search uses two or three sizes at
-a time."""
+ON_GRID = 1e-6  # a told point this close to a grid point, in grid steps, is that point: settings travel through text
+ON_LEGAL = 1e-12  # the same on a cube with discrete axes, in its own units: points are legal positions up to rounding
+REACH = 0.75  # samples count for a cell when every coordinate is within this many sides of its centre
+INSIDE = 0.5 * (1 + 1e-9)  # the same for points inside the cell; the excess over one half is for rounding
+TIE, TIE_DIGITS = 1e-9, 9  # bounds this close are level: rounding separates points equal by symmetry
+PRIORS_KEPT = 8  # Grid covariances kept at a time, one per cell size; a search uses two or three sizes at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,27 +63,19 @@ class Cell:
 
 @dataclass
 class ThresholdTree:
-    """What is known of where the optimum is: `live` cells, the interval of f* and its threshold, and the cells given
-    up."""
+    """What is known of where the optimum is: `live` cells, the interval of f*, its threshold, the cells given up."""
 
     interval: tuple[float, float]
     """[a_k, b_k]: where the search believes f* to be. It steers; it is no guarantee (`certificate` is)."""
     live: list[Cell] = field(default_factory=list)
-    pruned: list[tuple[Cell, int]] = field(default_factory=list)
-    """Cells given up, each with the epoch in which it was."""
+    pruned: list[tuple[Cell, int]] = field(default_factory=list)  # cells given up, each with the epoch in which it was
     epoch: int = 1
-    depth: int = 0
-    """Halvings of the live cells."""
-    thresholds: list[float] = field(default_factory=list)
-    """tau_k of every epoch so far."""
-    by_bound: int = 0
-    """Cells accepted because a lower bound passed the threshold."""
-    by_time: int = 0
-    """Cells accepted because the test ran out of samples."""
-    contradictions: int = 0
-    """How often a lower bound passed b_k, so that the interval had to be moved up."""
-    stopped: str = ""
-    """Why the domain shrinks no further; empty while it does."""
+    depth: int = 0  # halvings of the live cells
+    thresholds: list[float] = field(default_factory=list)  # tau_k of every epoch so far
+    by_bound: int = 0  # cells accepted because a lower bound passed the threshold
+    by_time: int = 0  # cells accepted because the test ran out of samples
+    contradictions: int = 0  # how often a lower bound passed b_k, so that the interval had to be moved up
+    stopped: str = ""  # why the domain shrinks no further; empty while it does
 
     @property
     def threshold(self) -> float:
@@ -129,10 +108,7 @@ class GridPriors:
 
 
 class CellTest:
-    """The posterior on the grid of one cell, and which of its points are still in the race.
-
-    On a cube with discrete axes the grid consists of legal points, each once.
-    """
+    """The posterior on the grid of one cell, legal points each once, and which of them are still in the race."""
 
     def __init__(self, cell: Cell, priors: GridPriors, *, kernel: Kind, lengthscale: float, noise_var: float) -> None:
         self.cell = cell
@@ -151,12 +127,10 @@ class CellTest:
         self.grid = grid
         self.out = ties.copy()
         """Next to nothing for points in the race (see `GridPriors.ties`), -inf for points dropped, n."""
-        self.open = True
-        """Whether any point is in the race."""
+        self.open = True  # whether any point is in the race
 
     def take(self, x: Array, y: float, noise_var: float | None = None) -> bool:
-        """Takes in a told point when it lies on the grid or near the cell; says whether it did. noise_var: of this
-        value, where it is not lambda."""
+        """Takes in a told point on the grid or near the cell; says whether it did. noise_var: if not lambda."""
         index = self._index(x)
         if index >= 0:
             self.posterior.add(index, y, noise_var)
@@ -177,8 +151,7 @@ class CellTest:
 
     @property
     def query(self) -> int:
-        """The grid point to sample next: the one with the largest upper bound, or the one nearest to the centre while
-        nothing is known."""
+        """The grid point to sample next: of the largest upper bound, or nearest to the centre before any."""
         if self.posterior.t:
             return self.best_upper
         distance = np.abs((self.grid - self.cell.centre) / self.cell.sides).sum(axis=1)
@@ -224,9 +197,7 @@ class CellTest:
 
 
 def beside_the_best(draws: Array, X: Array, y: Array, failed: Array) -> Array:
-    """The random point (of k x d) whose nearest neighbour among told (n x d, values n) and failed ones (p x d) has the
-    best value, d."""
+    """The random point (of k x d) whose nearest told (n x d, values n) or failed one (p x d) has the best value, d."""
     values = np.concatenate([y, np.full(len(failed), -np.inf)])
     nearest = np.abs(draws[:, None, :] - np.concatenate([X, failed])).max(axis=2).argmin(axis=1)
-    best: Array = draws[int(values[nearest].argmax())]
-    return best
+    return np.asarray(draws[int(values[nearest].argmax())])

@@ -1,42 +1,29 @@
-"""How sure a test must be and how long it waits: beta, t_term and delta-hat of the paper, corrected where it is wrong
-(docs/methods/gp-threds.md has the derivations).
+"""How sure a test must be and how long it waits: the paper's formulas, corrected (docs/methods/gp-threds.md).
 
 Notation
     gamma   the information gained (Eq. 6)             B, R     norm of f and sd of the noise, as knobs
     delta   probability of error                       lambda   variance of the noise in the model
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from regretless.grid.bounds import confidence_width
-from regretless.grid.posterior import RowPosterior
+from regretless.grid.posterior import RowPosterior, confidence_width
 
 Gain: TypeAlias = Literal["realised", "log", "root"]
 
 
 @dataclass(frozen=True)
 class Widths:
-    """beta and t_term of the tests of one run.
+    """beta and t_term of the tests of one run."""
 
-    Args:
-        norm: B, what beta takes for the norm of f.
-        delta: probability of error where a test names none.
-        gain: gamma: "realised" by the samples, or "log" or "root" of their number.
-        patience: t_term, or "formula" for Eq. (7).
-        usual_delta: the probability of error that a constant t_term belongs to.
-        least_noise_sd: beta takes at least this for R.
-    """
-
-    norm: float
-    delta: float
-    gain: Gain
-    patience: int | Literal["formula"]
-    usual_delta: float
-    least_noise_sd: float
+    norm: float  # B, what beta takes for the norm of f
+    delta: float  # probability of error where a test names none
+    gain: Gain  # gamma: "realised" by the samples, or "log" or "root" of their number
+    patience: int | Literal["formula"]  # t_term, or Eq. (7)
+    usual_delta: float  # the probability of error that a constant t_term belongs to
+    least_noise_sd: float  # beta takes at least this for R
 
     def beta(self, posterior: RowPosterior, delta: float | None = None) -> float:
         """The width of a test after the samples of its posterior (Sec. 3.2.2)."""
@@ -49,8 +36,7 @@ class Widths:
         return confidence_width(gain, self.norm, noise_sd, self.delta if delta is None else delta)
 
     def waiting_time(self, posterior: RowPosterior, slack: float, delta: float | None = None) -> float:
-        """t_term: samples after which a test with this probability of error accepts; a constant one grows like
-        beta^2."""
+        """t_term: samples after which a test of this error accepts; a constant one grows like beta^2."""
         if isinstance(self.patience, str):
             noise_var, sure = posterior.noise_var, self.delta if delta is None else delta
             return termination_time(len(posterior.grid), slack, self.norm, noise_var, sure)
@@ -85,7 +71,6 @@ def leaf_confidence(delta: float, T: int, r: int, p: float, dim: int) -> float:
     down).
 
     A walk visits fewer than M = ln(d / delta_1) / (2 (p - 1/2)^2) nodes with probability 1 - delta_1 (Lemma 5); with
-    delta_1 = delta / 4T the M leaf tests err with probability at most M delta-hat, and the sum over r of delta / (4 T r
-    (r + 1)) is delta / 4T.
+    delta_1 = delta / 4T the M leaf tests err with probability at most M delta-hat, delta / 4T summed over r.
     """
     return delta * 2 * (p - 0.5) ** 2 / (4 * T * r * (r + 1) * math.log(4 * dim * T / delta))

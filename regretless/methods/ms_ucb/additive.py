@@ -23,9 +23,9 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from regretless.gp.fit import WALL
-from regretless.gp.gram import factor_with_jitter
 from regretless.gp.kernels import Kernel, squared_distances
 from regretless.gp.lbfgs import minimise
+from regretless.gp.posterior import factor_with_jitter
 from regretless.gp.surrogate import FRESH_EVERY, SIZES, agreeing_values, scheduled, softened, standardisation
 from regretless.parameters import Array
 from regretless.space import Cube

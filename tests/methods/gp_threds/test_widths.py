@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from regretless.grid.bounds import confidence_width
+from regretless.grid.posterior import confidence_width
 from regretless.methods.gp_threds.widths import leaf_confidence, termination_time
 
 
