@@ -18,7 +18,7 @@ from regretless.gp.sobol import sobol_points
 from regretless.methods.go_ucb.algorithm import GOUCB
 from regretless.methods.go_ucb.ball import Ball
 from regretless.methods.go_ucb.oracle import fit_least_squares
-from regretless.methods.go_ucb.units import user_units
+from regretless.methods.go_ucb.parametric import user_units
 from regretless.methods.go_ucb.user_model import UserFunction
 from regretless.parameters import Array
 

@@ -56,8 +56,7 @@ from regretless.methods.go_ucb.certify import linearised_certificate, theory_cer
 from regretless.methods.go_ucb.guard import Guard, Leader
 from regretless.methods.go_ucb.oracle import FamilyFit, Oracle
 from regretless.methods.go_ucb.paper_preset import PaperPhaseTwo, Start
-from regretless.methods.go_ucb.parametric import BoundsLike, Family, TwoLayerNet
-from regretless.methods.go_ucb.units import inputs_for
+from regretless.methods.go_ucb.parametric import BoundsLike, Family, TwoLayerNet, inputs_for
 from regretless.methods.go_ucb.user_model import Gradients, family_of
 from regretless.parameters import Array
 from regretless.space import Cube, Space
@@ -164,7 +163,7 @@ class GOUCB(Method):
         self._space: Space | None = None
         self._sign = 1.0
         variance = None if noise_sd is None else noise_sd**2
-        self._guard = Guard(self.cube, seed=self.seed, noise_var=variance, flexible=self.family.flexible)
+        self._guard = Guard(self.cube, noise_var=variance, flexible=self.family.flexible)
 
     def bind(self, space: Space, sign: float) -> None:
         """Shows the method the user's space, so that the model sees x in the user's own units; until then x is the cube

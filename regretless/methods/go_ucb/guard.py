@@ -243,13 +243,13 @@ class Guard:
     """Fits the alternatives and compares; every answer is a function of the history (caches only save time).
 
     Args:
-        cube, seed: as for `Surrogate`.
+        cube: what is known of the space.
         noise_var: a known noise variance of all values, or None to fit it.
         flexible: whether the family is an approximator; once refuted, such a family gives way to the process, and no
             residual process is added to it.
     """
 
-    def __init__(self, cube: Cube, *, seed: int, noise_var: float | None, flexible: bool) -> None:
+    def __init__(self, cube: Cube, *, noise_var: float | None, flexible: bool) -> None:
         self._surrogate = Surrogate(cube, noise_var=noise_var)
         self._shares: tuple[FamilyFit, Shares] | None = None
         self._flexible = flexible

@@ -13,8 +13,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from regretless.methods.go_ucb.ball import Ball
-from regretless.methods.go_ucb.parametric import Family, TwoLayerNet
-from regretless.methods.go_ucb.units import Inputs
+from regretless.methods.go_ucb.parametric import Family, Inputs, TwoLayerNet
 from regretless.parameters import Array
 
 Start: TypeAlias = Literal["incumbent", "random", "centre", "last"]
