@@ -1,16 +1,13 @@
 """The confidence ball of linearised least squares in low-rank form: Sigma = lam I + G'G without ever forming Sigma.
 
-G holds one gradient per row (T x p). Everything Sigma^-1 does follows from the Cholesky factor L of the T x T matrix
-GG' + lam I:
+G holds one gradient per row (T x p). With the Cholesky factor L of the T x T matrix GG' + lam I
 
     Sigma^-1 q      = (q - G' (GG' + lam I)^-1 G q) / lam                        (Woodbury)
     |q|^2_{Sigma^-1} = (|q|^2 - |L^-1 G q|^2) / lam
     log det Sigma/lam = 2 sum log L_ii - T log lam                               (Sylvester)
     argmin_w  lam |w - w_0|^2 + |G w - r|^2  =  w_0 + G' (GG' + lam I)^-1 (r - G w_0)
 
-so a new row costs one product with G and one triangular solve, O(T p), where the dense form pays O(p^2). Once there are
-twice as many rows as parameters they are compressed by a QR factorisation into p rows with the same G'G and G'r, so T
-never exceeds 2 p.
+so a new row costs O(T p), where the dense form pays O(p^2). Beyond 2 p rows a QR factorisation compresses them into p.
 """
 
 from __future__ import annotations

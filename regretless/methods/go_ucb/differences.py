@@ -1,9 +1,5 @@
-"""Derivatives by central differences, all points and coordinates in one call of the function.
-
-They serve the user's models that come without a gradient, and scores whose gradient would need mixed second
-derivatives, such as a confidence width |grad_w f(w, x)| differentiated in x: 2 d + 1 values per point in one vectorised
-call cost less than a second sweep of automatic differentiation.
-"""
+"""Derivatives by central differences, all points and coordinates in one call of the function: for models without a
+gradient, and for scores whose gradient would need mixed second derivatives."""
 
 from __future__ import annotations
 
@@ -16,17 +12,14 @@ from regretless.parameters import Array
 from regretless.space import Cube
 
 STEP = 1e-5
-"""Half the width of a difference, for coordinates of unit size: the truncation error is about STEP^2 = 1e-10 and the
-rounding error 1e-16 / STEP = 1e-11 of the value, so a smaller or larger step would lose digits."""
+"""Half the width of a difference, for coordinates of unit size: it balances truncation, 1e-10, and rounding, 1e-11."""
 
 
 def central_differences(
     f: Callable[[Array], Array], P: Array, columns: NDArray[np.intp], low: float, high: float
 ) -> tuple[Array, Array]:
-    """Values (k x n) of f (m x p -> m x n) at P (k x p), and derivatives in the given c columns (k x n x c).
-
-    No point leaves [low, high]: at a bound the difference is one-sided.
-    """
+    """Values (k x n) of f (m x p -> m x n) at P (k x p), and derivatives in the given c columns (k x n x c), one-sided
+    where a point would leave [low, high]."""
     c = len(columns)
     j = np.arange(c)
     ahead, behind = np.minimum(P[:, columns] + STEP, high), np.maximum(P[:, columns] - STEP, low)

@@ -4,17 +4,12 @@
     sigma2 = (NOISE_WEIGHT NOISE^2 + RSS) / (NOISE_WEIGHT + n - p_eff),   p_eff = trace of J (J'J + lam I)^-1 J'
     lam    = sigma2
 
-The solver is a batched, projected Levenberg-Marquardt method (Levenberg 1944, Marquardt 1963). All starts advance
-together: one call of the model gives every residual and Jacobian, one batched solve gives every step. With k starts, n
-data and p parameters an iteration costs k n p min(n, p) + k min(n, p)^3, because the normal equations are solved in the
-smaller of the two spaces, parameters or data. A parameter that a step would push through a bound is frozen for that
-step. A step is accepted only when the cost falls.
+The solver is a batched, projected Levenberg-Marquardt method (Levenberg 1944, Marquardt 1963): all starts advance
+together, and the normal equations are solved in the smaller space, parameters or data.
 
-A fit is a function of the history alone. Values are standardised with the mean and the standard deviation of the first
-`block` values. A full fit from many starts is made at the sizes block, block + EVERY, block + 2 EVERY, ...; it does not
-depend on earlier fits. Every size between two of them is fitted from the distinct solutions of the size before and a
-few fresh starts. So a replay of any history costs at most one full fit and EVERY - 1 short ones, and gives the numbers
-of the run itself.
+A fit is a function of the history alone. Values are standardised with the first `block` ones. A full fit from many
+starts, independent of earlier ones, is made at the sizes block, block + EVERY, block + 2 EVERY, ...; in between, a fit
+starts from the distinct solutions of the size before and a few fresh points.
 """
 
 from __future__ import annotations
@@ -35,46 +30,39 @@ from regretless.streams import Stream
 EVERY = 10
 """Sizes between two full fits; set by hand: an ask with a full fit takes twice as long as one without (docs, Costs)."""
 FULL_STARTS, FULL_ITERATIONS = 24, 40
-"""Starts and iterations of a full fit. From 24 starts the best cost is that of scipy's solver to four digits, and the
-mechanistic families are found (test R^2 of 0.99; docs, Costs). The number of iterations was set by hand."""
+"""Starts and iterations of a full fit. From 24 starts the best cost is that of scipy's solver to four digits (docs,
+Costs); the number of iterations was set by hand."""
 LEAST_STARTS, LARGE = 6, 1500
-"""A family of p parameters gets LARGE / p starts, between LEAST_STARTS and FULL_STARTS. Both numbers were set by hand,
-so that a fit of the paper's net of 551 weights stays at about 0.1 s."""
+"""A family of p parameters gets LARGE / p starts, between LEAST_STARTS and FULL_STARTS; set by hand, for time."""
 WARM_FRESH, WARM_ITERATIONS = 4, 12
-"""Fresh starts and iterations of a short fit. Four starts instead of two lowered the regret on three Gaussians from
-0.51 to 0.42 of GP-EI's (docs, What was tried). A family that keeps LEAST_MODES solutions gets half of the starts."""
+"""Fresh starts and iterations of a short fit; half of the starts where LEAST_MODES solutions are kept. Four instead of
+two lowered the regret on three Gaussians from 0.51 to 0.42 of GP-EI's (docs, What was tried)."""
 POLISH_ITERATIONS = 8
-"""Iterations that repeat a full fit from its solutions once the noise is known; set by hand, few are needed there."""
+"""Iterations that repeat a full fit from its solutions once the noise is known; set by hand."""
 MOST_MODES, LEAST_MODES, MANY = 8, 3, 400
-"""Solutions carried along: MANY / p of them, within these bounds. A mixture of up to eight instead of the best one
-lowered the regret on three Gaussians from 0.66 to 0.51 of GP-EI's; the bounds for large p were set by hand, for
-time."""
+"""Solutions carried along: MANY / p of them, within these bounds; eight instead of one lowered the regret on three
+Gaussians from 0.66 to 0.51 of GP-EI's. The bounds for large p were set by hand, for time."""
 APART, NATS = 0.1, 6.0
-"""Two solutions are different modes when their parameters differ by this much (root mean square, in prior standard
-deviations; set by hand). A mode further than so many nats from the best holds less than e^-6 of its share."""
+"""Two solutions are different modes when their parameters differ by this much (root mean square), set by hand; a mode
+further than so many nats from the best holds less than e^-6 of its share."""
 NOISE, NOISE_WEIGHT = 0.05, 4.0
-"""The prior noise of standardised values and its weight in observations. Both were set by hand: without a prior the
-estimate is 0, and exploration ends, as soon as a family has more parameters than there are values."""
+"""The prior noise of standardised values and its weight in observations, set by hand: without a prior the estimate is 0
+as soon as a family has more parameters than there are values."""
 LEAST_NOISE = 0.003
 """The least noise of standardised values, which keeps Sigma = lam I + J'J solvable in double precision."""
 LARGEST = 1e9
-"""Standardised values are clipped to this size, so that no square or likelihood leaves the range of floats however
-large a value is; a model that is a billion standard deviations off is refuted in any case."""
+"""Standardised values are clipped to this size, so that no square or likelihood leaves the range of floats."""
 LIGHTEST, HEAVIEST = 0.01, 100.0
-"""Bounds on the weights of values with told variances, so that a single one neither vanishes nor silences all
-others."""
+"""Bounds on the weights of values with told variances, so that none vanishes or silences all others."""
 
 DAMPING = 0.3
-"""The first damping as a share of the mean diagonal of J'J; more starts reach a good solution than with a fixed small
-value."""
+"""The first damping as a share of the mean diagonal of J'J; more starts succeed than with a small fixed one."""
 SHRINK, GROW = 0.25, 4.0
 """Factors of the damping after an accepted and after a refused step; Marquardt takes 10, 4 was set by hand."""
 LEAST_DAMPING, MOST_DAMPING = 1e-12, 1e12
-"""Bounds of the damping, as shares of the mean diagonal of J'J: beyond them a step changes nothing in double
-precision."""
+"""Bounds of the damping as shares of the mean diagonal of J'J: beyond them a step changes nothing."""
 TOLERANCE = 1e-9
-"""A start is done when an accepted step lowers its cost by less than this share: what remains is far below the
-noise."""
+"""A start is done when an accepted step lowers its cost by less than this share."""
 
 
 # ---------------------------------------------------------------- the fit of a history
@@ -84,10 +72,10 @@ noise."""
 class FamilyFit:
     """A family fitted to n values; z = (y - offset) / scale, everything else is in these standardised units.
 
-    `v` (p), `values` (n) and `jacobian` (n x p) are the best solution, its fitted values and their derivatives; `free`
-    (p) says which of its parameters lie inside their bounds. `solutions` (k x p) are the distinct modes, best first,
-    and `support` (k) the shares of the posterior they hold. `ball` is Sigma of the linear problem rows.v = targets that
-    v solves to first order, with lam = sigma2 and the prior's centre 0 as anchor.
+    `v` (p), `values` (n) and `jacobian` (n x p) are those of the best solution; `free` (p) says which parameters lie
+    inside their bounds. `solutions` (k x p) are the distinct modes, best first, and `support` (k) their shares of the
+    posterior. `ball` is Sigma of the linear problem rows.v = targets that v solves to first order, lam = sigma2, anchor
+    0.
     """
 
     offset: float
@@ -128,8 +116,7 @@ class Oracle:
     """Fits a family to histories; see the module's text.
 
     Args:
-        family: what to fit.
-        inputs: cube points to the family's x.
+        family, inputs: what to fit, and the map from cube points to its x.
         sign: 1 where values are the user's own, -1 where they are their negatives.
         seed: keys the starting points.
         block: the number of values that fix the standardisation and begin the schedule.
@@ -295,10 +282,8 @@ def fit_least_squares(
     weight: Array | float = 1.0,
     iterations: int = 60,
 ) -> Solutions:
-    """Minimises sum weight (f(v) - y)^2 + lam |v|^2 over the box [low, high] from every row of `starts` (k x p).
-
-    `model` maps k x p parameters to k x n values and k x n x p derivatives.
-    """
+    """Minimises sum weight (f(v) - y)^2 + lam |v|^2 over the box [low, high] from every row of `starts` (k x p);
+    `model` maps k x p parameters to k x n values and k x n x p derivatives."""
     v = np.clip(np.asarray(starts, dtype=np.float64), low, high)
     root = np.sqrt(np.broadcast_to(weight, len(y)))
     F, J = (np.array(a) for a in model(v))
@@ -335,11 +320,9 @@ def fit_least_squares(
 
 
 def distinct(found: Solutions, keep: int, *, apart: float, within: float) -> Solutions:
-    """Up to `keep` solutions, best first, whose parameters differ pairwise by more than `apart` (root mean square) and
-    whose cost exceeds the best by at most `within`.
-
-    Solutions that agree at the data may still differ everywhere else, so modes are told apart by their parameters.
-    """
+    """Up to `keep` solutions, best first, that differ pairwise by more than `apart` (root mean square) and whose cost
+    exceeds the best by at most `within`. Parameters tell them apart: modes that agree at the data may differ
+    elsewhere."""
     chosen = [0]
     for i in range(1, len(found.cost)):
         if len(chosen) == keep or not found.cost[i] <= found.cost[0] + within:
@@ -362,8 +345,8 @@ def _mean_diagonal(J: Array, root: Array) -> Array:
 
 
 def _step(r: Array, J: Array, v: Array, low: Array | float, high: Array | float, lam: float, damping: Array) -> Array:
-    """The damped Gauss-Newton step of every start, k x p, zero in parameters held by a bound; r (k x n) and J (k x n x
-    p) are the weighted residuals and derivatives."""
+    """The damped Gauss-Newton step of every start, k x p, zero in parameters held by a bound, from the weighted
+    residuals r (k x n) and derivatives J (k x n x p)."""
     gradient = np.matmul(r[:, None, :], J)[:, 0] + lam * v
     held = ((v <= low) & (gradient > 0)) | ((v >= high) & (gradient < 0))
     if held.any():

@@ -1,8 +1,7 @@
-"""Phase II with the settings that App. D.1 prints, step for step, to show what they do.
+"""Phase II with the settings that App. D.1 prints, step for step.
 
-The oracle takes 2000 gradient steps of rate 1e-11, which leave the weights where they were drawn. The ascent takes 2000
-steps of rate 1e-4, which move x by less than 1 in a box of diagonal 45. So a proposal is the point the ascent starts
-from, which the paper does not name; docs/methods/go-ucb.md has the figures.
+The oracle leaves the weights where they were drawn and the ascent moves x by less than 1 in a box of diagonal 45. So a
+proposal is the point the ascent starts from, which the paper does not name; docs/methods/go-ucb.md has the figures.
 """
 
 from __future__ import annotations
@@ -29,13 +28,10 @@ CHECK_EVERY = 50
 
 
 class PaperPhaseTwo:
-    """w_0 by SGD on the values of Phase I, Sigma from Phase II alone, then joint ascents from a start.
+    """w_0 by SGD on the values of Phase I, Sigma from Phase II alone, then joint ascents from `start`.
 
-    Args:
-        family, inputs: the model, and the map between cube points and its x.
-        sign: 1 where values are the user's own, -1 where they are their negatives.
-        n, T: points of Phase I and of Phase II.
-        start: where an ascent begins.
+    `sign` is 1 where values are the user's own, -1 where they are their negatives; n and T count the points of the
+    phases.
     """
 
     def __init__(self, family: Family, inputs: Inputs, *, sign: float, n: int, T: int, start: Start) -> None:
@@ -71,8 +67,7 @@ class PaperPhaseTwo:
 
 
 def initial_weights(family: Family, d: int, rng: np.random.Generator) -> Array:
-    """Where the oracle starts, p: layers of a net as torch draws them, U(-1, 1) / sqrt(fan-in); other families at the
-    centre of their prior."""
+    """Where the oracle starts, p: layers of a net as torch draws them, U(-1, 1) / sqrt(fan-in); other families at 0."""
     if not isinstance(family, TwoLayerNet):
         return np.zeros(family.p)
     first = rng.uniform(-1, 1, family.width * (d + 1)) / math.sqrt(d)

@@ -1,14 +1,9 @@
-"""Parametric families f(w, x): what all of them share, and the named ones with derivatives by hand.
+"""Parametric families f(w, x): what all of them share, what they take as x, and the named ones.
 
-A family is seen through `Family`: p parameters in search coordinates v, whose prior is a standard normal and whose box
-is [-reach, reach]^p, and one batched call, `jacobian(V, X)`, from k parameter vectors (k x p) and n points (n x d) to
-values (k x n) and derivatives with respect to v (k x n x p). `user(v)` turns search coordinates into the parameters the
-user knows.
-
-x is in the user's own units where `inputs` is "user", and the cube stretched to [-1, 1] where it is "centred". f is
-standardised where `standard` is True, and in the user's own units where it is False.
-
-The named families take any number of columns d:
+A `Family` has p parameters in search coordinates v, whose prior is a standard normal and whose box is [-reach,
+reach]^p; `user(v)` turns them into the parameters the user knows. x is in the user's own units where `inputs` is
+"user", and the cube stretched to [-1, 1] where it is "centred". f is standardised where `standard` is True, and in the
+user's own units where it is False. The named families take any number of columns d:
 
     linear              w0 + sum wj xj                                              d + 1
     quadratic           the same + sum_{i<=j} wij xi xj                             (d + 1)(d + 2) / 2
@@ -38,18 +33,15 @@ BoundsLike: TypeAlias = Mapping[str, Any] | Sequence[Any] | Space
 """Bounds on parameters: (low, high) pairs or Floats, by name or in a list."""
 
 NET_REACH = 5.0
-"""Weights of a net are searched within this many prior standard deviations; a prior draw is outside once in a
-million."""
+"""Weights of a net are searched within this many prior standard deviations."""
 NET_GAIN = {"sigmoid": 4.0, "tanh": 2.0}
-"""First-layer gain: with weights N(0, 1) and x in [-1, 1]^d the hidden units use the curved part of their range. The
-sigmoid has twice the gain, because sigmoid(2 a) = (1 + tanh(a)) / 2."""
+"""First-layer gain, with which hidden units use the curved part of their range; sigmoid(2 a) = (1 + tanh(a)) / 2."""
 NET_SECOND = 1.5
-"""Gain of the second layer, over sqrt(width): set by hand so that random nets have about unit variance over the
-cube."""
+"""Gain of the second layer, over sqrt(width): set by hand so that random nets have about unit variance."""
 PER_PARAMETER, PER_WEIGHT = 1.3, 2.0
-"""Values per parameter below which a fit rarely finds the function: for physical parameters with bounds, and for
-flexible families. With 2 per weight instead of 1.3 a wrong net cost 1.0 instead of 1.6 times GP-EI's regret on Ackley
-(docs, What was tried); for three Gaussians 2 and 2.5 per parameter were no better than 1.3."""
+"""Values per parameter with bounds, and per weight of a flexible family, below which a fit rarely finds the function.
+With 2 per weight instead of 1.3 a wrong net cost 1.0 instead of 1.6 times GP-EI's regret on Ackley (docs, What was
+tried)."""
 
 
 class Family(ABC):
@@ -84,16 +76,14 @@ class Family(ABC):
         """Raises ValueError, naming what is wrong, unless the model can be used at points X (n x d)."""
 
     def ascent_direction(self, w: Array, x: Array) -> tuple[Array, Array]:
-        """The gradients of f in x (d) and in v (p) at one point; x by central differences unless a family knows
-        better."""
+        """The gradients of f in x (d), by central differences, and in v (p) at one point."""
         h = 1e-6 * np.maximum(np.abs(x), 1.0)
         F, J = self.jacobian(w[None], np.concatenate([x[None], x + np.diag(h), x - np.diag(h)]))
         d = len(x)
         return (F[0, 1 : d + 1] - F[0, d + 1 :]) / (2 * h), J[0, 0]
 
     def starts(self, k: int, rng: np.random.Generator) -> Array:
-        """k starting points for a fit, k x p: uniform in the box of bounded parameters, prior draws for wide or
-        unbounded ones."""
+        """k starting points for a fit, k x p: uniform in the box of bounded parameters, else prior draws."""
         if self.reach <= 1:
             return rng.uniform(-self.reach, self.reach, (k, self.p))
         return np.clip(rng.standard_normal((k, self.p)), -self.reach, self.reach)
@@ -112,10 +102,8 @@ class Bounds:
 
     @classmethod
     def of(cls, w_bounds: BoundsLike) -> tuple[Bounds, tuple[str, ...]]:
-        """From a mapping or a list of (low, high) pairs and `Float`s, or a Space of them; a Float may be log-scaled.
-
-        A path is refused: options may come out of a file, and no file may lead to another being opened.
-        """
+        """From a mapping or a list of (low, high) pairs and `Float`s, or a Space of them. A path is refused: options
+        may come out of a file, and no file may lead to another being opened."""
         given: Any = w_bounds.parameters if isinstance(w_bounds, Space) else w_bounds
         if isinstance(given, Mapping):
             items = {str(name): value for name, value in given.items()}
@@ -261,8 +249,7 @@ class TwoLayerNet(Family):
     """w2 . act(W1 x + b1) + b2, weights in the order W1 (row by row), b1, w2, b2.
 
     `plain=False` scales the layers (gain / sqrt d and NET_SECOND / sqrt width) so that standard normal weights give
-    functions of unit size; `plain=True` is the net as written, on the user's own units, which is what the paper's
-    experiments use.
+    functions of unit size; `plain=True` is the net of the paper's experiments, as written, on the user's own units.
     """
 
     flexible = True
