@@ -1,9 +1,4 @@
-"""Problems with an inner training loop: `minimize_bilevel` spends a budget of training steps on them.
-
-`problem` says what a user gives and `run` what is known of one training run; `schedule` says who trains how long,
-`outer` which setting comes next; `study` is the loop; `freeze` takes states apart, `store` keeps them and the journal;
-`result` is what comes back.
-"""
+"""Problems with an inner training loop: `minimize_bilevel` spends a budget of training steps on them."""
 
 from regretless.bilevel.minimize import minimize_bilevel
 from regretless.bilevel.problem import Bilevel, Finished

@@ -1,5 +1,4 @@
-"""The order of training data as a function of (seed, step), so that a training run can be stopped and continued
-anywhere."""
+"""The order of training data as a function of (seed, step), so that a run can be stopped and continued anywhere."""
 
 from __future__ import annotations
 
@@ -13,8 +12,8 @@ from regretless.streams import Stream
 
 
 def keyed_batches(n: int, batch: int, seed: int, step: int, steps: int) -> Iterator[NDArray[np.int64]]:
-    """The indices of the mini-batches of steps step, ..., step + steps - 1: whole batches of a permutation of n keyed
-    on (seed, epoch)."""
+    """The mini-batches of steps step, ..., step + steps - 1: whole batches of a permutation of n keyed on (seed,
+    epoch)."""
     size = min(batch, n)
     per_epoch, epoch = n // size, -1
     for j in range(step, step + steps):

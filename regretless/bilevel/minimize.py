@@ -1,18 +1,13 @@
 """Bilevel problems: tune hyper-parameters of an inner training loop, with a budget in training steps, and get the
 trained model back.
 
-A `Bilevel` problem says how to start, advance and validate one training run. `minimize_bilevel` spends a budget of
-steps on it: new settings come from the outer method (by default the GP of `methods/bbo/algorithm.py` on minus the log
-validation loss), runs are frozen into a store when their stretch ends and thawed when the schedule promotes them, and
-the best validated state is returned with its setting.
-
     problem = Bilevel(init, step, validate)
     result = minimize_bilevel(problem, {"lr": Float(1e-4, 1, log=True)}, budget_steps=10_000, seed=0, folder="study")
     result.params, result.value, result.state
 
-Every finished stretch is a line in the study's journal, written after the state it speaks of. Decisions and proposals
-are functions of the journal and the seed, so a study that was killed at any moment goes on from its folder and ends
-with the same result. A folder whose files were damaged is refused with StateError.
+Runs are frozen into a store when their stretch ends and thawed when the schedule promotes them. Every finished stretch
+is a line in the study's journal, written after the state it speaks of. Decisions and proposals are functions of the
+journal and the seed, so a study that was killed goes on from its folder and ends with the same result.
 """
 
 from __future__ import annotations
@@ -34,8 +29,7 @@ from regretless.space import Space, SpaceLike
 from regretless.statefile import StateError, digest, write_whole
 
 VALIDATIONS = 4
-"""Validations per stretch of training; the last one counts, the earlier ones tell how noisy the curve is. A line takes
-two of them, and two are left to tell of the noise."""
+"""Validations per stretch of training; the last one counts, the earlier ones tell how noisy the curve is."""
 
 
 def minimize_bilevel(
@@ -69,21 +63,17 @@ def minimize_bilevel(
         problem: the inner training problem.
         space: the hyper-parameters; see `regretless.Space`.
         method: the outer method, a name or recipe; `regretless.BBO(preset="paper")` is the paper's own.
-        rungs: the horizons of the ladder, in steps; by default those of `plan`.
-        final_share: the part of the budget kept for training the leaders on; by default that of `plan`.
+        rungs, final_share: the horizons of the ladder, in steps, and the part of the budget kept for training the
+            leaders on; by default those of `plan`.
         scale: whether the outer method sees the log of the loss; "auto" does when all losses are positive.
-        cap: losses above it count as equal to it (for cross-entropy, something like 5); NaN and infinite losses always
-            count as the worst seen.
+        cap: losses above it count as equal to it (for cross-entropy, something like 5).
         seed: makes the study repeatable.
-        folder: where the journal and the states live; an existing study there is resumed. Without it everything stays
-            in memory.
-        keep: the most states kept, beside the snapshot of the run in training; the runs that promise least are dropped
-            first and cannot be promoted any more.
-        keep_bytes: the most bytes these states may take together.
+        folder: where the journal and the states live; an existing study there is resumed. Without it all is in memory.
+        keep, keep_bytes: the most states kept, beside that in training, and their most bytes; the least promising go
+            first.
         snapshot_seconds: how often a long stretch of training writes its state, so that a kill costs less.
         validations: validations per stretch of training.
-        progress: whether to show a bar over the steps, with the best loss so far.
-        verbose: whether to print a line for every promotion, divergence and failure.
+        progress, verbose: whether to show a bar over the steps, and a line for every promotion, divergence and failure.
         callback: called with the run after each stretch; a true return value ends the study.
     """
     if not isinstance(problem, Bilevel):

@@ -31,16 +31,14 @@ class Run:
     thawable: bool = True
     """Whether it can be trained on: its state is kept and it has neither failed, diverged nor finished."""
     status: Status = "ok"
-    """"finished": cannot be trained further; "diverged": its loss became infinite or NaN; "failed": it raised an
-    error."""
+    """"finished": cannot be trained further; "diverged": its loss became infinite or NaN; "failed": it raised."""
     error: str = field(default="", repr=False)
     """The traceback of a failed run."""
     seconds: float = 0.0
     spent: int = 0
     """Training steps charged to the budget; those of a stretch that failed half-way are among them."""
     log: list[tuple[str, int, int]] = field(default_factory=list, repr=False)
-    """Why each stretch was trained ("new", "promoted", "leader"), and the total steps of the study before and after
-    it."""
+    """Why each stretch was trained ("new", "promoted", "leader"), and the study's total steps before and after it."""
 
     @property
     def loss(self) -> float:

@@ -1,8 +1,8 @@
 """The loop of a bilevel study: train what the schedule says, write down what came of it, survive kills.
 
-Every finished stretch of training is a line in the journal, written after the state it speaks of; the records follow
-from the journal alone, and decisions and proposals from the records and the seed. So whenever the process is killed,
-the next one reads the journal, removes states no line speaks of, and goes on as the first would have done.
+The records follow from the journal alone, and decisions and proposals from the records and the seed. So whenever the
+process is killed, the next one reads the journal, removes states no line speaks of, and goes on as the first would have
+done.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from regretless.certificate import Certificate
 from regretless.statefile import StateError
 
 MOST_FAILURES = 10
-"""A study ends when this many runs in a row have failed. Were half of all settings to fail by bad luck, ten in a row
-would come once in a thousand times; a fault in the problem is the likelier cause."""
+"""A study ends when this many runs in a row have failed: a fault in the problem is then likelier than bad luck."""
 
 
 class Study:
@@ -81,8 +80,8 @@ class Study:
     # -- one stretch of training
 
     def _train(self, job: Job) -> Run:
-        """Trains one run for one stretch: its state goes to the store, then a line to the journal, then what is no
-        longer needed goes."""
+        """Trains one run for one stretch: its state goes to the store, then a line to the journal, then surplus
+        goes."""
         begin = time.perf_counter()
         run = self._new_run(job.until) if job.run is None else self.runs[job.run]
         stretch = self._stretch(run, job)
@@ -107,8 +106,7 @@ class Study:
         return self.runs[run.number]
 
     def _keep(self, run: Run, stretch: Stretch) -> None:
-        """Writes the state at the end of a stretch; the first one of this process is thawed as well, to see that it
-        can be."""
+        """Writes the state at the end of a stretch; the first one of this process is thawed as well, as a check."""
         frozen = self.problem.freeze(stretch.state)
         if not self._thaws:
             self.problem.check_thaws(run.params, run.seed, frozen)
@@ -187,10 +185,7 @@ class Study:
         return min(ends)[1:] if ends else None
 
     def _check_states(self) -> None:
-        """Raises StateError when a state that may be asked for again is missing or has another size than written.
-
-        What a state holds is checked when it is read; which states are dropped depends on their number and sizes.
-        """
+        """Raises StateError when a state that may be asked for again is missing or has another size than written."""
         last = {line["run"]: line["bytes"] for line in self.journal.lines if "run" in line}
         for run in self.runs:
             name = _name(run.number, run.steps)
@@ -212,11 +207,7 @@ class Study:
 
     def _bound(self) -> None:
         """Keeps the store within its bounds: the runs with the worst losses lose their states first, never the best
-        one.
-
-        The snapshot of a stretch under way does not count: whether there is one depends on the clock, and what is
-        dropped must not.
-        """
+        one. The snapshot of a stretch under way does not count: whether there is one depends on the clock."""
         best = self._best()
         frozen = sorted(
             (r for r in self.runs if _name(r.number, r.steps) in self.store), key=lambda r: (-r.loss, -r.number)
@@ -291,7 +282,7 @@ def validation_steps(start: int, until: int, validations: int) -> list[int]:
 
 
 def _name(number: int, steps: int, *, part: bool = False) -> str:
-    """The store's name for a run's state after so many steps; `part`: for the snapshot of the stretch that began
+    """The store's name for a run's state after so many steps; `part`: of the snapshot of the stretch that began
     there."""
     return f"{'part' if part else 'run'}-{number:05d}-{steps}"
 

@@ -47,8 +47,7 @@ from regretless.method import Recipe
 from regretless.space import SpaceLike
 
 RUN, START, UNTIL, SEED, UNIT = (f"regretless:{name}" for name in ("run", "start", "until", "seed", "unit"))
-"""User attributes of a trial: the run it belongs to, its first and last training step, the run's seed and its point of
-the cube."""
+"""User attributes of a trial: the run, its first and last training step, the run's seed and its point of the cube."""
 RACES = 8
 """Times a stretch is chosen again when another worker has taken the same at the same moment; two workers need one."""
 

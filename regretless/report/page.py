@@ -78,8 +78,7 @@ class Points:
 def html_page(
     title: str, sections: Sequence[Section], *, lead: str = "", foot: str = "Made by regretless.", contents: bool = True
 ) -> str:
-    """A complete page; `lead` and `foot` are plain text, `contents` lists the sections on top when there are more than
-    three."""
+    """A complete page; `lead` and `foot` are plain text, `contents` lists the sections on top when more than three."""
     ids = [f"s{i}" for i in range(len(sections))]
     links = "".join(f'<a href="#{i}">{html.escape(s.title)}</a>' for i, s in zip(ids, sections, strict=True))
     body = "\n".join(
@@ -125,8 +124,8 @@ def curves_section(
 def charts_section(
     title: str, charts: Sequence[dict[str, Any]], *, titles: Sequence[str] = (), note: str = ""
 ) -> Section:
-    """Charts whose data are at hand (`curves_chart`, `scatter_chart`), side by side where there is room, each with its
-    title."""
+    """Charts whose data are at hand (`curves_chart`, `scatter_chart`), side by side where there is room, with
+    titles."""
     return Section(title, _note(note) + _figures(charts, least=420 if len(charts) > 1 else 0, titles=titles))
 
 
@@ -139,8 +138,7 @@ def scatter_section(
     log_y: bool = False,
     note: str = "",
 ) -> Section:
-    """Dots, one small chart per panel; the panel's name is its x axis. `x_log` names panels with a logarithmic x
-    axis."""
+    """Dots, one small chart per panel, whose name is its x axis; `x_log` names those with a logarithmic one."""
     logs = set(x_log)
     charts = [
         scatter_chart(points, x_name=name, y_name=y_name, log_x=name in logs, log_y=log_y)

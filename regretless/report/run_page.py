@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from regretless.result import Result
 
 WIDE = 20
-"""Positive values that differ by more than this factor start on a logarithmic axis: one bad setting would flatten all
-others."""
+"""Positive values that differ by more than this factor start on a logarithmic axis."""
 MOST_SLICES = 30
 """Parameters drawn on a page; a space of thousands would make one that nobody reads."""
 

@@ -55,8 +55,7 @@ from regretless.parameters import Array
 from regretless.space import Cube
 
 PHI = 0.3
-"""phi of the default. The sd over inner seeds times sqrt(N) was 0.1 to 0.6 on softmax regression and an MLP
-(docs/methods/bilevel.md)."""
+"""phi of the default: the sd over inner seeds times sqrt(N) was 0.1 to 0.6 (docs/methods/bilevel.md)."""
 PAPER_NOISE_VAR = 0.01
 """sigma^2 of the paper preset. The paper gives no value; this is a usual one for losses of order 1."""
 
@@ -74,13 +73,8 @@ class BBO(Method):
         norm_bound: B, the bound of the RKHS norm (Lemma 2).
         inner_error: phi(N), what the inner level leaves unoptimised times sqrt(N); None: 0.3, or log^1.5 N (paper).
         noise_var: sigma^2, a known noise variance of all values; None: fitted, or 0.01 (paper).
-        fidelity: the cube's last coordinate is no hyper-parameter but says how long the run behind a value was trained,
-            from 0 to 1 (the full horizon); values of any length may be told, and what is proposed and recommended is
-            meant for the full one. Not in paper.
-
-    Example:
-        method = BBO(4, seed=0, acquisition="ucb", horizon=500)
-        X = method.ask(); method.tell(X, -np.log(train_and_validate(X)))
+        fidelity: the cube's last coordinate says how long the run behind a value was trained, from 0 to 1 (the full
+            horizon); what is proposed and recommended is meant for the full one. Not in paper.
     """
 
     renamed: ClassVar = {"noise": "noise_var", "B": "norm_bound", "phi": "inner_error"}
@@ -118,8 +112,7 @@ class BBO(Method):
         self.phi = inner_error if inner_error is not None else paper_phi(horizon or 1) if self.paper else PHI
         self.noise_var = PAPER_NOISE_VAR if noise_var is None and self.paper else noise_var
         self.loss_scale = "linear" if self.paper else "auto"
-        """How a study tells losses: Algorithms 1 and 2 model the validation loss itself, the default its log where it
-        is positive."""
+        """How a study tells losses: as they are, as Algorithms 1 and 2 model them, or by their log where positive."""
         self.fidelity = fidelity
         self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
         self._surrogate = Surrogate.by_preset(preset, self.cube, noise_var=self.noise_var)

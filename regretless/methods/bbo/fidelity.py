@@ -1,5 +1,5 @@
-"""The length of training as the last coordinate of the outer model: values of any length may be told, and proposals are
-meant for the full one. Not in the paper."""
+"""The length of training as the last coordinate of the outer model; proposals are meant for the full one. Not in
+paper."""
 
 from __future__ import annotations
 

@@ -81,14 +81,14 @@ SUBSPACES_PER_INCUMBENT = 16
 CHAIN = 2
 """not in paper: further random blocks of coordinates through which an ascent goes on; our choice."""
 POLISHED = 5
-"""not in paper: the best points of the subspaces from which the ascent in all coordinates starts, besides the
-incumbents; one instead of five is no better (docs/methods/ms-ucb.md)."""
+"""not in paper: points of the subspaces from which the ascent in all coordinates starts, besides the incumbents; our
+choice (docs/methods/ms-ucb.md)."""
 CLIPPED_EVERY = 3
-"""not in paper: every so many proposals come from the model of clipped values, up to FEW dimensions. Chosen on
-Rosenbrock and Levy in 20 dimensions; in 100 it costs more than it gains (docs/methods/ms-ucb.md)."""
+"""not in paper: every so many proposals come from the model of clipped values, up to FEW dimensions; chosen on
+Rosenbrock and Levy in 20 dimensions (docs/methods/ms-ucb.md)."""
 EFFORT, EFFORT_LARGE, LARGE = (420, 4, 25), (96, 2, 16), 1_000_000
-"""not in paper: candidates, ascents and rounds of the search in all coordinates; EFFORT is the default of `maximise`.
-EFFORT_LARGE is used where told values times dimensions exceed LARGE, to bound the cost; our choice."""
+"""not in paper: candidates, ascents and rounds of the search in all coordinates, the defaults of `maximise`, or
+EFFORT_LARGE where told values times dimensions exceed LARGE, to bound the cost; our choice."""
 
 
 class MSUCB(Method):
@@ -98,15 +98,12 @@ class MSUCB(Method):
         preset: "default", or "paper": Algorithm 1 to the letter.
         low_dim: free coordinates of a subspace; 0 picks among sampled points, D is GP-UCB.
         bases, growth: bases * t^growth base points are added at iteration t.
-        kappa: the width of the confidence bound; None: sqrt(beta_t) in the paper preset, LogEI instead of a bound in
-            the default one.
-        slope_factor, slope_scale: the slopes of the function, standardised, exceed L with a probability of at most
-            slope_factor * exp(-(L / slope_scale)^2) (Assumption 1); used in beta_t and in the paper's certificate.
+        kappa: the width of the confidence bound; None: sqrt(beta_t) in the paper preset, LogEI in the default one.
+        slope_factor, slope_scale: a and b of Assumption 1, used in beta_t and in the paper's certificate.
         delta: the failure probability in beta_t.
-        cap: most points of Z_t searched in one step, the newest first; 0: all of them, as the proof needs; None: all in
-            the paper preset, 500 else.
-        initial: points of the initial design; None: 20 in the paper preset (Sec. 5), else what the library's other
-            methods take (`design_size`).
+        cap: most points of Z_t searched in one step, the newest first; 0: all, as the proof needs; None: all in the
+            paper preset, 500 else.
+        initial: points of the initial design; None: 20 in the paper preset (Sec. 5), else `design_size`.
         noise_var: a known noise variance of all values, or None to fit it.
     """
 
@@ -200,16 +197,15 @@ class MSUCB(Method):
         return X[0], float(values[0])
 
     def _bases_to_search(self, arrays: PosteriorArrays, pending: Array) -> tuple[Array, Sums | None]:
-        """Z_t, or its newest `cap` points, and their sums with the points of the posterior where these are cached (Alg.
-        1, l. 4-5)."""
+        """Z_t, or its newest `cap` points, and their sums with the points of the posterior if cached (Alg. 1, l.
+        4-5)."""
         count = self._draw_bases()
         chosen = slice(max(0, count - self.cap) if self.cap else 0, count)
         sums = self._bases.sums(arrays, self.X, pending)
         return self._bases.Z[chosen], None if sums is None else sums.at(chosen)
 
     def _draw_bases(self) -> int:
-        """Draws the points of Z_t that are not there yet, and returns |Z_t|. The draws of iteration k are keyed on k:
-        Z_t follows from the seed and t alone."""
+        """Draws the points of Z_t that are not there yet, each iteration's keyed on its number, and returns |Z_t|."""
         t = self._t()
         for k in range(len(self._sizes), t + 1):
             count = subspaces_at(k, self.N0, self.alpha)
@@ -229,8 +225,8 @@ class MSUCB(Method):
     # -- the default preset: not in paper
 
     def _default_step(self, rng: np.random.Generator) -> Array:
-        """An ascent in all coordinates from the incumbents and the best points of the subspaces, or in the few
-        coordinates that matter from the best incumbent."""
+        """An ascent in all coordinates from incumbents and points of subspaces, or in the few coordinates that
+        matter."""
         turn = len(self.y) + len(self.pending)
         clipped = self.dim <= FEW and turn % CLIPPED_EVERY == 0
         surrogate = self._clipped if clipped else self._contest.choose(self.X, self.y, self.yvar)
@@ -254,8 +250,8 @@ class MSUCB(Method):
     def _best_of_chains(
         self, gp: GP | AdditiveGP, acquire: Acquire, incumbents: Array, rng: np.random.Generator
     ) -> Array:
-        """The best points of the subspaces of Z_t and of those through the incumbents, POLISHED x D. Blocks of random
-        coordinates are free, in the later links of a chain those with short length-scales more often."""
+        """The best points of the subspaces of Z_t and of those through the incumbents, POLISHED x D, with random free
+        blocks."""
         arrays = PosteriorArrays.of(gp)
         Z, sums = self._bases_to_search(arrays, self.pending)
         copies = np.repeat(np.arange(len(incumbents)), SUBSPACES_PER_INCUMBENT)

@@ -31,8 +31,7 @@ def few_that_matter(gp: GP | AdditiveGP, lines: Indices) -> Indices | None:
 
 
 def coordinates_that_matter(lengthscale: Array) -> Indices:
-    """The fewest coordinates, of those with the given length-scales (d), that together hold SHARE of the sum of
-    l^-2."""
+    """The fewest of the coordinates with these length-scales (d) that together hold SHARE of the sum of l^-2."""
     weights = lengthscale**-2.0
     order: Indices = np.argsort(-weights, kind="stable")
     held = np.cumsum(weights[order])

@@ -16,18 +16,15 @@ else:
     torch = optional("torch", "torch")
 
 BUCKETS = 8192
-"""Gradients of a module with more parameters than this are hashed into this many numbers, which keeps inner products
-unbiased (Weinberger et al., ICML 2009); 1500 rows of them take 100 MB."""
+"""Gradients of a module with more parameters are hashed into this many numbers (Weinberger et al., ICML 2009); 1500
+rows of them take 100 MB."""
 GRADIENT_ROWS = 64
 """Rows of per-sample gradients taken at once: the widest temporary holds 64 x p numbers."""
 
 
 class ModuleTangent:
-    """The gradient at its start of a module with one output per row, as the factors of a single layer.
-
-    The net meant is h(x; theta) - h(x; theta0), which is 0 at the start. The kernel is divided by its mean diagonal
-    over `domain` (n x ...), so that exploration means the same for every module.
-    """
+    """The gradient of h(x; theta) - h(x; theta0) at its start, for a module with one output per row, as the factors of
+    a single layer; the kernel is divided by its mean diagonal over `domain` (n x ...)."""
 
     def __init__(
         self, network: torch.nn.Module, domain: Tensor, rng: np.random.Generator, *, device: str = "cpu"

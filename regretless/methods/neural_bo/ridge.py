@@ -1,13 +1,9 @@
-"""Bayesian ridge regression on tangent features, in the two forms that stay cheap: kernel form with an append-only
-factor, and a sketch.
+"""Bayesian ridge regression on tangent features: kernel form with an append-only factor, and a sketch.
 
-Both hold the posterior of f = g(x) . w, w ~ N(0, I), y = f + N(0, lam v), where v is 1 unless rows differ in noise.
-Both give the mean and a draw as weights, which `values` evaluates anywhere (a draw is *coherent*: one function, and not
-a number per point); the kernel form also knows its standard deviation. There all targets may change whenever the
-history grows, as they do when they are standardised anew; the sketch keeps those that rows came with.
-
-Rows enter in blocks whose edges depend on the number of rows alone, and the incomplete last block is redone whenever
-rows are added. So the arithmetic, bit for bit, is a function of the history and not of how it was cut into tells.
+Both hold the posterior of f = g(x) . w, w ~ N(0, I), y = f + N(0, lam v), where v is 1 unless rows differ in noise, and
+give the mean and a draw as weights that `values` evaluates anywhere. In kernel form all targets may change whenever the
+history grows; the sketch keeps those that rows came with. Rows enter in blocks whose edges depend on their number
+alone, so the arithmetic, bit for bit, is a function of the history and not of how it was cut into tells.
 
     KernelRidge   O(n^2) numbers; append O(n^2) per row; exact
     SketchRidge   r^2 numbers whatever n; each row costs O(r^2); the kernel is replaced by z(x) . z(x') with E = k
@@ -39,11 +35,9 @@ from regretless.tangent.ntk import (
 )
 
 KERNEL_BLOCK = 32
-"""Rows per block of the append-only factor. A block is one triangular solve, and at most this many rows are redone per
-ask; at 300 rows that is a ninth of them."""
+"""Rows per block of the append-only factor; at most this many are redone per ask."""
 SKETCH_BLOCK = 128
-"""Rows per block of the sketch's second moments: an eighth of its features, so that a redone block costs less than the
-factorisation that follows."""
+"""Rows per block of the sketch's second moments: a redone block costs less than the factorisation that follows."""
 RAISES = 8
 """Times the diagonal is raised tenfold, from a rounding error upwards, before a factorisation gives up."""
 LEAST_ROOM = 64
@@ -74,7 +68,7 @@ class KernelRidge:
 
     def extend(self, X: Array, targets: Array, v: Array | None = None) -> None:
         """Takes in the whole history: rows X (n x ...), targets (n) and noise variances over lam, v (n), 1 where not
-        given. Earlier rows are not redone; their targets are replaced."""
+        given."""
         n = len(X)
         self._targets = on_device(targets, self._device)
         if n == self._n:
@@ -113,8 +107,7 @@ class KernelRidge:
         return solve_lower(self._L, solve_lower(self._L, _padded(v, len(self._L))), transposed=True)[: self._n]
 
     def mean(self, targets: Tensor | None = None) -> Direction:
-        """The posterior mean of w, k(x, X) (K + lam I)^-1 y as a direction; of other targets (n) where they are
-        given."""
+        """The posterior mean of w, k(x, X) (K + lam I)^-1 y, as a direction; of other targets (n) where given."""
         return combine(self._data, self._solve(self._targets if targets is None else targets))
 
     def draw(self, nu: float, rng: np.random.Generator) -> Direction:
@@ -148,7 +141,7 @@ class SketchRidge:
     """The posterior on r random features z(x) with E z(x).z(x') = k(x, x'): memory and cost do not grow with n.
 
     A layer's outer-product gradient is sketched by z_i = (s_i . in)(t_i . out) / sqrt(r), s and t random signs; a layer
-    with out = 1 is kept as it is while it is short and hashed into the features when it is longer than they are.
+    with out = 1 is kept as it is while it is short and hashed when it is longer than the features.
     """
 
     def __init__(
@@ -186,8 +179,7 @@ class SketchRidge:
         return parts[0] if len(parts) == 1 else namespace(parts[0]).concatenate(parts, 1)
 
     def extend(self, X: Array, targets: Array, v: Array | None = None) -> None:
-        """Takes in the whole history as `KernelRidge.extend` does, but complete blocks keep the targets they came
-        with."""
+        """Takes in the whole history as `KernelRidge.extend` does, but complete blocks keep their targets."""
         n = len(X)
         if n == self._n:
             return
@@ -247,8 +239,7 @@ def _nbytes(*arrays: Tensor) -> int:
 
 
 def cholesky(A: Tensor) -> Tensor:
-    """The lower factor of a symmetric matrix of which the lower triangle is read; where rounding has made the matrix
-    indefinite, its diagonal is raised."""
+    """The lower factor of a symmetric matrix, its diagonal raised where rounding has made it indefinite."""
     raised = 0.0
     for attempt in range(RAISES):
         if isinstance(A, np.ndarray):
@@ -287,12 +278,8 @@ def _signs(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
 
 
 class _Hash:
-    """Feature hashing of p columns into r: each goes to one random column with a random sign, so inner products are
-    kept on average.
-
-    A sparse matrix in NumPy; a dense one in torch, whose scattered additions on a GPU come in any order and would round
-    differently each time.
-    """
+    """Feature hashing of p columns into r, each to a random column with a random sign: a sparse matrix in NumPy, a
+    dense one in torch, whose scattered additions on a GPU come in any order and would round differently each time."""
 
     def __init__(self, p: int, r: int, rng: np.random.Generator, example: Tensor) -> None:
         where, signs = rng.integers(r, size=p), _signs((p,), rng)

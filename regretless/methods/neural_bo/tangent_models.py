@@ -1,8 +1,7 @@
 """The two models NeuralBO can stand on: the linearised net in closed form (default), and TrainNN as printed (paper).
 
-Both are pure functions of the history (inputs, values and the seed); what they keep between calls only saves work. They
-are asked alike: `draw` gives a function to maximise, in units of the model's own; `mean` is in the units of the values
-told. Values of any size enter through `exact_unit`, so that no square overflows.
+Both are pure functions of the history and the seed. `draw` gives a function to maximise, in units of the model's own;
+`mean` is in the units told. Values enter through `exact_unit`, so that no square overflows.
 """
 
 from __future__ import annotations
@@ -32,23 +31,20 @@ Path: TypeAlias = Callable[[Array], Array]
 """A drawn function: inputs C x ... to values C."""
 
 WARPINGS: dict[Warping, float] = {"strong": 0.0, "none": -2.0}
-"""Warps the evidence chooses among, and the logarithms of their prior odds: e^2 to 1 for the strong one, a choice of
-ours whose effect is within the noise (docs/methods/neural-bo.md)."""
+"""Warps the evidence chooses among, and the logarithms of their prior odds, our choice (docs/methods/neural-bo.md)."""
 EXACT_UP_TO, SKETCH_SIZE = 1500, 1000
 """Values up to which the posterior is exact, and the features of the sketch beyond, which holds less than 10 MB beside
-the data; in twenty dimensions an ask takes less than 0.1 s either way (docs/methods/neural-bo.md, Cost)."""
+the data (docs/methods/neural-bo.md, Cost)."""
 FIRST_FIT, GROWTH, LATE_GROWTH = 4, 1.2, 2.0
-"""The shape is chosen at 4 values, the first number that says anything about noise, then whenever a fifth more are
-known; whenever twice as many are known once there is a sketch, because every value must then be sketched anew."""
+"""The shape is chosen at 4 values, then whenever a fifth more are known, or twice as many once there is a sketch,
+because every value must then be sketched anew."""
 MISFIT, MISFIT_SHARE = 4.0, 0.05
-"""The model is not trusted with a bound when more than this share of the leave-one-out residuals exceeds 4 standard
-deviations; of a normal law it would be one in 16,000."""
+"""The model is not trusted with a bound when more than this share of the leave-one-out residuals exceeds 4
+deviations."""
 MOST_UNEQUAL = 1e4
-"""A value's known noise variance counts as at most this many times the typical one, and at least that share of it, so
-that the ridge stays between 1e-10 and 1e4 of the prior variance."""
+"""A value's known noise variance counts as at most this many times the typical one, and at least that share of it."""
 NEAREST = 4
-"""One value in so many, those closest to another one, shows how much noise there is at most: enough of them to average
-over, and near enough that the function hardly differs."""
+"""One value in so many, those closest to another one, shows how much noise there is at most; our choice."""
 ROWS = 2048
 """Rows whose features are held at once: 2048 x 256 numbers per layer are 4 MB."""
 PAPER_RATE, PAPER_BATCH, PAPER_EPOCHS = 1e-3, 50, 50
@@ -56,11 +52,8 @@ PAPER_RATE, PAPER_BATCH, PAPER_EPOCHS = 1e-3, 50, 50
 
 
 class ClosedForm:
-    """The tangent net linearised at its start, where TrainNN's minimiser is kernel ridge regression (Sec. 4): there is
-    no training and no learning rate.
-
-    The posterior is exact up to EXACT_UP_TO values and a sketch of SKETCH_SIZE features beyond.
-    """
+    """The tangent net linearised at its start, where TrainNN's minimiser is kernel ridge regression (Sec. 4); exact up
+    to EXACT_UP_TO values and a sketch of SKETCH_SIZE features beyond."""
 
     def __init__(
         self,
@@ -92,10 +85,7 @@ class ClosedForm:
         self._warp = Warp()
 
     def refresh(self, X: Array, y: Array, yvar: Array) -> None:
-        """Takes the history: inputs n x ..., values n and their known noise variances n (NaN where unknown).
-
-        The sketch's warp is that of the last scheduled size, so that rows stay as they are.
-        """
+        """Takes the history: inputs n x ..., values n and their known noise variances n (NaN where unknown)."""
         n = len(y)
         self._unit = exact_unit(y)
         self._X, self._y, self._yvar = X, y / self._unit, yvar
@@ -115,16 +105,12 @@ class ClosedForm:
         return SketchRidge(self._shaped, self.shape.lam, SKETCH_SIZE, rng, example, device=self._device)
 
     def _warp_of(self, y: Array, warping: Warping) -> Warp:
-        """Equal values have deviation 1 in the units told, whatever the unit is: rows in the sketch keep their
-        targets."""
+        """The warp of y; equal values have deviation 1 in the units told, whatever the unit is."""
         return Warp.of(y, warping, of_equal=1.0 / self._unit)
 
     def _relative_noise(self, n: int) -> Array | None:
-        """The values' noise variances over the typical one, n, which lam stands for; None where no variance is known.
-
-        The typical one is the median of those known by the last scheduled size, because rows in the factor keep what
-        they entered with until then.
-        """
+        """The values' noise variances over the median of those known by the last scheduled size, n, which lam stands
+        for; None where no variance is known."""
         known = self._yvar[: self._size(n)]
         known = known[known > 0]  # NaN is not
         if len(known) == 0 or n < FIRST_FIT:
@@ -162,8 +148,7 @@ class ClosedForm:
             self.shape, self._posterior = shape, None
 
     def draw(self, nu: float, rng: np.random.Generator) -> Path:
-        """One function of the posterior, defined everywhere at once and nu times as far from the mean as a posterior
-        draw (Alg. 1, l. 4)."""
+        """One posterior function, defined everywhere at once and nu times as far from the mean (Alg. 1, l. 4)."""
         posterior = self._posterior
         assert posterior is not None
         w = posterior.draw(nu * self.shape.variance**0.5, rng)
@@ -177,11 +162,8 @@ class ClosedForm:
         return times_unit(self._warp.inverse(self._over_rows(Z, lambda A: posterior.values(A, w))), self._unit)
 
     def noise_shown(self) -> float:
-        """The share, at most 1, of the assumed noise variance that near values show.
-
-        Half of their mean squared difference contains the noise. The rest of what the model calls noise is misfit of
-        the kernel, which the evidence cannot tell from noise.
-        """
+        """The share, at most 1, of the assumed noise variance that near values show; the rest is misfit of the kernel,
+        which the evidence cannot tell from noise."""
         if self._rule == "fixed" or len(self._y) < FIRST_FIT:
             return 1.0
         X = np.asarray(self._X[-EVIDENCE_POINTS:]).reshape(-1, int(np.prod(self._X.shape[1:])))
@@ -195,8 +177,7 @@ class ClosedForm:
         return min(1.0, shown / (self.shape.lam * self.shape.variance))
 
     def moments_as_told(self, Z: Array) -> tuple[Array, Array]:
-        """Mean and sigma for the values as told, neither standardised nor warped, under the kernel as it is (the
-        setting of Thm. 1), C each."""
+        """Mean and sigma of the values as told, neither standardised nor warped (the setting of Thm. 1), C each."""
         posterior = self._posterior
         assert isinstance(posterior, KernelRidge)
         w = posterior.mean(on_device(self._y, self._device))
@@ -204,8 +185,7 @@ class ClosedForm:
         return mean, self._over_rows(Z, posterior.deviation)
 
     def cautious_moments(self, Z: Array, shortened: float) -> tuple[Array, Array] | str:
-        """Mean and deviation with length-scales times `shortened` and the variance estimated anew, C each; or why they
-        cannot be trusted."""
+        """Mean and deviation with length-scales times `shortened`, C each, or why they cannot be trusted."""
         if not isinstance(self._net, BranchNet):
             return "the tangent kernel of a user's module has no length-scale that could be shortened for caution"
         scale, coordinate_scale = self.shape.scale / shortened, self.shape.coordinate_scale / shortened
@@ -241,10 +221,7 @@ class ClosedForm:
 
 class TrainNN:
     """Alg. 1 and 2 as printed: the mean is the net trained by SGD from theta0, sigma that of the features at theta0.
-
-    The ridge m lam |theta - theta0|^2 / 2 of Alg. 2 enters every batch in full, and an incomplete last batch of an
-    epoch is dropped; the paper does not say. sigma is in kernel form, n x n numbers in place of the p x p of U.
-    """
+    The ridge m lam |theta - theta0|^2 / 2 enters every batch in full; an incomplete last batch is dropped."""
 
     def __init__(self, net: Mlp, *, seed: int, lam: float) -> None:
         self._net = net

@@ -1,8 +1,4 @@
-"""Where NeuralBO's default looks for the maximum of a draw: a trust region that follows from the values alone.
-
-`Progress` turns the values, in the order told, into the region's side length (`gp.trust_region`); since the region is a
-function of the history it needs no state of its own in a checkpoint. `local_points` draws the candidates.
-"""
+"""Where NeuralBO's default looks for the maximum of a draw: a trust region that follows from the values alone."""
 
 from __future__ import annotations
 
@@ -15,11 +11,9 @@ from regretless.parameters import Array
 from regretless.space import Cube
 
 MARGIN = 1e-3
-"""A value is a success when it beats the best before it by this share of the range seen; TuRBO's share of the best's
-size, which would depend on where zero is, has the same value."""
+"""A value is a success when it beats the best before it by this share of the range seen (TuRBO: of the best's size)."""
 MORE_AXES = (0.5, 0.25)
-"""The chance that a hop moves a second coordinate, and that it moves one more: most hops move one or two. These are
-choices of ours; only the share of hops was measured (docs/methods/neural-bo.md)."""
+"""The chance that a hop moves a second coordinate, and that it moves one more; our choice."""
 GRID_REACH = 4.0
 """Along a grid the box spans at least this many positions, two to either side, so that it never holds one alone."""
 
@@ -47,12 +41,10 @@ class Progress:
 def local_points(
     centre: Array, length: float, n: int, cube: Cube, rng: np.random.Generator, *, hops: float = 0.0
 ) -> Array:
-    """n points around the centre (d), n x d: some of a point's coordinates are moved within the box of that side
-    length, the others are the centre's.
+    """n points around the centre (d), n x d: some of their coordinates are moved within the box of that side length.
 
     Every second point is *sparse*: it moves few coordinates. A share `hops` of all points, taken from the sparse ones,
-    leaves the box: one to three of their coordinates are drawn over the whole range. Along a grid the box reaches the
-    next positions at least; a choice that is moved is drawn anew.
+    draws one to three coordinates over the whole range. A choice that is moved is drawn anew.
     """
     moved, hop = _moved_coordinates(n, cube, rng, round(hops * n))
     reach = np.array([max(length, GRID_REACH / axis.levels) if axis.levels else length for axis in cube.axes])
@@ -70,10 +62,9 @@ def local_points(
 def _moved_coordinates(
     n: int, cube: Cube, rng: np.random.Generator, n_hops: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-    """Which coordinates each of n points moves (n x d), and which points hop (at most n_hops).
+    """Which coordinates each of n points moves (n x d), at least one each, and which points hop (at most n_hops).
 
-    A point moves each coordinate with a chance of its own: PERTURBED / d, or for a sparse one log-uniform between
-    1/d and 1. Every point moves one coordinate at least, and one-hot coordinates move together.
+    A point moves each coordinate with chance PERTURBED / d, a sparse one with a log-uniform chance between 1/d and 1.
     """
     dim = cube.dim
     chance = np.full(n, min(1.0, PERTURBED / dim))

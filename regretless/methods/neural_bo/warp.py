@@ -1,7 +1,4 @@
-"""Values to targets: good values keep their distances, bad ones are compressed by a logarithm.
-
-A bad value says that its place is bad. How bad it is must not set the scale on which the good ones are told apart.
-"""
+"""Values to targets: good values keep their distances, bad ones are compressed by a logarithm."""
 
 from __future__ import annotations
 
@@ -16,23 +13,18 @@ from regretless.tangent.values import ROUNDING, standardisation
 
 Warping: TypeAlias = Literal["strong", "gentle", "none"]
 BEND = 0.5
-"""The gentle warp compresses values that lie more than this many deviations below the median; a choice of ours, and
-the default does not use this warp."""
+"""The gentle warp compresses values that lie more than this many deviations below the median; our choice."""
 ROBUST = 4.5
-"""The gentle warp's deviation is the standard one or, where outliers make that larger, this many median absolute ones;
-of a normal law those are three standard ones."""
+"""The gentle warp's deviation is the standard one or, where outliers make that larger, so many median absolute ones."""
 LARGEST_EXPONENT = 700.0
 """exp of this is a float, with room for a factor of 10,000."""
 
 
 @dataclass(frozen=True)
 class Warp:
-    """The increasing map from values to targets of mean 0 and deviation 1: linear down to `middle` - `unit`, and
-    logarithmic below that.
-
-    "strong" compresses all values below the median, in units of the best value's lead on it; "gentle" those more than
-    BEND deviations below the median; "none" no value.
-    """
+    """The increasing map from values to targets of mean 0 and deviation 1: linear down to `middle` - `unit`,
+    logarithmic below. "strong" compresses all values below the median, in units of the best value's lead on it;
+    "gentle" those more than BEND deviations below the median; "none" no value."""
 
     middle: float = 0.0
     unit: float = 1.0
