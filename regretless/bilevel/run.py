@@ -1,14 +1,18 @@
-"""`Run`: one inner training run, from its setting to what it was seen to lose."""
+"""`Run`: one inner training run, from its setting to what it was seen to lose; and the order of its training data."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from regretless.method import keyed_generator
 from regretless.parameters import Array
+from regretless.streams import Stream
 
 Status: TypeAlias = Literal["ok", "finished", "diverged", "failed"]
 
@@ -58,3 +62,16 @@ class Run:
             self.steps = steps
             if curve:
                 self.ends[steps] = curve[-1][1]
+
+
+def keyed_batches(n: int, batch: int, seed: int, step: int, steps: int) -> Iterator[NDArray[np.int64]]:
+    """The mini-batches of steps step, ..., step + steps - 1: whole batches of a permutation of n keyed on (seed,
+    epoch)."""
+    size = min(batch, n)
+    per_epoch, epoch = n // size, -1
+    for j in range(step, step + steps):
+        if j // per_epoch != epoch:
+            epoch = j // per_epoch
+            order = keyed_generator(seed, epoch, stream=Stream.EPOCH_ORDER).permutation(n)
+        at = (j % per_epoch) * size
+        yield order[at : at + size]

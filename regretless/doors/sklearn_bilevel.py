@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import log_loss
 
-from regretless.bilevel.batches import keyed_batches
 from regretless.bilevel.freeze import freeze, thaw
 from regretless.bilevel.problem import Bilevel, StepRule, step_sizes
+from regretless.bilevel.run import keyed_batches
 
 
 @dataclass(eq=False)

@@ -23,8 +23,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, RandomSampler, TensorDataset, default_collate
 
-from regretless.bilevel.batches import keyed_batches
 from regretless.bilevel.problem import Bilevel, StepRule, step_sizes
+from regretless.bilevel.run import keyed_batches
 from regretless.method import keyed_generator
 from regretless.streams import Stream
 

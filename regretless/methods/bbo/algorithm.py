@@ -43,14 +43,14 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from regretless.certificate import Certificate
-from regretless.gp.acquisition import log_expected_improvement, upper_confidence
+from regretless.gp.acquisition import kept_from_failures, log_expected_improvement, upper_confidence
 from regretless.gp.certify import fitted_certificate
-from regretless.gp.design import Design, design_size
+from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.maximiser import Acquisition, maximise
 from regretless.gp.posterior import GP
-from regretless.gp.step import best_by_mean, step
+from regretless.gp.step import INCUMBENTS, best_by_mean, step
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
-from regretless.methods.bbo.fidelity import at_full_length, step_at_full_length
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -192,3 +192,33 @@ def nonsmooth_step(c: float, horizon: int, p: float = 0.75) -> float:
     if not p > 0.5:
         raise ValueError(f"p must be above 1/2, got {p!r}")
     return float(c * horizon**-p)
+
+
+# ---------------------------------------------------------------- the length of training: not in paper
+
+
+def at_full_length(X: Array) -> Array:
+    """The points with the last coordinate, the length of training, set to 1; n x d or d."""
+    full = np.array(X)
+    full[..., -1] = 1.0
+    return full
+
+
+def step_at_full_length(
+    history: Method, gp: GP, acquisition: Acquisition, rng: np.random.Generator, *, logarithmic: bool
+) -> Array:
+    """As `regretless.gp.step.step`, over the points of full length alone, d."""
+    kept = kept_from_failures(acquisition, history.X, history.failed, logarithmic=logarithmic)
+
+    def pinned(X: Array) -> tuple[Array, Array]:
+        """The acquisition at full length; it does not change along the last coordinate."""
+        value, slope = kept.value_and_gradient(at_full_length(X))
+        slope[:, -1] = 0.0
+        return value, slope
+
+    full = at_full_length(history.X)
+    incumbents = best_by_mean(gp, full, INCUMBENTS)
+    at_full = Acquisition(pinned, lambda X: kept.value(at_full_length(X)))
+    x = maximise(at_full, history.cube, rng, incumbents=incumbents)
+    trained = {history.cube.key(point) for point in full}  # settings that were trained, however long
+    return at_full_length(away_from_known(at_full_length(x), history, rng, also=trained))

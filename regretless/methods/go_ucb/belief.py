@@ -17,9 +17,9 @@ import numpy as np
 from regretless.gp.maximiser import Acquisition
 from regretless.method import Method
 from regretless.methods.go_ucb.ball import Ball
-from regretless.methods.go_ucb.differences import with_gradient
 from regretless.methods.go_ucb.guard import Guard
 from regretless.methods.go_ucb.oracle import FamilyFit, Oracle
+from regretless.methods.go_ucb.parametric import with_gradient
 from regretless.parameters import Array
 
 Belief: TypeAlias = Callable[[Array], tuple[Array, Array]]

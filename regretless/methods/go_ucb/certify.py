@@ -31,8 +31,8 @@ from regretless.gp.maximiser import Acquisition, maximise, maximise_many
 from regretless.gp.sobol import sobol_points
 from regretless.method import Method
 from regretless.methods.go_ucb.belief import Belief, best_told, optimism
-from regretless.methods.go_ucb.differences import with_gradient
 from regretless.methods.go_ucb.oracle import FamilyFit, Oracle
+from regretless.methods.go_ucb.parametric import with_gradient
 from regretless.parameters import Array
 from regretless.space import Cube
 

@@ -22,8 +22,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from regretless.extras import optional
-from regretless.methods.go_ucb.differences import central_differences
-from regretless.methods.go_ucb.parametric import Bounds, BoundsLike, Family, Jacobian, named_family
+from regretless.methods.go_ucb.parametric import Bounds, BoundsLike, Family, Jacobian, central_differences, named_family
 from regretless.parameters import Array
 
 Gradients: TypeAlias = Literal["auto", "torch", "numeric"]

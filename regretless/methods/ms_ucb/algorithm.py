@@ -27,7 +27,7 @@ Deviations (numbers as in docs/methods/ms-ucb.md)
     4. Default preset only: the free coordinates of every subspace are drawn at random, where Def. 1 takes the last d;
        base points are also copied from the incumbents, which are the told points with the best posterior means;
        ascents go on through further blocks of coordinates, and the best points are ascended in all D coordinates;
-       where few coordinates matter every second step moves them alone (`few_coordinates.py`); LogEI (or a width given
+       where few coordinates matter every second step moves them alone (`subspace.py`); LogEI (or a width given
        as kappa) replaces beta_t, which is pure exploration on standardised values; at most `cap` points of Z_t are
        searched in one step. The uniform draws of Z_t stay, because the guarantee rests on them.
     5. Default preset only: several models compete (`contest.py`), and up to 20 dimensions every third proposal comes
@@ -62,8 +62,13 @@ from regretless.method import Method, keyed_generator
 from regretless.methods.ms_ucb.additive import AdditiveGP
 from regretless.methods.ms_ucb.base_points import BasePoints, PosteriorArrays, Sums
 from regretless.methods.ms_ucb.contest import FEW, HEAD_START, Contest, entrants
-from regretless.methods.ms_ucb.few_coordinates import best_in_coordinates, few_that_matter
-from regretless.methods.ms_ucb.subspace import Subspaces, maximise_subspaces, random_blocks
+from regretless.methods.ms_ucb.subspace import (
+    Subspaces,
+    best_in_coordinates,
+    few_that_matter,
+    maximise_subspaces,
+    random_blocks,
+)
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream

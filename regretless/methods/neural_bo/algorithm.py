@@ -55,9 +55,8 @@ from regretless.gp.sobol import sobol_points
 from regretless.method import Method
 from regretless.methods.neural_bo.branches import TAIL, BranchNet, Shape
 from regretless.methods.neural_bo.inputs import Encode, Inputs
-from regretless.methods.neural_bo.tangent_models import EXACT_UP_TO, ClosedForm, ShapeRule, TrainNN, paper_net
+from regretless.methods.neural_bo.tangent_models import EXACT_UP_TO, ClosedForm, ShapeRule, TrainNN, Warping, paper_net
 from regretless.methods.neural_bo.trust_region import Progress, local_points
-from regretless.methods.neural_bo.warp import Warping
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.tangent.ntk import draw_mlp, on_device

@@ -6,8 +6,9 @@ Both are pure functions of the history and the seed. `draw` gives a function to 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
@@ -15,16 +16,16 @@ import numpy as np
 from regretless.method import keyed_generator
 from regretless.methods.neural_bo.branches import EVIDENCE_POINTS, BranchNet, Shape, choose_shape
 from regretless.methods.neural_bo.ridge import KernelRidge, SketchRidge
-from regretless.methods.neural_bo.warp import Warp, Warping
 from regretless.parameters import Array
 from regretless.streams import Stream
 from regretless.tangent.ntk import Factors, Mlp, Tensor, on_device, on_host
 from regretless.tangent.training import Descent, descend, epoch_batches, scheduled_size
-from regretless.tangent.values import exact_unit, standardisation, times_unit
+from regretless.tangent.values import ROUNDING, exact_unit, standardisation, times_unit
 
 if TYPE_CHECKING:
     from regretless.methods.neural_bo.module_tangent import ModuleTangent
 
+Warping: TypeAlias = Literal["strong", "gentle", "none"]
 ShapeRule: TypeAlias = Literal["fixed", "noise", "evidence"]
 """What the evidence chooses: nothing; the noise level and the warp; or the whole shape."""
 Path: TypeAlias = Callable[[Array], Array]
@@ -47,6 +48,12 @@ NEAREST = 4
 """One value in so many, those closest to another one, shows how much noise there is at most; our choice."""
 ROWS = 2048
 """Rows whose features are held at once: 2048 x 256 numbers per layer are 4 MB."""
+BEND = 0.5
+"""The gentle warp compresses values that lie more than this many deviations below the median; our choice."""
+ROBUST = 4.5
+"""The gentle warp's deviation is the standard one or, where outliers make that larger, so many median absolute ones."""
+LARGEST_EXPONENT = 700.0
+"""exp of this is a float, with room for a factor of 10,000."""
 PAPER_RATE, PAPER_BATCH, PAPER_EPOCHS = 1e-3, 50, 50
 """SGD's learning rate, batch and epochs (Sec. 7)."""
 
@@ -269,3 +276,54 @@ def paper_net(rng: np.random.Generator, inputs: int, width: int, depth: int) -> 
     shapes: list[tuple[int, ...]] = [(inputs, width), *[(width, width)] * (depth - 2), (width,)]
     weights = tuple(rng.standard_normal(shape) * width**-0.5 for shape in shapes)
     return Mlp(weights, (False,) * depth, "relu", output_gain=width**0.5, norm=float(width))
+
+
+# ---------------------------------------------------------------- values to targets
+
+
+@dataclass(frozen=True)
+class Warp:
+    """The increasing map from values to targets of mean 0 and deviation 1: linear down to `middle` - `unit`,
+    logarithmic below. "strong" compresses all values below the median, in units of the best value's lead on it;
+    "gentle" those more than BEND deviations below the median; "none" no value."""
+
+    middle: float = 0.0
+    unit: float = 1.0
+    centre: float = 0.0
+    scale: float = 1.0
+
+    @classmethod
+    def of(cls, y: Array, warping: Warping, *, of_equal: float = 1.0) -> Warp:
+        """The warp that standardises y (n); `of_equal` is the deviation of equal values."""
+        middle, spread = float(np.median(y)), standardisation(y, of_equal=of_equal)[1]
+        lead, robust = float(y.max()) - middle, ROBUST * float(np.median(np.abs(y - middle)))
+        rounding = ROUNDING * float(np.abs(y).max())
+        if warping == "strong":
+            unit = lead if lead > rounding else spread
+            middle += unit
+        elif warping == "gentle":
+            unit = BEND * (robust if rounding < robust < spread else spread)
+        else:
+            unit = 2 * max(middle - float(y.min()), spread)
+        return cls(middle, unit, *standardisation(_bend((y - middle) / unit)))
+
+    def __call__(self, y: Array) -> Array:
+        return (_bend((y - self.middle) / self.unit) - self.centre) / self.scale
+
+    def log_jacobian(self, y: Array) -> float:
+        """The sum over y of the logarithms of the slope."""
+        below = np.maximum((self.middle - y) / self.unit, 1.0)
+        return -float(np.log(below).sum()) - len(y) * math.log(self.unit * self.scale)
+
+    def inverse(self, targets: Array) -> Array:
+        """The values of targets (n); none lies further below than exp(LARGEST_EXPONENT) units."""
+        t = targets * self.scale + self.centre
+        exponent = np.clip(-t - 1, 0.0, LARGEST_EXPONENT)
+        values: Array = self.middle + self.unit * np.where(t < -1, -np.exp(exponent), t)
+        return values
+
+
+def _bend(z: Array) -> Array:
+    """z, below -1 replaced by -1 - log(-z), which continues it with the same slope."""
+    bent: Array = np.where(z < -1, -1 - np.log(np.maximum(-z, 1.0)), z)
+    return bent

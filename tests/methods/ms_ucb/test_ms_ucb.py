@@ -18,7 +18,7 @@ from regretless.gp.design import design_size
 from regretless.gp.maximiser import Acquisition
 from regretless.methods import METHODS
 from regretless.methods.ms_ucb.algorithm import MSUCB, subspaces_at, theory_beta, uncovered_regret
-from regretless.methods.ms_ucb.few_coordinates import best_in_coordinates, coordinates_that_matter
+from regretless.methods.ms_ucb.subspace import best_in_coordinates, coordinates_that_matter
 from regretless.testing import bowl, run
 
 
