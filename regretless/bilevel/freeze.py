@@ -62,7 +62,8 @@ class _Writer:
             return ["again", self._seen[id(value)]]
         self._seen[id(value)] = len(self._seen)
         self._alive.append(value)
-        if (type(value) is np.ndarray and not value.dtype.hasobject) or _is_tensor(value):
+        plain_tensor = type(value).__module__ == "torch" and type(value).__name__ == "Tensor"
+        if (type(value) is np.ndarray and not value.dtype.hasobject) or plain_tensor:
             return ["array", value]
         if isinstance(value, Mapping):
             self.needs_fresh |= type(value) is not dict
@@ -159,11 +160,6 @@ def _attributes(value: Any) -> dict[str, Any] | None:
     if isinstance(state, tuple) and len(state) == 2:  # attributes in the dictionary, and in slots
         state = {**(state[0] or {}), **(state[1] or {})}
     return state if isinstance(state, dict) else {} if state is None else None
-
-
-def _is_tensor(value: Any) -> bool:
-    """Whether it is a plain torch tensor."""
-    return type(value).__module__ == "torch" and type(value).__name__ == "Tensor"
 
 
 def _title(thing: Any) -> str:

@@ -47,8 +47,7 @@ class Study:
         self.validations, self.snapshot_seconds, self.verbose = validations, snapshot_seconds, verbose
         self.runs: list[Run] = []
         self.spent = 0
-        self._thaws = False
-        """Whether a state has been seen to thaw."""
+        self._thaws = False  # whether a state has been seen to thaw
         for line in journal.lines:
             self._take(line)
         self._check_states()
@@ -83,7 +82,12 @@ class Study:
         """Trains one run for one stretch: its state goes to the store, then a line to the journal, then surplus
         goes."""
         begin = time.perf_counter()
-        run = self._new_run(job.until) if job.run is None else self.runs[job.run]
+        number = len(self.runs) if job.run is None else job.run
+        run = (
+            self.outer.new_run(number, self.outer.propose(self.runs, job.until))
+            if job.run is None
+            else self.runs[number]
+        )
         stretch = self._stretch(run, job)
         if stretch.status in ("ok", "finished"):
             try:
@@ -158,9 +162,6 @@ class Study:
         return self.problem.thaw(run.params, run.seed, saved), run.steps, []
 
     # -- what is known
-
-    def _new_run(self, until: int) -> Run:
-        return self.outer.new_run(len(self.runs), self.outer.propose(self.runs, until))
 
     def _take(self, line: dict[str, Any]) -> None:
         """Takes a journal line into the runs; what is known of the runs follows from the journal alone."""
@@ -244,9 +245,7 @@ class Study:
         certificate = Certificate.none(
             "runs of different length were compared; a certificate needs equal ones (trials= and horizon=)", 0.05
         )
-        if isinstance(
-            schedule, Fixed
-        ):  # Algorithms 1 and 2 return a setting by their own rule, not the least loss seen
+        if isinstance(schedule, Fixed):  # Algorithms 1 and 2 return a setting by their own rule, not the least loss
             optimizer = self.outer.optimizer(self.runs)
             certificate, chosen = optimizer.certificate, optimizer.recommend()
             best = next((r.number, r.steps) for r in self.runs if r.params == chosen)

@@ -29,6 +29,9 @@ DIGITS = 5
 """Significant digits of a number in a chart."""
 
 Cell: TypeAlias = str | float | int | None
+Chart: TypeAlias = dict[str, Any]
+Log: TypeAlias = bool | Iterable[str]
+"""Which axes start logarithmic: all, none, or those named."""
 
 
 @dataclass(frozen=True)
@@ -110,20 +113,13 @@ def text_section(title: str, *paragraphs: str, pre: str = "") -> Section:
 
 
 def curves_section(
-    title: str,
-    curves: Sequence[Curve],
-    *,
-    log_x: bool | Iterable[str] = False,
-    log_y: bool | Iterable[str] = False,
-    note: str = "",
+    title: str, curves: Sequence[Curve], *, log_x: Log = False, log_y: Log = False, note: str = ""
 ) -> Section:
-    """Lines with bands; `log_x` and `log_y` say which axes start logarithmic: all, none, or those named."""
+    """Lines with bands."""
     return Section(title, _note(note) + _figures([curves_chart(curves, log_x=log_x, log_y=log_y)]))
 
 
-def charts_section(
-    title: str, charts: Sequence[dict[str, Any]], *, titles: Sequence[str] = (), note: str = ""
-) -> Section:
+def charts_section(title: str, charts: Sequence[Chart], *, titles: Sequence[str] = (), note: str = "") -> Section:
     """Charts whose data are at hand (`curves_chart`, `scatter_chart`), side by side where there is room, with
     titles."""
     return Section(title, _note(note) + _figures(charts, least=420 if len(charts) > 1 else 0, titles=titles))
@@ -178,9 +174,7 @@ def table_section(
 # ---------------------------------------------------------------- charts
 
 
-def curves_chart(
-    curves: Sequence[Curve], *, log_x: bool | Iterable[str] = False, log_y: bool | Iterable[str] = False
-) -> dict[str, Any]:
+def curves_chart(curves: Sequence[Curve], *, log_x: Log = False, log_y: Log = False) -> Chart:
     """The data of a chart of lines; all curves share axes and quantities."""
     if not curves:
         raise ValueError("a chart needs at least one curve")
@@ -215,7 +209,7 @@ def curves_chart(
 
 def scatter_chart(
     points: Sequence[Points], *, x_name: str, y_name: str, log_x: bool = False, log_y: bool = False
-) -> dict[str, Any]:
+) -> Chart:
     """The data of a chart of dots."""
     words = any(isinstance(v, str | bool | None | tuple) for p in points for v in p.x)
     labels = list(dict.fromkeys(str(v) for p in points for v in p.x)) if words else []
@@ -247,7 +241,7 @@ def thinned(n: int, most: int = MOST_POINTS) -> np.ndarray[Any, Any]:
 # ---------------------------------------------------------------- inside
 
 
-def _figures(charts: Sequence[dict[str, Any]], least: int = 0, titles: Sequence[str] = ()) -> str:
+def _figures(charts: Sequence[Chart], least: int = 0, titles: Sequence[str] = ()) -> str:
     style = f' style="--least:{least}px"' if least else ""
     captions = [f"<figcaption>{html.escape(title)}</figcaption>" for title in titles] or [""] * len(charts)
     figures = "".join(
@@ -257,7 +251,7 @@ def _figures(charts: Sequence[dict[str, Any]], least: int = 0, titles: Sequence[
     return f'<div class="charts"{style}>{figures}</div>'
 
 
-def _json(chart: dict[str, Any]) -> str:
+def _json(chart: Chart) -> str:
     """JSON that may stand inside a script element."""
     return json.dumps(chart, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
@@ -269,7 +263,7 @@ def _numbers(values: ArrayLike, keep: np.ndarray[Any, Any] | slice = slice(None)
     ]
 
 
-def _says(log: bool | Iterable[str], name: str) -> bool:
+def _says(log: Log, name: str) -> bool:
     return log if isinstance(log, bool) else name in set(log)
 
 

@@ -24,6 +24,7 @@ from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
+from numpy.random import Generator
 from scipy.special import ndtri
 
 from regretless.certificate import Certificate
@@ -32,7 +33,7 @@ from regretless.gp.sobol import sobol_points
 from regretless.method import Method
 from regretless.methods.go_ucb.belief import Belief, best_told, optimism
 from regretless.methods.go_ucb.oracle import FamilyFit, Oracle
-from regretless.methods.go_ucb.parametric import with_gradient
+from regretless.methods.go_ucb.parametric import Jacobian, with_gradient
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -60,9 +61,7 @@ Squares = Callable[[Array], Array]
 """Parameter vectors (k x p) to residual sums of squares (k)."""
 
 
-def threshold(
-    squares: Squares, fit: FamilyFit, reach: float, delta: float, rng: np.random.Generator
-) -> tuple[float, Array]:
+def threshold(squares: Squares, fit: FamilyFit, reach: float, delta: float, rng: Generator) -> tuple[float, Array]:
     """The largest RSS of a member of C, for a uniform prior on [-reach, reach]^p, and the members met on the way (k x
     p). The proposal is the linearisation at the fit, Sigma = lam I + J'J."""
     v, ball, sigma = fit.v, fit.ball, math.sqrt(fit.sigma2)
@@ -97,14 +96,7 @@ class LikelihoodSet:
     values and k x m x p derivatives in the units of the fit."""
 
     def __init__(
-        self,
-        values: Callable[[Array, Array], tuple[Array, Array]],
-        X: Array,
-        weight: Array,
-        fit: FamilyFit,
-        reach: float,
-        delta: float,
-        rng: np.random.Generator,
+        self, values: Jacobian, X: Array, weight: Array, fit: FamilyFit, reach: float, delta: float, rng: Generator
     ) -> None:
         self._values, self._X, self._z, self._weight, self._reach, self._rng = values, X, fit.z, weight, reach, rng
         self.limit, members = threshold(self.squares, fit, reach, delta, rng)
@@ -167,9 +159,8 @@ class LikelihoodSet:
         step = np.where(held, 0.0, step)
         with np.errstate(divide="ignore", invalid="ignore"):
             room = np.where(step > 0, (self._reach - V) / step, np.where(step < 0, (-self._reach - V) / step, np.inf))
-        shortened: Array = (
-            step * np.minimum(1.0, room.min(axis=1))[:, None]
-        )  # up to the first wall; the next step goes along it
+        # up to the first wall; the next step goes along it
+        shortened: Array = step * np.minimum(1.0, room.min(axis=1))[:, None]
         return shortened
 
     def largest(self, cube: Cube, starts: Array) -> float:

@@ -32,6 +32,8 @@ from regretless.space import Cube
 
 Leader: TypeAlias = Literal["family", "hybrid", "process"]
 """The model that a proposal, a recommendation or a certificate comes from."""
+Pending: TypeAlias = tuple[Array, Array] | None
+"""Points (m x d) and their gradients (m x p) that are conditioned on without values."""
 
 # The rules of the comparison were settled on the seeds 1000 to 1011; the runs are in docs/methods/go-ucb.md.
 HYBRID_MARGIN, PROCESS_MARGIN = 2.0, 6.0
@@ -144,14 +146,7 @@ class Hybrid:
     conditioned on pending points (m x d) and gradients (m x p) without values."""
 
     def __init__(
-        self,
-        kernel: Kernel,
-        shares: Shares,
-        X: Array,
-        G: Array,
-        e: Array,
-        weight: Array,
-        pending: tuple[Array, Array] | None = None,
+        self, kernel: Kernel, shares: Shares, X: Array, G: Array, e: Array, weight: Array, pending: Pending = None
     ) -> None:
         self.kernel, self.shares, self.n = kernel, shares, len(e)
         noise = shares.noise / weight
@@ -272,8 +267,8 @@ class Guard:
         best: Leader = max(gains, key=lambda name: gains[name], default="family")
         return best, gains.get(best, 0.0)
 
-    def hybrid(self, X: Array, fit: FamilyFit, pending: tuple[Array, Array] | None = None) -> Hybrid:
-        """The hybrid centred at the fit; `pending` are points (m x d) and gradients (m x p) to condition on."""
+    def hybrid(self, X: Array, fit: FamilyFit, pending: Pending = None) -> Hybrid:
+        """The hybrid centred at the fit."""
         return Hybrid(
             self._surrogate.kernel, self._fitted_shares(X, fit), X, fit.jacobian, fit.residuals, fit.weight, pending
         )

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from regretless.gp.surrogate import standardisation
 from regretless.method import keyed_generator
 from regretless.methods.go_ucb.ball import Ball
-from regretless.methods.go_ucb.parametric import Family, LinearInW
+from regretless.methods.go_ucb.parametric import Family, Inputs, LinearInW
 from regretless.parameters import Array
 from regretless.streams import Stream
 
@@ -89,6 +90,10 @@ class FamilyFit:
     sigma2: float
     solutions: Array
     support: Array
+    rows: Array
+    """The weighted gradients, n x p."""
+    targets: Array
+    """The right-hand side of the weighted linear problem, n."""
     ball: Ball
 
     @property
@@ -100,16 +105,6 @@ class FamilyFit:
     def residuals(self) -> Array:
         """Told minus fitted values, n."""
         return self.z - self.values
-
-    @property
-    def rows(self) -> Array:
-        """The weighted gradients, n x p."""
-        return weighted_problem(self.jacobian, self.values, self.v, self.z, self.weight)[0]
-
-    @property
-    def targets(self) -> Array:
-        """The right-hand side of the weighted linear problem, n."""
-        return weighted_problem(self.jacobian, self.values, self.v, self.z, self.weight)[1]
 
 
 class Oracle:
@@ -124,14 +119,7 @@ class Oracle:
     """
 
     def __init__(
-        self,
-        family: Family,
-        inputs: Callable[[Array], Array],
-        *,
-        sign: float,
-        seed: int,
-        block: int,
-        noise_sd: float | None = None,
+        self, family: Family, inputs: Inputs, *, sign: float, seed: int, block: int, noise_sd: float | None = None
     ) -> None:
         self.family, self.inputs, self.sign, self.seed = family, inputs, sign, seed
         self.block, self.noise_sd = block, noise_sd
@@ -179,7 +167,7 @@ class Oracle:
         with np.errstate(over="ignore"):
             z = np.clip((y - offset) / scale, -LARGEST, LARGEST)
             weight = row_weights(yvar / scale / scale)
-        x, reach = self.inputs(X), self.family.reach
+        x = self.inputs(X)
 
         def model(V: Array) -> tuple[Array, Array]:
             return self._standard(V, x, offset, scale)
@@ -190,9 +178,8 @@ class Oracle:
             v = Ball(np.zeros(self.family.p), lam, root[:, None] * J[0], root * z).centre()
             found = Solutions(v[None], np.zeros(1), (J[0] @ v)[None], J)
         else:
-            found = fit_least_squares(
-                model, z, starts, low=-reach, high=reach, lam=lam, weight=weight, iterations=iterations
-            )
+            reach = self.family.reach
+            found = fit_least_squares(model, z, starts, reach=reach, lam=lam, weight=weight, rounds=iterations)
             if not np.isfinite(found.cost[0]):
                 raise ValueError(
                     "the model gave no finite value at any starting point; narrow w_bounds or guard divisions and "
@@ -206,7 +193,9 @@ class Oracle:
     ) -> FamilyFit:
         """The fit with its noise, its ball and the support of its modes; `lam` is the ridge it was found with."""
         v, values, J = found.v[0], found.values[0], found.jacobian[0]
-        rows, targets = weighted_problem(J, values, v, z, weight)
+        root = np.sqrt(weight)
+        rows = root[:, None] * J  # (Eq. 4): rows.w = targets at the solution v, weighted
+        targets = rows @ v + root * (z - values)
         anchor = np.zeros(len(v))
         if self.noise_sd is None:
             p_eff = float((Ball(anchor, lam, rows, targets).norms(rows) ** 2).sum())
@@ -228,6 +217,8 @@ class Oracle:
             sigma2=sigma2,
             solutions=found.v,
             support=support / support.sum(),
+            rows=rows,
+            targets=targets,
             ball=Ball(anchor, sigma2, rows, targets),
         )
 
@@ -235,13 +226,6 @@ class Oracle:
         """The family's values and derivatives in standardised units."""
         F, J = self.family.jacobian(V, x)
         return (F, J) if self.family.standard else ((self.sign * F - offset) / scale, (self.sign / scale) * J)
-
-
-def weighted_problem(J: Array, values: Array, v: Array, z: Array, weight: Array) -> tuple[Array, Array]:
-    """Rows (n x p) and targets (n) of the linear problem rows.w = targets at the solution v, weighted  (Eq. 4)."""
-    root = np.sqrt(weight)
-    rows = root[:, None] * J
-    return rows, rows @ v + root * (z - values)
 
 
 def row_weights(variance: Array) -> Array:
@@ -255,6 +239,10 @@ def row_weights(variance: Array) -> Array:
 
 
 # ---------------------------------------------------------------- Levenberg-Marquardt
+
+
+Model: TypeAlias = Callable[[Array], tuple[Array, Array]]
+"""Parameters (k x p) to values (k x n) and derivatives (k x n x p)."""
 
 
 @dataclass(frozen=True)
@@ -272,19 +260,17 @@ class Solutions:
 
 
 def fit_least_squares(
-    model: Callable[[Array], tuple[Array, Array]],
+    model: Model,
     y: Array,
     starts: Array,
     *,
-    low: Array | float,
-    high: Array | float,
+    reach: float,
     lam: float,
     weight: Array | float = 1.0,
     iterations: int = 60,
 ) -> Solutions:
-    """Minimises sum weight (f(v) - y)^2 + lam |v|^2 over the box [low, high] from every row of `starts` (k x p);
-    `model` maps k x p parameters to k x n values and k x n x p derivatives."""
-    v = np.clip(np.asarray(starts, dtype=np.float64), low, high)
+    """Minimises sum weight (f(v) - y)^2 + lam |v|^2 over [-reach, reach]^p from every row of `starts` (k x p)."""
+    v = np.clip(np.asarray(starts, dtype=np.float64), -reach, reach)
     root = np.sqrt(np.broadcast_to(weight, len(y)))
     F, J = (np.array(a) for a in model(v))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -292,13 +278,12 @@ def fit_least_squares(
         scale = _mean_diagonal(J, root)
         damping = DAMPING * scale
         running = np.isfinite(cost) & np.isfinite(J).all(axis=(1, 2))
-        for _ in range(iterations):
+        for _ in range(rounds):
             active = np.flatnonzero(running)
             if len(active) == 0:
                 break
             r, rows = root * (F[active] - y), J[active] * root[:, None]
-            step = _step(r, rows, v[active], low, high, lam, damping[active])
-            trial = np.clip(v[active] + step, low, high)
+            trial = np.clip(v[active] + _step(r, rows, v[active], reach, lam, damping[active]), -reach, reach)
             moved = (trial != v[active]).any(axis=1)
             F_trial, J_trial = model(trial)
             new = _cost(F_trial, y, trial, lam, root)
@@ -344,11 +329,11 @@ def _mean_diagonal(J: Array, root: Array) -> Array:
     return np.maximum(mean, np.finfo(np.float64).tiny)
 
 
-def _step(r: Array, J: Array, v: Array, low: Array | float, high: Array | float, lam: float, damping: Array) -> Array:
+def _step(r: Array, J: Array, v: Array, reach: float, lam: float, damping: Array) -> Array:
     """The damped Gauss-Newton step of every start, k x p, zero in parameters held by a bound, from the weighted
     residuals r (k x n) and derivatives J (k x n x p)."""
     gradient = np.matmul(r[:, None, :], J)[:, 0] + lam * v
-    held = ((v <= low) & (gradient > 0)) | ((v >= high) & (gradient < 0))
+    held = ((v <= -reach) & (gradient > 0)) | ((v >= reach) & (gradient < 0))
     if held.any():
         J = np.where(held[:, None, :], 0.0, J)
         gradient = np.where(held, 0.0, gradient)

@@ -16,7 +16,7 @@ Notation
     Z_t      all base points drawn up to t
     S(A, z)  the subspace with base point z (Def. 1)
     beta_t   the squared width of the confidence bound
-    a, b     P(sup |df/dx_j| > L) <= a exp(-(L / b)^2) (Assumption 1); options `slope_factor` and `slope_scale`
+    a, b     P(sup |df/dx_j| > L) <= a exp(-(L / b)^2) (Assumption 1); both 1 for standardised values
 
 Deviations (numbers as in docs/methods/ms-ucb.md)
     1. sqrt(beta) sigma, as the appendix has it; the main text prints sqrt(beta sigma) (both presets).
@@ -42,6 +42,7 @@ from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.random import Generator
 
 from regretless.certificate import Certificate
 from regretless.gp.acquisition import (
@@ -104,7 +105,6 @@ class MSUCB(Method):
         low_dim: free coordinates of a subspace; 0 picks among sampled points, D is GP-UCB.
         bases, growth: bases * t^growth base points are added at iteration t.
         kappa: the width of the confidence bound; None: sqrt(beta_t) in the paper preset, LogEI in the default one.
-        slope_factor, slope_scale: a and b of Assumption 1, used in beta_t and in the paper's certificate.
         delta: the failure probability in beta_t.
         cap: most points of Z_t searched in one step, the newest first; 0: all, as the proof needs; None: all in the
             paper preset, 500 else.
@@ -112,9 +112,7 @@ class MSUCB(Method):
         noise_var: a known noise variance of all values, or None to fit it.
     """
 
-    renamed: ClassVar = {
-        "d": "low_dim", "N0": "bases", "alpha": "growth", "a": "slope_factor", "b": "slope_scale", "noise": "noise_var",
-    }  # fmt: skip
+    renamed: ClassVar = {"d": "low_dim", "N0": "bases", "alpha": "growth", "noise": "noise_var"}
 
     def __init__(
         self,
@@ -127,8 +125,6 @@ class MSUCB(Method):
         bases: int = 1,
         growth: float = 0.0,
         kappa: float | None = None,
-        slope_factor: float = 1.0,
-        slope_scale: float = 1.0,
         delta: float = 0.1,
         cap: int | None = None,
         initial: int | None = None,
@@ -139,9 +135,8 @@ class MSUCB(Method):
             raise ValueError(f"preset must be 'default' or 'paper', got {preset!r}")
         if low_dim < 0 or bases < 1 or growth < 0:
             raise ValueError(f"need low_dim >= 0, bases >= 1, growth >= 0; got {low_dim!r}, {bases!r}, {growth!r}")
-        if not (slope_factor > 0 and slope_scale > 0 and 0 < delta < 1):
-            given = f"{slope_factor!r}, {slope_scale!r}, {delta!r}"
-            raise ValueError(f"need slope_factor > 0, slope_scale > 0, 0 < delta < 1; got {given}")
+        if not 0 < delta < 1:
+            raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
         if kappa is not None and not kappa >= 0:
             raise ValueError(f"kappa must be at least 0, got {kappa!r}")
         if (cap is not None and cap < 0) or (initial is not None and initial < 1):
@@ -152,7 +147,7 @@ class MSUCB(Method):
             continuous[start:stop] = False
         self._lines = np.flatnonzero(continuous)  # coordinates that may be free
         self.d, self.N0, self.alpha, self.kappa = min(low_dim, len(self._lines)), bases, growth, kappa
-        self.a, self.b, self.delta = slope_factor, slope_scale, delta
+        self.delta = delta
         self.cap = cap if cap is not None else 0 if self.paper else CAP
         self.initial = initial if initial is not None else INITIAL if self.paper else design_size(self.dim, budget)
         self._design = Design(self.cube, self.initial, self.fixed_generator())
@@ -166,7 +161,7 @@ class MSUCB(Method):
 
     # -- Algorithm 1
 
-    def _propose(self, rng: np.random.Generator) -> Array:
+    def _propose(self, rng: Generator) -> Array:
         first = self._design.next_point(self, rng)  # (Alg. 1, l. 1)
         if first is not None:
             return first
@@ -180,9 +175,7 @@ class MSUCB(Method):
         x, _ = self._best_of_subspaces(gp, bound, self.pending, rng)  # (Alg. 1, l. 4-6)
         return away_from_known(x, self, rng)
 
-    def _best_of_subspaces(
-        self, gp: GP, bound: Acquire, pending: Array, rng: np.random.Generator
-    ) -> tuple[Array, float]:
+    def _best_of_subspaces(self, gp: GP, bound: Acquire, pending: Array, rng: Generator) -> tuple[Array, float]:
         """The maximiser of a bound over the subspaces of Z_t, the last d coordinates free (Def. 1), and its value (Alg.
         1, l. 4-6; Eq. 8)."""
         arrays = PosteriorArrays.of(gp)
@@ -225,11 +218,11 @@ class MSUCB(Method):
 
     def _width(self, delta: float) -> float:
         """sqrt(beta_t) (Prop. 1)."""
-        return math.sqrt(theory_beta(self._t(), self.d, self.dim, delta, self.a, self.b))
+        return math.sqrt(theory_beta(self._t(), self.d, self.dim, delta))
 
     # -- the default preset: not in paper
 
-    def _default_step(self, rng: np.random.Generator) -> Array:
+    def _default_step(self, rng: Generator) -> Array:
         """An ascent in all coordinates from incumbents and points of subspaces, or in the few coordinates that
         matter."""
         turn = len(self.y) + len(self.pending)
@@ -252,9 +245,7 @@ class MSUCB(Method):
         raw, ascents, rounds = EFFORT if len(self.y) * self.dim <= LARGE else EFFORT_LARGE
         return maximise(pair, self.cube, rng, incumbents=starts, raw=raw, starts=ascents, rounds=rounds)
 
-    def _best_of_chains(
-        self, gp: GP | AdditiveGP, acquire: Acquire, incumbents: Array, rng: np.random.Generator
-    ) -> Array:
+    def _best_of_chains(self, gp: GP | AdditiveGP, acquire: Acquire, incumbents: Array, rng: Generator) -> Array:
         """The best points of the subspaces of Z_t and of those through the incumbents, POLISHED x D, with random free
         blocks."""
         arrays = PosteriorArrays.of(gp)
@@ -298,7 +289,7 @@ class MSUCB(Method):
             highest = self._best_of_subspaces(gp, bound, self.pending[:0], rng)[1]
         mean, variance = gp.mean_var(self.recommend()[None])
         lower = float(mean[0]) - width * math.sqrt(float(variance[0]))
-        uncovered = uncovered_regret(self._draw_bases(), self.d, self.dim, delta / 3, self.a, self.b)
+        uncovered = uncovered_regret(self._draw_bases(), self.d, self.dim, delta / 3)
         upper = max(highest + 1 / self._t() ** 2 + uncovered, lower)
         return Certificate(
             gap=gp.scale * (upper - lower),
@@ -307,7 +298,7 @@ class MSUCB(Method):
             delta=delta,
             kind="fitted",
             assumptions=(
-                f"Assumption 1 with a = {self.a:g}, b = {self.b:g} for standardised values",
+                "Assumption 1 with a = 1, b = 1 for standardised values",
                 "a Gaussian process like the fitted one",
             ),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING
 
-import numpy as np
+from numpy.random import Generator
 
 from regretless.extras import optional
 from regretless.tangent.ntk import Direction, Factors, Tensor, diagonal
@@ -26,9 +26,7 @@ class ModuleTangent:
     """The gradient of h(x; theta) - h(x; theta0) at its start, for a module with one output per row, as the factors of
     a single layer; the kernel is divided by its mean diagonal over `domain` (n x ...)."""
 
-    def __init__(
-        self, network: torch.nn.Module, domain: Tensor, rng: np.random.Generator, *, device: str = "cpu"
-    ) -> None:
+    def __init__(self, network: torch.nn.Module, domain: Tensor, rng: Generator, *, device: str = "cpu") -> None:
         self._network = copy.deepcopy(network).to(device=device, dtype=torch.float64).eval()
         self._parameters = {name: p.detach() for name, p in self._network.named_parameters()}
         self._buffers = dict(self._network.named_buffers())
@@ -67,7 +65,7 @@ class ModuleTangent:
         G = torch.cat(rows) * self._norm**-0.5
         return ((G.numpy() if self._device == "cpu" else G, None),)
 
-    def random_direction(self, rng: np.random.Generator) -> Direction:
+    def random_direction(self, rng: Generator) -> Direction:
         """A standard normal point of feature space."""
         w = rng.standard_normal(self.features)
         return (w if self._device == "cpu" else torch.as_tensor(w, device=self._device),)

@@ -19,20 +19,8 @@ from scipy.linalg import blas, lapack
 from scipy.sparse import csr_array
 
 from regretless.parameters import Array
-from regretless.tangent.ntk import (
-    Direction,
-    Factors,
-    Tensor,
-    add_scaled,
-    combine,
-    diagonal,
-    inner,
-    kernel,
-    like,
-    namespace,
-    on_device,
-    rows_of,
-)
+from regretless.tangent import ntk
+from regretless.tangent.ntk import Direction, Factors, Tensor, like, namespace, on_device
 
 KERNEL_BLOCK = 32
 """Rows per block of the append-only factor; at most this many are redone per ask."""
@@ -56,11 +44,8 @@ class KernelRidge:
     """The exact posterior in kernel form: K + lam diag(v) = L L', grown block by block, never refactored."""
 
     def __init__(self, net: Tangent, lam: float, *, device: str = "cpu") -> None:
-        self._net = net
-        self._lam = float(lam)
-        self._device = device
-        self._n = 0
-        self._fixed = 0
+        self._net, self._lam, self._device = net, float(lam), device
+        self._n = self._fixed = 0
         self._factors: Factors = ()
         self._L: Tensor = None
         self._noise: Tensor | float = self._lam
@@ -84,11 +69,11 @@ class KernelRidge:
     def _append(self, new: Factors, start: int, stop: int) -> None:
         self._factors = _grown(self._factors, new, start, stop)
         noise = self._noise if isinstance(self._noise, float) else self._noise[start:stop]
-        block = kernel(new, new) + _eye(stop - start, new[0][0]) * noise
+        block = ntk.kernel(new, new) + _eye(stop - start, new[0][0]) * noise
         L21: Tensor = None
         if start:
             # L21 L11' = K21 and L22 L22' = K22 + lam I - L21 L21'
-            L21 = self._lower(kernel(rows_of(self._factors, slice(0, start)), new), start).T
+            L21 = self._lower(ntk.kernel(ntk.rows_of(self._factors, slice(0, start)), new), start).T
             block = block - L21 @ L21.T
         L = self._L = _with_block(self._L, start, start + KERNEL_BLOCK, block)
         if start:
@@ -97,7 +82,7 @@ class KernelRidge:
 
     @property
     def _data(self) -> Factors:
-        return rows_of(self._factors, slice(0, self._n))
+        return ntk.rows_of(self._factors, slice(0, self._n))
 
     def _lower(self, B: Tensor, n: int) -> Tensor:
         """L^-1 B for the first n rows; B is padded to the rows L has room for, whose part of L is the identity."""
@@ -108,23 +93,23 @@ class KernelRidge:
 
     def mean(self, targets: Tensor | None = None) -> Direction:
         """The posterior mean of w, k(x, X) (K + lam I)^-1 y, as a direction; of other targets (n) where given."""
-        return combine(self._data, self._solve(self._targets if targets is None else targets))
+        return ntk.combine(self._data, self._solve(self._targets if targets is None else targets))
 
     def draw(self, nu: float, rng: np.random.Generator) -> Direction:
         """Mean plus nu times a draw of the posterior deviation (Matheron's rule): a direction."""
         prior = self._net.random_direction(rng)
         noise = like(rng.standard_normal(self._n), self._L) * self._noise**0.5
-        off = self._targets - nu * (inner(self._data, prior) + noise)
-        return add_scaled(combine(self._data, self._solve(off)), prior, nu)
+        off = self._targets - nu * (ntk.inner(self._data, prior) + noise)
+        return ntk.add_scaled(ntk.combine(self._data, self._solve(off)), prior, nu)
 
     def values(self, factors: Factors, w: Direction) -> Tensor:
         """The function w at points given by their factors, C."""
-        return inner(factors, w)
+        return ntk.inner(factors, w)
 
     def deviation(self, factors: Factors) -> Tensor:
         """The posterior standard deviation (Alg. 1, l. 3, in kernel form), C."""
-        v = self._lower(kernel(self._data, factors), self._n)
-        return (diagonal(factors) - (v**2).sum(0)).clip(0.0) ** 0.5
+        v = self._lower(ntk.kernel(self._data, factors), self._n)
+        return (ntk.diagonal(factors) - (v**2).sum(0)).clip(0.0) ** 0.5
 
     def leave_one_out(self) -> tuple[Tensor, Tensor]:
         """Leave-one-out residuals and their standard deviations (noise included), n each."""
@@ -147,9 +132,7 @@ class SketchRidge:
     def __init__(
         self, net: Tangent, lam: float, size: int, rng: np.random.Generator, example: Factors, *, device: str = "cpu"
     ) -> None:
-        self._net = net
-        self._lam = lam
-        self._device = device
+        self._net, self._lam, self._device = net, lam, device
         limit = size // len(example)  # what a layer may take; what short ones leave goes to the outer products
         plain = sum(min(a_in.shape[1], limit) for a_in, a_out in example if a_out is None)
         share = (size - plain) // max(1, sum(a_out is not None for _, a_out in example))
@@ -160,9 +143,8 @@ class SketchRidge:
                 self._maps.append((like(S, a_in), like(T, a_in) / math.sqrt(share)))
             else:
                 self._maps.append(None if a_in.shape[1] <= limit else _Hash(a_in.shape[1], limit, rng, a_in))
-        self._fixed = 0
-        self._n = 0
-        probe = self.sketch(rows_of(example, slice(0, 1)))
+        self._n = self._fixed = 0
+        probe = self.sketch(ntk.rows_of(example, slice(0, 1)))
         self.size = int(probe.shape[1])
         self._moments = _eye(self.size, probe) * 0.0
         self._sums = self._moments[0] * 1.0

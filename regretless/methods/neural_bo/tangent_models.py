@@ -25,6 +25,7 @@ from regretless.tangent.values import ROUNDING, exact_unit, standardisation, tim
 if TYPE_CHECKING:
     from regretless.methods.neural_bo.module_tangent import ModuleTangent
 
+Net: TypeAlias = "BranchNet | ModuleTangent"
 Warping: TypeAlias = Literal["strong", "gentle", "none"]
 ShapeRule: TypeAlias = Literal["fixed", "noise", "evidence"]
 """What the evidence chooses: nothing; the noise level and the warp; or the whole shape."""
@@ -63,31 +64,19 @@ class ClosedForm:
     to EXACT_UP_TO values and a sketch of SKETCH_SIZE features beyond."""
 
     def __init__(
-        self,
-        net: BranchNet | ModuleTangent,
-        shape: Shape,
-        *,
-        seed: int,
-        rule: ShapeRule,
-        warping: Warping | None,
-        device: str = "cpu",
+        self, net: Net, shape: Shape, *, seed: int, rule: ShapeRule, warping: Warping | None, device: str = "cpu"
     ) -> None:
-        self._net = net
+        self._net, self._seed, self._rule, self._device = net, seed, rule, device
         self.shape = self._usual = shape
-        self._rule = rule
         self._warpings: dict[Warping, float] = {"strong": 0.0} if rule == "fixed" else WARPINGS
         if warping is not None:
             self._warpings = {warping: 0.0}
         self.warping: Warping = next(iter(self._warpings))
         """The warp in use."""
-        self._seed = seed
-        self._device = device
-        self._shaped: BranchNet | ModuleTangent = net.at(shape) if isinstance(net, BranchNet) else net
+        self._shaped: Net = net.at(shape) if isinstance(net, BranchNet) else net
         self._shape_size = 0
         self._posterior: KernelRidge | SketchRidge | None = None
-        self._X: Array = np.empty((0, 1))
-        self._y: Array = np.empty(0)
-        self._yvar: Array = np.empty(0)
+        self._X, self._y, self._yvar = np.empty((0, 1)), np.empty(0), np.empty(0)
         self._unit = 1.0
         self._warp = Warp()
 
@@ -231,9 +220,7 @@ class TrainNN:
     The ridge m lam |theta - theta0|^2 / 2 enters every batch in full; an incomplete last batch is dropped."""
 
     def __init__(self, net: Mlp, *, seed: int, lam: float) -> None:
-        self._net = net
-        self._seed = seed
-        self._lam = lam
+        self._net, self._seed, self._lam = net, seed, lam
         self._posterior = KernelRidge(net, lam)
         self._unit, self._centre, self._spread = 1.0, 0.0, 1.0
         self.descent: Descent | None = None

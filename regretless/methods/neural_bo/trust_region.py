@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from regretless.gp.sobol import sobol_points
@@ -38,9 +39,7 @@ class Progress:
             self._seen += 1
 
 
-def local_points(
-    centre: Array, length: float, n: int, cube: Cube, rng: np.random.Generator, *, hops: float = 0.0
-) -> Array:
+def local_points(centre: Array, length: float, n: int, cube: Cube, rng: Generator, *, hops: float = 0.0) -> Array:
     """n points around the centre (d), n x d: some of their coordinates are moved within the box of that side length.
 
     Every second point is *sparse*: it moves few coordinates. A share `hops` of all points, taken from the sparse ones,
@@ -59,9 +58,7 @@ def local_points(
     return np.where(moved, np.clip(target, 0.0, 1.0), centre)
 
 
-def _moved_coordinates(
-    n: int, cube: Cube, rng: np.random.Generator, n_hops: int
-) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+def _moved_coordinates(n: int, cube: Cube, rng: Generator, n_hops: int) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
     """Which coordinates each of n points moves (n x d), at least one each, and which points hop (at most n_hops).
 
     A point moves each coordinate with chance PERTURBED / d, a sparse one with a log-uniform chance between 1/d and 1.

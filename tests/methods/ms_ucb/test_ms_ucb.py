@@ -117,7 +117,7 @@ def test_no_coordinate_free_picks_the_best_of_the_sampled_points():
         {"low_dim": -1},
         {"bases": 0},
         {"growth": -1},
-        {"slope_scale": 0.0},
+        {"delta": 1.0},
         {"initial": 0},
         {"noise_var": -1.0},
         {"preset": "best"},
@@ -137,8 +137,6 @@ def test_bad_options_are_refused(options):
         ("d", "low_dim"),
         ("N0", "bases"),
         ("alpha", "growth"),
-        ("a", "slope_factor"),
-        ("b", "slope_scale"),
         ("noise", "noise_var"),
     ],
 )
