@@ -260,14 +260,7 @@ class Solutions:
 
 
 def fit_least_squares(
-    model: Model,
-    y: Array,
-    starts: Array,
-    *,
-    reach: float,
-    lam: float,
-    weight: Array | float = 1.0,
-    iterations: int = 60,
+    model: Model, y: Array, starts: Array, *, reach: float, lam: float, weight: Array | float = 1.0, rounds: int = 60
 ) -> Solutions:
     """Minimises sum weight (f(v) - y)^2 + lam |v|^2 over [-reach, reach]^p from every row of `starts` (k x p)."""
     v = np.clip(np.asarray(starts, dtype=np.float64), -reach, reach)

@@ -117,7 +117,6 @@ def test_no_coordinate_free_picks_the_best_of_the_sampled_points():
         {"low_dim": -1},
         {"bases": 0},
         {"growth": -1},
-        {"delta": 1.0},
         {"initial": 0},
         {"noise_var": -1.0},
         {"preset": "best"},
