@@ -1,8 +1,5 @@
 """The outer level of a bilevel study: from the runs so far to what the outer method is told, and to the next setting.
-
-An `Optimizer` is made afresh for every proposal and told where each run stands now: a promoted run has replaced its own
-earlier value, which a method that only ever learns more could not be told.
-"""
+An `Optimizer` is made afresh for every proposal, because a promoted run replaces its own earlier value."""
 
 from __future__ import annotations
 
@@ -129,16 +126,12 @@ class Outer:
         waiting = [np.append(r.unit, 1.0) for r in runs if not r.is_known]
         if waiting:
             method.wait_for(np.array(waiting))
-        unit: Array = method.ask(step=len(runs))[0, : self.dim]
-        return unit
+        return np.asarray(method.ask(step=len(runs))[0, : self.dim])
 
 
 def outer_values(runs: Sequence[Run], scale: str, cap: float | None, rungs: Sequence[int] = ()) -> tuple[Array, Array]:
     """What the outer method is told of each run: its (log) loss, brought to one level, and its noise variance; n and n.
-
-    Longer training lowers every loss, which is no merit of the setting: what the promoted runs gained on average at
-    each rung is added back, so that all values speak of the bottom rung.
-    """
+    What the promoted runs gained on average at each rung is added back, so that all values speak of the bottom rung."""
     level, noise = levels(runs, scale, cap)
     ends = [[level(r.ends[n]) for n in sorted(r.ends)] or [level(math.inf)] for r in runs]
     values = np.array([e[-1] for e in ends])

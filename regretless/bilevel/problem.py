@@ -59,11 +59,8 @@ class Bilevel:
         cls, train: Callable[[dict[str, Any], int], Generator[Any, None, None]], *, live: int = 16
     ) -> Bilevel:
         """A problem from train(params, seed), a generator that yields the validation loss, or (loss, model), after each
-        step.
-
-        The `live` last used generators stay in memory; others are replayed from the start when thawed, which is exact
-        when `train` follows from its arguments, and costs time but none of the budget.
-        """
+        step. The `live` last used generators stay in memory; others are replayed from the start when thawed, at no cost
+        of budget."""
         if live < 1:
             raise ValueError(f"live must be at least 1, got {live!r}")
         kept: OrderedDict[tuple[int, str], _Live] = OrderedDict()
@@ -96,8 +93,6 @@ class Bilevel:
             return state
 
         return cls(init, step, lambda state: state.loss, save, load)
-
-    # -- inside
 
     def advance(self, state: State, n: int) -> tuple[State, int]:
         """The state after n training steps and how many were taken: fewer than n when the run has finished."""

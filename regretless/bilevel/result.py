@@ -74,8 +74,7 @@ class BilevelResult:
         return "\n".join([*lines, f"  {self.certificate}"])
 
     def plot_curves(self, path: str | Path | None = None) -> Figure:
-        """Every run's learning curve (left) and the best loss against the total steps (right), also written to
-        `path`."""
+        """Every run's learning curve, and the best loss against the total steps; also written to `path`."""
         figure: Figure = optional("matplotlib.figure", "plot").Figure(figsize=(10, 4), layout="constrained")
         left, right = figure.subplots(1, 2)
         for r in self.runs:

@@ -65,8 +65,7 @@ class Run:
 
 
 def keyed_batches(n: int, batch: int, seed: int, step: int, steps: int) -> Iterator[NDArray[np.int64]]:
-    """The mini-batches of steps step, ..., step + steps - 1: whole batches of a permutation of n keyed on (seed,
-    epoch)."""
+    """The mini-batches of steps step, ..., step + steps - 1, from a permutation of n keyed on (seed, epoch)."""
     size = min(batch, n)
     per_epoch, epoch = n // size, -1
     for j in range(step, step + steps):

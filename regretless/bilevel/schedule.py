@@ -30,11 +30,9 @@ FINAL_SHARE = 0.5
 FLAT = 0.03
 """Leaders are trained on only while tripling their steps lowers the loss by this share; 0.06 was level."""
 LATE_START = 2
-"""The rung, counted from the top, at which settings start that are tried after the leaders have flattened, because
-short runs rank such settings badly."""
+"""The rung, from the top, at which settings start once the leaders have flattened: short runs rank them badly."""
 MEASURED_AT = 400
-"""The budget at which `plan` prints d + 2 settings as the measured fixed split; the study behind it is not on
-record."""
+"""The budget at which `plan` prints d + 2 settings as the measured fixed split; its study is not on record."""
 MEASURED_POWER = 0.25
 """The number of settings in that rule grows like budget^MEASURED_POWER; its origin is the same."""
 
@@ -68,11 +66,8 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Promotion:
-    """Promotion over rungs until `budget_steps` are spent, the last `final_share` of them on the leaders.
-
-    When the best run no longer gains from longer training, the search goes on with settings that start high on the
-    ladder: others may overtake in longer training those that short runs favour.
-    """
+    """Promotion over rungs until `budget_steps` are spent, the last `final_share` of them on the leaders. When the best
+    run no longer gains from longer training, new settings start high on the ladder."""
 
     budget_steps: int
     rungs: tuple[int, ...]
@@ -139,9 +134,6 @@ class Promotion:
         return Job(best.number, best.steps + min(left, max(1, math.ceil(best.steps * (self.reduction - 1)))), "leader")
 
 
-# ---------------------------------------------------------------- the planner
-
-
 @dataclass(frozen=True)
 class Plan:
     """How a budget of steps can be split between settings (T) and the steps each is trained for (N); prints itself."""
@@ -181,8 +173,8 @@ class Plan:
 
 def plan(space: SpaceLike, *, budget_steps: int, convex: bool | None = None) -> Plan:
     """The splits of a budget of training steps that theory and measurements suggest, and the one chosen:
-    `print(plan(...))`. It depends on the number of hyper-parameters; `convex`, whether the inner loss is, only on
-    paper."""
+    `print(plan(...))`. `convex` says whether the inner loss is convex in the trained weights; the choice does not
+    depend on it."""
     _at_least_one(budget_steps=budget_steps)
     d, C = len(Space(space)), budget_steps
     rungs = sorted({max(1, round(C / TOP_SHARE / REDUCTION**level)) for level in range(LEVELS)})

@@ -1,9 +1,5 @@
-"""The loop of a bilevel study: train what the schedule says, write down what came of it, survive kills.
-
-The records follow from the journal alone, and decisions and proposals from the records and the seed. So whenever the
-process is killed, the next one reads the journal, removes states no line speaks of, and goes on as the first would have
-done.
-"""
+"""The loop of a bilevel study: train what the schedule says, write down what came of it, survive kills. Everything
+follows from the journal and the seed, so the next process goes on as a killed one would have done."""
 
 from __future__ import annotations
 
@@ -76,11 +72,8 @@ class Study:
                 message, success = "interrupted; this is what was known by then", False
         return self._result(message, success)
 
-    # -- one stretch of training
-
     def _train(self, job: Job) -> Run:
-        """Trains one run for one stretch: its state goes to the store, then a line to the journal, then surplus
-        goes."""
+        """Trains one run for one stretch: its state goes to the store, then a line to the journal."""
         begin = time.perf_counter()
         number = len(self.runs) if job.run is None else job.run
         run = (
@@ -160,8 +153,6 @@ class Study:
             return self.problem.init(dict(run.params), run.seed), 0, []
         saved, _ = self.store.read(_name(run.number, run.steps))
         return self.problem.thaw(run.params, run.seed, saved), run.steps, []
-
-    # -- what is known
 
     def _take(self, line: dict[str, Any]) -> None:
         """Takes a journal line into the runs; what is known of the runs follows from the journal alone."""
@@ -281,8 +272,7 @@ def validation_steps(start: int, until: int, validations: int) -> list[int]:
 
 
 def _name(number: int, steps: int, *, part: bool = False) -> str:
-    """The store's name for a run's state after so many steps; `part`: of the snapshot of the stretch that began
-    there."""
+    """The store's name for a run's state after so many steps; `part`: the snapshot of a stretch begun there."""
     return f"{'part' if part else 'run'}-{number:05d}-{steps}"
 
 

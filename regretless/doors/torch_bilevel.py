@@ -1,8 +1,5 @@
 """PyTorch's door to bilevel tuning: any module, any loader and an optimiser recipe become an inner training problem.
 
-    def sgd(weights, params):
-        return torch.optim.SGD(weights, lr=params["lr"])
-
     problem = torch_bilevel(lambda params: Net(params["width"]), train_loader, val_loader, optimiser=sgd)
     result = minimize_bilevel(problem, space, budget_steps=20_000, folder="study")
     result.state.model                                    # the trained module
@@ -120,9 +117,6 @@ def torch_bilevel(
         return fresh
 
     return Bilevel(init, lambda run: steps(run, 1), validate, save, load, steps)
-
-
-# ---------------------------------------------------------------- data
 
 
 class _Source:

@@ -53,10 +53,8 @@ class Band:
 
 @dataclass(frozen=True)
 class Curve:
-    """A line of a chart: x values by axis name, y values (an array or a `Band`) by quantity.
-
-    `dash` is for what others published, `steps` for a quantity that keeps its value until the next x.
-    """
+    """A line of a chart: x values by axis name, y values (an array or a `Band`) by quantity; `dash` is for what others
+    published, `steps` for a quantity that keeps its value until the next x."""
 
     name: str
     x: Mapping[str, ArrayLike]
@@ -73,9 +71,6 @@ class Points:
     x: Sequence[Any] | np.ndarray[Any, Any]
     y: ArrayLike
     text: Sequence[str] = ()
-
-
-# ---------------------------------------------------------------- the page
 
 
 def html_page(
@@ -103,9 +98,6 @@ def _asset(name: str) -> str:
     return files("regretless.report").joinpath(name).read_text(encoding="utf-8")
 
 
-# ---------------------------------------------------------------- sections
-
-
 def text_section(title: str, *paragraphs: str, pre: str = "") -> Section:
     """Paragraphs of plain text and, perhaps, a block in a fixed-width font."""
     body = "".join(f"<p>{html.escape(p)}</p>" for p in paragraphs)
@@ -120,8 +112,7 @@ def curves_section(
 
 
 def charts_section(title: str, charts: Sequence[Chart], *, titles: Sequence[str] = (), note: str = "") -> Section:
-    """Charts whose data are at hand (`curves_chart`, `scatter_chart`), side by side where there is room, with
-    titles."""
+    """Charts whose data are at hand (`curves_chart`, `scatter_chart`), side by side where there is room."""
     return Section(title, _note(note) + _figures(charts, least=420 if len(charts) > 1 else 0, titles=titles))
 
 
@@ -169,9 +160,6 @@ def table_section(
         title,
         _note(note) + f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>',
     )
-
-
-# ---------------------------------------------------------------- charts
 
 
 def curves_chart(curves: Sequence[Curve], *, log_x: Log = False, log_y: Log = False) -> Chart:
@@ -236,9 +224,6 @@ def thinned(n: int, most: int = MOST_POINTS) -> np.ndarray[Any, Any]:
     even = np.linspace(0, n - 1, most // 2)
     early = np.geomspace(1, n, most // 2) - 1
     return np.unique(np.rint(np.concatenate([even, early])).astype(int))
-
-
-# ---------------------------------------------------------------- inside
 
 
 def _figures(charts: Sequence[Chart], least: int = 0, titles: Sequence[str] = ()) -> str:

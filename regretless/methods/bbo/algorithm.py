@@ -148,11 +148,9 @@ class BBO(Method):
 
     def _recommend(self) -> Array:
         if self.paper and self.acquisition == "ucb":  # (Alg. 2, l. 9): the last point
-            last: Array = self.X[-1]
-            return last
+            return np.asarray(self.X[-1])
         gp = self._surrogate.gp(self.X, self.y, self.yvar)  # (Alg. 1, l. 9)
-        best: Array = best_by_mean(gp, self._evaluated, 1)[0]
-        return best
+        return np.asarray(best_by_mean(gp, self._evaluated, 1)[0])
 
     def _certificate(self, delta: float) -> Certificate:
         if self.fidelity:

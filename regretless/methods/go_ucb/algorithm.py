@@ -164,8 +164,8 @@ class GOUCB(Method):
         self._guard = Guard(self.cube, noise_var=variance, flexible=self.family.flexible)
 
     def bind(self, space: Space, sign: float) -> None:
-        """Shows the method the user's space and the sign of the told values (-1 in a minimisation): the model sees x
-        and predicts values in the user's own units."""
+        """Shows the method the user's space and the sign of the told values (-1 in a minimisation): the user's own
+        units."""
         if len(space) != self.dim:
             raise ValueError(f"the space has {len(space)} parameters, this method {self.dim} coordinates")
         self._space, self._sign, self._ready = space, float(sign), None
@@ -197,8 +197,7 @@ class GOUCB(Method):
         if len(self.y) < self.initial:  # (Alg. 1, Phase I)
             if self.paper:
                 return rng.random(self.dim)
-            spread: Array = sobol_points(self.step + 1, self.dim, self.fixed_generator())[-1]
-            return spread
+            return np.asarray(sobol_points(self.step + 1, self.dim, self.fixed_generator())[-1])
         if self.paper:
             return self._bound()[1].propose(self.X, self.y, rng, self.fixed_generator())
         self.leader = self._leader()
@@ -243,8 +242,6 @@ class GOUCB(Method):
         leader = self._guard.verdict(self.X, self.y, self.yvar, self._fit())[0]
         return "process" if leader == "hybrid" and self.family.flexible else leader
 
-    # -- what is known afterwards
-
     def _recommend(self) -> Array:
         if len(self.y) < self.initial or self.paper:
             return super()._recommend()
@@ -253,8 +250,7 @@ class GOUCB(Method):
             best = best_by_mean(self._guard.process(self.X, self.y, self.yvar, self.pending), self.X, 1)
         else:
             best = best_told(self._belief(leader, self._fit()), self.X, 1)
-        likely: Array = best[0]
-        return likely
+        return np.asarray(best[0])
 
     def _certificate(self, delta: float) -> Certificate:
         """ "theory" when the family is declared true and the noise is known, otherwise "fitted" (see `certify`)."""
@@ -274,11 +270,8 @@ class GOUCB(Method):
         return linearised_certificate(self, fit, self._belief(leader, fit), name, delta)
 
     def parameters(self, level: float = 0.95) -> dict[str, tuple[float, float, float]]:
-        """The fitted parameters in the user's units, each with its confidence interval: name -> (value, low, high).
-
-        Intervals are those of the linearised fit (t quantiles), cut at the bounds; one that fills its bounds says that
-        the data do not determine the parameter.
-        """
+        """The fitted parameters in the user's units: name -> (value, low, high), intervals by the linearised fit (t
+        quantiles), cut at the bounds; one that fills its bounds says that the data do not determine the parameter."""
         if not 0 < level < 1:
             raise ValueError(f"level must be between 0 and 1, got {level!r}")
         if len(self.y) == 0:
@@ -314,8 +307,7 @@ class GOUCB(Method):
         return self._sign * (fit.offset + fit.scale * fit.values), self._sign * fit.scale * fit.residuals
 
     def plot_residuals(self, axes: Any = None) -> Any:
-        """Residuals against fitted values with the two-sigma band, early points dark, on new matplotlib axes or those
-        given."""
+        """Residuals against fitted values with the two-sigma band, early points dark, on matplotlib axes."""
         if axes is None:
             axes = optional("matplotlib.figure", "plot").Figure(figsize=(5, 3.5), layout="constrained").add_subplot()
         fitted, residual = self.residuals()

@@ -26,10 +26,7 @@ JITTER = 1e-14
 class Ball:
     """{w : |w - centre()|_Sigma^2 <= beta} for any beta, with Sigma = lam I + sum g g' and centre() the ridge solution.
 
-    Args:
-        anchor: w_0, the point the ridge pulls towards, p.
-        lam: the ridge weight, above 0.
-        G, r: rows to begin with, T x p and T; the least-squares rows read g.w = r.
+    The ridge, of weight `lam`, pulls towards `anchor`, w_0 (p); G (T x p) and r (T) are rows g.w = r to begin with.
     """
 
     def __init__(self, anchor: Array, lam: float, G: Array | None = None, r: Array | None = None) -> None:
@@ -74,8 +71,7 @@ class Ball:
             return self.anchor.copy()
         alpha, info = lapack.dpotrs(self._L[:T, :T], self._deficit[:T], lower=1)
         assert info == 0
-        moved: Array = self.anchor + alpha @ self._G[:T]
-        return moved
+        return np.asarray(self.anchor + alpha @ self._G[:T])
 
     def norms(self, Q: Array) -> Array:
         """|q|_{Sigma^-1} of every row of Q (m x p), m."""
@@ -83,8 +79,7 @@ class Ball:
         if self._T:
             half = self._half_solve(self.G @ Q.T)
             squared = squared - np.einsum("ij,ij->j", half, half)
-        norms: Array = np.sqrt(np.maximum(squared, 0.0) / self.lam)
-        return norms
+        return np.asarray(np.sqrt(np.maximum(squared, 0.0) / self.lam))
 
     def log_det(self) -> float:
         """log det(Sigma) - log det(lam I), the information the rows carry."""
@@ -96,13 +91,10 @@ class Ball:
         _, s, Vt = np.linalg.svd(self.G, full_matrices=False)
         return Vt.T, 1 - np.sqrt(self.lam / (self.lam + s**2))
 
-    # -- inside
-
     def _half_solve(self, B: Array) -> Array:
         solved, info = lapack.dtrtrs(self._L[: self._T, : self._T], B, lower=1)
         assert info == 0
-        out: Array = solved
-        return out
+        return np.asarray(solved)
 
     def _allocate(self, room: int) -> None:
         self._G = np.empty((room, self.p))
@@ -136,5 +128,4 @@ def sure_cholesky(K: Array) -> Array:
             raise np.linalg.LinAlgError("the matrix holds numbers that are not finite")
         L, info = lapack.dpotrf(K + jitter * np.eye(len(K)), lower=1, clean=1)
         jitter *= 10
-    factor: Array = L
-    return factor
+    return np.asarray(L)

@@ -85,5 +85,4 @@ def optimism(belief: Belief, radius: float, history: Method) -> Acquisition:
 
 def best_told(belief: Belief, X: Array, most: int = GOOD) -> Array:
     """The told points (n x d) with the best means, best first, at most `most` x d."""
-    best: Array = X[np.argsort(-belief(X)[0], kind="stable")[:most]]
-    return best
+    return np.asarray(X[np.argsort(-belief(X)[0], kind="stable")[:most]])

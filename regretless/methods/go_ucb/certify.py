@@ -38,13 +38,11 @@ from regretless.parameters import Array
 from regretless.space import Cube
 
 FITTED_WIDTH = 1.5
-"""Widens the normal quantile of a fitted certificate, because the linearisation knows neither curvature nor the error
-of the noise; set by hand, its coverage is in docs/methods/go-ucb.md, Certificates."""
+"""Widens the normal quantile of a fitted certificate; set by hand, coverage in docs/methods/go-ucb.md, Certificates."""
 LEAST_SHARE = 0.01
 """Told variances count in a theory certificate as at least this share of the declared one; set by hand."""
 SAMPLES, WIDE = 2048, 0.1
-"""Samples of the estimate of Z, and the share of them from the prior, which bounds the weights of all others. With 2048
-the threshold is within 1 % of the exact one on a linear family (tests); both were set by hand."""
+"""Samples of the estimate of Z, and the share of them from the prior, which bounds the weights; set by hand."""
 STRETCH = 1.3
 """The Laplace part of the proposal is this much wider than the linearised posterior, for its tails; set by hand."""
 STEPS, STARTS = 20, 8
@@ -54,8 +52,7 @@ CUTS = np.array([1.0, 0.6, 0.3, 0.1, 0.03, 0.005])
 RIDGE = 1e-8
 """Share of the mean diagonal of J'J added to it, for parameters left open: the root of the double precision."""
 SCREEN, SOME, TRIED, CLIMBS, ALTERNATIONS = 256, 128, 16, 3, 6
-"""Points and members of the set that screen the cube, points whose worst parameters are sought, climbs from them, and
-alternations of a climb; set by hand, for time: more of each can only enlarge the upper bound."""
+"""Points and members that screen the cube, points tried, climbs and alternations; set by hand, for time."""
 
 Squares = Callable[[Array], Array]
 """Parameter vectors (k x p) to residual sums of squares (k)."""
@@ -160,12 +157,10 @@ class LikelihoodSet:
         with np.errstate(divide="ignore", invalid="ignore"):
             room = np.where(step > 0, (self._reach - V) / step, np.where(step < 0, (-self._reach - V) / step, np.inf))
         # up to the first wall; the next step goes along it
-        shortened: Array = step * np.minimum(1.0, room.min(axis=1))[:, None]
-        return shortened
+        return np.asarray(step * np.minimum(1.0, room.min(axis=1))[:, None])
 
     def largest(self, cube: Cube, starts: Array) -> float:
-        """The largest value over the cube and C found: from the best of the starts (k x d) and of the points that
-        members of C make high, the worst parameters of a point and the best point of those parameters in turn."""
+        """The largest value over the cube and C found: the worst parameters of a point and their best point in turn."""
         points = cube.snap(sobol_points(SCREEN, cube.dim, self._rng))
         heights = self._values(self._members[:SOME], points)[0].max(axis=0)
         points = np.concatenate([starts, points[np.argsort(-heights, kind="stable")[:TRIED]]])
@@ -177,8 +172,7 @@ class LikelihoodSet:
             for _ in range(ALTERNATIONS):
 
                 def surface(U: Array, v: Array = v) -> Array:
-                    values: Array = self._values(v[None], U)[0][0]
-                    return values
+                    return np.asarray(self._values(v[None], U)[0][0])
 
                 x = maximise(
                     Acquisition(with_gradient(surface, cube), surface), cube, self._rng, incumbents=points[i][None]
@@ -189,9 +183,6 @@ class LikelihoodSet:
                 if height <= before + 1e-4 * abs(before):
                     break
         return largest
-
-
-# ---------------------------------------------------------------- certificates
 
 
 def theory_certificate(
@@ -229,8 +220,7 @@ def linearised_certificate(history: Method, fit: FamilyFit, belief: Belief, name
 
 
 def certain_weights(yvar: Array, noise_sd: float) -> Array:
-    """Weights of squares (n) under which the noise of every row is `noise_sd`-sub-Gaussian: by its variance (n, NaN
-    unknown) where that was told. A smaller weight is always allowed: it takes the noise to be larger than it is."""
+    """Weights of squares (n) under which the noise of every row is `noise_sd`-sub-Gaussian; NaN in yvar: unknown."""
     known = np.isfinite(yvar)
     told = np.maximum(np.where(known, yvar, 1.0), LEAST_SHARE * noise_sd**2)
     return np.where(known, noise_sd**2 / told, 1.0)

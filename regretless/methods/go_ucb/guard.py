@@ -43,11 +43,9 @@ MISFIT_MARGIN = 4.0
 ERRORS = 1.0
 """Standard errors by which a model must also win; three gave the same medians."""
 NEAR = 0.03
-"""Told points closer than this (root mean square over the coordinates) share one vote, so that repetitions of the best
-point do not outvote the rest of the box; set by hand."""
+"""Told points closer than this (root mean square over the coordinates) share one vote; set by hand."""
 MOST_NATS = 4.0
-"""The most nats that a value may count for or against a model, because real residuals have heavier tails than a normal.
-With it the worst run on Hill had 0.14 of GP-EI's regret, without it 0.24."""
+"""The most nats a value may count: real residuals have heavy tails (docs, What was tried)."""
 
 LINEAR_PRIOR = (0.0, 1.0)
 """Centre and standard deviation of log a: the prior variance of v is 1."""
@@ -65,9 +63,6 @@ WALL = 1e25
 """What the fit is told where the covariance has no Cholesky factor: worse than any value that can be computed."""
 MOST_ROWS = 128
 """Rows that the shares are fitted to, an even selection and the best values; a step costs their cube; set by hand."""
-
-
-# ---------------------------------------------------------------- the family plus a process
 
 
 @dataclass(frozen=True)
@@ -142,8 +137,7 @@ def _negative_log_posterior(
 
 
 class Hybrid:
-    """The posterior of the hybrid for residuals e (n) at X (n x d) with gradients G (n x p) and weights (n),
-    conditioned on pending points (m x d) and gradients (m x p) without values."""
+    """The posterior of the hybrid for residuals e (n) at X (n x d) with gradients G (n x p) and weights (n)."""
 
     def __init__(
         self, kernel: Kernel, shares: Shares, X: Array, G: Array, e: Array, weight: Array, pending: Pending = None
@@ -183,16 +177,11 @@ class Hybrid:
 def leave_one_out_density(alpha: Array, precision: Array) -> Array:
     """log N(z_i; prediction without i), n, from alpha = K^-1 z and the diagonal of K^-1 (Rasmussen and Williams 2006,
     Eq. 5.10-5.12)."""
-    density: Array = 0.5 * np.log(precision) - 0.5 * alpha**2 / precision - 0.5 * math.log(2 * math.pi)
-    return density
-
-
-# ---------------------------------------------------------------- the comparison
+    return np.asarray(0.5 * np.log(precision) - 0.5 * alpha**2 / precision - 0.5 * math.log(2 * math.pi))
 
 
 class Evidence:
-    """Leave-one-out log densities of the told values at X (n x d) under the three models (n each). `tame` marks the
-    values that the process takes as they are: only they are compared where it takes part."""
+    """Leave-one-out log densities of values at X (n x d) under the three models; the process counts where `tame`."""
 
     def __init__(self, density: dict[Leader, Array], X: Array, tame: NDArray[np.bool_]) -> None:
         self.density, self._tame = density, tame
@@ -216,8 +205,7 @@ class Evidence:
 
 
 class Guard:
-    """Fits the alternatives and compares; every answer is a function of the history (caches only save time). A
-    `flexible` family is an approximator: once refuted it gives way to the process."""
+    """Fits the alternatives and compares; a `flexible` family is an approximator and gives way once refuted."""
 
     def __init__(self, cube: Cube, *, noise_var: float | None, flexible: bool) -> None:
         self._surrogate = Surrogate(cube, noise_var=noise_var)
@@ -291,17 +279,14 @@ def votes(X: Array, counted: NDArray[np.bool_] | None = None) -> Array:
     """One over the number of points, of those counted, that are NEAR each of the points (n x d), n."""
     near = ((X[:, None] - X[None]) ** 2).mean(axis=2) <= NEAR**2
     number = near.sum(axis=1) if counted is None else near[:, counted].sum(axis=1)
-    vote: Array = 1.0 / np.maximum(number, 1)
-    return vote
+    return np.asarray(1.0 / np.maximum(number, 1))
 
 
 def family_density(fit: FamilyFit) -> Array:
-    """Leave-one-out log densities of the linearised family, n: residuals e / (1 - h), variances sigma^2 / (1 - h),
-    leverages h."""
+    """Leave-one-out log densities of the linearised family, n, by residuals e / (1 - h) with leverages h."""
     left = np.maximum(1 - (fit.ball.norms(fit.rows) ** 2), 1e-9)
     variance = fit.sigma2 / (fit.weight * left)
-    density: Array = -0.5 * (fit.residuals / left) ** 2 / variance - 0.5 * np.log(2 * math.pi * variance)
-    return density
+    return np.asarray(-0.5 * (fit.residuals / left) ** 2 / variance - 0.5 * np.log(2 * math.pi * variance))
 
 
 def process_density(gp: GP, scale: float) -> Array:

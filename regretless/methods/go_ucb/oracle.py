@@ -31,24 +31,19 @@ from regretless.streams import Stream
 EVERY = 10
 """Sizes between two full fits; set by hand: an ask with a full fit takes twice as long as one without (docs, Costs)."""
 FULL_STARTS, FULL_ITERATIONS = 24, 40
-"""Starts and iterations of a full fit. From 24 starts the best cost is that of scipy's solver to four digits (docs,
-Costs); the number of iterations was set by hand."""
+"""Starts and iterations of a full fit; 24 starts reach the best cost of scipy's solver to four digits (docs, Costs)."""
 LEAST_STARTS, LARGE = 6, 1500
 """A family of p parameters gets LARGE / p starts, between LEAST_STARTS and FULL_STARTS; set by hand, for time."""
 WARM_FRESH, WARM_ITERATIONS = 4, 12
-"""Fresh starts and iterations of a short fit; half of the starts where LEAST_MODES solutions are kept. Four instead of
-two lowered the regret on three Gaussians from 0.51 to 0.42 of GP-EI's (docs, What was tried)."""
+"""Fresh starts and iterations of a short fit; half of the starts where LEAST_MODES are kept (docs, What was tried)."""
 POLISH_ITERATIONS = 8
 """Iterations that repeat a full fit from its solutions once the noise is known; set by hand."""
 MOST_MODES, LEAST_MODES, MANY = 8, 3, 400
-"""Solutions carried along: MANY / p of them, within these bounds; eight instead of one lowered the regret on three
-Gaussians from 0.66 to 0.51 of GP-EI's. The bounds for large p were set by hand, for time."""
+"""Solutions carried along: MANY / p of them, within these bounds (docs, What was tried)."""
 APART, NATS = 0.1, 6.0
-"""Two solutions are different modes when their parameters differ by this much (root mean square), set by hand; a mode
-further than so many nats from the best holds less than e^-6 of its share."""
+"""Modes differ by this much (root mean square) and lie within so many nats of the best; set by hand."""
 NOISE, NOISE_WEIGHT = 0.05, 4.0
-"""The prior noise of standardised values and its weight in observations, set by hand: without a prior the estimate is 0
-as soon as a family has more parameters than there are values."""
+"""The prior noise of standardised values and its weight in observations, without which n < p would have none."""
 LEAST_NOISE = 0.003
 """The least noise of standardised values, which keeps Sigma = lam I + J'J solvable in double precision."""
 LARGEST = 1e9
@@ -64,9 +59,6 @@ LEAST_DAMPING, MOST_DAMPING = 1e-12, 1e12
 """Bounds of the damping as shares of the mean diagonal of J'J: beyond them a step changes nothing."""
 TOLERANCE = 1e-9
 """A start is done when an accepted step lowers its cost by less than this share."""
-
-
-# ---------------------------------------------------------------- the fit of a history
 
 
 @dataclass(frozen=True)
@@ -108,15 +100,9 @@ class FamilyFit:
 
 
 class Oracle:
-    """Fits a family to histories; see the module's text.
-
-    Args:
-        family, inputs: what to fit, and the map from cube points to its x.
-        sign: 1 where values are the user's own, -1 where they are their negatives.
-        seed: keys the starting points.
-        block: the number of values that fix the standardisation and begin the schedule.
-        noise_sd: the known standard deviation of the noise in the units of y, or None to estimate it.
-    """
+    """Fits a family to histories. `sign` is -1 where values are the negatives of the user's; `seed` keys the starting
+    points; the first `block` values fix the standardisation; `noise_sd` is in the units of y, or None to estimate
+    it."""
 
     def __init__(
         self, family: Family, inputs: Inputs, *, sign: float, seed: int, block: int, noise_sd: float | None = None
@@ -146,8 +132,6 @@ class Oracle:
     def predict(self, fit: FamilyFit, V: Array, U: Array) -> tuple[Array, Array]:
         """Values k x n and derivatives k x n x p of parameters V (k x p) at cube points U (n x d), in a fit's units."""
         return self._standard(V, self.inputs(U), fit.offset, fit.scale)
-
-    # -- inside
 
     def _full(self, X: Array, y: Array, yvar: Array) -> FamilyFit:
         rng = keyed_generator(self.seed, len(y), stream=Stream.GO_UCB_FIT)
@@ -238,9 +222,6 @@ def row_weights(variance: Array) -> Array:
     return np.where(known, np.clip(ratio, LIGHTEST, HEAVIEST), 1.0)
 
 
-# ---------------------------------------------------------------- Levenberg-Marquardt
-
-
 Model: TypeAlias = Callable[[Array], tuple[Array, Array]]
 """Parameters (k x p) to values (k x n) and derivatives (k x n x p)."""
 
@@ -298,9 +279,8 @@ def fit_least_squares(
 
 
 def distinct(found: Solutions, keep: int, *, apart: float, within: float) -> Solutions:
-    """Up to `keep` solutions, best first, that differ pairwise by more than `apart` (root mean square) and whose cost
-    exceeds the best by at most `within`. Parameters tell them apart: modes that agree at the data may differ
-    elsewhere."""
+    """Up to `keep` solutions, best first, that differ pairwise by more than `apart` (root mean square of the
+    parameters) and whose cost exceeds the best by at most `within`."""
     chosen = [0]
     for i in range(1, len(found.cost)):
         if len(chosen) == keep or not found.cost[i] <= found.cost[0] + within:
@@ -312,8 +292,7 @@ def distinct(found: Solutions, keep: int, *, apart: float, within: float) -> Sol
 
 def _cost(F: Array, y: Array, v: Array, lam: float, root: Array) -> Array:
     r = root * (F - y)
-    cost: Array = np.einsum("ij,ij->i", r, r) + lam * (v**2).sum(axis=1)
-    return cost
+    return np.asarray(np.einsum("ij,ij->i", r, r) + lam * (v**2).sum(axis=1))
 
 
 def _mean_diagonal(J: Array, root: Array) -> Array:
@@ -323,8 +302,7 @@ def _mean_diagonal(J: Array, root: Array) -> Array:
 
 
 def _step(r: Array, J: Array, v: Array, reach: float, lam: float, damping: Array) -> Array:
-    """The damped Gauss-Newton step of every start, k x p, zero in parameters held by a bound, from the weighted
-    residuals r (k x n) and derivatives J (k x n x p)."""
+    """The damped Gauss-Newton step of every start, k x p, from weighted residuals r (k x n) and derivatives J."""
     gradient = np.matmul(r[:, None, :], J)[:, 0] + lam * v
     held = ((v <= -reach) & (gradient > 0)) | ((v >= reach) & (gradient < 0))
     if held.any():
@@ -339,5 +317,4 @@ def _step(r: Array, J: Array, v: Array, reach: float, lam: float, damping: Array
     K = np.matmul(J, J.transpose(0, 2, 1))
     K[:, np.arange(n), np.arange(n)] += m[:, None]
     inner = np.linalg.solve(K, np.matmul(J, gradient[:, :, None]))
-    step: Array = -(gradient - np.matmul(inner.transpose(0, 2, 1), J)[:, 0]) / m[:, None]
-    return step
+    return np.asarray(-(gradient - np.matmul(inner.transpose(0, 2, 1), J)[:, 0]) / m[:, None])

@@ -1,8 +1,5 @@
-"""Phase II with the settings that App. D.1 prints, step for step.
-
-The oracle leaves the weights where they were drawn and the ascent moves x by less than 1 in a box of diagonal 45. So a
-proposal is the point the ascent starts from, which the paper does not name; docs/methods/go-ucb.md has the figures.
-"""
+"""Phase II with the settings that App. D.1 prints, step for step; a proposal hardly differs from the point its ascent
+starts from, which the paper does not name (docs/methods/go-ucb.md)."""
 
 from __future__ import annotations
 
@@ -28,11 +25,7 @@ CHECK_EVERY = 50
 
 
 class PaperPhaseTwo:
-    """w_0 by SGD on the values of Phase I, Sigma from Phase II alone, then joint ascents from `start`.
-
-    `sign` is 1 where values are the user's own, -1 where they are their negatives; n and T count the points of the
-    phases.
-    """
+    """w_0 by SGD on the n values of Phase I, Sigma from the T of Phase II alone, then joint ascents from `start`."""
 
     def __init__(self, family: Family, inputs: Inputs, *, sign: float, n: int, T: int, start: Start) -> None:
         self._family, self._inputs, self._sign, self._n, self._T, self._start = family, inputs, sign, n, T, start
@@ -101,5 +94,4 @@ def ascend(family: Family, inputs: Inputs, sign: float, u: Array, w: Array, ball
             squared = ball.lam * float(away @ away) + float(((ball.G @ away) ** 2).sum())
             if squared > beta:
                 w = centre + math.sqrt(beta / squared) * away
-    reached: Array = inputs.back(x[None])[0]
-    return reached
+    return np.asarray(inputs.back(x[None])[0])

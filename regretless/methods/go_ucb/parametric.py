@@ -42,9 +42,8 @@ NET_SECOND = 1.5
 STEP = 1e-5
 """Half the width of a difference, for coordinates of unit size: it balances truncation, 1e-10, and rounding, 1e-11."""
 PER_PARAMETER, PER_WEIGHT = 1.3, 2.0
-"""Values per parameter with bounds, and per weight of a flexible family, below which a fit rarely finds the function.
-With 2 per weight instead of 1.3 a wrong net cost 1.0 instead of 1.6 times GP-EI's regret on Ackley (docs, What was
-tried)."""
+"""Values per parameter with bounds, and per weight of a flexible family, below which a fit rarely finds the function
+(docs, What was tried)."""
 
 
 class Family(ABC):
@@ -90,9 +89,6 @@ class Family(ABC):
         if self.reach <= 1:
             return rng.uniform(-self.reach, self.reach, (k, self.p))
         return np.clip(rng.standard_normal((k, self.p)), -self.reach, self.reach)
-
-
-# ---------------------------------------------------------------- parameters with bounds
 
 
 @dataclass(frozen=True)
@@ -149,9 +145,6 @@ def _bound(name: str, value: Any) -> Float:
     )
 
 
-# ---------------------------------------------------------------- what a family takes as x
-
-
 @dataclass(frozen=True)
 class Inputs:
     """The map from cube points n x d to model inputs n x d, and back."""
@@ -193,12 +186,10 @@ def _column(parameter: Parameter, u: Array) -> Array:
     if isinstance(parameter, Float) and parameter.line:
         if parameter.log:
             low, high = np.log(parameter.low), np.log(parameter.high)
-            curved: Array = np.clip(np.exp((1 - u) * low + u * high), parameter.low, parameter.high)
-            return curved
+            return np.asarray(np.clip(np.exp((1 - u) * low + u * high), parameter.low, parameter.high))
         return (1 - u) * parameter.low + u * parameter.high
     step = 1.0 if parameter.step is None else float(parameter.step)
-    stepped: Array = np.minimum(parameter.low + parameter.axis.index(u) * step, parameter.high)
-    return stepped
+    return np.asarray(np.minimum(parameter.low + parameter.axis.index(u) * step, parameter.high))
 
 
 def _coordinate(parameter: Parameter, x: Array) -> Array:
@@ -206,11 +197,7 @@ def _coordinate(parameter: Parameter, x: Array) -> Array:
     ends = _column(parameter, np.array([0.0, 1.0]))
     if isinstance(parameter, Float) and parameter.line and parameter.log:
         x, ends = np.log(x), np.log(ends)
-    u: Array = (x - ends[0]) / (ends[1] - ends[0] or 1.0)
-    return u
-
-
-# ---------------------------------------------------------------- derivatives by central differences
+    return np.asarray((x - ends[0]) / (ends[1] - ends[0] or 1.0))
 
 
 def central_differences(
@@ -244,9 +231,6 @@ def with_gradient(score: Callable[[Array], Array], cube: Cube) -> Callable[[Arra
     return both
 
 
-# ---------------------------------------------------------------- linear in w
-
-
 class LinearInW(Family):
     """w . features(x): linear, quadratic and separable quadratic response surfaces; weights are unbounded."""
 
@@ -276,15 +260,9 @@ def separable_quadratic(d: int) -> Family:
     return LinearInW(lambda X: np.column_stack([np.ones(len(X)), X, X**2]), names)
 
 
-# ---------------------------------------------------------------- nets
-
-
 class TwoLayerNet(Family):
-    """w2 . act(W1 x + b1) + b2, weights in the order W1 (row by row), b1, w2, b2.
-
-    `plain=False` scales the layers (gain / sqrt d and NET_SECOND / sqrt width) so that standard normal weights give
-    functions of unit size; `plain=True` is the net of the paper's experiments, as written, on the user's own units.
-    """
+    """w2 . act(W1 x + b1) + b2, weights in the order W1 (row by row), b1, w2, b2. `plain=True` is the paper's net, on
+    the user's own units; else layers are scaled so that standard normal weights give functions of unit size."""
 
     flexible = True
 
@@ -336,9 +314,6 @@ class TwoLayerNet(Family):
         J[:, :, h * self.d + h : -1] = H * self._second
         J[:, :, -1] = 1.0
         return F, J
-
-
-# ---------------------------------------------------------------- names
 
 
 def named_family(name: str, d: int, width: int) -> Family:

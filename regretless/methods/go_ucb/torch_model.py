@@ -100,8 +100,7 @@ class UserModule(UserFamily):
         super().__init__(tuple(names), reach=NET_REACH)
 
     def user(self, V: Array) -> Array:
-        W: Array = V * self._scale
-        return W
+        return np.asarray(V * self._scale)
 
     def value(self, v: Array, X: Array) -> Array:
         return tensor_value(self._call, self.user(v), X)

@@ -48,8 +48,7 @@ class UserFamily(Family):
 
     @abstractmethod
     def value(self, v: Array, X: Array) -> Array:
-        """The values (n) at search coordinates v (p) and points X (n x d); raises ValueError on wrong shapes and
-        types."""
+        """The values (n) at search coordinates v (p) and points X (n x d); wrong shapes and types raise ValueError."""
 
     @abstractmethod
     def ways(self, X: Array) -> Mapping[str, Jacobian]:
@@ -61,8 +60,7 @@ class UserFamily(Family):
         return self.ways(X)[self.way](V, X)
 
     def check(self, X: Array) -> None:
-        """Raises ValueError, naming what is wrong, unless the model is finite and differentiable at some w and rows of
-        X."""
+        """Raises ValueError, naming what is wrong, unless the model is finite and differentiable at some w and X."""
         X = np.ascontiguousarray(X[:PROBE_ROWS])
         V = self.starts(PROBES, np.random.Generator(np.random.Philox(0)))
         direction = PROBE_STEP * np.random.Generator(np.random.Philox(1)).standard_normal(self.p)
@@ -134,8 +132,7 @@ class UserFunction(UserFamily):
 
     def value(self, v: Array, X: Array) -> Array:
         call = _torch_calls().tensor_value if self._needs_torch(X) else array_value
-        values: Array = call(self._f, self.user(v), X)
-        return values
+        return np.asarray(call(self._f, self.user(v), X))
 
     def ways(self, X: Array) -> Mapping[str, Jacobian]:
         if self._needs_torch(X):
@@ -200,8 +197,7 @@ def shape_message(w: Array, X: Array, shape: Any) -> str:
 
 
 def _stacked(f: Callable[..., Any], W: Array, X: Array) -> Array:
-    """Values k x n in one call with w of p x (k n), over which a formula that takes its parameters one by one
-    broadcasts."""
+    """Values k x n in one call with w of p x (k n), which a formula in single parameters broadcasts over."""
     k, n = len(W), len(X)
     with np.errstate(all="ignore"):
         values: Array = np.asarray(f(np.repeat(W.T, n, axis=1), np.tile(X, (k, 1))))

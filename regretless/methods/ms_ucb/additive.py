@@ -33,8 +33,7 @@ LENGTHSCALES = (0.1, 50.0)
 WEIGHTS = (1e-6, 60.0)
 """Bounds of the trend's weights: from no trend to one with about sixty times the variance of the stationary part."""
 NOISES = (1e-8, 1.0)
-"""Bounds of the noise variance relative to the signal variance: from the digits of a Cholesky factor to mostly
-noise."""
+"""Bounds of the noise variance relative to the signal variance: from lost digits to mostly noise."""
 LENGTHSCALE_PRIOR = (math.sqrt(2.0), math.sqrt(3.0))
 """Centre and sd of the normal prior on log l less half the logarithm of the dimension (Hvarfner et al., ICML 2024)."""
 WEIGHT_PRIOR = (-3.0, 3.0)
@@ -42,8 +41,7 @@ WEIGHT_PRIOR = (-3.0, 3.0)
 NOISE_PRIOR = (math.log(1e-4), 3.0)
 """Centre and sd of the normal prior on the logarithm of the relative noise; broad, so that the values decide."""
 STARTS = ((0.5, -1.0, 1e-4), (2.0, -8.0, 1e-6), (1.0, -4.0, 1e-2))
-"""Where a fresh fit starts: l in units of the root of the dimension, the logarithm of both weights, the noise. Our
-choice: a strong trend, a smooth function without trend, and a weak trend with noise."""
+"""Where a fresh fit starts (l / sqrt(d), log weights, noise): a strong trend, none, a weak one; our choice."""
 FRESH_ROUNDS, WARM_ROUNDS = 40, 15
 """Evaluations of the density in a fit from `STARTS`, and in one from the fit before; our choice."""
 REACH, TOLERANCE = 0.3, 1e-5
@@ -52,9 +50,6 @@ SUBSET = 250
 """Values on which the starts of a fresh fit are compared, because a fit costs O(n^3); our choice."""
 CHUNK = 2**20
 """Numbers in one temporary array (8 MB)."""
-
-
-# ---------------------------------------------------------------- the trend
 
 
 def legendre(U: Array, k: int) -> Array:
@@ -134,18 +129,10 @@ class EmbeddedPoints:
         return prior
 
 
-# ---------------------------------------------------------------- the fit
-
-
 class NegativeLogDensity:
-    """The negative logarithm of the posterior density of theta = (log l, log w, log noise), up to a constant.
-
-    Args:
-        y: standardised values, n.
-        known: noise variances relative to the variance of the values, n; NaN where unknown.
-        products: of the points with themselves (`EmbeddedPoints.products`); without a trend the distances alone.
-        dim: the number of coordinates.
-    """
+    """The negative logarithm of the posterior density of theta = (log l, log w, log noise), up to a constant, for
+    standardised values y (n), relative noise variances (n, NaN unknown) and `EmbeddedPoints.products` of the points
+    with themselves."""
 
     def __init__(self, kernel: Kernel, y: Array, known: Array, products: tuple[Array, ...], dim: int) -> None:
         self.kernel, self.y, self.known = kernel, y, known
@@ -201,8 +188,7 @@ class NegativeLogDensity:
         thetas, values = minimise(
             self.at_each, starts, self.lower, self.upper, rounds=rounds, reach=REACH, tolerance=TOLERANCE
         )
-        best: Array = thetas[int(np.argmin(values))]
-        return best
+        return np.asarray(thetas[int(np.argmin(values))])
 
 
 def _symmetric(lower: Array) -> Array:
@@ -212,15 +198,9 @@ def _symmetric(lower: Array) -> Array:
     return lower
 
 
-# ---------------------------------------------------------------- the posterior
-
-
 class AdditiveGP:
-    """The posterior of the module's text, in standardised units (value = offset + scale * standardised). Immutable.
-
-    X holds the told points and after them pending ones, which are hallucinated; `noise` is relative, of every point;
-    `products` are those of the first points with themselves, where they are known from the fit.
-    """
+    """The posterior in standardised units (value = offset + scale * standardised). X holds the told points and after
+    them pending ones, which are hallucinated; `noise` is relative; `products` are those known from the fit."""
 
     def __init__(
         self,
@@ -277,15 +257,11 @@ class AdditiveGP:
 
     def lower(self, R: Array) -> Array:
         """L^-1 applied to each row of R, q x n."""
-        solved: Array = blas.dtrsm(1.0, self._L, R.T, lower=1).T
-        return solved
+        return np.asarray(blas.dtrsm(1.0, self._L, R.T, lower=1).T)
 
     def upper(self, V: Array) -> Array:
         """L^-T applied to each row of V, q x n."""
-        solved: Array = blas.dtrsm(1.0, self._L, V.T, lower=1, trans_a=1).T
-        return solved
-
-    # -- at query points
+        return np.asarray(blas.dtrsm(1.0, self._L, V.T, lower=1, trans_a=1).T)
 
     def mean_var(self, X: Array) -> tuple[Array, Array]:
         """Posterior mean (q) and variance (q) of the function at X (q x d)."""
@@ -336,9 +312,6 @@ class AdditiveGP:
         return self.mean + K @ self.alpha, variance, by_mean, by_variance
 
 
-# ---------------------------------------------------------------- from a history
-
-
 class AdditiveSurrogate:
     """Fits this module's process to a history, on the schedule of `Surrogate`.
 
@@ -370,8 +343,7 @@ class AdditiveSurrogate:
         self._products: tuple[int, tuple[Array, ...]] | None = None  # index of the latest fit, products of its points
 
     def gp(self, X: Array, y: Array, yvar: Array | None = None, pending: Array | None = None) -> AdditiveGP:
-        """The posterior for points X (n x d, n >= 1), values y (n), noise variances yvar (n, NaN unknown) and pending
-        points (p x d)."""
+        """The posterior for X (n x d), y (n >= 1), noise variances yvar (n, NaN unknown) and pending points (p x d)."""
         if len(y) == 0:
             raise ValueError("a surrogate needs at least one value")
         yvar = np.full(len(y), np.nan) if yvar is None else np.asarray(yvar, dtype=np.float64)

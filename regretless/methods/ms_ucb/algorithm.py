@@ -87,14 +87,11 @@ SUBSPACES_PER_INCUMBENT = 16
 CHAIN = 2
 """not in paper: further random blocks of coordinates through which an ascent goes on; our choice."""
 POLISHED = 5
-"""not in paper: points of the subspaces from which the ascent in all coordinates starts, besides the incumbents; our
-choice (docs/methods/ms-ucb.md)."""
+"""not in paper: points of the subspaces from which the ascent in all coordinates starts; our choice."""
 CLIPPED_EVERY = 3
-"""not in paper: every so many proposals come from the model of clipped values, up to FEW dimensions; chosen on
-Rosenbrock and Levy in 20 dimensions (docs/methods/ms-ucb.md)."""
+"""not in paper: every so many proposals come from the model of clipped values (docs/methods/ms-ucb.md)."""
 EFFORT, EFFORT_LARGE, LARGE = (420, 4, 25), (96, 2, 16), 1_000_000
-"""not in paper: candidates, ascents and rounds of the search in all coordinates, the defaults of `maximise`, or
-EFFORT_LARGE where told values times dimensions exceed LARGE, to bound the cost; our choice."""
+"""not in paper: candidates, ascents and rounds in all coordinates; EFFORT_LARGE where n D exceeds LARGE; our choice."""
 
 
 class MSUCB(Method):
@@ -176,8 +173,7 @@ class MSUCB(Method):
         return away_from_known(x, self, rng)
 
     def _best_of_subspaces(self, gp: GP, bound: Acquire, pending: Array, rng: Generator) -> tuple[Array, float]:
-        """The maximiser of a bound over the subspaces of Z_t, the last d coordinates free (Def. 1), and its value (Alg.
-        1, l. 4-6; Eq. 8)."""
+        """The maximiser of a bound over the subspaces of Z_t, and its value (Def. 1; Alg. 1, l. 4-6; Eq. 8)."""
         arrays = PosteriorArrays.of(gp)
         Z, sums = self._bases_to_search(arrays, pending)
         free = np.tile(self._lines[len(self._lines) - self.d :], (len(Z), 1))
@@ -195,8 +191,7 @@ class MSUCB(Method):
         return X[0], float(values[0])
 
     def _bases_to_search(self, arrays: PosteriorArrays, pending: Array) -> tuple[Array, Sums | None]:
-        """Z_t, or its newest `cap` points, and their sums with the points of the posterior if cached (Alg. 1, l.
-        4-5)."""
+        """Z_t, or its newest `cap` points, and their sums with the posterior's points if cached (Alg. 1, l. 4-5)."""
         count = self._draw_bases()
         chosen = slice(max(0, count - self.cap) if self.cap else 0, count)
         sums = self._bases.sums(arrays, self.X, pending)
@@ -223,8 +218,7 @@ class MSUCB(Method):
     # -- the default preset: not in paper
 
     def _default_step(self, rng: Generator) -> Array:
-        """An ascent in all coordinates from incumbents and points of subspaces, or in the few coordinates that
-        matter."""
+        """An ascent in all coordinates from incumbents and points of subspaces, or in the few that matter."""
         turn = len(self.y) + len(self.pending)
         clipped = self.dim <= FEW and turn % CLIPPED_EVERY == 0
         surrogate = self._clipped if clipped else self._contest.choose(self.X, self.y, self.yvar)
@@ -246,8 +240,7 @@ class MSUCB(Method):
         return maximise(pair, self.cube, rng, incumbents=starts, raw=raw, starts=ascents, rounds=rounds)
 
     def _best_of_chains(self, gp: GP | AdditiveGP, acquire: Acquire, incumbents: Array, rng: Generator) -> Array:
-        """The best points of the subspaces of Z_t and of those through the incumbents, POLISHED x D, with random free
-        blocks."""
+        """The best points of the subspaces of Z_t and of those through the incumbents, POLISHED x D."""
         arrays = PosteriorArrays.of(gp)
         Z, sums = self._bases_to_search(arrays, self.pending)
         copies = np.repeat(np.arange(len(incumbents)), SUBSPACES_PER_INCUMBENT)
@@ -259,8 +252,6 @@ class MSUCB(Method):
         weights = gp.hyper.lengthscale[self._lines] ** -2.0 if isinstance(gp, GP) else None
         X, _ = maximise_subspaces(arrays, acquire, subspaces, rng, chain=CHAIN, lines=self._lines, weights=weights)
         return X[:POLISHED]
-
-    # -- answers
 
     def _recommend(self) -> Array:
         surrogate = self._isotropic if self.paper else self._contest.choose(self.X, self.y, self.yvar)

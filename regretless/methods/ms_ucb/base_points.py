@@ -27,8 +27,7 @@ CHUNK = 2**21
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Sums over some coordinates between s points and the n points of a posterior: scaled squared distances (s x n),
-    the trend (s x n, or s x 0) and the share of these coordinates in k(z, z) (s)."""
+    """Sums over coordinates between s and n points: squared distances, trend (s x n), their share in k(z, z) (s)."""
 
     squared: Array
     trend: Array
@@ -105,12 +104,8 @@ def _columns(kernel: Kernel, X: Array) -> Array:
 
 
 class BasePoints:
-    """The base points of a run, Z_t, and their products with the told points, each one dot product whenever it is
-    computed.
-
-    Where all coordinates count alike (an isotropic kernel without choices) the sums of every base point follow from
-    these products, whatever the hyper-parameters. `powers` is 2 where the trend needs sum_j z_j^2 x_j^2 as well.
-    """
+    """The base points of a run, Z_t, and their products with the told points. Where all coordinates count alike, the
+    sums of every base point follow from these products, whatever the hyper-parameters; the trend needs `powers` = 2."""
 
     def __init__(self, dim: int, powers: int) -> None:
         self.Z = np.empty((0, dim))
@@ -122,9 +117,8 @@ class BasePoints:
         self.Z = np.concatenate([self.Z, Z])
 
     def products(self, X: Array, pending: Array) -> Array:
-        """sum_j (z_j - 1/2)^k (x_j - 1/2)^k for k = 1 .. powers between all base points and the told points X (n x d),
-        then the pending ones (p x d), powers x m x (n + p). Only what is new is computed: X must continue the X of
-        earlier calls."""
+        """sum_j (z_j - 1/2)^k (x_j - 1/2)^k, k = 1 .. powers, between all base points and the told points X (n x d),
+        then the pending ones (p x d), powers x m x (n + p). X must continue the X of earlier calls."""
         powers, rows, columns = self._products.shape
         if (rows, columns) != (len(self.Z), len(X)):
             grown = np.empty((powers, len(self.Z), len(X)))
@@ -137,8 +131,7 @@ class BasePoints:
         return np.concatenate([self._products, _dot_products(self.Z, pending, powers)], axis=2)
 
     def sums(self, arrays: PosteriorArrays, X: Array, pending: Array) -> Sums | None:
-        """`PosteriorArrays.sums` of the base points for told points X and pending ones; None where coordinates do not
-        count alike."""
+        """`PosteriorArrays.sums` of the base points; None where coordinates do not count alike."""
         trend_orders, lines = len(arrays.weights), len(arrays.columns)
         if not arrays.kernel.plain or np.ptp(arrays.inverse) > 0 or trend_orders > len(self._products):
             return None

@@ -28,8 +28,7 @@ PER_COORDINATE_UP_TO = 1000
 CURVED_UP_TO = 50
 """Dimensions up to which a model with a full quadratic trend competes; our choice (docs/methods/ms-ucb.md)."""
 FEW, HEAD_START = 20, 0.25
-"""Up to FEW dimensions the model with the full quadratic trend is ahead by HEAD_START in log density per value of the
-window; chosen on development seeds in 20 and 50 dimensions (docs/methods/ms-ucb.md)."""
+"""Up to FEW dimensions the first model is ahead by HEAD_START in log density per value (docs/methods/ms-ucb.md)."""
 
 
 def entrants(cube: Cube, *, seed: int, noise_var: float | None) -> list[Surrogate | AdditiveSurrogate]:
@@ -53,8 +52,8 @@ def entrants(cube: Cube, *, seed: int, noise_var: float | None) -> list[Surrogat
 
 
 class Contest:
-    """Entrants in order of preference, and the one to use for a history; `head_start` is by how much the first is
-    ahead, in log density per told value. None may clip values, because clipped values have no density."""
+    """Entrants in order of preference, none of which clips values, and the one to use for a history; the first is ahead
+    by `head_start` in log density per told value."""
 
     def __init__(self, entrants: Sequence[Surrogate | AdditiveSurrogate], *, head_start: float = 0.0) -> None:
         if any(isinstance(entrant, Surrogate) and entrant.tame for entrant in entrants):

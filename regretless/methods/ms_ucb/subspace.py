@@ -27,21 +27,19 @@ from regretless.parameters import Array
 from regretless.space import Cube
 
 SHORTLIST, ASCENTS = 100, 10
-"""Subspaces in which more random points are scored, and in which gradients are followed; as good as following them in
-every subspace, in each of twelve settings."""
+"""Subspaces in which more random points are scored, and in which gradients are followed; as good as in all of them."""
 RETRIES = 4
 """Further random points in each subspace of the shortlist, in the same settings."""
 ROUNDS = 15
 """Evaluations of an ascent in one block; our choice."""
 FEW_MATTER, SHARE = 0.1, 0.999
-"""Few coordinates matter where at most the share FEW_MATTER of all holds the share SHARE of the sum of l^-2. Chosen on
-Camelback in 100 dimensions (docs/methods/ms-ucb.md)."""
+"""At most FEW_MATTER of the coordinates hold SHARE of the sum of l^-2; chosen on Camelback (docs/methods/ms-ucb.md)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Subspaces:
-    """Many subspaces: base points (s x d), free coordinates (s x k), whether random points lie near the base point or
-    all over (s), and the sums of the base points with the posterior's points where the caller has them."""
+    """Base points (s x d), free coordinates (s x k), whether random points lie near the base (s), and sums where
+    known."""
 
     bases: Array
     free: Indices
@@ -50,8 +48,7 @@ class Subspaces:
 
 
 def random_blocks(count: int, k: int, lines: Indices, weights: Array | None, rng: np.random.Generator) -> Indices:
-    """k distinct coordinates out of `lines` for each of count subspaces, count x k, in proportion to weights where
-    given."""
+    """k distinct coordinates of `lines` for each of count subspaces, count x k, in proportion to weights if given."""
     if k >= len(lines):
         return np.tile(lines, (count, 1))
     if weights is None and k * k < len(lines):  # few out of many: rows with a repetition are rare and drawn again
@@ -118,9 +115,8 @@ class SubspacePosterior:
         return self.arrays.mean + K @ self.arrays.alpha, self.arrays.signal * np.maximum(left, 0.0), V
 
     def descent(self, fixed: Sums, free: Indices) -> Callable[[Array], tuple[Array, Array]]:
-        """The negative acquisition and its gradient in the free values of the subspaces that are still moving; the last
-        column of its points is the number of the subspace, because rows drop out of the batched minimiser as they
-        finish."""
+        """The negative acquisition and its gradient in the free values; the last column of a point numbers its
+        subspace, because rows drop out of the batched minimiser as they finish."""
         f = self.arrays
         at = self._place[free]
         inverse, columns = f.inverse[at], f.columns[at]  # s x k, s x k x n
@@ -258,5 +254,4 @@ def best_in_coordinates(free: Indices, acquisition: Acquisition, incumbents: Arr
 
     low = through(acquisition, to_cube, np.eye(incumbents.shape[1])[:, free])
     y = maximise(low, Cube.box(len(free)), rng, incumbents=incumbents[:, free])
-    best: Array = to_cube(y[None])[0][0]
-    return best
+    return np.asarray(to_cube(y[None])[0][0])

@@ -85,16 +85,13 @@ POOL_DESIGN = 2
 GLOBAL_SHARE = 0.05
 """The share of asks whose candidates come from the whole cube (not in paper: our choice)."""
 POOL_NU = 0.3
-"""The default's nu over a finite pool (not in paper), measured in docs/methods/neural-bo.md: of thousands of rows with
-little in common, a wide draw picks one nothing is known about."""
+"""The default's nu over a finite pool (not in paper), measured in docs/methods/neural-bo.md."""
 SHORTLIST = 64
-"""The best values told, whose posterior means decide where the search stands and what is recommended: more than noise
-can put in the wrong order."""
+"""The best values told, whose posterior means decide where the search stands; more than noise can disorder."""
 PROBE = 256
 """Points over which inputs and the kernel's diagonal are normalised: their averages are good to a few percent."""
 SHORTENED = 0.35
-"""A certificate's length-scales are the fitted ones times this (the idea of Berkenkamp et al., JMLR 2019); measured
-with the normal quantile (docs/methods/neural-bo.md, Certificate)."""
+"""A certificate's length-scales over the fitted ones (after Berkenkamp et al., JMLR 2019); see the docs."""
 NEAR = 0.2
 """The side of the box around the recommended point in which the largest upper bound is looked for as well."""
 CERTIFICATE_POINTS = 2048
@@ -249,8 +246,6 @@ class NeuralBO(Method):
         share = self._model.noise_shown() if isinstance(self._model, ClosedForm) else 1.0
         return np.array(self.X[order[np.argmax(share * means + (1 - share) * self.y[order])]])
 
-    # -- points
-
     def _design_point(self, rng: np.random.Generator) -> Array | None:
         """The next point of the design, or None when that is complete; over a pool, random rows."""
         if self._inputs.pool is None:
@@ -292,12 +287,9 @@ class NeuralBO(Method):
         keep = np.array([z.tobytes() not in keys for z in Z])
         return Z[keep] if keep.any() else Z
 
-    # -- what a user may look at
-
     @property
     def learning_rate(self) -> tuple[float, float] | None:
-        """The learning rate used last and the one asked for (paper preset): they differ when it was clipped to its
-        stable limit."""
+        """The learning rate used last and the one asked for (paper preset), which may have been clipped."""
         descent = self._model.descent if isinstance(self._model, TrainNN) else None
         return None if descent is None else (descent.rate, descent.asked)
 
@@ -305,8 +297,6 @@ class NeuralBO(Method):
     def nbytes(self) -> int:
         """Bytes the default's model holds beside the data."""
         return self._model.nbytes if isinstance(self._model, ClosedForm) else 0
-
-    # -- certificate
 
     def _certificate(self, delta: float) -> Certificate:
         model, n = self._model, len(self.y)
@@ -360,9 +350,6 @@ def _bounds(
     if not math.isfinite(upper - lower):
         return Certificate.none("the bounds lie beyond the range of floats", delta)
     return Certificate(max(upper - lower, 0.0), lower, upper, delta, kind, assumptions)
-
-
-# ---------------------------------------------------------------- arguments
 
 
 def _one_of(name: str, value: str | None, known: tuple[str | None, ...]) -> None:

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from regretless.methods.neural_bo.module_tangent import ModuleTangent
 
 UNITS_PER_INPUT, LEAST_UNITS, MOST_UNITS = 32, 256, 1024
-"""Units of the coordinate branch per input, and at least and at most in all: what a valley a twentieth of the range
-wide needs, and a bound on an ask's cost (docs/methods/neural-bo.md)."""
+"""Units of the coordinate branch per input, and at least and at most in all (docs/methods/neural-bo.md)."""
 MOST_INPUTS = 128
 """With more inputs than this the coordinate branch is linear: its units would be fewer than eight per input."""
 TAIL = 5
@@ -39,11 +38,9 @@ SHARES = (0.0, 0.5, 0.9)
 NOISES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 """Noise variances tried, over the mean prior variance; the first stands for none."""
 EVIDENCE_POINTS = 300
-"""The evidence is that of the last values, so many, because they lie where the search is
-(docs/methods/neural-bo.md)."""
+"""The evidence is that of the last values, which lie where the search is (docs/methods/neural-bo.md)."""
 USUAL_SCALE, USUAL_NOISE = 1.6, 1e-2
-"""Where the prior of scale and noise is centred; one sd is a factor of 2^sqrt(2) for the scale and of 10 for the
-noise."""
+"""Where the prior of scale and noise is centred; one sd is a factor of 2^sqrt(2) and of 10."""
 LEAST_VARIANCE = 1e-6
 """The signal variance of standardised values is never taken below this, where its logarithm would run away."""
 
@@ -93,8 +90,7 @@ class BranchNet:
         return replace(self._dense, norm=self._norm / (1 - share)).factors(X * self.shape.scale)
 
     def coordinate_features(self, X: Tensor) -> Tensor:
-        """The coordinate branch's features, n x units (n x q where it is linear), of mean square norm 1 over the
-        domain."""
+        """The coordinate branch's features, n x units (n x q where it is linear), of mean square norm 1."""
         if self.linear:
             return X * self._unit
         arguments = X[:, self._coordinate] * (self._frequency * self.shape.coordinate_scale) + self._phase
@@ -113,11 +109,8 @@ class BranchNet:
 def choose_shape(
     net: BranchNet | ModuleTangent, usual: Shape, X: Tensor, targets: Array, offsets: Array, *, noise_only: bool = False
 ) -> tuple[Shape, int]:
-    """The shape with the largest posterior probability given values at inputs X (n x ...), and its column of targets.
-
-    targets (n x k) are the values in k standardised forms, offsets (k) the logarithms of their Jacobians and prior
-    odds. Of a user's module only the noise can be chosen.
-    """
+    """The likeliest shape given values at inputs X (n x ...), and its column of targets (n x k), which are the values
+    in k standardised forms; offsets (k) are the logarithms of their Jacobians and prior odds."""
     found, column, most = usual, 0, -np.inf
     shapes: Iterator[tuple[Shape, Tensor, float]]
     if isinstance(net, BranchNet) and not noise_only:
@@ -154,8 +147,7 @@ def _shapes(net: BranchNet, X: Tensor) -> Iterator[tuple[Shape, Tensor, float]]:
 
 
 def log_evidence(K: Array, targets: Array, lam: float) -> tuple[Array, Array]:
-    """log p of each column of targets (n x k) under variance * (K + lam I) at its best variance, and that variance, k
-    each."""
+    """log p of each column of targets (n x k) under variance * (K + lam I) at its best variance, and that, k each."""
     n, k = targets.shape
     A = K.copy()
     A.flat[:: n + 1] += lam

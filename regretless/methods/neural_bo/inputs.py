@@ -1,5 +1,4 @@
-"""What the net reads for a point of the cube: the point, a row of a pool of candidates, or what an encoder makes of
-it."""
+"""What the net reads for a point of the cube: the point, a row of a pool, or what an encoder makes of it."""
 
 from __future__ import annotations
 

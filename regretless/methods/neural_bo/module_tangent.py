@@ -16,8 +16,7 @@ else:
     torch = optional("torch", "torch")
 
 BUCKETS = 8192
-"""Gradients of a module with more parameters are hashed into this many numbers (Weinberger et al., ICML 2009); 1500
-rows of them take 100 MB."""
+"""Gradients of larger modules are hashed into this many numbers (Weinberger et al., ICML 2009)."""
 GRADIENT_ROWS = 64
 """Rows of per-sample gradients taken at once: the widest temporary holds 64 x p numbers."""
 

@@ -52,8 +52,7 @@ class KernelRidge:
         self._targets: Tensor = None
 
     def extend(self, X: Array, targets: Array, v: Array | None = None) -> None:
-        """Takes in the whole history: rows X (n x ...), targets (n) and noise variances over lam, v (n), 1 where not
-        given."""
+        """Takes in the whole history: rows X (n x ...), targets (n) and noise variances over lam, v (n)."""
         n = len(X)
         self._targets = on_device(targets, self._device)
         if n == self._n:
@@ -123,11 +122,9 @@ class KernelRidge:
 
 
 class SketchRidge:
-    """The posterior on r random features z(x) with E z(x).z(x') = k(x, x'): memory and cost do not grow with n.
-
-    A layer's outer-product gradient is sketched by z_i = (s_i . in)(t_i . out) / sqrt(r), s and t random signs; a layer
-    with out = 1 is kept as it is while it is short and hashed when it is longer than the features.
-    """
+    """The posterior on r random features z(x) with E z(x).z(x') = k(x, x'). A layer's outer-product gradient is
+    sketched by z_i = (s_i . in)(t_i . out) / sqrt(r), s and t random signs; one with out = 1 is kept, or hashed when it
+    is long."""
 
     def __init__(
         self, net: Tangent, lam: float, size: int, rng: np.random.Generator, example: Factors, *, device: str = "cpu"

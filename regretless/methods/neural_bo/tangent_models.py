@@ -35,14 +35,11 @@ Path: TypeAlias = Callable[[Array], Array]
 WARPINGS: dict[Warping, float] = {"strong": 0.0, "none": -2.0}
 """Warps the evidence chooses among, and the logarithms of their prior odds, our choice (docs/methods/neural-bo.md)."""
 EXACT_UP_TO, SKETCH_SIZE = 1500, 1000
-"""Values up to which the posterior is exact, and the features of the sketch beyond, which holds less than 10 MB beside
-the data (docs/methods/neural-bo.md, Cost)."""
+"""Values up to which the posterior is exact, and the features of the sketch beyond (docs, Cost)."""
 FIRST_FIT, GROWTH, LATE_GROWTH = 4, 1.2, 2.0
-"""The shape is chosen at 4 values, then whenever a fifth more are known, or twice as many once there is a sketch,
-because every value must then be sketched anew."""
+"""The shape is chosen at 4 values, then at each fifth more, or at twice as many once there is a sketch."""
 MISFIT, MISFIT_SHARE = 4.0, 0.05
-"""The model is not trusted with a bound when more than this share of the leave-one-out residuals exceeds 4
-deviations."""
+"""No bound where more than this share of the leave-one-out residuals exceeds so many deviations."""
 MOST_UNEQUAL = 1e4
 """A value's known noise variance counts as at most this many times the typical one, and at least that share of it."""
 NEAREST = 4
@@ -60,8 +57,7 @@ PAPER_RATE, PAPER_BATCH, PAPER_EPOCHS = 1e-3, 50, 50
 
 
 class ClosedForm:
-    """The tangent net linearised at its start, where TrainNN's minimiser is kernel ridge regression (Sec. 4); exact up
-    to EXACT_UP_TO values and a sketch of SKETCH_SIZE features beyond."""
+    """The tangent net linearised at its start, where TrainNN's minimiser is kernel ridge regression (Sec. 4)."""
 
     def __init__(
         self, net: Net, shape: Shape, *, seed: int, rule: ShapeRule, warping: Warping | None, device: str = "cpu"
@@ -105,16 +101,14 @@ class ClosedForm:
         return Warp.of(y, warping, of_equal=1.0 / self._unit)
 
     def _relative_noise(self, n: int) -> Array | None:
-        """The values' noise variances over the median of those known by the last scheduled size, n, which lam stands
-        for; None where no variance is known."""
+        """Noise variances over the median of those known by the last scheduled size, n; None where none is known."""
         known = self._yvar[: self._size(n)]
         known = known[known > 0]  # NaN is not
         if len(known) == 0 or n < FIRST_FIT:
             return None
         typical = float(np.median(known))
         v = np.clip(self._yvar, typical / MOST_UNEQUAL, typical * MOST_UNEQUAL) / typical
-        relative: Array = np.where(np.isnan(v), 1.0, v)
-        return relative
+        return np.asarray(np.where(np.isnan(v), 1.0, v))
 
     def _size(self, n: int) -> int:
         """The last scheduled size."""
@@ -158,8 +152,7 @@ class ClosedForm:
         return times_unit(self._warp.inverse(self._over_rows(Z, lambda A: posterior.values(A, w))), self._unit)
 
     def noise_shown(self) -> float:
-        """The share, at most 1, of the assumed noise variance that near values show; the rest is misfit of the kernel,
-        which the evidence cannot tell from noise."""
+        """The share, at most 1, of the assumed noise variance that near values show; the rest is misfit."""
         if self._rule == "fixed" or len(self._y) < FIRST_FIT:
             return 1.0
         X = np.asarray(self._X[-EVIDENCE_POINTS:]).reshape(-1, int(np.prod(self._X.shape[1:])))
@@ -254,8 +247,7 @@ class TrainNN:
 
     def _outputs(self, Z: Array) -> Array:
         assert self.descent is not None
-        made: Array = self.descent.net.outputs(Z)
-        return made
+        return np.asarray(self.descent.net.outputs(Z))
 
 
 def paper_net(rng: np.random.Generator, inputs: int, width: int, depth: int) -> Mlp:
@@ -263,9 +255,6 @@ def paper_net(rng: np.random.Generator, inputs: int, width: int, depth: int) -> 
     shapes: list[tuple[int, ...]] = [(inputs, width), *[(width, width)] * (depth - 2), (width,)]
     weights = tuple(rng.standard_normal(shape) * width**-0.5 for shape in shapes)
     return Mlp(weights, (False,) * depth, "relu", output_gain=width**0.5, norm=float(width))
-
-
-# ---------------------------------------------------------------- values to targets
 
 
 @dataclass(frozen=True)
@@ -306,11 +295,9 @@ class Warp:
         """The values of targets (n); none lies further below than exp(LARGEST_EXPONENT) units."""
         t = targets * self.scale + self.centre
         exponent = np.clip(-t - 1, 0.0, LARGEST_EXPONENT)
-        values: Array = self.middle + self.unit * np.where(t < -1, -np.exp(exponent), t)
-        return values
+        return np.asarray(self.middle + self.unit * np.where(t < -1, -np.exp(exponent), t))
 
 
 def _bend(z: Array) -> Array:
     """z, below -1 replaced by -1 - log(-z), which continues it with the same slope."""
-    bent: Array = np.where(z < -1, -1 - np.log(np.maximum(-z, 1.0)), z)
-    return bent
+    return np.asarray(np.where(z < -1, -1 - np.log(np.maximum(-z, 1.0)), z))

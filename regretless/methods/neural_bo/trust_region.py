@@ -40,11 +40,9 @@ class Progress:
 
 
 def local_points(centre: Array, length: float, n: int, cube: Cube, rng: Generator, *, hops: float = 0.0) -> Array:
-    """n points around the centre (d), n x d: some of their coordinates are moved within the box of that side length.
-
-    Every second point is *sparse*: it moves few coordinates. A share `hops` of all points, taken from the sparse ones,
-    draws one to three coordinates over the whole range. A choice that is moved is drawn anew.
-    """
+    """n points around the centre (d), n x d, that move some coordinates within the box of that side length. Every
+    second point is *sparse*; a share `hops` of all, taken from these, draws one to three coordinates over the whole
+    range."""
     moved, hop = _moved_coordinates(n, cube, rng, round(hops * n))
     reach = np.array([max(length, GRID_REACH / axis.levels) if axis.levels else length for axis in cube.axes])
     anywhere = sobol_points(n, cube.dim, rng)
@@ -59,10 +57,8 @@ def local_points(centre: Array, length: float, n: int, cube: Cube, rng: Generato
 
 
 def _moved_coordinates(n: int, cube: Cube, rng: Generator, n_hops: int) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-    """Which coordinates each of n points moves (n x d), at least one each, and which points hop (at most n_hops).
-
-    A point moves each coordinate with chance PERTURBED / d, a sparse one with a log-uniform chance between 1/d and 1.
-    """
+    """Which coordinates each of n points moves (n x d), each with chance PERTURBED / d or, for a sparse one,
+    log-uniform between 1/d and 1; and which points hop (at most n_hops)."""
     dim = cube.dim
     chance = np.full(n, min(1.0, PERTURBED / dim))
     sparse = np.arange(n) % 2 == 1
