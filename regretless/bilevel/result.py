@@ -40,10 +40,6 @@ class BilevelResult:
     best_run: int = -1
     """The number of the run that `params` and `state` come from; -1 when every run failed."""
 
-    def records(self) -> list[tuple[dict[str, Any], int, float]]:
-        """Everything observed: (hyper-parameters, N, validation loss), run by run."""
-        return [(r.params, n, loss) for r in self.runs for n, loss in r.curve]
-
     def to_dataframe(self) -> pandas.DataFrame:
         """One row per validation: run, N, loss, status and parameters (needs pandas)."""
         rows = [

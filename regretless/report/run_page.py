@@ -52,16 +52,14 @@ def _sections(result: Result) -> list[Section]:
     ]
     if not done:
         return sections
-    numbers = np.array([t.number for t in done])
     values = np.array([t.value for t in done])
     evaluations = {"evaluations": np.arange(1, result.nfev + 1)}
     best_so_far = Curve("best so far", evaluations, {"value": result.best_so_far()}, steps=True)
     sections.append(page.curves_section("Best so far", [best_so_far]))
     words = [_words(t) for t in done]
     wide = bool(values.min() > 0 and values.max() > WIDE * values.min())
-    sections.append(
-        page.scatter_section("Every value", {"trial": [Points("value", numbers, values, words)]}, log_y=wide)
-    )
+    every = {"trial": [Points("value", [t.number for t in done], values, words)]}
+    sections.append(page.scatter_section("Every value", every, log_y=wide))
     names = list(optimizer.space.names)[:MOST_SLICES]
     logs = [name for name in names if getattr(optimizer.space.parameters[name], "log", False)]
     panels = {name: [Points("value", [_place(t.params[name]) for t in done], values, words)] for name in names}
