@@ -92,7 +92,20 @@ def minimize_bilevel(
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}")
     space = Space(space)
-    outer = Outer(space, method, seed, _schedule(space, budget_steps, trials, horizon, rungs, final_share), scale, cap)
+    if budget_steps is not None and trials is None and horizon is None:
+        schedule: Promotion | Fixed = promotion(space, budget_steps, rungs, final_share)
+    elif budget_steps is None and trials is not None and horizon is not None:
+        if rungs is not None or final_share is not None:
+            raise ValueError(
+                "rungs and final_share belong to budget_steps; with trials and horizon all settings train equally long"
+            )
+        schedule = Fixed(trials, horizon)
+    else:
+        raise ValueError(
+            f"give either budget_steps, or trials and horizon; got budget_steps={budget_steps!r}, trials={trials!r}, "
+            f"horizon={horizon!r} (plan(space, budget_steps=...) shows how a budget can be split)"
+        )
+    outer = Outer(space, method, seed, schedule, scale, cap)
     description = {**outer.describe(), "validations": validations, "keep": keep, "keep_bytes": keep_bytes}
     key = _checksum(description)
     folder = None if folder is None else Path(folder)
@@ -101,28 +114,6 @@ def minimize_bilevel(
     store = Store(None if folder is None else folder / "states", most=keep, most_bytes=keep_bytes, study=key)
     journal = Journal(None if folder is None else folder / "journal.jsonl", key)
     return Study(problem, outer, journal, store, validations, snapshot_seconds, verbose).go(progress, callback)
-
-
-def _schedule(
-    space: Space,
-    budget_steps: int | None,
-    trials: int | None,
-    horizon: int | None,
-    rungs: Sequence[int] | None,
-    final_share: float | None,
-) -> Promotion | Fixed:
-    if budget_steps is not None and trials is None and horizon is None:
-        return promotion(space, budget_steps, rungs, final_share)
-    if budget_steps is None and trials is not None and horizon is not None:
-        if rungs is not None or final_share is not None:
-            raise ValueError(
-                "rungs and final_share belong to budget_steps; with trials and horizon all settings train equally long"
-            )
-        return Fixed(trials, horizon)
-    raise ValueError(
-        f"give either budget_steps, or trials and horizon; got budget_steps={budget_steps!r}, trials={trials!r}, "
-        f"horizon={horizon!r} (plan(space, budget_steps=...) shows how a budget can be split)"
-    )
 
 
 def _checksum(description: dict[str, Any]) -> str:

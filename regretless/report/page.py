@@ -156,10 +156,8 @@ def table_section(
         "<tr>" + "".join(_cell(v, wordy[j], i in marked.get(j, ())) for j, v in enumerate(row)) + "</tr>"
         for i, row in enumerate(rows)
     )
-    return Section(
-        title,
-        _note(note) + f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>',
-    )
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return Section(title, _note(note) + f'<div class="scroll">{table}</div>')
 
 
 def curves_chart(curves: Sequence[Curve], *, log_x: Log = False, log_y: Log = False) -> Chart:
@@ -173,21 +171,11 @@ def curves_chart(curves: Sequence[Curve], *, log_x: Log = False, log_y: Log = Fa
             raise ValueError(f"curve {curve.name!r} has {own}, expected {axes} and {quantities}")
     series = []
     for curve in curves:
-        n = len(np.asarray(curve.x[axes[0]]))
-        keep = thinned(n)
-        bands = [y if isinstance(y, Band) else Band(y) for y in curve.y.values()]
-        series.append(
-            {
-                "name": curve.name,
-                "kind": "steps" if curve.steps else "line",
-                "dash": curve.dash,
-                "x": [_numbers(curve.x[axis], keep) for axis in axes],
-                "y": [
-                    {part: _numbers(values, keep) for part, values in vars(band).items() if values is not None}
-                    for band in bands
-                ],
-            }
-        )
+        keep, kind = thinned(len(np.asarray(curve.x[axes[0]]))), "steps" if curve.steps else "line"
+        x = [_numbers(curve.x[axis], keep) for axis in axes]
+        bands = [vars(y if isinstance(y, Band) else Band(y)).items() for y in curve.y.values()]
+        y = [{part: _numbers(values, keep) for part, values in band if values is not None} for band in bands]
+        series.append({"name": curve.name, "kind": kind, "dash": curve.dash, "x": x, "y": y})
     return {
         "x": [{"name": axis, "log": _says(log_x, axis)} for axis in axes],
         "y": [{"name": quantity, "log": _says(log_y, quantity)} for quantity in quantities],
@@ -201,16 +189,11 @@ def scatter_chart(
     """The data of a chart of dots."""
     words = any(isinstance(v, str | bool | None | tuple) for p in points for v in p.x)
     labels = list(dict.fromkeys(str(v) for p in points for v in p.x)) if words else []
-    series = [
-        {
-            "name": p.name,
-            "kind": "dots",
-            "x": [[labels.index(str(v)) for v in p.x] if words else _numbers(np.asarray(p.x, dtype=np.float64))],
-            "y": [{"mid": _numbers(p.y)}],
-            **({"text": list(p.text)} if p.text else {}),
-        }
-        for p in points
-    ]
+    series = []
+    for p in points:
+        x = [labels.index(str(v)) for v in p.x] if words else _numbers(np.asarray(p.x, dtype=np.float64))
+        text = {"text": list(p.text)} if p.text else {}
+        series.append({"name": p.name, "kind": "dots", "x": [x], "y": [{"mid": _numbers(p.y)}], **text})
     axis: dict[str, Any] = {"name": x_name, "log": log_x and not words, "margin": 0.04}
     if words:
         axis.update(ticks=[[i, label] for i, label in enumerate(labels)], margin=0.2)
@@ -280,7 +263,6 @@ def _cell(value: Cell, words: bool, marked: bool) -> str:
     text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
     number = _value(value)
     names = " ".join(name for name, on in (("words", words), ("mark", marked)) if on)
-    attributes = (f' class="{names}"' if names else "") + (
-        f' data-v="{number:.10g}"' if math.isfinite(number) and not words else ""
-    )
-    return f"<td{attributes}>{html.escape(text)}</td>"
+    look = f' class="{names}"' if names else ""
+    sort = f' data-v="{number:.10g}"' if math.isfinite(number) and not words else ""
+    return f"<td{look}{sort}>{html.escape(text)}</td>"
