@@ -18,7 +18,7 @@ from regretless.gp.sobol import sobol_points
 from regretless.methods.go_ucb.algorithm import GOUCB
 from regretless.methods.go_ucb.ball import Ball
 from regretless.methods.go_ucb.oracle import fit_least_squares
-from regretless.methods.go_ucb.units import user_units
+from regretless.methods.go_ucb.parametric import user_units
 from regretless.methods.go_ucb.user_model import UserFunction
 from regretless.parameters import Array
 
@@ -107,7 +107,7 @@ def oracle(truths: int = 20) -> None:
 
             z, starts = (y - m) / s, family.starts(24, np.random.default_rng(seed))
             begin = time.process_time()
-            fits = fit_least_squares(standard, z, starts, low=-1.0, high=1.0, lam=LAM)
+            fits = fit_least_squares(standard, z, starts, reach=1.0, lam=LAM)
             ours_s += time.process_time() - begin
             grid = sobol_points(1024, len(problem.space), np.random.default_rng(1))
             truth = problem.true_unit(grid)

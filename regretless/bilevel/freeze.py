@@ -1,9 +1,8 @@
 """From a state of training to a tree of arrays that a file can hold, and back, without a pickle.
 
-`freeze` takes a state apart. Arrays, tensors, numbers and text go into the tree as they are. Of objects only the
-contents go into the tree: the `state_dict` of torch modules and optimisers, the state of random generators, and the
-attributes of other objects. `thaw` puts these contents into the objects of a fresh state, which the problem's `init`
-has made; so no class is ever found by a name that stands in a file. Things that are referred to twice stay one thing.
+`freeze` takes a state apart: arrays, tensors, numbers and text as they are; of torch modules and optimisers the
+`state_dict`, of generators the state, of other objects the attributes. `thaw` puts these contents into the objects of a
+fresh state, which the problem's `init` has made; so no class is ever found by a name that stands in a file.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ Tree: TypeAlias = Any
 """Mappings, lists, tuples, NumPy arrays, torch tensors, numbers, text, truth values and None, nested as one likes."""
 
 STATE_METHODS = (("state_dict", "load_state_dict"), ("get_state", "set_state"), ("getstate", "setstate"))
-"""Pairs of methods by which objects give and take their state: torch's modules, optimisers and schedulers; NumPy's
-RandomState and torch's Generator; Python's Random."""
+"""Pairs of methods by which objects of torch, NumPy and Python give and take their state."""
 CODE = (
     type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType,
     functools.partial, np.ufunc,
@@ -33,8 +31,7 @@ CODE = (
 
 
 def freeze(state: Any, *, strict: bool = True) -> Tree:
-    """The tree of a state; what cannot be taken apart raises StateError or, when not strict, is left to the fresh
-    state."""
+    """The tree of a state; what cannot be taken apart raises StateError or, when not strict, is left to `thaw`."""
     writer = _Writer(strict)
     tree = writer.node(state, "state")
     return {"needs fresh": writer.needs_fresh, "tree": tree}
@@ -65,7 +62,8 @@ class _Writer:
             return ["again", self._seen[id(value)]]
         self._seen[id(value)] = len(self._seen)
         self._alive.append(value)
-        if (type(value) is np.ndarray and not value.dtype.hasobject) or _is_tensor(value):
+        plain_tensor = type(value).__module__ == "torch" and type(value).__name__ == "Tensor"
+        if (type(value) is np.ndarray and not value.dtype.hasobject) or plain_tensor:
             return ["array", value]
         if isinstance(value, Mapping):
             self.needs_fresh |= type(value) is not dict
@@ -162,11 +160,6 @@ def _attributes(value: Any) -> dict[str, Any] | None:
     if isinstance(state, tuple) and len(state) == 2:  # attributes in the dictionary, and in slots
         state = {**(state[0] or {}), **(state[1] or {})}
     return state if isinstance(state, dict) else {} if state is None else None
-
-
-def _is_tensor(value: Any) -> bool:
-    """Whether it is a plain torch tensor."""
-    return type(value).__module__ == "torch" and type(value).__name__ == "Tensor"
 
 
 def _title(thing: Any) -> str:

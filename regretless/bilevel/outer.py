@@ -1,9 +1,5 @@
 """The outer level of a bilevel study: from the runs so far to what the outer method is told, and to the next setting.
-
-Everything here is a function of its arguments. An `Optimizer` is made afresh for every proposal and told where each run
-stands now: a promoted run has replaced its own earlier value, which a method that only ever learns more could not be
-told.
-"""
+An `Optimizer` is made afresh for every proposal, because a promoted run replaces its own earlier value."""
 
 from __future__ import annotations
 
@@ -28,13 +24,11 @@ from regretless.streams import Stream
 TAIL = 4
 """Validations at the end of a curve that its noise is judged by: those of one stretch at the default of four."""
 NOISE_PRIOR = 2.0
-"""How many curve points the pooled noise variance counts for in that of a single run; four validations leave two
-degrees of freedom, so that both count the same."""
+"""Curve points that the pooled noise variance counts for in that of a single run, as many as four validations leave."""
 NOISE_FLOOR = 1e-6
 """The least noise variance, relative to the loss squared: a validation loss means little beyond three digits."""
 MOST_TOLD = 64
-"""Values that the model with the length of training is told, those of the runs that climbed highest first. With more, a
-proposal would take longer than the 50 ms that `benchmarks/bilevel.py` allows."""
+"""Values that the model with the length of training is told, for the 50 ms that `benchmarks/bilevel.py` allows."""
 
 
 class Outer:
@@ -110,12 +104,9 @@ class Outer:
     # -- the one place that holds a bare Method: no Space has the length of training as a coordinate
 
     def _propose_with_length(self, runs: Sequence[Run]) -> Array:
-        """The next setting by a model with the length of training as one more coordinate, from the bottom rung (0) to
-        the top one (1), on a log scale; d.
-
-        The model is told the end of every stretch. A level that all settings share cannot say that slow settings
-        overtake fast ones in longer training; this model can.
-        """
+        """The next setting by a model told the end of every stretch, with the length of training as one more
+        coordinate, from the bottom rung (0) to the top one (1), on a log scale; d. It can say that slow settings
+        overtake fast ones."""
         cube = self.space.cube(self.choices)
         method: Method = self.recipe(fidelity=True).build(Cube([*cube.axes, Axis()], cube.groups), seed=self.seed)
         known = [r for r in runs if r.is_known]
@@ -135,17 +126,12 @@ class Outer:
         waiting = [np.append(r.unit, 1.0) for r in runs if not r.is_known]
         if waiting:
             method.wait_for(np.array(waiting))
-        unit: Array = method.ask(step=len(runs))[0, : self.dim]
-        return unit
+        return np.asarray(method.ask(step=len(runs))[0, : self.dim])
 
 
 def outer_values(runs: Sequence[Run], scale: str, cap: float | None, rungs: Sequence[int] = ()) -> tuple[Array, Array]:
-    """What the outer method is told of each run: its (log) loss, brought to one level, and the noise variance its curve
-    shows; n and n.
-
-    Longer training lowers the loss of every setting, which is no merit of the setting: what the promoted runs gained on
-    average at each rung is added back, so that all values speak of the bottom rung.
-    """
+    """What the outer method is told of each run: its (log) loss, brought to one level, and its noise variance; n and n.
+    What the promoted runs gained on average at each rung is added back, so that all values speak of the bottom rung."""
     level, noise = levels(runs, scale, cap)
     ends = [[level(r.ends[n]) for n in sorted(r.ends)] or [level(math.inf)] for r in runs]
     values = np.array([e[-1] for e in ends])
@@ -158,10 +144,8 @@ def outer_values(runs: Sequence[Run], scale: str, cap: float | None, rungs: Sequ
 
 
 def levels(runs: Sequence[Run], scale: str, cap: float | None) -> tuple[Callable[[float], float], Array]:
-    """How a loss is told (its log, where all losses are positive), and the noise variance of each run, n.
-
-    Diverged runs count as the worst finite loss seen by any run (or as the cap), so that the model learns to keep away.
-    """
+    """How a loss is told (its log, where all losses are positive), and the noise variance of each run, n. Diverged runs
+    count as the worst finite loss seen by any run (or as the cap), so that the model learns to keep away."""
     seen = np.array([value for r in runs for _, value in r.curve if math.isfinite(value)])
     use_log = scale == "log" or (scale == "auto" and bool((seen > 0).all()))
     if use_log and not (seen > 0).all():
@@ -176,12 +160,8 @@ def levels(runs: Sequence[Run], scale: str, cap: float | None) -> tuple[Callable
 
 
 def curve_noise(curves: Sequence[Sequence[tuple[int, float]]], use_log: bool) -> Array:
-    """The noise variance of each run's last value: how far its last validations lie from a straight line in log steps,
-    n.
-
-    Three points leave one degree of freedom, so each estimate is drawn towards the pooled one, which counts as
-    NOISE_PRIOR points.
-    """
+    """The noise variance of each run's last value, n: how far its last validations lie from a straight line in log
+    steps, drawn towards the pooled one, which counts as NOISE_PRIOR points."""
     squares, freedom = np.zeros(len(curves)), np.zeros(len(curves))
     tails = [[(n, v) for n, v in curve if math.isfinite(v)][-TAIL:] for curve in curves]
     unit = 1.0 if use_log else _power_of_two(max((abs(v) for tail in tails for _, v in tail), default=1.0))

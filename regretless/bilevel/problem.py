@@ -1,5 +1,4 @@
-"""`Bilevel`: what a study must know of an inner training problem, and the same for training loops written as
-generators."""
+"""`Bilevel`: what a study must know of an inner training problem, also for training loops written as generators."""
 
 from __future__ import annotations
 
@@ -19,10 +18,8 @@ StepRule: TypeAlias = Literal["raw", "convex", "dominated", "nonsmooth"] | Calla
 
 
 class Finished(Exception):  # noqa: N818 - an end, not an error
-    """Raised by a problem's step when this run cannot be trained further; what it has learnt so far counts.
-
-    A problem's `steps`, which takes several steps at once, says with `taken` how many of them it has taken.
-    """
+    """Raised by a problem's step when this run cannot be trained further; what it has learnt so far counts. A problem's
+    `steps` says with `taken` how many of its steps it has taken."""
 
     def __init__(self, taken: int = 0) -> None:
         super().__init__(taken)
@@ -34,12 +31,11 @@ class Bilevel:
     """An inner training problem.
 
     Args:
-        init: init(params, seed) gives a fresh state; all randomness of the run must follow from the seed (and be part
-            of the state).
+        init: init(params, seed) gives a fresh state; all randomness of the run must follow from the seed.
         step: step(state) takes one training step and returns the state, the same object or another.
         validate: validate(state) gives the validation loss and leaves the state as it is.
-        save: save(state) gives a tree of arrays, tensors, numbers and text. It is not needed for states of these, of
-            torch modules and optimisers, of random generators, and of objects with such attributes (see `freeze`).
+        save: save(state) gives a tree of arrays, tensors, numbers and text; needed only for what `freeze` does not
+            know.
         load: load(fresh, saved) puts a saved tree into a fresh state of the same setting and seed and returns it.
         steps: steps(state, n) takes n steps at once, when that is cheaper than n calls of step.
     """
@@ -63,12 +59,8 @@ class Bilevel:
         cls, train: Callable[[dict[str, Any], int], Generator[Any, None, None]], *, live: int = 16
     ) -> Bilevel:
         """A problem from train(params, seed), a generator that yields the validation loss, or (loss, model), after each
-        step.
-
-        A generator cannot be written to a file: the `live` last used ones stay in memory, others are replayed from the
-        start when thawed (which is exact when `train` follows from its arguments, and costs time but none of the
-        budget).
-        """
+        step. The `live` last used generators stay in memory; others are replayed from the start when thawed, at no cost
+        of budget."""
         if live < 1:
             raise ValueError(f"live must be at least 1, got {live!r}")
         kept: OrderedDict[tuple[int, str], _Live] = OrderedDict()
@@ -101,8 +93,6 @@ class Bilevel:
             return state
 
         return cls(init, step, lambda state: state.loss, save, load)
-
-    # -- inside
 
     def advance(self, state: State, n: int) -> tuple[State, int]:
         """The state after n training steps and how many were taken: fewer than n when the run has finished."""
@@ -147,15 +137,11 @@ class _Live:
 
 
 def step_sizes(rule: StepRule, horizon: int | None = None) -> Callable[[dict[str, Any], int], float] | None:
-    """The step size as a function of the hyper-parameters and the step j; None for "raw", which leaves it to the
-    optimiser's own setting.
+    """The step size as a function of the hyper-parameters and the step j; None for "raw": the optimiser's own setting.
 
-    - "raw": the learning rate is a hyper-parameter, searched as it is. The default: the best raw rate hardly moves with
-      the horizon.
-    - "convex": params["lr"] / sqrt(N) (Thm. 1). - "nonsmooth": params["lr"] N^-p, p = params["p"] or 3/4 (Thm. 19).
-      Both need `horizon`, N.
-    - "dominated": (2 j + 1) / (2 mu (j + 1)^2) with mu = params["mu"] (Thm. 18).
-    - a function of (params, j).
+    "convex": params["lr"] / sqrt(N) (Thm. 1), and "nonsmooth": params["lr"] N^-p, p = params["p"] or 3/4 (Thm. 19);
+        both need `horizon`, N.
+    "dominated": (2 j + 1) / (2 mu (j + 1)^2) with mu = params["mu"] (Thm. 18); or a function of (params, j).
     """
     if callable(rule):
         return rule

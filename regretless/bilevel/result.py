@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BilevelResult:
-    """The outcome of `minimize_bilevel`: `params` with its validation loss `value`, and `state`, the trained inner
-    state (the paper's theta)."""
+    """The outcome of `minimize_bilevel`: `params` with its validation loss `value`, and `state`, the paper's theta."""
 
     params: dict[str, Any]
     value: float
@@ -37,14 +36,9 @@ class BilevelResult:
     success: bool
     schedule: Promotion | Fixed = field(repr=False)
     certificate: Certificate = field(repr=False)
-    """With a fixed horizon: how much lower the loss (its log, where the outer method was told logs) may be for another
-    setting."""
+    """With a fixed horizon: how much lower the loss (its log, where logs were told) may be for another setting."""
     best_run: int = -1
     """The number of the run that `params` and `state` come from; -1 when every run failed."""
-
-    def records(self) -> list[tuple[dict[str, Any], int, float]]:
-        """Everything observed: (hyper-parameters, N, validation loss), run by run."""
-        return [(r.params, n, loss) for r in self.runs for n, loss in r.curve]
 
     def to_dataframe(self) -> pandas.DataFrame:
         """One row per validation: run, N, loss, status and parameters (needs pandas)."""
@@ -76,8 +70,7 @@ class BilevelResult:
         return "\n".join([*lines, f"  {self.certificate}"])
 
     def plot_curves(self, path: str | Path | None = None) -> Figure:
-        """Every run's learning curve (left) and the best loss against the total steps (right); written to `path` if
-        given (needs matplotlib)."""
+        """Every run's learning curve, and the best loss against the total steps; also written to `path`."""
         figure: Figure = optional("matplotlib.figure", "plot").Figure(figsize=(10, 4), layout="constrained")
         left, right = figure.subplots(1, 2)
         for r in self.runs:

@@ -1,14 +1,18 @@
-"""`Run`: one inner training run, from its setting to what it was seen to lose."""
+"""`Run`: one inner training run, from its setting to what it was seen to lose; and the order of its training data."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from regretless.method import keyed_generator
 from regretless.parameters import Array
+from regretless.streams import Stream
 
 Status: TypeAlias = Literal["ok", "finished", "diverged", "failed"]
 
@@ -31,16 +35,14 @@ class Run:
     thawable: bool = True
     """Whether it can be trained on: its state is kept and it has neither failed, diverged nor finished."""
     status: Status = "ok"
-    """"finished": cannot be trained further; "diverged": its loss became infinite or NaN; "failed": it raised an
-    error."""
+    """"finished": cannot be trained further; "diverged": its loss became infinite or NaN; "failed": it raised."""
     error: str = field(default="", repr=False)
     """The traceback of a failed run."""
     seconds: float = 0.0
     spent: int = 0
     """Training steps charged to the budget; those of a stretch that failed half-way are among them."""
     log: list[tuple[str, int, int]] = field(default_factory=list, repr=False)
-    """Why each stretch was trained ("new", "promoted", "leader"), and the total steps of the study before and after
-    it."""
+    """Why each stretch was trained ("new", "promoted", "leader"), and the study's total steps before and after it."""
 
     @property
     def loss(self) -> float:
@@ -60,3 +62,15 @@ class Run:
             self.steps = steps
             if curve:
                 self.ends[steps] = curve[-1][1]
+
+
+def keyed_batches(n: int, batch: int, seed: int, step: int, steps: int) -> Iterator[NDArray[np.int64]]:
+    """The mini-batches of steps step, ..., step + steps - 1, from a permutation of n keyed on (seed, epoch)."""
+    size = min(batch, n)
+    per_epoch, epoch = n // size, -1
+    for j in range(step, step + steps):
+        if j // per_epoch != epoch:
+            epoch = j // per_epoch
+            order = keyed_generator(seed, epoch, stream=Stream.EPOCH_ORDER).permutation(n)
+        at = (j % per_epoch) * size
+        yield order[at : at + size]

@@ -1,11 +1,9 @@
-"""Who trains next, and for how long: the promotion schedule of a bilevel study, and the planner that splits a budget of
-steps.
+"""Who trains next, and for how long: the promotion schedule of a bilevel study, and the planner that splits a budget.
 
-A schedule is a pure function of the runs so far, so a study that is killed and resumed makes the same decisions.
-`Promotion` climbs a ladder of rungs (horizons): a run in the top share of its rung is thawed and trained on to the next
-one, otherwise a new setting starts at the bottom (the asynchronous successive halving of Li et al., MLSys 2020, with
-checkpoints); the last part of the budget trains the leaders on. `Fixed` gives every setting the same horizon, as
-Algorithms 1 and 2 of the bilevel paper do.
+A schedule is a pure function of the runs so far. `Promotion` climbs a ladder of rungs (horizons): a run in the top
+share of its rung is thawed and trained on to the next one, otherwise a new setting starts at the bottom (the
+asynchronous successive halving of Li et al., MLSys 2020, with checkpoints); the last part of the budget trains the
+leaders on. `Fixed` gives every setting the same horizon, as Algorithms 1 and 2 of the bilevel paper do.
 """
 
 from __future__ import annotations
@@ -22,24 +20,19 @@ from regretless.space import Space, SpaceLike
 # an MLP and softmax regression with seeds below 3000; what was lost is in points of test error, with standard errors of
 # 0.1 to 0.3.
 REDUCTION = 3.0
-"""The best third of a rung climbs, and each rung is three times the one below; 3 and 4 are usual in successive halving.
-Leaders that double their steps instead of tripling them lost 0.46 on the MLP."""
+"""The best third of a rung climbs, and each rung is three times the one below, as usual in successive halving."""
 TOP_SHARE = 6
-"""The highest rung takes 1 / TOP_SHARE of the budget, so that a few settings can reach it. This is a plain choice: no
-study of other values is on record."""
+"""The highest rung takes 1 / TOP_SHARE of the budget, so that a few settings can reach it: a plain choice."""
 LEVELS = 4
 """The rungs of the ladder, so that the bottom one takes 1 / 162 of the budget; three rungs lost 0.31 on the MLP."""
 FINAL_SHARE = 0.5
 """The part of the budget kept for training the leaders on; 0.35 lost 0.90 on the MLP, 0.65 lost 0.68."""
 FLAT = 0.03
-"""Leaders are trained on only while tripling their steps lowers the loss by at least this share; 0.06 was level on
-softmax regression."""
+"""Leaders are trained on only while tripling their steps lowers the loss by this share; 0.06 was level."""
 LATE_START = 2
-"""The rung, counted from the top, at which settings start that are tried after the leaders have flattened, because
-short runs rank such settings badly. One rung lower was level in test error and behind in validation loss."""
+"""The rung, from the top, at which settings start once the leaders have flattened: short runs rank them badly."""
 MEASURED_AT = 400
-"""The budget at which `plan` prints d + 2 settings as the measured fixed split. The study behind this rule is not on
-record; what is: its split was ahead of 20 settings in all four comparisons. Studies use it only when asked to."""
+"""The budget at which `plan` prints d + 2 settings as the measured fixed split; its study is not on record."""
 MEASURED_POWER = 0.25
 """The number of settings in that rule grows like budget^MEASURED_POWER; its origin is the same."""
 
@@ -73,12 +66,8 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Promotion:
-    """Promotion over rungs until `budget_steps` are spent, the last `final_share` of them on the leaders.
-
-    When the best run no longer gains from longer training (in the last part, or earlier at the top of the ladder), the
-    search goes on with settings that start high on the ladder: those that short runs favour have been tried, and others
-    may overtake them in longer training.
-    """
+    """Promotion over rungs until `budget_steps` are spent, the last `final_share` of them on the leaders. When the best
+    run no longer gains from longer training, new settings start high on the ladder."""
 
     budget_steps: int
     rungs: tuple[int, ...]
@@ -145,9 +134,6 @@ class Promotion:
         return Job(best.number, best.steps + min(left, max(1, math.ceil(best.steps * (self.reduction - 1)))), "leader")
 
 
-# ---------------------------------------------------------------- the planner
-
-
 @dataclass(frozen=True)
 class Plan:
     """How a budget of steps can be split between settings (T) and the steps each is trained for (N); prints itself."""
@@ -187,13 +173,8 @@ class Plan:
 
 def plan(space: SpaceLike, *, budget_steps: int, convex: bool | None = None) -> Plan:
     """The splits of a budget of training steps that theory and measurements suggest, and the one chosen:
-    `print(plan(...))`.
-
-    Args:
-        space: the hyper-parameters; only their number counts.
-        budget_steps: the total number of inner training steps.
-        convex: whether the inner loss is convex in the trained weights, when known; the choice does not depend on it.
-    """
+    `print(plan(...))`. `convex` says whether the inner loss is convex in the trained weights; the choice does not
+    depend on it."""
     _at_least_one(budget_steps=budget_steps)
     d, C = len(Space(space)), budget_steps
     rungs = sorted({max(1, round(C / TOP_SHARE / REDUCTION**level)) for level in range(LEVELS)})

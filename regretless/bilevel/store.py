@@ -1,11 +1,9 @@
 """Where a bilevel study lives: inner states in a bounded store, and a journal of what happened; both survive a kill and
 refuse damage.
 
-`Store` keeps one state per name, in memory or in a folder. In a folder a file is written aside, flushed to the disk and
-renamed: a reader sees the old state or the new one, never a part. A store holds at most `most` states and `most_bytes`
-bytes; its caller says which go first. `Journal` is a file of JSON lines that are numbered and chained: each line holds
-the checksum of the line before, so that changed, doubled, missing and swapped lines are refused. States and journal
-hold the checksum of the study they belong to.
+In a folder a state is written aside, flushed to the disk and renamed: a reader sees the old state or the new one, never
+a part. The journal's JSON lines are numbered and chained by checksums, so that changed, doubled, missing and swapped
+lines are refused. States and journal hold the checksum of the study they belong to.
 """
 
 from __future__ import annotations
@@ -24,12 +22,8 @@ CHECKSUM = ', "checksum": "'
 
 
 class Store:
-    """States by name, at most `most` of them and `most_bytes` together; in memory, or in `folder` so that they survive
-    a kill.
-
-    `surplus` says what has to go, given what may go, least useful first; a state that may not go is kept even beyond
-    the bounds. `study` is the checksum of the study that the states belong to.
-    """
+    """States by name, at most `most` of them and `most_bytes` together, in memory or in `folder`; a state that may not
+    go is kept even beyond the bounds. `study` is the checksum of the study that the states belong to."""
 
     def __init__(
         self, folder: str | Path | None = None, *, most: int = 64, most_bytes: int = 2 * 2**30, study: str = ""
@@ -81,11 +75,7 @@ class Store:
                 self._path(name).unlink(missing_ok=True)
 
     def surplus(self, may_go: Iterable[str], beside: Collection[str] = ()) -> list[str]:
-        """The first names of `may_go` without which the store is within its bounds, all of them when even that is not
-        enough.
-
-        States named in `beside` do not count.
-        """
+        """The first names of `may_go` without which the store, but for the states in `beside`, is within its bounds."""
         counted = [size for name, size in self.sizes.items() if name not in beside]
         count, total, gone = len(counted), sum(counted), []
         for name in may_go:
@@ -102,10 +92,7 @@ class Store:
 
 class Journal:
     """Lines of JSON, each flushed to the disk before `append` returns; a last line cut off by a kill is dropped on
-    opening, any other damage raises StateError.
-
-    `study`, the checksum of the study, stands in the place of a line before the first.
-    """
+    opening, other damage raises StateError. `study`, its checksum, stands in the place of a line before the first."""
 
     def __init__(self, path: str | Path | None, study: str = "") -> None:
         self.path = None if path is None else Path(path)

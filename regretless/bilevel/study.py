@@ -1,18 +1,26 @@
-"""The loop of a bilevel study: train what the schedule says, write down what came of it, survive kills.
+"""Bilevel problems: tune hyper-parameters of an inner training loop, with a budget in training steps, and get the
+trained model back.
 
-Every finished stretch of training is a line in the journal, written after the state it speaks of; the records follow
-from the journal alone, and decisions and proposals from the records and the seed. So whenever the process is killed,
-the next one reads the journal, removes states no line speaks of, and goes on as the first would have done.
+    problem = Bilevel(init, step, validate)
+    result = minimize_bilevel(problem, {"lr": Float(1e-4, 1, log=True)}, budget_steps=10_000, seed=0, folder="study")
+    result.params, result.value, result.state
+
+`Study` is the loop: it trains what the schedule says and writes down what came of it. Runs are frozen into a store when
+their stretch ends and thawed when the schedule promotes them. Every finished stretch is a line in the study's journal,
+written after the state it speaks of. Decisions and proposals are functions of the journal and the seed, so a study that
+was killed goes on from its folder and ends with the same result.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from tqdm import tqdm
@@ -21,14 +29,117 @@ from regretless.bilevel.outer import Outer
 from regretless.bilevel.problem import Bilevel, State
 from regretless.bilevel.result import BilevelResult
 from regretless.bilevel.run import Run, Status
-from regretless.bilevel.schedule import Fixed, Job
+from regretless.bilevel.schedule import Fixed, Job, Promotion, promotion
 from regretless.bilevel.store import Journal, Store
 from regretless.certificate import Certificate
-from regretless.statefile import StateError
+from regretless.method import Recipe
+from regretless.space import Space, SpaceLike
+from regretless.statefile import StateError, digest, write_whole
 
+VALIDATIONS = 4
+"""Validations per stretch of training; the last one counts, the earlier ones tell how noisy the curve is."""
 MOST_FAILURES = 10
-"""A study ends when this many runs in a row have failed. Were half of all settings to fail by bad luck, ten in a row
-would come once in a thousand times; a fault in the problem is the likelier cause."""
+"""A study ends when this many runs in a row have failed: a fault in the problem is then likelier than bad luck."""
+
+
+def minimize_bilevel(
+    problem: Bilevel,
+    space: SpaceLike,
+    *,
+    budget_steps: int | None = None,
+    trials: int | None = None,
+    horizon: int | None = None,
+    method: str | Recipe = "bilevel",
+    rungs: Sequence[int] | None = None,
+    final_share: float | None = None,
+    scale: Literal["auto", "log", "linear"] = "auto",
+    cap: float | None = None,
+    seed: int = 0,
+    folder: str | Path | None = None,
+    keep: int = 64,
+    keep_bytes: int = 2 * 2**30,
+    snapshot_seconds: float = 60.0,
+    validations: int = VALIDATIONS,
+    progress: bool = True,
+    verbose: bool = False,
+    callback: Callable[[Run], Any] | None = None,
+) -> BilevelResult:
+    """Finds the setting whose training ends with the smallest validation loss, and returns it with the trained state.
+
+    Either `budget_steps`, the total number of training steps, which are split by promotion (`plan` shows how), or
+    `trials` and `horizon`, the fixed split of the paper's algorithms.
+
+    Args:
+        problem: the inner training problem.
+        space: the hyper-parameters; see `regretless.Space`.
+        method: the outer method, a name or recipe; `regretless.BBO(preset="paper")` is the paper's own.
+        rungs, final_share: the horizons of the ladder, in steps, and the part of the budget kept for training the
+            leaders on; by default those of `plan`.
+        scale: whether the outer method sees the log of the loss; "auto" does when all losses are positive.
+        cap: losses above it count as equal to it (for cross-entropy, something like 5).
+        seed: makes the study repeatable.
+        folder: where the journal and the states live; an existing study there is resumed. Without it all is in memory.
+        keep, keep_bytes: the most states kept, beside that in training, and their most bytes; the least promising go
+            first.
+        snapshot_seconds: how often a long stretch of training writes its state, so that a kill costs less.
+        validations: validations per stretch of training.
+        progress, verbose: whether to show a bar over the steps, and a line for every promotion, divergence and failure.
+        callback: called with the run after each stretch; a true return value ends the study.
+    """
+    if not isinstance(problem, Bilevel):
+        raise TypeError(f"problem must be a Bilevel, got {problem!r}")
+    for name, number in (("validations", validations), ("keep", keep), ("keep_bytes", keep_bytes)):
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}")
+    space = Space(space)
+    if budget_steps is not None and trials is None and horizon is None:
+        schedule: Promotion | Fixed = promotion(space, budget_steps, rungs, final_share)
+    elif budget_steps is None and trials is not None and horizon is not None:
+        if rungs is not None or final_share is not None:
+            raise ValueError(
+                "rungs and final_share belong to budget_steps; with trials and horizon all settings train equally long"
+            )
+        schedule = Fixed(trials, horizon)
+    else:
+        raise ValueError(
+            f"give either budget_steps, or trials and horizon; got budget_steps={budget_steps!r}, trials={trials!r}, "
+            f"horizon={horizon!r} (plan(space, budget_steps=...) shows how a budget can be split)"
+        )
+    outer = Outer(space, method, seed, schedule, scale, cap)
+    description = {**outer.describe(), "validations": validations, "keep": keep, "keep_bytes": keep_bytes}
+    key = _checksum(description)
+    folder = None if folder is None else Path(folder)
+    if folder is not None:
+        _claim(folder, description, key)
+    store = Store(None if folder is None else folder / "states", most=keep, most_bytes=keep_bytes, study=key)
+    journal = Journal(None if folder is None else folder / "journal.jsonl", key)
+    return Study(problem, outer, journal, store, validations, snapshot_seconds, verbose).go(progress, callback)
+
+
+def _checksum(description: dict[str, Any]) -> str:
+    return digest(json.dumps(description, sort_keys=True).encode())
+
+
+def _claim(folder: Path, description: dict[str, Any], checksum: str) -> None:
+    """Writes what the study is into its folder, or checks that the study already there is the same."""
+    path = folder / "study.json"
+    if not path.exists():
+        write_whole(path, json.dumps({"study": description, "checksum": checksum}, indent=1).encode())
+        return
+    try:
+        content = json.loads(path.read_bytes())
+        stored = content["study"]
+        whole = content["checksum"] == _checksum(stored)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        whole = False
+    if not whole:
+        raise StateError(f"{path} is damaged; restore the file or start in a new folder")
+    if content["checksum"] != checksum:
+        written = json.loads(json.dumps(description))
+        other = [key for key in {**written, **stored} if stored.get(key) != written.get(key)]
+        raise ValueError(
+            f"{folder} holds another study: {', '.join(other)} differ(s); use another folder or the same arguments"
+        )
 
 
 class Study:
@@ -48,8 +159,7 @@ class Study:
         self.validations, self.snapshot_seconds, self.verbose = validations, snapshot_seconds, verbose
         self.runs: list[Run] = []
         self.spent = 0
-        self._thaws = False
-        """Whether a state has been seen to thaw."""
+        self._thaws = False  # whether a state has been seen to thaw
         for line in journal.lines:
             self._take(line)
         self._check_states()
@@ -78,13 +188,15 @@ class Study:
                 message, success = "interrupted; this is what was known by then", False
         return self._result(message, success)
 
-    # -- one stretch of training
-
     def _train(self, job: Job) -> Run:
-        """Trains one run for one stretch: its state goes to the store, then a line to the journal, then what is no
-        longer needed goes."""
+        """Trains one run for one stretch: its state goes to the store, then a line to the journal."""
         begin = time.perf_counter()
-        run = self._new_run(job.until) if job.run is None else self.runs[job.run]
+        number = len(self.runs) if job.run is None else job.run
+        run = (
+            self.outer.new_run(number, self.outer.propose(self.runs, job.until))
+            if job.run is None
+            else self.runs[number]
+        )
         stretch = self._stretch(run, job)
         if stretch.status in ("ok", "finished"):
             try:
@@ -107,8 +219,7 @@ class Study:
         return self.runs[run.number]
 
     def _keep(self, run: Run, stretch: Stretch) -> None:
-        """Writes the state at the end of a stretch; the first one of this process is thawed as well, to see that it
-        can be."""
+        """Writes the state at the end of a stretch; the first one of this process is thawed as well, as a check."""
         frozen = self.problem.freeze(stretch.state)
         if not self._thaws:
             self.problem.check_thaws(run.params, run.seed, frozen)
@@ -159,11 +270,6 @@ class Study:
         saved, _ = self.store.read(_name(run.number, run.steps))
         return self.problem.thaw(run.params, run.seed, saved), run.steps, []
 
-    # -- what is known
-
-    def _new_run(self, until: int) -> Run:
-        return self.outer.new_run(len(self.runs), self.outer.propose(self.runs, until))
-
     def _take(self, line: dict[str, Any]) -> None:
         """Takes a journal line into the runs; what is known of the runs follows from the journal alone."""
         if "dropped" in line:
@@ -187,10 +293,7 @@ class Study:
         return min(ends)[1:] if ends else None
 
     def _check_states(self) -> None:
-        """Raises StateError when a state that may be asked for again is missing or has another size than written.
-
-        What a state holds is checked when it is read; which states are dropped depends on their number and sizes.
-        """
+        """Raises StateError when a state that may be asked for again is missing or has another size than written."""
         last = {line["run"]: line["bytes"] for line in self.journal.lines if "run" in line}
         for run in self.runs:
             name = _name(run.number, run.steps)
@@ -212,11 +315,7 @@ class Study:
 
     def _bound(self) -> None:
         """Keeps the store within its bounds: the runs with the worst losses lose their states first, never the best
-        one.
-
-        The snapshot of a stretch under way does not count: whether there is one depends on the clock, and what is
-        dropped must not.
-        """
+        one. The snapshot of a stretch under way does not count: whether there is one depends on the clock."""
         best = self._best()
         frozen = sorted(
             (r for r in self.runs if _name(r.number, r.steps) in self.store), key=lambda r: (-r.loss, -r.number)
@@ -253,9 +352,7 @@ class Study:
         certificate = Certificate.none(
             "runs of different length were compared; a certificate needs equal ones (trials= and horizon=)", 0.05
         )
-        if isinstance(
-            schedule, Fixed
-        ):  # Algorithms 1 and 2 return a setting by their own rule, not the least loss seen
+        if isinstance(schedule, Fixed):  # Algorithms 1 and 2 return a setting by their own rule, not the least loss
             optimizer = self.outer.optimizer(self.runs)
             certificate, chosen = optimizer.certificate, optimizer.recommend()
             best = next((r.number, r.steps) for r in self.runs if r.params == chosen)
@@ -291,8 +388,7 @@ def validation_steps(start: int, until: int, validations: int) -> list[int]:
 
 
 def _name(number: int, steps: int, *, part: bool = False) -> str:
-    """The store's name for a run's state after so many steps; `part`: for the snapshot of the stretch that began
-    there."""
+    """The store's name for a run's state after so many steps; `part`: the snapshot of a stretch begun there."""
     return f"{'part' if part else 'run'}-{number:05d}-{steps}"
 
 

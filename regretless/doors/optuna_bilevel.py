@@ -2,27 +2,14 @@
 stopped.
 
     sampler = BilevelSampler(space, budget_steps=10_000, folder="states", seed=0)
-
-    def objective(trial):
-        lr = trial.suggest_float("lr", 1e-4, 1.0, log=True)
-        model, start = build(), sampler.start(trial)
-        if start:
-            model.load(sampler.checkpoint(trial) / f"{start}.pt")
-        for step in range(start, sampler.horizon(trial)):
-            train(model, lr)
-            if (step + 1) % 100 == 0:
-                trial.report(validation_loss(model), step + 1)
-                if trial.should_prune(): raise optuna.TrialPruned
-        model.save(sampler.checkpoint(trial) / f"{sampler.horizon(trial)}.pt")
-        return validation_loss(model)
-
     optuna.create_study(sampler=sampler).optimize(objective)      # ends when the steps are spent
 
-An Optuna trial cannot be reopened, so every stretch of training is a trial of its own; those of one run share their
-parameters, their folder and the attribute "regretless:run". All decisions follow from the study's storage, so a study
-goes on in another process, and workers can share one. The run of a pruned or failed trial is not promoted any more;
-what it reported counts. A trial whose process died counts as under way until Optuna marks it as failed (heartbeats do
-that).
+The objective trains from `sampler.start(trial)` to `sampler.horizon(trial)` steps and keeps its states in
+`sampler.checkpoint(trial)`; docs/tutorial-bilevel.md has one. An Optuna trial cannot be reopened, so every stretch of
+training is a trial of its own; those of one run share their parameters, their folder and the attribute
+"regretless:run". All decisions follow from the study's storage, so a study goes on in another process, and workers can
+share one. The run of a pruned or failed trial is not promoted any more; what it reported counts. A trial whose process
+died counts as under way until Optuna marks it as failed (heartbeats do that).
 """
 
 from __future__ import annotations
@@ -47,8 +34,7 @@ from regretless.method import Recipe
 from regretless.space import SpaceLike
 
 RUN, START, UNTIL, SEED, UNIT = (f"regretless:{name}" for name in ("run", "start", "until", "seed", "unit"))
-"""User attributes of a trial: the run it belongs to, its first and last training step, the run's seed and its point of
-the cube."""
+"""User attributes of a trial: the run, its first and last training step, the run's seed and its point of the cube."""
 RACES = 8
 """Times a stretch is chosen again when another worker has taken the same at the same moment; two workers need one."""
 
@@ -60,10 +46,7 @@ class BilevelSampler(BaseSampler):
         search_space: the hyper-parameters, as Optuna distributions or anything `regretless.Space` takes.
         budget_steps: training steps in all; the study is stopped when they are spent.
         folder: where the objective keeps its states, one folder per run.
-        method: the outer method.
-        seed: makes the study repeatable.
-        rungs, final_share: the ladder; by default that of `plan`.
-        scale, cap: as in `minimize_bilevel`.
+        method, seed, rungs, final_share, scale, cap: as in `minimize_bilevel`.
     """
 
     def __init__(

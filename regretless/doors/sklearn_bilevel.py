@@ -4,10 +4,9 @@
     result = minimize_bilevel(problem, {"alpha": Float(1e-6, 1, log=True)}, budget_steps=5000)
     result.state.estimator                                # the fitted estimator
 
-A step is one `partial_fit` on a mini-batch. States are written without a pickle: what the estimator has learnt (arrays,
-numbers, random states, also inside its parts) is copied out by `regretless.bilevel.freeze`, and on thawing put into a
-fresh estimator that has seen one batch. Parts that cannot be taken apart, such as the compiled loss of `SGDClassifier`,
-are those of the fresh estimator.
+A step is one `partial_fit` on a mini-batch. What the estimator has learnt is copied out by `regretless.bilevel.freeze`
+and on thawing put into a fresh estimator that has seen one batch, which also has the parts that cannot be taken apart,
+such as the compiled loss of `SGDClassifier`.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import log_loss
 
-from regretless.bilevel.batches import keyed_batches
 from regretless.bilevel.freeze import freeze, thaw
 from regretless.bilevel.problem import Bilevel, StepRule, step_sizes
+from regretless.bilevel.run import keyed_batches
 
 
 @dataclass(eq=False)
@@ -52,16 +51,14 @@ def sklearn_bilevel(
     """An inner training problem from an estimator and data.
 
     Args:
-        estimator: an estimator with partial_fit, cloned and given the hyper-parameters by set_params; or a function of
-            (params, seed) that makes one.
-        X, y: training data (n x features, n).
-        X_val, y_val: validation data.
+        estimator: one with partial_fit, cloned and given the hyper-parameters by set_params; or a function of (params,
+            seed) that makes one.
+        X, y, X_val, y_val: training and validation data (n x features, n).
         batch: examples per step.
         loss: loss(estimator, X_val, y_val); by default the log loss, the error rate of classifiers without
             probabilities, or the mean squared error.
-        step_size: "raw" leaves the step size alone; see `step_sizes` for the paper's rules.
+        step_size, horizon: "raw" leaves the step size alone; see `step_sizes` for the paper's rules.
         step_parameter: the estimator's parameter that a rule sets before every step.
-        horizon: N, for the rules that need it.
     """
     X, y, X_val, y_val = (np.asarray(part) for part in (X, y, X_val, y_val))
     if len(X) != len(y) or len(X_val) != len(y_val) or not len(X) or not len(X_val):

@@ -1,8 +1,5 @@
 """PyTorch's door to bilevel tuning: any module, any loader and an optimiser recipe become an inner training problem.
 
-    def sgd(weights, params):
-        return torch.optim.SGD(weights, lr=params["lr"])
-
     problem = torch_bilevel(lambda params: Net(params["width"]), train_loader, val_loader, optimiser=sgd)
     result = minimize_bilevel(problem, space, budget_steps=20_000, folder="study")
     result.state.model                                    # the trained module
@@ -23,8 +20,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, RandomSampler, TensorDataset, default_collate
 
-from regretless.bilevel.batches import keyed_batches
 from regretless.bilevel.problem import Bilevel, StepRule, step_sizes
+from regretless.bilevel.run import keyed_batches
 from regretless.method import keyed_generator
 from regretless.streams import Stream
 
@@ -47,8 +44,7 @@ class TorchRun:
     rng: list[Tensor] = field(default_factory=list, repr=False)
     """The states of torch's generators: the CPU's, then the device's if it has one."""
     live: tuple[int, Iterator[Any]] | None = field(default=None, repr=False)
-    """The step whose batch the loader would give next, and the loader's iterator; only saves time and is never
-    written."""
+    """The step whose batch the loader would give next, and its iterator; only saves time and is never written."""
 
 
 def torch_bilevel(
@@ -67,16 +63,12 @@ def torch_bilevel(
 
     Args:
         build: build(params) makes the module.
-        train: training data: a loader, or tensors (inputs ..., target), which are held on the device and cost no
-            loader's overhead.
-        val: validation data, likewise.
+        train, val: training and validation data: a loader, or tensors (inputs ..., target), held on the device.
         optimiser: optimiser(weights, params) makes the optimiser.
         loss: loss(output, target) of a batch, its mean; the module is called with all parts of a batch but the last.
         batch: examples per step, when `train` is tensors.
         device: where the module trains.
-        step_size: "raw" leaves the step size to the optimiser; "convex", "dominated" and "nonsmooth" follow the paper's
-            Theorems 1, 18 and 19, a function of (params, j) follows itself (see `step_sizes`).
-        horizon: N, for the rules that need it.
+        step_size, horizon: "raw" leaves the step size to the optimiser; see `step_sizes` for the paper's rules.
     """
     device = torch.device(device)
     rule = step_sizes(step_size, horizon)
@@ -127,9 +119,6 @@ def torch_bilevel(
     return Bilevel(init, lambda run: steps(run, 1), validate, save, load, steps)
 
 
-# ---------------------------------------------------------------- data
-
-
 class _Source:
     """Batches as a function of (seed, step), on the device."""
 
@@ -176,11 +165,8 @@ class _Source:
         yield from zip(*(torch.split(part, self.batch) for part in self.tensors), strict=True)
 
     def _epoch(self, seed: int, epoch: int, start: int) -> Iterator[Sequence[Any]]:
-        """The loader's batches of one epoch from the start-th on; its shuffling is keyed on (seed, epoch), whatever
-        generator it uses.
-
-        What is skipped leaves the generators as they were: a thawed run draws what it would have drawn.
-        """
+        """The loader's batches of one epoch from the start-th on, shuffled by (seed, epoch) whatever generator it uses.
+        What is skipped leaves the generators as they were: a thawed run draws what it would have drawn."""
         assert self.loader is not None
         key = int(keyed_generator(seed, epoch, stream=Stream.EPOCH_ORDER).integers(2**62))
         keep = torch.get_rng_state()
@@ -217,8 +203,7 @@ def _to(part: Any, device: torch.device) -> Any:
 
 @contextmanager
 def _own_generators(device: torch.device, states: list[Tensor] | None, seed: int) -> Iterator[list[Tensor]]:
-    """Torch's global generators set to `states` (None: seeded); the list yielded holds their states at the end, and the
-    caller's come back."""
+    """Torch's global generators set to `states` (None: seeded), their states at the end, and then the caller's back."""
     cuda = device.type == "cuda"
     out: list[Tensor] = []
     with torch.random.fork_rng(devices=[device] if cuda else []):

@@ -29,6 +29,9 @@ DIGITS = 5
 """Significant digits of a number in a chart."""
 
 Cell: TypeAlias = str | float | int | None
+Chart: TypeAlias = dict[str, Any]
+Log: TypeAlias = bool | Iterable[str]
+"""Which axes start logarithmic: all, none, or those named."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,8 @@ class Band:
 
 @dataclass(frozen=True)
 class Curve:
-    """A line of a chart: x values by axis name, y values (an array or a `Band`) by quantity.
-
-    `dash` is for what others published, `steps` for a quantity that keeps its value until the next x.
-    """
+    """A line of a chart: x values by axis name, y values (an array or a `Band`) by quantity; `dash` is for what others
+    published, `steps` for a quantity that keeps its value until the next x."""
 
     name: str
     x: Mapping[str, ArrayLike]
@@ -72,14 +73,10 @@ class Points:
     text: Sequence[str] = ()
 
 
-# ---------------------------------------------------------------- the page
-
-
 def html_page(
     title: str, sections: Sequence[Section], *, lead: str = "", foot: str = "Made by regretless.", contents: bool = True
 ) -> str:
-    """A complete page; `lead` and `foot` are plain text, `contents` lists the sections on top when there are more than
-    three."""
+    """A complete page; `lead` and `foot` are plain text, `contents` lists the sections on top when more than three."""
     ids = [f"s{i}" for i in range(len(sections))]
     links = "".join(f'<a href="#{i}">{html.escape(s.title)}</a>' for i, s in zip(ids, sections, strict=True))
     body = "\n".join(
@@ -101,9 +98,6 @@ def _asset(name: str) -> str:
     return files("regretless.report").joinpath(name).read_text(encoding="utf-8")
 
 
-# ---------------------------------------------------------------- sections
-
-
 def text_section(title: str, *paragraphs: str, pre: str = "") -> Section:
     """Paragraphs of plain text and, perhaps, a block in a fixed-width font."""
     body = "".join(f"<p>{html.escape(p)}</p>" for p in paragraphs)
@@ -111,22 +105,14 @@ def text_section(title: str, *paragraphs: str, pre: str = "") -> Section:
 
 
 def curves_section(
-    title: str,
-    curves: Sequence[Curve],
-    *,
-    log_x: bool | Iterable[str] = False,
-    log_y: bool | Iterable[str] = False,
-    note: str = "",
+    title: str, curves: Sequence[Curve], *, log_x: Log = False, log_y: Log = False, note: str = ""
 ) -> Section:
-    """Lines with bands; `log_x` and `log_y` say which axes start logarithmic: all, none, or those named."""
+    """Lines with bands."""
     return Section(title, _note(note) + _figures([curves_chart(curves, log_x=log_x, log_y=log_y)]))
 
 
-def charts_section(
-    title: str, charts: Sequence[dict[str, Any]], *, titles: Sequence[str] = (), note: str = ""
-) -> Section:
-    """Charts whose data are at hand (`curves_chart`, `scatter_chart`), side by side where there is room, each with its
-    title."""
+def charts_section(title: str, charts: Sequence[Chart], *, titles: Sequence[str] = (), note: str = "") -> Section:
+    """Charts whose data are at hand (`curves_chart`, `scatter_chart`), side by side where there is room."""
     return Section(title, _note(note) + _figures(charts, least=420 if len(charts) > 1 else 0, titles=titles))
 
 
@@ -139,8 +125,7 @@ def scatter_section(
     log_y: bool = False,
     note: str = "",
 ) -> Section:
-    """Dots, one small chart per panel; the panel's name is its x axis. `x_log` names panels with a logarithmic x
-    axis."""
+    """Dots, one small chart per panel, whose name is its x axis; `x_log` names those with a logarithmic one."""
     logs = set(x_log)
     charts = [
         scatter_chart(points, x_name=name, y_name=y_name, log_x=name in logs, log_y=log_y)
@@ -171,18 +156,11 @@ def table_section(
         "<tr>" + "".join(_cell(v, wordy[j], i in marked.get(j, ())) for j, v in enumerate(row)) + "</tr>"
         for i, row in enumerate(rows)
     )
-    return Section(
-        title,
-        _note(note) + f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>',
-    )
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return Section(title, _note(note) + f'<div class="scroll">{table}</div>')
 
 
-# ---------------------------------------------------------------- charts
-
-
-def curves_chart(
-    curves: Sequence[Curve], *, log_x: bool | Iterable[str] = False, log_y: bool | Iterable[str] = False
-) -> dict[str, Any]:
+def curves_chart(curves: Sequence[Curve], *, log_x: Log = False, log_y: Log = False) -> Chart:
     """The data of a chart of lines; all curves share axes and quantities."""
     if not curves:
         raise ValueError("a chart needs at least one curve")
@@ -193,21 +171,11 @@ def curves_chart(
             raise ValueError(f"curve {curve.name!r} has {own}, expected {axes} and {quantities}")
     series = []
     for curve in curves:
-        n = len(np.asarray(curve.x[axes[0]]))
-        keep = thinned(n)
-        bands = [y if isinstance(y, Band) else Band(y) for y in curve.y.values()]
-        series.append(
-            {
-                "name": curve.name,
-                "kind": "steps" if curve.steps else "line",
-                "dash": curve.dash,
-                "x": [_numbers(curve.x[axis], keep) for axis in axes],
-                "y": [
-                    {part: _numbers(values, keep) for part, values in vars(band).items() if values is not None}
-                    for band in bands
-                ],
-            }
-        )
+        keep, kind = thinned(len(np.asarray(curve.x[axes[0]]))), "steps" if curve.steps else "line"
+        x = [_numbers(curve.x[axis], keep) for axis in axes]
+        bands = [vars(y if isinstance(y, Band) else Band(y)).items() for y in curve.y.values()]
+        y = [{part: _numbers(values, keep) for part, values in band if values is not None} for band in bands]
+        series.append({"name": curve.name, "kind": kind, "dash": curve.dash, "x": x, "y": y})
     return {
         "x": [{"name": axis, "log": _says(log_x, axis)} for axis in axes],
         "y": [{"name": quantity, "log": _says(log_y, quantity)} for quantity in quantities],
@@ -217,20 +185,15 @@ def curves_chart(
 
 def scatter_chart(
     points: Sequence[Points], *, x_name: str, y_name: str, log_x: bool = False, log_y: bool = False
-) -> dict[str, Any]:
+) -> Chart:
     """The data of a chart of dots."""
     words = any(isinstance(v, str | bool | None | tuple) for p in points for v in p.x)
     labels = list(dict.fromkeys(str(v) for p in points for v in p.x)) if words else []
-    series = [
-        {
-            "name": p.name,
-            "kind": "dots",
-            "x": [[labels.index(str(v)) for v in p.x] if words else _numbers(np.asarray(p.x, dtype=np.float64))],
-            "y": [{"mid": _numbers(p.y)}],
-            **({"text": list(p.text)} if p.text else {}),
-        }
-        for p in points
-    ]
+    series = []
+    for p in points:
+        x = [labels.index(str(v)) for v in p.x] if words else _numbers(np.asarray(p.x, dtype=np.float64))
+        text = {"text": list(p.text)} if p.text else {}
+        series.append({"name": p.name, "kind": "dots", "x": [x], "y": [{"mid": _numbers(p.y)}], **text})
     axis: dict[str, Any] = {"name": x_name, "log": log_x and not words, "margin": 0.04}
     if words:
         axis.update(ticks=[[i, label] for i, label in enumerate(labels)], margin=0.2)
@@ -246,10 +209,7 @@ def thinned(n: int, most: int = MOST_POINTS) -> np.ndarray[Any, Any]:
     return np.unique(np.rint(np.concatenate([even, early])).astype(int))
 
 
-# ---------------------------------------------------------------- inside
-
-
-def _figures(charts: Sequence[dict[str, Any]], least: int = 0, titles: Sequence[str] = ()) -> str:
+def _figures(charts: Sequence[Chart], least: int = 0, titles: Sequence[str] = ()) -> str:
     style = f' style="--least:{least}px"' if least else ""
     captions = [f"<figcaption>{html.escape(title)}</figcaption>" for title in titles] or [""] * len(charts)
     figures = "".join(
@@ -259,7 +219,7 @@ def _figures(charts: Sequence[dict[str, Any]], least: int = 0, titles: Sequence[
     return f'<div class="charts"{style}>{figures}</div>'
 
 
-def _json(chart: dict[str, Any]) -> str:
+def _json(chart: Chart) -> str:
     """JSON that may stand inside a script element."""
     return json.dumps(chart, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
@@ -271,7 +231,7 @@ def _numbers(values: ArrayLike, keep: np.ndarray[Any, Any] | slice = slice(None)
     ]
 
 
-def _says(log: bool | Iterable[str], name: str) -> bool:
+def _says(log: Log, name: str) -> bool:
     return log if isinstance(log, bool) else name in set(log)
 
 
@@ -303,7 +263,6 @@ def _cell(value: Cell, words: bool, marked: bool) -> str:
     text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
     number = _value(value)
     names = " ".join(name for name, on in (("words", words), ("mark", marked)) if on)
-    attributes = (f' class="{names}"' if names else "") + (
-        f' data-v="{number:.10g}"' if math.isfinite(number) and not words else ""
-    )
-    return f"<td{attributes}>{html.escape(text)}</td>"
+    look = f' class="{names}"' if names else ""
+    sort = f' data-v="{number:.10g}"' if math.isfinite(number) and not words else ""
+    return f"<td{look}{sort}>{html.escape(text)}</td>"

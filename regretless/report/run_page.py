@@ -10,16 +10,8 @@ import numpy as np
 
 from regretless.extras import optional
 from regretless.parameters import Choice
-from regretless.report.page import (
-    Curve,
-    Points,
-    Section,
-    curves_section,
-    html_page,
-    scatter_section,
-    table_section,
-    text_section,
-)
+from regretless.report import page
+from regretless.report.page import Curve, Points, Section
 from regretless.statefile import write_whole
 
 if TYPE_CHECKING:
@@ -29,8 +21,7 @@ if TYPE_CHECKING:
     from regretless.result import Result
 
 WIDE = 20
-"""Positive values that differ by more than this factor start on a logarithmic axis: one bad setting would flatten all
-others."""
+"""Positive values that differ by more than this factor start on a logarithmic axis."""
 MOST_SLICES = 30
 """Parameters drawn on a page; a space of thousands would make one that nobody reads."""
 
@@ -41,8 +32,10 @@ def write_page(result: Result, path: Path) -> Path:
     goal = "smallest" if optimizer.direction == "minimize" else "largest"
     count = f"{result.nfev} evaluation{'s' if result.nfev != 1 else ''}"
     lead = f"{count} of {optimizer.recipe} looking for the {goal} value; {result.message}."
-    page = html_page("Tuning report", _sections(result), lead=lead, foot=f"Seed {optimizer.seed}. Made by regretless.")
-    write_whole(path, page.encode())
+    text = page.html_page(
+        "Tuning report", _sections(result), lead=lead, foot=f"Seed {optimizer.seed}. Made by regretless."
+    )
+    write_whole(path, text.encode())
     return path
 
 
@@ -50,8 +43,8 @@ def _sections(result: Result) -> list[Section]:
     optimizer, done = result.optimizer, [t for t in result.trials if t.value is not None]
     setting = [[name, _text(value)] for name, value in result.params.items()]
     sections = [
-        table_section("Recommended setting", ["parameter", "value"], setting),
-        text_section(
+        page.table_section("Recommended setting", ["parameter", "value"], setting),
+        page.text_section(
             "How much better could it be?",
             f"Value at the recommended setting: {result.value:.6g}.",
             str(result.certificate),
@@ -59,27 +52,27 @@ def _sections(result: Result) -> list[Section]:
     ]
     if not done:
         return sections
-    numbers = np.array([t.number for t in done])
     values = np.array([t.value for t in done])
     evaluations = {"evaluations": np.arange(1, result.nfev + 1)}
     best_so_far = Curve("best so far", evaluations, {"value": result.best_so_far()}, steps=True)
-    sections.append(curves_section("Best so far", [best_so_far]))
+    sections.append(page.curves_section("Best so far", [best_so_far]))
     words = [_words(t) for t in done]
     wide = bool(values.min() > 0 and values.max() > WIDE * values.min())
-    sections.append(scatter_section("Every value", {"trial": [Points("value", numbers, values, words)]}, log_y=wide))
+    every = {"trial": [Points("value", [t.number for t in done], values, words)]}
+    sections.append(page.scatter_section("Every value", every, log_y=wide))
     names = list(optimizer.space.names)[:MOST_SLICES]
     logs = [name for name in names if getattr(optimizer.space.parameters[name], "log", False)]
     panels = {name: [Points("value", [_place(t.params[name]) for t in done], values, words)] for name in names}
     left_out = len(optimizer.space) - len(names)
     note = f"{left_out} further parameters are not drawn." if left_out else ""
-    sections.append(scatter_section("Value against each parameter", panels, x_log=logs, log_y=wide, note=note))
+    sections.append(page.scatter_section("Value against each parameter", panels, x_log=logs, log_y=wide, note=note))
     failed = sum(t.state == "failed" for t in result.trials)
     rows = [
         [t.number, t.value, *(_text(t.params[name]) for name in names)] for t in sorted(done, key=lambda t: t.number)
     ]
     note = f"{failed} evaluation{'s' if failed != 1 else ''} failed." if failed else ""
     best = {"value": "min" if optimizer.direction == "minimize" else "max"}
-    sections.append(table_section("All trials", ["trial", "value", *names], rows, best=best, note=note))
+    sections.append(page.table_section("All trials", ["trial", "value", *names], rows, best=best, note=note))
     return sections
 
 

@@ -21,9 +21,7 @@ import numpy as np
 from regretless.gp.lbfgs import minimise
 from regretless.gp.sobol import sobol_points
 from regretless.method import keyed_generator
-from regretless.methods.go_ucb.differences import with_gradient
-from regretless.methods.go_ucb.parametric import Bounds, Family, TwoLayerNet, quadratic
-from regretless.methods.go_ucb.units import user_units
+from regretless.methods.go_ucb.parametric import Bounds, Family, TwoLayerNet, quadratic, user_units, with_gradient
 from regretless.parameters import Array, Float
 from regretless.space import Cube, Space
 from regretless_bench.problems.problem import Problem

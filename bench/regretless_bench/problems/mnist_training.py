@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.bilevel.batches import keyed_batches
+from regretless.bilevel.run import keyed_batches
 from regretless.method import keyed_generator
 from regretless.parameters import Float, Int, Parameter
 from regretless_bench.problems.data import data_folder, read_idx

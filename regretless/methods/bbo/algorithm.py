@@ -43,20 +43,19 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from regretless.certificate import Certificate
-from regretless.gp.acquisition import log_expected_improvement, upper_confidence
+from regretless.gp.acquisition import kept_from_failures, log_expected_improvement, upper_confidence
 from regretless.gp.certify import fitted_certificate
-from regretless.gp.design import Design, design_size
+from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.maximiser import Acquisition, maximise
 from regretless.gp.posterior import GP
-from regretless.gp.step import best_by_mean, step
+from regretless.gp.step import INCUMBENTS, best_by_mean, step
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
-from regretless.methods.bbo.fidelity import at_full_length, step_at_full_length
 from regretless.parameters import Array
 from regretless.space import Cube
 
 PHI = 0.3
-"""phi of the default. The sd over inner seeds times sqrt(N) was 0.1 to 0.6 on softmax regression and an MLP
-(docs/methods/bilevel.md)."""
+"""phi of the default: the sd over inner seeds times sqrt(N) was 0.1 to 0.6 (docs/methods/bilevel.md)."""
 PAPER_NOISE_VAR = 0.01
 """sigma^2 of the paper preset. The paper gives no value; this is a usual one for losses of order 1."""
 
@@ -74,13 +73,8 @@ class BBO(Method):
         norm_bound: B, the bound of the RKHS norm (Lemma 2).
         inner_error: phi(N), what the inner level leaves unoptimised times sqrt(N); None: 0.3, or log^1.5 N (paper).
         noise_var: sigma^2, a known noise variance of all values; None: fitted, or 0.01 (paper).
-        fidelity: the cube's last coordinate is no hyper-parameter but says how long the run behind a value was trained,
-            from 0 to 1 (the full horizon); values of any length may be told, and what is proposed and recommended is
-            meant for the full one. Not in paper.
-
-    Example:
-        method = BBO(4, seed=0, acquisition="ucb", horizon=500)
-        X = method.ask(); method.tell(X, -np.log(train_and_validate(X)))
+        fidelity: the cube's last coordinate says how long the run behind a value was trained, from 0 to 1 (the full
+            horizon); what is proposed and recommended is meant for the full one. Not in paper.
     """
 
     renamed: ClassVar = {"noise": "noise_var", "B": "norm_bound", "phi": "inner_error"}
@@ -118,8 +112,7 @@ class BBO(Method):
         self.phi = inner_error if inner_error is not None else paper_phi(horizon or 1) if self.paper else PHI
         self.noise_var = PAPER_NOISE_VAR if noise_var is None and self.paper else noise_var
         self.loss_scale = "linear" if self.paper else "auto"
-        """How a study tells losses: Algorithms 1 and 2 model the validation loss itself, the default its log where it
-        is positive."""
+        """How a study tells losses: as they are, as Algorithms 1 and 2 model them, or by their log where positive."""
         self.fidelity = fidelity
         self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
         self._surrogate = Surrogate(self.cube, preset=preset, noise_var=self.noise_var)
@@ -155,11 +148,9 @@ class BBO(Method):
 
     def _recommend(self) -> Array:
         if self.paper and self.acquisition == "ucb":  # (Alg. 2, l. 9): the last point
-            last: Array = self.X[-1]
-            return last
+            return np.asarray(self.X[-1])
         gp = self._surrogate.gp(self.X, self.y, self.yvar)  # (Alg. 1, l. 9)
-        best: Array = best_by_mean(gp, self._evaluated, 1)[0]
-        return best
+        return np.asarray(best_by_mean(gp, self._evaluated, 1)[0])
 
     def _certificate(self, delta: float) -> Certificate:
         if self.fidelity:
@@ -199,3 +190,33 @@ def nonsmooth_step(c: float, horizon: int, p: float = 0.75) -> float:
     if not p > 0.5:
         raise ValueError(f"p must be above 1/2, got {p!r}")
     return float(c * horizon**-p)
+
+
+# ---------------------------------------------------------------- the length of training: not in paper
+
+
+def at_full_length(X: Array) -> Array:
+    """The points with the last coordinate, the length of training, set to 1; n x d or d."""
+    full = np.array(X)
+    full[..., -1] = 1.0
+    return full
+
+
+def step_at_full_length(
+    history: Method, gp: GP, acquisition: Acquisition, rng: np.random.Generator, *, logarithmic: bool
+) -> Array:
+    """As `regretless.gp.step.step`, over the points of full length alone, d."""
+    kept = kept_from_failures(acquisition, history.X, history.failed, logarithmic=logarithmic)
+
+    def pinned(X: Array) -> tuple[Array, Array]:
+        """The acquisition at full length; it does not change along the last coordinate."""
+        value, slope = kept.value_and_gradient(at_full_length(X))
+        slope[:, -1] = 0.0
+        return value, slope
+
+    full = at_full_length(history.X)
+    incumbents = best_by_mean(gp, full, INCUMBENTS)
+    at_full = Acquisition(pinned, lambda X: kept.value(at_full_length(X)))
+    x = maximise(at_full, history.cube, rng, incumbents=incumbents)
+    trained = {history.cube.key(point) for point in full}  # settings that were trained, however long
+    return at_full_length(away_from_known(at_full_length(x), history, rng, also=trained))

@@ -56,8 +56,7 @@ from regretless.methods.go_ucb.certify import linearised_certificate, theory_cer
 from regretless.methods.go_ucb.guard import Guard, Leader
 from regretless.methods.go_ucb.oracle import FamilyFit, Oracle
 from regretless.methods.go_ucb.paper_preset import PaperPhaseTwo, Start
-from regretless.methods.go_ucb.parametric import BoundsLike, Family, TwoLayerNet
-from regretless.methods.go_ucb.units import inputs_for
+from regretless.methods.go_ucb.parametric import BoundsLike, Family, TwoLayerNet, inputs_for
 from regretless.methods.go_ucb.user_model import Gradients, family_of
 from regretless.parameters import Array
 from regretless.space import Cube, Space
@@ -82,20 +81,18 @@ class GOUCB(Method):
 
     Args:
         model: a function f(w, x) on NumPy arrays or float64 tensors (w: p, x: n x d in your own units, columns in the
-            order of the space; returns n) with `w_bounds` given here or as an attribute of the function; a
-            torch.nn.Module that maps x (n x d) to standardised values; the name of a family in
-            `regretless.methods.go_ucb.parametric`; None: a quadratic.
-        w_bounds: bounds on w: a list of (low, high) pairs, or a mapping name -> (low, high) or Float(low, high,
-            log=True).
-        gradients: how a function is differentiated in w. "auto": by its attribute `gradient(w, x)` -> n x p if it has
-            one; else it is tried once on NumPy arrays, and differentiated by central differences if that works, by
-            torch on tensors if not. "numeric" and "torch" choose without a trial.
+            order of the space; returns n); a torch.nn.Module that maps x (n x d) to standardised values; the name of a
+            family in `regretless.methods.go_ucb.parametric`; None: a quadratic.
+        w_bounds: bounds on w, here or as an attribute of the function: (low, high) pairs or `Float`s, listed or by
+            name.
+        gradients: how a function is differentiated in w: "auto" (its attribute `gradient(w, x)` -> n x p, else central
+            differences if it takes NumPy arrays, else torch), "numeric" or "torch".
         width: hidden units of the families "sigmoid-net" and "mlp" (Sec. 6: 25).
         preset: "default", or "paper" for Algorithm 1 with the settings printed in App. D.1.
         initial: points of Phase I; None: 1.3 per parameter, 2 per weight of a net or a response surface, at most a
             third of the budget ("paper": n = sqrt(T)).
         kappa: sqrt(beta_t) = kappa sqrt(log(1 + t)) in units of the noise.
-        guard: choose each time by leave-one-out among family, family plus residual process, and process; None: unless
+        guard: choose each time by leave-one-out among family, family plus process, and process; None: unless
             realizable.
         noise_sd: the standard deviation of the noise in the units of y, when known.
         realizable: declares that the objective is a member of the family.
@@ -106,8 +103,8 @@ class GOUCB(Method):
             dose = x[:, 0]
             return w[0] * dose ** w[2] / (w[1] ** w[2] + dose ** w[2]) - 0.1 * dose
 
-        opt = Optimizer({"dose": Float(0, 10)}, method=GOUCB(model=response, w_bounds=[(0, 5), (0.1, 10), (1, 4)]),
-        direction="maximize")
+        method = GOUCB(model=response, w_bounds=[(0, 5), (0.1, 10), (1, 4)])
+        opt = Optimizer({"dose": Float(0, 10)}, method=method, direction="maximize")
     """
 
     max_dim = MAX_DIM
@@ -164,15 +161,11 @@ class GOUCB(Method):
         self._space: Space | None = None
         self._sign = 1.0
         variance = None if noise_sd is None else noise_sd**2
-        self._guard = Guard(self.cube, seed=self.seed, noise_var=variance, flexible=self.family.flexible)
+        self._guard = Guard(self.cube, noise_var=variance, flexible=self.family.flexible)
 
     def bind(self, space: Space, sign: float) -> None:
-        """Shows the method the user's space, so that the model sees x in the user's own units; until then x is the cube
-        point.
-
-        `sign` is -1 where the told values are the negatives of the user's (a minimisation): the model predicts the
-        user's own values.
-        """
+        """Shows the method the user's space and the sign of the told values (-1 in a minimisation): the user's own
+        units."""
         if len(space) != self.dim:
             raise ValueError(f"the space has {len(space)} parameters, this method {self.dim} coordinates")
         self._space, self._sign, self._ready = space, float(sign), None
@@ -204,8 +197,7 @@ class GOUCB(Method):
         if len(self.y) < self.initial:  # (Alg. 1, Phase I)
             if self.paper:
                 return rng.random(self.dim)
-            spread: Array = sobol_points(self.step + 1, self.dim, self.fixed_generator())[-1]
-            return spread
+            return np.asarray(sobol_points(self.step + 1, self.dim, self.fixed_generator())[-1])
         if self.paper:
             return self._bound()[1].propose(self.X, self.y, rng, self.fixed_generator())
         self.leader = self._leader()
@@ -218,8 +210,7 @@ class GOUCB(Method):
         return maximise(acquisition, self.cube, rng, incumbents=best_told(belief, self.X))
 
     def _propose_by_process(self, rng: np.random.Generator) -> Array:
-        """The point of largest log expected improvement under the process alone, as GP-EI proposes it: what is done
-        while the family cannot be trusted."""
+        """The proposal of GP-EI, which is made while the family cannot be trusted."""
         gp = self._guard.process(self.X, self.y, self.yvar, self.pending)
         best = float(gp.mean_at(self.X).max())
         best = max(best, float(gp.mean_at(self.pending).max(initial=best)))
@@ -241,8 +232,7 @@ class GOUCB(Method):
         return family_belief(oracle, fit, self.pending)
 
     def _leader(self, *, verdict: bool = False) -> Leader:
-        """The model to act on or, for a verdict, to vouch with: the family until the guard objects; the process while
-        there are too few data to tell."""
+        """The model to act on or, for a verdict, to vouch with: the process while there are too few data to tell."""
         if not self.guard:
             return "family"
         if len(self.y) < self.family.enough:
@@ -252,8 +242,6 @@ class GOUCB(Method):
         leader = self._guard.verdict(self.X, self.y, self.yvar, self._fit())[0]
         return "process" if leader == "hybrid" and self.family.flexible else leader
 
-    # -- what is known afterwards
-
     def _recommend(self) -> Array:
         if len(self.y) < self.initial or self.paper:
             return super()._recommend()
@@ -262,8 +250,7 @@ class GOUCB(Method):
             best = best_by_mean(self._guard.process(self.X, self.y, self.yvar, self.pending), self.X, 1)
         else:
             best = best_told(self._belief(leader, self._fit()), self.X, 1)
-        likely: Array = best[0]
-        return likely
+        return np.asarray(best[0])
 
     def _certificate(self, delta: float) -> Certificate:
         """ "theory" when the family is declared true and the noise is known, otherwise "fitted" (see `certify`)."""
@@ -283,12 +270,8 @@ class GOUCB(Method):
         return linearised_certificate(self, fit, self._belief(leader, fit), name, delta)
 
     def parameters(self, level: float = 0.95) -> dict[str, tuple[float, float, float]]:
-        """The fitted parameters in the user's units, each with the ends of its confidence interval: name -> (value,
-        low, high).
-
-        Intervals are those of the linearised fit (t quantiles), cut at the bounds; one that fills its bounds says that
-        the data do not determine the parameter, which does not keep the predictions from being good.
-        """
+        """The fitted parameters in the user's units: name -> (value, low, high), intervals by the linearised fit (t
+        quantiles), cut at the bounds; one that fills its bounds says that the data do not determine the parameter."""
         if not 0 < level < 1:
             raise ValueError(f"level must be between 0 and 1, got {level!r}")
         if len(self.y) == 0:
@@ -324,8 +307,7 @@ class GOUCB(Method):
         return self._sign * (fit.offset + fit.scale * fit.values), self._sign * fit.scale * fit.residuals
 
     def plot_residuals(self, axes: Any = None) -> Any:
-        """Residuals against fitted values with the two-sigma band, early points dark; on the matplotlib axes given or
-        on new ones, returned."""
+        """Residuals against fitted values with the two-sigma band, early points dark, on matplotlib axes."""
         if axes is None:
             axes = optional("matplotlib.figure", "plot").Figure(figsize=(5, 3.5), layout="constrained").add_subplot()
         fitted, residual = self.residuals()

@@ -1,16 +1,13 @@
 """The confidence ball of linearised least squares in low-rank form: Sigma = lam I + G'G without ever forming Sigma.
 
-G holds one gradient per row (T x p). Everything Sigma^-1 does follows from the Cholesky factor L of the T x T matrix
-GG' + lam I:
+G holds one gradient per row (T x p). With the Cholesky factor L of the T x T matrix GG' + lam I
 
     Sigma^-1 q      = (q - G' (GG' + lam I)^-1 G q) / lam                        (Woodbury)
     |q|^2_{Sigma^-1} = (|q|^2 - |L^-1 G q|^2) / lam
     log det Sigma/lam = 2 sum log L_ii - T log lam                               (Sylvester)
     argmin_w  lam |w - w_0|^2 + |G w - r|^2  =  w_0 + G' (GG' + lam I)^-1 (r - G w_0)
 
-so a new row costs one product with G and one triangular solve, O(T p), where the dense form pays O(p^2). Once there are
-twice as many rows as parameters they are compressed by a QR factorisation into p rows with the same G'G and G'r, so T
-never exceeds 2 p.
+so a new row costs O(T p), where the dense form pays O(p^2). Beyond 2 p rows a QR factorisation compresses them into p.
 """
 
 from __future__ import annotations
@@ -29,10 +26,7 @@ JITTER = 1e-14
 class Ball:
     """{w : |w - centre()|_Sigma^2 <= beta} for any beta, with Sigma = lam I + sum g g' and centre() the ridge solution.
 
-    Args:
-        anchor: w_0, the point the ridge pulls towards, p.
-        lam: the ridge weight, above 0.
-        G, r: rows to begin with, T x p and T; the least-squares rows read g.w = r.
+    The ridge, of weight `lam`, pulls towards `anchor`, w_0 (p); G (T x p) and r (T) are rows g.w = r to begin with.
     """
 
     def __init__(self, anchor: Array, lam: float, G: Array | None = None, r: Array | None = None) -> None:
@@ -77,8 +71,7 @@ class Ball:
             return self.anchor.copy()
         alpha, info = lapack.dpotrs(self._L[:T, :T], self._deficit[:T], lower=1)
         assert info == 0
-        moved: Array = self.anchor + alpha @ self._G[:T]
-        return moved
+        return np.asarray(self.anchor + alpha @ self._G[:T])
 
     def norms(self, Q: Array) -> Array:
         """|q|_{Sigma^-1} of every row of Q (m x p), m."""
@@ -86,8 +79,7 @@ class Ball:
         if self._T:
             half = self._half_solve(self.G @ Q.T)
             squared = squared - np.einsum("ij,ij->j", half, half)
-        norms: Array = np.sqrt(np.maximum(squared, 0.0) / self.lam)
-        return norms
+        return np.asarray(np.sqrt(np.maximum(squared, 0.0) / self.lam))
 
     def log_det(self) -> float:
         """log det(Sigma) - log det(lam I), the information the rows carry."""
@@ -99,13 +91,10 @@ class Ball:
         _, s, Vt = np.linalg.svd(self.G, full_matrices=False)
         return Vt.T, 1 - np.sqrt(self.lam / (self.lam + s**2))
 
-    # -- inside
-
     def _half_solve(self, B: Array) -> Array:
         solved, info = lapack.dtrtrs(self._L[: self._T, : self._T], B, lower=1)
         assert info == 0
-        out: Array = solved
-        return out
+        return np.asarray(solved)
 
     def _allocate(self, room: int) -> None:
         self._G = np.empty((room, self.p))
@@ -139,5 +128,4 @@ def sure_cholesky(K: Array) -> Array:
             raise np.linalg.LinAlgError("the matrix holds numbers that are not finite")
         L, info = lapack.dpotrf(K + jitter * np.eye(len(K)), lower=1, clean=1)
         jitter *= 10
-    factor: Array = L
-    return factor
+    return np.asarray(L)

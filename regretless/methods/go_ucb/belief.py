@@ -1,10 +1,9 @@
-"""What is believed of the function at a point: the mean and the standard deviation of a fitted family, alone, as a
-mixture of its modes, or with the guard's residual process. Everything is in the standardised units of the fit.
+"""What is believed of the function at a point, mean and standard deviation in the standardised units of the fit.
 
-    family   mean f(v_hat, x),   sd sigma |g|_{Sigma^-1}, so that mean + sqrt(beta) / sigma sd is the closed form of the
-             maximum over the ball of the linearised f_x(w)                                     (Alg. 1, Phase II, l. 5)
-    mixture  sum_k s_k f(v_k, x) over modes with shares s_k; their disagreement adds to the variance
-    hybrid   the family plus the residual process of `guard`
+family   mean f(v_hat, x),   sd sigma |g|_{Sigma^-1}, so that mean + sqrt(beta) / sigma sd is the closed form of the
+         maximum over the ball of the linearised f_x(w)                                     (Alg. 1, Phase II, l. 5)
+mixture  sum_k s_k f(v_k, x) over modes with shares s_k; their disagreement adds to the variance
+hybrid   the family plus the residual process of `guard`
 """
 
 from __future__ import annotations
@@ -18,20 +17,18 @@ import numpy as np
 from regretless.gp.maximiser import Acquisition
 from regretless.method import Method
 from regretless.methods.go_ucb.ball import Ball
-from regretless.methods.go_ucb.differences import with_gradient
 from regretless.methods.go_ucb.guard import Guard
 from regretless.methods.go_ucb.oracle import FamilyFit, Oracle
+from regretless.methods.go_ucb.parametric import with_gradient
 from regretless.parameters import Array
 
 Belief: TypeAlias = Callable[[Array], tuple[Array, Array]]
 """Cube points (q x d) to the mean and the standard deviation of the standardised function there (q each)."""
 
 LEAST_SUPPORT = 1e-3
-"""Modes with a smaller share of the posterior are left out: each costs a call of the model per point, and shifts the
-mean by less than a thousandth of its difference from it."""
+"""Modes with a smaller share of the posterior are left out: each costs a call of the model per point."""
 GOOD = 5
-"""Told points with the best means, around which the maximiser draws candidates; 1 to 5 are level for the exact GP
-(`gp.step`), and the choice was taken over."""
+"""Told points with the best means, around which the maximiser draws candidates, as for the exact GP (`gp.step`)."""
 
 
 def family_belief(oracle: Oracle, fit: FamilyFit, pending: Array) -> Belief:
@@ -70,8 +67,7 @@ def pending_rows(oracle: Oracle, fit: FamilyFit, pending: Array) -> Array:
 
 
 def mixed(F: Array, support: Array, within: Array) -> tuple[Array, Array]:
-    """Mean and sd (q each) of a mixture of modes with values F (k x q), shares `support` (k) and a common sd `within`
-    (q)."""
+    """Mean and sd (q each) of modes with values F (k x q), shares `support` (k) and a common sd `within` (q)."""
     share = support / support.sum()
     mean = share @ F
     return mean, np.sqrt(within**2 + share @ (F - mean) ** 2)
@@ -89,5 +85,4 @@ def optimism(belief: Belief, radius: float, history: Method) -> Acquisition:
 
 def best_told(belief: Belief, X: Array, most: int = GOOD) -> Array:
     """The told points (n x d) with the best means, best first, at most `most` x d."""
-    best: Array = X[np.argsort(-belief(X)[0], kind="stable")[:most]]
-    return best
+    return np.asarray(X[np.argsort(-belief(X)[0], kind="stable")[:most]])

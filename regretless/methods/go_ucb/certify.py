@@ -6,13 +6,12 @@ exp(-RSS(w) / (2 sigma^2)) and any prior pi, the mixture ratio
     M = integral of L(u) pi(u) du / L(w*)
 
 has expectation at most 1 at the true w* however the points were chosen (Robbins 1970, method of mixtures; for a linear
-family and a normal prior this is the self-normalised bound of Lemma B.3). The same holds for an unbiased estimate
-Z / L(w*) of it, and by Markov's inequality the set
+family and a normal prior this is the self-normalised bound of Lemma B.3). The same holds for an unbiased estimate Z /
+L(w*) of it, here by importance sampling around the fit, and by Markov's inequality the set
 
     C = {w : RSS(w) <= 2 sigma^2 (log(1 / delta) - log Z)}
 
-holds w* with probability at least 1 - delta. Nothing is linearised, and the fit need not be the global one: a poor
-proposal or a poor fit only makes Z smaller and C larger. Z is estimated by importance sampling around the fit.
+holds w* with probability at least 1 - delta. Nothing is linearised; a poor fit only makes Z smaller and C larger.
 
 "fitted" takes FITTED_WIDTH normal quantiles of the linearised model around the fit.
 """
@@ -25,6 +24,7 @@ from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
+from numpy.random import Generator
 from scipy.special import ndtri
 
 from regretless.certificate import Certificate
@@ -32,45 +32,35 @@ from regretless.gp.maximiser import Acquisition, maximise, maximise_many
 from regretless.gp.sobol import sobol_points
 from regretless.method import Method
 from regretless.methods.go_ucb.belief import Belief, best_told, optimism
-from regretless.methods.go_ucb.differences import with_gradient
 from regretless.methods.go_ucb.oracle import FamilyFit, Oracle
+from regretless.methods.go_ucb.parametric import Jacobian, with_gradient
 from regretless.parameters import Array
 from regretless.space import Cube
 
 FITTED_WIDTH = 1.5
-"""Widens the normal quantile of a fitted certificate, because the linearised standard deviation knows neither the
-curvature of the family nor that the noise is estimated. It was set by hand; docs/methods/go-ucb.md, Certificates, has
-the coverage measured with it: 80 of 80 runs of the mechanistic families at delta = 0.05."""
+"""Widens the normal quantile of a fitted certificate; set by hand, coverage in docs/methods/go-ucb.md, Certificates."""
 LEAST_SHARE = 0.01
-"""Told variances count in a theory certificate as at least this share of the declared one, so that no single value
-decides; a smaller weight is always allowed by the theory."""
+"""Told variances count in a theory certificate as at least this share of the declared one; set by hand."""
 SAMPLES, WIDE = 2048, 0.1
-"""Samples of the estimate of Z, and the share of them that come from the prior itself, which bounds the weights of all
-others. With 2048 the threshold is within 1 % of the exact one on a linear family (tests); both were set by hand."""
+"""Samples of the estimate of Z, and the share of them from the prior, which bounds the weights; set by hand."""
 STRETCH = 1.3
-"""The Laplace part of the proposal is this much wider than the linearised posterior, so that the weights stay bounded
-where the posterior has heavier tails; set by hand."""
+"""The Laplace part of the proposal is this much wider than the linearised posterior, for its tails; set by hand."""
 STEPS, STARTS = 20, 8
 """Steps of the climb to the edge of the set, and members of the set it begins at; set by hand, for time."""
 CUTS = np.array([1.0, 0.6, 0.3, 0.1, 0.03, 0.005])
 """Shares of a step that are tried; the best one that stays in the set is taken."""
 RIDGE = 1e-8
-"""Share of the mean diagonal of J'J that is added to it where the data do not determine the parameters: the root of the
-double precision."""
+"""Share of the mean diagonal of J'J added to it, for parameters left open: the root of the double precision."""
 SCREEN, SOME, TRIED, CLIMBS, ALTERNATIONS = 256, 128, 16, 3, 6
-"""The search over the cube screens so many points with so many members of the set, seeks the worst parameters of the
-best points, climbs on from a few, and alternates at most so often between the best point of some parameters and the
-worst parameters of that point. All were set by hand, for time; more of each can only enlarge the upper bound."""
+"""Points and members that screen the cube, points tried, climbs and alternations; set by hand, for time."""
 
 Squares = Callable[[Array], Array]
 """Parameter vectors (k x p) to residual sums of squares (k)."""
 
 
-def threshold(
-    squares: Squares, fit: FamilyFit, reach: float, delta: float, rng: np.random.Generator
-) -> tuple[float, Array]:
-    """The largest RSS of a member of C, for a uniform prior on the box [-reach, reach]^p, and the members met on the
-    way (k x p). The proposal is the linearisation at the fit, Sigma = lam I + J'J."""
+def threshold(squares: Squares, fit: FamilyFit, reach: float, delta: float, rng: Generator) -> tuple[float, Array]:
+    """The largest RSS of a member of C, for a uniform prior on [-reach, reach]^p, and the members met on the way (k x
+    p). The proposal is the linearisation at the fit, Sigma = lam I + J'J."""
     v, ball, sigma = fit.v, fit.ball, math.sqrt(fit.sigma2)
     p = len(v)
     V, c = ball.root()
@@ -103,14 +93,7 @@ class LikelihoodSet:
     values and k x m x p derivatives in the units of the fit."""
 
     def __init__(
-        self,
-        values: Callable[[Array, Array], tuple[Array, Array]],
-        X: Array,
-        weight: Array,
-        fit: FamilyFit,
-        reach: float,
-        delta: float,
-        rng: np.random.Generator,
+        self, values: Jacobian, X: Array, weight: Array, fit: FamilyFit, reach: float, delta: float, rng: Generator
     ) -> None:
         self._values, self._X, self._z, self._weight, self._reach, self._rng = values, X, fit.z, weight, reach, rng
         self.limit, members = threshold(self.squares, fit, reach, delta, rng)
@@ -127,10 +110,7 @@ class LikelihoodSet:
 
     def extreme(self, x: Array, sign: float) -> tuple[float, Array]:
         """The largest (sign 1) or smallest (sign -1) value at x (d) over C that a climb finds, and its parameters (p).
-
-        From the most extreme members known: maximise the linearised value where the linearised residuals allow, cut the
-        step until C allows it.
-        """
+        Each step maximises the linearised value where the linearised residuals allow, and is cut until C allows it."""
         F = sign * self._values(self._members, x[None])[0][:, 0]
         order = np.argsort(-F, kind="stable")[:STARTS]
         V, best = self._members[order], F[order]
@@ -152,8 +132,7 @@ class LikelihoodSet:
         return sign * float(best[top]), V[top]
 
     def _step(self, V: Array, g: Array) -> Array:
-        """For each member (k x p) the step s that maximises g.s where |r + J s|^2 <= limit; parameters at a bound that
-        it would cross stay, k x p."""
+        """For each member (k x p) the step s that maximises g.s where |r + J s|^2 <= limit, held at bounds, k x p."""
         root = np.sqrt(self._weight)
         F, J = self._values(V, self._X)
         r, J = root * (F - self._z), root[:, None] * J
@@ -177,17 +156,11 @@ class LikelihoodSet:
         step = np.where(held, 0.0, step)
         with np.errstate(divide="ignore", invalid="ignore"):
             room = np.where(step > 0, (self._reach - V) / step, np.where(step < 0, (-self._reach - V) / step, np.inf))
-        shortened: Array = (
-            step * np.minimum(1.0, room.min(axis=1))[:, None]
-        )  # up to the first wall; the next step goes along it
-        return shortened
+        # up to the first wall; the next step goes along it
+        return np.asarray(step * np.minimum(1.0, room.min(axis=1))[:, None])
 
     def largest(self, cube: Cube, starts: Array) -> float:
-        """The largest value over the cube and C found.
-
-        The worst parameters of the starts (k x d) and of the points that members of C make high, then, from the best of
-        them, the worst parameters of a point and the best point of those parameters in turn, while that gains.
-        """
+        """The largest value over the cube and C found: the worst parameters of a point and their best point in turn."""
         points = cube.snap(sobol_points(SCREEN, cube.dim, self._rng))
         heights = self._values(self._members[:SOME], points)[0].max(axis=0)
         points = np.concatenate([starts, points[np.argsort(-heights, kind="stable")[:TRIED]]])
@@ -199,8 +172,7 @@ class LikelihoodSet:
             for _ in range(ALTERNATIONS):
 
                 def surface(U: Array, v: Array = v) -> Array:
-                    values: Array = self._values(v[None], U)[0][0]
-                    return values
+                    return np.asarray(self._values(v[None], U)[0][0])
 
                 x = maximise(
                     Acquisition(with_gradient(surface, cube), surface), cube, self._rng, incumbents=points[i][None]
@@ -211,9 +183,6 @@ class LikelihoodSet:
                 if height <= before + 1e-4 * abs(before):
                     break
         return largest
-
-
-# ---------------------------------------------------------------- certificates
 
 
 def theory_certificate(
@@ -251,11 +220,7 @@ def linearised_certificate(history: Method, fit: FamilyFit, belief: Belief, name
 
 
 def certain_weights(yvar: Array, noise_sd: float) -> Array:
-    """Weights of squares (n) under which the noise of every row is `noise_sd`-sub-Gaussian: by its variance (n, NaN
-    unknown) where that was told.
-
-    A smaller weight is always allowed: it takes the noise to be larger than it is.
-    """
+    """Weights of squares (n) under which the noise of every row is `noise_sd`-sub-Gaussian; NaN in yvar: unknown."""
     known = np.isfinite(yvar)
     told = np.maximum(np.where(known, yvar, 1.0), LEAST_SHARE * noise_sd**2)
     return np.where(known, noise_sd**2 / told, 1.0)

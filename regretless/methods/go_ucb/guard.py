@@ -6,12 +6,9 @@
              v - v_hat ~ N(0, a I),   r ~ GP(0, b k),   noise ~ N(0, c)
     process  a Gaussian process alone
 
-In the hybrid the residuals e = z - f(v_hat, X) have the covariance K = a G G' + b k(X, X) + c I with the gradients G
-(n x p). The amplitudes a and b, the noise c and the length-scales of k (Matern-5/2) are fitted by maximum a posteriori:
-b becomes small where the family is right, a where it is wrong.
-
-All densities are of the standardised values of the family's fit. The process raises very low values (see
-`surrogate.tamed`), so it is compared on the other values alone.
+In the hybrid the residuals e = z - f(v_hat, X) have the covariance K = a G G' + b k(X, X) + c I with the gradients G (n
+x p); a, b, c and the length-scales of k (Matern-5/2) are fitted by maximum a posteriori. All densities are of the
+family's standardised values; the process raises very low ones (`surrogate.tamed`) and is compared on the others.
 """
 
 from __future__ import annotations
@@ -35,54 +32,42 @@ from regretless.space import Cube
 
 Leader: TypeAlias = Literal["family", "hybrid", "process"]
 """The model that a proposal, a recommendation or a certificate comes from."""
+Pending: TypeAlias = tuple[Array, Array] | None
+"""Points (m x d) and their gradients (m x p) that are conditioned on without values."""
 
 # The rules of the comparison were settled on the seeds 1000 to 1011; the runs are in docs/methods/go-ucb.md.
 HYBRID_MARGIN, PROCESS_MARGIN = 2.0, 6.0
-"""Nats by which the hybrid must beat its rival, and the process the family. Margins of 4 and 10 nats with three
-standard errors gave the same medians."""
+"""Nats by which the hybrid must beat its rival, and the process the family; 4 and 10 gave the same medians."""
 MISFIT_MARGIN = 4.0
-"""Nats by which the hybrid must win before the user is told that the family is wrong. It was set on the seeds 4000 to
-4009; there and on 5000 to 5009 it gave one false alarm in sixty runs with a true family and missed two and one of
-thirty wrong ones (docs, Is the family wrong?)."""
+"""Nats by which the hybrid must win before the user is told that the family is wrong (docs, Is the family wrong?)."""
 ERRORS = 1.0
 """Standard errors by which a model must also win; three gave the same medians."""
 NEAR = 0.03
-"""Told points closer than this (root mean square over the coordinates) share one vote. Otherwise many repetitions of
-the best point outvote the rest of the box by a little each. The distance itself was set by hand."""
+"""Told points closer than this (root mean square over the coordinates) share one vote; set by hand."""
 MOST_NATS = 4.0
-"""The most nats that a single value may count for or against a model, because real residuals have heavier tails than a
-normal has. With it the worst run on Hill had 0.14 of GP-EI's regret, without it 0.24."""
+"""The most nats a value may count: real residuals have heavy tails (docs, What was tried)."""
 
 LINEAR_PRIOR = (0.0, 1.0)
-"""Centre and standard deviation of log a: v is scaled so that its prior variance is 1, and a follows within a factor
-e."""
+"""Centre and standard deviation of log a: the prior variance of v is 1."""
 RESIDUAL_PRIOR = (-2.0, 2.0)
-"""Centre and standard deviation of log b. Set by hand: a family that the user believes in leaves about an eighth of the
-variance unexplained, within two orders of magnitude at two standard deviations."""
+"""Centre and standard deviation of log b, set by hand: a believed family leaves about an eighth of the variance."""
 NOISE_PRIOR = (2 * math.log(0.05), 1.5)
-"""Centre and standard deviation of log c: the oracle's prior noise of 0.05, within a factor of 2 in standard
-deviation."""
+"""Centre and standard deviation of log c: the oracle's prior noise of 0.05, within a factor of 2."""
 LENGTH_PRIOR = (math.log(0.5), 1.0)
 """Centre and standard deviation of the log length-scales; the centre grows with sqrt(d), as distances in a cube do."""
 AMPLITUDE_BOUNDS, NOISE_HIGH, LENGTH_BOUNDS = (-14.0, 6.0), 2.0, (math.log(0.02), math.log(50.0))
-"""Bounds on log a and log b, on log c from above, and on the log length-scales. They lie beyond three standard
-deviations of the priors and only keep the covariance within the range of floats."""
+"""Bounds on log a and log b, on log c from above, and on the log length-scales, beyond three prior deviations."""
 ROUNDS = 30
 """Iterations of the fit of the shares; set by hand, for time."""
 WALL = 1e25
 """What the fit is told where the covariance has no Cholesky factor: worse than any value that can be computed."""
 MOST_ROWS = 128
-"""Rows that the shares of the hybrid are fitted to, because a step costs their cube; of longer histories an even
-selection and the best values. Set by hand."""
-
-
-# ---------------------------------------------------------------- the family plus a process
+"""Rows that the shares are fitted to, an even selection and the best values; a step costs their cube; set by hand."""
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Hyper-parameters of a hybrid: variances of the linear part, the residual process and the noise; length-scales
-    (d)."""
+    """Variances of a hybrid's linear part, residual process and noise, and the length-scales (d)."""
 
     linear: float
     residual: float
@@ -91,8 +76,7 @@ class Shares:
 
 
 def fit_shares(kernel: Kernel, X: Array, G: Array, e: Array) -> Shares:
-    """The maximum a posteriori hyper-parameters for residuals e (n) at X (n x d) with gradients G (n x p), from a fixed
-    start."""
+    """The maximum a posteriori shares for residuals e (n) at X (n x d) with gradients G (n x p)."""
     Z = kernel.embed(X)
     gram = G @ G.T
     d = kernel.dim
@@ -153,20 +137,10 @@ def _negative_log_posterior(
 
 
 class Hybrid:
-    """The posterior of the hybrid for residuals e (n) at X (n x d) with gradients G (n x p) and weights (n).
-
-    `pending` are points (m x d) and gradients (m x p) conditioned on without values.
-    """
+    """The posterior of the hybrid for residuals e (n) at X (n x d) with gradients G (n x p) and weights (n)."""
 
     def __init__(
-        self,
-        kernel: Kernel,
-        shares: Shares,
-        X: Array,
-        G: Array,
-        e: Array,
-        weight: Array,
-        pending: tuple[Array, Array] | None = None,
+        self, kernel: Kernel, shares: Shares, X: Array, G: Array, e: Array, weight: Array, pending: Pending = None
     ) -> None:
         self.kernel, self.shares, self.n = kernel, shares, len(e)
         noise = shares.noise / weight
@@ -184,8 +158,7 @@ class Hybrid:
         self._alpha = lapack.dtrtrs(L, np.append(white, np.zeros(len(L) - self.n)), lower=1, trans=1)[0]
 
     def correction(self, U: Array, G: Array) -> tuple[Array, Array]:
-        """What is added to f(v_hat, x) (q) and the posterior standard deviation (q) at U (q x d) with gradients G (q x
-        p)."""
+        """What is added to f(v_hat, x) and the posterior sd (q each) at U (q x d) with gradients G (q x p)."""
         W = self.kernel.embed(U) * self._inverse
         C = self.shares.linear * (G @ self._G.T) + self.shares.residual * self.kernel.base(
             squared_distances(W, self._W)
@@ -202,21 +175,13 @@ class Hybrid:
 
 
 def leave_one_out_density(alpha: Array, precision: Array) -> Array:
-    """log N(z_i; prediction without i) from alpha = K^-1 z and the diagonal of K^-1 (Rasmussen and Williams 2006, Eq.
-    5.10-5.12), n."""
-    density: Array = 0.5 * np.log(precision) - 0.5 * alpha**2 / precision - 0.5 * math.log(2 * math.pi)
-    return density
-
-
-# ---------------------------------------------------------------- the comparison
+    """log N(z_i; prediction without i), n, from alpha = K^-1 z and the diagonal of K^-1 (Rasmussen and Williams 2006,
+    Eq. 5.10-5.12)."""
+    return np.asarray(0.5 * np.log(precision) - 0.5 * alpha**2 / precision - 0.5 * math.log(2 * math.pi))
 
 
 class Evidence:
-    """Leave-one-out log densities of the told values under the three models (n each).
-
-    `tame` marks the values that the process takes as they are: only they are compared where it takes part. `X` are the
-    told points (n x d).
-    """
+    """Leave-one-out log densities of values at X (n x d) under the three models; the process counts where `tame`."""
 
     def __init__(self, density: dict[Leader, Array], X: Array, tame: NDArray[np.bool_]) -> None:
         self.density, self._tame = density, tame
@@ -240,16 +205,9 @@ class Evidence:
 
 
 class Guard:
-    """Fits the alternatives and compares; every answer is a function of the history (caches only save time).
+    """Fits the alternatives and compares; a `flexible` family is an approximator and gives way once refuted."""
 
-    Args:
-        cube, seed: as for `Surrogate`.
-        noise_var: a known noise variance of all values, or None to fit it.
-        flexible: whether the family is an approximator; once refuted, such a family gives way to the process, and no
-            residual process is added to it.
-    """
-
-    def __init__(self, cube: Cube, *, seed: int, noise_var: float | None, flexible: bool) -> None:
+    def __init__(self, cube: Cube, *, noise_var: float | None, flexible: bool) -> None:
         self._surrogate = Surrogate(cube, noise_var=noise_var)
         self._shares: tuple[FamilyFit, Shares] | None = None
         self._flexible = flexible
@@ -263,12 +221,8 @@ class Guard:
         return leader
 
     def evidence(self, X: Array, y: Array, yvar: Array, fit: FamilyFit) -> Evidence:
-        """The leave-one-out log densities under each model.
-
-        The residuals that the hybrid explains are those of a fit to all values, the left-out one included. Therefore
-        the leverage of each row is subtracted from its density: in all one nat for every parameter the data have
-        determined.
-        """
+        """The leave-one-out log densities under each model. The hybrid's residuals are those of a fit that has seen the
+        left-out value, so it pays the leverage of each row: one nat for every parameter the data have determined."""
         density: dict[Leader, Array] = {
             "family": family_density(fit),
             "hybrid": self.hybrid(X, fit).leave_one_out() - fit.ball.norms(fit.rows) ** 2,
@@ -280,10 +234,9 @@ class Guard:
         """What the data say of the family: the model that predicts left-out values clearly better, and by how many
         nats; else "family" and 0.
 
-        Here family and hybrid are nested: both give the parameters the prior N(0, I) they were fitted with, keep those
-        at a bound there, and refit all others when a value is left out. The hybrid that `choice` acts on is centred at
-        the fit instead. That finds better points (docs, What was tried), but where parameters are barely determined its
-        densities are too good, because the fit has seen the value that is left out.
+        Here family and hybrid are nested: both give the free parameters the prior N(0, I) and refit them when a value
+        is left out. The hybrid that `choice` acts on is centred at the fit, which finds better points (docs, What was
+        tried), but its densities are too good where parameters are barely determined.
         """
         G = fit.jacobian[:, fit.free]
         targets = fit.residuals + G @ fit.v[fit.free]
@@ -302,8 +255,8 @@ class Guard:
         best: Leader = max(gains, key=lambda name: gains[name], default="family")
         return best, gains.get(best, 0.0)
 
-    def hybrid(self, X: Array, fit: FamilyFit, pending: tuple[Array, Array] | None = None) -> Hybrid:
-        """The hybrid centred at the fit; `pending` are points (m x d) and gradients (m x p) to condition on."""
+    def hybrid(self, X: Array, fit: FamilyFit, pending: Pending = None) -> Hybrid:
+        """The hybrid centred at the fit."""
         return Hybrid(
             self._surrogate.kernel, self._fitted_shares(X, fit), X, fit.jacobian, fit.residuals, fit.weight, pending
         )
@@ -326,17 +279,14 @@ def votes(X: Array, counted: NDArray[np.bool_] | None = None) -> Array:
     """One over the number of points, of those counted, that are NEAR each of the points (n x d), n."""
     near = ((X[:, None] - X[None]) ** 2).mean(axis=2) <= NEAR**2
     number = near.sum(axis=1) if counted is None else near[:, counted].sum(axis=1)
-    vote: Array = 1.0 / np.maximum(number, 1)
-    return vote
+    return np.asarray(1.0 / np.maximum(number, 1))
 
 
 def family_density(fit: FamilyFit) -> Array:
-    """Leave-one-out log densities of the linearised family, n: residuals e / (1 - h) and variances sigma^2 / (1 - h)
-    with leverages h."""
+    """Leave-one-out log densities of the linearised family, n, by residuals e / (1 - h) with leverages h."""
     left = np.maximum(1 - (fit.ball.norms(fit.rows) ** 2), 1e-9)
     variance = fit.sigma2 / (fit.weight * left)
-    density: Array = -0.5 * (fit.residuals / left) ** 2 / variance - 0.5 * np.log(2 * math.pi * variance)
-    return density
+    return np.asarray(-0.5 * (fit.residuals / left) ** 2 / variance - 0.5 * np.log(2 * math.pi * variance))
 
 
 def process_density(gp: GP, scale: float) -> Array:

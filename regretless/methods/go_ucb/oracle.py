@@ -4,23 +4,19 @@
     sigma2 = (NOISE_WEIGHT NOISE^2 + RSS) / (NOISE_WEIGHT + n - p_eff),   p_eff = trace of J (J'J + lam I)^-1 J'
     lam    = sigma2
 
-The solver is a batched, projected Levenberg-Marquardt method (Levenberg 1944, Marquardt 1963). All starts advance
-together: one call of the model gives every residual and Jacobian, one batched solve gives every step. With k starts, n
-data and p parameters an iteration costs k n p min(n, p) + k min(n, p)^3, because the normal equations are solved in the
-smaller of the two spaces, parameters or data. A parameter that a step would push through a bound is frozen for that
-step. A step is accepted only when the cost falls.
+The solver is a batched, projected Levenberg-Marquardt method (Levenberg 1944, Marquardt 1963): all starts advance
+together, and the normal equations are solved in the smaller space, parameters or data.
 
-A fit is a function of the history alone. Values are standardised with the mean and the standard deviation of the first
-`block` values. A full fit from many starts is made at the sizes block, block + EVERY, block + 2 EVERY, ...; it does not
-depend on earlier fits. Every size between two of them is fitted from the distinct solutions of the size before and a
-few fresh starts. So a replay of any history costs at most one full fit and EVERY - 1 short ones, and gives the numbers
-of the run itself.
+A fit is a function of the history alone. Values are standardised with the first `block` ones. A full fit from many
+starts, independent of earlier ones, is made at the sizes block, block + EVERY, block + 2 EVERY, ...; in between, a fit
+starts from the distinct solutions of the size before and a few fresh points.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,66 +24,51 @@ from numpy.typing import NDArray
 from regretless.gp.surrogate import standardisation
 from regretless.method import keyed_generator
 from regretless.methods.go_ucb.ball import Ball
-from regretless.methods.go_ucb.parametric import Family, LinearInW
+from regretless.methods.go_ucb.parametric import Family, Inputs, LinearInW
 from regretless.parameters import Array
 from regretless.streams import Stream
 
 EVERY = 10
 """Sizes between two full fits; set by hand: an ask with a full fit takes twice as long as one without (docs, Costs)."""
 FULL_STARTS, FULL_ITERATIONS = 24, 40
-"""Starts and iterations of a full fit. From 24 starts the best cost is that of scipy's solver to four digits, and the
-mechanistic families are found (test R^2 of 0.99; docs, Costs). The number of iterations was set by hand."""
+"""Starts and iterations of a full fit; 24 starts reach the best cost of scipy's solver to four digits (docs, Costs)."""
 LEAST_STARTS, LARGE = 6, 1500
-"""A family of p parameters gets LARGE / p starts, between LEAST_STARTS and FULL_STARTS. Both numbers were set by hand,
-so that a fit of the paper's net of 551 weights stays at about 0.1 s."""
+"""A family of p parameters gets LARGE / p starts, between LEAST_STARTS and FULL_STARTS; set by hand, for time."""
 WARM_FRESH, WARM_ITERATIONS = 4, 12
-"""Fresh starts and iterations of a short fit. Four starts instead of two lowered the regret on three Gaussians from
-0.51 to 0.42 of GP-EI's (docs, What was tried). A family that keeps LEAST_MODES solutions gets half of the starts."""
+"""Fresh starts and iterations of a short fit; half of the starts where LEAST_MODES are kept (docs, What was tried)."""
 POLISH_ITERATIONS = 8
-"""Iterations that repeat a full fit from its solutions once the noise is known; set by hand, few are needed there."""
+"""Iterations that repeat a full fit from its solutions once the noise is known; set by hand."""
 MOST_MODES, LEAST_MODES, MANY = 8, 3, 400
-"""Solutions carried along: MANY / p of them, within these bounds. A mixture of up to eight instead of the best one
-lowered the regret on three Gaussians from 0.66 to 0.51 of GP-EI's; the bounds for large p were set by hand, for
-time."""
+"""Solutions carried along: MANY / p of them, within these bounds (docs, What was tried)."""
 APART, NATS = 0.1, 6.0
-"""Two solutions are different modes when their parameters differ by this much (root mean square, in prior standard
-deviations; set by hand). A mode further than so many nats from the best holds less than e^-6 of its share."""
+"""Modes differ by this much (root mean square) and lie within so many nats of the best; set by hand."""
 NOISE, NOISE_WEIGHT = 0.05, 4.0
-"""The prior noise of standardised values and its weight in observations. Both were set by hand: without a prior the
-estimate is 0, and exploration ends, as soon as a family has more parameters than there are values."""
+"""The prior noise of standardised values and its weight in observations, without which n < p would have none."""
 LEAST_NOISE = 0.003
 """The least noise of standardised values, which keeps Sigma = lam I + J'J solvable in double precision."""
 LARGEST = 1e9
-"""Standardised values are clipped to this size, so that no square or likelihood leaves the range of floats however
-large a value is; a model that is a billion standard deviations off is refuted in any case."""
+"""Standardised values are clipped to this size, so that no square or likelihood leaves the range of floats."""
 LIGHTEST, HEAVIEST = 0.01, 100.0
-"""Bounds on the weights of values with told variances, so that a single one neither vanishes nor silences all
-others."""
+"""Bounds on the weights of values with told variances, so that none vanishes or silences all others."""
 
 DAMPING = 0.3
-"""The first damping as a share of the mean diagonal of J'J; more starts reach a good solution than with a fixed small
-value."""
+"""The first damping as a share of the mean diagonal of J'J; more starts succeed than with a small fixed one."""
 SHRINK, GROW = 0.25, 4.0
 """Factors of the damping after an accepted and after a refused step; Marquardt takes 10, 4 was set by hand."""
 LEAST_DAMPING, MOST_DAMPING = 1e-12, 1e12
-"""Bounds of the damping, as shares of the mean diagonal of J'J: beyond them a step changes nothing in double
-precision."""
+"""Bounds of the damping as shares of the mean diagonal of J'J: beyond them a step changes nothing."""
 TOLERANCE = 1e-9
-"""A start is done when an accepted step lowers its cost by less than this share: what remains is far below the
-noise."""
-
-
-# ---------------------------------------------------------------- the fit of a history
+"""A start is done when an accepted step lowers its cost by less than this share."""
 
 
 @dataclass(frozen=True)
 class FamilyFit:
     """A family fitted to n values; z = (y - offset) / scale, everything else is in these standardised units.
 
-    `v` (p), `values` (n) and `jacobian` (n x p) are the best solution, its fitted values and their derivatives; `free`
-    (p) says which of its parameters lie inside their bounds. `solutions` (k x p) are the distinct modes, best first,
-    and `support` (k) the shares of the posterior they hold. `ball` is Sigma of the linear problem rows.v = targets that
-    v solves to first order, with lam = sigma2 and the prior's centre 0 as anchor.
+    `v` (p), `values` (n) and `jacobian` (n x p) are those of the best solution; `free` (p) says which parameters lie
+    inside their bounds. `solutions` (k x p) are the distinct modes, best first, and `support` (k) their shares of the
+    posterior. `ball` is Sigma of the linear problem rows.v = targets that v solves to first order, lam = sigma2, anchor
+    0.
     """
 
     offset: float
@@ -101,6 +82,10 @@ class FamilyFit:
     sigma2: float
     solutions: Array
     support: Array
+    rows: Array
+    """The weighted gradients, n x p."""
+    targets: Array
+    """The right-hand side of the weighted linear problem, n."""
     ball: Ball
 
     @property
@@ -113,38 +98,14 @@ class FamilyFit:
         """Told minus fitted values, n."""
         return self.z - self.values
 
-    @property
-    def rows(self) -> Array:
-        """The weighted gradients, n x p."""
-        return weighted_problem(self.jacobian, self.values, self.v, self.z, self.weight)[0]
-
-    @property
-    def targets(self) -> Array:
-        """The right-hand side of the weighted linear problem, n."""
-        return weighted_problem(self.jacobian, self.values, self.v, self.z, self.weight)[1]
-
 
 class Oracle:
-    """Fits a family to histories; see the module's text.
-
-    Args:
-        family: what to fit.
-        inputs: cube points to the family's x.
-        sign: 1 where values are the user's own, -1 where they are their negatives.
-        seed: keys the starting points.
-        block: the number of values that fix the standardisation and begin the schedule.
-        noise_sd: the known standard deviation of the noise in the units of y, or None to estimate it.
-    """
+    """Fits a family to histories. `sign` is -1 where values are the negatives of the user's; `seed` keys the starting
+    points; the first `block` values fix the standardisation; `noise_sd` is in the units of y, or None to estimate
+    it."""
 
     def __init__(
-        self,
-        family: Family,
-        inputs: Callable[[Array], Array],
-        *,
-        sign: float,
-        seed: int,
-        block: int,
-        noise_sd: float | None = None,
+        self, family: Family, inputs: Inputs, *, sign: float, seed: int, block: int, noise_sd: float | None = None
     ) -> None:
         self.family, self.inputs, self.sign, self.seed = family, inputs, sign, seed
         self.block, self.noise_sd = block, noise_sd
@@ -172,8 +133,6 @@ class Oracle:
         """Values k x n and derivatives k x n x p of parameters V (k x p) at cube points U (n x d), in a fit's units."""
         return self._standard(V, self.inputs(U), fit.offset, fit.scale)
 
-    # -- inside
-
     def _full(self, X: Array, y: Array, yvar: Array) -> FamilyFit:
         rng = keyed_generator(self.seed, len(y), stream=Stream.GO_UCB_FIT)
         number = min(FULL_STARTS, max(LEAST_STARTS, LARGE // self.family.p))
@@ -192,7 +151,7 @@ class Oracle:
         with np.errstate(over="ignore"):
             z = np.clip((y - offset) / scale, -LARGEST, LARGEST)
             weight = row_weights(yvar / scale / scale)
-        x, reach = self.inputs(X), self.family.reach
+        x = self.inputs(X)
 
         def model(V: Array) -> tuple[Array, Array]:
             return self._standard(V, x, offset, scale)
@@ -203,9 +162,8 @@ class Oracle:
             v = Ball(np.zeros(self.family.p), lam, root[:, None] * J[0], root * z).centre()
             found = Solutions(v[None], np.zeros(1), (J[0] @ v)[None], J)
         else:
-            found = fit_least_squares(
-                model, z, starts, low=-reach, high=reach, lam=lam, weight=weight, iterations=iterations
-            )
+            reach = self.family.reach
+            found = fit_least_squares(model, z, starts, reach=reach, lam=lam, weight=weight, rounds=iterations)
             if not np.isfinite(found.cost[0]):
                 raise ValueError(
                     "the model gave no finite value at any starting point; narrow w_bounds or guard divisions and "
@@ -219,7 +177,9 @@ class Oracle:
     ) -> FamilyFit:
         """The fit with its noise, its ball and the support of its modes; `lam` is the ridge it was found with."""
         v, values, J = found.v[0], found.values[0], found.jacobian[0]
-        rows, targets = weighted_problem(J, values, v, z, weight)
+        root = np.sqrt(weight)
+        rows = root[:, None] * J  # (Eq. 4): rows.w = targets at the solution v, weighted
+        targets = rows @ v + root * (z - values)
         anchor = np.zeros(len(v))
         if self.noise_sd is None:
             p_eff = float((Ball(anchor, lam, rows, targets).norms(rows) ** 2).sum())
@@ -241,6 +201,8 @@ class Oracle:
             sigma2=sigma2,
             solutions=found.v,
             support=support / support.sum(),
+            rows=rows,
+            targets=targets,
             ball=Ball(anchor, sigma2, rows, targets),
         )
 
@@ -248,13 +210,6 @@ class Oracle:
         """The family's values and derivatives in standardised units."""
         F, J = self.family.jacobian(V, x)
         return (F, J) if self.family.standard else ((self.sign * F - offset) / scale, (self.sign / scale) * J)
-
-
-def weighted_problem(J: Array, values: Array, v: Array, z: Array, weight: Array) -> tuple[Array, Array]:
-    """Rows (n x p) and targets (n) of the linear problem rows.w = targets at the solution v, weighted  (Eq. 4)."""
-    root = np.sqrt(weight)
-    rows = root[:, None] * J
-    return rows, rows @ v + root * (z - values)
 
 
 def row_weights(variance: Array) -> Array:
@@ -267,7 +222,8 @@ def row_weights(variance: Array) -> Array:
     return np.where(known, np.clip(ratio, LIGHTEST, HEAVIEST), 1.0)
 
 
-# ---------------------------------------------------------------- Levenberg-Marquardt
+Model: TypeAlias = Callable[[Array], tuple[Array, Array]]
+"""Parameters (k x p) to values (k x n) and derivatives (k x n x p)."""
 
 
 @dataclass(frozen=True)
@@ -285,21 +241,10 @@ class Solutions:
 
 
 def fit_least_squares(
-    model: Callable[[Array], tuple[Array, Array]],
-    y: Array,
-    starts: Array,
-    *,
-    low: Array | float,
-    high: Array | float,
-    lam: float,
-    weight: Array | float = 1.0,
-    iterations: int = 60,
+    model: Model, y: Array, starts: Array, *, reach: float, lam: float, weight: Array | float = 1.0, rounds: int = 60
 ) -> Solutions:
-    """Minimises sum weight (f(v) - y)^2 + lam |v|^2 over the box [low, high] from every row of `starts` (k x p).
-
-    `model` maps k x p parameters to k x n values and k x n x p derivatives.
-    """
-    v = np.clip(np.asarray(starts, dtype=np.float64), low, high)
+    """Minimises sum weight (f(v) - y)^2 + lam |v|^2 over [-reach, reach]^p from every row of `starts` (k x p)."""
+    v = np.clip(np.asarray(starts, dtype=np.float64), -reach, reach)
     root = np.sqrt(np.broadcast_to(weight, len(y)))
     F, J = (np.array(a) for a in model(v))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -307,13 +252,12 @@ def fit_least_squares(
         scale = _mean_diagonal(J, root)
         damping = DAMPING * scale
         running = np.isfinite(cost) & np.isfinite(J).all(axis=(1, 2))
-        for _ in range(iterations):
+        for _ in range(rounds):
             active = np.flatnonzero(running)
             if len(active) == 0:
                 break
             r, rows = root * (F[active] - y), J[active] * root[:, None]
-            step = _step(r, rows, v[active], low, high, lam, damping[active])
-            trial = np.clip(v[active] + step, low, high)
+            trial = np.clip(v[active] + _step(r, rows, v[active], reach, lam, damping[active]), -reach, reach)
             moved = (trial != v[active]).any(axis=1)
             F_trial, J_trial = model(trial)
             new = _cost(F_trial, y, trial, lam, root)
@@ -335,11 +279,8 @@ def fit_least_squares(
 
 
 def distinct(found: Solutions, keep: int, *, apart: float, within: float) -> Solutions:
-    """Up to `keep` solutions, best first, whose parameters differ pairwise by more than `apart` (root mean square) and
-    whose cost exceeds the best by at most `within`.
-
-    Solutions that agree at the data may still differ everywhere else, so modes are told apart by their parameters.
-    """
+    """Up to `keep` solutions, best first, that differ pairwise by more than `apart` (root mean square of the
+    parameters) and whose cost exceeds the best by at most `within`."""
     chosen = [0]
     for i in range(1, len(found.cost)):
         if len(chosen) == keep or not found.cost[i] <= found.cost[0] + within:
@@ -351,8 +292,7 @@ def distinct(found: Solutions, keep: int, *, apart: float, within: float) -> Sol
 
 def _cost(F: Array, y: Array, v: Array, lam: float, root: Array) -> Array:
     r = root * (F - y)
-    cost: Array = np.einsum("ij,ij->i", r, r) + lam * (v**2).sum(axis=1)
-    return cost
+    return np.asarray(np.einsum("ij,ij->i", r, r) + lam * (v**2).sum(axis=1))
 
 
 def _mean_diagonal(J: Array, root: Array) -> Array:
@@ -361,11 +301,10 @@ def _mean_diagonal(J: Array, root: Array) -> Array:
     return np.maximum(mean, np.finfo(np.float64).tiny)
 
 
-def _step(r: Array, J: Array, v: Array, low: Array | float, high: Array | float, lam: float, damping: Array) -> Array:
-    """The damped Gauss-Newton step of every start, k x p, zero in parameters held by a bound; r (k x n) and J (k x n x
-    p) are the weighted residuals and derivatives."""
+def _step(r: Array, J: Array, v: Array, reach: float, lam: float, damping: Array) -> Array:
+    """The damped Gauss-Newton step of every start, k x p, from weighted residuals r (k x n) and derivatives J."""
     gradient = np.matmul(r[:, None, :], J)[:, 0] + lam * v
-    held = ((v <= low) & (gradient > 0)) | ((v >= high) & (gradient < 0))
+    held = ((v <= -reach) & (gradient > 0)) | ((v >= reach) & (gradient < 0))
     if held.any():
         J = np.where(held[:, None, :], 0.0, J)
         gradient = np.where(held, 0.0, gradient)
@@ -378,5 +317,4 @@ def _step(r: Array, J: Array, v: Array, low: Array | float, high: Array | float,
     K = np.matmul(J, J.transpose(0, 2, 1))
     K[:, np.arange(n), np.arange(n)] += m[:, None]
     inner = np.linalg.solve(K, np.matmul(J, gradient[:, :, None]))
-    step: Array = -(gradient - np.matmul(inner.transpose(0, 2, 1), J)[:, 0]) / m[:, None]
-    return step
+    return np.asarray(-(gradient - np.matmul(inner.transpose(0, 2, 1), J)[:, 0]) / m[:, None])

@@ -1,9 +1,5 @@
-"""Phase II with the settings that App. D.1 prints, step for step, to show what they do.
-
-The oracle takes 2000 gradient steps of rate 1e-11, which leave the weights where they were drawn. The ascent takes 2000
-steps of rate 1e-4, which move x by less than 1 in a box of diagonal 45. So a proposal is the point the ascent starts
-from, which the paper does not name; docs/methods/go-ucb.md has the figures.
-"""
+"""Phase II with the settings that App. D.1 prints, step for step; a proposal hardly differs from the point its ascent
+starts from, which the paper does not name (docs/methods/go-ucb.md)."""
 
 from __future__ import annotations
 
@@ -13,8 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from regretless.methods.go_ucb.ball import Ball
-from regretless.methods.go_ucb.parametric import Family, TwoLayerNet
-from regretless.methods.go_ucb.units import Inputs
+from regretless.methods.go_ucb.parametric import Family, Inputs, TwoLayerNet
 from regretless.parameters import Array
 
 Start: TypeAlias = Literal["incumbent", "random", "centre", "last"]
@@ -30,14 +25,7 @@ CHECK_EVERY = 50
 
 
 class PaperPhaseTwo:
-    """w_0 by SGD on the values of Phase I, Sigma from Phase II alone, then joint ascents from a start.
-
-    Args:
-        family, inputs: the model, and the map between cube points and its x.
-        sign: 1 where values are the user's own, -1 where they are their negatives.
-        n, T: points of Phase I and of Phase II.
-        start: where an ascent begins.
-    """
+    """w_0 by SGD on the n values of Phase I, Sigma from the T of Phase II alone, then joint ascents from `start`."""
 
     def __init__(self, family: Family, inputs: Inputs, *, sign: float, n: int, T: int, start: Start) -> None:
         self._family, self._inputs, self._sign, self._n, self._T, self._start = family, inputs, sign, n, T, start
@@ -72,8 +60,7 @@ class PaperPhaseTwo:
 
 
 def initial_weights(family: Family, d: int, rng: np.random.Generator) -> Array:
-    """Where the oracle starts, p: layers of a net as torch draws them, U(-1, 1) / sqrt(fan-in); other families at the
-    centre of their prior."""
+    """Where the oracle starts, p: layers of a net as torch draws them, U(-1, 1) / sqrt(fan-in); other families at 0."""
     if not isinstance(family, TwoLayerNet):
         return np.zeros(family.p)
     first = rng.uniform(-1, 1, family.width * (d + 1)) / math.sqrt(d)
@@ -107,5 +94,4 @@ def ascend(family: Family, inputs: Inputs, sign: float, u: Array, w: Array, ball
             squared = ball.lam * float(away @ away) + float(((ball.G @ away) ** 2).sum())
             if squared > beta:
                 w = centre + math.sqrt(beta / squared) * away
-    reached: Array = inputs.back(x[None])[0]
-    return reached
+    return np.asarray(inputs.back(x[None])[0])

@@ -1,26 +1,15 @@
-"""Parametric families f(w, x): what all of them share, and the named ones with derivatives by hand.
+"""Parametric families f(w, x): what all of them share, what they take as x, and the named ones.
 
-A family is seen through `Family`: p parameters in search coordinates v, whose prior is a standard normal and whose box
-is [-reach, reach]^p, and one batched call, `jacobian(V, X)`, from k parameter vectors (k x p) and n points (n x d) to
-values (k x n) and derivatives with respect to v (k x n x p). `user(v)` turns search coordinates into the parameters the
-user knows.
-
-What x is depends on `inputs`: "user" (the user's own units), "ratio" (user units divided by each column's largest
-absolute bound: keeps the zero of a dose or a concentration), or "centred" (the cube stretched to [-1, 1]). What f is
-depends on `standard`: True when the family predicts standardised values, False when it predicts the user's own.
-
-The named families take any number of columns d:
+A `Family` has p parameters in search coordinates v, whose prior is a standard normal and whose box is [-reach,
+reach]^p; `user(v)` turns them into the parameters the user knows. x is in the user's own units where `inputs` is
+"user", and the cube stretched to [-1, 1] where it is "centred". f is standardised where `standard` is True, and in the
+user's own units where it is False. The named families take any number of columns d:
 
     linear              w0 + sum wj xj                                              d + 1
     quadratic           the same + sum_{i<=j} wij xi xj                             (d + 1)(d + 2) / 2
     separable-quadratic the same without cross terms                                2 d + 1
     sigmoid-net         w2 . sigmoid(W1 x + b1) + b2                                width (d + 2) + 1
     mlp                 the same with tanh                                          width (d + 2) + 1
-    hill                base + amp prod_j xj^hj / (Kj^hj + xj^hj), hj of any sign   2 d + 2
-    michaelis-menten    base + amp prod_j xj / (Kj + xj + xj^2 / Ij)                2 d + 2
-    logistic-growth     base + amp prod_j 1 / (1 + exp(-rj (xj - mj)))              2 d + 2
-    exponential-decay   base + amp exp(-sum kj xj)                                  d + 2
-    sum-of-gaussians    base + sum_c ac exp(-|x - mc|^2 / (2 sc^2)), three of them  3 d + 7
 """
 
 from __future__ import annotations
@@ -32,34 +21,29 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
-from regretless.parameters import Array, Float, is_number
-from regretless.space import Space
+from regretless.parameters import Array, Choice, Float, Parameter, is_number
+from regretless.space import Cube, Space
 
-InputKind: TypeAlias = Literal["user", "ratio", "centred"]
+InputKind: TypeAlias = Literal["user", "centred"]
 Jacobian: TypeAlias = Callable[[Array, Array], tuple[Array, Array]]
 """k x p parameters and n x d points to k x n values and k x n x p derivatives with respect to the parameters."""
 BoundsLike: TypeAlias = Mapping[str, Any] | Sequence[Any] | Space
 """Bounds on parameters: (low, high) pairs or Floats, by name or in a list."""
 
 NET_REACH = 5.0
-"""Weights of a net are searched within this many prior standard deviations; a prior draw is outside once in a
-million."""
+"""Weights of a net are searched within this many prior standard deviations."""
 NET_GAIN = {"sigmoid": 4.0, "tanh": 2.0}
-"""First-layer gain: with weights N(0, 1) and x in [-1, 1]^d the hidden units use the curved part of their range. The
-sigmoid has twice the gain, because sigmoid(2 a) = (1 + tanh(a)) / 2."""
+"""First-layer gain, with which hidden units use the curved part of their range; sigmoid(2 a) = (1 + tanh(a)) / 2."""
 NET_SECOND = 1.5
-"""Gain of the second layer, over sqrt(width): set by hand so that random nets have about unit variance over the
-cube."""
-SMALLEST_RATIO = 1e-9
-"""Stands for a concentration of zero where a logarithm is taken: far below any ratio that a dose can have."""
+"""Gain of the second layer, over sqrt(width): set by hand so that random nets have about unit variance."""
+STEP = 1e-5
+"""Half the width of a difference, for coordinates of unit size: it balances truncation, 1e-10, and rounding, 1e-11."""
 PER_PARAMETER, PER_WEIGHT = 1.3, 2.0
-"""Values per parameter below which a fit rarely finds the function: for physical parameters with bounds, and for
-flexible families. With 2 per weight instead of 1.3 a wrong net cost 1.0 instead of 1.6 times GP-EI's regret on Ackley
-(docs, What was tried); for three Gaussians 2 and 2.5 per parameter were no better than 1.3."""
-COMPONENTS = 3
-"""Bumps in the sum of Gaussians; more than a few cannot be told apart with the data at hand."""
+"""Values per parameter with bounds, and per weight of a flexible family, below which a fit rarely finds the function
+(docs, What was tried)."""
 
 
 class Family(ABC):
@@ -94,22 +78,17 @@ class Family(ABC):
         """Raises ValueError, naming what is wrong, unless the model can be used at points X (n x d)."""
 
     def ascent_direction(self, w: Array, x: Array) -> tuple[Array, Array]:
-        """The gradients of f in x (d) and in v (p) at one point; x by central differences unless a family knows
-        better."""
+        """The gradients of f in x (d), by central differences, and in v (p) at one point."""
         h = 1e-6 * np.maximum(np.abs(x), 1.0)
         F, J = self.jacobian(w[None], np.concatenate([x[None], x + np.diag(h), x - np.diag(h)]))
         d = len(x)
         return (F[0, 1 : d + 1] - F[0, d + 1 :]) / (2 * h), J[0, 0]
 
     def starts(self, k: int, rng: np.random.Generator) -> Array:
-        """k starting points for a fit, k x p: uniform in the box of bounded parameters, prior draws for wide or
-        unbounded ones."""
+        """k starting points for a fit, k x p: uniform in the box of bounded parameters, else prior draws."""
         if self.reach <= 1:
             return rng.uniform(-self.reach, self.reach, (k, self.p))
         return np.clip(rng.standard_normal((k, self.p)), -self.reach, self.reach)
-
-
-# ---------------------------------------------------------------- parameters with bounds
 
 
 @dataclass(frozen=True)
@@ -122,10 +101,8 @@ class Bounds:
 
     @classmethod
     def of(cls, w_bounds: BoundsLike) -> tuple[Bounds, tuple[str, ...]]:
-        """From a mapping or a list of (low, high) pairs and `Float`s, or a Space of them; a Float may be log-scaled.
-
-        A path is refused: options may come out of a file, and no file may lead to another being opened.
-        """
+        """From a mapping or a list of (low, high) pairs and `Float`s, or a Space of them. A path is refused: options
+        may come out of a file, and no file may lead to another being opened."""
         given: Any = w_bounds.parameters if isinstance(w_bounds, Space) else w_bounds
         if isinstance(given, Mapping):
             items = {str(name): value for name, value in given.items()}
@@ -140,10 +117,7 @@ class Bounds:
 
     def user(self, V: Array) -> tuple[Array, Array]:
         """The parameters and their derivatives with respect to v, both shaped like V."""
-        a, b = (
-            np.where(self.log, np.log(np.where(self.log, self.low, 1.0)), self.low),
-            np.where(self.log, np.log(np.where(self.log, self.high, 1.0)), self.high),
-        )
+        a, b = (np.where(self.log, np.log(np.where(self.log, end, 1.0)), end) for end in (self.low, self.high))
         middle, half = (a + b) / 2, (b - a) / 2
         W = middle + half * V
         W = np.where(self.log, np.exp(np.where(self.log, W, 0.0)), W)
@@ -171,7 +145,90 @@ def _bound(name: str, value: Any) -> Float:
     )
 
 
-# ---------------------------------------------------------------- linear in w
+@dataclass(frozen=True)
+class Inputs:
+    """The map from cube points n x d to model inputs n x d, and back."""
+
+    forward: Callable[[Array], Array]
+    back: Callable[[Array], Array]
+
+    def __call__(self, U: Array) -> Array:
+        return self.forward(U)
+
+
+def inputs_for(kind: InputKind, space: Space) -> Inputs:
+    """The inputs that a family asks for."""
+    if kind == "centred":
+        return Inputs(lambda U: 2.0 * U - 1.0, lambda X: (X + 1.0) / 2.0)
+    return user_units(space)
+
+
+def user_units(space: Space) -> Inputs:
+    """The user's numbers, columns in the order in which the space was written; a choice (equal shares) is its index."""
+    parameters = list(space.parameters.values())
+    places = [space.coordinates.index(name) for name in space.names]
+
+    def forward(U: Array) -> Array:
+        return np.column_stack([_column(parameter, U[:, i]) for parameter, i in zip(parameters, places)])
+
+    def back(X: Array) -> Array:
+        U = np.empty_like(X)
+        for j, (parameter, i) in enumerate(zip(parameters, places)):
+            U[:, i] = _coordinate(parameter, X[:, j])
+        return U
+
+    return Inputs(forward, back)
+
+
+def _column(parameter: Parameter, u: Array) -> Array:
+    if isinstance(parameter, Choice):
+        return parameter.axis.index(u).astype(np.float64)
+    if isinstance(parameter, Float) and parameter.line:
+        if parameter.log:
+            low, high = np.log(parameter.low), np.log(parameter.high)
+            return np.asarray(np.clip(np.exp((1 - u) * low + u * high), parameter.low, parameter.high))
+        return (1 - u) * parameter.low + u * parameter.high
+    step = 1.0 if parameter.step is None else float(parameter.step)
+    return np.asarray(np.minimum(parameter.low + parameter.axis.index(u) * step, parameter.high))
+
+
+def _coordinate(parameter: Parameter, x: Array) -> Array:
+    """The inverse of `_column`; between two positions of a grid it is linear."""
+    ends = _column(parameter, np.array([0.0, 1.0]))
+    if isinstance(parameter, Float) and parameter.line and parameter.log:
+        x, ends = np.log(x), np.log(ends)
+    return np.asarray((x - ends[0]) / (ends[1] - ends[0] or 1.0))
+
+
+def central_differences(
+    f: Callable[[Array], Array], P: Array, columns: NDArray[np.intp], low: float, high: float
+) -> tuple[Array, Array]:
+    """Values (k x n) of f (m x p -> m x n) at P (k x p), and derivatives in the given c columns (k x n x c), one-sided
+    where a point would leave [low, high]."""
+    c = len(columns)
+    j = np.arange(c)
+    ahead, behind = np.minimum(P[:, columns] + STEP, high), np.maximum(P[:, columns] - STEP, low)
+    grid = np.repeat(P[:, None, :], 2 * c + 1, axis=1)
+    grid[:, 1 + j, columns], grid[:, 1 + c + j, columns] = ahead, behind
+    values = f(grid.reshape(-1, P.shape[1])).reshape(len(P), 2 * c + 1, -1)
+    slopes = (values[:, 1 : 1 + c] - values[:, 1 + c :]) / (ahead - behind)[:, :, None]
+    return values[:, 0], slopes.transpose(0, 2, 1)
+
+
+def with_gradient(score: Callable[[Array], Array], cube: Cube) -> Callable[[Array], tuple[Array, Array]]:
+    """The score (q x d -> q) together with its gradient (q x d); coordinates that are no lines have gradient 0."""
+    held = cube.discrete.copy()
+    for start, stop in cube.groups:
+        held[start:stop] = True
+    free = np.flatnonzero(~held)
+
+    def both(X: Array) -> tuple[Array, Array]:
+        values, slopes = central_differences(score, X, free, 0.0, 1.0)
+        gradient = np.zeros_like(X)
+        gradient[:, free] = slopes[:, 0]
+        return values[:, 0], gradient
+
+    return both
 
 
 class LinearInW(Family):
@@ -203,16 +260,9 @@ def separable_quadratic(d: int) -> Family:
     return LinearInW(lambda X: np.column_stack([np.ones(len(X)), X, X**2]), names)
 
 
-# ---------------------------------------------------------------- nets
-
-
 class TwoLayerNet(Family):
-    """w2 . act(W1 x + b1) + b2, weights in the order W1 (row by row), b1, w2, b2.
-
-    `plain=False` scales the layers (gain / sqrt d and NET_SECOND / sqrt width) so that standard normal weights give
-    functions of unit size; `plain=True` is the net as written, on the user's own units, which is what the paper's
-    experiments use.
-    """
+    """w2 . act(W1 x + b1) + b2, weights in the order W1 (row by row), b1, w2, b2. `plain=True` is the paper's net, on
+    the user's own units; else layers are scaled so that standard normal weights give functions of unit size."""
 
     flexible = True
 
@@ -266,131 +316,6 @@ class TwoLayerNet(Family):
         return F, J
 
 
-# ---------------------------------------------------------------- bounded families with formulas by hand
-#
-# Their x are ratios in [0, 1] and their values are standardised, so that the bounds below suit any problem: locations a
-# little beyond the box, steepnesses from flat to a step, amplitudes of several standard deviations. They are physical
-# judgement, not tuned.
-
-
-class Bounded(Family):
-    """A formula in physical parameters with bounds; predicts standardised values from ratios."""
-
-    inputs = "ratio"
-
-    def __init__(self, formula: Jacobian, bounds: Bounds, names: tuple[str, ...]) -> None:
-        super().__init__(names, reach=1.0)
-        self._formula, self._bounds = formula, bounds
-
-    def user(self, V: Array) -> Array:
-        return self._bounds.user(V)[0]
-
-    def jacobian(self, V: Array, X: Array) -> tuple[Array, Array]:
-        return self._bounds.chained(self._formula)(V, X)
-
-
-LogFactor = Callable[[Array, Array, Array], tuple[Array, Array, Array]]
-"""a, b (k x 1 x d) and x (n x d) to log q and its derivatives with respect to a and b, k x n x d each."""
-
-
-def _product(factor: LogFactor) -> Jacobian:
-    """base + amp prod_j q(x_j; a_j, b_j), parameters in the order base, amp, a, b."""
-
-    def formula(W: Array, X: Array) -> tuple[Array, Array]:
-        d = X.shape[1]
-        base, amp, a, b = W[:, 0, None], W[:, 1, None], W[:, None, 2 : 2 + d], W[:, None, 2 + d :]
-        log_q, da, db = factor(a, b, X)
-        P = np.exp(log_q.sum(axis=2))
-        scaled = (amp * P)[:, :, None]
-        J = np.concatenate([np.ones_like(P)[:, :, None], P[:, :, None], scaled * da, scaled * db], axis=2)
-        return base + amp * P, J
-
-    return formula
-
-
-def _log_sigmoid_factor(t: Array, steep: Array, place: Array) -> tuple[Array, Array, Array]:
-    """log sigmoid(steep (t - place)) and its derivatives with respect to steep and place."""
-    z = steep * (t - place)
-    rest = expit(-z)
-    return -np.logaddexp(0.0, -z), rest * (t - place), -rest * steep
-
-
-def _hill_factor(h: Array, K: Array, X: Array) -> tuple[Array, Array, Array]:
-    log_q, dh, dplace = _log_sigmoid_factor(np.log(np.maximum(X, SMALLEST_RATIO)), h, np.log(K))
-    return log_q, dh, dplace / K
-
-
-def _growth_factor(r: Array, m: Array, X: Array) -> tuple[Array, Array, Array]:
-    return _log_sigmoid_factor(X, r, m)
-
-
-def _haldane_factor(K: Array, inhibition: Array, X: Array) -> tuple[Array, Array, Array]:
-    x = np.maximum(X, SMALLEST_RATIO)
-    D = K + x + x**2 / inhibition
-    return np.log(x) - np.log(D), -1 / D, x**2 / inhibition**2 / D
-
-
-def _amplitudes(low: float = -6.0, high: float = 6.0) -> dict[str, tuple[float, float]]:
-    """Base and amplitude of a standardised response: a few standard deviations of the data, either sign."""
-    return {"base": (low, high), "amp": (2 * low, 2 * high)}
-
-
-def _bounded(formula: Jacobian, w_bounds: BoundsLike) -> Family:
-    bounds, names = Bounds.of(w_bounds)
-    return Bounded(formula, bounds, names)
-
-
-def hill(d: int) -> Family:
-    shape = {f"h{j}": Float(-6, 6) for j in range(d)} | {f"K{j}": Float(0.01, 3, log=True) for j in range(d)}
-    return _bounded(_product(_hill_factor), {**_amplitudes(), **shape})
-
-
-def michaelis_menten(d: int) -> Family:
-    shape = {f"K{j}": Float(0.01, 10, log=True) for j in range(d)} | {
-        f"I{j}": Float(0.01, 100, log=True) for j in range(d)
-    }
-    return _bounded(_product(_haldane_factor), {**_amplitudes(), **shape})
-
-
-def logistic_growth(d: int) -> Family:
-    shape = {f"r{j}": Float(-20, 20) for j in range(d)} | {f"m{j}": Float(-0.5, 1.5) for j in range(d)}
-    return _bounded(_product(_growth_factor), {**_amplitudes(), **shape})
-
-
-def exponential_decay(d: int) -> Family:
-    def formula(W: Array, X: Array) -> tuple[Array, Array]:
-        base, amp, k = W[:, 0, None], W[:, 1, None], W[:, 2:]
-        E = np.exp(-k @ X.T)
-        return base + amp * E, np.concatenate(
-            [np.ones_like(E)[:, :, None], E[:, :, None], -(amp * E)[:, :, None] * X], axis=2
-        )
-
-    return _bounded(formula, {**_amplitudes(), **{f"k{j}": Float(0.05, 50, log=True) for j in range(d)}})
-
-
-def sum_of_gaussians(d: int) -> Family:
-    C = COMPONENTS
-
-    def formula(W: Array, X: Array) -> tuple[Array, Array]:
-        base, amp, width, centre = np.split(W, [1, 1 + C, 1 + 2 * C], axis=1)
-        k, n, s = len(W), len(X), width[:, :, None]
-        gap = X[None, None] - centre.reshape(k, C, 1, d)  # k x C x n x d
-        squared = np.einsum("kcnd,kcnd->kcn", gap, gap)
-        E = np.exp(-squared / (2 * s**2))
-        S = amp[:, :, None] * E
-        dcentre = ((S / s**2)[..., None] * gap).transpose(0, 2, 1, 3).reshape(k, n, C * d)
-        per_bump = [E.transpose(0, 2, 1), (S * squared / s**3).transpose(0, 2, 1), dcentre]
-        return base + S.sum(axis=1), np.concatenate([np.ones((k, n, 1)), *per_bump], axis=2)
-
-    amps = {f"a{c}": Float(-8, 8) for c in range(C)}
-    widths = {f"s{c}": Float(0.05, 1.5, log=True) for c in range(C)}
-    centres = {f"m{c}[{j}]": Float(-0.2, 1.2) for c in range(C) for j in range(d)}
-    return _bounded(formula, {"base": (-6, 6), **amps, **widths, **centres})
-
-
-# ---------------------------------------------------------------- names
-
-
 def named_family(name: str, d: int, width: int) -> Family:
     """The named family for d columns; `width` is that of the nets."""
     if name in ("sigmoid-net", "mlp"):
@@ -405,9 +330,4 @@ FAMILIES: dict[str, Callable[[int], Family]] = {
     "linear": linear,
     "quadratic": quadratic,
     "separable-quadratic": separable_quadratic,
-    "hill": hill,
-    "michaelis-menten": michaelis_menten,
-    "logistic-growth": logistic_growth,
-    "exponential-decay": exponential_decay,
-    "sum-of-gaussians": sum_of_gaussians,
 }

@@ -2,12 +2,9 @@
 
 There are three ways to the n x p Jacobian of a function whose row i depends on row i of x only:
 
-    stacked  f is called once with w as p x (k n): a formula that takes its parameters one by one, w[0] * x[:, 0] ...,
-             broadcasts over all rows and parameter vectors, and one backward pass gives every gradient
+    stacked  f is called once with w as p x (k n), which a formula that takes its parameters one by one broadcasts over
     vmap     torch.func.vmap over rows and parameter vectors, for anything that torch can trace; ten times as slow
     loop     row by row with plain autograd, for branches on values, `.item()` and the like; slowest
-
-This module is imported only where a model needs torch.
 """
 
 from __future__ import annotations
@@ -78,12 +75,9 @@ def _looped(f: TensorFunction, W: Array, X: Array) -> tuple[Array, Array]:
 
 
 class UserModule(UserFamily):
-    """A torch.nn.Module on the user's own x that predicts standardised values (n or n x 1).
-
-    Weights are searched around zero with prior standard deviation 1 / sqrt(fan-in) for matrices and 1 for vectors,
-    which makes the functions of a randomly drawn module of unit size; the module's own weights are neither used nor
-    changed.
-    """
+    """A torch.nn.Module on the user's own x that predicts standardised values (n or n x 1). Weights are searched around
+    zero, with prior standard deviation 1 / sqrt(fan-in) for matrices and 1 for vectors; the module's own are neither
+    used nor changed."""
 
     flexible = True
     standard = True
@@ -106,8 +100,7 @@ class UserModule(UserFamily):
         super().__init__(tuple(names), reach=NET_REACH)
 
     def user(self, V: Array) -> Array:
-        W: Array = V * self._scale
-        return W
+        return np.asarray(V * self._scale)
 
     def value(self, v: Array, X: Array) -> Array:
         return tensor_value(self._call, self.user(v), X)

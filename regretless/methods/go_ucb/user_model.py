@@ -1,12 +1,11 @@
 """The user's own model as a `Family`: a function f(w, x) with bounds on w, in NumPy or in torch.
 
 f takes parameters w (p) and points x (n x d, in the user's own units, columns in the order in which the space was
-written) and returns n values; row i may depend on row i of x only. How f is called follows from f itself, so that the
-same model gives the same points on every machine:
+written) and returns n values; row i may depend on row i of x only. How f is called follows from f itself:
 
     1. a function with an attribute `gradient(w, x)` -> n x p is called with NumPy arrays, and so is its gradient;
-    2. any other function is tried once on NumPy arrays: one that returns an array is a NumPy model, and its derivatives
-       are central differences;
+    2. any other function is tried once on NumPy arrays: one that returns an array is differentiated by central
+        differences;
     3. one that raises, or that returns a tensor, is called with float64 tensors and differentiated by torch.
 
 `gradients="numeric"` and `gradients="torch"` skip the trial. Before anything is evaluated a model is checked at a few
@@ -23,19 +22,16 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from regretless.extras import optional
-from regretless.methods.go_ucb.differences import central_differences
-from regretless.methods.go_ucb.parametric import Bounds, BoundsLike, Family, Jacobian, named_family
+from regretless.methods.go_ucb.parametric import Bounds, BoundsLike, Family, Jacobian, central_differences, named_family
 from regretless.parameters import Array
 
 Gradients: TypeAlias = Literal["auto", "torch", "numeric"]
 """How derivatives of a user's function are had; "auto" decides by the rule of the module's text."""
 
 PROBES, PROBE_ROWS = 3, 4
-"""Parameter vectors and points at which a new model is checked: one kink is forgiven, and a check takes
-milliseconds."""
+"""Parameter vectors and points at which a new model is checked: one kink is forgiven."""
 PROBE_STEP = 1e-6
-"""Step in v of the finite difference that a gradient is compared with; it differs from the step of numeric
-gradients."""
+"""Step in v of the finite difference that a gradient is compared with."""
 PROBE_TOLERANCE = 1e-2
 """Largest share by which gradient and finite difference may disagree; a wrong gradient is off by far more."""
 
@@ -52,8 +48,7 @@ class UserFamily(Family):
 
     @abstractmethod
     def value(self, v: Array, X: Array) -> Array:
-        """The values (n) at search coordinates v (p) and points X (n x d); raises ValueError on wrong shapes and
-        types."""
+        """The values (n) at search coordinates v (p) and points X (n x d); wrong shapes and types raise ValueError."""
 
     @abstractmethod
     def ways(self, X: Array) -> Mapping[str, Jacobian]:
@@ -65,8 +60,7 @@ class UserFamily(Family):
         return self.ways(X)[self.way](V, X)
 
     def check(self, X: Array) -> None:
-        """Raises ValueError, naming what is wrong, unless the model gives finite, differentiable values at some
-        parameters and rows of X."""
+        """Raises ValueError, naming what is wrong, unless the model is finite and differentiable at some w and X."""
         X = np.ascontiguousarray(X[:PROBE_ROWS])
         V = self.starts(PROBES, np.random.Generator(np.random.Philox(0)))
         direction = PROBE_STEP * np.random.Generator(np.random.Philox(1)).standard_normal(self.p)
@@ -118,13 +112,7 @@ def _agree(way: Jacobian, plain: Jacobian, V: Array, X: Array) -> bool:
 
 
 class UserFunction(UserFamily):
-    """f(w, x) -> n with w: p, x: n x d in the user's own units; see the module's text.
-
-    Args:
-        f: the function.
-        w_bounds: bounds on w, a list of (low, high) pairs or a mapping name -> pair or Float(low, high, log=True).
-        gradients: "auto", "torch" or "numeric".
-    """
+    """f(w, x) -> n with w: p, x: n x d in the user's own units; see the module's text."""
 
     standard = False
 
@@ -144,8 +132,7 @@ class UserFunction(UserFamily):
 
     def value(self, v: Array, X: Array) -> Array:
         call = _torch_calls().tensor_value if self._needs_torch(X) else array_value
-        values: Array = call(self._f, self.user(v), X)
-        return values
+        return np.asarray(call(self._f, self.user(v), X))
 
     def ways(self, X: Array) -> Mapping[str, Jacobian]:
         if self._needs_torch(X):
@@ -210,8 +197,7 @@ def shape_message(w: Array, X: Array, shape: Any) -> str:
 
 
 def _stacked(f: Callable[..., Any], W: Array, X: Array) -> Array:
-    """Values k x n in one call: w is p x (k n), which a formula that takes its parameters one by one broadcasts
-    over."""
+    """Values k x n in one call with w of p x (k n), which a formula in single parameters broadcasts over."""
     k, n = len(W), len(X)
     with np.errstate(all="ignore"):
         values: Array = np.asarray(f(np.repeat(W.T, n, axis=1), np.tile(X, (k, 1))))
@@ -232,11 +218,8 @@ def _torch_calls() -> Any:
 
 
 def family_of(model: Any, w_bounds: BoundsLike | None, d: int, width: int, gradients: Gradients = "auto") -> Family:
-    """The family meant by the option `model`: the name of a family, a function, a torch.nn.Module, or a Family itself.
-
-    A text is only ever looked up among the names of the families: options may come out of a file, and no file may lead
-    to an import.
-    """
+    """The family meant by the option `model`: a name, a function, a torch.nn.Module, or a Family itself. A text is only
+    ever looked up among the names: options may come out of a file, and no file may lead to an import."""
     is_function = callable(model) and not hasattr(model, "named_parameters")
     if gradients != "auto" and not is_function:
         raise ValueError(f"gradients={gradients!r} belongs to a function of your own, the model is {model!r}")

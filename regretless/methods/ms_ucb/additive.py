@@ -5,13 +5,9 @@ Legendre polynomials of order 1 and 2, scaled to mean square 1 on [-1, 1]. With 
 
     k(x, x') = base(|z - z'|^2 / l^2) + 1/m sum over k = 1, 2 of w_k sum over the lines i of phi_k(u_i) phi_k(u'_i).
 
-A few hundred values in a hundred dimensions tell a stationary kernel alone little more than the mean of the function. A
-sum of one-dimensional parabolas has few enough unknowns to be learnt from them, and the weights w_1 and w_2 say how
-much of the data it explains. The length-scale l, the weights and the noise are fitted by maximum a posteriori on n x n
-arrays that are built once, so a fit costs O(n^3) whatever the dimension.
-
-`AdditiveSurrogate.gp` is a pure function of its arguments and refits on the schedule of `Surrogate`, so a replayed
-history gives the same posterior.
+A few hundred values in a hundred dimensions tell a stationary kernel little more than the mean; a sum of parabolas can
+be learnt from them. l, the weights and the noise are fitted by maximum a posteriori on n x n arrays that are built
+once, so a fit costs O(n^3) whatever the dimension. Refits follow the schedule of `Surrogate`.
 """
 
 from __future__ import annotations
@@ -33,13 +29,11 @@ from regretless.space import Cube
 ORDERS = 2
 """Orders of the trend's polynomials. Each costs memory for as many numbers as the told points have."""
 LENGTHSCALES = (0.1, 50.0)
-"""Bounds of l, in units of the root of the dimension; our choice. Without the lower one, many points close to each
-other would shrink l to their own distances."""
+"""Bounds of l, in units of the root of the dimension; our choice, so that close points do not shrink l."""
 WEIGHTS = (1e-6, 60.0)
 """Bounds of the trend's weights: from no trend to one with about sixty times the variance of the stationary part."""
 NOISES = (1e-8, 1.0)
-"""Bounds of the noise variance relative to the signal variance. Below the lower one, the Cholesky factor of points
-close to each other loses all its digits; above the upper one, most of the variance would be noise."""
+"""Bounds of the noise variance relative to the signal variance: from lost digits to mostly noise."""
 LENGTHSCALE_PRIOR = (math.sqrt(2.0), math.sqrt(3.0))
 """Centre and sd of the normal prior on log l less half the logarithm of the dimension (Hvarfner et al., ICML 2024)."""
 WEIGHT_PRIOR = (-3.0, 3.0)
@@ -47,20 +41,15 @@ WEIGHT_PRIOR = (-3.0, 3.0)
 NOISE_PRIOR = (math.log(1e-4), 3.0)
 """Centre and sd of the normal prior on the logarithm of the relative noise; broad, so that the values decide."""
 STARTS = ((0.5, -1.0, 1e-4), (2.0, -8.0, 1e-6), (1.0, -4.0, 1e-2))
-"""Where a fresh fit starts: l in units of the root of the dimension, the logarithm of both weights, the noise. Our
-choice of three explanations: a strong trend, a smooth function without trend, and a weak trend with noise."""
+"""Where a fresh fit starts (l / sqrt(d), log weights, noise): a strong trend, none, a weak one; our choice."""
 FRESH_ROUNDS, WARM_ROUNDS = 40, 15
 """Evaluations of the density in a fit from `STARTS`, and in one from the fit before; our choice."""
 REACH, TOLERANCE = 0.3, 1e-5
 """The length of the first step of a fit in theta, and the tolerance at which it ends (see `minimise`); our choice."""
 SUBSET = 250
-"""Values on which the starts of a fresh fit are compared, because a fit costs O(n^3); the best start goes on with all
-values. Our choice."""
+"""Values on which the starts of a fresh fit are compared, because a fit costs O(n^3); our choice."""
 CHUNK = 2**20
 """Numbers in one temporary array (8 MB)."""
-
-
-# ---------------------------------------------------------------- the trend
 
 
 def legendre(U: Array, k: int) -> Array:
@@ -89,12 +78,9 @@ class AdditiveHyper:
 
 @dataclass(frozen=True, eq=False)
 class EmbeddedPoints:
-    """Points as the kernel sees them: x - 1/2 on the lines (n x m), embedded choices (n x c), phi_2 / sqrt(m) (n x m).
-
-    phi_1 is a multiple of the first, so distances and the linear trend share one matrix product. `quadratic` is None
-    where there is no trend. Where all coordinates are lines, the numbers of one coordinate are contiguous in `lines`,
-    whose transpose `subspace.py` uses without a copy.
-    """
+    """Points as the kernel sees them: x - 1/2 on the lines (n x m), embedded choices (n x c), phi_2 / sqrt(m) (n x m)
+    or None without a trend. phi_1 is a multiple of the first, so distances and the linear trend share one product.
+    Where all coordinates are lines, those of one coordinate are contiguous, as `subspace.py` needs them."""
 
     lines: Array
     choices: Array
@@ -143,18 +129,10 @@ class EmbeddedPoints:
         return prior
 
 
-# ---------------------------------------------------------------- the fit
-
-
 class NegativeLogDensity:
-    """The negative logarithm of the posterior density of theta = (log l, log w, log noise), up to a constant.
-
-    Args:
-        y: standardised values, n.
-        known: noise variances relative to the variance of the values, n; NaN where unknown.
-        products: of the points with themselves (`EmbeddedPoints.products`); without a trend the distances alone.
-        dim: the number of coordinates.
-    """
+    """The negative logarithm of the posterior density of theta = (log l, log w, log noise), up to a constant, for
+    standardised values y (n), relative noise variances (n, NaN unknown) and `EmbeddedPoints.products` of the points
+    with themselves."""
 
     def __init__(self, kernel: Kernel, y: Array, known: Array, products: tuple[Array, ...], dim: int) -> None:
         self.kernel, self.y, self.known = kernel, y, known
@@ -210,8 +188,7 @@ class NegativeLogDensity:
         thetas, values = minimise(
             self.at_each, starts, self.lower, self.upper, rounds=rounds, reach=REACH, tolerance=TOLERANCE
         )
-        best: Array = thetas[int(np.argmin(values))]
-        return best
+        return np.asarray(thetas[int(np.argmin(values))])
 
 
 def _symmetric(lower: Array) -> Array:
@@ -221,18 +198,9 @@ def _symmetric(lower: Array) -> Array:
     return lower
 
 
-# ---------------------------------------------------------------- the posterior
-
-
 class AdditiveGP:
-    """The posterior of the module's text, in standardised units (value = offset + scale * standardised). Immutable.
-
-    Args:
-        X: the told points and after them pending ones, which are hallucinated: the mean stays, the variance shrinks.
-        y: the told values, n.
-        noise: relative noise of every point.
-        products: those of the first points with themselves, where they are known from the fit.
-    """
+    """The posterior in standardised units (value = offset + scale * standardised). X holds the told points and after
+    them pending ones, which are hallucinated; `noise` is relative; `products` are those known from the fit."""
 
     def __init__(
         self,
@@ -289,15 +257,11 @@ class AdditiveGP:
 
     def lower(self, R: Array) -> Array:
         """L^-1 applied to each row of R, q x n."""
-        solved: Array = blas.dtrsm(1.0, self._L, R.T, lower=1).T
-        return solved
+        return np.asarray(blas.dtrsm(1.0, self._L, R.T, lower=1).T)
 
     def upper(self, V: Array) -> Array:
         """L^-T applied to each row of V, q x n."""
-        solved: Array = blas.dtrsm(1.0, self._L, V.T, lower=1, trans_a=1).T
-        return solved
-
-    # -- at query points
+        return np.asarray(blas.dtrsm(1.0, self._L, V.T, lower=1, trans_a=1).T)
 
     def mean_var(self, X: Array) -> tuple[Array, Array]:
         """Posterior mean (q) and variance (q) of the function at X (q x d)."""
@@ -348,19 +312,15 @@ class AdditiveGP:
         return self.mean + K @ self.alpha, variance, by_mean, by_variance
 
 
-# ---------------------------------------------------------------- from a history
-
-
 class AdditiveSurrogate:
-    """Fits this module's process to a history; see `Surrogate` for the schedule and what it guarantees.
+    """Fits this module's process to a history, on the schedule of `Surrogate`.
 
     Args:
-        cube: what is known of the space.
         noise_var: a known noise variance of all values in their own units, or None to fit it.
         trend: add the polynomial trend.
         soften: model `softened` values.
-        shared_products: products of the points by scheduled size, for surrogates that are told the same points and
-            never other ones; the one with a trend is asked first.
+        shared_products: products by scheduled size, for surrogates told the same points; that with a trend is asked
+            first.
     """
 
     def __init__(
@@ -383,8 +343,7 @@ class AdditiveSurrogate:
         self._products: tuple[int, tuple[Array, ...]] | None = None  # index of the latest fit, products of its points
 
     def gp(self, X: Array, y: Array, yvar: Array | None = None, pending: Array | None = None) -> AdditiveGP:
-        """The posterior for points X (n x d, n >= 1), values y (n) and noise variances yvar (n, NaN unknown), pending
-        points (p x d) hallucinated."""
+        """The posterior for X (n x d), y (n >= 1), noise variances yvar (n, NaN unknown) and pending points (p x d)."""
         if len(y) == 0:
             raise ValueError("a surrogate needs at least one value")
         yvar = np.full(len(y), np.nan) if yvar is None else np.asarray(yvar, dtype=np.float64)

@@ -16,7 +16,7 @@ Notation
     Z_t      all base points drawn up to t
     S(A, z)  the subspace with base point z (Def. 1)
     beta_t   the squared width of the confidence bound
-    a, b     P(sup |df/dx_j| > L) <= a exp(-(L / b)^2) (Assumption 1); options `slope_factor` and `slope_scale`
+    a, b     P(sup |df/dx_j| > L) <= a exp(-(L / b)^2) (Assumption 1); both 1 for standardised values
 
 Deviations (numbers as in docs/methods/ms-ucb.md)
     1. sqrt(beta) sigma, as the appendix has it; the main text prints sqrt(beta sigma) (both presets).
@@ -27,7 +27,7 @@ Deviations (numbers as in docs/methods/ms-ucb.md)
     4. Default preset only: the free coordinates of every subspace are drawn at random, where Def. 1 takes the last d;
        base points are also copied from the incumbents, which are the told points with the best posterior means;
        ascents go on through further blocks of coordinates, and the best points are ascended in all D coordinates;
-       where few coordinates matter every second step moves them alone (`few_coordinates.py`); LogEI (or a width given
+       where few coordinates matter every second step moves them alone (`subspace.py`); LogEI (or a width given
        as kappa) replaces beta_t, which is pure exploration on standardised values; at most `cap` points of Z_t are
        searched in one step. The uniform draws of Z_t stay, because the guarantee rests on them.
     5. Default preset only: several models compete (`contest.py`), and up to 20 dimensions every third proposal comes
@@ -42,6 +42,7 @@ from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.random import Generator
 
 from regretless.certificate import Certificate
 from regretless.gp.acquisition import (
@@ -62,8 +63,13 @@ from regretless.method import Method, keyed_generator
 from regretless.methods.ms_ucb.additive import AdditiveGP
 from regretless.methods.ms_ucb.base_points import BasePoints, PosteriorArrays, Sums
 from regretless.methods.ms_ucb.contest import FEW, HEAD_START, Contest, entrants
-from regretless.methods.ms_ucb.few_coordinates import best_in_coordinates, few_that_matter
-from regretless.methods.ms_ucb.subspace import Subspaces, maximise_subspaces, random_blocks
+from regretless.methods.ms_ucb.subspace import (
+    Subspaces,
+    best_in_coordinates,
+    few_that_matter,
+    maximise_subspaces,
+    random_blocks,
+)
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
@@ -81,14 +87,11 @@ SUBSPACES_PER_INCUMBENT = 16
 CHAIN = 2
 """not in paper: further random blocks of coordinates through which an ascent goes on; our choice."""
 POLISHED = 5
-"""not in paper: the best points of the subspaces from which the ascent in all coordinates starts, besides the
-incumbents; one instead of five is no better (docs/methods/ms-ucb.md)."""
+"""not in paper: points of the subspaces from which the ascent in all coordinates starts; our choice."""
 CLIPPED_EVERY = 3
-"""not in paper: every so many proposals come from the model of clipped values, up to FEW dimensions. Chosen on
-Rosenbrock and Levy in 20 dimensions; in 100 it costs more than it gains (docs/methods/ms-ucb.md)."""
+"""not in paper: every so many proposals come from the model of clipped values (docs/methods/ms-ucb.md)."""
 EFFORT, EFFORT_LARGE, LARGE = (420, 4, 25), (96, 2, 16), 1_000_000
-"""not in paper: candidates, ascents and rounds of the search in all coordinates; EFFORT is the default of `maximise`.
-EFFORT_LARGE is used where told values times dimensions exceed LARGE, to bound the cost; our choice."""
+"""not in paper: candidates, ascents and rounds in all coordinates; EFFORT_LARGE where n D exceeds LARGE; our choice."""
 
 
 class MSUCB(Method):
@@ -98,21 +101,15 @@ class MSUCB(Method):
         preset: "default", or "paper": Algorithm 1 to the letter.
         low_dim: free coordinates of a subspace; 0 picks among sampled points, D is GP-UCB.
         bases, growth: bases * t^growth base points are added at iteration t.
-        kappa: the width of the confidence bound; None: sqrt(beta_t) in the paper preset, LogEI instead of a bound in
-            the default one.
-        slope_factor, slope_scale: the slopes of the function, standardised, exceed L with a probability of at most
-            slope_factor * exp(-(L / slope_scale)^2) (Assumption 1); used in beta_t and in the paper's certificate.
+        kappa: the width of the confidence bound; None: sqrt(beta_t) in the paper preset, LogEI in the default one.
         delta: the failure probability in beta_t.
-        cap: most points of Z_t searched in one step, the newest first; 0: all of them, as the proof needs; None: all in
-            the paper preset, 500 else.
-        initial: points of the initial design; None: 20 in the paper preset (Sec. 5), else what the library's other
-            methods take (`design_size`).
+        cap: most points of Z_t searched in one step, the newest first; 0: all, as the proof needs; None: all in the
+            paper preset, 500 else.
+        initial: points of the initial design; None: 20 in the paper preset (Sec. 5), else `design_size`.
         noise_var: a known noise variance of all values, or None to fit it.
     """
 
-    renamed: ClassVar = {
-        "d": "low_dim", "N0": "bases", "alpha": "growth", "a": "slope_factor", "b": "slope_scale", "noise": "noise_var",
-    }  # fmt: skip
+    renamed: ClassVar = {"d": "low_dim", "N0": "bases", "alpha": "growth", "noise": "noise_var"}
 
     def __init__(
         self,
@@ -125,8 +122,6 @@ class MSUCB(Method):
         bases: int = 1,
         growth: float = 0.0,
         kappa: float | None = None,
-        slope_factor: float = 1.0,
-        slope_scale: float = 1.0,
         delta: float = 0.1,
         cap: int | None = None,
         initial: int | None = None,
@@ -137,9 +132,8 @@ class MSUCB(Method):
             raise ValueError(f"preset must be 'default' or 'paper', got {preset!r}")
         if low_dim < 0 or bases < 1 or growth < 0:
             raise ValueError(f"need low_dim >= 0, bases >= 1, growth >= 0; got {low_dim!r}, {bases!r}, {growth!r}")
-        if not (slope_factor > 0 and slope_scale > 0 and 0 < delta < 1):
-            given = f"{slope_factor!r}, {slope_scale!r}, {delta!r}"
-            raise ValueError(f"need slope_factor > 0, slope_scale > 0, 0 < delta < 1; got {given}")
+        if not 0 < delta < 1:
+            raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
         if kappa is not None and not kappa >= 0:
             raise ValueError(f"kappa must be at least 0, got {kappa!r}")
         if (cap is not None and cap < 0) or (initial is not None and initial < 1):
@@ -150,7 +144,7 @@ class MSUCB(Method):
             continuous[start:stop] = False
         self._lines = np.flatnonzero(continuous)  # coordinates that may be free
         self.d, self.N0, self.alpha, self.kappa = min(low_dim, len(self._lines)), bases, growth, kappa
-        self.a, self.b, self.delta = slope_factor, slope_scale, delta
+        self.delta = delta
         self.cap = cap if cap is not None else 0 if self.paper else CAP
         self.initial = initial if initial is not None else INITIAL if self.paper else design_size(self.dim, budget)
         self._design = Design(self.cube, self.initial, self.fixed_generator())
@@ -164,7 +158,7 @@ class MSUCB(Method):
 
     # -- Algorithm 1
 
-    def _propose(self, rng: np.random.Generator) -> Array:
+    def _propose(self, rng: Generator) -> Array:
         first = self._design.next_point(self, rng)  # (Alg. 1, l. 1)
         if first is not None:
             return first
@@ -178,11 +172,8 @@ class MSUCB(Method):
         x, _ = self._best_of_subspaces(gp, bound, self.pending, rng)  # (Alg. 1, l. 4-6)
         return away_from_known(x, self, rng)
 
-    def _best_of_subspaces(
-        self, gp: GP, bound: Acquire, pending: Array, rng: np.random.Generator
-    ) -> tuple[Array, float]:
-        """The maximiser of a bound over the subspaces of Z_t, the last d coordinates free (Def. 1), and its value (Alg.
-        1, l. 4-6; Eq. 8)."""
+    def _best_of_subspaces(self, gp: GP, bound: Acquire, pending: Array, rng: Generator) -> tuple[Array, float]:
+        """The maximiser of a bound over the subspaces of Z_t, and its value (Def. 1; Alg. 1, l. 4-6; Eq. 8)."""
         arrays = PosteriorArrays.of(gp)
         Z, sums = self._bases_to_search(arrays, pending)
         free = np.tile(self._lines[len(self._lines) - self.d :], (len(Z), 1))
@@ -200,16 +191,14 @@ class MSUCB(Method):
         return X[0], float(values[0])
 
     def _bases_to_search(self, arrays: PosteriorArrays, pending: Array) -> tuple[Array, Sums | None]:
-        """Z_t, or its newest `cap` points, and their sums with the points of the posterior where these are cached (Alg.
-        1, l. 4-5)."""
+        """Z_t, or its newest `cap` points, and their sums with the posterior's points if cached (Alg. 1, l. 4-5)."""
         count = self._draw_bases()
         chosen = slice(max(0, count - self.cap) if self.cap else 0, count)
         sums = self._bases.sums(arrays, self.X, pending)
         return self._bases.Z[chosen], None if sums is None else sums.at(chosen)
 
     def _draw_bases(self) -> int:
-        """Draws the points of Z_t that are not there yet, and returns |Z_t|. The draws of iteration k are keyed on k:
-        Z_t follows from the seed and t alone."""
+        """Draws the points of Z_t that are not there yet, each iteration's keyed on its number, and returns |Z_t|."""
         t = self._t()
         for k in range(len(self._sizes), t + 1):
             count = subspaces_at(k, self.N0, self.alpha)
@@ -224,13 +213,12 @@ class MSUCB(Method):
 
     def _width(self, delta: float) -> float:
         """sqrt(beta_t) (Prop. 1)."""
-        return math.sqrt(theory_beta(self._t(), self.d, self.dim, delta, self.a, self.b))
+        return math.sqrt(theory_beta(self._t(), self.d, self.dim, delta))
 
     # -- the default preset: not in paper
 
-    def _default_step(self, rng: np.random.Generator) -> Array:
-        """An ascent in all coordinates from the incumbents and the best points of the subspaces, or in the few
-        coordinates that matter from the best incumbent."""
+    def _default_step(self, rng: Generator) -> Array:
+        """An ascent in all coordinates from incumbents and points of subspaces, or in the few that matter."""
         turn = len(self.y) + len(self.pending)
         clipped = self.dim <= FEW and turn % CLIPPED_EVERY == 0
         surrogate = self._clipped if clipped else self._contest.choose(self.X, self.y, self.yvar)
@@ -251,11 +239,8 @@ class MSUCB(Method):
         raw, ascents, rounds = EFFORT if len(self.y) * self.dim <= LARGE else EFFORT_LARGE
         return maximise(pair, self.cube, rng, incumbents=starts, raw=raw, starts=ascents, rounds=rounds)
 
-    def _best_of_chains(
-        self, gp: GP | AdditiveGP, acquire: Acquire, incumbents: Array, rng: np.random.Generator
-    ) -> Array:
-        """The best points of the subspaces of Z_t and of those through the incumbents, POLISHED x D. Blocks of random
-        coordinates are free, in the later links of a chain those with short length-scales more often."""
+    def _best_of_chains(self, gp: GP | AdditiveGP, acquire: Acquire, incumbents: Array, rng: Generator) -> Array:
+        """The best points of the subspaces of Z_t and of those through the incumbents, POLISHED x D."""
         arrays = PosteriorArrays.of(gp)
         Z, sums = self._bases_to_search(arrays, self.pending)
         copies = np.repeat(np.arange(len(incumbents)), SUBSPACES_PER_INCUMBENT)
@@ -267,8 +252,6 @@ class MSUCB(Method):
         weights = gp.hyper.lengthscale[self._lines] ** -2.0 if isinstance(gp, GP) else None
         X, _ = maximise_subspaces(arrays, acquire, subspaces, rng, chain=CHAIN, lines=self._lines, weights=weights)
         return X[:POLISHED]
-
-    # -- answers
 
     def _recommend(self) -> Array:
         surrogate = self._isotropic if self.paper else self._contest.choose(self.X, self.y, self.yvar)
@@ -297,7 +280,7 @@ class MSUCB(Method):
             highest = self._best_of_subspaces(gp, bound, self.pending[:0], rng)[1]
         mean, variance = gp.mean_var(self.recommend()[None])
         lower = float(mean[0]) - width * math.sqrt(float(variance[0]))
-        uncovered = uncovered_regret(self._draw_bases(), self.d, self.dim, delta / 3, self.a, self.b)
+        uncovered = uncovered_regret(self._draw_bases(), self.d, self.dim, delta / 3)
         upper = max(highest + 1 / self._t() ** 2 + uncovered, lower)
         return Certificate(
             gap=gp.scale * (upper - lower),
@@ -306,7 +289,7 @@ class MSUCB(Method):
             delta=delta,
             kind="fitted",
             assumptions=(
-                f"Assumption 1 with a = {self.a:g}, b = {self.b:g} for standardised values",
+                "Assumption 1 with a = 1, b = 1 for standardised values",
                 "a Gaussian process like the fitted one",
             ),
         )

@@ -1,13 +1,8 @@
 """What a posterior needs to know of the fixed coordinates of many subspaces: sums over coordinates, cached over a run.
 
-A posterior of n points x_i with length-scales l depends on a point z through sums over the coordinates j alone: the
-scaled squared distances sum_j (z_j - x_ij)^2 / l_j^2, and for `AdditiveGP` the trend. `Sums` holds them for many points
-z at once. They are additive in the coordinates, so a subspace with base point z subtracts the share of its free
-coordinates once and adds their share at every value it tries.
-
-`BasePoints` keeps the products between the base points and the told points over a run, a row per base point and a
-column per told point. Every entry is one dot product of the same length, so the numbers depend neither on when they
-were computed nor on which others were computed with them.
+A posterior of n points x_i depends on a point z through sums over the coordinates j alone: the scaled squared distances
+sum_j (z_j - x_ij)^2 / l_j^2, and for `AdditiveGP` the trend. A subspace with base point z subtracts the share of its
+free coordinates once and adds their share at every value it tries.
 """
 
 from __future__ import annotations
@@ -32,11 +27,7 @@ CHUNK = 2**21
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Sums over some coordinates between s points and the n points of a posterior.
-
-    squared: scaled squared distances, s x n. trend: s x n, or s x 0 without a trend. prior: the share of these
-    coordinates in k(z, z), s.
-    """
+    """Sums over coordinates between s and n points: squared distances, trend (s x n), their share in k(z, z) (s)."""
 
     squared: Array
     trend: Array
@@ -113,15 +104,8 @@ def _columns(kernel: Kernel, X: Array) -> Array:
 
 
 class BasePoints:
-    """The base points of a run, Z_t, whose number only grows, and their products with the told points.
-
-    Where all coordinates count alike (an isotropic kernel without choices) the sums of every base point follow from
-    these products, whatever the hyper-parameters, so a refit costs nothing here.
-
-    Args:
-        dim: the number of coordinates.
-        powers: 1 keeps sum_j z_j x_j, 2 keeps sum_j z_j^2 x_j^2 as well, which the trend needs (centred at 1/2).
-    """
+    """The base points of a run, Z_t, and their products with the told points. Where all coordinates count alike, the
+    sums of every base point follow from these products, whatever the hyper-parameters; the trend needs `powers` = 2."""
 
     def __init__(self, dim: int, powers: int) -> None:
         self.Z = np.empty((0, dim))
@@ -133,12 +117,8 @@ class BasePoints:
         self.Z = np.concatenate([self.Z, Z])
 
     def products(self, X: Array, pending: Array) -> Array:
-        """sum_j (z_j - 1/2)^k (x_j - 1/2)^k for k = 1 .. powers between all base points and the told points X (n x d),
-        then the pending ones (p x d), powers x m x (n + p).
-
-        Only new rows and columns are computed, so X must continue the X of the calls before; pending points are not
-        kept.
-        """
+        """sum_j (z_j - 1/2)^k (x_j - 1/2)^k, k = 1 .. powers, between all base points and the told points X (n x d),
+        then the pending ones (p x d), powers x m x (n + p). X must continue the X of earlier calls."""
         powers, rows, columns = self._products.shape
         if (rows, columns) != (len(self.Z), len(X)):
             grown = np.empty((powers, len(self.Z), len(X)))
@@ -151,10 +131,7 @@ class BasePoints:
         return np.concatenate([self._products, _dot_products(self.Z, pending, powers)], axis=2)
 
     def sums(self, arrays: PosteriorArrays, X: Array, pending: Array) -> Sums | None:
-        """`PosteriorArrays.sums` of the base points, from the products; None where coordinates do not count alike.
-
-        X and pending: the told and the pending points of the posterior.
-        """
+        """`PosteriorArrays.sums` of the base points; None where coordinates do not count alike."""
         trend_orders, lines = len(arrays.weights), len(arrays.columns)
         if not arrays.kernel.plain or np.ptp(arrays.inverse) > 0 or trend_orders > len(self._products):
             return None

@@ -1,12 +1,8 @@
 """Chooses between surrogates by how well each predicted the values that were told next.
 
-The evidence and leave-one-out scores judge a model where the data are. An optimiser evaluates where its model promises
-most, and a wrong model is most wrong there. So each entrant is scored by the log density that it gave to values before
-they were told, at points that one of the entrants proposed, and the entrant with the largest sum over a recent window
-is used.
-
-The choice is a function of the told history: the model fitted at one scheduled size predicts the values up to the next
-scheduled size, whichever entrant was in use at the time.
+A wrong model is most wrong where it promises most, which is where an optimiser evaluates. So each entrant is scored by
+the log density that it gave to values before they were told, summed over a recent window. The choice is a function of
+the told history: a model fitted at one scheduled size predicts the values up to the next.
 """
 
 from __future__ import annotations
@@ -22,27 +18,21 @@ from regretless.parameters import Array
 from regretless.space import Cube
 
 WINDOW = 30
-"""Told values over which scores are summed, rounded up to a scheduled size. Our choice: a longer window follows the
-search more slowly when it enters another region."""
+"""Told values over which scores are summed, rounded up to a scheduled size; our choice."""
 FIRST = 6
-"""Values told before the first score. Our choice: a model of fewer values predicts little more than their mean."""
+"""Values told before the first score; our choice."""
 LEAST = -8.0
-"""A log density (of standardised values) counts as this where it is lower, so that no single value decides alone. A
-standard normal density has it 3.8 standard deviations from the mean."""
+"""A log density (of standardised values) counts as this where it is lower, 3.8 standard deviations from the mean."""
 PER_COORDINATE_UP_TO = 1000
-"""Dimensions up to which models with a length-scale per coordinate compete. Our choice: the cost of their fits grows
-with the dimension, and that of the others hardly does."""
+"""Dimensions up to which models with a length-scale per coordinate compete, for the cost of their fits; our choice."""
 CURVED_UP_TO = 50
-"""Dimensions up to which a model with a full quadratic trend competes. Our choice: at 50 it has 1326 coefficients, many
-against a few hundred values, and what it brings there is mixed (docs/methods/ms-ucb.md)."""
+"""Dimensions up to which a model with a full quadratic trend competes; our choice (docs/methods/ms-ucb.md)."""
 FEW, HEAD_START = 20, 0.25
-"""Up to FEW dimensions the model with the full quadratic trend is ahead by HEAD_START in log density per value of the
-window. Both were chosen on development seeds in 20 and 50 dimensions (docs/methods/ms-ucb.md)."""
+"""Up to FEW dimensions the first model is ahead by HEAD_START in log density per value (docs/methods/ms-ucb.md)."""
 
 
 def entrants(cube: Cube, *, seed: int, noise_var: float | None) -> list[Surrogate | AdditiveSurrogate]:
-    """The models of the default preset, in order of preference: one with a full quadratic trend, isotropic ones with
-    and without an additive trend, two with a length-scale per coordinate."""
+    """The models of the default preset, in order of preference."""
 
     def per_coordinate(*, quadratic: bool = False, soften: bool = False) -> Surrogate:
         return Surrogate(cube, ard=True, quadratic=quadratic, noise_var=noise_var, tame=False, soften=soften)
@@ -62,12 +52,8 @@ def entrants(cube: Cube, *, seed: int, noise_var: float | None) -> list[Surrogat
 
 
 class Contest:
-    """Entrants in order of preference, and the one to use for a history.
-
-    Args:
-        entrants: the surrogates; none may clip values, because clipped values have no density.
-        head_start: by how much the first entrant is ahead, in log density per told value of the window.
-    """
+    """Entrants in order of preference, none of which clips values, and the one to use for a history; the first is ahead
+    by `head_start` in log density per told value."""
 
     def __init__(self, entrants: Sequence[Surrogate | AdditiveSurrogate], *, head_start: float = 0.0) -> None:
         if any(isinstance(entrant, Surrogate) and entrant.tame for entrant in entrants):
@@ -99,12 +85,8 @@ class Contest:
 def log_density(
     entrant: Surrogate | AdditiveSurrogate, X: Array, y: Array, yvar: Array, before: int, after: int
 ) -> float:
-    """The sum of the log densities that an entrant, told the first `before` values, gives to each of the next ones up
-    to number `after`.
-
-    The density is that of y divided by the spread of the first values, so that entrants that see values in different
-    ways are comparable.
-    """
+    """The sum of the log densities that an entrant, told the first `before` values, gives to the next ones up to number
+    `after`, of y divided by the spread of the first values, so that entrants are comparable."""
     gp = entrant.gp(X[:before], y[:before], yvar[:before])
     values, slope = entrant.seen_as(y[:before], y[before:after])
     mean, variance = gp.mean_var(X[before:after])

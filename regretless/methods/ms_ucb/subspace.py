@@ -7,10 +7,6 @@ length-scales l,
 
 where v are the values of the free coordinates and C[s, i] is the same sum over the fixed ones. Once C is known (see
 `base_points.py`) a posterior mean costs O(n k), whatever d is, and a variance O(n^2).
-
-Not every subspace is searched with the same effort (`maximise_subspaces`): one random point is scored in each, a few
-more in the best of them, and gradients are followed in the best few only. These ascents run side by side. An ascent may
-go on in further blocks of free coordinates from where it stands, which is called chaining.
 """
 
 from __future__ import annotations
@@ -21,30 +17,29 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.gp.acquisition import Acquire
+from regretless.gp.acquisition import Acquire, through
 from regretless.gp.lbfgs import minimise
-from regretless.gp.maximiser import STEPS
-from regretless.methods.ms_ucb.additive import legendre, legendre_slope
+from regretless.gp.maximiser import STEPS, Acquisition, maximise
+from regretless.gp.posterior import GP
+from regretless.methods.ms_ucb.additive import AdditiveGP, legendre, legendre_slope
 from regretless.methods.ms_ucb.base_points import CHUNK, Indices, PosteriorArrays, Sums
 from regretless.parameters import Array
+from regretless.space import Cube
 
 SHORTLIST, ASCENTS = 100, 10
-"""Subspaces in which more random points are scored, and in which gradients are followed. With these numbers the maximum
-was that of following gradients in every subspace, in each of twelve settings."""
+"""Subspaces in which more random points are scored, and in which gradients are followed; as good as in all of them."""
 RETRIES = 4
 """Further random points in each subspace of the shortlist, in the same settings."""
 ROUNDS = 15
 """Evaluations of an ascent in one block; our choice."""
+FEW_MATTER, SHARE = 0.1, 0.999
+"""At most FEW_MATTER of the coordinates hold SHARE of the sum of l^-2; chosen on Camelback (docs/methods/ms-ucb.md)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Subspaces:
-    """Many subspaces.
-
-    bases: base points, s x d. free: the free coordinates of each, s x k. local: whether random points of a subspace lie
-    near its base point or all over it, s. sums: those of the base points with all points of the posterior, where the
-    caller has them already.
-    """
+    """Base points (s x d), free coordinates (s x k), whether random points lie near the base (s), and sums where
+    known."""
 
     bases: Array
     free: Indices
@@ -53,8 +48,7 @@ class Subspaces:
 
 
 def random_blocks(count: int, k: int, lines: Indices, weights: Array | None, rng: np.random.Generator) -> Indices:
-    """k distinct coordinates out of `lines` for each of count subspaces, count x k; drawn in proportion to weights (one
-    per line) where given."""
+    """k distinct coordinates of `lines` for each of count subspaces, count x k, in proportion to weights if given."""
     if k >= len(lines):
         return np.tile(lines, (count, 1))
     if weights is None and k * k < len(lines):  # few out of many: rows with a repetition are rare and drawn again
@@ -71,8 +65,7 @@ def random_blocks(count: int, k: int, lines: Indices, weights: Array | None, rng
 
 
 class SubspacePosterior:
-    """The acquisition of a posterior as a function of the free coordinates of subspaces, which must be lines; what
-    the fixed coordinates contribute is given as `Sums`."""
+    """The acquisition as a function of the free coordinates of subspaces; the fixed ones contribute `Sums`."""
 
     def __init__(self, arrays: PosteriorArrays, acquire: Acquire) -> None:
         self.arrays, self.acquire = arrays, acquire
@@ -122,11 +115,8 @@ class SubspacePosterior:
         return self.arrays.mean + K @ self.arrays.alpha, self.arrays.signal * np.maximum(left, 0.0), V
 
     def descent(self, fixed: Sums, free: Indices) -> Callable[[Array], tuple[Array, Array]]:
-        """The negative acquisition and its gradient in the free values of the subspaces that are still moving.
-
-        Rows drop out of the batched minimiser as they finish, so the last column of its points is the number of the
-        subspace, which never moves.
-        """
+        """The negative acquisition and its gradient in the free values; the last column of a point numbers its
+        subspace, because rows drop out of the batched minimiser as they finish."""
         f = self.arrays
         at = self._place[free]
         inverse, columns = f.inverse[at], f.columns[at]  # s x k, s x k x n
@@ -184,18 +174,9 @@ def maximise_subspaces(
 ) -> tuple[Array, Array]:
     """The best points found in the subspaces, best first: points (ascents x d) and acquisition values (ascents).
 
-    Args:
-        arrays: the posterior.
-        acquire: what is maximised.
-        subspaces: where.
-        rng: every random draw.
-        shortlist: how many of the best subspaces get further random points after the first.
-        retries: further random points in each of them.
-        ascents: how many of the best subspaces are ascended after that.
-        rounds: evaluations per ascent and block.
-        chain: further blocks of free coordinates, drawn afresh, through which each ascent goes on.
-        lines: the coordinates that may be in such a block; None: all that the kernel takes for lines.
-        weights: how likely each of them is to be in it; None: all alike.
+    One random point is scored in each subspace, `retries` more in the `shortlist` best, and gradients are followed for
+    `rounds` evaluations in the `ascents` best. Each ascent goes on through `chain` further blocks of free coordinates,
+    drawn from `lines` (None: all) in proportion to `weights`.
     """
     model = SubspacePosterior(arrays, acquire)
     free, k = subspaces.free, subspaces.free.shape[1]
@@ -229,10 +210,7 @@ def maximise_subspaces(
 
 
 def _draw(at_base: Array, local: NDArray[np.bool_], rng: np.random.Generator) -> Array:
-    """One point in each subspace (s x k): uniform, or a normal step from the base point where the subspace is local.
-
-    The sd of the step is log-uniform, as for the local candidates of `maximise`.
-    """
+    """One point in each subspace (s x k): uniform, or near the base point with a log-uniform sd where it is local."""
     sd = np.exp(rng.uniform(np.log(STEPS[0]), np.log(STEPS[1]), (len(at_base), 1)))
     near = np.clip(at_base + sd * rng.standard_normal(at_base.shape), 0.0, 1.0)
     return np.where(local[:, None], near, rng.random(at_base.shape))
@@ -242,3 +220,38 @@ def _top(values: Array, count: int) -> Indices:
     """Where the `count` largest values are, best first, ties in order."""
     order: Indices = np.argsort(-values, kind="stable")[:count]
     return order
+
+
+# ---------------------------------------------------------------- where few coordinates matter
+#
+# The length-scales of the other coordinates are long but finite, so moving a hundred of them always promises a little
+# variance that is not there, and a search in all coordinates would never settle on the few.
+
+
+def few_that_matter(gp: GP | AdditiveGP, lines: Indices) -> Indices | None:
+    """The coordinates out of `lines` that matter; None where they are many or the model has only one length-scale."""
+    if not isinstance(gp, GP) or gp.hyper.lengthscale.size == 1 or len(lines) == 0:
+        return None
+    few = coordinates_that_matter(gp.hyper.lengthscale[lines])
+    return lines[few] if len(few) <= FEW_MATTER * gp.hyper.lengthscale.size else None
+
+
+def coordinates_that_matter(lengthscale: Array) -> Indices:
+    """The fewest of the coordinates with these length-scales (d) that together hold SHARE of the sum of l^-2."""
+    weights = lengthscale**-2.0
+    order: Indices = np.argsort(-weights, kind="stable")
+    held = np.cumsum(weights[order])
+    return np.sort(order[: int(np.searchsorted(held, SHARE * held[-1])) + 1])
+
+
+def best_in_coordinates(free: Indices, acquisition: Acquisition, incumbents: Array, rng: np.random.Generator) -> Array:
+    """The best point of the subspace through the first incumbent in which the given coordinates are free, D."""
+
+    def to_cube(Y: Array) -> tuple[Array, Array]:
+        X = np.repeat(incumbents[:1], len(Y), axis=0)
+        X[:, free] = Y
+        return X, np.ones_like(X)
+
+    low = through(acquisition, to_cube, np.eye(incumbents.shape[1])[:, free])
+    y = maximise(low, Cube.box(len(free)), rng, incumbents=incumbents[:, free])
+    return np.asarray(to_cube(y[None])[0][0])

@@ -55,9 +55,8 @@ from regretless.gp.sobol import sobol_points
 from regretless.method import Method
 from regretless.methods.neural_bo.branches import TAIL, BranchNet, Shape
 from regretless.methods.neural_bo.inputs import Encode, Inputs
-from regretless.methods.neural_bo.tangent_models import EXACT_UP_TO, ClosedForm, ShapeRule, TrainNN, paper_net
+from regretless.methods.neural_bo.tangent_models import EXACT_UP_TO, ClosedForm, ShapeRule, TrainNN, Warping, paper_net
 from regretless.methods.neural_bo.trust_region import Progress, local_points
-from regretless.methods.neural_bo.warp import Warping
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.tangent.ntk import draw_mlp, on_device
@@ -80,25 +79,19 @@ N_CANDIDATES = 1000
 ADDITIVE = 0.5
 """The additive branch's share of the prior variance where nothing chooses it: an even split."""
 DESIGN = 20
-"""Evaluations of a space-filling design before the model is asked, 2 (d + 1) where that is fewer (not in paper: the
-paper has a fixed number per task)."""
+"""Evaluations of a space-filling design before the model is asked, 2 (d + 1) where that is fewer (not in paper)."""
 POOL_DESIGN = 2
 """Random rows of a pool before the model is asked (not in paper): two values are the fewest that differ."""
 GLOBAL_SHARE = 0.05
-"""The share of asks whose candidates come from the whole cube (not in paper), so that no part of it is given up for
-good; one in twenty is a choice of ours."""
+"""The share of asks whose candidates come from the whole cube (not in paper: our choice)."""
 POOL_NU = 0.3
-"""The default's nu over a finite pool (not in paper), measured in docs/methods/neural-bo.md. Among thousands of rows
-that have little in common, a draw as wide as the posterior is largest at some row nothing is known about."""
+"""The default's nu over a finite pool (not in paper), measured in docs/methods/neural-bo.md."""
 SHORTLIST = 64
-"""The best values told, whose posterior means decide where the search stands and, with the values themselves, what is
-recommended: more than noise can put in the wrong order, and few enough that an ask does not grow with n."""
+"""The best values told, whose posterior means decide where the search stands; more than noise can disorder."""
 PROBE = 256
 """Points over which inputs and the kernel's diagonal are normalised: their averages are good to a few percent."""
 SHORTENED = 0.35
-"""A certificate's length-scales are the fitted ones times this (the idea of Berkenkamp et al., JMLR 2019). The GP's
-certificate takes 0.25 and bounds of 1.6 deviations at delta = 0.05 (gp/certify.py); this one takes the normal quantile,
-1.96, and shortens less. Each pair was measured for its own kernel (docs/methods/neural-bo.md, Certificate)."""
+"""A certificate's length-scales over the fitted ones (after Berkenkamp et al., JMLR 2019); see the docs."""
 NEAR = 0.2
 """The side of the box around the recommended point in which the largest upper bound is looked for as well."""
 CERTIFICATE_POINTS = 2048
@@ -106,23 +99,20 @@ CERTIFICATE_POINTS = 2048
 
 
 class NeuralBO(Method):
-    """Thompson sampling with a neural net and its tangent kernel: fast, flat in memory, and at home on structured
-    inputs.
+    """Thompson sampling with a neural net and its tangent kernel: fast, flat in memory, at home on structured inputs.
 
         x_t = argmax f_t(x),  f_t ~ GP(h(x; theta_{t-1}), nu^2 sigma_t^2)                            (Alg. 1, l. 4-5)
 
     Args:
         preset: "default", or "paper" (Alg. 1 and 2 as printed).
         width, depth, activation: the net; depth counts layers of weights, at least 2.
-        exploration: nu, the spread of draws in posterior standard deviations; None: by the preset, and 0.3 for the
-            default over a pool.
+        exploration: nu, the spread of draws in posterior standard deviations; None: by the preset, 0.3 over a pool.
         ridge: lam, the noise variance over the prior variance; None: chosen by evidence, or 0.01.
-        shape: "evidence" (default): noise level, input scales, additive share and warp are chosen by evidence as values
-            come in; "noise": the noise level and the warp; "fixed": nothing (default where ridge, additive or
-            norm_bound is given).
+        shape: what the evidence chooses as values come in: "evidence": noise level, input scales, additive share and
+            warp; "noise": noise level and warp; "fixed": nothing (default where ridge, additive or norm_bound is
+            given).
         additive: the share of the prior variance given to the additive branch, in [0, 1); 0.5 where nothing chooses it.
-        warp: how bad values are compressed: "strong", "gentle" or "none"; None lets the evidence choose between strong
-            and none.
+        warp: how bad values are compressed: "strong", "gentle" or "none"; None: strong or none by the evidence.
         trust_region: whether candidates come from a trust region; else from the whole cube (Alg. 1, l. 5).
         hops: the share of the candidates, at most 1/2, that leave the trust region along one to three coordinates.
         network: a torch.nn.Module with one output per row, in place of the fully connected net; its start is theta0.
@@ -133,9 +123,6 @@ class NeuralBO(Method):
         device: "cpu" (NumPy) or a torch device such as "cuda".
 
     Everything from `activation` to `network`, and `device`, belongs to the default preset.
-
-    Example: `minimize(f, space, method=NeuralBO(exploration=0.3))`; a pool: `NeuralBO(candidates=tfidf)` on `{"row":
-        Int(0, len(tfidf) - 1)}`.
     """
 
     choices = "onehot"
@@ -253,14 +240,11 @@ class NeuralBO(Method):
         return self._model.draw(self.exploration, rng)(self._inputs(U))
 
     def _recommend(self) -> Array:
-        """The largest posterior mean or, as far as neighbours show less noise than the model assumes, the largest
-        value."""
+        """The largest posterior mean or, as far as neighbours show less noise than assumed, the largest value."""
         self._refresh()
         order, means = self._shortlist()
         share = self._model.noise_shown() if isinstance(self._model, ClosedForm) else 1.0
         return np.array(self.X[order[np.argmax(share * means + (1 - share) * self.y[order])]])
-
-    # -- points
 
     def _design_point(self, rng: np.random.Generator) -> Array | None:
         """The next point of the design, or None when that is complete; over a pool, random rows."""
@@ -286,8 +270,7 @@ class NeuralBO(Method):
         return order, self._model.mean(self._told_inputs[order])
 
     def _fresh_rows(self, rng: np.random.Generator, n: int) -> Array:
-        """Cube points of at most n rows of the pool that are not known, in random order; of all rows when none is
-        left."""
+        """Cube points of at most n unknown rows of the pool, in random order; of all rows when none is left."""
         assert self._inputs.pool is not None
         fresh = np.ones(len(self._inputs.pool), dtype=bool)
         fresh[self._inputs.rows(self.known)] = False
@@ -295,8 +278,8 @@ class NeuralBO(Method):
         return self._inputs.points(rng.permutation(rows)[:n])
 
     def _unknown(self, Z: Array) -> Array:
-        """Z without failed and pending points and, in a finite cube, without told ones; Z itself when nothing would be
-        left. (A continuous setting may be evaluated twice: with noise that is worth a value.)"""
+        """Z without failed and pending points and, in a finite cube, without told ones (with noise a second value is
+        worth something); Z itself when nothing would be left."""
         taken = self.known if np.isfinite(self.cube.size) else np.concatenate([self.failed, self.pending])
         if len(taken) == 0:
             return Z
@@ -304,12 +287,9 @@ class NeuralBO(Method):
         keep = np.array([z.tobytes() not in keys for z in Z])
         return Z[keep] if keep.any() else Z
 
-    # -- what a user may look at
-
     @property
     def learning_rate(self) -> tuple[float, float] | None:
-        """The learning rate used last and the one asked for (paper preset): they differ when it was clipped to its
-        stable limit."""
+        """The learning rate used last and the one asked for (paper preset), which may have been clipped."""
         descent = self._model.descent if isinstance(self._model, TrainNN) else None
         return None if descent is None else (descent.rate, descent.asked)
 
@@ -317,8 +297,6 @@ class NeuralBO(Method):
     def nbytes(self) -> int:
         """Bytes the default's model holds beside the data."""
         return self._model.nbytes if isinstance(self._model, ClosedForm) else 0
-
-    # -- certificate
 
     def _certificate(self, delta: float) -> Certificate:
         model, n = self._model, len(self.y)
@@ -372,9 +350,6 @@ def _bounds(
     if not math.isfinite(upper - lower):
         return Certificate.none("the bounds lie beyond the range of floats", delta)
     return Certificate(max(upper - lower, 0.0), lower, upper, delta, kind, assumptions)
-
-
-# ---------------------------------------------------------------- arguments
 
 
 def _one_of(name: str, value: str | None, known: tuple[str | None, ...]) -> None:

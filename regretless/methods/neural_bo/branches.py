@@ -1,10 +1,8 @@
 """The net of NeuralBO's default, which has two branches, and the choice of its shape by evidence.
 
 One branch is a dense tangent net, whose units see every input. The units of the other see one input each; they are
-random features of an additive function or, with many inputs (the words of a document), the inputs themselves, a linear
-function. Few black boxes are purely dense or purely additive. How much of each there is, how quickly they vary and how
-noisy the values are is chosen on a small grid by the marginal likelihood, with the signal variance at its best value
-for each setting.
+random features of an additive function or, with many inputs, the inputs themselves. The shares, scales and noise are
+chosen on a small grid by the marginal likelihood, with the signal variance at its best value for each setting.
 
     h(x) = sqrt(1 - share) f_dense(scale x) + sqrt(share) sum_j c_j sin(coordinate_scale v_j x_{i(j)} + b_j)
 """
@@ -26,16 +24,13 @@ if TYPE_CHECKING:
     from regretless.methods.neural_bo.module_tangent import ModuleTangent
 
 UNITS_PER_INPUT, LEAST_UNITS, MOST_UNITS = 32, 256, 1024
-"""Units of the coordinate branch per input, and at least and at most in all. A valley a twentieth of the range wide
-needs as many per input; 64 of them were no better (docs/methods/neural-bo.md). The cap bounds an ask's cost in many
-dimensions."""
+"""Units of the coordinate branch per input, and at least and at most in all (docs/methods/neural-bo.md)."""
 MOST_INPUTS = 128
 """With more inputs than this the coordinate branch is linear: its units would be fewer than eight per input."""
 TAIL = 5
 """Degrees of freedom of the frequencies' Student law, which make the sine's kernel a Matern kernel of order 5/2."""
 SCALES = (0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
-"""Dense input scales tried, each over sqrt(number of inputs), because the squared distance of two random points grows
-like that number. The last two are those Ackley's ripples need."""
+"""Dense input scales tried, each over sqrt(number of inputs), as squared distances grow; the last two suit Ackley."""
 COORDINATE_SCALES = (1.0, 3.0, 9.0, 18.0)
 """Coordinate scales tried: from one arch over the range to the valleys of Michalewicz."""
 SHARES = (0.0, 0.5, 0.9)
@@ -43,11 +38,9 @@ SHARES = (0.0, 0.5, 0.9)
 NOISES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 """Noise variances tried, over the mean prior variance; the first stands for none."""
 EVIDENCE_POINTS = 300
-"""The evidence is that of this many values, the last ones, because they lie where the search is; the best 200 and 300
-spread evenly over the run were no better (docs/methods/neural-bo.md)."""
+"""The evidence is that of the last values, which lie where the search is (docs/methods/neural-bo.md)."""
 USUAL_SCALE, USUAL_NOISE = 1.6, 1e-2
-"""Where the prior of scale and noise is centred: the values of a fixed shape. One standard deviation is a factor of
-2^sqrt(2) for the scale and of 10 for the noise."""
+"""Where the prior of scale and noise is centred; one sd is a factor of 2^sqrt(2) and of 10."""
 LEAST_VARIANCE = 1e-6
 """The signal variance of standardised values is never taken below this, where its logarithm would run away."""
 
@@ -90,16 +83,14 @@ class BranchNet:
         return other
 
     def _set_norm(self) -> None:
-        """Divides the dense kernel by its mean diagonal over the inputs' domain, so that nu means the same in every
-        dimension."""
+        """Divides the dense kernel by its mean diagonal, so that nu means the same in every dimension."""
         self._norm = float(diagonal(self._dense.factors(self._probe * self.shape.scale)).mean())
 
     def dense_factors(self, X: Tensor, share: float = 0.0) -> Factors:
         return replace(self._dense, norm=self._norm / (1 - share)).factors(X * self.shape.scale)
 
     def coordinate_features(self, X: Tensor) -> Tensor:
-        """The coordinate branch's features, n x units (n x q where it is linear), of mean square norm 1 over the
-        inputs' domain."""
+        """The coordinate branch's features, n x units (n x q where it is linear), of mean square norm 1."""
         if self.linear:
             return X * self._unit
         arguments = X[:, self._coordinate] * (self._frequency * self.shape.coordinate_scale) + self._phase
@@ -118,13 +109,8 @@ class BranchNet:
 def choose_shape(
     net: BranchNet | ModuleTangent, usual: Shape, X: Tensor, targets: Array, offsets: Array, *, noise_only: bool = False
 ) -> tuple[Shape, int]:
-    """The shape with the largest posterior probability given values at inputs X (n x ...), and the column of targets
-    that goes with it.
-
-    targets (n x k) are the same values in k standardised forms, offsets (k) the logarithms of their Jacobians and prior
-    probabilities; without the Jacobian a form that squeezes the values together would always win. Of a user's module
-    only the noise can be chosen.
-    """
+    """The likeliest shape given values at inputs X (n x ...), and its column of targets (n x k), which are the values
+    in k standardised forms; offsets (k) are the logarithms of their Jacobians and prior odds."""
     found, column, most = usual, 0, -np.inf
     shapes: Iterator[tuple[Shape, Tensor, float]]
     if isinstance(net, BranchNet) and not noise_only:
@@ -161,8 +147,7 @@ def _shapes(net: BranchNet, X: Tensor) -> Iterator[tuple[Shape, Tensor, float]]:
 
 
 def log_evidence(K: Array, targets: Array, lam: float) -> tuple[Array, Array]:
-    """log p of each column of targets (n x k) up to a constant under variance * (K + lam I) at its best variance, and
-    that variance, k each."""
+    """log p of each column of targets (n x k) under variance * (K + lam I) at its best variance, and that, k each."""
     n, k = targets.shape
     A = K.copy()
     A.flat[:: n + 1] += lam

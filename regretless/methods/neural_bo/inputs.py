@@ -1,5 +1,4 @@
-"""What the net reads for a point of the cube: the point itself, a row of a pool of candidates, or what an encoder makes
-of it."""
+"""What the net reads for a point of the cube: the point, a row of a pool, or what an encoder makes of it."""
 
 from __future__ import annotations
 
@@ -17,11 +16,8 @@ Encode: TypeAlias = Callable[[Array], Any]
 
 
 class Inputs:
-    """Cube points (n x d) to inputs of the net: on [-1, 1], or features with the mean and mean square of that.
-
-    A user's module reads its features as they are (`raw`). `probe` are points (n x d) over which an encoder's features
-    are normalised.
-    """
+    """Cube points (n x d) to inputs of the net: on [-1, 1], or features with the mean and mean square of that over the
+    points `probe` (n x d). A user's module reads its features as they are (`raw`)."""
 
     def __init__(self, cube: Cube, probe: Array, *, pool: Array | None, encode: Encode | None, raw: bool) -> None:
         self._axis = cube.axes[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING
 
-import numpy as np
+from numpy.random import Generator
 
 from regretless.extras import optional
 from regretless.tangent.ntk import Direction, Factors, Tensor, diagonal
@@ -16,22 +16,16 @@ else:
     torch = optional("torch", "torch")
 
 BUCKETS = 8192
-"""Gradients of a module with more parameters than this are hashed into this many numbers, which keeps inner products
-unbiased (Weinberger et al., ICML 2009); 1500 rows of them take 100 MB."""
+"""Gradients of larger modules are hashed into this many numbers (Weinberger et al., ICML 2009)."""
 GRADIENT_ROWS = 64
 """Rows of per-sample gradients taken at once: the widest temporary holds 64 x p numbers."""
 
 
 class ModuleTangent:
-    """The gradient at its start of a module with one output per row, as the factors of a single layer.
+    """The gradient of h(x; theta) - h(x; theta0) at its start, for a module with one output per row, as the factors of
+    a single layer; the kernel is divided by its mean diagonal over `domain` (n x ...)."""
 
-    The net meant is h(x; theta) - h(x; theta0), which is 0 at the start. The kernel is divided by its mean diagonal
-    over `domain` (n x ...), so that exploration means the same for every module.
-    """
-
-    def __init__(
-        self, network: torch.nn.Module, domain: Tensor, rng: np.random.Generator, *, device: str = "cpu"
-    ) -> None:
+    def __init__(self, network: torch.nn.Module, domain: Tensor, rng: Generator, *, device: str = "cpu") -> None:
         self._network = copy.deepcopy(network).to(device=device, dtype=torch.float64).eval()
         self._parameters = {name: p.detach() for name, p in self._network.named_parameters()}
         self._buffers = dict(self._network.named_buffers())
@@ -70,7 +64,7 @@ class ModuleTangent:
         G = torch.cat(rows) * self._norm**-0.5
         return ((G.numpy() if self._device == "cpu" else G, None),)
 
-    def random_direction(self, rng: np.random.Generator) -> Direction:
+    def random_direction(self, rng: Generator) -> Direction:
         """A standard normal point of feature space."""
         w = rng.standard_normal(self.features)
         return (w if self._device == "cpu" else torch.as_tensor(w, device=self._device),)

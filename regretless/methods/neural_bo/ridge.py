@@ -1,13 +1,9 @@
-"""Bayesian ridge regression on tangent features, in the two forms that stay cheap: kernel form with an append-only
-factor, and a sketch.
+"""Bayesian ridge regression on tangent features: kernel form with an append-only factor, and a sketch.
 
-Both hold the posterior of f = g(x) . w, w ~ N(0, I), y = f + N(0, lam v), where v is 1 unless rows differ in noise.
-Both give the mean and a draw as weights, which `values` evaluates anywhere (a draw is *coherent*: one function, and not
-a number per point); the kernel form also knows its standard deviation. There all targets may change whenever the
-history grows, as they do when they are standardised anew; the sketch keeps those that rows came with.
-
-Rows enter in blocks whose edges depend on the number of rows alone, and the incomplete last block is redone whenever
-rows are added. So the arithmetic, bit for bit, is a function of the history and not of how it was cut into tells.
+Both hold the posterior of f = g(x) . w, w ~ N(0, I), y = f + N(0, lam v), where v is 1 unless rows differ in noise, and
+give the mean and a draw as weights that `values` evaluates anywhere. In kernel form all targets may change whenever the
+history grows; the sketch keeps those that rows came with. Rows enter in blocks whose edges depend on their number
+alone, so the arithmetic, bit for bit, is a function of the history and not of how it was cut into tells.
 
     KernelRidge   O(n^2) numbers; append O(n^2) per row; exact
     SketchRidge   r^2 numbers whatever n; each row costs O(r^2); the kernel is replaced by z(x) . z(x') with E = k
@@ -23,27 +19,13 @@ from scipy.linalg import blas, lapack
 from scipy.sparse import csr_array
 
 from regretless.parameters import Array
-from regretless.tangent.ntk import (
-    Direction,
-    Factors,
-    Tensor,
-    add_scaled,
-    combine,
-    diagonal,
-    inner,
-    kernel,
-    like,
-    namespace,
-    on_device,
-    rows_of,
-)
+from regretless.tangent import ntk
+from regretless.tangent.ntk import Direction, Factors, Tensor, like, namespace, on_device
 
 KERNEL_BLOCK = 32
-"""Rows per block of the append-only factor. A block is one triangular solve, and at most this many rows are redone per
-ask; at 300 rows that is a ninth of them."""
+"""Rows per block of the append-only factor; at most this many are redone per ask."""
 SKETCH_BLOCK = 128
-"""Rows per block of the sketch's second moments: an eighth of its features, so that a redone block costs less than the
-factorisation that follows."""
+"""Rows per block of the sketch's second moments: a redone block costs less than the factorisation that follows."""
 RAISES = 8
 """Times the diagonal is raised tenfold, from a rounding error upwards, before a factorisation gives up."""
 LEAST_ROOM = 64
@@ -62,19 +44,15 @@ class KernelRidge:
     """The exact posterior in kernel form: K + lam diag(v) = L L', grown block by block, never refactored."""
 
     def __init__(self, net: Tangent, lam: float, *, device: str = "cpu") -> None:
-        self._net = net
-        self._lam = float(lam)
-        self._device = device
-        self._n = 0
-        self._fixed = 0
+        self._net, self._lam, self._device = net, float(lam), device
+        self._n = self._fixed = 0
         self._factors: Factors = ()
         self._L: Tensor = None
         self._noise: Tensor | float = self._lam
         self._targets: Tensor = None
 
     def extend(self, X: Array, targets: Array, v: Array | None = None) -> None:
-        """Takes in the whole history: rows X (n x ...), targets (n) and noise variances over lam, v (n), 1 where not
-        given. Earlier rows are not redone; their targets are replaced."""
+        """Takes in the whole history: rows X (n x ...), targets (n) and noise variances over lam, v (n)."""
         n = len(X)
         self._targets = on_device(targets, self._device)
         if n == self._n:
@@ -90,11 +68,11 @@ class KernelRidge:
     def _append(self, new: Factors, start: int, stop: int) -> None:
         self._factors = _grown(self._factors, new, start, stop)
         noise = self._noise if isinstance(self._noise, float) else self._noise[start:stop]
-        block = kernel(new, new) + _eye(stop - start, new[0][0]) * noise
+        block = ntk.kernel(new, new) + _eye(stop - start, new[0][0]) * noise
         L21: Tensor = None
         if start:
             # L21 L11' = K21 and L22 L22' = K22 + lam I - L21 L21'
-            L21 = self._lower(kernel(rows_of(self._factors, slice(0, start)), new), start).T
+            L21 = self._lower(ntk.kernel(ntk.rows_of(self._factors, slice(0, start)), new), start).T
             block = block - L21 @ L21.T
         L = self._L = _with_block(self._L, start, start + KERNEL_BLOCK, block)
         if start:
@@ -103,7 +81,7 @@ class KernelRidge:
 
     @property
     def _data(self) -> Factors:
-        return rows_of(self._factors, slice(0, self._n))
+        return ntk.rows_of(self._factors, slice(0, self._n))
 
     def _lower(self, B: Tensor, n: int) -> Tensor:
         """L^-1 B for the first n rows; B is padded to the rows L has room for, whose part of L is the identity."""
@@ -113,25 +91,24 @@ class KernelRidge:
         return solve_lower(self._L, solve_lower(self._L, _padded(v, len(self._L))), transposed=True)[: self._n]
 
     def mean(self, targets: Tensor | None = None) -> Direction:
-        """The posterior mean of w, k(x, X) (K + lam I)^-1 y as a direction; of other targets (n) where they are
-        given."""
-        return combine(self._data, self._solve(self._targets if targets is None else targets))
+        """The posterior mean of w, k(x, X) (K + lam I)^-1 y, as a direction; of other targets (n) where given."""
+        return ntk.combine(self._data, self._solve(self._targets if targets is None else targets))
 
     def draw(self, nu: float, rng: np.random.Generator) -> Direction:
         """Mean plus nu times a draw of the posterior deviation (Matheron's rule): a direction."""
         prior = self._net.random_direction(rng)
         noise = like(rng.standard_normal(self._n), self._L) * self._noise**0.5
-        off = self._targets - nu * (inner(self._data, prior) + noise)
-        return add_scaled(combine(self._data, self._solve(off)), prior, nu)
+        off = self._targets - nu * (ntk.inner(self._data, prior) + noise)
+        return ntk.add_scaled(ntk.combine(self._data, self._solve(off)), prior, nu)
 
     def values(self, factors: Factors, w: Direction) -> Tensor:
         """The function w at points given by their factors, C."""
-        return inner(factors, w)
+        return ntk.inner(factors, w)
 
     def deviation(self, factors: Factors) -> Tensor:
         """The posterior standard deviation (Alg. 1, l. 3, in kernel form), C."""
-        v = self._lower(kernel(self._data, factors), self._n)
-        return (diagonal(factors) - (v**2).sum(0)).clip(0.0) ** 0.5
+        v = self._lower(ntk.kernel(self._data, factors), self._n)
+        return (ntk.diagonal(factors) - (v**2).sum(0)).clip(0.0) ** 0.5
 
     def leave_one_out(self) -> tuple[Tensor, Tensor]:
         """Leave-one-out residuals and their standard deviations (noise included), n each."""
@@ -145,18 +122,14 @@ class KernelRidge:
 
 
 class SketchRidge:
-    """The posterior on r random features z(x) with E z(x).z(x') = k(x, x'): memory and cost do not grow with n.
-
-    A layer's outer-product gradient is sketched by z_i = (s_i . in)(t_i . out) / sqrt(r), s and t random signs; a layer
-    with out = 1 is kept as it is while it is short and hashed into the features when it is longer than they are.
-    """
+    """The posterior on r random features z(x) with E z(x).z(x') = k(x, x'). A layer's outer-product gradient is
+    sketched by z_i = (s_i . in)(t_i . out) / sqrt(r), s and t random signs; one with out = 1 is kept, or hashed when it
+    is long."""
 
     def __init__(
         self, net: Tangent, lam: float, size: int, rng: np.random.Generator, example: Factors, *, device: str = "cpu"
     ) -> None:
-        self._net = net
-        self._lam = lam
-        self._device = device
+        self._net, self._lam, self._device = net, lam, device
         limit = size // len(example)  # what a layer may take; what short ones leave goes to the outer products
         plain = sum(min(a_in.shape[1], limit) for a_in, a_out in example if a_out is None)
         share = (size - plain) // max(1, sum(a_out is not None for _, a_out in example))
@@ -167,9 +140,8 @@ class SketchRidge:
                 self._maps.append((like(S, a_in), like(T, a_in) / math.sqrt(share)))
             else:
                 self._maps.append(None if a_in.shape[1] <= limit else _Hash(a_in.shape[1], limit, rng, a_in))
-        self._fixed = 0
-        self._n = 0
-        probe = self.sketch(rows_of(example, slice(0, 1)))
+        self._n = self._fixed = 0
+        probe = self.sketch(ntk.rows_of(example, slice(0, 1)))
         self.size = int(probe.shape[1])
         self._moments = _eye(self.size, probe) * 0.0
         self._sums = self._moments[0] * 1.0
@@ -186,8 +158,7 @@ class SketchRidge:
         return parts[0] if len(parts) == 1 else namespace(parts[0]).concatenate(parts, 1)
 
     def extend(self, X: Array, targets: Array, v: Array | None = None) -> None:
-        """Takes in the whole history as `KernelRidge.extend` does, but complete blocks keep the targets they came
-        with."""
+        """Takes in the whole history as `KernelRidge.extend` does, but complete blocks keep their targets."""
         n = len(X)
         if n == self._n:
             return
@@ -247,8 +218,7 @@ def _nbytes(*arrays: Tensor) -> int:
 
 
 def cholesky(A: Tensor) -> Tensor:
-    """The lower factor of a symmetric matrix of which the lower triangle is read; where rounding has made the matrix
-    indefinite, its diagonal is raised."""
+    """The lower factor of a symmetric matrix, its diagonal raised where rounding has made it indefinite."""
     raised = 0.0
     for attempt in range(RAISES):
         if isinstance(A, np.ndarray):
@@ -287,12 +257,8 @@ def _signs(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
 
 
 class _Hash:
-    """Feature hashing of p columns into r: each goes to one random column with a random sign, so inner products are
-    kept on average.
-
-    A sparse matrix in NumPy; a dense one in torch, whose scattered additions on a GPU come in any order and would round
-    differently each time.
-    """
+    """Feature hashing of p columns into r, each to a random column with a random sign: a sparse matrix in NumPy, a
+    dense one in torch, whose scattered additions on a GPU come in any order and would round differently each time."""
 
     def __init__(self, p: int, r: int, rng: np.random.Generator, example: Tensor) -> None:
         where, signs = rng.integers(r, size=p), _signs((p,), rng)

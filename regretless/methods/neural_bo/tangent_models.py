@@ -1,14 +1,14 @@
 """The two models NeuralBO can stand on: the linearised net in closed form (default), and TrainNN as printed (paper).
 
-Both are pure functions of the history (inputs, values and the seed); what they keep between calls only saves work. They
-are asked alike: `draw` gives a function to maximise, in units of the model's own; `mean` is in the units of the values
-told. Values of any size enter through `exact_unit`, so that no square overflows.
+Both are pure functions of the history and the seed. `draw` gives a function to maximise, in units of the model's own;
+`mean` is in the units told. Values enter through `exact_unit`, so that no square overflows.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
@@ -16,86 +16,68 @@ import numpy as np
 from regretless.method import keyed_generator
 from regretless.methods.neural_bo.branches import EVIDENCE_POINTS, BranchNet, Shape, choose_shape
 from regretless.methods.neural_bo.ridge import KernelRidge, SketchRidge
-from regretless.methods.neural_bo.warp import Warp, Warping
 from regretless.parameters import Array
 from regretless.streams import Stream
 from regretless.tangent.ntk import Factors, Mlp, Tensor, on_device, on_host
 from regretless.tangent.training import Descent, descend, epoch_batches, scheduled_size
-from regretless.tangent.values import exact_unit, standardisation, times_unit
+from regretless.tangent.values import ROUNDING, exact_unit, standardisation, times_unit
 
 if TYPE_CHECKING:
     from regretless.methods.neural_bo.module_tangent import ModuleTangent
 
+Net: TypeAlias = "BranchNet | ModuleTangent"
+Warping: TypeAlias = Literal["strong", "gentle", "none"]
 ShapeRule: TypeAlias = Literal["fixed", "noise", "evidence"]
 """What the evidence chooses: nothing; the noise level and the warp; or the whole shape."""
 Path: TypeAlias = Callable[[Array], Array]
 """A drawn function: inputs C x ... to values C."""
 
 WARPINGS: dict[Warping, float] = {"strong": 0.0, "none": -2.0}
-"""Warps the evidence chooses among, and the logarithms of their prior odds: e^2 to 1 for the strong one, a choice of
-ours whose effect is within the noise (docs/methods/neural-bo.md)."""
+"""Warps the evidence chooses among, and the logarithms of their prior odds, our choice (docs/methods/neural-bo.md)."""
 EXACT_UP_TO, SKETCH_SIZE = 1500, 1000
-"""Values up to which the posterior is exact, and the features of the sketch beyond, which holds less than 10 MB beside
-the data; in twenty dimensions an ask takes less than 0.1 s either way (docs/methods/neural-bo.md, Cost)."""
+"""Values up to which the posterior is exact, and the features of the sketch beyond (docs, Cost)."""
 FIRST_FIT, GROWTH, LATE_GROWTH = 4, 1.2, 2.0
-"""The shape is chosen at 4 values, the first number that says anything about noise, then whenever a fifth more are
-known; whenever twice as many are known once there is a sketch, because every value must then be sketched anew."""
+"""The shape is chosen at 4 values, then at each fifth more, or at twice as many once there is a sketch."""
 MISFIT, MISFIT_SHARE = 4.0, 0.05
-"""The model is not trusted with a bound when more than this share of the leave-one-out residuals exceeds 4 standard
-deviations; of a normal law it would be one in 16,000."""
+"""No bound where more than this share of the leave-one-out residuals exceeds so many deviations."""
 MOST_UNEQUAL = 1e4
-"""A value's known noise variance counts as at most this many times the typical one, and at least that share of it, so
-that the ridge stays between 1e-10 and 1e4 of the prior variance."""
+"""A value's known noise variance counts as at most this many times the typical one, and at least that share of it."""
 NEAREST = 4
-"""One value in so many, those closest to another one, shows how much noise there is at most: enough of them to average
-over, and near enough that the function hardly differs."""
+"""One value in so many, those closest to another one, shows how much noise there is at most; our choice."""
 ROWS = 2048
 """Rows whose features are held at once: 2048 x 256 numbers per layer are 4 MB."""
+BEND = 0.5
+"""The gentle warp compresses values that lie more than this many deviations below the median; our choice."""
+ROBUST = 4.5
+"""The gentle warp's deviation is the standard one or, where outliers make that larger, so many median absolute ones."""
+LARGEST_EXPONENT = 700.0
+"""exp of this is a float, with room for a factor of 10,000."""
 PAPER_RATE, PAPER_BATCH, PAPER_EPOCHS = 1e-3, 50, 50
 """SGD's learning rate, batch and epochs (Sec. 7)."""
 
 
 class ClosedForm:
-    """The tangent net linearised at its start, where TrainNN's minimiser is kernel ridge regression (Sec. 4): there is
-    no training and no learning rate.
-
-    The posterior is exact up to EXACT_UP_TO values and a sketch of SKETCH_SIZE features beyond.
-    """
+    """The tangent net linearised at its start, where TrainNN's minimiser is kernel ridge regression (Sec. 4)."""
 
     def __init__(
-        self,
-        net: BranchNet | ModuleTangent,
-        shape: Shape,
-        *,
-        seed: int,
-        rule: ShapeRule,
-        warping: Warping | None,
-        device: str = "cpu",
+        self, net: Net, shape: Shape, *, seed: int, rule: ShapeRule, warping: Warping | None, device: str = "cpu"
     ) -> None:
-        self._net = net
+        self._net, self._seed, self._rule, self._device = net, seed, rule, device
         self.shape = self._usual = shape
-        self._rule = rule
         self._warpings: dict[Warping, float] = {"strong": 0.0} if rule == "fixed" else WARPINGS
         if warping is not None:
             self._warpings = {warping: 0.0}
         self.warping: Warping = next(iter(self._warpings))
         """The warp in use."""
-        self._seed = seed
-        self._device = device
-        self._shaped: BranchNet | ModuleTangent = net.at(shape) if isinstance(net, BranchNet) else net
+        self._shaped: Net = net.at(shape) if isinstance(net, BranchNet) else net
         self._shape_size = 0
         self._posterior: KernelRidge | SketchRidge | None = None
-        self._X: Array = np.empty((0, 1))
-        self._y: Array = np.empty(0)
-        self._yvar: Array = np.empty(0)
+        self._X, self._y, self._yvar = np.empty((0, 1)), np.empty(0), np.empty(0)
         self._unit = 1.0
         self._warp = Warp()
 
     def refresh(self, X: Array, y: Array, yvar: Array) -> None:
-        """Takes the history: inputs n x ..., values n and their known noise variances n (NaN where unknown).
-
-        The sketch's warp is that of the last scheduled size, so that rows stay as they are.
-        """
+        """Takes the history: inputs n x ..., values n and their known noise variances n (NaN where unknown)."""
         n = len(y)
         self._unit = exact_unit(y)
         self._X, self._y, self._yvar = X, y / self._unit, yvar
@@ -115,24 +97,18 @@ class ClosedForm:
         return SketchRidge(self._shaped, self.shape.lam, SKETCH_SIZE, rng, example, device=self._device)
 
     def _warp_of(self, y: Array, warping: Warping) -> Warp:
-        """Equal values have deviation 1 in the units told, whatever the unit is: rows in the sketch keep their
-        targets."""
+        """The warp of y; equal values have deviation 1 in the units told, whatever the unit is."""
         return Warp.of(y, warping, of_equal=1.0 / self._unit)
 
     def _relative_noise(self, n: int) -> Array | None:
-        """The values' noise variances over the typical one, n, which lam stands for; None where no variance is known.
-
-        The typical one is the median of those known by the last scheduled size, because rows in the factor keep what
-        they entered with until then.
-        """
+        """Noise variances over the median of those known by the last scheduled size, n; None where none is known."""
         known = self._yvar[: self._size(n)]
         known = known[known > 0]  # NaN is not
         if len(known) == 0 or n < FIRST_FIT:
             return None
         typical = float(np.median(known))
         v = np.clip(self._yvar, typical / MOST_UNEQUAL, typical * MOST_UNEQUAL) / typical
-        relative: Array = np.where(np.isnan(v), 1.0, v)
-        return relative
+        return np.asarray(np.where(np.isnan(v), 1.0, v))
 
     def _size(self, n: int) -> int:
         """The last scheduled size."""
@@ -162,8 +138,7 @@ class ClosedForm:
             self.shape, self._posterior = shape, None
 
     def draw(self, nu: float, rng: np.random.Generator) -> Path:
-        """One function of the posterior, defined everywhere at once and nu times as far from the mean as a posterior
-        draw (Alg. 1, l. 4)."""
+        """One posterior function, defined everywhere at once and nu times as far from the mean (Alg. 1, l. 4)."""
         posterior = self._posterior
         assert posterior is not None
         w = posterior.draw(nu * self.shape.variance**0.5, rng)
@@ -177,11 +152,7 @@ class ClosedForm:
         return times_unit(self._warp.inverse(self._over_rows(Z, lambda A: posterior.values(A, w))), self._unit)
 
     def noise_shown(self) -> float:
-        """The share, at most 1, of the assumed noise variance that near values show.
-
-        Half of their mean squared difference contains the noise. The rest of what the model calls noise is misfit of
-        the kernel, which the evidence cannot tell from noise.
-        """
+        """The share, at most 1, of the assumed noise variance that near values show; the rest is misfit."""
         if self._rule == "fixed" or len(self._y) < FIRST_FIT:
             return 1.0
         X = np.asarray(self._X[-EVIDENCE_POINTS:]).reshape(-1, int(np.prod(self._X.shape[1:])))
@@ -195,8 +166,7 @@ class ClosedForm:
         return min(1.0, shown / (self.shape.lam * self.shape.variance))
 
     def moments_as_told(self, Z: Array) -> tuple[Array, Array]:
-        """Mean and sigma for the values as told, neither standardised nor warped, under the kernel as it is (the
-        setting of Thm. 1), C each."""
+        """Mean and sigma of the values as told, neither standardised nor warped (the setting of Thm. 1), C each."""
         posterior = self._posterior
         assert isinstance(posterior, KernelRidge)
         w = posterior.mean(on_device(self._y, self._device))
@@ -204,8 +174,7 @@ class ClosedForm:
         return mean, self._over_rows(Z, posterior.deviation)
 
     def cautious_moments(self, Z: Array, shortened: float) -> tuple[Array, Array] | str:
-        """Mean and deviation with length-scales times `shortened` and the variance estimated anew, C each; or why they
-        cannot be trusted."""
+        """Mean and deviation with length-scales times `shortened`, C each, or why they cannot be trusted."""
         if not isinstance(self._net, BranchNet):
             return "the tangent kernel of a user's module has no length-scale that could be shortened for caution"
         scale, coordinate_scale = self.shape.scale / shortened, self.shape.coordinate_scale / shortened
@@ -241,15 +210,10 @@ class ClosedForm:
 
 class TrainNN:
     """Alg. 1 and 2 as printed: the mean is the net trained by SGD from theta0, sigma that of the features at theta0.
-
-    The ridge m lam |theta - theta0|^2 / 2 of Alg. 2 enters every batch in full, and an incomplete last batch of an
-    epoch is dropped; the paper does not say. sigma is in kernel form, n x n numbers in place of the p x p of U.
-    """
+    The ridge m lam |theta - theta0|^2 / 2 enters every batch in full; an incomplete last batch is dropped."""
 
     def __init__(self, net: Mlp, *, seed: int, lam: float) -> None:
-        self._net = net
-        self._seed = seed
-        self._lam = lam
+        self._net, self._seed, self._lam = net, seed, lam
         self._posterior = KernelRidge(net, lam)
         self._unit, self._centre, self._spread = 1.0, 0.0, 1.0
         self.descent: Descent | None = None
@@ -283,8 +247,7 @@ class TrainNN:
 
     def _outputs(self, Z: Array) -> Array:
         assert self.descent is not None
-        made: Array = self.descent.net.outputs(Z)
-        return made
+        return np.asarray(self.descent.net.outputs(Z))
 
 
 def paper_net(rng: np.random.Generator, inputs: int, width: int, depth: int) -> Mlp:
@@ -292,3 +255,49 @@ def paper_net(rng: np.random.Generator, inputs: int, width: int, depth: int) -> 
     shapes: list[tuple[int, ...]] = [(inputs, width), *[(width, width)] * (depth - 2), (width,)]
     weights = tuple(rng.standard_normal(shape) * width**-0.5 for shape in shapes)
     return Mlp(weights, (False,) * depth, "relu", output_gain=width**0.5, norm=float(width))
+
+
+@dataclass(frozen=True)
+class Warp:
+    """The increasing map from values to targets of mean 0 and deviation 1: linear down to `middle` - `unit`,
+    logarithmic below. "strong" compresses all values below the median, in units of the best value's lead on it;
+    "gentle" those more than BEND deviations below the median; "none" no value."""
+
+    middle: float = 0.0
+    unit: float = 1.0
+    centre: float = 0.0
+    scale: float = 1.0
+
+    @classmethod
+    def of(cls, y: Array, warping: Warping, *, of_equal: float = 1.0) -> Warp:
+        """The warp that standardises y (n); `of_equal` is the deviation of equal values."""
+        middle, spread = float(np.median(y)), standardisation(y, of_equal=of_equal)[1]
+        lead, robust = float(y.max()) - middle, ROBUST * float(np.median(np.abs(y - middle)))
+        rounding = ROUNDING * float(np.abs(y).max())
+        if warping == "strong":
+            unit = lead if lead > rounding else spread
+            middle += unit
+        elif warping == "gentle":
+            unit = BEND * (robust if rounding < robust < spread else spread)
+        else:
+            unit = 2 * max(middle - float(y.min()), spread)
+        return cls(middle, unit, *standardisation(_bend((y - middle) / unit)))
+
+    def __call__(self, y: Array) -> Array:
+        return (_bend((y - self.middle) / self.unit) - self.centre) / self.scale
+
+    def log_jacobian(self, y: Array) -> float:
+        """The sum over y of the logarithms of the slope."""
+        below = np.maximum((self.middle - y) / self.unit, 1.0)
+        return -float(np.log(below).sum()) - len(y) * math.log(self.unit * self.scale)
+
+    def inverse(self, targets: Array) -> Array:
+        """The values of targets (n); none lies further below than exp(LARGEST_EXPONENT) units."""
+        t = targets * self.scale + self.centre
+        exponent = np.clip(-t - 1, 0.0, LARGEST_EXPONENT)
+        return np.asarray(self.middle + self.unit * np.where(t < -1, -np.exp(exponent), t))
+
+
+def _bend(z: Array) -> Array:
+    """z, below -1 replaced by -1 - log(-z), which continues it with the same slope."""
+    return np.asarray(np.where(z < -1, -1 - np.log(np.maximum(-z, 1.0)), z))

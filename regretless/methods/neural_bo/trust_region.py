@@ -1,12 +1,9 @@
-"""Where NeuralBO's default looks for the maximum of a draw: a trust region that follows from the values alone.
-
-`Progress` turns the values, in the order told, into the region's side length (`gp.trust_region`); since the region is a
-function of the history it needs no state of its own in a checkpoint. `local_points` draws the candidates.
-"""
+"""Where NeuralBO's default looks for the maximum of a draw: a trust region that follows from the values alone."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from regretless.gp.sobol import sobol_points
@@ -15,11 +12,9 @@ from regretless.parameters import Array
 from regretless.space import Cube
 
 MARGIN = 1e-3
-"""A value is a success when it beats the best before it by this share of the range seen; TuRBO's share of the best's
-size, which would depend on where zero is, has the same value."""
+"""A value is a success when it beats the best before it by this share of the range seen (TuRBO: of the best's size)."""
 MORE_AXES = (0.5, 0.25)
-"""The chance that a hop moves a second coordinate, and that it moves one more: most hops move one or two. These are
-choices of ours; only the share of hops was measured (docs/methods/neural-bo.md)."""
+"""The chance that a hop moves a second coordinate, and that it moves one more; our choice."""
 GRID_REACH = 4.0
 """Along a grid the box spans at least this many positions, two to either side, so that it never holds one alone."""
 
@@ -44,16 +39,10 @@ class Progress:
             self._seen += 1
 
 
-def local_points(
-    centre: Array, length: float, n: int, cube: Cube, rng: np.random.Generator, *, hops: float = 0.0
-) -> Array:
-    """n points around the centre (d), n x d: some of a point's coordinates are moved within the box of that side
-    length, the others are the centre's.
-
-    Every second point is *sparse*: it moves few coordinates. A share `hops` of all points, taken from the sparse ones,
-    leaves the box: one to three of their coordinates are drawn over the whole range. Along a grid the box reaches the
-    next positions at least; a choice that is moved is drawn anew.
-    """
+def local_points(centre: Array, length: float, n: int, cube: Cube, rng: Generator, *, hops: float = 0.0) -> Array:
+    """n points around the centre (d), n x d, that move some coordinates within the box of that side length. Every
+    second point is *sparse*; a share `hops` of all, taken from these, draws one to three coordinates over the whole
+    range."""
     moved, hop = _moved_coordinates(n, cube, rng, round(hops * n))
     reach = np.array([max(length, GRID_REACH / axis.levels) if axis.levels else length for axis in cube.axes])
     anywhere = sobol_points(n, cube.dim, rng)
@@ -67,14 +56,9 @@ def local_points(
     return np.where(moved, np.clip(target, 0.0, 1.0), centre)
 
 
-def _moved_coordinates(
-    n: int, cube: Cube, rng: np.random.Generator, n_hops: int
-) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-    """Which coordinates each of n points moves (n x d), and which points hop (at most n_hops).
-
-    A point moves each coordinate with a chance of its own: PERTURBED / d, or for a sparse one log-uniform between
-    1/d and 1. Every point moves one coordinate at least, and one-hot coordinates move together.
-    """
+def _moved_coordinates(n: int, cube: Cube, rng: Generator, n_hops: int) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+    """Which coordinates each of n points moves (n x d), each with chance PERTURBED / d or, for a sparse one,
+    log-uniform between 1/d and 1; and which points hop (at most n_hops)."""
     dim = cube.dim
     chance = np.full(n, min(1.0, PERTURBED / dim))
     sparse = np.arange(n) % 2 == 1

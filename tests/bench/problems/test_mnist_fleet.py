@@ -9,7 +9,7 @@ from regretless_bench.problems.mnist_fleet import Fleet
 from regretless_bench.problems.mnist_training import ConvTraining, DenseTraining, Digits, load_digits, training
 from torch.nn import functional
 
-from regretless.bilevel.batches import keyed_batches
+from regretless.bilevel.run import keyed_batches
 
 PARAMS = {"lr": 0.05, "momentum": 0.5, "l2": 1e-3, "dropout": 0.0, "channels": 4}
 

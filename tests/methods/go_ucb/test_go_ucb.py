@@ -194,17 +194,7 @@ def test_barely_determined_parameters_are_no_misfit():
 
 def test_a_module_and_every_named_family_run():
     module = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
-    for model in (
-        module,
-        "sigmoid-net",
-        "mlp",
-        "linear",
-        "hill",
-        "michaelis-menten",
-        "logistic-growth",
-        "exponential-decay",
-        "sum-of-gaussians",
-    ):
+    for model in (module, "sigmoid-net", "mlp", "linear", "quadratic", "separable-quadratic"):
         method = told(GOUCB(2, seed=0, model=model, width=4, guard=False, initial=5), truth, 8)
         assert np.isfinite(method.ask(2)).all()
 

@@ -175,7 +175,7 @@ def test_a_wrong_model_is_refused_with_the_reason(f, message):
         (formula, None, "needs w_bounds"),
         (formula, [], "w_bounds is empty"),
         (formula, [(3, 1)], "low"),
-        ("hill", [(0, 1)], "the named families know theirs"),
+        ("mlp", [(0, 1)], "the named families know theirs"),
         (3, None, "model must be a function"),
         (torch.nn.ReLU(), None, "has no parameters"),
         (torch.nn.Linear(2, 1), [(0, 1)], "do not apply"),
@@ -213,7 +213,7 @@ def test_a_text_is_never_imported_and_a_path_never_opened(payload):
 def test_a_crafted_checkpoint_runs_nothing(payload):
     file = payload / "run.npz"
     rg.Optimizer({"a": rg.Float(-3, 5)}, method=rg.GOUCB, direction="maximize", seed=0).save(file)
-    for options in ({"model": "go_ucb_payload:f"}, {"model": "hill", "w_bounds": str(payload / "bounds.toml")}):
+    for options in ({"model": "go_ucb_payload:f"}, {"model": "mlp", "w_bounds": str(payload / "bounds.toml")}):
         state = read_state(file)
         state["recipe"] = {"name": "go-ucb", "options": options}
         write_state(file, state)
@@ -260,7 +260,7 @@ price.gradient = lambda w, x: np.column_stack(
 space = {"dose": rg.Float(0.5, 40), "age": rg.Float(20, 70)}
 bounds = {"top": (0.5, 4), "half": rg.Float(0.5, 20, log=True), "price": (0.001, 0.1)}
 recipes = [rg.GOUCB(model=f, w_bounds=bounds) for f in (response, price)]
-recipes += [rg.GOUCB(model=name, width=3, guard=False) for name in ("quadratic", "mlp", "sigmoid-net", "hill")]
+recipes += [rg.GOUCB(model=name, width=3, guard=False) for name in ("quadratic", "mlp", "sigmoid-net")]
 recipes += [rg.GOUCB(preset="paper")]
 for recipe in recipes:
     opt = rg.Optimizer(space, method=recipe, direction="maximize", budget=14, seed=1)

@@ -18,7 +18,7 @@ from regretless.gp.design import design_size
 from regretless.gp.maximiser import Acquisition
 from regretless.methods import METHODS
 from regretless.methods.ms_ucb.algorithm import MSUCB, subspaces_at, theory_beta, uncovered_regret
-from regretless.methods.ms_ucb.few_coordinates import best_in_coordinates, coordinates_that_matter
+from regretless.methods.ms_ucb.subspace import best_in_coordinates, coordinates_that_matter
 from regretless.testing import bowl, run
 
 
@@ -117,7 +117,6 @@ def test_no_coordinate_free_picks_the_best_of_the_sampled_points():
         {"low_dim": -1},
         {"bases": 0},
         {"growth": -1},
-        {"slope_scale": 0.0},
         {"initial": 0},
         {"noise_var": -1.0},
         {"preset": "best"},
@@ -137,8 +136,6 @@ def test_bad_options_are_refused(options):
         ("d", "low_dim"),
         ("N0", "bases"),
         ("alpha", "growth"),
-        ("a", "slope_factor"),
-        ("b", "slope_scale"),
         ("noise", "noise_var"),
     ],
 )
