@@ -36,9 +36,7 @@ NEAREST = 256  # the values nearest to the recommended point that its smooth low
 STRETCHES, NOISE_LEVELS = (1.0, 2.0), (0.0, 1e-3, 1e-2, 0.1, 1.0)
 """The length-scales, as multiples of the fitted ones, and the least noise variances, relative to the signal, of the
 models that the lower bound is taken over: steps of a factor that two dozen values can tell apart."""
-LIKELY = (
-    3.0  # models whose log density is within this of the best one's are not ruled out by the values (a ratio of 20)
-)
+LIKELY = 3.0  # models whose log density is within this of the best one's are not ruled out (a ratio of 20)
 RAW, STARTS = 2000, 8  # candidates and ascents of the search for the largest bound, more than those of an ask
 INCUMBENTS = 5  # the told points with the best posterior means around which a third of the candidates are drawn
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from regretless.parameters import Array
 
 Kind: TypeAlias = Literal["se", "matern52"]
-SQRT5 = math.sqrt(5.0)
+SQRT5 = math.sqrt(5.0)  # the factor of the distance in Matern-5/2
 BLOCK = 256  # rows per block: a block of n = 3000 is 6 MB, and 256 rows keep matrix products at full speed
 
 

@@ -331,3 +331,4 @@ FAMILIES: dict[str, Callable[[int], Family]] = {
     "quadratic": quadratic,
     "separable-quadratic": separable_quadratic,
 }
+"""The families that have a name, by the number of inputs."""

@@ -105,6 +105,7 @@ WORDS = {
     "kernel": ("se", "matern52"),
     "gain": (None, "realised", "log", "root"),
 }
+"""The options that are words, and the words they take."""
 OPEN_RANGES = {
     "delta": (0.0, 1.0), "walk_error": (0.0, 0.5), "lengthscale": (0.0, math.inf), "assumed_norm": (0.0, math.inf),
     "norm_bound": (0.0, math.inf),
