@@ -39,6 +39,9 @@ need more than one."""
 FAILED_NEARBY = 1e-3
 """How close, in every coordinate, a proposal may come to a failed point; the border between failures and successes can
 still be traced finely."""
+LARGEST = 1e307
+"""Methods see values beyond this as this: differences and sums of a few of them would leave the range of floats, which
+ends at 1.8e308."""
 FIXED_DRAWS = 2**63
 """The step that keys what is drawn once for the whole run."""
 
@@ -190,6 +193,7 @@ class Method(ABC):
             self._failed.append(points[~good])
             points, values, variances = points[good], values[good], None if variances is None else variances[good]
         if len(values):
+            values = np.clip(values, -LARGEST, LARGEST)
             self._told.append(points, values, np.nan if variances is None else variances)
             with threads_for(self.model_free):
                 self._update(points, values)
@@ -219,6 +223,8 @@ class Method(ABC):
             raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
         if len(self.y) == 0:
             return Certificate.none("nothing has been evaluated yet", delta)
+        if np.abs(self.y).max() >= LARGEST:
+            return Certificate.none(f"values of {LARGEST:g} and more are at the end of the range of floats", delta)
         with threads_for(self.model_free):
             return self._certificate(delta)
 

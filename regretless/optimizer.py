@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import secrets
+import statistics
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,10 +21,11 @@ import numpy as np
 
 from regretless.auto import choose_method, find_recipe
 from regretless.certificate import Certificate
+from regretless.evaluation import as_number, shown
 from regretless.method import Method, Recipe
 from regretless.parameters import Array
 from regretless.space import Space, SpaceLike
-from regretless.statefile import read_state, write_state
+from regretless.statefile import pack, read_state, write_state
 
 Direction: TypeAlias = Literal["minimize", "maximize"]
 TrialState: TypeAlias = Literal["pending", "done", "failed"]
@@ -228,7 +230,7 @@ class Optimizer:
         """The mean of the values told for a setting; NaN when it was never evaluated."""
         key = self.method.cube.key(self.space.encode(params, self.method.choices))
         values = [t.value for t in self.trials if t.value is not None and self._key(t) == key]
-        return float(np.mean(values)) if values else math.nan
+        return statistics.mean(values) if values else math.nan  # exact, so that no sum leaves the range of floats
 
     @property
     def certificate(self) -> Certificate:
@@ -283,9 +285,15 @@ class Optimizer:
         if state.get("kind") != FILE_KIND:
             raise ValueError(f"{path} is not a file of Optimizer.save (kind {state.get('kind')!r})")
         try:
-            return cls._from_state(state, space, method)
+            optimizer = cls._from_state(state, space, method)
+            now = optimizer._state()
+            given = {"method"} | ({"space"} if space is not None else set()) | ({"recipe"} if method is not None else set())
+            changed = [key for key in now if key not in given and pack(now[key]) != pack(state[key])]
         except (KeyError, TypeError, IndexError, AttributeError, OverflowError) as error:
             raise ValueError(f"{path} is damaged: {type(error).__name__}: {error}") from None
+        if changed:
+            raise ValueError(f"{path} is damaged: its {', '.join(changed)} cannot be taken as written")
+        return optimizer
 
     @classmethod
     def _from_state(
@@ -421,12 +429,10 @@ def _is_plain(params: Mapping[str, Any]) -> bool:
 def _checked_value(value: Any) -> float:
     if value is None:
         raise ValueError("tell needs a value, or failed=True")
-    if isinstance(value, bool | str | bytes) or (isinstance(value, np.ndarray) and value.size != 1):
-        raise ValueError(f"the value must be a number, got {value!r}")
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"the value must be a number, got {value!r}") from None
+    number = as_number(value)
+    if number is None:
+        raise ValueError(f"the value must be a number, got {shown(value)}")
+    return number
 
 
 def _checked_variance(var: Any) -> float | None:
@@ -434,5 +440,5 @@ def _checked_variance(var: Any) -> float | None:
         return None
     number = _checked_value(var)
     if not (math.isfinite(number) and number >= 0):
-        raise ValueError(f"var must be a finite number of at least 0, got {var!r}")
+        raise ValueError(f"var must be a finite number of at least 0, got {shown(var)}")
     return number

@@ -29,13 +29,10 @@ import numpy as np
 from regretless.gp.fit import MANY, Prior, fit
 from regretless.gp.frame import turn_axes
 from regretless.gp.posterior import GP, Factor, Hyper, Kernel, Kind, in_units_of, relative_noise
-from regretless.method import State
+from regretless.method import LARGEST, State
 from regretless.parameters import Array
 from regretless.space import Cube
 
-LARGEST = 1e307
-"""Values beyond this are brought back to it: sums of a few of them would leave the range of floats, which ends at
-1.8e308."""
 TURN_EVERY = 5
 """Every fifth scheduled fit may turn the axes, because a turn costs up to two more fits."""
 TURNED_DIMS = (3, 20)
