@@ -32,7 +32,7 @@ TrialState: TypeAlias = Literal["pending", "done", "failed"]
 MethodLike: TypeAlias = str | Recipe | type[Method]
 """A name, a recipe, a Method class, or "auto"."""
 
-FILE_KIND = "regretless-optimizer-2"
+FILE_KIND = "regretless-optimizer-3"
 """Marks the files `Optimizer.save` writes; the number grows when the layout changes."""
 STATES: tuple[TrialState, ...] = ("pending", "done", "failed")
 
@@ -312,6 +312,8 @@ class Optimizer:
         rows = zip(state["unit"], state["state"], state["value"], state["var"], strict=True)
         for number, (row, code, value, var) in enumerate(rows):
             u = np.asarray(row, dtype=np.float64).reshape(optimizer.method.dim)
+            if not ((u >= 0) & (u <= 1)).all():  # NaN is neither
+                raise ValueError(f"the point of trial {number} does not lie in the unit cube")
             own = state["own"].get(str(number))
             if own is not None and optimizer.method.cube.key(optimizer.space.encode(own, optimizer.method.choices)) != (
                 optimizer.method.cube.key(u)

@@ -238,7 +238,9 @@ class Surrogate:
         """Takes over what `latest_fit` gave for this history; raises ValueError when it cannot be its fit."""
         try:
             size, lengthscale = int(state["size"]), np.array(state["lengthscale"], dtype=np.float64)
-            numbers = {name: float(state[name]) for name in ("scale", "noise", "signal", "quadratic")}
+            numbers = {name: state[name] for name in ("scale", "noise", "signal", "quadratic")}
+            if not all(isinstance(number, float) for number in numbers.values()):
+                raise TypeError(f"{numbers} are not all floats")
             rotation = np.array(state["rotation"], dtype=np.float64) if "rotation" in state else None
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"the state is damaged: the fit of the model is not readable ({error!r})") from None

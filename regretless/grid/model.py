@@ -7,6 +7,7 @@ history alone. With everything given there are no fits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -135,6 +136,8 @@ class GridModel:
             raise ValueError(f"the state is damaged: {error}") from None
         self.best_before = best
         self.update()
+        if not math.isclose(self.best_before, best, rel_tol=1e-6, abs_tol=1e-6 * self.scale.sd):
+            raise ValueError(f"the state is damaged: a best mean of {best} does not follow from its values")
 
     # -- points
 
