@@ -287,7 +287,9 @@ class Optimizer:
         try:
             optimizer = cls._from_state(state, space, method)
             now = optimizer._state()
-            given = {"method"} | ({"space"} if space is not None else set()) | ({"recipe"} if method is not None else set())
+            given = (
+                {"method"} | ({"space"} if space is not None else set()) | ({"recipe"} if method is not None else set())
+            )
             changed = [key for key in now if key not in given and pack(now[key]) != pack(state[key])]
         except (KeyError, TypeError, IndexError, AttributeError, OverflowError) as error:
             raise ValueError(f"{path} is damaged: {type(error).__name__}: {error}") from None

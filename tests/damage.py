@@ -107,7 +107,9 @@ def spoiled_array(array: np.ndarray, rng: random.Random) -> Any:
         return array.reshape(-1)
     if kind == 7:
         with np.errstate(all="ignore"):
-            return np.nan_to_num(out).astype(rng.choice([np.int8, np.float32, np.complex128, np.bool_, np.str_, np.uint64]))
+            return np.nan_to_num(out).astype(
+                rng.choice([np.int8, np.float32, np.complex128, np.bool_, np.str_, np.uint64])
+            )
     if kind == 8:
         return np.empty(rng.choice([(0,), (0, 0), (1, 0), (0, 7), (3, 3, 3)]))
     return rng.choice(SPITE)

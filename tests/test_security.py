@@ -47,6 +47,8 @@ high = 9
 type = "choice"
 labels = ["relu", "tanh"]
 """
+
+
 class Bomb:
     """Unpickling this would create a file."""
 

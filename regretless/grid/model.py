@@ -129,6 +129,8 @@ class GridModel:
             if isinstance(self.posterior, ProductPosterior):
                 self.posterior.load(state["posterior"])
                 self.values, self._rebuilt_at = n, rebuilt
+            elif not (isinstance(state["posterior"], dict) and not state["posterior"]):
+                raise ValueError("a posterior of rows follows from the history, and the state holds another")
             elif rebuilt:
                 self._rebuild(rebuilt)
                 self.values = rebuilt

@@ -9,7 +9,9 @@ import pytest
 SHARE = float(os.environ.get("REGRETLESS_HOSTILE", "1"))
 """The share of the long form that is run: 0.1 is a tenth of it, for a look at one piece."""
 
-sizes = pytest.mark.parametrize("long", [pytest.param(False, id="short"), pytest.param(True, id="long", marks=pytest.mark.hostile)])
+sizes = pytest.mark.parametrize(
+    "long", [pytest.param(False, id="short"), pytest.param(True, id="long", marks=pytest.mark.hostile)]
+)
 """Runs a test twice: with long=False always, with long=True under the marker `hostile`."""
 long_only = pytest.mark.hostile
 """Marks a test that has no short form."""

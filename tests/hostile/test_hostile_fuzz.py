@@ -222,7 +222,9 @@ def check_space(space: Space, rng: random.Random) -> None:
                 assert params[name] in p.labels if isinstance(p, rg.Choice) else p.low <= params[name] <= p.high
             place = space.encode(params, choices)
             assert np.array_equal(place, cube.snap(place)), "an encoded setting is off its own point"
-            assert not differences(space.decode(place, choices), params), f"{space}: {params} came back as another setting"
+            assert not differences(space.decode(place, choices), params), (
+                f"{space}: {params} came back as another setting"
+            )
 
 
 @sizes
@@ -250,7 +252,9 @@ def test_spaces(long: bool) -> None:
 def test_spaces_in_files(long: bool, tmp_path: Path) -> None:
     rng, path = random.Random(7), tmp_path / "space.toml"
     words = ["0", "1", "-1", "0.5", "1e-300", "1e308", "nan", "inf", "-inf", "true", '"3"', "[]", "[1, 2]", '["a", "b"]', "[1, 1.0]", "9" * 30, "0x10", "1979-05-27", "{}", "5e-324", '["a", {}]']  # fmt: skip
-    valid = '[lr]\ntype = "float"\nlow = 1e-5\nhigh = 1e-1\nlog = true\n[act]\ntype = "choice"\nlabels = ["relu", "tanh"]\n'
+    valid = (
+        '[lr]\ntype = "float"\nlow = 1e-5\nhigh = 1e-1\nlog = true\n[act]\ntype = "choice"\nlabels = ["relu", "tanh"]\n'
+    )
     for i in range(count(long, 150, 1500)):
         text = ""
         for name in rng.sample(["lr", '"x 2"', "a.b", "n", '""'], rng.randint(1, 3)):
