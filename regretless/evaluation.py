@@ -90,8 +90,8 @@ def outcome_of(out: Any, argument: Any) -> Outcome:
 
 
 def as_number(value: Any) -> float | None:
-    """The number that an object is, an array of one number too; infinite beyond the range of floats, None when the object
-    is no number or has an imaginary part that would be dropped."""
+    """The number that an object is, an array of one number too; infinite beyond the range of floats, None when the
+    object is no number or has an imaginary part that would be dropped."""
     if isinstance(value, np.ndarray):
         if value.size != 1:
             return None

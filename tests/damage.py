@@ -1,4 +1,4 @@
-"""Damage for valid files: bytes flipped, cut and spliced, trees with values of the wrong kind; and what must come of it."""
+"""Damage for valid files: bytes flipped, cut and spliced, trees with values of the wrong kind; what must come of it."""
 
 from __future__ import annotations
 

@@ -174,4 +174,4 @@ def merged(X: Array, y: Array, most: int, weight: Array | None = None) -> tuple[
         label = finer.reshape(-1)
     total = np.bincount(label, weights=weight).astype(np.float64)
     centres = np.stack([np.bincount(label, weights=x * weight) / total for x in X.T], axis=1)
-    return centres, np.bincount(label, weights=y * (weight / total[label])), total
+    return centres, np.bincount(label, weights=y * (weight / total[label])).astype(np.float64), total

@@ -7,4 +7,4 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "doors"))
 
-from storages import grpc_port, postgres, storage_url  # noqa: E402, F401
+from storages import grpc_port, postgres, storage_url  # noqa: F401

@@ -22,11 +22,15 @@ from regretless.storage.runner import tune_in_storage
 from regretless.storage.urls import open_storage, patiently
 
 SPACES: dict[str, dict[str, Any]] = {
-    "log and offset": {"lr": rg.Float(1e-5, 1e-1, log=True), "far": rg.Float(1e3, 1e3 + 0.7), "drop": rg.Float(0.1, 0.9)},
+    "log and offset": {
+        "lr": rg.Float(1e-5, 1e-1, log=True),
+        "far": rg.Float(1e3, 1e3 + 0.7),
+        "drop": rg.Float(0.1, 0.9),
+    },
     "steps": {"s": rg.Float(0.05, 2.0, step=0.015), "t": rg.Float(-1e-3, 7e-3, step=1e-4), "u": rg.Float(1.1, 1.3)},
     "whole": {"n": rg.Int(3, 300, log=True), "m": rg.Int(-7, 500, step=3), "huge": rg.Int(0, 2**60, step=2**20)},
     "mixed": {"act": rg.Choice(["relu", "tanh", None]), "lr": rg.Float(3e-4, 0.7, log=True), "k": rg.Int(1, 12)},
-}  # fmt: skip
+}
 GRACE = 20.0
 """Times longer than other lives may take: a crowd of 64 shares two cores."""
 
@@ -44,7 +48,9 @@ def main() -> None:
     rng = random.Random(workers + trials)
 
     def live() -> None:
-        tune_in_storage(objective, SPACES[name], storage=url, study="crowd", trials=trials, method="gp-ucb", seed=1, progress=False)  # fmt: skip
+        tune_in_storage(
+            objective, SPACES[name], storage=url, study="crowd", trials=trials, method="gp-ucb", seed=1, progress=False
+        )
 
     def done() -> int:
         study = patiently(lambda: optuna.load_study(study_name="crowd", storage=open_storage(url)))

@@ -275,7 +275,9 @@ class PlainStudy(Storage):
     """`study.optimize` with our sampler, with a known search space and without."""
 
     def optimize(self, log: Logged, storage: Any) -> None:
-        sampler = rg.Sampler("gp-ei", seed=self.number, budget=self.trials, search_space=SPACE if self.number % 2 else None)  # fmt: skip
+        sampler = rg.Sampler(
+            "gp-ei", seed=self.number, budget=self.trials, search_space=SPACE if self.number % 2 else None
+        )
         study = optuna.create_study(storage=storage, study_name=f"s{self.number}", load_if_exists=True, sampler=sampler)
 
         def objective(trial: optuna.Trial) -> float:
@@ -385,8 +387,17 @@ def attack_workers(kills: int, seed: int, folder: Path, url: str, *, spawn: bool
         storage, log = url.replace("FOLDER", str(folder / str(run))), Logged(folder / str(run) / "log", 0.02)
 
         def live(storage: str = storage, log: Logged = log, run: int = run) -> None:
-            tune_in_storage(log, SPACE, storage=storage, study=f"w{seed}-{run}", trials=trials, workers=4, method="gp-ei",
-                            seed=run, progress=False)  # fmt: skip
+            tune_in_storage(
+                log,
+                SPACE,
+                storage=storage,
+                study=f"w{seed}-{run}",
+                trials=trials,
+                workers=4,
+                method="gp-ei",
+                seed=run,
+                progress=False,
+            )
 
         parent, deaths, deadline = started(live), 0, time.monotonic() + HUNG
         while not ended(parent, rng.uniform(0.3, 0.8) if spawn else rng.uniform(0.02, 0.25)):

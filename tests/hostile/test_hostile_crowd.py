@@ -1,4 +1,4 @@
-"""Crowds on one study: however many work at once, and whoever is killed, no point is evaluated twice and the study ends."""
+"""Crowds on one study: however many work at once, and who is killed, no point is completed twice; the study ends."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Twenty thousand inputs that nobody should write: each is taken as what it says, or refused in one line; none changes a
-run in silence."""
+"""Twenty thousand inputs that nobody should write: each is taken as what it says, or refused in one line; none changes
+a run in silence."""
 
 from __future__ import annotations
 
@@ -75,7 +75,13 @@ def checkpoint(path: Path, method: str) -> bytes:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         optimizer = rg.Optimizer(space, method=method, seed=3, budget=20)
-        optimizer.adopt({name: value for name, value in {"lr": 1e-3, "far": 1e3 + 0.1, "k": 2, "act": "tanh"}.items() if name in space})  # fmt: skip
+        optimizer.adopt(
+            {
+                name: value
+                for name, value in {"lr": 1e-3, "far": 1e3 + 0.1, "k": 2, "act": "tanh"}.items()
+                if name in space
+            }
+        )
         optimizer.tell(0, 1.5, var=0.01)
         for i in range(13):
             trial = optimizer.ask()
@@ -133,7 +139,7 @@ def test_structures_under_a_new_digest(long: bool, checkpoints: dict[str, Path],
 
 
 def loaded_as_written(path: Path, method: str) -> None:
-    """A file is refused, or the run that it gives is, part by part, what the file says, and goes on inside the space."""
+    """A file is refused, or the run that it gives is what the file says, part by part, and goes on inside the space."""
     loaded: list[rg.Optimizer] = []
     if refused(lambda: loaded.append(rg.Optimizer.load(path))):
         return
@@ -181,8 +187,19 @@ def test_findings(long: bool, tmp_path: Path) -> None:
     line = {"name": "ours", "kind": "line", "dash": False, "x": [[1.0, 2.0]], "y": [{"mid": [3.0, 2.0]}]}
     chart = {"x": [{"name": "n", "log": False}], "y": [{"name": "regret", "log": True}], "series": [line]}
     table = {"title": "t", "columns": ["a", "b"], "rows": [["x", 1.0], ["y", None]], "best": {"b": "min"}}
-    tree = {"paper": "ms-ucb", "figure": "fig1", "title": "t", "claim": "c", "verdict": "reproduces", "sentence": "s",
-            "settings": {"seeds": 5}, "charts": [["bowl", chart]], "tables": [table], "seconds": 1.0, "around": {}}  # fmt: skip
+    tree = {
+        "paper": "ms-ucb",
+        "figure": "fig1",
+        "title": "t",
+        "claim": "c",
+        "verdict": "reproduces",
+        "sentence": "s",
+        "settings": {"seeds": 5},
+        "charts": [["bowl", chart]],
+        "tables": [table],
+        "seconds": 1.0,
+        "around": {},
+    }
     path = tmp_path / "finding.json"
     path.write_text(json.dumps(tree))
     assert not refused(lambda: Finding.read(path))
@@ -195,13 +212,47 @@ def test_findings(long: bool, tmp_path: Path) -> None:
 # ---------------------------------------------------------------- spaces
 
 
-NUMBERS = [0, 1, -1, 7, 0.5, -0.0, 1e-300, 5e-324, 1e308, -1e308, 1.7976931348623157e308, 2**53, 2**60, 2**70, 10**400, math.nan, math.inf, -math.inf, 1e-9, True, None, "3", [], np.float32(0.1), np.int8(-3), np.float64(math.nan), Fraction(1, 3), Decimal("0.1"), 1 + 2j]  # fmt: skip
+NUMBERS = [
+    0,
+    1,
+    -1,
+    7,
+    0.5,
+    -0.0,
+    1e-300,
+    5e-324,
+    1e308,
+    -1e308,
+    1.7976931348623157e308,
+    2**53,
+    2**60,
+    2**70,
+    10**400,
+    math.nan,
+    math.inf,
+    -math.inf,
+    1e-9,
+    True,
+    None,
+    "3",
+    [],
+    np.float32(0.1),
+    np.int8(-3),
+    np.float64(math.nan),
+    Fraction(1, 3),
+    Decimal("0.1"),
+    1 + 2j,
+]
 
 
 def random_parameter(rng: random.Random) -> Any:
     kind = rng.randrange(6)
     low, high = rng.choice(NUMBERS), rng.choice(NUMBERS)
-    options = {k: rng.choice([True, False, 1, "yes", None] if k == "log" else NUMBERS) for k in ("log", "step") if rng.random() < 0.3}  # fmt: skip
+    options = {
+        k: rng.choice([True, False, 1, "yes", None] if k == "log" else NUMBERS)
+        for k in ("log", "step")
+        if rng.random() < 0.3
+    }
     if kind <= 1:
         return rg.Float(low, high, **options)
     if kind <= 3:
@@ -251,7 +302,29 @@ def test_spaces(long: bool) -> None:
 @pytest.mark.timeout(2400)
 def test_spaces_in_files(long: bool, tmp_path: Path) -> None:
     rng, path = random.Random(7), tmp_path / "space.toml"
-    words = ["0", "1", "-1", "0.5", "1e-300", "1e308", "nan", "inf", "-inf", "true", '"3"', "[]", "[1, 2]", '["a", "b"]', "[1, 1.0]", "9" * 30, "0x10", "1979-05-27", "{}", "5e-324", '["a", {}]']  # fmt: skip
+    words = [
+        "0",
+        "1",
+        "-1",
+        "0.5",
+        "1e-300",
+        "1e308",
+        "nan",
+        "inf",
+        "-inf",
+        "true",
+        '"3"',
+        "[]",
+        "[1, 2]",
+        '["a", "b"]',
+        "[1, 1.0]",
+        "9" * 30,
+        "0x10",
+        "1979-05-27",
+        "{}",
+        "5e-324",
+        '["a", {}]',
+    ]
     valid = (
         '[lr]\ntype = "float"\nlow = 1e-5\nhigh = 1e-1\nlog = true\n[act]\ntype = "choice"\nlabels = ["relu", "tanh"]\n'
     )
@@ -266,7 +339,12 @@ def test_spaces_in_files(long: bool, tmp_path: Path) -> None:
         if not refused(lambda: Space.from_toml(path)):
             space = Space.from_toml(path)
             check_space(space, rng)
-            if all(isinstance(label, str | int | float | bool) for p in space.parameters.values() if isinstance(p, rg.Choice) for label in p.labels):  # fmt: skip
+            if all(
+                isinstance(label, str | int | float | bool)
+                for p in space.parameters.values()
+                if isinstance(p, rg.Choice)
+                for label in p.labels
+            ):
                 assert Space.from_json(json.loads(json.dumps(space.to_json()))) == space
 
 
@@ -282,20 +360,69 @@ class Strange:
 
 def random_value(rng: random.Random) -> Any:
     """What an objective might return."""
-    number = rng.choice([0, 1.5, -3, 1e300, -1e-300, 2**80, 10**400, -(10**400), math.nan, math.inf, -math.inf, 5e-324, True, "1.5", "", b"1", None, 1 + 0j, 1 + 2j, [], {}, Strange(), object, ..., Decimal("1.5"), Decimal("NaN"), Fraction(1, 7), Decimal("1e999"), Fraction(10**400)])  # fmt: skip
+    number = rng.choice(
+        [
+            0,
+            1.5,
+            -3,
+            1e300,
+            -1e-300,
+            2**80,
+            10**400,
+            -(10**400),
+            math.nan,
+            math.inf,
+            -math.inf,
+            5e-324,
+            True,
+            "1.5",
+            "",
+            b"1",
+            None,
+            1 + 0j,
+            1 + 2j,
+            [],
+            {},
+            Strange(),
+            object,
+            ...,
+            Decimal("1.5"),
+            Decimal("NaN"),
+            Fraction(1, 7),
+            Decimal("1e999"),
+            Fraction(10**400),
+        ]
+    )
     kind = rng.randrange(7)
     if kind == 0:
-        return rg.Value(number, var=rng.choice([None, 0.1, 0, -1, math.nan, math.inf, "x", [], True, 10**400, 1e308, np.float64(0.2), 1j]))  # fmt: skip
+        return rg.Value(
+            number,
+            var=rng.choice([None, 0.1, 0, -1, math.nan, math.inf, "x", [], True, 10**400, 1e308, np.float64(0.2), 1j]),
+        )
     if kind == 1:
         dtype = rng.choice([np.float16, np.float32, np.float64, np.int64, np.bool_, np.complex128, np.str_, object])
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return np.array(rng.choice([number, [number], [[number]], [number, number], [[1.0, 2.0]] * 9])).astype(dtype)  # fmt: skip
+                return np.array(rng.choice([number, [number], [[number]], [number, number], [[1.0, 2.0]] * 9])).astype(
+                    dtype
+                )
         except (ValueError, TypeError, OverflowError, ZeroDivisionError):
             return number
     if kind == 2:
-        return rng.choice([np.float32(0.1), np.int8(-3), np.bool_(True), np.complex128(1 + 2j), np.str_("2"), np.datetime64("2020"), np.float64(math.inf), np.longdouble("1e4000"), np.float16(7)])  # fmt: skip
+        return rng.choice(
+            [
+                np.float32(0.1),
+                np.int8(-3),
+                np.bool_(True),
+                np.complex128(1 + 2j),
+                np.str_("2"),
+                np.datetime64("2020"),
+                np.float64(math.inf),
+                np.longdouble("1e4000"),
+                np.float16(7),
+            ]
+        )
     if kind == 3:
         return rng.choice([(number,), [number, number], {"value": number}, lambda: number, (number, 0.1)])
     return number
@@ -328,11 +455,23 @@ def test_values(long: bool) -> None:
 
         def run(value: Any = value, results: list[rg.Result] = results, i: int = i) -> None:
             search = rg.maximize if i % 2 else rg.minimize
-            results.append(search(lambda lr, far: value, PLANE, trials=2, method="random", seed=i, progress=False, max_failures=math.inf))  # fmt: skip
+            results.append(
+                search(
+                    lambda lr, far: value,
+                    PLANE,
+                    trials=2,
+                    method="random",
+                    seed=i,
+                    progress=False,
+                    max_failures=math.inf,
+                )
+            )
 
         if refused(run):
             variance = value.var if isinstance(value, rg.Value) else None
-            assert meant(inner) is None or not (variance is None or meant(variance) is not None and meant(variance) >= 0), f"{value!r} was refused"  # fmt: skip
+            assert meant(inner) is None or not (
+                variance is None or (meant(variance) is not None and meant(variance) >= 0)
+            ), f"{value!r} was refused"
             continue
         for trial in results[0].trials:
             if trial.value is None:
@@ -347,8 +486,66 @@ def test_values(long: bool) -> None:
 # ---------------------------------------------------------------- command lines
 
 
-WORDS = ["", "0", "1", "2", "3", "-1", "1e9", "nan", "inf", "x", "auto", "random", "sobol", "no-such", "../up", "/", "--", "-h", "\0", "é" * 300, "sqlite:///", "journal:", "postgres://u:secret@nowhere/x", "grpc://x", "{run}", "{good}", "{bad}", "{train}:cost", "{train}:none", "{train}:broken", "{train}", "{folder}", "{folder}/new", "true", "[]"]  # fmt: skip
-OPTIONS = ["--space", "--trials", "--method", "--maximize", "--seed", "--jobs", "--checkpoint", "--timeout", "--until-gap", "--report", "--storage", "--study", "--workers", "--help", "--out", "--methods", "--problems", "--budget", "--seeds", "--no-such", "-h"]  # fmt: skip
+WORDS = [
+    "",
+    "0",
+    "1",
+    "2",
+    "3",
+    "-1",
+    "1e9",
+    "nan",
+    "inf",
+    "x",
+    "auto",
+    "random",
+    "sobol",
+    "no-such",
+    "../up",
+    "/",
+    "--",
+    "-h",
+    "\0",
+    "é" * 300,
+    "sqlite:///",
+    "journal:",
+    "postgres://u:secret@nowhere/x",
+    "grpc://x",
+    "{run}",
+    "{good}",
+    "{bad}",
+    "{train}:cost",
+    "{train}:none",
+    "{train}:broken",
+    "{train}",
+    "{folder}",
+    "{folder}/new",
+    "true",
+    "[]",
+]
+OPTIONS = [
+    "--space",
+    "--trials",
+    "--method",
+    "--maximize",
+    "--seed",
+    "--jobs",
+    "--checkpoint",
+    "--timeout",
+    "--until-gap",
+    "--report",
+    "--storage",
+    "--study",
+    "--workers",
+    "--help",
+    "--out",
+    "--methods",
+    "--problems",
+    "--budget",
+    "--seeds",
+    "--no-such",
+    "-h",
+]
 
 
 def random_command(rng: random.Random) -> list[str]:
@@ -388,7 +585,13 @@ def test_command_lines(long: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     files["train.py"].write_text("def cost(a):\n    return a\n\ndef broken(a):\n    raise KeyError('gone')\n")
     files["good.toml"].write_text('[a]\ntype = "float"\nlow = 0\nhigh = 1\n')
     files["bad.toml"].write_text("[a\n")
-    places = {"{folder}": folder, "{train}": files["train.py"], "{good}": files["good.toml"], "{bad}": files["bad.toml"], "{run}": files["run.npz"]}  # fmt: skip
+    places = {
+        "{folder}": folder,
+        "{train}": files["train.py"],
+        "{good}": files["good.toml"],
+        "{bad}": files["bad.toml"],
+        "{run}": files["run.npz"],
+    }
     for _ in range(count(long, 80, 1500)):
         words = random_command(rng)
         for name, place in places.items():
@@ -411,5 +614,5 @@ def test_command_lines(long: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def too_long(words: list[str]) -> bool:
-    """Commands that would work for long: a million trials, many processes, or the reruns and downloads of a paper."""
+    """Commands that would work for long: a million trials, many processes, the benchmark."""
     return "1e9" in words or "--workers" in words or ("bench" in words and "no-such" not in words and "run" in words)

@@ -15,24 +15,28 @@ import regretless as rg
 from regretless.space import Space
 
 SPACES: dict[str, Space] = {
-    "log and offset": Space({"lr": rg.Float(1e-7, 3e-1, log=True), "drop": rg.Float(0.1, 0.9), "far": rg.Float(1e6, 1e6 + 0.7)}),
+    "log and offset": Space(
+        {"lr": rg.Float(1e-7, 3e-1, log=True), "drop": rg.Float(0.1, 0.9), "far": rg.Float(1e6, 1e6 + 0.7)}
+    ),
     "steps": Space({"s": rg.Float(0.05, 2.0, step=0.15), "m": rg.Int(-7, 50, step=3), "a": rg.Float(-0.3, 0.2)}),
-    "long integers": Space({"huge": rg.Int(0, 2**60, step=2**20), "many": rg.Int(0, 10**8), "n": rg.Int(3, 300, log=True)}),
+    "long integers": Space(
+        {"huge": rg.Int(0, 2**60, step=2**20), "many": rg.Int(0, 10**8), "n": rg.Int(3, 300, log=True)}
+    ),
     "labels": Space({"c": rg.Choice(["a", "b", None, True]), "x": rg.Float(-1e-3, 7e-3), "k": rg.Int(1, 12)}),
     "many labels": Space({"label": rg.Choice([f"label {i}" for i in range(200)]), "z": rg.Float(-3.7, 11.2)}),
     "one line": Space({"x": rg.Float(-1e-300, 1e-300)}),
     "tiny": Space({"bit": rg.Choice([False, True]), "n": rg.Int(0, 2)}),
-}  # fmt: skip
+}
 
 
-class Odd(Exception):
+class OddError(Exception):
     """An exception whose text cannot be made."""
 
     def __str__(self) -> str:
         raise RuntimeError("no text")
 
 
-class Chained(KeyError):
+class ChainedError(KeyError):
     pass
 
 
@@ -47,7 +51,16 @@ def raise_(error: Exception) -> float:
 def odd_exceptions(u: np.ndarray, n: int, rng: np.random.Generator) -> float:
     if n % 2:
         return bowl(u)
-    errors = [Odd(), Chained({}), UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"), StopIteration(3), MemoryError(), RecursionError(), AssertionError(), ExceptionGroup("two", [ValueError("\0"), OSError(5)])]  # fmt: skip
+    errors = [
+        OddError(),
+        ChainedError({}),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"),
+        StopIteration(3),
+        MemoryError(),
+        RecursionError(),
+        AssertionError(),
+        ExceptionGroup("two", [ValueError("\0"), OSError(5)]),
+    ]
     raise errors[n // 2 % len(errors)]
 
 
@@ -82,9 +95,18 @@ OBJECTIVES: dict[str, Callable[[np.ndarray, int, np.random.Generator], Any]] = {
 
 METHODS = {**rg.METHODS, **rg.BASELINES}
 SHORT_TRIALS, LONG_TRIALS = 15, 200
-SLOW = {"gp-ts": 40, "dngo": 60, "rf-ei": 60, "neural-ucb": 100, "neural-greedy": 100, "go-ucb": 100, "ms-ucb": 100, "bilevel": 150}  # fmt: skip
-"""Trials of the methods that need more than 18 ms a trial on these spaces (gp-ts 121, dngo 58, rf-ei 48, neural-ucb 31): a
-sample of the 200, so that all methods together take a quarter of an hour on two cores."""
+SLOW = {
+    "gp-ts": 40,
+    "dngo": 60,
+    "rf-ei": 60,
+    "neural-ucb": 100,
+    "neural-greedy": 100,
+    "go-ucb": 100,
+    "ms-ucb": 100,
+    "bilevel": 150,
+}
+"""Trials of the methods that need more than 18 ms a trial on these spaces (gp-ts 121, dngo 58, rf-ei 48, neural-ucb
+31): a sample of the 200, so that all methods together take a quarter of an hour on two cores."""
 
 
 def fitting(method: str) -> list[str]:
@@ -105,7 +127,9 @@ def attacked(method: str, objective: str, name: str, trials: int) -> None:
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"trial \d+ failed", RuntimeWarning)
-        result = rg.minimize(called, space, trials=trials, method=method, seed=len(objective), max_failures=math.inf, progress=False)  # fmt: skip
+        result = rg.minimize(
+            called, space, trials=trials, method=method, seed=len(objective), max_failures=math.inf, progress=False
+        )
     assert len(proposals) == trials or len(proposals) >= space.cube().size, result.message
     for params in [*proposals, *([result.params] if result.params else [])]:
         inside(space, params)
