@@ -248,6 +248,10 @@ NUMBERS = [
 def random_parameter(rng: random.Random) -> Any:
     kind = rng.randrange(6)
     low, high = rng.choice(NUMBERS), rng.choice(NUMBERS)
+    if rng.random() < 0.7:  # bounds that are odd and right
+        low = rng.choice([-1, 1, 1, 1]) * rng.uniform(1, 10) * 10.0 ** rng.randint(-12, 12)
+        high = low + rng.uniform(0, 1) * 10.0 ** rng.randint(-12, 15)
+        low, high = (math.floor(low), math.ceil(high)) if kind in (2, 3) else (low, high)
     options = {
         k: rng.choice([True, False, 1, "yes", None] if k == "log" else NUMBERS)
         for k in ("log", "step")
@@ -270,7 +274,10 @@ def check_space(space: Space, rng: random.Random) -> None:
         for u in (np.zeros(cube.dim), np.ones(cube.dim), np.array([rng.random() for _ in range(cube.dim)])):
             params = space.decode(cube.snap(u), choices)
             for name, p in space.parameters.items():
-                assert params[name] in p.labels if isinstance(p, rg.Choice) else p.low <= params[name] <= p.high
+                if isinstance(p, rg.Choice):
+                    assert any(params[name] is label for label in p.labels)
+                else:
+                    assert p.low <= params[name] <= p.high
             place = space.encode(params, choices)
             assert np.array_equal(place, cube.snap(place)), "an encoded setting is off its own point"
             assert not differences(space.decode(place, choices), params), (
@@ -555,7 +562,8 @@ def random_command(rng: random.Random) -> list[str]:
         ["tune", "{train}:cost", "--space", "{good}", "--trials", "2", "--checkpoint", "{run}"],
         ["tune", "{train}:cost", "--space", "{good}", "--trials", "2", "--storage", "sqlite:///{folder}/s.db"],
         ["export", "regretless", "--storage", "sqlite:///{folder}/s.db", "--out", "{folder}/out"],
-        ["report", "{folder}"], ["list"], ["data", "list"], ["data", "check", "{folder}"], ["bench", "plot", "{folder}"],
+        ["report", "{folder}"], ["list"], ["data", "list"], ["data", "check", "{folder}"],
+        ["bench", "plot", "{folder}"],
         ["reproduce", "no-such", "fig1"], ["bench", "run", "--methods", "no-such", "--problems", "branin"], [],
     ])  # fmt: skip
     words = list(start)
