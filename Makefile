@@ -9,7 +9,7 @@ ifneq ($(DATA),)
 export REGRETLESS_DATA ?= $(abspath $(DATA))
 endif
 
-.PHONY: help demo test test-slow lint bench bench-peers reproduce docs clean
+.PHONY: help demo test test-slow test-hostile lint bench bench-peers reproduce docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -32,6 +32,9 @@ test: $(VENV)/installed ## run the test suite (about ten minutes on two cores)
 
 test-slow: $(VENV)/installed ## run the slow regret studies as well
 	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow --timeout 3600
+
+test-hostile: $(VENV)/installed ## kills, crowds, fuzzed inputs and hostile objectives at full size (about half an hour on two cores)
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/hostile -m hostile --timeout 2400
 
 lint: $(VENV)/installed ## ruff and strict mypy
 	@$(BIN)/ruff check .

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import math
 import traceback
@@ -23,6 +22,10 @@ FIRST_FAILURES = 5
 """When this many evaluations have ended and every one of them failed, the objective itself is at fault."""
 FAILURES_IN_A_ROW = 20
 """A run that failed this often without a success between has left the part of the space where the objective works."""
+
+
+MOST_SHOWN = 200
+"""Letters of a returned object that a message shows."""
 
 
 @dataclass(frozen=True)
@@ -69,18 +72,44 @@ def outcome_of(out: Any, argument: Any) -> Outcome:
     value, var = (out.value, out.var) if isinstance(out, Value) else (out, None)
     if isinstance(value, tuple | list):
         hint = "return regretless.Value(value, var=...) to tell a noise variance, or the value alone"
-        raise ValueError(f"the objective returned {out!r} at {_text(argument)}; {hint}")
+        raise ValueError(f"the objective returned {shown(out)} at {_text(argument)}; {hint}")
     if value is None:
         raise ValueError(f"the objective returned None at {_text(argument)}; it must return a number")
-    number = None
-    if not isinstance(value, bool | str | bytes):
-        with contextlib.suppress(TypeError, ValueError):
-            number = float(value)
+    number = as_number(value)
     if number is None:
-        raise ValueError(f"the objective returned {value!r} at {_text(argument)}; it must return a number")
+        raise ValueError(f"the objective returned {shown(value)} at {_text(argument)}; it must return a number")
+    if var is not None:
+        known = as_number(var)
+        if known is None or not 0 <= known < math.inf:
+            words = f"var must be a finite number of at least 0, got {shown(var)}"
+            raise ValueError(f"the objective returned {shown(out)} at {_text(argument)}; {words}")
+        var = known
     if not math.isfinite(number):
         return Outcome(None, error=f"the objective returned {number}")
     return Outcome(number, var)
+
+
+def as_number(value: Any) -> float | None:
+    """The number that an object is, an array of one number too; infinite beyond the range of floats, None when the
+    object is no number or has an imaginary part that would be dropped."""
+    if isinstance(value, np.ndarray):
+        if value.size != 1:
+            return None
+        value = value.item()
+    if isinstance(value, bool | np.bool_ | str | bytes | complex | np.complexfloating):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    except Exception:  # the object's own code may raise anything
+        return None
+
+
+def shown(value: Any) -> str:
+    """An object as text of one line that is not too long for a message."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 def check_signature(fun: Objective, space: Space) -> None:

@@ -39,6 +39,9 @@ need more than one."""
 FAILED_NEARBY = 1e-3
 """How close, in every coordinate, a proposal may come to a failed point; the border between failures and successes can
 still be traced finely."""
+LARGEST = 1e307
+"""Methods see values beyond this as this: differences and sums of a few of them would leave the range of floats, which
+ends at 1.8e308."""
 FIXED_DRAWS = 2**63
 """The step that keys what is drawn once for the whole run."""
 
@@ -190,6 +193,7 @@ class Method(ABC):
             self._failed.append(points[~good])
             points, values, variances = points[good], values[good], None if variances is None else variances[good]
         if len(values):
+            values = np.clip(values, -LARGEST, LARGEST)
             self._told.append(points, values, np.nan if variances is None else variances)
             with threads_for(self.model_free):
                 self._update(points, values)
@@ -219,16 +223,16 @@ class Method(ABC):
             raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
         if len(self.y) == 0:
             return Certificate.none("nothing has been evaluated yet", delta)
+        if np.abs(self.y).max() >= LARGEST:
+            return Certificate.none(f"values of {LARGEST:g} and more are at the end of the range of floats", delta)
         with threads_for(self.model_free):
             return self._certificate(delta)
 
     def state_dict(self) -> State:
         """Everything that `load_state_dict` needs to go on as if never interrupted."""
-        own = self._state()
         return {
             "X": self.X.copy(), "y": self.y.copy(), "yvar": self.yvar.copy(), "failed": self.failed.copy(),
-            "pending": self.pending.copy(),
-            "step": self.step, **({"own": own} if own else {}),
+            "pending": self.pending.copy(), "step": self.step, "own": self._state(),
         }  # fmt: skip
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -236,15 +240,18 @@ class Method(ABC):
         if len(self.y) or len(self.failed) or self._pending:
             raise RuntimeError("load_state_dict() needs a fresh method; this one has been used")
         try:
-            X, y, yvar, failed, pending = (
-                np.asarray(state[k], dtype=np.float64) for k in ("X", "y", "yvar", "failed", "pending")
-            )
-            step = int(state["step"])
-        except (KeyError, TypeError, ValueError) as error:
+            X, y, yvar, failed, pending = (state[k] for k in ("X", "y", "yvar", "failed", "pending"))
+            step, own = state["step"], state["own"]
+        except (KeyError, TypeError) as error:
             raise ValueError(f"not the state of a method: {error!r}") from None
-        n = len(y)
+        if any(not isinstance(a, np.ndarray) or a.dtype != np.float64 for a in (X, y, yvar, failed, pending)):
+            raise ValueError("the state is damaged: points, values and variances must be arrays of float64")
+        if isinstance(step, bool) or not isinstance(step, int) or not isinstance(own, Mapping):
+            raise ValueError(f"the state is damaged: its step is {step!r}, its own part a {type(own).__name__}")
+        n = y.size
         if (
-            X.shape != (n, self.dim)
+            y.ndim != 1
+            or X.shape != (n, self.dim)
             or yvar.shape != (n,)
             or failed.shape[1:] != (self.dim,)
             or pending.shape[1:] != (self.dim,)
@@ -262,7 +269,7 @@ class Method(ABC):
         self._settled.update(self.cube.key(x) for x in (*X, *failed))
         self.step = step
         with threads_for(self.model_free):
-            self._load(state.get("own", {}))
+            self._load(own)
 
     # -- what a subclass gives
 

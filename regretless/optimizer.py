@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import secrets
+import statistics
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,17 +21,18 @@ import numpy as np
 
 from regretless.auto import choose_method, find_recipe
 from regretless.certificate import Certificate
+from regretless.evaluation import as_number, shown
 from regretless.method import Method, Recipe
 from regretless.parameters import Array
 from regretless.space import Space, SpaceLike
-from regretless.statefile import read_state, write_state
+from regretless.statefile import pack, read_state, write_state
 
 Direction: TypeAlias = Literal["minimize", "maximize"]
 TrialState: TypeAlias = Literal["pending", "done", "failed"]
 MethodLike: TypeAlias = str | Recipe | type[Method]
 """A name, a recipe, a Method class, or "auto"."""
 
-FILE_KIND = "regretless-optimizer-2"
+FILE_KIND = "regretless-optimizer-3"
 """Marks the files `Optimizer.save` writes; the number grows when the layout changes."""
 STATES: tuple[TrialState, ...] = ("pending", "done", "failed")
 """What becomes of trials, in the order of their codes in a file."""
@@ -229,7 +231,7 @@ class Optimizer:
         """The mean of the values told for a setting; NaN when it was never evaluated."""
         key = self.method.cube.key(self.space.encode(params, self.method.choices))
         values = [t.value for t in self.trials if t.value is not None and self._key(t) == key]
-        return float(np.mean(values)) if values else math.nan
+        return statistics.mean(values) if values else math.nan  # exact, so that no sum leaves the range of floats
 
     @property
     def certificate(self) -> Certificate:
@@ -284,9 +286,17 @@ class Optimizer:
         if state.get("kind") != FILE_KIND:
             raise ValueError(f"{path} is not a file of Optimizer.save (kind {state.get('kind')!r})")
         try:
-            return cls._from_state(state, space, method)
+            optimizer = cls._from_state(state, space, method)
+            now = optimizer._state()
+            given = (
+                {"method"} | ({"space"} if space is not None else set()) | ({"recipe"} if method is not None else set())
+            )
+            changed = [key for key in now if key not in given and pack(now[key]) != pack(state[key])]
         except (KeyError, TypeError, IndexError, AttributeError, OverflowError) as error:
             raise ValueError(f"{path} is damaged: {type(error).__name__}: {error}") from None
+        if changed:
+            raise ValueError(f"{path} is damaged: its {', '.join(changed)} cannot be taken as written")
+        return optimizer
 
     @classmethod
     def _from_state(
@@ -304,7 +314,10 @@ class Optimizer:
         optimizer.method.load_state_dict(state["method"])
         rows = zip(state["unit"], state["state"], state["value"], state["var"], strict=True)
         for number, (row, code, value, var) in enumerate(rows):
-            u = optimizer.method.cube.snap(np.asarray(row, dtype=np.float64).reshape(optimizer.method.dim))
+            row = np.asarray(row, dtype=np.float64).reshape(optimizer.method.dim)
+            if not ((row >= 0) & (row <= 1)).all():  # NaN is neither
+                raise ValueError(f"the point of trial {number} does not lie in the unit cube")
+            u = optimizer.method.cube.snap(row)
             own = state["own"].get(str(number))
             if own is not None and optimizer.method.cube.key(optimizer.space.encode(own, optimizer.method.choices)) != (
                 optimizer.method.cube.key(u)
@@ -423,12 +436,10 @@ def _is_plain(params: Mapping[str, Any]) -> bool:
 def _checked_value(value: Any) -> float:
     if value is None:
         raise ValueError("tell needs a value, or failed=True")
-    if isinstance(value, bool | str | bytes) or (isinstance(value, np.ndarray) and value.size != 1):
-        raise ValueError(f"the value must be a number, got {value!r}")
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"the value must be a number, got {value!r}") from None
+    number = as_number(value)
+    if number is None:
+        raise ValueError(f"the value must be a number, got {shown(value)}")
+    return number
 
 
 def _checked_variance(var: Any) -> float | None:
@@ -436,5 +447,5 @@ def _checked_variance(var: Any) -> float | None:
         return None
     number = _checked_value(var)
     if not (math.isfinite(number) and number >= 0):
-        raise ValueError(f"var must be a finite number of at least 0, got {var!r}")
+        raise ValueError(f"var must be a finite number of at least 0, got {shown(var)}")
     return number

@@ -7,6 +7,7 @@ alone. So whether two settings are the same can be asked of their places, whatev
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -26,6 +27,8 @@ FINEST = 32 * float(np.finfo(np.float64).smallest_subnormal)
 """The least width of a cell: numbers this small have an absolute spacing."""
 MOST_LEVELS = 2**52
 """More values than this cannot be told apart on a float64 coordinate."""
+MOST_ON_A_LOG_SCALE = 0.1 / float(np.finfo(np.float64).eps)
+"""The largest n log n of a whole number n on a log scale: its logarithm, with a few roundings, must lead back to it."""
 STEP_SLACK = 1e-9
 """Steps that miss the upper bound by less than this share of a step still include it (0.1 * 3 is not 0.3 in binary)."""
 
@@ -89,14 +92,14 @@ class Float:
         _check_bounds(self, self.low, self.high, self.log)
         object.__setattr__(self, "low", float(self.low))
         object.__setattr__(self, "high", float(self.high))
-        if is_number(self.step):
+        if is_finite(self.step):
             object.__setattr__(self, "step", float(self.step))  # type: ignore[arg-type]
         if self.log and self.low < self.high and math.log(self.low) == math.log(self.high):
             raise ValueError(f"{self}: low and high have the same logarithm; widen the range or drop log")
         if self.step is not None:
             if self.log:
                 raise ValueError(f"{self}: step and log exclude each other; drop one of them")
-            if not (is_number(self.step) and math.isfinite(self.step) and self.step > 0):
+            if not (is_finite(self.step) and self.step > 0):
                 raise ValueError(f"{self}: step must be a positive number, got {self.step!r}")
             if self.low < self.high and self._levels() < 2:
                 raise ValueError(f"{self}: step must be at most high - low, got {self.step!r}")
@@ -109,7 +112,8 @@ class Float:
         if self.step is None:
             return 1
         rounding = 4 * np.finfo(np.float64).eps * max(abs(self.low), abs(self.high)) / self.step
-        return math.floor((self.high - self.low) / self.step + max(STEP_SLACK, rounding)) + 1
+        steps = (self.high - self.low) / self.step + max(STEP_SLACK, rounding)
+        return math.floor(steps) + 1 if steps < math.inf else 2 * MOST_LEVELS
 
     @property
     def line(self) -> bool:
@@ -179,7 +183,7 @@ class Int:
     def __post_init__(self) -> None:
         for name in ("low", "high", "step"):
             value = getattr(self, name)
-            if not is_number(value) or not math.isfinite(value) or int(value) != value:
+            if not is_finite(value) or int(value) != value:
                 raise ValueError(f"{self}: {name} must be a whole number, got {value!r}")
             object.__setattr__(self, name, int(value))
         _check_bounds(self, self.low, self.high, self.log)
@@ -187,9 +191,11 @@ class Int:
             raise ValueError(f"{self}: step must be at least 1 and at most high - low, got {self.step}")
         if self.log and self.step != 1:
             raise ValueError(f"{self}: step and log exclude each other; drop one of them")
+        if self.log and self.low < self.high and self.high * math.log(self.high) > MOST_ON_A_LOG_SCALE:
+            raise ValueError(f"{self}: numbers as large as high cannot be told apart on a log scale; drop log")
         if self._levels() > MOST_LEVELS:
             raise ValueError(
-                f"{self}: {self._levels():.3g} values are more than a coordinate can tell apart; use a larger step"
+                f"{self}: {Decimal(self._levels()):.3g} values are more than a coordinate can tell apart; use a larger step"
             )
 
     def _levels(self) -> int:
@@ -197,7 +203,7 @@ class Int:
 
     @property
     def axis(self) -> Axis:
-        return Axis(levels=self._levels(), log_low=self.low if self.log else 0)
+        return Axis(levels=self._levels(), log_low=self.low if self.log and self.low < self.high else 0)
 
     def from_unit(self, u: float) -> int:
         return self.low + int(self.axis.index(np.array([u]))[0]) * self.step
@@ -225,6 +231,8 @@ class Choice:
             distinct = len({(type(label), label) for label in labels})
         except TypeError as error:
             raise ValueError(f"Choice({list(labels)!r}): labels must be hashable ({error})") from None
+        if any(label != label for label in labels):
+            raise ValueError(f"Choice({list(labels)!r}): a label must equal itself, which NaN does not")
         if distinct < len(labels):
             raise ValueError(f"Choice({list(labels)!r}): labels must differ from each other")
         object.__setattr__(self, "labels", tuple(labels))
@@ -267,6 +275,11 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
+def is_finite(value: Any) -> bool:
+    """Whether a value is a number that a float can hold; whole numbers may be larger than any."""
+    return is_number(value) and bool(-sys.float_info.max <= value <= sys.float_info.max)
+
+
 def _number_in(parameter: Float | Int, value: Any, low: float, high: float) -> float:
     if not is_number(value) or not low <= value <= high:
         raise ValueError(f"{value!r} is not a number within {parameter}")
@@ -275,7 +288,7 @@ def _number_in(parameter: Float | Int, value: Any, low: float, high: float) -> f
 
 def _check_bounds(parameter: Float | Int, low: Any, high: Any, log: bool) -> None:
     for name, value in (("low", low), ("high", high)):
-        if not is_number(value) or not math.isfinite(value):
+        if not is_finite(value):
             raise ValueError(f"{parameter}: {name} must be a finite number, got {value!r}")
     if not low <= high:
         raise ValueError(f"{parameter}: low must not be above high, got low={low!r}, high={high!r}")

@@ -267,7 +267,9 @@ class Space:
                 if any(isinstance(label, dict) for label in table.get("labels", ())):
                     raise ValueError(f"the file could not hold the labels of parameter {name!r}: pass space=")
             space = cls({name: _from_table(name, table) for name, table in description["parameters"].items()})
-            space.as_array = bool(description["as_array"])
+            space.as_array = description["as_array"]
+            if not isinstance(space.as_array, bool):
+                raise ValueError(f"not the description of a space: as_array is {space.as_array!r}")
         except (KeyError, AttributeError, TypeError) as error:
             raise ValueError(f"not the description of a space: {error!r}") from None
         return space

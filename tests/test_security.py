@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import os
 import pickle
 import random
-import warnings
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +20,7 @@ import numpy as np
 import optuna
 import pytest
 from click.testing import CliRunner
+from damage import SPITE, damaged, spoiled, survives
 from regretless_bench.record import read_record
 from regretless_bench.runner import run_from_names
 
@@ -49,26 +47,6 @@ high = 9
 type = "choice"
 labels = ["relu", "tanh"]
 """
-SPITE = [
-    None,
-    True,
-    -1,
-    0,
-    1e308,
-    math.nan,
-    math.inf,
-    2**70,
-    "",
-    "x" * 50,
-    "__import__('os').abort()",
-    [],
-    {},
-    [[]],
-    {"$array": "json"},
-    {"type": {}},
-    [1, "a", None],
-]
-"""Values of the wrong kind, put anywhere."""
 
 
 class Bomb:
@@ -79,63 +57,6 @@ class Bomb:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return os.mkdir, (self.path,)
-
-
-def damaged(valid: bytes, rng: random.Random) -> bytes:
-    """A valid file with one to four wounds."""
-    data = bytearray(valid)
-    for _ in range(rng.randint(1, 4)):
-        at = rng.randrange(len(data) + 1)
-        kind = rng.randrange(6)
-        if kind == 0 and data:
-            data[at % len(data)] = rng.randrange(256)
-        elif kind == 1:
-            del data[at : at + rng.randint(1, 40)]
-        elif kind == 2:
-            data[at:at] = rng.randbytes(rng.randint(1, 20))
-        elif kind == 3:
-            data[at:at] = data[: rng.randint(1, 60)]
-        elif kind == 4:
-            data = data[:at]
-        else:
-            data[at:at] = rng.choice(
-                [b"\xff\xfe", b"\0" * 9, b"[" * 500, b'"', b"}", b"1e999", b"\n[a]\n", b"\x80\x04c", b"PK\x03\x04"]
-            )
-    return bytes(data)
-
-
-def spoiled(tree: Any, rng: random.Random) -> Any:
-    """A tree with one value replaced, dropped or moved to where it does not belong."""
-    if isinstance(tree, dict) and tree and rng.random() < 0.9:
-        key = rng.choice(list(tree))
-        kind = rng.randrange(8)
-        out = dict(tree)
-        if kind == 0:
-            del out[key]
-        elif kind == 1:
-            out[rng.choice(["kind", "low", "x", "__class__", ""])] = rng.choice(SPITE)
-        else:
-            out[key] = spoiled(tree[key], rng)
-        return out
-    if isinstance(tree, list) and tree and rng.random() < 0.7:
-        i = rng.randrange(len(tree))
-        return [*tree[:i], spoiled(tree[i], rng), *tree[i + 1 :]]
-    return rng.choice(SPITE)
-
-
-def survives(load: Callable[[Path], Any], path: Path, inputs: list[bytes]) -> int:
-    """How many inputs were refused; anything but a ValueError of one readable message fails the test."""
-    messages = []
-    for content in inputs:
-        path.write_bytes(content)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                load(path)
-        except ValueError as error:
-            messages.append(str(error).strip())
-    assert all(messages)
-    return len(messages)
 
 
 @pytest.mark.timeout(120)

@@ -24,11 +24,10 @@ import numpy as np
 from regretless.gp.fit import MANY, Prior, fit
 from regretless.gp.frame import turn_axes
 from regretless.gp.posterior import GP, Factor, Hyper, Kernel, Kind, in_units_of, relative_noise
-from regretless.method import State
+from regretless.method import LARGEST, State
 from regretless.parameters import Array
 from regretless.space import Cube
 
-LARGEST = 1e307  # values are clipped here, so that sums of a few of them stay in the range of floats
 TURN_EVERY = 5  # every fifth scheduled fit may turn the axes, because a turn costs up to two more fits
 TURNED_DIMS = (3, 20)  # where axes are turned: fewer gain nothing (docs/gp-engine.md), more need too much data
 FRESH_EVERY = 10  # every tenth scheduled fit starts afresh, up to MANY values; it costs up to five warm ones
@@ -184,7 +183,9 @@ class Surrogate:
         """Takes over what `latest_fit` gave for this history; raises ValueError when it cannot be its fit."""
         try:
             size, lengthscale = int(state["size"]), np.array(state["lengthscale"], dtype=np.float64)
-            numbers = {name: float(state[name]) for name in ("scale", "noise", "signal", "quadratic")}
+            numbers = {name: state[name] for name in ("scale", "noise", "signal", "quadratic")}
+            if not all(isinstance(number, float) for number in numbers.values()):
+                raise TypeError(f"{numbers} are not all floats")
             rotation = np.array(state["rotation"], dtype=np.float64) if "rotation" in state else None
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"the state is damaged: the fit of the model is not readable ({error!r})") from None

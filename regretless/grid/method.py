@@ -4,6 +4,7 @@ Values are standardised by a fit that is renewed whenever their number has grown
 from the history, so that it is a function of the history alone. With everything given there are no fits.
 """
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
@@ -210,6 +211,8 @@ class GridMethod(PointsMethod):
             if isinstance(self.posterior, ProductPosterior):
                 self.posterior.load(state["posterior"])
                 self._values, self._rebuilt_at = n, rebuilt
+            elif state["posterior"] != {}:
+                raise ValueError("a posterior of rows follows from the history, and the state holds another")
             elif rebuilt:
                 self._rebuild(rebuilt)
                 self._values = rebuilt
@@ -217,3 +220,5 @@ class GridMethod(PointsMethod):
             raise ValueError(f"the state is damaged: {error}") from None
         self._best_before = best
         self._update(self.X, self.y)
+        if not math.isclose(self._best_before, best, rel_tol=1e-6, abs_tol=1e-6 * self.scale.sd):
+            raise ValueError(f"the state is damaged: a best mean of {best} does not follow from its values")

@@ -126,11 +126,13 @@ def grouped(X: Array, y: Array, weight: Array | None = None) -> tuple[Array, Arr
     order = np.lexsort(X.T)
     X, y = X[order], y[order]
     first = np.flatnonzero(np.concatenate([[True], (X[1:] != X[:-1]).any(axis=1)]))
+    sizes = np.diff(np.append(first, len(y)))
     if weight is None:
-        total = np.diff(np.append(first, len(y))).astype(np.float64)
+        weight, total = np.ones(len(y)), sizes.astype(np.float64)
     else:
-        y, total = y * weight[order], np.add.reduceat(weight[order], first)
-    return X[first], np.add.reduceat(y, first) / total, total
+        weight, total = weight[order], np.add.reduceat(weight[order], first)
+    shares = weight / np.repeat(total, sizes)  # of an average, whose sum is no larger than its largest value
+    return X[first], np.add.reduceat(y * shares, first), total
 
 
 def merged(X: Array, y: Array, most: int, weight: Array | None = None) -> tuple[Array, Array, Array]:
@@ -146,4 +148,4 @@ def merged(X: Array, y: Array, most: int, weight: Array | None = None) -> tuple[
         label = finer.reshape(-1)
     total = np.bincount(label, weights=weight).astype(np.float64)
     centres = np.stack([np.bincount(label, weights=x * weight) / total for x in X.T], axis=1)
-    return centres, np.bincount(label, weights=y * weight) / total, total
+    return centres, np.bincount(label, weights=y * (weight / total[label])).astype(np.float64), total
