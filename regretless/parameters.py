@@ -195,7 +195,8 @@ class Int:
             raise ValueError(f"{self}: numbers as large as high cannot be told apart on a log scale; drop log")
         if self._levels() > MOST_LEVELS:
             raise ValueError(
-                f"{self}: {Decimal(self._levels()):.3g} values are more than a coordinate can tell apart; use a larger step"
+                f"{self}: {Decimal(self._levels()):.3g} values are more than a coordinate can tell apart; use a "
+                "larger step"
             )
 
     def _levels(self) -> int:

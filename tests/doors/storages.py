@@ -21,7 +21,8 @@ def postgres() -> Iterator[PostgresServer]:
         binaries = install_binaries()
         if binaries is None:
             pytest.fail(
-                "continuous integration must test PostgreSQL, and its server is neither installed nor installable: apt-get install postgresql"
+                "continuous integration must test PostgreSQL, and its server is neither installed nor installable: "
+                "apt-get install postgresql"
             )
     if binaries is None:
         pytest.skip(
