@@ -58,13 +58,21 @@ class Outcome:
     error: str = ""
 
 
-def evaluate(fun: Objective, argument: Any, catch: Catch) -> Outcome:
-    """Calls fun on a setting; a module-level function, so that process pools can send it."""
+def evaluate(fun: Objective, argument: Any, catch: Catch, *, lenient: bool = False) -> Outcome:
+    """Calls fun on a setting; a module-level function, so that process pools can send it.
+
+    What it returns must be a number: anything else raises, unless `lenient`, for runs that have values to lose.
+    """
     try:
         out = fun(**argument) if isinstance(argument, Mapping) else fun(argument)
     except catch:
         return Outcome(None, error=traceback.format_exc())
-    return outcome_of(out, argument)
+    try:
+        return outcome_of(out, argument)
+    except ValueError as error:
+        if not lenient:
+            raise
+        return Outcome(None, error=f"ValueError: {error}")
 
 
 def outcome_of(out: Any, argument: Any) -> Outcome:
@@ -80,10 +88,10 @@ def outcome_of(out: Any, argument: Any) -> Outcome:
         raise ValueError(f"the objective returned {shown(value)} at {_text(argument)}; it must return a number")
     if var is not None:
         known = as_number(var)
-        if known is None or not 0 <= known < math.inf:
+        if known is None or known < 0 or known == math.inf:
             words = f"var must be a finite number of at least 0, got {shown(var)}"
             raise ValueError(f"the objective returned {shown(out)} at {_text(argument)}; {words}")
-        var = known
+        var = None if math.isnan(known) else known  # the variance of a single score is NaN: not known
     if not math.isfinite(number):
         return Outcome(None, error=f"the objective returned {number}")
     return Outcome(number, var)

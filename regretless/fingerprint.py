@@ -28,8 +28,15 @@ def fingerprint(value: Any) -> str:
 def source_fingerprint(function: Any) -> str:
     """A digest of the text of a function alone, whatever data it closes over; "" for what has no text, such as a
     built-in."""
-    while isinstance(function, functools.partial) or inspect.ismethod(function):
-        function = function.func if isinstance(function, functools.partial) else function.__func__
+    while True:
+        if isinstance(function, functools.partial):
+            function = function.func
+        elif inspect.ismethod(function):
+            function = function.__func__
+        elif hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        else:
+            break
     if not inspect.isfunction(function) and not inspect.isclass(function):
         function = type(function)
     try:
@@ -90,9 +97,15 @@ def _pieces(value: Any, depth: int) -> Iterator[bytes]:
         yield from _pieces(np.asarray(value.detach().cpu().numpy()), depth + 1)
     elif callable(getattr(value, "state_dict", None)):
         yield from _pieces(dict(value.state_dict()), depth + 1)
-    elif hasattr(value, "__dict__"):
+    elif hasattr(value, "__dict__") and vars(value):
         yield _source(type(value))
         yield from _pieces(vars(value), depth + 1)
+    else:  # dates, paths, patterns, objects with slots: what would be needed to make another one
+        try:
+            parts = value.__reduce_ex__(4)
+        except TypeError:
+            raise ValueError(f"{value!r} has no content that could be compared") from None
+        yield from _pieces(list(parts[1:]) if isinstance(parts, tuple) else parts, depth + 1)
 
 
 def _source(thing: Any) -> bytes:
@@ -105,8 +118,13 @@ def _source(thing: Any) -> bytes:
         code = getattr(thing, "__code__", None)
         if code is None:
             return f"{thing.__module__}.{thing.__qualname__}".encode()
-        constants = tuple(c for c in code.co_consts if not inspect.iscode(c))
-        return bytes(code.co_code) + repr((code.co_names, constants)).encode()
+        return _compiled(code)
+
+
+def _compiled(code: Any) -> bytes:
+    """What a code object does: its instructions, names and constants, those of functions inside it too."""
+    constants = [_compiled(c) if inspect.iscode(c) else repr(c).encode() for c in code.co_consts]
+    return b"\0".join([bytes(code.co_code), repr(code.co_names).encode(), *constants])
 
 
 def _lambda_text(function: Any) -> bytes:

@@ -248,9 +248,8 @@ class Optimizer:
     def save(self, path: str | Path) -> None:
         """Writes everything to a file (no pickle); a kill at any moment leaves the old file or the new one, never half
         of one."""
-        with self._lock:
-            state = self._state()
-        write_state(path, state)
+        with self._lock:  # also while it writes: an older state must not be renamed over a newer one
+            write_state(path, self._state())
 
     def _state(self) -> dict[str, Any]:
         trials = self.trials
@@ -292,7 +291,7 @@ class Optimizer:
                 {"method"} | ({"space"} if space is not None else set()) | ({"recipe"} if method is not None else set())
             )
             changed = [key for key in now if key not in given and pack(now[key]) != pack(state[key])]
-        except (KeyError, TypeError, IndexError, AttributeError, OverflowError) as error:
+        except (KeyError, TypeError, IndexError, AttributeError, OverflowError, MemoryError, RuntimeError) as error:
             raise ValueError(f"{path} is damaged: {type(error).__name__}: {error}") from None
         if changed:
             raise ValueError(f"{path} is damaged: its {', '.join(changed)} cannot be taken as written")

@@ -115,6 +115,11 @@ class Float:
         steps = (self.high - self.low) / self.step + max(STEP_SLACK, rounding)
         return math.floor(steps) + 1 if steps < math.inf else 2 * MOST_LEVELS
 
+    def _slack(self) -> float:
+        """How far from a step a number may lie and still be meant: rounding, or a millionth of the step."""
+        rounding = 4 * float(np.finfo(np.float64).eps) * max(abs(self.low), abs(self.high))
+        return max(1e-6 * (self.step or 0.0), min(rounding, 0.4 * (self.step or 0.0)))
+
     @property
     def line(self) -> bool:
         """Whether every number of the range is meant, and not only certain ones."""
@@ -157,7 +162,7 @@ class Float:
         number = _number_in(self, value, self.low, self.high)
         if not self.line:
             i = 0 if self.step is None else round((number - self.low) / self.step)
-            if self.step is not None and abs(self.low + i * self.step - number) > 1e-6 * self.step:
+            if self.step is not None and abs(self.low + i * self.step - number) > self._slack():
                 raise ValueError(f"{value!r} is not on the steps of {self}")
             return (i + 0.5) / self._levels()
         if self.log:
@@ -284,7 +289,7 @@ def is_finite(value: Any) -> bool:
 def _number_in(parameter: Float | Int, value: Any, low: float, high: float) -> float:
     if not is_number(value) or not low <= value <= high:
         raise ValueError(f"{value!r} is not a number within {parameter}")
-    return value if isinstance(value, int) else float(value)
+    return int(value) if isinstance(value, int | np.integer) else float(value)
 
 
 def _check_bounds(parameter: Float | Int, low: Any, high: Any, log: bool) -> None:

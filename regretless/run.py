@@ -10,7 +10,7 @@ import pickle
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias
@@ -44,6 +44,8 @@ StopRule: TypeAlias = Callable[[Optimizer], str | None]
 
 POLL_SECONDS = 0.5
 """How often a parallel run looks at the clock while every worker is busy."""
+POOL_BROKE = "a process of the pool died, and the pool with it; what was running counts as failed"
+"""Why a run ends whose executor can take no further calls."""
 ELSEWHERE = {
     "n_trials": "trials=",
     "n_calls": "trials=",
@@ -230,7 +232,7 @@ class _Run:
                 if message:
                     break
                 trial = self._next_trial()
-                message = self._take(trial, evaluate(self.fun, self._argument(trial), self.catch))
+                message = self._take(trial, self._evaluated(trial))
         except KeyboardInterrupt:
             message = "interrupted; this is what was known by then"
         return message
@@ -245,16 +247,21 @@ class _Run:
                     message = self._reason_not_to_start()
                     if not message:
                         trial = self._next_trial()
-                        running[pool.submit(evaluate, self.fun, self._argument(trial), self.catch)] = trial
+                        call = functools.partial(evaluate, lenient=any(self.ended))
+                        running[pool.submit(call, self.fun, self._argument(trial), self.catch)] = trial
                 done = wait(running, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED).done if running else set()
                 for future in sorted(done, key=lambda f: running[f].number):
-                    message = self._take(running.pop(future), _result_of(future)) or message
+                    broken = isinstance(future.exception(), BrokenExecutor)
+                    message = self._take(running.pop(future), _result_of(future)) or (POOL_BROKE if broken else message)
         except KeyboardInterrupt:
             message = "interrupted; this is what was known by then"
         finally:
             for future in running:
                 future.cancel()
         return message
+
+    def _evaluated(self, trial: Trial) -> Outcome:
+        return evaluate(self.fun, self._argument(trial), self.catch, lenient=any(self.ended))
 
     def _argument(self, trial: Trial) -> Any:
         return trial.x if self.optimizer.space.as_array else trial.params
@@ -307,6 +314,8 @@ class _Run:
 def _result_of(future: Future[Outcome]) -> Outcome:
     try:
         return future.result()
+    except BrokenExecutor as error:
+        return Outcome(None, error=f"a process of the pool died: {error}")
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         if "pickle" not in str(error).lower():
             raise

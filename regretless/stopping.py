@@ -16,6 +16,8 @@ SPENT_PER_CHECK = 0.2
 bound that is too low."""
 STOP_NOTE = "regretless:stop"
 """The study attribute under which the reason for stopping is kept."""
+STOP_STATE = "regretless:stop-state"
+"""The study attribute under which a rule keeps its count."""
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +70,10 @@ class GapBelow:
                 f"{run.sampler!r}"
             )
         values = [t.value for t in run.get_trials(deepcopy=False) if t.state.name == "COMPLETE"]
+        if self._checked_at == 0:  # a study that goes on: what it knew of this rule counts
+            self.load(run.user_attrs.get(STOP_STATE, {}))
         reason = self.check(_StudyRun(run), values)
+        run.set_user_attr(STOP_STATE, self.state())
         if reason is not None:
             run.set_user_attr(STOP_NOTE, reason)
             run.stop()

@@ -9,8 +9,13 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import nullcontext
+from datetime import date
+from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -512,3 +517,59 @@ def test_another_model_of_the_user_is_refused_on_resume(tmp_path) -> None:
     run(line, 4)
     with pytest.raises(ValueError, match="written by method 'go-ucb' with model ="):
         run(parabola, 5)
+
+
+def test_one_bad_return_costs_one_trial_once_there_are_values() -> None:
+    answers = iter([1.0, 2.0, None, rg.Value(3.0, var=math.nan), (1, 2), 0.5])
+    result = quiet(lambda a, n: next(answers), trials=6, method="random")
+    assert [t.state for t in result.trials] == ["done", "done", "failed", "done", "failed", "done"]
+    assert "returned None" in result.trials[2].error
+    assert result.trials[3].var is None
+
+
+def deadly(x: float) -> float:
+    if x < 0.5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return x
+
+
+def test_a_pool_whose_process_dies_ends_the_run_and_the_next_goes_on(tmp_path) -> None:
+    space = {"x": rg.Float(0, 2)}
+    for _ in range(6):
+        with ProcessPoolExecutor(1) as pool:
+            result = quiet(
+                deadly, space, n_jobs=pool, trials=8, method="random", checkpoint=tmp_path / "c", max_failures=math.inf
+            )
+        if len(result.trials) == 8:
+            break
+        assert "a process of the pool died" in result.message
+    assert len(result.trials) == 8
+    assert all((t.value is None) == (t.params["x"] < 0.5) for t in result.trials)
+
+
+def test_saves_of_many_threads_lose_nothing(tmp_path) -> None:
+    for _ in range(5):
+        opt = rg.Optimizer(SPACE, method="random", seed=0)
+
+        def work(opt=opt) -> None:
+            opt.tell(opt.ask(), 1.0)
+            opt.save(tmp_path / "c")
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sum(t.state == "done" for t in rg.Optimizer.load(tmp_path / "c").trials) == 8
+
+
+@pytest.mark.parametrize(
+    "labels", [(Path("a"), Path("b")), (date(2026, 1, 1), date(2026, 1, 2)), (Fraction(1, 3), Fraction(2, 3))]
+)
+def test_labels_that_are_objects_are_compared_by_content(tmp_path, labels) -> None:
+    for label, same in ((labels[0], True), (labels[0], True), (labels[1], False)):
+        space = {"c": rg.Choice([label, 1.5]), "x": rg.Float(1, 2)}
+        with nullcontext() if same else pytest.raises(ValueError, match="c ="):
+            rg.minimize(
+                lambda c, x: x, space, trials=3, method="random", seed=0, checkpoint=tmp_path / "c", progress=False
+            )

@@ -109,7 +109,7 @@ class Searcher(RaySearcher):  # type: ignore[misc]
                 "the Tuner"
             )
         if trial_id not in self._live:
-            if self._stop is not None and self._stop(self.optimizer) is not None:
+            if self.optimizer.exhausted or (self._stop is not None and self._stop(self.optimizer) is not None):
                 return str(RaySearcher.FINISHED)
             trial = self.optimizer.adopt(self._encoded(self._first.pop(0))) if self._first else self.optimizer.ask()
             self._live[trial_id] = trial.number

@@ -94,7 +94,7 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         optimizer = Optimizer(
             space, method=self.method, direction="maximize", budget=int(self.n_trials), seed=int(seed)
         )
-        while len(optimizer.trials) < self.n_trials:
+        while len(optimizer.trials) < self.n_trials and not optimizer.exhausted:
             trials = optimizer.ask(min(int(self.batch), int(self.n_trials) - len(optimizer.trials)))
             settings = [{name: readers[name](value) for name, value in trial.params.items()} for trial in trials]
             try:

@@ -68,7 +68,8 @@ def _born(pid: int) -> str:
     """When a process started, so that a recycled process number is not taken for the old process; "" where the system
     does not say."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return "ended" if fields[0] in ("Z", "X") else fields[19]  # a zombie only waits to be counted
     except (OSError, IndexError):
         return ""
 

@@ -31,6 +31,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 from tqdm.auto import tqdm
 
+from regretless.doors.distributions import cube_space
 from regretless.doors.optuna import ERROR, VARIANCE, Sampler
 from regretless.doors.workers import OWNER, Sightings, exclusive, is_dead, lost_after, signature
 from regretless.evaluation import (
@@ -49,6 +50,8 @@ from regretless.stopping import STOP_NOTE, GapBelow
 from regretless.storage.settings import Settings, check_space, objective_changed
 from regretless.storage.urls import open_storage, patiently, quiet
 
+STOP_RULE = "regretless:stop-rule"
+"""The study attribute that names the rule which ended it; another rule looks for itself."""
 ATTEMPTS = 2
 """A trial whose worker died this many times while the run itself lived on is told as failed: it is probably what kills
 them."""
@@ -172,6 +175,7 @@ class _Worker:
         self.job, self.study = job, study
         self.rule = None if job.until_gap is None else GapBelow(job.until_gap)
         self.sightings = Sightings()
+        self.size = cube_space(job.space).cube().size
         self.ended: list[bool] = []
         """Of each trial this worker finished: whether it succeeded."""
         self.last_error = ""
@@ -194,14 +198,15 @@ class _Worker:
     def _should_stop(self) -> bool:
         if self.job.deadline is not None and time.time() >= self.job.deadline:
             return True
-        if STOP_NOTE in self.study.user_attrs:
-            return self.rule is not None
         if self.rule is None:
             return False
+        if self.study.user_attrs.get(STOP_RULE) == repr(self.rule):
+            return True
         done = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
         reason = self.rule.check(self, [t.values[0] for t in done])
         if reason is not None:
             self.study.set_user_attr(STOP_NOTE, reason)
+            self.study.set_user_attr(STOP_RULE, repr(self.rule))
         return reason is not None
 
     def _take(self) -> optuna.Trial | None:
@@ -239,12 +244,18 @@ class _Worker:
         if waiting is not None:
             storage.set_trial_system_attr(waiting, OWNER, token)
             return waiting
-        if sum(t.state != TrialState.WAITING for t in trials) >= self.job.trials:
+        if sum(t.state != TrialState.WAITING for t in trials) >= self.job.trials or self._exhausted(trials):
             return None
         signed = optuna.trial.create_trial(state=TrialState.RUNNING, system_attrs={OWNER: token})
         return storage.create_new_trial(
             study_id, template_trial=signed
         )  # one transaction: no trial without a signature
+
+    def _exhausted(self, trials: list[FrozenTrial]) -> bool:
+        """Whether the space is finite and every setting of it has been evaluated."""
+        if len(trials) < self.size:
+            return False
+        return len({repr(sorted(t.params.items())) for t in trials if t.state.is_finished()}) >= self.size
 
     def _orphans(self, trials: list[FrozenTrial]) -> list[FrozenTrial]:
         """Running trials whose worker is dead (on this machine), or has been silent for too long (on another)."""

@@ -88,8 +88,10 @@ def _check_exists(url: str) -> None:
 def _unsaid(error: BaseException, url: str) -> str:
     """An error's text without the URL's password."""
     text = str(error).replace(url, masked(url))
-    found = re.search(r"://[^:/@\s]*:([^@\s]*)@", url)
-    return text.replace(found[1], "***") if found and found[1] else text
+    found = re.search(r"://[^:/@]*:(.*)@", url)
+    for piece in sorted(found[1].split("@"), key=len, reverse=True) if found else ():
+        text = text.replace(piece, "***") if piece else text
+    return text
 
 
 def patiently(call: Callable[[], T]) -> T:
