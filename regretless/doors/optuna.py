@@ -286,7 +286,8 @@ class Sampler(BaseSampler):
         points = {}
         for t in running:
             dead = is_dead(announcement(t).get("by"))
-            if t._trial_id in stale or dead or (dead is None and self._sightings.seconds(t) > ttl):
+            lost = t._trial_id in stale or dead or (dead is None and self._sightings.seconds(t) > ttl)
+            if lost and OWNER not in t.system_attrs:  # a signed trial will be finished by others, at its own point
                 continue
             fixed = t.system_attrs.get("fixed_params", {})
             u = replica.encode(announced(t, replica.space) | (fixed if isinstance(fixed, dict) else {}) | t.params)
