@@ -237,9 +237,7 @@ class Choice:
             distinct = len({(type(label), label) for label in labels})
         except TypeError as error:
             raise ValueError(f"Choice({list(labels)!r}): labels must be hashable ({error})") from None
-        if any(label != label for label in labels):
-            raise ValueError(f"Choice({list(labels)!r}): a label must equal itself, which NaN does not")
-        if distinct < len(labels):
+        if distinct < len(labels) or sum(label != label for label in labels) > 1:
             raise ValueError(f"Choice({list(labels)!r}): labels must differ from each other")
         object.__setattr__(self, "labels", tuple(labels))
 
