@@ -175,7 +175,7 @@ class _Worker:
         self.job, self.study = job, study
         self.rule = None if job.until_gap is None else GapBelow(job.until_gap)
         self.sightings = Sightings()
-        self.size = cube_space(job.space).cube().size
+        self.size = cube_space(dict(job.space)).cube().size
         self.ended: list[bool] = []
         """Of each trial this worker finished: whether it succeeded."""
         self.last_error = ""
