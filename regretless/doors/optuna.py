@@ -246,15 +246,17 @@ class Sampler(BaseSampler):
             ):
                 break
         else:
+            # parameters of one value have a place in the cube of `minimize`, so they have one here
+            fixed = {name: d for name, d in (self.search_space or {}).items() if d.single()}
             optimizer = Optimizer(
-                cube_space(space),
+                cube_space({**space, **fixed}),
                 method=self.method,
                 direction="maximize" if study.direction == StudyDirection.MAXIMIZE else "minimize",
                 budget=self.budget,
                 seed=self.seed,
                 certify=self.certify,
             )
-            replica = _Replica(study._study_id, space, optimizer)
+            replica = _Replica(study._study_id, space, optimizer, list(fixed))
             fresh = [t for t in trials if _has_ended(t)]
         if not kept or kept[0] is not replica:
             kept[:] = [replica, *(other for other in kept if other is not replica)][:REPLICAS]
@@ -345,8 +347,11 @@ class Sampler(BaseSampler):
 class _Replica:
     """An optimizer on the common space of a study, and the finished trials it has been told."""
 
-    def __init__(self, study_id: int, space: Distributions, optimizer: Optimizer) -> None:
+    def __init__(self, study_id: int, space: Distributions, optimizer: Optimizer, fixed: Sequence[str]) -> None:
         self.study_id, self.space, self.optimizer = study_id, space, optimizer
+        middle = optimizer.space.decode(np.full(optimizer.method.dim, 0.5), optimizer.method.choices)
+        self._fixed = {name: middle[name] for name in fixed}
+        """The parameters of one value, which Optuna sets itself."""
         self._told: set[int] = set()
         """Numbers of the finished trials that were taken in."""
         self._last: tuple[datetime, int] = datetime.min, -1
@@ -397,7 +402,7 @@ class _Replica:
     def encode(self, params: Mapping[str, Any]) -> Array | None:
         """The cube point of a trial's parameters; None when they do not cover the space or lie outside it."""
         try:
-            inner = {name: params[name] for name in self.space}
+            inner = {**self._fixed, **{name: params[name] for name in self.space}}
             inner.update((name, int(d.to_internal_repr(params[name]))) for name, d in self._labelled.items())
             return self.optimizer.space.encode(inner, self.optimizer.method.choices)
         except (KeyError, ValueError, TypeError, OverflowError):
@@ -408,7 +413,8 @@ class _Replica:
 
     def outer(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Parameters of our space as the study knows them: labels instead of their positions."""
-        return {**params, **{name: d.choices[params[name]] for name, d in self._labelled.items()}}
+        labels = {name: d.choices[params[name]] for name, d in self._labelled.items()}
+        return {name: value for name, value in {**params, **labels}.items() if name in self.space}
 
 
 # ---------------------------------------------------------------- studies and trials

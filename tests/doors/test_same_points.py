@@ -25,6 +25,7 @@ SPACES: dict[str, dict[str, Any]] = {
     "B": rg.Int(2, 9)},
     "whole": {"n": rg.Int(3, 300, log=True), "m": rg.Int(-7, 50, step=3), "a": rg.Float(-0.3, 0.2)},
     "stepped": {"s": rg.Float(0.05, 2.0, step=0.15), "t": rg.Float(-1e-3, 7e-3, step=1e-3), "u": rg.Float(1.1, 1.3)},
+    "fixed": {"k": rg.Int(3, 3), "x": rg.Float(-5, 10), "opt": rg.Choice(["adam"]), "w": rg.Float(1e3, 1e3 + 1)},
     "mixed": {"act": rg.Choice(["relu", "tanh", "gelu"]), "lr": rg.Float(3e-4, 0.7, log=True), "k": rg.Int(1, 12),
     "f": rg.Choice([True, False])},
 }  # fmt: skip
