@@ -148,7 +148,9 @@ class Finding:
             check_finding(found)
             return found
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise ValueError(f"{path} is not a finding: {type(error).__name__}: {error}") from None
+            raise ValueError(
+                f"{path} is not a finding: {type(error).__name__}: {' '.join(str(error).split())}"
+            ) from None
 
 
 def check_finding(finding: Finding) -> None:

@@ -169,7 +169,7 @@ def read_record(path: str | Path) -> Record:
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         return _record(lines, path)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is not a record: {type(error).__name__}: {error}") from None
+        raise ValueError(f"{path} is not a record: {type(error).__name__}: {' '.join(str(error).split())}") from None
     except (ArithmeticError, RecursionError, MemoryError) as error:
         raise ValueError(f"{path} is not a record: {type(error).__name__}") from None
 
