@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-PAGES = Path(__file__).parent.parent / "docs" / "methods"
+PAGES = Path(__file__).parent.parent / "docs" / "lab"
 SMALL = (
     (r"trials=\d+", "trials=6"),
     (r"budget=\d+", "budget=12"),

@@ -33,7 +33,7 @@ def wheels(tmp_path_factory) -> dict[str, zipfile.ZipFile]:
     passed_over = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
     for folder in ("regretless", "bench", "tests/bench", "examples", "experiments"):
         shutil.copytree(ROOT / folder, tree / folder, ignore=passed_over)
-    for file in ("pyproject.toml", "README.md", "LICENSE", "docs/bench.md"):
+    for file in ("pyproject.toml", "README.md", "LICENSE", "docs/how-to/compare.md"):
         (tree / file).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / file, tree / file)
     (tree / "data").mkdir()
