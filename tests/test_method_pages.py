@@ -65,4 +65,4 @@ def test_the_page_runs(name, tmp_path, monkeypatch) -> None:
 
 
 def test_every_page_is_covered() -> None:
-    assert sorted(PRELUDES) == sorted(path.stem for path in PAGES.glob("*.md"))
+    assert sorted(PRELUDES) == sorted(path.stem for path in PAGES.glob("*.md") if "```python" in path.read_text())
