@@ -155,6 +155,11 @@ class Method(ABC):
         key = self.cube.key(x)
         return key in self._settled or key in self._pending_keys
 
+    @property
+    def why(self) -> str:
+        """Why the method searches as it does at present, for methods that choose; else empty."""
+        return ""
+
     def fixed_generator(self) -> np.random.Generator:
         """The generator for what is drawn once and kept for the whole run."""
         return keyed_generator(self.seed, FIXED_DRAWS)
@@ -208,6 +213,14 @@ class Method(ABC):
         """Adds points that somebody else has asked and not yet told, so that proposals keep away from them."""
         for x in self._points(X):
             self._pend(x.copy())
+
+    def follow(self, other: Method) -> None:
+        """Reads the history of another method from now on, so that this one can propose and recommend in its place;
+        only legal before anything was told."""
+        if len(self.y) or len(self.failed) or self._pending:
+            raise RuntimeError("follow() needs a fresh method; this one has been used")
+        self._told, self._failed, self._settled = other._told, other._failed, other._settled
+        self._pending, self._pending_keys = other._pending, other._pending_keys
 
     def recommend(self) -> Array:
         """The point to report, d: best by the model, not the luckiest noisy value."""

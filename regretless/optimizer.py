@@ -96,7 +96,7 @@ class Optimizer:
         self.direction: Direction = direction
         self.budget = budget
         self.seed = secrets.randbits(32) if seed is None else seed
-        self.recipe, self.why = resolve_method(method, self.space, budget, certify=certify)
+        self.recipe, self._chosen = resolve_method(method, self.space, budget, certify=certify)
         """The recipe in use, and the reason it was chosen."""
         self._sign = 1.0 if direction == "maximize" else -1.0
         self.method: Method = self.recipe.build(self.space, seed=self.seed, budget=budget, sign=self._sign)
@@ -212,6 +212,11 @@ class Optimizer:
         return max(done, key=lambda t: self._sign * t.value)  # type: ignore[operator]
 
     @property
+    def why(self) -> str:
+        """Why this method was taken; of one that chooses as it goes, why it searches as it does and what changed."""
+        return self.method.why or self._chosen
+
+    @property
     def exhausted(self) -> bool:
         """Whether the space is finite and every setting of it has been asked."""
         size = self.method.cube.size
@@ -261,7 +266,7 @@ class Optimizer:
             "seed": self.seed,
             "space": self.space.describe(),
             "recipe": self.recipe.to_json(),
-            "why": self.why,
+            "why": self._chosen,
             "notes": self.notes,
             "unit": np.array([t.unit for t in trials]).reshape(-1, self.method.dim),
             "state": np.array([STATES.index(t.state) for t in trials], dtype=np.int64),
@@ -309,7 +314,7 @@ class Optimizer:
             budget=state["budget"],
             seed=state["seed"],
         )
-        optimizer.why, optimizer.notes = str(state["why"]), dict(state["notes"])
+        optimizer._chosen, optimizer.notes = str(state["why"]), dict(state["notes"])
         optimizer.method.load_state_dict(state["method"])
         rows = zip(state["unit"], state["state"], state["value"], state["var"], strict=True)
         for number, (row, code, value, var) in enumerate(rows):
