@@ -19,6 +19,7 @@ spaces are not probed: without noise no setting of them is evaluated twice.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,8 +42,9 @@ from regretless.space import Cube
 MODEL_UP_TO = 19  # parameters that the model is taken for; beyond, the contest (docs/lab/auto.md)
 LONG = 3000  # a larger budget means cheap evaluations: there an ask of the model would take longer than they do
 UNPLANNED = 1000  # values after which the evolution takes over where no budget was given; the model then asks in 0.1 s
-TURNS, TURNS_UNTIL = 4, 200  # in a long run every fourth ask is the model's, until there are 200 values
+TURNS, TURNS_UNTIL = 8, 200  # in a long run every eighth ask is the model's, until there are 200 values
 KAPPA = 1.0  # the width of the confidence bound, as in gp-ucb
+PENDING_SCALE = 2.0  # with p points pending the squared width is divided by 1 + p / 2 (docs/lab/auto.md)
 EXPLOIT_FROM = 0.8  # the share of a known budget after which the mean alone is maximised, as in gp-ucb
 NOISE_FROM = 1e-3  # the fitted noise variance, relative to the signal's, from which noise is suspected and matters
 NOISY_KAPPA = 2.0  # the width of the confidence bound under noise: one good value may be luck (docs/lab/auto.md)
@@ -114,7 +116,8 @@ class Auto(GPMethod):
             return step(self, told, Acquisition(path, path.values), rng, raw=DRAW_CANDIDATES)
         if not noisy and (self.stepped or self.step % 2 == 0):
             return step(self, gp, log_expected_improvement(gp, self._value_to_beat(gp)), rng, logarithmic=True)
-        return step(self, gp, upper_confidence(gp, NOISY_KAPPA if noisy else KAPPA), rng)
+        width = (NOISY_KAPPA if noisy else KAPPA) / math.sqrt(1.0 + len(self.pending) / PENDING_SCALE)
+        return step(self, gp, upper_confidence(gp, width), rng)
 
     def _noise_shows(self, gp: GP) -> bool:
         return float(gp.factor.noise.mean()) >= NOISE_FROM
