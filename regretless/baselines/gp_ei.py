@@ -11,7 +11,7 @@ Notation
 Deviations
     1. b is the best posterior mean at a told point (default preset), because the luckiest observation is biased upwards
        by noise; preset="paper" takes the best observation (Jones et al., Eq. 14).
-    2. MAP fit on a schedule, Matern-5/2 with a quadratic trend, clipped values (default preset; docs/gp-engine.md). The
+    2. MAP fit on a schedule, Matern-5/2 with a quadratic trend, clipped values (default; docs/lab/gp-engine.md). The
        paper fits an exponent per coordinate; preset="paper" has its usual limit, SE, on values as told.
     3. Pending points are hallucinated; proposals keep away from failures.
 """

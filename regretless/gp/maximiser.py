@@ -46,7 +46,7 @@ SOBOL_DIM = 2000  # the largest dimension with candidates from a Sobol sequence;
 
 
 class Effort(NamedTuple):
-    """How much work a maximisation takes; 2048 candidates and ten ascents gained nothing (docs/gp-engine.md)."""
+    """How much work a maximisation takes; 2048 candidates and ten ascents gained nothing (docs/lab/gp-engine.md)."""
 
     raw: int = 420  # candidates valued before the ascent, a third of them around the incumbents
     starts: int = 4  # the number of candidates that are advanced; chosen with `raw`

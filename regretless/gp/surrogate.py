@@ -28,12 +28,12 @@ from regretless.parameters import Array
 from regretless.space import Cube
 
 TURN_EVERY = 5  # every fifth scheduled fit may turn the axes, because a turn costs up to two more fits
-TURNED_DIMS = (3, 20)  # where axes are turned: fewer gain nothing (docs/gp-engine.md), more need too much data
+TURNED_DIMS = (3, 20)  # where axes are turned: fewer gain nothing (docs/lab/gp-engine.md), more need too much data
 FRESH_EVERY = 10  # every tenth scheduled fit starts afresh, up to MANY values; it costs up to five warm ones
 FRESH_EVERY_LATE = 3  # every third does beyond MANY values: fresh fits are cheap there, and a replay takes three
-GAP = 16  # a scheduled size is followed by the one larger by 1/GAP, at least 1; 1/25 gains nothing (docs/gp-engine.md)
+GAP = 16  # a scheduled size is followed by the one larger by 1/GAP, at least 1; 1/25 gains nothing (docs/lab)
 ISOTROPIC_ABOVE = 100  # the dimension beyond which a length-scale per coordinate is no longer fitted by default
-QUADRATIC_UP_TO = 20  # the largest dimension with the quadratic trend by default; in 100 it loses (docs/gp-engine.md)
+QUADRATIC_UP_TO = 20  # the largest dimension with the quadratic trend by default; in 100 it loses (docs/lab)
 WARM_ROUNDS, FRESH_ROUNDS = 15, 20  # evaluations in a fit that starts from the last one, in each stage of a fresh one
 LEAST_SCALE = float(np.finfo(np.float64).tiny)  # the smallest number with all its digits: one can divide by it
 

@@ -24,7 +24,7 @@ Deviations
     3. Default: phi is a measured constant (seed sd times sqrt(N), PHI) and sigma^2 the fitted noise variance, but not
        below phi^2 / N. The paper's log^1.5 N with sigma^2 = 0.01 gives beta_t of 26 to 44: pure exploration.
     4. Default: the best posterior mean is recommended. Algorithm 2 returns the last point asked, which may be a probe.
-    5. Default: Matern-5/2 with a quadratic trend and low values clipped (docs/gp-engine.md); paper: SE, values as told.
+    5. Default: Matern-5/2 with a quadratic trend and low values clipped (docs/lab/gp-engine.md); paper: SE, as told.
     6. Both presets: expected improvement is maximised by its logarithm, pending points are hallucinated and proposals
        keep away from failures.
     7. fidelity=True: values of runs of any length, which is the last coordinate; settings that lead after short
@@ -47,7 +47,7 @@ from regretless.method import Method
 from regretless.parameters import Array
 from regretless.space import Cube
 
-PHI = 0.3  # phi of the default: the sd over inner seeds times sqrt(N) was 0.1 to 0.6 (docs/methods/bilevel.md)
+PHI = 0.3  # phi of the default: the sd over inner seeds times sqrt(N) was 0.1 to 0.6 (docs/lab/bilevel.md)
 PAPER_NOISE_VAR = 0.01  # sigma^2 of the paper preset, a usual value for losses of order 1; the paper gives none
 
 

@@ -34,7 +34,7 @@ from regretless.methods.go_ucb.parametric import Jacobian, with_gradient
 from regretless.parameters import Array
 from regretless.space import Cube
 
-FITTED_WIDTH = 1.5  # widens the normal quantile of a fitted certificate; by hand, coverage in docs/methods/go-ucb.md
+FITTED_WIDTH = 1.5  # widens the normal quantile of a fitted certificate; by hand, coverage in docs/lab/go-ucb.md
 LEAST_SHARE = 0.01  # told variances count in a theory certificate as at least this share of the declared one; by hand
 SAMPLES, WIDE = 2048, 0.1  # samples of the estimate of Z; the share from the prior, which bounds the weights; by hand
 STRETCH = 1.3  # the Laplace part of the proposal is so much wider than the linearised posterior, for its tails; by hand

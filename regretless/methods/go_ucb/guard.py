@@ -34,7 +34,7 @@ Leader: TypeAlias = Literal["family", "hybrid", "process"]
 Pending: TypeAlias = tuple[Array, Array] | None
 """Points (m x d) and their gradients (m x p) that are conditioned on without values."""
 
-# The rules of the comparison were settled on the seeds 1000 to 1011; the runs are in docs/methods/go-ucb.md.
+# The rules of the comparison were settled on the seeds 1000 to 1011; the runs are in docs/lab/go-ucb.md.
 HYBRID_MARGIN, PROCESS_MARGIN = 2.0, 6.0  # nats by which each must win; 4 and 10 gave the same medians
 MISFIT_MARGIN = 4.0  # nats by which the hybrid must win before the user is told that the family is wrong (docs)
 ERRORS = 1.0  # standard errors by which a model must also win; three gave the same medians

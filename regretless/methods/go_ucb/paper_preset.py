@@ -1,5 +1,5 @@
 """Phase II with the settings that App. D.1 prints, step for step; a proposal hardly differs from the point its ascent
-starts from, which the paper does not name (docs/methods/go-ucb.md)."""
+starts from, which the paper does not name (docs/lab/go-ucb.md)."""
 
 import math
 from typing import Literal, TypeAlias

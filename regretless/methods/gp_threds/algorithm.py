@@ -13,7 +13,7 @@ Notation
     beta                   B + R sqrt(2 (gamma + 1 + ln 1/delta))  gamma      information gain (Eq. 6)
     p, delta-hat           errors of the walk's tests              R, lambda  sd of the noise, its variance in the model
 
-Deviations, both presets (reasons in docs/methods/gp-threds.md)
+Deviations, both presets (reasons in docs/lab/gp-threds.md)
     1. `beta` has the factor 2 that Sec. 3.2.2 drops and the authors' code has. A valid bound needs R / sqrt(lambda) in
        place of R: this beta steers, and the certificate uses the valid one.
     2. delta-hat is printed upside down (`leaf_confidence`). L and alpha are never known: L Delta^alpha is c s.

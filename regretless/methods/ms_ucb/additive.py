@@ -162,8 +162,8 @@ class NegativeLogDensity:
         value = 0.5 * (n + 1.0) * math.log(s2) + float(np.log(np.diagonal(L)).sum())
         inverse -= np.multiply.outer(alpha / s2, alpha)  # twice the derivative of the value in the covariance
         gradient = np.empty(len(theta))
-        for i, T in enumerate(self.trends, start=1):
-            gradient[i] = 0.5 * math.exp(theta[i]) * float(np.vdot(inverse, T))
+        for k, T in enumerate(self.trends, start=1):
+            gradient[k] = 0.5 * math.exp(theta[k]) * float(np.vdot(inverse, T))
         gradient[-1] = 0.5 * math.exp(theta[-1]) * float(np.diagonal(inverse)[np.isnan(self.known)].sum())
         slope *= self.squared
         gradient[0] = -math.exp(-2 * theta[0]) * float(np.vdot(inverse, slope))

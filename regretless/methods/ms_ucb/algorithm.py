@@ -15,7 +15,7 @@ Notation
     beta_t   the squared width of the confidence bound
     a, b     P(sup |df/dx_j| > L) <= a exp(-(L / b)^2) (Assumption 1); both 1 for standardised values
 
-Deviations (numbers as in docs/methods/ms-ucb.md)
+Deviations (numbers as in docs/lab/ms-ucb.md)
     1. sqrt(beta) sigma, as the appendix has it; the main text prints sqrt(beta sigma) (both presets).
     2. "10 D starts" is read as a total over all subspaces, and the best 40 are ascended (paper preset): 10 D ascents in
        each subspace find the same values at hundreds of times the cost.

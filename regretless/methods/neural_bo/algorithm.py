@@ -16,7 +16,7 @@ Notation
     nu            exploration: how far draws spread, in posterior standard deviations                     (Alg. 1, l. 4)
     B, R          bounds on the RKHS norm of f and on the noise's sub-Gaussian scale                            (Thm. 1)
 
-Deviations ("paper" follows the text, "default" is what a user should have; measured in docs/methods/neural-bo.md)
+Deviations ("paper" follows the text, "default" is what a user should have; measured in docs/lab/neural-bo.md)
     1. both: sigma^2 is in kernel form, which equals that of the rank-one updates of U (Alg. 1, l. 7).
     2. paper: values are standardised, and the rate is clipped to its stable limit, because training as printed gives
        NaN at the rate stated. The ridge enters every batch in full, and an incomplete last batch is dropped.
@@ -72,7 +72,7 @@ ADDITIVE = 0.5  # the additive branch's share of the prior variance where nothin
 DESIGN = 20  # evaluations of a design before the model is asked, 2 (d + 1) where that is fewer (not in paper)
 POOL_DESIGN = 2  # random rows of a pool before the model is asked (not in paper): two values are the fewest that differ
 GLOBAL_SHARE = 0.05  # the share of asks whose candidates come from the whole cube (not in paper: our choice)
-POOL_NU = 0.3  # the default's nu over a finite pool (not in paper), measured in docs/methods/neural-bo.md
+POOL_NU = 0.3  # the default's nu over a finite pool (not in paper), measured in docs/lab/neural-bo.md
 SHORTLIST = 64  # the best values told, whose posterior means decide where the search stands; noise disorders fewer
 PROBE = 256  # points over which inputs and the kernel's diagonal are normalised: averages are good to a few percent
 SHORTENED = 0.35  # a certificate's length-scales over the fitted ones (after Berkenkamp et al., JMLR 2019; docs)

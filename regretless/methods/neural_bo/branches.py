@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from regretless.methods.neural_bo.module_tangent import ModuleTangent
 
 UNITS_PER_INPUT, LEAST_UNITS, MOST_UNITS = 32, 256, 1024
-"""Units of the coordinate branch per input, and at least and at most in all (docs/methods/neural-bo.md)."""
+"""Units of the coordinate branch per input, and at least and at most in all (docs/lab/neural-bo.md)."""
 MOST_INPUTS = 128  # with more inputs the coordinate branch is linear: its units would be fewer than eight per input
 TAIL = 5  # degrees of freedom of the frequencies' Student law, with which the sine's kernel is Matern-5/2
 SCALES = (0.4, 0.8, 1.6, 3.2, 6.4, 12.8)

@@ -32,7 +32,7 @@ ShapeRule: TypeAlias = Literal["fixed", "noise", "evidence"]
 Path: TypeAlias = Callable[[Array], Array]  # a drawn function: inputs C x ... to values C
 
 WARPINGS: dict[Warping, float] = {"strong": 0.0, "none": -2.0}
-"""Warps the evidence chooses among, and the logarithms of their prior odds, our choice (docs/methods/neural-bo.md)."""
+"""Warps the evidence chooses among, and the logarithms of their prior odds, our choice (docs/lab/neural-bo.md)."""
 EXACT_UP_TO, SKETCH_SIZE = 1500, 1000
 """Values up to which the posterior is exact, and the features of the sketch beyond (docs, Cost)."""
 FIRST_FIT, GROWTH, LATE_GROWTH = 4, 1.2, 2.0
