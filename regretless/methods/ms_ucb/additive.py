@@ -306,6 +306,8 @@ class AdditiveSurrogate:
         soften: bool = False,
         shared_products: dict[int, tuple[Array, ...]] | None = None,
     ) -> None:
+        if noise_var is not None and not (noise_var >= 0 and math.isfinite(noise_var)):
+            raise ValueError(f"noise_var must be a variance of at least 0 or None, got {noise_var!r}")
         self.kernel = kernel_of(cube, "matern52")
         self.noise_var, self.soften, self.trend = noise_var, soften, trend and len(self.kernel.lines) > 0
         self._shared = {} if shared_products is None else shared_products
