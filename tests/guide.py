@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import types
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -51,7 +52,8 @@ def run(path: Path, folder: Path) -> Iterator[tuple[Block, str]]:
     module = types.ModuleType("page")
     sys.modules["page"] = module
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    with contextlib.chdir(folder):
+    with contextlib.chdir(folder), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a page may show what is warned of
         for block in blocks(path.read_text()):
             if block.title:
                 Path(block.title).write_text(block.code)
