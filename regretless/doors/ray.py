@@ -259,7 +259,8 @@ def _from_domain(domain: sample.Domain) -> tuple[Parameter, Reader]:
     sampler, q = domain.get_sampler(), None
     if isinstance(sampler, sample.Quantized):
         sampler, q = sampler.sampler, sampler.q
-    low, high = (getattr(domain, end, math.nan) for end in ("lower", "upper"))
+    low: Any = getattr(domain, "lower", None)
+    high: Any = getattr(domain, "upper", None)
     log = isinstance(sampler, sample.LogUniform)
     if isinstance(domain, sample.Categorical):
         return Choice(range(len(domain.categories))), Reader("listed", list(domain.categories))
