@@ -261,7 +261,7 @@ class Sampler(BaseSampler):
             kept[:] = [replica, *(other for other in kept if other is not replica)][:REPLICAS]
         if fresh:
             heartbeat = _has_heartbeat(study)
-            replica.take([(t, self._value(t, heartbeat)) for t in sorted(fresh, key=_when)])
+            replica.take([(t, self._value(t, heartbeat)) for t in sorted(fresh, key=_when)], trials)
         return replica
 
     def _value(self, trial: FrozenTrial, heartbeat: bool) -> float | None:
@@ -284,12 +284,14 @@ class Sampler(BaseSampler):
         running = [t for t in others if t.state == TrialState.RUNNING]
         if not running:
             return {}
-        stale = _stale(study)
-        ttl = lost_after(trials) if self.pending_ttl is None else self.pending_ttl
+        stale, ttl = _stale(study), self.pending_ttl
         points = {}
         for t in running:
             dead = is_dead(announcement(t).get("by"))
-            lost = t._trial_id in stale or dead or (dead is None and self._sightings.seconds(t) > ttl)
+            if dead is None:  # it runs on another machine
+                ttl = lost_after(trials) if ttl is None else ttl
+                dead = self._sightings.seconds(t) > ttl
+            lost = t._trial_id in stale or dead
             if lost and OWNER not in t.system_attrs:  # a signed trial will be finished by others, at its own point
                 continue
             fixed = t.system_attrs.get("fixed_params", {})
@@ -340,21 +342,27 @@ class _Replica:
         """Numbers of the finished trials that were taken in."""
         self._last: tuple[datetime, int] = datetime.min, -1
         """When the last of them finished, and its number."""
+        self._leading, self._leading_number = 0, -1
+        """How many trials at the head of the study have all been taken in, and the number of the last of those: they
+        need not be looked at again."""
         self._labelled = {name: d for name, d in space.items() if isinstance(d, CategoricalDistribution)}
 
     def unknown(self, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
         """The trials not taken in."""
-        return [t for t in trials if t.number not in self._told]
+        return [t for t in trials[self._leading :] if t.number not in self._told]
 
     def news(self, trials: Sequence[FrozenTrial]) -> list[FrozenTrial] | None:
         """The finished trials not yet taken in; None when what was taken in is no beginning of this history."""
+        if self._leading and (len(trials) < self._leading or trials[self._leading - 1].number != self._leading_number):
+            return None
         unknown = self.unknown(trials)
         fresh = [t for t in unknown if _has_ended(t)]
         fits = len(trials) - len(unknown) == len(self._told) and all(_when(t) > self._last for t in fresh)
         return fresh if fits else None
 
-    def take(self, history: list[tuple[FrozenTrial, float | None]]) -> None:
-        """Tells the method trials that finished after the ones it knows: NaN is infeasible, None nothing to tell."""
+    def take(self, history: list[tuple[FrozenTrial, float | None]], trials: Sequence[FrozenTrial]) -> None:
+        """Tells the method those of `trials` that finished after the ones it knows, with their values: NaN is
+        infeasible, None nothing to tell."""
         points, values, variances = [], [], []
         for trial, value in history:
             u = None if value is None else self.encode(trial.params)
@@ -365,6 +373,8 @@ class _Replica:
             self._told.add(trial.number)
         self._last = _when(history[-1][0])
         self.optimizer.take_in(points, values, variances)
+        while self._leading < len(trials) and (number := trials[self._leading].number) in self._told:
+            self._leading, self._leading_number = self._leading + 1, number
 
     def encode(self, params: Mapping[str, Any]) -> Array | None:
         """The cube point of a trial's parameters; None when they do not cover the space or lie outside it."""
