@@ -64,7 +64,9 @@ class NeuralUCB(Method):
         n = len(self.y)
         if self._trained is None or self._trained[0] != n:
             order = keyed_generator(self.seed, n, stream=Stream.NEURAL_UCB_BATCH).integers(n, size=(STEPS, 1))
-            trained = descend(self._start, self._inputs(self.X), standardised(self.y), rate=RATE, ridge=LAM, batches=order)
+            trained = descend(
+                self._start, self._inputs(self.X), standardised(self.y), rate=RATE, ridge=LAM, batches=order
+            )
             self._trained = n, trained.net
         return self._trained[1]
 

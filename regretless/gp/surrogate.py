@@ -32,7 +32,7 @@ TURN_EVERY = 5  # every fifth scheduled fit may turn the axes, because a turn co
 TURNED_DIMS = (3, 20)  # where axes are turned: fewer gain nothing (docs/gp-engine.md), more need too much data
 FRESH_EVERY = 10  # every tenth scheduled fit starts afresh, up to MANY values; it costs up to five warm ones
 FRESH_EVERY_LATE = 3  # every third does beyond MANY values: fresh fits are cheap there, and a replay takes three
-MOST_FITTED = 1000
+MOST_FITTED = 800
 """The most values a fit takes, spread evenly over the history: more of them move the hyper-parameters little and cost
 their cube. Every fit beyond is fresh, so that a replay needs one."""
 GAP = 16  # a scheduled size is followed by the one larger by 1/GAP, at least 1; 1/25 gains nothing (docs/gp-engine.md)

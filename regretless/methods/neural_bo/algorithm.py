@@ -88,6 +88,8 @@ POOL_NU = 0.3
 """The default's nu over a finite pool (not in paper), measured in docs/methods/neural-bo.md."""
 SHORTLIST = 64
 """The best values told, whose posterior means decide where the search stands; more than noise can disorder."""
+MOST_WEIGHTS = 10**8
+"""Weights of a net at most, which are 0.8 GB; a mistyped width or depth would ask for all memory."""
 PROBE = 256
 """Points over which inputs and the kernel's diagonal are normalised: their averages are good to a few percent."""
 SHORTENED = 0.35
@@ -192,6 +194,8 @@ class NeuralBO(Method):
         self._told_inputs: Array = np.empty((0, 1))
         domain = self._inputs(probe)
         width = WIDTH[preset] if width is None else width
+        if (depth - 2) * width**2 + domain.shape[1] * width > MOST_WEIGHTS:
+            raise ValueError(f"a net of width {width} and depth {depth} has more than {MOST_WEIGHTS:.3g} weights")
         self._model: ClosedForm | TrainNN
         if preset == "paper":
             self._model = TrainNN(paper_net(rng, domain.shape[1], width, depth), seed=self.seed, lam=self._lam)
