@@ -1,7 +1,7 @@
-"""What every part of the package may need: libraries that only some installations have, and addresses that may be
-printed.
+"""Libraries that only some installations have, and passwords in text that is printed.
 
-Such a library is imported where it is used, and a missing one is named with the command that installs it.
+`optional` imports such a library where it is used, and answers a missing one with the command that installs it.
+`masked` hides the passwords of addresses.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The contract every optimiser keeps: `Method`, and the `Recipe` that builds it.
 
-Everything here maximises on the unit cube; `Optimizer` and `Problem` turn signs and units once. A proposal is a
-function of (history, seed, step): the history is the sequence of told points plus the set of pending ones, the step
-numbers the asks, and every random draw comes from a generator keyed on (seed, step). So a fresh Method that is told the
-same history proposes the same points, bit for bit: that is how runs resume, and how workers that share a storage agree.
+A method maximises on the unit cube; `Optimizer` and `Problem` turn signs and units. A proposal is a function of
+(history, seed, step). The history is the sequence of told points and the set of points that were asked and not yet
+told. The step is the number of the ask, and every random draw comes from a generator keyed on (seed, step). So a fresh
+method that is told the same history proposes the same points, bit for bit. Runs resume by this law, and workers that
+share a storage agree by it.
 
 To write a method, subclass `Method`, give `_propose`, and perhaps `_update`, `_recommend`, `_certificate`, `_state` and
 `_load`:

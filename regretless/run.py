@@ -1,6 +1,9 @@
-"""`minimize`, `maximize` and their `Result`: the scipy-like way in, with a progress bar, checkpoints, parallel
-evaluation
-and a reason to stop."""
+"""`minimize` and `maximize`: one call that asks a method for settings, evaluates the user's function and returns a
+`Result`.
+
+They are for users who have a function and want its best setting. They add to `Optimizer` what a run needs: a progress
+bar, checkpoints, evaluations in parallel, and rules that end the run.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Search spaces: the user's parameters on one side, the unit cube on the other.
 
-A `Space` is a set of named parameters (`Float`, `Int`, `Choice`). A `Cube` is what a Method sees of it: `dim`
-coordinates in [0, 1], in the order of the names, some of which only take certain positions. A grid of k values owns k
-equal shares of its coordinate and is represented by the centres of the shares; a choice is either one such coordinate
-or k one-hot coordinates, as the method asks.
+A `Space` holds the user's named parameters (`Float`, `Int`, `Choice`). A `Cube` is what a method sees of them: `dim`
+coordinates in [0, 1], in the order of the names. A parameter with k values divides its coordinate into k equal parts,
+and the middle of a part stands for its value. A choice of k labels becomes one such coordinate, or k coordinates of
+which one is 1 and the others are 0; each method says which form it wants.
 
     space = Space({"lr": Float(1e-5, 1e-1, log=True), "layers": Int(1, 6), "act": Choice(["relu", "tanh"])})
     u = space.encode({"lr": 1e-3, "layers": 2, "act": "tanh"})

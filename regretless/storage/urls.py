@@ -45,10 +45,8 @@ def open_storage(url: str, *, create: bool = True) -> BaseStorage:
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             return optuna.storages.GrpcStorageProxy(host=host, port=int(port))
     if "://" not in url:
-        raise ValueError(
-            f"a storage is written sqlite:///FILE, postgresql://..., mysql://..., journal:FILE or grpc://HOST:PORT, "
-            f"got {masked(url)!r}"
-        )
+        forms = "sqlite:///FILE, postgresql://..., mysql://..., journal:FILE or grpc://HOST:PORT"
+        raise ValueError(f"a storage is written {forms}, got {masked(url)!r}")
     return _open_database(url)
 
 
