@@ -39,6 +39,7 @@ from regretless_bench.claims import (
 )
 from regretless_bench.finding import Finding
 from regretless_bench.record import Record, Run, by_problem
+from regretless_bench.rivals import RIVALS, as_printed, with_printed
 from regretless_bench.stats import benjamini_hochberg, larger, normality
 from regretless_bench.summary import ms_per_ask
 from regretless_bench.verdicts import Check, Runs, checks_table, common, judged, leads, measured, not_run
@@ -47,12 +48,12 @@ from regretless.baselines import BASELINES
 from regretless.methods import METHODS as FIVE
 
 OURS, PRINTED = "neural-bo", "neural-bo (paper)"
-RECIPES = {PRINTED: FIVE["neural-bo"](preset="paper"), "rf-ei": BASELINES["rf-ei"](trees=20)}
+RECIPES = {PRINTED: FIVE["neural-bo"](preset="paper"), "rf-ei": BASELINES["rf-ei"](trees=20), **RIVALS}
 """Labels that are not names; the forest has 20 trees (SMAC's own has 10), as 100 would cost a second per ask in 100
 dimensions."""
 THERE = ("neural-greedy", "gp-ucb", "gp-ts", "gp-ei", "dngo", "rf-ei")
 """What the paper compares with."""
-METHODS = (OURS, PRINTED, *THERE, "random", "optuna-tpe", "cma", "turbo")
+METHODS = (OURS, PRINTED, *with_printed(THERE), "random", "optuna-tpe", "cma", "turbo")
 QUOTE = "NeuralBO is comparable to or better than all other baselines"
 ALPHA = 0.05
 """The level of the paper's tests."""
@@ -174,7 +175,7 @@ def beaten(cases: Cases, label: str) -> list[Check]:
     over all pairs?"""
     pairs, p = [], []
     for problem, runs in cases.items():
-        for rival in THERE:
+        for rival in as_printed(cases, THERE):
             if label in runs and rival in runs and min(len(runs[label]), len(runs[rival])) > 1:
                 pairs.append((problem, rival))
                 p.append(larger(final(list(runs[rival])), final(list(runs[label]))))
@@ -190,7 +191,7 @@ def beaten(cases: Cases, label: str) -> list[Check]:
 def claimed(cases: Runs, label: str, full: bool, loss: Callable[[Any], float] = final_loss) -> list[Check]:
     """Comparable or lower on the functions as printed; the shifted ones are ours and stand beside the claim."""
     printed = {problem: methods for problem, methods in cases.items() if not is_shifted(problem)}
-    found = leads(printed, label, THERE, loss, "best value", quote=QUOTE, level=True)
+    found = leads(printed, label, as_printed(cases, THERE), loss, "best value", quote=QUOTE, level=True)
     for dim in DIMS:
         if not any(f"dim={dim}," in problem for problem in printed):
             found.append(not_run(f"D = {dim}", "not run in this size", QUOTE))
@@ -200,7 +201,9 @@ def claimed(cases: Runs, label: str, full: bool, loss: Callable[[Any], float] = 
 def beside(cases: Runs, loss: Callable[[Any], float] = final_loss) -> list[Check]:
     """The same on shifted functions, which no method finds by asking the centre of the box."""
     shifted = {problem: methods for problem, methods in cases.items() if is_shifted(problem)}
-    return [c for m in (PRINTED, OURS) for c in leads(shifted, m, THERE, loss, "best value", level=True)]
+    return [
+        c for m in (PRINTED, OURS) for c in leads(shifted, m, as_printed(cases, THERE), loss, "best value", level=True)
+    ]
 
 
 def is_shifted(problem: str) -> bool:

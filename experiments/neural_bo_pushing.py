@@ -30,17 +30,18 @@ from regretless_bench.claims import (
 )
 from regretless_bench.finding import Finding, Table
 from regretless_bench.record import Record, Run
+from regretless_bench.rivals import RIVALS, as_printed, with_printed
 from regretless_bench.verdicts import Check, Runs, checks_table, judged, leads, not_run
 
 from regretless.baselines import BASELINES
 from regretless.methods import METHODS as FIVE
 
 OURS, PRINTED = "neural-bo", "neural-bo (paper)"
-RECIPES = {PRINTED: FIVE["neural-bo"](preset="paper"), "rf-ei": BASELINES["rf-ei"](trees=20)}
+RECIPES = {PRINTED: FIVE["neural-bo"](preset="paper"), "rf-ei": BASELINES["rf-ei"](trees=20), **RIVALS}
 """Labels that are not names."""
 THERE = ("neural-greedy", "gp-ucb", "gp-ts", "gp-ei", "dngo", "rf-ei")
 """What the paper compares with."""
-METHODS = (OURS, PRINTED, *THERE, "random", "optuna-tpe", "turbo")
+METHODS = (OURS, PRINTED, *with_printed(THERE), "random", "optuna-tpe", "turbo")
 INITIAL = 15
 QUOTE, CLAIMED = "NeuralBO achieves the highest reward after 5K optimization steps", 5000
 """What the paper says, and of how many evaluations."""
@@ -50,7 +51,7 @@ def claimed(cases: Runs, label: str, evaluations: int, loss: Callable[[Any], flo
     """The claim is about the end of a long run; a shorter one says nothing about it."""
     if evaluations < CLAIMED:
         return [not_run(f"the highest reward after {CLAIMED} evaluations", f"these runs have {evaluations}", QUOTE)]
-    return leads(cases, label, THERE, loss, "loss (minus the reward)", quote=QUOTE)
+    return leads(cases, label, as_printed(cases, THERE), loss, "loss (minus the reward)", quote=QUOTE)
 
 
 def beside(cases: Runs, evaluations: int, loss: Callable[[Any], float]) -> Table:

@@ -30,6 +30,7 @@ from regretless_bench.claims import (
 from regretless_bench.finding import Finding, Table
 from regretless_bench.problems.sensitive import HIGH, LOW, detection_rates, digits, enlarge, tamper_sd, train_classifier
 from regretless_bench.record import Record, Run
+from regretless_bench.rivals import RIVALS, printed_label, with_printed
 from regretless_bench.verdicts import Check, Runs, checks_table, judged, leads, measured, not_run
 
 from regretless.baselines import BASELINES
@@ -37,11 +38,11 @@ from regretless.methods import METHODS as FIVE
 from regretless.report.page import Curve, curves_chart
 
 OURS, PRINTED = "neural-bo", "neural-bo (paper)"
-RECIPES = {PRINTED: FIVE["neural-bo"](preset="paper"), "rf-ei": BASELINES["rf-ei"](trees=20)}
+RECIPES = {PRINTED: FIVE["neural-bo"](preset="paper"), "rf-ei": BASELINES["rf-ei"](trees=20), **RIVALS}
 """Labels that are not names."""
 THERE = ("neural-greedy", "gp-ucb", "gp-ts", "gp-ei", "dngo", "rf-ei")
 """What the paper compares with."""
-METHODS = (OURS, PRINTED, *THERE, "random", "optuna-tpe", "turbo")
+METHODS = (OURS, PRINTED, *with_printed(THERE), "random", "optuna-tpe", "turbo")
 INITIAL = 20
 HIGHEST = "our method can generate samples with better detection ability than other baselines"
 QUOTE = "NeuralBO can generate sensitive samples that achieve nearly 90% of the detection rate with at least 8 samples"
@@ -69,7 +70,8 @@ def claimed(rates: Mapping[str, np.ndarray], label: str) -> list[Check]:
         return []
     count = len(rates[label])
     final = {m: float(rate.mean()) for m, rate in rates.items()}
-    rival = max((r for r in THERE if r in final), key=final.__getitem__)
+    rivals = [printed_label(r) if printed_label(r) in final else r for r in THERE]
+    rival = max((r for r in rivals if r in final), key=final.__getitem__)
     found = f"{label} {final[label]:.3f}, best of the others {rival} {final[rival]:.3f}"
     what = f"highest detection rate, averaged over 1 to {count} samples"
     made = [measured(what, final[label] > final[rival], found, HIGHEST)]
