@@ -3,15 +3,12 @@
 A net is trained on the values; its last hidden layer is a set of basis functions for Bayesian linear regression, whose
 expected improvement is maximised. Cost is linear in the number of values.
 
-Notation
-    phi(x)          what enters the output layer (50 units and a 1)
-    alpha, s2       prior precision of the output weights, noise variance
-    EI              expected improvement over the best value told, with margin XI
+Notation: phi(x), what enters the output layer (50 units and a 1); alpha and s2, the prior precision of the output
+weights and the noise variance; EI, the expected improvement over the best value told, with margin XI.
 
 Deviations
-    1. alpha and s2 are integrated over a grid of the box that the reference code (pybnn) samples by MCMC, weighted by
-       evidence and that code's prior. The mixture's mean and variance are those of one Gaussian on the weights,
-       exactly, so predictions cost one matrix product.
+    1. alpha and s2 are integrated over a grid of the box that the reference code (pybnn) samples by MCMC, with that
+       code's prior. The mixture's mean and variance are those of one Gaussian on the weights, exactly.
     2. The net is trained anew whenever a tenth more values are known (the code: every step) with at most 1500 Adam
        steps of batch 10 (the code: 500 epochs); the regression sees every value.
     3. The gradient of log EI is climbed from the best candidates, where the paper runs L-BFGS-B from random starts.

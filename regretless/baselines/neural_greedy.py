@@ -8,21 +8,20 @@ Notation
     S      scale of the net's output, standard deviation of the perturbation, and root of the weight decay
 
 Deviations
-    1. Settings are those of the NeuralBO authors' re-implementation: width 100, two layers, S = 0.1. That code leaves
-       the perturbation out; here it is as the paper describes, normal with deviation S on standardised values.
-    2. Adam at 1e-2 for 300 steps of batch 32 at least (the code's 100 full-batch steps at 1e-3 leave the net close to
-       its start); refitted every ten values as there, but already at a tenth more while there are fewer than 100,
-       because the net's maximiser stays the same point until the next fit.
-    3. The maximiser climbs the net's gradient. That code means to, but its tensors are detached from the gradient.
+    1. Settings are those of the NeuralBO authors' code: width 100, two layers, S = 0.1. That code leaves the
+       perturbation out; here it is as in the paper, normal with deviation S on standardised values.
+    2. Adam at 1e-2 for at least 300 steps of batch 32 (that code's 100 full-batch steps at 1e-3 hardly move the net);
+       refitted every ten values as there, and at a tenth more while there are fewer than 100.
+    3. The maximiser climbs the net's gradient, from which that code's tensors are detached.
     4. The design has five points per dimension, at most half of a known budget.
 """
 
 import numpy as np
 
-from regretless.gp.design import Design, away_from_known
+from regretless.gp.design import DesignedMethod, away_from_known
 from regretless.gp.maximiser import Acquisition, maximise
 from regretless.gp.step import INCUMBENTS
-from regretless.method import Method, keyed_generator
+from regretless.method import keyed_generator
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
@@ -38,21 +37,19 @@ SHORTLIST = 4 * INCUMBENTS  # the best values told among which the net recommend
 WARM_UP = 5  # points per dimension before the first fit, as in the NeuralBO authors' experiments (deviation 4)
 
 
-class NeuralGreedy(Method):
+class NeuralGreedy(DesignedMethod):
     """NeuralGreedy: maximises a net fitted to perturbed values."""
 
     choices = "onehot"
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
-        super().__init__(cube, seed=seed, budget=budget)
-        warm_up = WARM_UP * self.dim if budget is None else max(1, min(WARM_UP * self.dim, budget // 2))
-        self._design = Design(self.cube, warm_up, self.fixed_generator(), centre=False)
+        super().__init__(cube, seed=seed, budget=budget, centre=False)
         self._trained: tuple[int, Mlp] | None = None
 
-    def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self, rng)
-        if first is not None:
-            return first
+    def _design_size(self) -> int:
+        return WARM_UP * self.dim if self.budget is None else max(1, min(WARM_UP * self.dim, self.budget // 2))
+
+    def _step(self, rng: np.random.Generator) -> Array:
         net = self._net()
         top = self.X[np.argsort(-self.y, kind="stable")[:INCUMBENTS]]
         weights = S * net.weights[-1]

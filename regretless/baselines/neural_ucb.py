@@ -1,7 +1,7 @@
 """NeuralUCB: Zhou, Li and Gu, "Neural Contextual Bandits with UCB-based Exploration", ICML 2020.
 
-NeuralUCB is the bandit method that NeuralBO descends from. A net is trained on the rewards; each of a set of candidates
-is scored by the net plus a bonus from the net's gradient in the metric of the gradients seen.
+The bandit method that NeuralBO descends from. A net is trained on the rewards; each of a set of candidates is scored by
+the net plus a bonus from the net's gradient in the metric of the gradients seen.
 
 Notation
     g(x; theta)   gradient of the net at its trained weights

@@ -27,12 +27,12 @@ from botorch.posteriors import GPyTorchPosterior, Posterior
 from gpytorch.distributions import MultivariateNormal
 from torch import Tensor
 
-from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.design import DesignedMethod, away_from_known
 from regretless.gp.kernels import correlation
 from regretless.gp.posterior import GP
 from regretless.gp.step import recommended_by_mean
 from regretless.gp.surrogate import Surrogate
-from regretless.method import Method, Recipe
+from regretless.method import Recipe
 from regretless.optimizer import Optimizer
 from regretless.parameters import Array
 from regretless.space import Cube
@@ -143,7 +143,7 @@ class SurrogateModel(Model):  # type: ignore[misc]
 # ---------------------------------------------------------------- BoTorch's acquisitions in our optimizer
 
 
-class AcquisitionSearch(Method):
+class AcquisitionSearch(DesignedMethod):
     """Maximises a BoTorch acquisition function of our surrogate.
 
     Args:
@@ -165,13 +165,9 @@ class AcquisitionSearch(Method):
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         self.acquisition, self.restarts, self.candidates = acquisition, restarts, candidates
-        self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
         self._surrogate = Surrogate(self.cube)
 
-    def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self, rng)
-        if first is not None:
-            return first
+    def _step(self, rng: np.random.Generator) -> Array:
         # failures count as the worst value seen, pending points are left to the acquisition function
         X, y = np.concatenate([self.X, self.failed]), np.concatenate([self.y, np.full(len(self.failed), self.y.min())])
         yvar = np.concatenate([self.yvar, np.full(len(self.failed), np.nan)])

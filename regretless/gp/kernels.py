@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regretless.parameters import Array
+from regretless.space import Cube
 
 Kind: TypeAlias = Literal["se", "matern52"]
 SQRT5 = math.sqrt(5.0)  # the factor of the distance in Matern-5/2
@@ -152,6 +153,11 @@ class Kernel:
         r2 += 1.0
         r2 *= decay
         return r2, slope
+
+
+def kernel_of(cube: Cube, kind: Kind) -> Kernel:
+    """The kernel on a cube; its choices get the Hamming part."""
+    return Kernel(kind, cube.dim, np.array([axis.levels if axis.categorical else 0 for axis in cube.axes]))
 
 
 def squared_distances(A: Array, B: Array, norms: Array | None = None) -> Array:

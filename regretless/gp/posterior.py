@@ -11,8 +11,8 @@ The factor is stored as the full factor of the first n0 points and the rows appe
 
     L = [[L0, 0], [B, L1]]        L0 n0 x n0, B m x n0, L1 m x m,
 
-so that appending a point, or conditioning on a pending one, costs O(n^2) and shares L0. How the points are divided
-decides the rounding: whoever wants bit-equal numbers appends the same points to the same full factor.
+so that appending a point, or conditioning on a pending one, costs O(n^2) and shares L0. Bit-equal numbers need the same
+points appended to the same full factor.
 
 Values go in as the caller has them and come out standardised: value = offset + scale * standardised.
 """
@@ -145,6 +145,17 @@ class Factor:
         return float(np.log(np.concatenate(parts)).sum())
 
 
+def profiled(lower: Callable[[Array], Array], standard: Array, total: int) -> tuple[float, Array, float]:
+    """The constant mean, the whitened residuals (total) and the signal variance of standardised values (n) at the first
+    of `total` points; `lower` applies L^-1 to rows. Pending points are told their own means: their residuals are 0."""
+    n, sides, residual = len(standard), np.zeros((2, total)), np.zeros(total)
+    sides[0, :n], sides[1, :n] = standard, 1.0
+    white = lower(sides)[:, :n]
+    mean = float(white[0] @ white[1] / (white[1] @ white[1]))
+    residual[:n] = white[0] - mean * white[1]
+    return mean, residual, (float(residual @ residual) + SIGNAL_WEIGHT) / (n + SIGNAL_WEIGHT)
+
+
 class GP:
     """A Gaussian process conditioned on values, as in the module's text; in standardised units. Immutable.
 
@@ -157,20 +168,10 @@ class GP:
     def __init__(self, factor: Factor, y: Array, *, offset: float, scale: float, profile: bool) -> None:
         self.factor, self.y, self.offset, self.scale, self.profile = factor, y, float(offset), float(scale), profile
         self.n = len(y)  # told points; pending ones are not counted
-        p = factor.n - self.n
-        values = np.empty((2, self.n))
-        values[0], values[1] = (y - offset) / scale, 1.0
-        if p:  # a pending point is told its own posterior mean: its whitened residual is 0, and the mean stays as it is
-            values = np.concatenate([values, np.zeros((2, p))], axis=1)
-        white = factor.lower(values)[:, : self.n]
-        self.mean = float(white[0] @ white[1] / (white[1] @ white[1]))  # the constant mean
-        self._residual = np.zeros(factor.n)
-        self._residual[: self.n] = white[0] - self.mean * white[1]
-        self.alpha = factor.upper(self._residual[None])[0]
+        self.mean, residual, signal = profiled(factor.lower, (y - offset) / scale, factor.n)
+        self.alpha = factor.upper(residual[None])[0]
         """The weights of the kernel columns: the posterior mean is mean + k(x) @ alpha."""
-        squares = float(self._residual @ self._residual)
-        self.signal = (squares + SIGNAL_WEIGHT) / (self.n + SIGNAL_WEIGHT) if profile else factor.hyper.signal
-        """The signal variance."""
+        self.signal = signal if profile else factor.hyper.signal  # the signal variance
 
     @classmethod
     def exact(
@@ -184,9 +185,8 @@ class GP:
         offset: float = 0.0,
         scale: float = 1.0,
     ) -> GP:
-        """The posterior with a full factor. yvar: known noise variances in the units of y squared, NaN where the fitted
-        noise holds; some known one is absolute and pins the signal variance to `hyper.signal`, which is else profiled
-        out."""
+        """The posterior with a full factor. yvar: known noise variances in the units of y squared, NaN unknown; where
+        one is known, the signal variance is `hyper.signal`, else it is profiled out."""
         known = yvar is not None and not np.isnan(yvar).all()
         noise = relative_noise(hyper, len(y), yvar, scale)
         factor = Factor(kernel, hyper, X, noise)
@@ -292,9 +292,8 @@ class GP:
 
 
 class SamplePath:
-    """A function drawn from the posterior of a GP, with gradients (pathwise conditioning: Wilson et al. 2020): a prior
-    draw in random Fourier features, corrected by the kernel so that it passes the values up to a draw of their
-    noise."""
+    """A function drawn from the posterior of a GP, with gradients: a prior draw in random Fourier features, corrected
+    by the kernel so that it passes the values up to a draw of their noise (Wilson et al. 2020)."""
 
     def __init__(self, gp: GP, rng: np.random.Generator) -> None:
         factor, kernel, q = gp.factor, gp.factor.kernel, gp.hyper.quadratic

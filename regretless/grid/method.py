@@ -153,14 +153,9 @@ class GridMethod(PointsMethod):
             return np.asarray(self.grid[self._first])
         if len(pending) or len(failed):
             score = candidates_kept_from_failures(score, self.grid, self.X, failed, logarithmic=logarithmic)
-            score = score + self._taken(np.concatenate([pending, failed]))
+            taken = [index for x in (*pending, *failed) if (index := self._index(x)) >= 0]
+            score[taken] = -np.inf
         return np.asarray(self.grid[int(score.argmax())])
-
-    def _taken(self, X: Array) -> Array:
-        """0 for grid points to choose from, -inf for those that are among X (p x d), n."""
-        out = np.zeros(len(self.grid))
-        out[[index for x in X if (index := self._index(x)) >= 0]] = -np.inf
-        return out
 
     def _index(self, x: Array) -> int:
         index = 0

@@ -20,20 +20,16 @@ Notation (paper symbol, meaning, shape):
 Deviations from the paper (numbered as on the method's page; `preset="paper"` has the last one only):
     1. The oracle is a multi-start Levenberg-Marquardt fit with the prior on w; the printed SGD (rate 1e-11) trains
        nothing. The ridge of Eq. 4 pulls towards the centre of that prior and not towards w_0.
-    2. Phase I is a scrambled Sobol sequence of 1.3 to 2 p points and its gradients count in Sigma; the paper draws
+    2. Phase I is a scrambled Sobol sequence of 1.3 to 2 p points whose gradients count in Sigma; the paper draws
        uniformly, n = sqrt(T).
     3. lam = sigma^2 (prior variance 1) and sqrt(beta_t) = kappa sigma sqrt(log(1 + t)), sigma the estimated noise; the
        printed beta = d_w^3 F^4 t / T never binds, and the constants of Lemma 5.3 are not known in practice.
     4. w is fitted again after every value; the paper linearises once and for all.
-    5. Where several solutions of the oracle fit about equally well, the search acts on their mixture, so that a peak
-       which one of them puts where no data are does not attract it. The paper knows one w_hat.
+    5. The search acts on the mixture of all solutions that fit about equally well; the paper knows one w_hat.
     6. The inner maximum is the closed form of the linearised model, max_w = f + sqrt(beta) |g|_{Sigma^-1}.
     7. The leave-one-out guard.
-    8. `recommend` is the told point with the best fitted value, with `preset="paper"` the one with the best value; the
-       paper returns a random one.
+    8. `recommend` is the told point with the best fitted value (`preset="paper"`: best value); the paper's is random.
 """
-
-from __future__ import annotations
 
 import math
 import textwrap
@@ -56,7 +52,7 @@ from regretless.methods.go_ucb.certify import linearised_certificate, theory_cer
 from regretless.methods.go_ucb.guard import Guard, Leader
 from regretless.methods.go_ucb.oracle import FamilyFit, Oracle
 from regretless.methods.go_ucb.paper_preset import PaperPhaseTwo, Start
-from regretless.methods.go_ucb.parametric import BoundsLike, Family, TwoLayerNet, inputs_for
+from regretless.methods.go_ucb.parametric import CENTRED, BoundsLike, Family, TwoLayerNet, user_units
 from regretless.methods.go_ucb.user_model import Gradients, family_of
 from regretless.parameters import Array
 from regretless.space import Cube, Space
@@ -66,14 +62,10 @@ if TYPE_CHECKING:
 
 Model: TypeAlias = "str | Family | Callable[..., Any] | torch.nn.Module | None"
 
-FULL_QUADRATIC = 8
-"""Dimensions up to which the default family has cross terms: there it has at most 45 coefficients."""
-UNKNOWN_T = 64
-"""T of the paper's formulas when no budget is known; the larger of its experiments (Sec. 6)."""
-PROBED = 8
-"""Points at which a user's model is checked before anything is evaluated."""
-TITLE_WIDTH = 56
-"""Letters in a line of a plot's title, as many as fit on a figure 5 inches wide."""
+FULL_QUADRATIC = 8  # dimensions up to which the default family has cross terms: there it has at most 45 coefficients
+UNKNOWN_T = 64  # T of the paper's formulas when no budget is known; the larger of its experiments (Sec. 6)
+PROBED = 8  # points at which a user's model is checked before anything is evaluated
+TITLE_WIDTH = 56  # letters in a line of a plot's title, as many as fit on a figure 5 inches wide
 
 
 class GOUCB(Method):
@@ -83,8 +75,7 @@ class GOUCB(Method):
         model: a function f(w, x) on NumPy arrays or float64 tensors (w: p, x: n x d in your own units, columns in the
             order of the space; returns n); a torch.nn.Module that maps x (n x d) to standardised values; the name of a
             family in `regretless.methods.go_ucb.parametric`; None: a quadratic.
-        w_bounds: bounds on w, here or as an attribute of the function: (low, high) pairs or `Float`s, listed or by
-            name.
+        w_bounds: bounds on w, also as an attribute of the function: (low, high) pairs or `Float`s, listed or by name.
         gradients: how a function is differentiated in w: "auto" (its attribute `gradient(w, x)` -> n x p, else central
             differences if it takes NumPy arrays, else torch), "numeric" or "torch".
         width: hidden units of the families "sigmoid-net" and "mlp" (Sec. 6: 25).
@@ -92,8 +83,7 @@ class GOUCB(Method):
         initial: points of Phase I; None: 1.3 per parameter, 2 per weight of a net or a response surface, at most a
             third of the budget ("paper": n = sqrt(T)).
         kappa: sqrt(beta_t) = kappa sqrt(log(1 + t)) in units of the noise.
-        guard: choose each time by leave-one-out among family, family plus process, and process; None: unless
-            realizable.
+        guard: choose by leave-one-out among family, family plus process, and process; None: unless realizable.
         noise_sd: the standard deviation of the noise in the units of y, when known.
         realizable: declares that the objective is a member of the family.
         start: where the printed ascent begins, which the paper leaves open: "incumbent", "random", "centre" or "last".
@@ -164,8 +154,7 @@ class GOUCB(Method):
         self._guard = Guard(self.cube, noise_var=variance, flexible=self.family.flexible)
 
     def bind(self, space: Space, sign: float) -> None:
-        """Shows the method the user's space and the sign of the told values (-1 in a minimisation): the user's own
-        units."""
+        """Shows the method the user's own units: the space, and the sign of told values (-1 in a minimisation)."""
         if len(space) != self.dim:
             raise ValueError(f"the space has {len(space)} parameters, this method {self.dim} coordinates")
         self._space, self._sign, self._ready = space, float(sign), None
@@ -174,8 +163,8 @@ class GOUCB(Method):
     def _bound(self) -> tuple[Oracle, PaperPhaseTwo]:
         """The oracle and the paper's Phase II for the space bound, the model checked."""
         if self._ready is None:
-            inputs = inputs_for(self.family.inputs, self._space or Space([(0.0, 1.0)] * self.dim))
-            n = self.initial
+            space, n = self._space or Space([(0.0, 1.0)] * self.dim), self.initial
+            inputs = CENTRED if self.family.inputs == "centred" else user_units(space)
             self.family.check(inputs(self.cube.snap(sobol_points(PROBED, self.dim, self.fixed_generator()))))
             oracle = Oracle(self.family, inputs, sign=self._sign, seed=self.seed, block=n, noise_sd=self.noise_sd)
             printed = PaperPhaseTwo(self.family, inputs, sign=self._sign, n=n, T=self.horizon, start=self._start)
@@ -280,11 +269,8 @@ class GOUCB(Method):
         free = max(fit.n - float((fit.ball.norms(fit.rows) ** 2).sum()), 1.0)
         half = float(stdtrit(free, 0.5 + level / 2)) * math.sqrt(fit.sigma2) * fit.ball.norms(np.eye(self.family.p))
         ends = np.clip(np.stack([fit.v, fit.v - half, fit.v + half]), -self.family.reach, self.family.reach)
-        value, low, high = self.family.user(ends)
-        return {
-            name: (float(a), float(b), float(c))
-            for name, a, b, c in zip(self.family.names, value, low, high, strict=True)
-        }
+        columns = self.family.user(ends).T.tolist()
+        return {name: (a, b, c) for name, (a, b, c) in zip(self.family.names, columns, strict=True)}
 
     def misfit(self) -> str:
         """What speaks against the family, in one sentence; empty when nothing does."""
@@ -297,9 +283,8 @@ class GOUCB(Method):
         if kind == "family":
             return ""
         other = "a Gaussian process" if kind == "process" else "the family plus a residual process"
-        return (
-            f"the family misses structure: {other} predicts left-out values better by {nats:.1f} nats over {n} values"
-        )
+        by = f"{nats:.1f} nats over {n} values"
+        return f"the family misses structure: {other} predicts left-out values better by {by}"
 
     def residuals(self) -> tuple[Array, Array]:
         """Fitted values and residuals (told minus fitted) of the family in the user's units, n each."""
