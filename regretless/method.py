@@ -1,9 +1,10 @@
 """The contract every optimiser keeps: `Method`, and the `Recipe` that builds it.
 
-Everything here maximises on the unit cube; `Optimizer` and `Problem` turn signs and units once. A proposal is a
-function of (history, seed, step): the history is the sequence of told points plus the set of pending ones, the step
-numbers the asks, and every random draw comes from a generator keyed on (seed, step). So a fresh Method that is told the
-same history proposes the same points, bit for bit: that is how runs resume, and how workers that share a storage agree.
+A method maximises on the unit cube; `Optimizer` and `Problem` turn signs and units. A proposal is a function of
+(history, seed, step). The history is the sequence of told points and the set of points that were asked and not yet
+told. The step is the number of the ask, and every random draw comes from a generator keyed on (seed, step). So a fresh
+method that is told the same history proposes the same points, bit for bit. Runs resume by this law, and workers that
+share a storage agree by it.
 
 To write a method, subclass `Method`, give `_propose`, and perhaps `_update`, `_recommend`, `_certificate`, `_state` and
 `_load`:
@@ -42,6 +43,8 @@ still be traced finely."""
 LARGEST = 1e307
 """Methods see values beyond this as this: differences and sums of a few of them would leave the range of floats, which
 ends at 1.8e308."""
+FORMER_PRESETS = {"practical": "default"}
+"""Former names of presets, and the present ones."""
 FIXED_DRAWS = 2**63
 """The step that keys what is drawn once for the whole run."""
 
@@ -450,6 +453,9 @@ class Recipe:
         for option in options:
             if option in self.method.renamed:
                 raise TypeError(f"{self._title}: the option {option!r} is called {self.method.renamed[option]!r}")
+            if option == "preset" and options[option] in FORMER_PRESETS:
+                now = FORMER_PRESETS[options[option]]
+                raise ValueError(f"{self._title}: the preset {options[option]!r} is called {now!r}")
             if option not in known:
                 raise TypeError(f"{self._title} has no option {option!r}; it takes {', '.join(known) or 'none'}")
         return Recipe(self.name, self._path, {**self.options, **options})

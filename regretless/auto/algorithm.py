@@ -29,7 +29,7 @@ from regretless.auto.noise import NoiseEvidence
 from regretless.baselines import BASELINES
 from regretless.certificate import Certificate
 from regretless.gp.acquisition import log_expected_improvement, upper_confidence
-from regretless.gp.maximiser import Acquisition
+from regretless.gp.maximiser import Acquisition, Effort
 from regretless.gp.method import GPMethod
 from regretless.gp.posterior import GP
 from regretless.gp.step import best_told, step
@@ -48,7 +48,7 @@ PENDING_SCALE = 2.0  # with p points pending the squared width is divided by 1 +
 EXPLOIT_FROM = 0.8  # the share of a known budget after which the mean alone is maximised, as in gp-ucb
 NOISE_FROM = 1e-3  # the fitted noise variance, relative to the signal's, from which noise is suspected and matters
 NOISY_KAPPA = 2.0  # the width of the confidence bound under noise: one good value may be luck (docs/lab/auto.md)
-DRAW_CANDIDATES = 96  # candidates at which a drawn function is valued: a quarter of an ask's, each costs 20 times more
+DRAWN = Effort(raw=96)  # a drawn function is valued at a quarter of an ask's candidates: each costs 20 times more
 LISTED = 10_000  # settings of a finite space up to which one that is left is found by listing all of them
 NEIGHBOURS = 10  # values whose mean ranks the points of a long noisy run
 LOCAL = 300  # values nearest to the best of them that the recommendation of a long noisy run is modelled on
@@ -113,7 +113,7 @@ class Auto(GPMethod):
         if noisy and self.step % 2 == 0:
             told = self._surrogate.gp(self.X, self.y, self.yvar)  # each draw is another: pending points need no care
             path = told.path(rng)
-            return step(self, told, Acquisition(path, path.values), rng, raw=DRAW_CANDIDATES)
+            return step(self, told, Acquisition(path, path.values), rng, effort=DRAWN)
         if not noisy and (self.stepped or self.step % 2 == 0):
             return step(self, gp, log_expected_improvement(gp, self._value_to_beat(gp)), rng, logarithmic=True)
         width = (NOISY_KAPPA if noisy else KAPPA) / math.sqrt(1.0 + len(self.pending) / PENDING_SCALE)
