@@ -105,7 +105,9 @@ class Auto(GPMethod):
     def _step(self, rng: np.random.Generator) -> Array:
         gp = self._posterior()
         if self._wants_probe(gp):
-            return best_told(gp, self.X)
+            best = best_told(gp, self.X)
+            if not self._is_taken(best):  # a second evaluation that failed is not tried again
+                return best
         noisy = self.evidence.noisy_at is not None and self._noise_shows(gp)
         late = self.budget is not None and self._evaluations >= EXPLOIT_FROM * self.budget
         if late and len(self.pending) == 0:  # with others under way the largest mean would be proposed to all of them
@@ -114,7 +116,7 @@ class Auto(GPMethod):
             told = self._surrogate.gp(self.X, self.y, self.yvar)  # each draw is another: pending points need no care
             path = told.path(rng)
             return step(self, told, Acquisition(path, path.values), rng, effort=DRAWN)
-        if not noisy and (self.stepped or self.step % 2 == 0):
+        if not noisy and (self.stepped or (self.step % 2 == 0 and len(self.pending) == 0)):
             return step(self, gp, log_expected_improvement(gp, self._value_to_beat(gp)), rng, logarithmic=True)
         width = (NOISY_KAPPA if noisy else KAPPA) / math.sqrt(1.0 + len(self.pending) / PENDING_SCALE)
         return step(self, gp, upper_confidence(gp, width), rng)
