@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike
 
 from regretless.certificate import Certificate
 from regretless.fingerprint import fingerprint, same_content
+from regretless.noise import shows_noise
 from regretless.parameters import Array
 from regretless.space import Cube, Encoding, Space
 from regretless.threads import threads_for
@@ -116,6 +117,8 @@ class Method(ABC):
         self._pending_keys: list[bytes] = []
         self._settled: set[bytes] = set()
         """Identities of the points told or failed."""
+        self._noise_shown: tuple[int, bool] = 0, False
+        """After how many values noise was looked for, and whether there was any."""
 
     # -- what a subclass sees
 
@@ -209,10 +212,22 @@ class Method(ABC):
         for x in self._points(X):
             self._pend(x.copy())
 
+    def shows_noise(self) -> bool:
+        """Whether the values are noisy, as far as told variances, options, repetitions or near neighbours show it."""
+        known = self._known_noise()
+        if known is not None and not (self.yvar > 0).any():
+            return known
+        if self._noise_shown[0] != len(self.y):
+            self._noise_shown = len(self.y), shows_noise(self.X, self.y, self.yvar)
+        return self._noise_shown[1]
+
     def recommend(self) -> Array:
-        """The point to report, d: best by the model, not the luckiest noisy value."""
+        """The point to report, d: the best value seen or, when the values show noise, the best by the model, because
+        the best value seen may be the luckiest."""
         if len(self.y) == 0:
             raise RuntimeError("recommend() needs at least one successful evaluation; none has been told yet")
+        if not self.shows_noise():
+            return np.array(self.X[int(np.argmax(self.y))])
         with threads_for(self.model_free):
             best = np.asarray(self._recommend(), dtype=np.float64).reshape(self.dim)
         return self.cube.snap(best)
@@ -284,8 +299,13 @@ class Method(ABC):
     def _update(self, X: Array, y: Array) -> None:  # noqa: B027 - a hook that may stay empty
         """Takes in new finite values (already in self.X and self.y); draws nothing at random."""
 
+    def _known_noise(self) -> bool | None:
+        """Whether the values are noisy, when an option says so: paper presets assume noise and recommend by their own
+        rule; None: the values have to show it."""
+        return None
+
     def _recommend(self) -> Array:
-        """The point to report, d; called with at least one told value."""
+        """The point to report, d; called with at least one told value when the values are noisy."""
         best: Array = self.X[int(np.argmax(self.y))]
         return best
 

@@ -7,23 +7,26 @@ so the same space, seed and method give the same points whichever way one comes 
 
 from __future__ import annotations
 
-import json
 import math
 import secrets
 import statistics
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 
+from regretless.agreement import is_plain, same_recipe, same_space
 from regretless.auto import choose_method, find_recipe
+from regretless.bounds import KnownBound
 from regretless.certificate import Certificate
 from regretless.evaluation import as_number, shown
 from regretless.method import Method, Recipe
 from regretless.parameters import Array
+from regretless.probes import Share, checked_rate, is_due, probe_point, share_left, share_unseen
 from regretless.space import Space, SpaceLike
 from regretless.statefile import pack, read_state, write_state
 
@@ -32,7 +35,7 @@ TrialState: TypeAlias = Literal["pending", "done", "failed"]
 MethodLike: TypeAlias = str | Recipe | type[Method]
 """A name, a recipe, a Method class, or "auto"."""
 
-FILE_KIND = "regretless-optimizer-3"
+FILE_KIND = "regretless-optimizer-4"
 """Marks the files `Optimizer.save` writes; the number grows when the layout changes."""
 STATES: tuple[TrialState, ...] = ("pending", "done", "failed")
 """What becomes of trials, in the order of their codes in a file."""
@@ -78,6 +81,11 @@ class Optimizer:
         budget: the number of evaluations planned; methods use it to plan and it may be exceeded.
         seed: makes the run repeatable; drawn at random, and kept in `seed`, when not given.
         certify: lets "auto" take a method whose certificate shrinks, for runs that are to end by it.
+        probes: the share of the trials that are independent uniform draws of the space; they prove how much of it can
+            be better (`Certificate.share`), whatever the function, and cost their evaluations.
+        floor: a value that no setting can fall below, known beforehand; for a minimisation. The certified gap is never
+            larger than what lies between.
+        ceiling: a value that no setting can exceed; for a maximisation.
     """
 
     def __init__(
@@ -89,6 +97,9 @@ class Optimizer:
         budget: int | None = None,
         seed: int | None = None,
         certify: bool = False,
+        probes: float = 0.0,
+        floor: float | None = None,
+        ceiling: float | None = None,
     ) -> None:
         if direction not in ("minimize", "maximize"):
             raise ValueError(f'direction must be "minimize" or "maximize", got {direction!r}')
@@ -99,6 +110,11 @@ class Optimizer:
         self.recipe, self.why = resolve_method(method, self.space, budget, certify=certify)
         """The recipe in use, and the reason it was chosen."""
         self._sign = 1.0 if direction == "maximize" else -1.0
+        self.probes = checked_rate(probes)
+        self.probe_steps: list[int] = []
+        """The steps whose trials were to be probes, those whose draw was known already included."""
+        self.bound = KnownBound(direction, floor, ceiling)
+        """The floor of a minimisation, the ceiling of a maximisation, if one is known."""
         self.method: Method = self.recipe.build(self.space, seed=self.seed, budget=budget, sign=self._sign)
         self.trials: list[Trial] = []
         """All trials, in the order of their numbers."""
@@ -127,9 +143,26 @@ class Optimizer:
     def ask(self, n: int | None = None) -> Trial | list[Trial]:
         """The next trial, or the next n of them; legal at any time, however many are pending."""
         with self._lock:
-            X = self.method.ask(1 if n is None else n, step=len(self.trials))
-            trials = [self._new_trial(u, self.space.decode(u, self.method.choices)) for u in X]
+            if self.probes:
+                trials = [self._asked(self._probe_or_proposal()) for _ in range(1 if n is None else n)]
+            else:
+                trials = [self._asked(u) for u in self.method.ask(1 if n is None else n, step=len(self.trials))]
         return trials[0] if n is None else trials
+
+    def _probe_or_proposal(self) -> Array:
+        """The point of the next trial, left pending; a probe whose draw is known already needs no evaluation."""
+        step = len(self.trials)
+        if is_due(step, self.probes):
+            self.probe_steps.append(step)
+            u = self.probe_at(step)
+            if not self.method.is_known(u):
+                self.method.wait_for(u)
+                return u
+        return self.method.ask(1, step=step)[0]
+
+    def probe_at(self, step: int) -> Array:
+        """The canonical cube point of the probe of a step, whether or not the step is to be one."""
+        return probe_point(self.space, self.seed, step, self.method.choices)
 
     def adopt(self, params: Mapping[str, Any] | Sequence[float] | Array) -> Trial:
         """A pending trial at a setting of your own: a known good one, or one evaluated before."""
@@ -164,6 +197,7 @@ class Optimizer:
                 trial.state, trial.error = "failed", error or ("" if failed else f"the value was {value}")
                 self.method.tell(trial.unit[None], np.nan)
                 return
+            self.bound.check([value], [math.nan if var is None else var])
             trial.state, trial.value, trial.var = "done", value, var
             self.method.tell(trial.unit[None], self._sign * value, yvar=None if var is None else np.array([var]))
 
@@ -181,20 +215,29 @@ class Optimizer:
         X, y, yvar = np.array(list(settings)), np.array(list(values)), np.array(list(variances))
         if len(y):
             with self._lock:
+                self.bound.check(y, yvar)
                 self.method.tell(X, self._sign * y, yvar=None if np.isnan(yvar).all() else yvar)
 
     def propose(self, step: int, pending: Sequence[Array] = (), *, ahead: int = 0) -> Array:
         """The cube point for trial number `step`, away from the pending ones and from those of `ahead` others who ask
         at the same moment; nothing is left pending."""
+        with self.waiting_for(pending):
+            if is_due(step, self.probes) and not self.method.is_known(probe := self.probe_at(step)):
+                return probe
+            point: Array = self.method.ask(1 + ahead, step=step)[-1]
+            return point
+
+    @contextmanager
+    def waiting_for(self, pending: Sequence[Array]) -> Iterator[None]:
+        """Has these cube points, and those asked meanwhile, pending for a while."""
         with self._lock:
-            before = self.method.pending
+            before = len(self.method.pending)
             if len(pending):
                 self.method.wait_for(np.array(pending))
             try:
-                point: Array = self.method.ask(1 + ahead, step=step)[-1]
+                yield
             finally:
-                self.method.forget(self.method.pending[len(before) :])
-            return point
+                self.method.forget(self.method.pending[before:])
 
     # -- what is known
 
@@ -202,6 +245,11 @@ class Optimizer:
     def pending(self) -> list[Trial]:
         """Trials asked and not yet told."""
         return [t for t in self.trials if t.state == "pending"]
+
+    @property
+    def ended(self) -> list[float | None]:
+        """The value of each trial that ended, in order of their numbers; None: it failed."""
+        return [t.value for t in self.trials if t.state != "pending"]
 
     @property
     def best(self) -> Trial:
@@ -218,7 +266,7 @@ class Optimizer:
         return size <= len(self.trials) and len({self._key(t) for t in self.trials}) >= size
 
     def recommend(self) -> dict[str, Any]:
-        """The setting to use: best by the model, not the luckiest noisy value."""
+        """The setting to use: the best value seen, or with noise the model's choice, not the luckiest value."""
         with self._lock:
             u = self.method.recommend()
         key = self.method.cube.key(u)
@@ -241,7 +289,23 @@ class Optimizer:
     def certificate_at(self, delta: float) -> Certificate:
         """The same with probability 1 - delta."""
         with self._lock:
-            return self.method.certificate(delta).scaled(self._sign)
+            found = self._within_bound(self.method.certificate(delta)).scaled(self._sign)
+            left = self.share_at(delta)
+            return replace(found, share=left.value, share_reason=left.reason, probes=left.probes)
+
+    def share_at(self, delta: float) -> Share:
+        """How much of the space can be better than `recommend()`, with probability 1 - delta."""
+        with self._lock:
+            return share_left(self.method, self.space, self.seed, self.probe_steps, delta)
+
+    def _within_bound(self, found: Certificate) -> Certificate:
+        """A certificate of the method's maximisation, with what the user's bound, or a space seen whole, adds."""
+        if len(self.method.y) == 0:
+            return found
+        value = None if self.method.shows_noise() else float(self.method.y.max())
+        if value is not None and share_unseen(self.method.cube, self.method.X) == 0.0:
+            return found.below(value, value, "every setting of the space was evaluated")
+        return self.bound.applied(found, value)
 
     # -- files
 
@@ -259,6 +323,10 @@ class Optimizer:
             "direction": self.direction,
             "budget": self.budget,
             "seed": self.seed,
+            "probes": self.probes,
+            "probe_steps": np.array(self.probe_steps, dtype=np.int64),
+            "bound": self.bound.value,
+            "beyond": self.bound.broken,
             "space": self.space.describe(),
             "recipe": self.recipe.to_json(),
             "why": self.why,
@@ -268,7 +336,7 @@ class Optimizer:
             "value": np.array([math.nan if t.value is None else t.value for t in trials]),
             "var": np.array([math.nan if t.var is None else t.var for t in trials]),
             "error": {str(t.number): t.error for t in trials if t.error},
-            "own": {number: params for number, params in own.items() if _is_plain(params)},
+            "own": {number: params for number, params in own.items() if is_plain(params)},
             "method": self.method.state_dict(),
         }
 
@@ -301,14 +369,18 @@ class Optimizer:
     def _from_state(
         cls, state: Mapping[str, Any], space: SpaceLike | None, method: Recipe | type[Method] | None
     ) -> Optimizer:
-        recipe = _same_recipe(state["recipe"], method)
+        recipe = same_recipe(state["recipe"], None if method is None else as_recipe(method))
         optimizer = cls(
-            _same_space(state["space"], None if space is None else Space(space)),
+            same_space(state["space"], None if space is None else Space(space)),
             method=recipe,
             direction=state["direction"],
             budget=state["budget"],
             seed=state["seed"],
+            probes=state["probes"],
+            **{"ceiling" if state["direction"] == "maximize" else "floor": state["bound"]},
         )
+        optimizer.bound.broken = None if state["beyond"] is None else float(state["beyond"])
+        optimizer.probe_steps = [int(step) for step in state["probe_steps"]]
         optimizer.why, optimizer.notes = str(state["why"]), dict(state["notes"])
         optimizer.method.load_state_dict(state["method"])
         rows = zip(state["unit"], state["state"], state["value"], state["var"], strict=True)
@@ -333,6 +405,9 @@ class Optimizer:
     def _key(self, trial: Trial) -> bytes:
         """The identity of a trial's point, which is canonical."""
         return trial.unit.tobytes()
+
+    def _asked(self, u: Array) -> Trial:
+        return self._new_trial(u, self.space.decode(u, self.method.choices))
 
     def _new_trial(self, u: Array, params: dict[str, Any]) -> Trial:
         trial = Trial(len(self.trials), params, unit=u)
@@ -374,59 +449,6 @@ def as_recipe(method: MethodLike) -> Recipe:
     if isinstance(method, type) and issubclass(method, Method):
         return Recipe(method.__name__, method)
     return find_recipe(method)  # type: ignore[arg-type]
-
-
-# ---------------------------------------------------------------- what a file must agree with
-
-
-def _same_space(description: Mapping[str, Any], given: Space | None) -> Space:
-    """The space of a file, from its description or, where no file could hold that, as given; a given one must be the
-    same.
-
-    Points are kept as places in the cube, so with other bounds or labels every one of them would become another
-    setting.
-    """
-    if given is None:
-        return Space.from_json(description)
-    stored, own = description["parameters"], given.describe()["parameters"]
-    if list(stored) != list(own):
-        raise ValueError(f"the file was written for parameters {list(stored)}, the space given has {list(own)}")
-    for name, table in stored.items():
-        if _text(table) != _text(own[name]):
-            raise ValueError(
-                f"the file was written for {name} = {_text(table)}, the space given has {name} = {_text(own[name])}"
-            )
-    return given
-
-
-def _same_recipe(stored: Mapping[str, Any], given: Recipe | type[Method] | None) -> Recipe:
-    """The recipe of a file; options that no file can hold must be given again and agree by content."""
-    name, options = stored["name"], stored["options"]
-    if given is None:
-        if any(isinstance(value, dict) for value in options.values()):
-            lost = ", ".join(key for key, value in options.items() if isinstance(value, dict))
-            raise ValueError(f"the file could not hold the option {lost} of {name}: pass method=")
-        return find_recipe(name)(**options)
-    recipe = as_recipe(given)
-    if recipe.name != name:
-        raise ValueError(f"the file was written by method {name!r}, not {recipe.name!r}")
-    own = recipe.to_json()["options"]
-    for key in sorted({*options, *own}):
-        if _text(options.get(key)) != _text(own.get(key)):
-            raise ValueError(
-                f"the file was written by method {name!r} with {key} = {_text(options.get(key))}, "
-                f"the method given has {key} = {_text(own.get(key))}"
-            )
-    return recipe
-
-
-def _text(value: Any) -> str:
-    """Plain values as text that tells 1, 1.0 and True apart and has a NaN equal itself."""
-    return json.dumps(value, sort_keys=True)
-
-
-def _is_plain(params: Mapping[str, Any]) -> bool:
-    return all(value is None or type(value) in (str, int, float, bool) for value in params.values())
 
 
 # ---------------------------------------------------------------- values

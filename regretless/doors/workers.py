@@ -24,6 +24,8 @@ from regretless.doors.distributions import Distributions
 
 OWNER = "regretless:worker"
 """The trial attribute by which `tune_in_storage` signs its trials; the next worker finishes those of the dead."""
+PROBE = "regretless:probe"
+"""Marks the trials that are uniform probes: the step of the draw, and the names of the parameters it is drawn over."""
 ANNOUNCED = "regretless:params"
 """System attributes under which a trial tells other workers its proposal before Optuna stores the parameters one by
 one."""
@@ -163,3 +165,18 @@ def announced(trial: FrozenTrial, space: Distributions) -> dict[str, Any]:
         return {name: space[name].to_external_repr(value) for name, value in params.items() if name in space}  # type: ignore[union-attr]
     except (ValueError, TypeError, AttributeError, IndexError, OverflowError):
         return {}
+
+
+# ---------------------------------------------------------------- probes
+
+
+def mark_probe(study: Study, trial: FrozenTrial, step: int, space: Distributions) -> None:
+    """Writes down that a trial is the uniform probe of a step."""
+    if PROBE not in study._storage.get_trial(trial._trial_id).system_attrs:
+        study._storage.set_trial_system_attr(trial._trial_id, PROBE, {"step": step, "over": sorted(space)})
+
+
+def probe_steps(trials: Iterable[FrozenTrial], space: Iterable[str]) -> list[int]:
+    """The steps of the probes that were drawn over these parameters, each once."""
+    marks, names = [t.system_attrs[PROBE] for t in trials if PROBE in t.system_attrs], sorted(space)
+    return sorted({int(mark["step"]) for mark in marks if mark["over"] == names})

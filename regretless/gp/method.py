@@ -11,6 +11,7 @@ from regretless.gp.posterior import GP
 from regretless.gp.step import recommended_by_mean
 from regretless.gp.surrogate import Surrogate
 from regretless.method import State
+from regretless.noise import stated_noise
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -65,6 +66,9 @@ class GPMethod(DesignedMethod):
         """The largest mean at a told point (paper preset: value), standardised; pending points count as their means."""
         best = (float(gp.y.max()) - gp.offset) / gp.scale if self.paper else float(gp.mean_at(self.X).max())
         return max(best, float(gp.mean_at(self.pending).max(initial=best)))
+
+    def _known_noise(self) -> bool | None:
+        return stated_noise(self.paper, self._surrogate.noise_var)
 
     def _recommend(self) -> Array:
         return recommended_by_mean(self, self._surrogate)

@@ -13,7 +13,9 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from regretless.doors.distributions import as_space
-from regretless.doors.optuna import ERROR, VARIANCE
+from regretless.doors.optuna import ERROR
+from regretless.doors.trials import VARIANCE
+from regretless.doors.workers import probe_steps
 from regretless.optimizer import Optimizer
 from regretless.result import Result
 from regretless.statefile import write_whole
@@ -43,6 +45,7 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
         budget=settings.budget or len(trials),
         seed=settings.seed,
         certify=settings.certify,
+        **{"ceiling" if study.direction.name == "MAXIMIZE" else "floor": settings.bound},
     )
     for t in trials:
         if not all(name in t.params and d._contains(d.to_internal_repr(t.params[name])) for name, d in space.items()):
@@ -52,6 +55,8 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
             optimizer.tell(trial, t.values[0], var=t.user_attrs.get(VARIANCE))
         else:
             optimizer.tell(trial, failed=True, error=str(t.user_attrs.get(ERROR, "")))
+    searched = {name for name, d in space.items() if not d.single()}
+    optimizer.probe_steps = probe_steps(study.get_trials(deepcopy=False), searched)
     note = study.user_attrs.get(STOP_NOTE)
     return Result.of(optimizer, str(note) if note else f"study {study.study_name}", success=True)
 

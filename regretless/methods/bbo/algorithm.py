@@ -44,13 +44,14 @@ import numpy as np
 
 from regretless.certificate import Certificate
 from regretless.gp.acquisition import kept_from_failures, log_expected_improvement, upper_confidence
-from regretless.gp.certify import fitted_certificate
+from regretless.gp.certify import fitted_certificate, wary_surrogate
 from regretless.gp.design import Design, away_from_known, design_size
 from regretless.gp.maximiser import Acquisition, maximise
 from regretless.gp.posterior import GP
 from regretless.gp.step import INCUMBENTS, best_by_mean, step
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
+from regretless.noise import stated_noise
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -116,6 +117,7 @@ class BBO(Method):
         self.fidelity = fidelity
         self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
         self._surrogate = Surrogate(self.cube, preset=preset, noise_var=self.noise_var)
+        self._wary = wary_surrogate(self.cube)
 
     def _propose(self, rng: np.random.Generator) -> Array:
         first = self._design.next_point(self, rng)
@@ -146,6 +148,9 @@ class BBO(Method):
             variance = self.noise_var
         return confidence_width(t, self.B, self.phi, variance, self.horizon)
 
+    def _known_noise(self) -> bool | None:
+        return stated_noise(self.paper or self.fidelity, self.noise_var)  # the best value may be of a short run
+
     def _recommend(self) -> Array:
         if self.paper and self.acquisition == "ucb":  # (Alg. 2, l. 9): the last point
             return np.asarray(self.X[-1])
@@ -159,7 +164,8 @@ class BBO(Method):
             )
         # Lemma 2 needs a kernel, B and phi that are known; here they are fitted or measured, so its bound cannot be
         # claimed
-        return fitted_certificate(self.X, self.y, self.yvar, self.cube, self.recommend(), delta, self.fixed_generator())
+        x, rng = self.recommend(), self.fixed_generator()
+        return fitted_certificate(self.X, self.y, self.yvar, self.cube, x, delta, rng, wary=self._wary)
 
 
 # ---------------------------------------------------------------- the paper's formulas

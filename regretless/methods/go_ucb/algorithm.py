@@ -46,7 +46,7 @@ from scipy.special import stdtrit
 from regretless.certificate import Certificate
 from regretless.extras import optional
 from regretless.gp.acquisition import kept_from_failures, log_expected_improvement
-from regretless.gp.certify import fitted_certificate
+from regretless.gp.certify import fitted_certificate, wary_surrogate
 from regretless.gp.maximiser import maximise
 from regretless.gp.sobol import MAX_DIM, sobol_points
 from regretless.gp.step import best_by_mean, step
@@ -58,6 +58,7 @@ from regretless.methods.go_ucb.oracle import FamilyFit, Oracle
 from regretless.methods.go_ucb.paper_preset import PaperPhaseTwo, Start
 from regretless.methods.go_ucb.parametric import BoundsLike, Family, TwoLayerNet, inputs_for
 from regretless.methods.go_ucb.user_model import Gradients, family_of
+from regretless.noise import stated_noise
 from regretless.parameters import Array
 from regretless.space import Cube, Space
 
@@ -161,6 +162,7 @@ class GOUCB(Method):
         self._space: Space | None = None
         self._sign = 1.0
         variance = None if noise_sd is None else noise_sd**2
+        self._wary = wary_surrogate(self.cube)
         self._guard = Guard(self.cube, noise_var=variance, flexible=self.family.flexible)
 
     def bind(self, space: Space, sign: float) -> None:
@@ -242,6 +244,9 @@ class GOUCB(Method):
         leader = self._guard.verdict(self.X, self.y, self.yvar, self._fit())[0]
         return "process" if leader == "hybrid" and self.family.flexible else leader
 
+    def _known_noise(self) -> bool | None:
+        return stated_noise(self.paper, self.noise_sd)
+
     def _recommend(self) -> Array:
         if len(self.y) < self.initial or self.paper:
             return super()._recommend()
@@ -264,7 +269,7 @@ class GOUCB(Method):
         leader = self._leader(verdict=True)
         if leader == "process":
             x, rng = self.recommend(), self.fixed_generator()
-            return fitted_certificate(self.X, self.y, self.yvar, self.cube, x, delta, rng)
+            return fitted_certificate(self.X, self.y, self.yvar, self.cube, x, delta, rng, wary=self._wary)
         fit = self._fit()
         name = "the family" if leader == "family" else "the family plus a residual process"
         return linearised_certificate(self, fit, self._belief(leader, fit), name, delta)

@@ -53,7 +53,7 @@ from regretless.gp.acquisition import (
     of_posterior,
     upper_confidence,
 )
-from regretless.gp.certify import fitted_certificate
+from regretless.gp.certify import fitted_certificate, wary_surrogate
 from regretless.gp.design import Design, away_from_known, design_size
 from regretless.gp.maximiser import maximise
 from regretless.gp.posterior import GP
@@ -70,6 +70,7 @@ from regretless.methods.ms_ucb.subspace import (
     maximise_subspaces,
     random_blocks,
 )
+from regretless.noise import stated_noise
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
@@ -150,6 +151,7 @@ class MSUCB(Method):
         self._design = Design(self.cube, self.initial, self.fixed_generator())
         self._isotropic = Surrogate(self.cube, ard=False, quadratic=False, noise_var=noise_var, tame=False)
         self._clipped = Surrogate(self.cube, noise_var=noise_var)
+        self._wary = wary_surrogate(self.cube)
         self._contest = Contest(
             entrants(self.cube, seed=self.seed, noise_var=noise_var), head_start=HEAD_START if self.dim <= FEW else 0.0
         )
@@ -253,6 +255,9 @@ class MSUCB(Method):
         X, _ = maximise_subspaces(arrays, acquire, subspaces, rng, chain=CHAIN, lines=self._lines, weights=weights)
         return X[:POLISHED]
 
+    def _known_noise(self) -> bool | None:
+        return stated_noise(self.paper, self._isotropic.noise_var)
+
     def _recommend(self) -> Array:
         surrogate = self._isotropic if self.paper else self._contest.choose(self.X, self.y, self.yvar)
         return best_told(surrogate.gp(self.X, self.y, self.yvar), self.X)
@@ -262,9 +267,8 @@ class MSUCB(Method):
         note = f"the proof needs all of Z_t; {left_out} of its points were left out by cap={self.cap}"
         if self.paper:
             return Certificate.none(note, delta) if left_out > 0 else self._paper_certificate(delta)
-        found = fitted_certificate(
-            self.X, self.y, self.yvar, self.cube, self.recommend(), delta, self.fixed_generator()
-        )
+        x, rng = self.recommend(), self.fixed_generator()
+        found = fitted_certificate(self.X, self.y, self.yvar, self.cube, x, delta, rng, wary=self._wary)
         return replace(found, assumptions=(*found.assumptions, note)) if found.certified and left_out > 0 else found
 
     def _paper_certificate(self, delta: float) -> Certificate:
