@@ -307,6 +307,18 @@ class Optimizer:
             return found.below(value, value, "every setting of the space was evaluated")
         return self.bound.applied(found, value)
 
+    def fresh(self) -> Optimizer:
+        """Another one of the same run, of which nothing has been asked or told."""
+        return Optimizer(
+            self.space,
+            method=self.recipe,
+            direction=self.direction,
+            budget=self.budget,
+            seed=self.seed,
+            probes=self.probes,
+            **{self.bound.name: self.bound.value},
+        )
+
     # -- files
 
     def save(self, path: str | Path) -> None:

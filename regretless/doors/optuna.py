@@ -139,6 +139,8 @@ class Sampler(BaseSampler):
             raise ValueError(f"pending_ttl must be a positive number of seconds or None, got {pending_ttl!r}")
         if pruned not in ("ignore", "last"):
             raise ValueError(f'pruned must be "ignore" or "last", got {pruned!r}')
+        if pruned == "last" and probes:
+            raise ValueError('probes need pruned="ignore": values of trials that were cut short cannot be compared')
         self.method = method
         self.seed = secrets.randbits(32) if seed is None else checked_seed(seed)
         self.search_space = None if search_space is None else as_distributions(search_space)

@@ -92,8 +92,10 @@ def export_study(storage: str | BaseStorage, study: str, out: str | Path) -> lis
             value = "" if not t.values else t.values[0]
             writer.writerow([t.number, t.state.name, value, *times, *(t.params.get(n, "") for n in names)])
     page = out / "study.json"
-    write_whole(page, json.dumps(_description(found, trials), indent=1, default=str).encode())
-    return [table, page, result_of_study(found).report(out / "report.html")]
+    result = result_of_study(found)
+    description = {**_description(found, trials), "certificate": result.certificate.to_json()}
+    write_whole(page, json.dumps(description, indent=1, default=str).encode())
+    return [table, page, result.report(out / "report.html")]
 
 
 def _description(study: Study, trials: list[FrozenTrial]) -> dict[str, Any]:

@@ -538,3 +538,5 @@ def test_probes_of_a_study_count_whatever_became_of_them() -> None:
     assert waiting.value == pytest.approx(most_better(10, 3, 0.05 / 16))
     again = Sampler("random", seed=3, search_space={"x": Float(-3.7, 11.2)}, probes=0.5, floor=-4.0)
     assert again.share(study, 0.05) == waiting  # nothing lives outside the storage
+    with pytest.raises(ValueError, match="cut short"):
+        Sampler("random", probes=0.5, pruned="last")
