@@ -94,6 +94,7 @@ def minimize(
     x0: Mapping[str, Any] | Sequence[Any] | None = None,
     stop: StopRule | None = None,
     floor: float | None = None,
+    ceiling: float | None = None,
     probes: float | None = None,
 ) -> Result:
     """Finds the setting with the smallest value of fun.
@@ -121,7 +122,8 @@ def minimize(
         x0: a setting, or a list of settings, to evaluate first.
         stop: a rule such as `regretless.GapBelow(0.01)`, asked after every evaluation.
         floor: a value that no setting can fall below, such as 0.0 for a loss: the certified gap is never larger than
-            what lies between (`maximize` takes `ceiling`).
+            what lies between. For `minimize`.
+        ceiling: a value that no setting can exceed, such as 1.0 for an accuracy. For `maximize`.
         probes: the share of the trials that are independent uniform draws of the space, such as 0.2; they prove how
             much of it can be better. None: 0, or 0.2 with a stop rule that asks for a share.
 
@@ -147,11 +149,11 @@ def maximize(
     checkpoint: str | Path | None = None,
     x0: Mapping[str, Any] | Sequence[Any] | None = None,
     stop: StopRule | None = None,
+    floor: float | None = None,
     ceiling: float | None = None,
     probes: float | None = None,
 ) -> Result:
-    """Finds the setting with the largest value of fun; the arguments are those of `minimize`, `ceiling` in place of
-    `floor`."""
+    """Finds the setting with the largest value of fun; the arguments are those of `minimize`."""
     return _optimize("maximize", **locals())
 
 

@@ -20,7 +20,8 @@ FITTED = Certificate(0.25, 1.0, 1.25, 0.05, "fitted", ("a process",), share=0.03
     [
         (
             FITTED,
-            "With probability 0.95 at most 3 % of the search space holds a better setting (98 independent uniform probes).",
+            "With probability 0.95 at most 3 % of the search space holds a better setting (98 independent uniform "
+            "probes).",
             "As measured at nominal 0.95, the recommended setting is at most 0.25 worse than the best one (fitted, "
             "assuming a process).",
         ),
@@ -31,9 +32,9 @@ FITTED = Certificate(0.25, 1.0, 1.25, 0.05, "fitted", ("a process",), share=0.03
             "process).",
         ),
         (
-            replace(FITTED, kind="theory", certain=True, assumptions=("no value lies below floor=0",), probes=0, share=0.5),
+            replace(FITTED, kind="theory", certain=True, assumptions=("no value lies below 0",), probes=0, share=0.5),
             "At most 50 % of the search space holds a better setting: all others were evaluated.",
-            "The recommended setting is at most 0.25 worse than the best one, because no value lies below floor=0.",
+            "The recommended setting is at most 0.25 worse than the best one, because no value lies below 0.",
         ),
         (
             Certificate.none("it is too early", 0.1),
