@@ -69,7 +69,7 @@ def test_known_tops_bound_a_maximisation() -> None:
 def test_the_page_draws_both_over_the_run(tmp_path) -> None:
     space = {"x": rg.Float(-5.1, 10.2), "lr": rg.Float(1e-3, 2.0, log=True)}
     result = rg.minimize(
-        lambda x, lr: (x - 3) ** 2 + lr, space, trials=20, seed=0, method="gp-ei", probes=0.5, floor=-1.0, progress=False
+        lambda x, lr: (x - 3) ** 2 + lr, space, trials=20, seed=0, method="gp-ei", probes=0.5, floor=-1, progress=False
     )  # fmt: skip
     sizes, found = certificates_of(result)
     assert sizes[-1] == 20
@@ -77,10 +77,5 @@ def test_the_page_draws_both_over_the_run(tmp_path) -> None:
     shares = [c.share for c in found if c.share is not None]
     assert shares == sorted(shares, reverse=True)
     page = result.report(tmp_path / "page.html").read_text()
-    for words in (
-        "The certificate over the run",
-        "share of the space",
-        "certified gap",
-        "because no value lies below floor=-1",
-    ):
+    for words in ("The certificate over the run", "share of the space", "certified gap", "below floor=-1"):
         assert words in page
