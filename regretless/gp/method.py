@@ -8,7 +8,7 @@ from regretless.gp.certify import fitted_certificate, wary_surrogate
 from regretless.gp.design import DesignedMethod
 from regretless.gp.kernels import Kind
 from regretless.gp.posterior import GP
-from regretless.gp.step import recommended_by_mean
+from regretless.gp.step import best_of_shortlist, best_told
 from regretless.gp.surrogate import Surrogate
 from regretless.method import State
 from regretless.noise import stated_noise
@@ -71,7 +71,8 @@ class GPMethod(DesignedMethod):
         return stated_noise(self.paper, self._surrogate.noise_var)
 
     def _recommend(self) -> Array:
-        return recommended_by_mean(self, self._surrogate)
+        gp = self._surrogate.gp(self.X, self.y, self.yvar)
+        return best_told(gp, self.X) if self.paper else best_of_shortlist(gp, self)
 
     def _certificate(self, delta: float) -> Certificate:
         x, rng = self.recommend(), self.fixed_generator()

@@ -57,7 +57,7 @@ from regretless.gp.certify import fitted_certificate, wary_surrogate
 from regretless.gp.design import Design, away_from_known, design_size
 from regretless.gp.maximiser import maximise
 from regretless.gp.posterior import GP
-from regretless.gp.step import INCUMBENTS, best_by_mean, best_told, step
+from regretless.gp.step import INCUMBENTS, best_by_mean, best_of_shortlist, best_told, step
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method, keyed_generator
 from regretless.methods.ms_ucb.additive import AdditiveGP
@@ -259,8 +259,10 @@ class MSUCB(Method):
         return stated_noise(self.paper, self._isotropic.noise_var)
 
     def _recommend(self) -> Array:
-        surrogate = self._isotropic if self.paper else self._contest.choose(self.X, self.y, self.yvar)
-        return best_told(surrogate.gp(self.X, self.y, self.yvar), self.X)
+        if self.paper:
+            return best_told(self._isotropic.gp(self.X, self.y, self.yvar), self.X)
+        surrogate = self._contest.choose(self.X, self.y, self.yvar)
+        return best_of_shortlist(surrogate.gp(self.X, self.y, self.yvar), self)
 
     def _certificate(self, delta: float) -> Certificate:
         left_out = self._draw_bases() - self.cap if self.cap else 0
