@@ -94,6 +94,8 @@ class Rule(ABC):
                 f"{self!r} needs a sampler that gives certificates, such as regretless.Sampler; the study has "
                 f"{run.sampler!r}"
             )
+        if self.asks_share and not run.sampler.probes:
+            raise ValueError(f"{self!r} asks for a share, which needs probes: regretless.Sampler(..., probes=0.2)")
         reason = self.check_study(run)
         if reason is not None:
             run.stop()

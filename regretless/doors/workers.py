@@ -178,5 +178,6 @@ def mark_probe(study: Study, trial: FrozenTrial, step: int, space: Distributions
 
 def probe_steps(trials: Iterable[FrozenTrial], space: Iterable[str]) -> list[int]:
     """The steps of the probes that were drawn over these parameters, each once."""
-    marks, names = [t.system_attrs[PROBE] for t in trials if PROBE in t.system_attrs], sorted(space)
-    return sorted({int(mark["step"]) for mark in marks if mark["over"] == names})
+    marks, names = [t.system_attrs.get(PROBE) for t in trials], sorted(space)
+    steps = {mark.get("step") for mark in marks if isinstance(mark, dict) and mark.get("over") == names}
+    return sorted(step for step in steps if isinstance(step, int) and step >= 0)
