@@ -1,9 +1,10 @@
 """The contract every optimiser keeps: `Method`, and the `Recipe` that builds it.
 
-Everything here maximises on the unit cube; `Optimizer` and `Problem` turn signs and units once. A proposal is a
-function of (history, seed, step): the history is the sequence of told points plus the set of pending ones, the step
-numbers the asks, and every random draw comes from a generator keyed on (seed, step). So a fresh Method that is told the
-same history proposes the same points, bit for bit: that is how runs resume, and how workers that share a storage agree.
+A method maximises on the unit cube; `Optimizer` and `Problem` turn signs and units. A proposal is a function of
+(history, seed, step). The history is the sequence of told points and the set of points that were asked and not yet
+told. The step is the number of the ask, and every random draw comes from a generator keyed on (seed, step). So a fresh
+method that is told the same history proposes the same points, bit for bit. Runs resume by this law, and workers that
+share a storage agree by it.
 
 To write a method, subclass `Method`, give `_propose`, and perhaps `_update`, `_recommend`, `_certificate`, `_state` and
 `_load`:
@@ -43,6 +44,8 @@ still be traced finely."""
 LARGEST = 1e307
 """Methods see values beyond this as this: differences and sums of a few of them would leave the range of floats, which
 ends at 1.8e308."""
+FORMER_PRESETS = {"practical": "default"}
+"""Former names of presets, and the present ones."""
 FIXED_DRAWS = 2**63
 """The step that keys what is drawn once for the whole run."""
 
@@ -214,11 +217,9 @@ class Method(ABC):
 
     def shows_noise(self) -> bool:
         """Whether the values are noisy, as far as told variances, options, repetitions or near neighbours show it."""
-        known = self._known_noise()
-        if known is not None and not (self.yvar > 0).any():
-            return known
         if self._noise_shown[0] != len(self.y):
-            self._noise_shown = len(self.y), shows_noise(self.X, self.y, self.yvar)
+            known = None if (self.yvar > 0).any() else self._known_noise()
+            self._noise_shown = len(self.y), shows_noise(self.X, self.y, self.yvar) if known is None else known
         return self._noise_shown[1]
 
     def recommend(self) -> Array:
@@ -300,8 +301,7 @@ class Method(ABC):
         """Takes in new finite values (already in self.X and self.y); draws nothing at random."""
 
     def _known_noise(self) -> bool | None:
-        """Whether the values are noisy, when an option says so: paper presets assume noise and recommend by their own
-        rule; None: the values have to show it."""
+        """Whether the values are noisy, where options say so (`stated_noise`); None: the values have to show it."""
         return None
 
     def _recommend(self) -> Array:
@@ -457,6 +457,9 @@ class Recipe:
         for option in options:
             if option in self.method.renamed:
                 raise TypeError(f"{self._title}: the option {option!r} is called {self.method.renamed[option]!r}")
+            if option == "preset" and options[option] in FORMER_PRESETS:
+                now = FORMER_PRESETS[options[option]]
+                raise ValueError(f"{self._title}: the preset {options[option]!r} is called {now!r}")
             if option not in known:
                 raise TypeError(f"{self._title} has no option {option!r}; it takes {', '.join(known) or 'none'}")
         return Recipe(self.name, self._path, {**self.options, **options})

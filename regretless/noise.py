@@ -58,7 +58,7 @@ def _rough_nearby(X: Array, y: Array) -> bool:
     """Whether the values of near settings differ nearly as much as those of far ones."""
     if len(y) < 2 * LEAST_PAIRS:
         return False
-    other = cKDTree(X).query(X, k=2)[1][:, 1]
+    other = np.asarray(cKDTree(X).query(X, k=2)[1])[:, 1]
     pairs = np.unique(np.sort(np.stack([np.arange(len(y)), other], axis=1), axis=1), axis=0)
     distance = np.sqrt(((X[pairs[:, 0]] - X[pairs[:, 1]]) ** 2).sum(axis=1))
     size = float(np.abs(y).max()) or 1.0  # so that no difference leaves the range of floats

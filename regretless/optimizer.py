@@ -15,28 +15,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 
-from regretless.agreement import is_plain, same_recipe, same_space
-from regretless.auto import choose_method, find_recipe
+from regretless.agreement import MethodLike, as_recipe, check_history, same_recipe, same_space
+from regretless.auto import choose_method
 from regretless.bounds import KnownBound
 from regretless.certificate import Certificate
 from regretless.evaluation import as_number, shown
 from regretless.method import Method, Recipe
-from regretless.parameters import Array
+from regretless.parameters import Array, Choice, Parameter
 from regretless.probes import Share, checked_rate, is_due, probe_point, share_left, share_unseen
 from regretless.space import Space, SpaceLike
 from regretless.statefile import pack, read_state, write_state
 
 Direction: TypeAlias = Literal["minimize", "maximize"]
 TrialState: TypeAlias = Literal["pending", "done", "failed"]
-MethodLike: TypeAlias = str | Recipe | type[Method]
-"""A name, a recipe, a Method class, or "auto"."""
 
 FILE_KIND = "regretless-optimizer-4"
 """Marks the files `Optimizer.save` writes; the number grows when the layout changes."""
+ELSEWHERE = {"n_trials": "budget=", "trials": "budget=", "random_state": "seed=", "sampler": "method="}
+"""What other libraries, and `minimize`, call our arguments."""
 STATES: tuple[TrialState, ...] = ("pending", "done", "failed")
 """What becomes of trials, in the order of their codes in a file."""
 
@@ -88,6 +88,12 @@ class Optimizer:
         ceiling: a value that no setting can exceed; for a maximisation.
     """
 
+    def __new__(cls, *args: Any, **options: Any) -> Optimizer:
+        for name in options:
+            if name in ELSEWHERE:
+                raise TypeError(f"Optimizer has no argument {name!r}; here it is {ELSEWHERE[name]}")
+        return super().__new__(cls)
+
     def __init__(
         self,
         space: SpaceLike,
@@ -113,6 +119,8 @@ class Optimizer:
         self.probes = checked_rate(probes)
         self.probe_steps: list[int] = []
         """The steps whose trials were to be probes, those whose draw was known already included."""
+        self.together = False
+        """Whether several trials were ever under way at once."""
         self.bound = KnownBound(direction, floor, ceiling)
         """The floor of a minimisation, the ceiling of a maximisation, if one is known."""
         self.method: Method = self.recipe.build(self.space, seed=self.seed, budget=budget, sign=self._sign)
@@ -126,6 +134,13 @@ class Optimizer:
         done = sum(t.state == "done" for t in self.trials)
         words = f"direction={self.direction!r}, seed={self.seed}, {done} of {len(self.trials)} trials done"
         return f"Optimizer({self.recipe}, {words})"
+
+    if not TYPE_CHECKING:  # a type checker would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            own = {"best_params": "best.params", "best_value": "best.value", "best_trial": "best"}.get(name)
+            hint = f"; here it is optimizer.{own}, or optimizer.recommend()" if own else ""
+            raise AttributeError(f"Optimizer has no attribute {name!r}{hint}")
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_lock"}
@@ -143,10 +158,11 @@ class Optimizer:
     def ask(self, n: int | None = None) -> Trial | list[Trial]:
         """The next trial, or the next n of them; legal at any time, however many are pending."""
         with self._lock:
+            self.together |= (n or 1) > 1 or len(self.method.pending) > 0
             if self.probes:
-                trials = [self._asked(self._probe_or_proposal()) for _ in range(1 if n is None else n)]
+                trials = [self._new_trial(self._probe_or_proposal()) for _ in range(1 if n is None else n)]
             else:
-                trials = [self._asked(u) for u in self.method.ask(1 if n is None else n, step=len(self.trials))]
+                trials = [self._new_trial(u) for u in self.method.ask(1 if n is None else n, step=len(self.trials))]
         return trials[0] if n is None else trials
 
     def _probe_or_proposal(self) -> Array:
@@ -170,7 +186,7 @@ class Optimizer:
         named = params if isinstance(params, Mapping) else dict(zip(self.space.names, params, strict=True))
         with self._lock:
             self.method.wait_for(u)
-            return self._new_trial(u, {name: named[name] for name in self.space.names})
+            return self._new_trial(u, {name: _own_value(p, named[name]) for name, p in self.space.parameters.items()})
 
     def tell(
         self,
@@ -296,7 +312,7 @@ class Optimizer:
     def share_at(self, delta: float) -> Share:
         """How much of the space can be better than `recommend()`, with probability 1 - delta."""
         with self._lock:
-            return share_left(self.method, self.space, self.seed, self.probe_steps, delta)
+            return share_left(self.method, self.space, self.seed, self.probe_steps, delta, together=self.together)
 
     def _within_bound(self, found: Certificate) -> Certificate:
         """A certificate of the method's maximisation, with what the user's bound, or a space seen whole, adds."""
@@ -310,14 +326,9 @@ class Optimizer:
     def fresh(self) -> Optimizer:
         """Another one of the same run, of which nothing has been asked or told."""
         return Optimizer(
-            self.space,
-            method=self.recipe,
-            direction=self.direction,
-            budget=self.budget,
-            seed=self.seed,
-            probes=self.probes,
-            **{self.bound.name: self.bound.value},
-        )
+            self.space, method=self.recipe, direction=self.direction, budget=self.budget, seed=self.seed,
+            probes=self.probes, **{self.bound.name: self.bound.value},
+        )  # fmt: skip
 
     # -- files
 
@@ -337,6 +348,7 @@ class Optimizer:
             "seed": self.seed,
             "probes": self.probes,
             "probe_steps": np.array(self.probe_steps, dtype=np.int64),
+            "together": self.together,
             "bound": self.bound.value,
             "beyond": self.bound.broken,
             "space": self.space.describe(),
@@ -348,7 +360,7 @@ class Optimizer:
             "value": np.array([math.nan if t.value is None else t.value for t in trials]),
             "var": np.array([math.nan if t.var is None else t.var for t in trials]),
             "error": {str(t.number): t.error for t in trials if t.error},
-            "own": {number: params for number, params in own.items() if is_plain(params)},
+            "own": {number: params for number, params in own.items() if _is_plain(params)},
             "method": self.method.state_dict(),
         }
 
@@ -381,7 +393,7 @@ class Optimizer:
     def _from_state(
         cls, state: Mapping[str, Any], space: SpaceLike | None, method: Recipe | type[Method] | None
     ) -> Optimizer:
-        recipe = same_recipe(state["recipe"], None if method is None else as_recipe(method))
+        recipe = same_recipe(state["recipe"], method)
         optimizer = cls(
             same_space(state["space"], None if space is None else Space(space)),
             method=recipe,
@@ -392,7 +404,10 @@ class Optimizer:
             **{"ceiling" if state["direction"] == "maximize" else "floor": state["bound"]},
         )
         optimizer.bound.broken = None if state["beyond"] is None else float(state["beyond"])
+        optimizer.together = bool(state["together"])
         optimizer.probe_steps = [int(step) for step in state["probe_steps"]]
+        if not all(0 <= k < len(state["state"]) and is_due(k, optimizer.probes) for k in optimizer.probe_steps):
+            raise ValueError("it names probes that none of its trials can be")
         optimizer.why, optimizer.notes = str(state["why"]), dict(state["notes"])
         optimizer.method.load_state_dict(state["method"])
         rows = zip(state["unit"], state["state"], state["value"], state["var"], strict=True)
@@ -410,6 +425,7 @@ class Optimizer:
             trial.state, trial.error = STATES[int(code)], str(state["error"].get(str(number), ""))
             trial.value = None if math.isnan(value) else float(value)
             trial.var = None if math.isnan(var) else float(var)
+        check_history(optimizer.trials, optimizer.method, optimizer._sign)
         return optimizer
 
     # -- inside
@@ -418,11 +434,8 @@ class Optimizer:
         """The identity of a trial's point, which is canonical."""
         return trial.unit.tobytes()
 
-    def _asked(self, u: Array) -> Trial:
-        return self._new_trial(u, self.space.decode(u, self.method.choices))
-
-    def _new_trial(self, u: Array, params: dict[str, Any]) -> Trial:
-        trial = Trial(len(self.trials), params, unit=u)
+    def _new_trial(self, u: Array, params: dict[str, Any] | None = None) -> Trial:
+        trial = Trial(len(self.trials), params or self.space.decode(u, self.method.choices), unit=u)
         self.trials.append(trial)
         return trial
 
@@ -454,13 +467,17 @@ def resolve_method(
     return as_recipe(method), "given"
 
 
-def as_recipe(method: MethodLike) -> Recipe:
-    """The recipe of a name, a recipe or a Method class."""
-    if isinstance(method, Recipe):
-        return method
-    if isinstance(method, type) and issubclass(method, Method):
-        return Recipe(method.__name__, method)
-    return find_recipe(method)  # type: ignore[arg-type]
+def _own_value(parameter: Parameter, value: Any) -> Any:
+    """A value of the user's as trials hold it: plain, a label as the space has it, and a float of fewer digits, which
+    may have been rounded over a bound, within the range."""
+    if isinstance(parameter, Choice):
+        return parameter.labels[parameter.index(value)]
+    plain = value.item() if isinstance(value, np.generic) else value
+    return min(max(plain, parameter.low), parameter.high)
+
+
+def _is_plain(params: Mapping[str, Any]) -> bool:
+    return all(value is None or type(value) in (str, int, float, bool) for value in params.values())
 
 
 # ---------------------------------------------------------------- values

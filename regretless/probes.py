@@ -17,10 +17,11 @@ and let m probes be drawn.
    limit of Clopper and Pearson, P(Bin(m, s_k) <= k) = delta_k, holds for every value that at most k probes beat,
    however it was chosen. Which k it will be is known only afterwards; the statement is therefore true at all k at
    once when the delta_k add up to delta. Here delta_k = delta / 2^(k+1).
-3. Failures alone. Without noise and with nothing pending only failed probes count as possibly better, and no spending
-   is needed: given which probes failed, the others are independent draws from where evaluations succeed, and (1 -
-   s_k)^(m - k) <= P(Bin(m, s_k) <= k). So delta_k = delta is right, for the share of settings whose evaluation
-   returns a better value.
+3. Failures alone. Without noise, and in a run that never had two trials under way, only failed probes count as
+   possibly better, and no spending is needed: given which probes failed, the others are independent draws from where
+   evaluations succeed, and (1 - s_k)^(m - k) <= P(Bin(m, s_k) <= k). So delta_k = delta is right, for the share of
+   settings whose evaluation returns a better value. In a run with several trials at once how many probes are pending
+   at the look is left to chance, also when it is none; there 2 applies.
 4. A draw that repeats a known setting (spaces of few cells) counts with the value known there, and its trial goes to
    the method. The draws that count are those of all probe steps, so they stay independent; an evaluation would only
    have repeated the value.
@@ -99,8 +100,11 @@ def most_better(m: int, k: int, delta: float) -> float:
     return 1.0 if k >= m else float(betaincinv(k + 1, m - k, 1 - delta)) if k else -math.expm1(math.log(delta) / m)
 
 
-def share_left(method: Method, space: Space, seed: int, steps: list[int], delta: float) -> Share:
-    """The share of the space that can be better than what the method recommends, by the probes of these steps."""
+def share_left(
+    method: Method, space: Space, seed: int, steps: list[int], delta: float, *, together: bool = False
+) -> Share:
+    """The share of the space that can be better than what the method recommends, by the probes of these steps;
+    together: whether several trials were ever under way at once."""
     if len(method.y) == 0:
         return Share(None, "nothing has been evaluated yet")
     exact = not method.shows_noise()
@@ -113,10 +117,9 @@ def share_left(method: Method, space: Space, seed: int, steps: list[int], delta:
     if isinstance(bounds, str):
         return Share(None, bounds, len(steps), exact=False)
     tops, bottom = bounds
-    pending = {x.tobytes() for x in method.pending}
     undecided = sum(not tops.get(key, math.inf) <= bottom for key in keys)
-    waiting = sum(key not in tops and key in pending for key in keys)
-    spent = delta if exact and not waiting else delta / 2 ** (undecided + 1)
+    by_chance = together or not exact or len(method.pending) > 0
+    spent = delta / 2 ** (undecided + 1) if by_chance else delta
     share = most_better(len(steps), undecided, spent if exact else spent / 2)
     if unseen <= share:
         return Share(unseen, probes=len(steps), undecided=undecided, certain=True)

@@ -124,7 +124,9 @@ class GapBelow(Rule):
     however often the rule looks: the k-th look spends 6 / (pi k)^2 of delta, and each part half of it where both are
     asked for. The share is looked at when there are enough probes for it to hold, not before. A fitted gap is a
     measured statement: each check asks for a fifth of delta, and two in a row must hold. "Not certified" never stops a
-    run. `reason` then says what the stop rests on.
+    run. `reason` then says what the stop rests on, and the counts are kept with the run. Optuna calls a callback only
+    after a trial: a study that the rule has ended evaluates one more each time it is started again (`minimize` and
+    `regretless tune` none).
 
     Args:
         gap: the regret that is acceptable, in the units of the objective; None: only the share counts.

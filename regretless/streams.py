@@ -26,6 +26,8 @@ class Stream(IntEnum):
     """How adaptive discretisation breaks ties between cells."""
     GO_UCB_FIT = 7
     """The starts of GO-UCB's least-squares fits."""
+    GO_UCB_OUTPUT = 9
+    """The point that Algorithm 1 of GO-UCB draws from those it has evaluated."""
     RACE = 8
     """The point of a worker whose proposals kept meeting those of others."""
     PROBE = 9

@@ -107,6 +107,7 @@ def certificates_of(result: Result) -> tuple[list[int], list[Certificate]]:
         same = again.adopt(trial.params)
         again.tell(same, trial.value, trial.var, failed=trial.value is None)
         if n in sizes:
+            again.together = optimizer.together
             again.probe_steps = [step for step in optimizer.probe_steps if step <= trial.number]
             found.append(again.certificate)
     return sizes, found

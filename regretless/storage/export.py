@@ -15,7 +15,7 @@ from optuna.trial import FrozenTrial, TrialState
 from regretless.doors.distributions import as_space
 from regretless.doors.optuna import ERROR
 from regretless.doors.trials import VARIANCE
-from regretless.doors.workers import probe_steps
+from regretless.doors.workers import probe_steps, ran_together
 from regretless.optimizer import Optimizer
 from regretless.result import Result
 from regretless.statefile import write_whole
@@ -34,9 +34,7 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
     settings = Settings.read(study) or Settings("auto", seed=0, certify=False, budget=None)
     space = optuna.search_space.intersection_search_space(study.get_trials(deepcopy=False))
     if not space:
-        raise ValueError(
-            f"study {study.study_name!r} has no completed trials with parameters in common; there is nothing to report"
-        )
+        raise ValueError(f"study {study.study_name!r} has no completed trials with parameters in common")
     trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.FAIL))
     optimizer = Optimizer(
         as_space(space),
@@ -56,7 +54,8 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
         else:
             optimizer.tell(trial, failed=True, error=str(t.user_attrs.get(ERROR, "")))
     searched = {name for name, d in space.items() if not d.single()}
-    optimizer.probe_steps = probe_steps(study.get_trials(deepcopy=False), searched)
+    everything = study.get_trials(deepcopy=False)
+    optimizer.probe_steps, optimizer.together = probe_steps(everything, searched), ran_together(everything)
     note = study.user_attrs.get(STOP_NOTE)
     return Result.of(optimizer, str(note) if note else f"study {study.study_name}", success=True)
 
@@ -76,9 +75,7 @@ def export_study(storage: str | BaseStorage, study: str, out: str | Path) -> lis
     paths."""
     found = find_study(storage, study)
     if len(found.directions) > 1:
-        raise ValueError(
-            f"study {study!r} has {len(found.directions)} objectives; only studies with one can be exported"
-        )
+        raise ValueError(f"study {study!r} has {len(found.directions)} objectives; only one can be exported")
     out = Path(out)
     trials = found.get_trials(deepcopy=False)
     names = sorted({name for t in trials for name in t.params})

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import KFold
 
 import regretless as rg
+from regretless.doors.distributions import as_distributions
 from regretless.doors.sklearn import RegretlessSearchCV
 from regretless.storage.runner import tune_in_storage
 
@@ -160,3 +161,13 @@ def test_the_same_probes_through_every_door(
     monkeypatch.setitem(OPTIONS, "probes", 0.0)
     plain = by_minimize(SPACES[name], "sobol", tmp_path)
     assert sum(a != b for a, b in zip(expected, plain, strict=True)) >= 5
+
+
+def test_whole_numbers_that_optuna_cannot_keep_are_refused() -> None:
+    """Optuna stores whole numbers as floats."""
+    for exact in (rg.Int(-7, 2**53), rg.Int(0, 2**60, step=2**20), rg.Int(2**20, 2**60, step=3 * 2**20)):
+        kept = as_distributions({"n": exact})["n"]
+        assert kept.to_external_repr(kept.to_internal_repr(exact.from_unit(0.987))) == exact.from_unit(0.987)
+    for inexact in (rg.Int(0, 10**17, step=101), rg.Int(1, 2**60, step=2**20)):
+        with pytest.raises(ValueError, match="Optuna keeps whole numbers as floats"):
+            as_distributions({"n": inexact})
