@@ -83,9 +83,8 @@ class Optimizer:
         certify: lets "auto" take a method whose certificate shrinks, for runs that are to end by it.
         probes: the share of the trials that are independent uniform draws of the space; they prove how much of it can
             be better (`Certificate.share`), whatever the function, and cost their evaluations.
-        floor: a value that no setting can fall below, known beforehand; for a minimisation. The certified gap is never
-            larger than what lies between.
-        ceiling: a value that no setting can exceed; for a maximisation.
+        floor, ceiling: a value that no setting can fall below, for a minimisation, or exceed, for a maximisation. The
+            certified gap is never larger than what lies between.
     """
 
     def __new__(cls, *args: Any, **options: Any) -> Optimizer:

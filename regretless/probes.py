@@ -91,6 +91,8 @@ class Share:
     """Those of them that may be better than the recommended setting."""
     certain: bool = False
     """Whether the statement holds without a probability: the settings of a finite space were counted."""
+    least: float = 1.0
+    """What `value` would be if no probe were undecided."""
     exact: bool = True
     """Whether the values are free of noise, so that a later recommendation is at least as good."""
 
@@ -119,13 +121,14 @@ def share_left(
     tops, bottom = bounds
     undecided = sum(not tops.get(key, math.inf) <= bottom for key in keys)
     by_chance = together or not exact or len(method.pending) > 0
-    spent = delta / 2 ** (undecided + 1) if by_chance else delta
-    share = most_better(len(steps), undecided, spent if exact else spent / 2)
+    whole = delta if exact else delta / 2
+    share = most_better(len(steps), undecided, whole / 2 ** (undecided + 1) if by_chance else whole)
+    least = most_better(len(steps), 0, whole / 2 if by_chance else whole)
     if unseen <= share:
         return Share(unseen, probes=len(steps), undecided=undecided, certain=True)
     if share >= 1:
-        return Share(None, "every probe may be better", len(steps), undecided, exact=exact)
-    return Share(share, "", len(steps), undecided, exact=exact)
+        return Share(None, "every probe may be better", len(steps), undecided, least=least, exact=exact)
+    return Share(share, "", len(steps), undecided, least=least, exact=exact)
 
 
 def share_unseen(cube: Cube, X: Array) -> float:

@@ -200,8 +200,7 @@ class GapBelow(Rule):
             return True
         spent = delta * SUM_OF_SQUARES / (self._counts.looks + 1) ** 2
         found = run.share_at(spent)
-        looked = found.certain or (found.probes and -math.expm1(math.log(spent) / found.probes) <= self.share)
-        if not looked:  # too few probes for any answer: nothing is spent
+        if not found.certain and found.least > self.share:  # too few probes for any answer: nothing is spent
             return False
         self._counts.looks += not found.certain
         if found.value is None or found.value > self.share:
