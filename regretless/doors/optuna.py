@@ -264,7 +264,8 @@ class Sampler(BaseSampler):
                 return None
             trials, optimizer = study.get_trials(deepcopy=False), replica.optimizer
             optimizer.probe_steps, optimizer.together = probe_steps(trials, replica.space), ran_together(trials)
-            with optimizer.waiting_for(list(self._pending(study, replica, replica.unknown(trials)).values())):
+            pending = self._pending(study, replica, replica.unknown(trials), trials)
+            with optimizer.waiting_for(list(pending.values())):
                 return question(optimizer)
 
     def recommend(self, study: Study) -> dict[str, Any]:
