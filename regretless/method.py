@@ -29,6 +29,7 @@ from regretless.certificate import Certificate
 from regretless.fingerprint import fingerprint, same_content
 from regretless.noise import shows_noise
 from regretless.parameters import Array
+from regretless.rows import Rows
 from regretless.space import Cube, Encoding, Space
 from regretless.threads import threads_for
 
@@ -114,8 +115,8 @@ class Method(ABC):
         self.step = 0
         """The number of asks so far: the key of the next proposal."""
         self._draws = _Draws(self.seed)
-        self._told = _Rows(self.dim)
-        self._failed = _Rows(self.dim)
+        self._told = Rows(self.dim)
+        self._failed = Rows(self.dim)
         self._pending: list[Array] = []
         self._pending_keys: list[bytes] = []
         self._settled: set[bytes] = set()
@@ -160,6 +161,11 @@ class Method(ABC):
         compared."""
         key = self.cube.key(x)
         return key in self._settled or key in self._pending_keys
+
+    @property
+    def why(self) -> str:
+        """Why the method searches as it does at present, for methods that choose; else empty."""
+        return ""
 
     def fixed_generator(self) -> np.random.Generator:
         """The generator for what is drawn once and kept for the whole run."""
@@ -214,6 +220,14 @@ class Method(ABC):
         """Adds points that somebody else has asked and not yet told, so that proposals keep away from them."""
         for x in self._points(X):
             self._pend(x.copy())
+
+    def follow(self, other: Method) -> None:
+        """Reads the history of another method from now on, so that this one can propose and recommend in its place;
+        only legal before anything was told."""
+        if len(self.y) or len(self.failed) or self._pending:
+            raise RuntimeError("follow() needs a fresh method; this one has been used")
+        self._told, self._failed, self._settled = other._told, other._failed, other._settled
+        self._pending, self._pending_keys = other._pending, other._pending_keys
 
     def shows_noise(self) -> bool:
         """Whether the values are noisy, as far as told variances, options, repetitions or near neighbours show it."""
@@ -382,39 +396,6 @@ class Method(ABC):
         if not ((var >= 0) | np.isnan(var)).all():
             raise ValueError(f"yvar must not be negative, got {np.nanmin(var)}")
         return points, values, np.where(np.isinf(var), np.nan, var)
-
-
-class _Rows:
-    """An append-only table of points (n x d) with a value and a variance each, grown by doubling."""
-
-    def __init__(self, dim: int) -> None:
-        self._X = np.empty((8, dim))
-        self._numbers = np.empty((2, 8))
-        self._n = 0
-
-    def __len__(self) -> int:
-        return self._n
-
-    @property
-    def X(self) -> Array:
-        view = self._X[: self._n]
-        view.flags.writeable = False
-        return view
-
-    def column(self, i: int) -> Array:
-        view: Array = self._numbers[i, : self._n]
-        view.flags.writeable = False
-        return view
-
-    def append(self, X: Array, values: Array | float = np.nan, variances: Array | float = np.nan) -> None:
-        old, n = self._n, self._n + len(X)
-        if n > len(self._X):
-            room = max(n, 2 * len(self._X)) - old
-            self._X = np.concatenate([self._X[:old], np.empty((room, self._X.shape[1]))])
-            self._numbers = np.concatenate([self._numbers[:, :old], np.empty((2, room))], axis=1)
-        self._X[old:n] = X
-        self._numbers[0, old:n], self._numbers[1, old:n] = values, variances
-        self._n = n
 
 
 # ---------------------------------------------------------------- recipes

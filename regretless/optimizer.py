@@ -23,7 +23,7 @@ from regretless.agreement import MethodLike, as_recipe, check_history, same_reci
 from regretless.auto import choose_method
 from regretless.bounds import KnownBound
 from regretless.certificate import Certificate
-from regretless.evaluation import as_number, shown
+from regretless.evaluation import checked_value, checked_variance
 from regretless.method import Method, Recipe
 from regretless.parameters import Array, Choice, Parameter
 from regretless.probes import Share, checked_rate, is_due, probe_point, share_left, share_unseen
@@ -112,7 +112,7 @@ class Optimizer:
         self.direction: Direction = direction
         self.budget = budget
         self.seed = secrets.randbits(32) if seed is None else seed
-        self.recipe, self.why = resolve_method(method, self.space, budget, certify=certify)
+        self.recipe, self._chosen = resolve_method(method, self.space, budget, certify=certify)
         """The recipe in use, and the reason it was chosen."""
         self._sign = 1.0 if direction == "maximize" else -1.0
         self.probes = checked_rate(probes)
@@ -207,7 +207,7 @@ class Optimizer:
         with self._lock:
             trial = self._pending_trial(trial)
             if not failed:
-                value, var = _checked_value(value), _checked_variance(var)
+                value, var = checked_value(value), checked_variance(var)
             if failed or value is None or not math.isfinite(value):
                 trial.state, trial.error = "failed", error or ("" if failed else f"the value was {value}")
                 self.method.tell(trial.unit[None], np.nan)
@@ -273,6 +273,11 @@ class Optimizer:
         if not done:
             raise RuntimeError("there is no best trial yet: no value has been told")
         return max(done, key=lambda t: self._sign * t.value)  # type: ignore[operator]
+
+    @property
+    def why(self) -> str:
+        """Why this method was taken; of one that chooses as it goes, why it searches as it does and what changed."""
+        return self.method.why or self._chosen
 
     @property
     def exhausted(self) -> bool:
@@ -352,7 +357,7 @@ class Optimizer:
             "beyond": self.bound.broken,
             "space": self.space.describe(),
             "recipe": self.recipe.to_json(),
-            "why": self.why,
+            "why": self._chosen,
             "notes": self.notes,
             "unit": np.array([t.unit for t in trials]).reshape(-1, self.method.dim),
             "state": np.array([STATES.index(t.state) for t in trials], dtype=np.int64),
@@ -407,7 +412,7 @@ class Optimizer:
         optimizer.probe_steps = [int(step) for step in state["probe_steps"]]
         if not all(0 <= k < len(state["state"]) and is_due(k, optimizer.probes) for k in optimizer.probe_steps):
             raise ValueError("it names probes that none of its trials can be")
-        optimizer.why, optimizer.notes = str(state["why"]), dict(state["notes"])
+        optimizer._chosen, optimizer.notes = str(state["why"]), dict(state["notes"])
         optimizer.method.load_state_dict(state["method"])
         rows = zip(state["unit"], state["state"], state["value"], state["var"], strict=True)
         for number, (row, code, value, var) in enumerate(rows):
@@ -477,24 +482,3 @@ def _own_value(parameter: Parameter, value: Any) -> Any:
 
 def _is_plain(params: Mapping[str, Any]) -> bool:
     return all(value is None or type(value) in (str, int, float, bool) for value in params.values())
-
-
-# ---------------------------------------------------------------- values
-
-
-def _checked_value(value: Any) -> float:
-    if value is None:
-        raise ValueError("tell needs a value, or failed=True")
-    number = as_number(value)
-    if number is None:
-        raise ValueError(f"the value must be a number, got {shown(value)}")
-    return number
-
-
-def _checked_variance(var: Any) -> float | None:
-    if var is None:
-        return None
-    number = _checked_value(var)
-    if not (math.isfinite(number) and number >= 0):
-        raise ValueError(f"var must be a finite number of at least 0, got {shown(var)}")
-    return number

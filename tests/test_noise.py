@@ -41,7 +41,7 @@ def test_told_variances_and_repetitions_settle_it() -> None:
     assert not shows_noise(X, y, np.zeros(60))
     again = np.concatenate([X, X[:1]])
     assert not shows_noise(again, np.append(y, y[0]), np.full(61, np.nan))
-    assert shows_noise(again, np.append(y, y[0] + 1e-9), np.full(61, np.nan))
+    assert shows_noise(again, np.append(y, y[0] + 1e-6), np.full(61, np.nan))
 
 
 def test_too_few_or_equal_values_show_nothing() -> None:
