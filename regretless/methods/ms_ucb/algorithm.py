@@ -31,8 +31,9 @@ Deviations (numbers as in docs/lab/ms-ucb.md)
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -52,8 +53,8 @@ from regretless.gp.maximiser import USUAL, Effort, maximise
 from regretless.gp.posterior import GP
 from regretless.gp.step import INCUMBENTS, best_by_mean, best_of_shortlist, best_told, step
 from regretless.gp.surrogate import Surrogate
-from regretless.method import keyed_generator
-from regretless.methods.ms_ucb.additive import AdditiveGP
+from regretless.method import State, keyed_generator
+from regretless.methods.ms_ucb.additive import AdditiveGP, AdditiveSurrogate
 from regretless.methods.ms_ucb.base_points import BasePoints, PosteriorArrays, Sums
 from regretless.methods.ms_ucb.contest import FEW, HEAD_START, Contest, entrants
 from regretless.methods.ms_ucb.subspace import (
@@ -244,6 +245,27 @@ class MSUCB(DesignedMethod):
         x, rng = self.recommend(), self.fixed_generator()
         found = fitted_certificate(self.X, self.y, self.yvar, self.cube, x, delta, rng, wary=self._wary)
         return replace(found, assumptions=(*found.assumptions, note)) if found.certified and left_out > 0 else found
+
+    def _models(self) -> dict[str, Surrogate | AdditiveSurrogate]:
+        contest = {f"entrant {i}": entrant for i, entrant in enumerate(self._contest.entrants)}
+        return {"isotropic": self._isotropic, "clipped": self._clipped, **contest}
+
+    def _state(self) -> State:
+        """The latest fits and the choice among them, so that a loaded run fits nothing again."""
+        fits = {name: model.latest_fit(self.X, self.y, self.yvar) for name, model in self._models().items()}
+        return {"fits": {name: fit for name, fit in fits.items() if fit}, "contest": self._contest.state()}
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        if not state:
+            return
+        try:
+            fits, contest = dict(state["fits"]), state["contest"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"the state is damaged: the models are not readable ({error!r})") from None
+        for name, model in self._models().items():
+            if name in fits:
+                model.take_fit(self.X, self.y, self.yvar, fits[name])
+        self._contest.load(len(self.y), contest)
 
     def _paper_certificate(self, delta: float) -> Certificate:
         """f* - f(r) <= max over X_t of the upper bound + 1 / t^2 + what Z_t leaves uncovered - lower(r) (Prop. 1)."""
