@@ -8,9 +8,10 @@ from regretless.gp.certify import fitted_certificate, wary_surrogate
 from regretless.gp.design import DesignedMethod
 from regretless.gp.kernels import Kind
 from regretless.gp.posterior import GP
-from regretless.gp.step import recommended_by_mean
+from regretless.gp.step import best_of_shortlist, best_told
 from regretless.gp.surrogate import Surrogate
 from regretless.method import State
+from regretless.noise import stated_noise
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -19,7 +20,8 @@ class GPMethod(DesignedMethod):
     """An initial design, then steps by the posterior of a surrogate; a subclass gives `_step`.
 
     Args:
-        preset: "default", or "paper": an SE kernel on the values as told, and what the method's paper does besides.
+        preset: "default", or "paper": an SE kernel on the values as told, a design without the centre of the cube, and
+            what the method's paper does besides.
         kernel: "matern52" or "se"; None: by preset.
         ard: one length-scale per coordinate; None: by dimension.
         noise_var: a known noise variance of all values, or None to fit it.
@@ -44,8 +46,8 @@ class GPMethod(DesignedMethod):
         tame: bool | None = None,
         rotate: bool = False,
     ) -> None:
-        super().__init__(cube, seed=seed, budget=budget)
         self.paper = preset == "paper"
+        super().__init__(cube, seed=seed, budget=budget, centre=not self.paper)
         self._surrogate = Surrogate(
             self.cube, preset=preset, kernel=kernel, ard=ard, noise_var=noise_var, quadratic=quadratic, tame=tame,
             rotate=rotate,
@@ -66,8 +68,12 @@ class GPMethod(DesignedMethod):
         best = (float(gp.y.max()) - gp.offset) / gp.scale if self.paper else float(gp.mean_at(self.X).max())
         return max(best, float(gp.mean_at(self.pending).max(initial=best)))
 
+    def _known_noise(self) -> bool | None:
+        return stated_noise(self.paper, self._surrogate.noise_var)
+
     def _recommend(self) -> Array:
-        return recommended_by_mean(self, self._surrogate)
+        gp = self._surrogate.gp(self.X, self.y, self.yvar)
+        return best_told(gp, self.X) if self.paper else best_of_shortlist(gp, self)
 
     def _certificate(self, delta: float) -> Certificate:
         x, rng = self.recommend(), self.fixed_generator()
