@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 
-from regretless.agreement import MethodLike, as_recipe, check_history, same_recipe, same_space
+from regretless.agreement import MethodLike as MethodLike
+from regretless.agreement import as_recipe as as_recipe
+from regretless.agreement import check_history, same_recipe, same_space
 from regretless.auto import choose_method
 from regretless.bounds import KnownBound
 from regretless.certificate import Certificate
