@@ -1,9 +1,10 @@
 """The contract every optimiser keeps: `Method`, and the `Recipe` that builds it.
 
-Everything here maximises on the unit cube; `Optimizer` and `Problem` turn signs and units once. A proposal is a
-function of (history, seed, step): the history is the sequence of told points plus the set of pending ones, the step
-numbers the asks, and every random draw comes from a generator keyed on (seed, step). So a fresh Method that is told the
-same history proposes the same points, bit for bit: that is how runs resume, and how workers that share a storage agree.
+A method maximises on the unit cube; `Optimizer` and `Problem` turn signs and units. A proposal is a function of
+(history, seed, step). The history is the sequence of told points and the set of points that were asked and not yet
+told. The step is the number of the ask, and every random draw comes from a generator keyed on (seed, step). So a fresh
+method that is told the same history proposes the same points, bit for bit. Runs resume by this law, and workers that
+share a storage agree by it.
 
 To write a method, subclass `Method`, give `_propose`, and perhaps `_update`, `_recommend`, `_certificate`, `_state` and
 `_load`:
@@ -26,7 +27,9 @@ from numpy.typing import ArrayLike
 
 from regretless.certificate import Certificate
 from regretless.fingerprint import fingerprint, same_content
+from regretless.noise import shows_noise
 from regretless.parameters import Array
+from regretless.rows import Rows
 from regretless.space import Cube, Encoding, Space
 from regretless.threads import threads_for
 
@@ -42,6 +45,8 @@ still be traced finely."""
 LARGEST = 1e307
 """Methods see values beyond this as this: differences and sums of a few of them would leave the range of floats, which
 ends at 1.8e308."""
+FORMER_PRESETS = {"practical": "default"}
+"""Former names of presets, and the present ones."""
 FIXED_DRAWS = 2**63
 """The step that keys what is drawn once for the whole run."""
 
@@ -110,12 +115,14 @@ class Method(ABC):
         self.step = 0
         """The number of asks so far: the key of the next proposal."""
         self._draws = _Draws(self.seed)
-        self._told = _Rows(self.dim)
-        self._failed = _Rows(self.dim)
+        self._told = Rows(self.dim)
+        self._failed = Rows(self.dim)
         self._pending: list[Array] = []
         self._pending_keys: list[bytes] = []
         self._settled: set[bytes] = set()
         """Identities of the points told or failed."""
+        self._noise_shown: tuple[int, bool] = 0, False
+        """After how many values noise was looked for, and whether there was any."""
 
     # -- what a subclass sees
 
@@ -154,6 +161,11 @@ class Method(ABC):
         compared."""
         key = self.cube.key(x)
         return key in self._settled or key in self._pending_keys
+
+    @property
+    def why(self) -> str:
+        """Why the method searches as it does at present, for methods that choose; else empty."""
+        return ""
 
     def fixed_generator(self) -> np.random.Generator:
         """The generator for what is drawn once and kept for the whole run."""
@@ -209,10 +221,28 @@ class Method(ABC):
         for x in self._points(X):
             self._pend(x.copy())
 
+    def follow(self, other: Method) -> None:
+        """Reads the history of another method from now on, so that this one can propose and recommend in its place;
+        only legal before anything was told."""
+        if len(self.y) or len(self.failed) or self._pending:
+            raise RuntimeError("follow() needs a fresh method; this one has been used")
+        self._told, self._failed, self._settled = other._told, other._failed, other._settled
+        self._pending, self._pending_keys = other._pending, other._pending_keys
+
+    def shows_noise(self) -> bool:
+        """Whether the values are noisy, as far as told variances, options, repetitions or near neighbours show it."""
+        if self._noise_shown[0] != len(self.y):
+            known = None if (self.yvar > 0).any() else self._known_noise()
+            self._noise_shown = len(self.y), shows_noise(self.X, self.y, self.yvar) if known is None else known
+        return self._noise_shown[1]
+
     def recommend(self) -> Array:
-        """The point to report, d: best by the model, not the luckiest noisy value."""
+        """The point to report, d: the best value seen or, when the values show noise, the best by the model, because
+        the best value seen may be the luckiest."""
         if len(self.y) == 0:
             raise RuntimeError("recommend() needs at least one successful evaluation; none has been told yet")
+        if not self.shows_noise():
+            return np.array(self.X[int(np.argmax(self.y))])
         with threads_for(self.model_free):
             best = np.asarray(self._recommend(), dtype=np.float64).reshape(self.dim)
         return self.cube.snap(best)
@@ -284,8 +314,12 @@ class Method(ABC):
     def _update(self, X: Array, y: Array) -> None:  # noqa: B027 - a hook that may stay empty
         """Takes in new finite values (already in self.X and self.y); draws nothing at random."""
 
+    def _known_noise(self) -> bool | None:
+        """Whether the values are noisy, where options say so (`stated_noise`); None: the values have to show it."""
+        return None
+
     def _recommend(self) -> Array:
-        """The point to report, d; called with at least one told value."""
+        """The point to report, d; called with at least one told value when the values are noisy."""
         best: Array = self.X[int(np.argmax(self.y))]
         return best
 
@@ -364,39 +398,6 @@ class Method(ABC):
         return points, values, np.where(np.isinf(var), np.nan, var)
 
 
-class _Rows:
-    """An append-only table of points (n x d) with a value and a variance each, grown by doubling."""
-
-    def __init__(self, dim: int) -> None:
-        self._X = np.empty((8, dim))
-        self._numbers = np.empty((2, 8))
-        self._n = 0
-
-    def __len__(self) -> int:
-        return self._n
-
-    @property
-    def X(self) -> Array:
-        view = self._X[: self._n]
-        view.flags.writeable = False
-        return view
-
-    def column(self, i: int) -> Array:
-        view: Array = self._numbers[i, : self._n]
-        view.flags.writeable = False
-        return view
-
-    def append(self, X: Array, values: Array | float = np.nan, variances: Array | float = np.nan) -> None:
-        old, n = self._n, self._n + len(X)
-        if n > len(self._X):
-            room = max(n, 2 * len(self._X)) - old
-            self._X = np.concatenate([self._X[:old], np.empty((room, self._X.shape[1]))])
-            self._numbers = np.concatenate([self._numbers[:, :old], np.empty((2, room))], axis=1)
-        self._X[old:n] = X
-        self._numbers[0, old:n], self._numbers[1, old:n] = values, variances
-        self._n = n
-
-
 # ---------------------------------------------------------------- recipes
 
 
@@ -437,6 +438,9 @@ class Recipe:
         for option in options:
             if option in self.method.renamed:
                 raise TypeError(f"{self._title}: the option {option!r} is called {self.method.renamed[option]!r}")
+            if option == "preset" and options[option] in FORMER_PRESETS:
+                now = FORMER_PRESETS[options[option]]
+                raise ValueError(f"{self._title}: the preset {options[option]!r} is called {now!r}")
             if option not in known:
                 raise TypeError(f"{self._title} has no option {option!r}; it takes {', '.join(known) or 'none'}")
         return Recipe(self.name, self._path, {**self.options, **options})

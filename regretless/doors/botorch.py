@@ -59,9 +59,7 @@ class SurrogateModel(Model):  # type: ignore[misc]
     def __init__(self, gp: GP) -> None:
         super().__init__()
         if gp.factor.n != gp.n:
-            raise ValueError(
-                "the posterior must not hold pending points: pass them to the acquisition function as X_pending"
-            )
+            raise ValueError("the posterior must not hold pending points: pass them as X_pending to the acquisition")
         self.gp = gp
         factor = gp.factor
         residual = (gp.y - gp.offset) / gp.scale - gp.mean
@@ -173,10 +171,8 @@ class AcquisitionSearch(DesignedMethod):
         yvar = np.concatenate([self.yvar, np.full(len(self.failed), np.nan)])
         model = SurrogateModel(self._surrogate.gp(X, y, yvar))
         bounds = torch.tensor([[0.0] * self.dim, [1.0] * self.dim], dtype=torch.float64)
-        with (
-            torch.random.fork_rng(devices=[]),
-            warnings.catch_warnings(),
-        ):  # BoTorch draws from torch's global stream, and warns of every restart
+        # BoTorch draws from torch's global stream, and warns of every restart
+        with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             torch.manual_seed(int(rng.integers(2**31)))
             acquisition = self.acquisition(model)

@@ -1,11 +1,9 @@
 """Optuna's door: `Sampler` lets any method of this library propose the trials of an Optuna study.
 
-A proposal is a function of (finished trials, running trials, seed, trial number), all of which live in the study's
-storage, so nothing else needs to be saved: a fresh process, or another storage with the same trials, proposes the same
-points bit for bit. Every sampler keeps `_Replica`s, optimizers that have been told what the storage holds; they only
-save time and are rebuilt whenever the storage says otherwise.
-
-What is read from a storage is numbers and JSON, never a pickle.
+A proposal follows from the finished trials, the running trials, the seed and the trial's number. The study's storage
+holds all of these, as numbers and JSON. So nothing else is saved, and a fresh process, or another storage with the same
+trials, gets the same proposal bit for bit. To save time a sampler keeps `_Replica`s, optimizers that were told the
+trials of a storage already. A replica that no longer agrees with the storage is replaced by a new one.
 """
 
 from __future__ import annotations
@@ -16,9 +14,9 @@ import secrets
 import threading
 import warnings
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution
@@ -38,19 +36,40 @@ from regretless.doors.distributions import (
     parameter_of,
     searchable,
 )
-from regretless.doors.workers import OWNER, Sightings, announce, announced, announcement, is_dead, lost_after_longest
+from regretless.doors.trials import (
+    TOLD_FAILED,
+    ended_at,
+    feasible,
+    has_ended,
+    has_heartbeat,
+    has_trial,
+    is_lost,
+    stale_ids,
+    variance,
+)
+from regretless.doors.workers import (
+    OWNER,
+    Sightings,
+    announce,
+    announced,
+    announcement,
+    is_dead,
+    lost_after,
+    mark_probe,
+    probe_steps,
+    ran_together,
+)
 from regretless.method import checked_seed, keyed_generator
 from regretless.optimizer import MethodLike, Optimizer, as_recipe
 from regretless.parameters import Array
+from regretless.probes import Share, checked_rate, is_due
 from regretless.space import Space, SpaceLike
 from regretless.streams import Stream
 
-TOLD_FAILED = "regretless:failed"
-"""Marks trials whose own worker reported the failure, as opposed to those that a stale heartbeat gave up."""
-VARIANCE = "regretless:var"
-"""The user attribute by which an objective tells the noise variance of its value, when it knows it."""
 ERROR = "regretless:error"
 """The user attribute that keeps the text of a failed trial's error."""
+NO_SPACE = "no common search space is known yet: no trial has completed"
+"""Why a study of which nothing has completed has no certificate."""
 RACES = 4
 """Proposals made at most when other workers announce nearly the same point at the same moment."""
 NEAR = 1e-3
@@ -61,11 +80,11 @@ REPLICAS = 8
 """Methods kept per storage: one per study, search space and Hyperband bracket in use."""
 
 
-STARTED = datetime.now()
-"""When this process began to use samplers."""
 CACHES = ("_lock", "_replicas", "_spaces", "_warned", "_sightings", "_steps")
 """Attributes of a sampler that only save time, and are made anew in another process."""
 
+
+Answer = TypeVar("Answer")
 
 # ---------------------------------------------------------------- the sampler
 
@@ -90,6 +109,9 @@ class Sampler(BaseSampler):
             once per study.
         budget: the number of trials planned, when known.
         certify: lets "auto" take a method whose certificate shrinks, for studies that are to end by `GapBelow`.
+        probes: the share of the trials that are independent uniform draws, for `Certificate.share` (`GapBelow(share=)`
+            needs them); trials before the space is known, and enqueued ones, are none.
+        floor, ceiling: a value that no setting can fall below (to minimize) or exceed (to maximize).
         pending_ttl: seconds after which a running trial of another machine counts as lost and is ignored; None waits
             ten times the longest completed trial and at least a minute, `math.inf` for ever. Trials whose heartbeat is
             stale, and those whose process on this machine has ended, are ignored in any case.
@@ -104,6 +126,9 @@ class Sampler(BaseSampler):
         search_space: Mapping[str, BaseDistribution] | SpaceLike | None = None,
         budget: int | None = None,
         certify: bool = False,
+        probes: float = 0.0,
+        floor: float | None = None,
+        ceiling: float | None = None,
         pending_ttl: float | None = None,
         pruned: Literal["ignore", "last"] = "ignore",
     ) -> None:
@@ -113,13 +138,13 @@ class Sampler(BaseSampler):
             raise ValueError(f"pending_ttl must be a positive number of seconds or None, got {pending_ttl!r}")
         if pruned not in ("ignore", "last"):
             raise ValueError(f'pruned must be "ignore" or "last", got {pruned!r}')
+        if pruned == "last" and probes:
+            raise ValueError('probes need pruned="ignore": values of trials that were cut short cannot be compared')
         self.method = method
         self.seed = secrets.randbits(32) if seed is None else checked_seed(seed)
         self.search_space = None if search_space is None else as_distributions(search_space)
-        self.budget = budget
-        self.certify = certify
-        self.pending_ttl = pending_ttl
-        self.pruned = pruned
+        self.budget, self.certify, self.pending_ttl, self.pruned = budget, certify, pending_ttl, pruned
+        self.probes, self.floor, self.ceiling = checked_rate(probes), floor, ceiling
         self._forget_caches()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -138,9 +163,7 @@ class Sampler(BaseSampler):
         self._steps: dict[tuple[int, int], int] = {}
         """The step of each trial of this process, by study and number."""
         self._replicas: weakref.WeakKeyDictionary[BaseStorage, list[_Replica]] = weakref.WeakKeyDictionary()
-        self._spaces: weakref.WeakKeyDictionary[BaseStorage, dict[Any, IntersectionSearchSpace]] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._spaces: weakref.WeakKeyDictionary[BaseStorage, dict[Any, Any]] = weakref.WeakKeyDictionary()
         self._warned: weakref.WeakKeyDictionary[BaseStorage, set[int]] = weakref.WeakKeyDictionary()
 
     # -- Optuna's hooks
@@ -172,15 +195,28 @@ class Sampler(BaseSampler):
             for _ in range(RACES):
                 replica = self._replica(study, space, trials)
                 others = [t for t in replica.unknown(trials) if t.number != trial.number]
-                pending = self._pending(study, replica, others)
+                pending = self._pending(study, replica, others, trials)
                 u = replica.optimizer.propose(step, list(pending.values()), ahead=ahead)
                 params = replica.decode(u)
                 pieces = announce(study, trial, space, params, pieces)
-                if not others and not _has_trial(study, max(trial.number, trials[-1].number if trials else -1) + 1):
+                if is_due(step, self.probes):
+                    mark_probe(study, trial, step, space)
+                    if np.array_equal(u, replica.optimizer.probe_at(step)):
+                        break  # a draw moves for nobody: its independence is what counts
+                if not others and not has_trial(study, max(trial.number, trials[-1].number if trials else -1) + 1):
                     break  # nobody else is at work, and whoever comes now sees our announcement
                 trials = study.get_trials(deepcopy=False)
                 others = [t for t in replica.unknown(trials) if t.number != trial.number]
-                rivals = self._rivals(study, replica, u, pending, others)
+                points = self._pending(study, replica, others, trials)
+                for t in others:
+                    if t.state.is_finished() and (point := replica.encode(t.params)) is not None:
+                        points[t.number] = point
+                # trials that came up, or changed their mind, while we were thinking, at (nearly) our point
+                rivals = [
+                    n
+                    for n, point in points.items()
+                    if np.abs(point - u).max() < NEAR and not (n in pending and np.array_equal(pending[n], point))
+                ]
                 if not rivals:
                     break
                 # rivals who move at the same moment move to different points
@@ -205,21 +241,35 @@ class Sampler(BaseSampler):
         return external(param_distribution, space.decode(u)[param_name])
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
-        if state == TrialState.FAIL and _has_heartbeat(study):
+        if state == TrialState.FAIL and has_heartbeat(study):
             study._storage.set_trial_system_attr(trial._trial_id, TOLD_FAILED, True)
 
     # -- what the method knows
 
     def certificate(self, study: Study, delta: float = 0.05) -> Certificate:
         """How much worse than the optimum `recommend` may be, with probability 1 - delta, or why that is not known."""
+        found = self._answer(study, lambda optimizer: optimizer.certificate_at(delta))
+        return Certificate.none(NO_SPACE, delta) if found is None else found
+
+    def share(self, study: Study, delta: float = 0.05) -> Share:
+        """How much of the space can be better than `recommend`, with probability 1 - delta, or why none can say."""
+        found = self._answer(study, lambda optimizer: optimizer.share_at(delta))
+        return Share(None, NO_SPACE) if found is None else found
+
+    def _answer(self, study: Study, question: Callable[[Optimizer], Answer]) -> Answer | None:
+        """What an optimizer says that knows the study, its probes and what is being evaluated now."""
         with self._lock:
             replica = self._current(study)
             if replica is None:
-                return Certificate.none("no common search space is known yet: no trial has completed", delta)
-            return replica.optimizer.certificate_at(delta)
+                return None
+            trials, optimizer = study.get_trials(deepcopy=False), replica.optimizer
+            optimizer.probe_steps, optimizer.together = probe_steps(trials, replica.space), ran_together(trials)
+            pending = self._pending(study, replica, replica.unknown(trials), trials)
+            with optimizer.waiting_for(list(pending.values())):
+                return question(optimizer)
 
     def recommend(self, study: Study) -> dict[str, Any]:
-        """The parameters to use: best by the model, not the luckiest noisy value."""
+        """The parameters to use: the best value seen, or with noise the model's choice, not the luckiest value."""
         with self._lock:
             replica = self._current(study)
             if replica is None:
@@ -239,11 +289,8 @@ class Sampler(BaseSampler):
         else a new one."""
         kept = self._replicas.setdefault(study._storage, [])
         for replica in kept:
-            if (
-                replica.study_id == study._study_id
-                and replica.space == space
-                and (fresh := replica.news(trials)) is not None
-            ):
+            fits = replica.study_id == study._study_id and replica.space == space
+            if fits and (fresh := replica.news(trials)) is not None:
                 break
         else:
             # parameters of one value have a place in the cube of `minimize`, so they have one here
@@ -255,21 +302,24 @@ class Sampler(BaseSampler):
                 budget=self.budget,
                 seed=self.seed,
                 certify=self.certify,
+                probes=self.probes,
+                floor=self.floor,
+                ceiling=self.ceiling,
             )
             replica = _Replica(study._study_id, space, optimizer, list(fixed))
-            fresh = [t for t in trials if _has_ended(t)]
+            fresh = [t for t in trials if has_ended(t)]
         if not kept or kept[0] is not replica:
             kept[:] = [replica, *(other for other in kept if other is not replica)][:REPLICAS]
         if fresh:
-            heartbeat = _has_heartbeat(study)
-            replica.take([(t, self._value(t, heartbeat)) for t in sorted(fresh, key=_when)], trials)
+            heartbeat = has_heartbeat(study)
+            replica.take([(t, self._value(t, heartbeat)) for t in sorted(fresh, key=ended_at)], trials)
         return replica
 
     def _value(self, trial: FrozenTrial, heartbeat: bool) -> float | None:
         """What a finished trial tells the method: its value, NaN for an infeasible one, None for nothing at
         all."""
         if trial.state == TrialState.COMPLETE:
-            return trial.values[0] if _feasible(trial) else math.nan
+            return trial.values[0] if feasible(trial) else math.nan
         if trial.state == TrialState.PRUNED:
             if self.pruned == "ignore" or trial.last_step is None:
                 return None
@@ -278,17 +328,21 @@ class Sampler(BaseSampler):
             return math.nan
         return None  # a worker that died says nothing about its point
 
-    def _pending(self, study: Study, replica: _Replica, others: Iterable[FrozenTrial]) -> dict[int, Array]:
+    def _pending(
+        self, study: Study, replica: _Replica, others: Iterable[FrozenTrial], trials: Sequence[FrozenTrial]
+    ) -> dict[int, Array]:
         """Cube points of those trials of other workers that are being evaluated now, by number."""
         running = [t for t in others if t.state == TrialState.RUNNING]
         if not running:
             return {}
-        stale = _stale(study)
-        ttl = replica.lost_after if self.pending_ttl is None else self.pending_ttl
+        stale, ttl = stale_ids(study), self.pending_ttl
         points = {}
         for t in running:
             dead = is_dead(announcement(t).get("by"))
-            lost = t._trial_id in stale or dead or (dead is None and self._sightings.seconds(t) > ttl)
+            if dead is None:  # it runs on another machine
+                ttl = lost_after(trials) if ttl is None else ttl
+                dead = self._sightings.seconds(t) > ttl
+            lost = t._trial_id in stale or dead
             if lost and OWNER not in t.system_attrs:  # a signed trial will be finished by others, at its own point
                 continue
             fixed = t.system_attrs.get("fixed_params", {})
@@ -297,29 +351,13 @@ class Sampler(BaseSampler):
                 points[t.number] = u
         return points
 
-    def _rivals(
-        self, study: Study, replica: _Replica, u: Array, pending: Mapping[int, Array], others: list[FrozenTrial]
-    ) -> list[int]:
-        """Numbers of the trials that came up, or changed their mind, while we were thinking, and evaluate or have
-        evaluated (nearly) our point."""
-        points = self._pending(study, replica, others)
-        for t in others:
-            point = replica.encode(t.params) if t.state.is_finished() else None
-            if point is not None:
-                points[t.number] = point
-        return [
-            n
-            for n, point in points.items()
-            if np.abs(point - u).max() < NEAR and not (n in pending and np.array_equal(pending[n], point))
-        ]
-
     def _step(self, study: Study, trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> int:
         """The key of a trial's proposal: its number, less the trials before it whose workers died.
 
         So the trial that takes the place of a lost one is proposed what the lost one was.
         """
-        heartbeat, stale = _has_heartbeat(study), _stale(study)
-        lost = sum(t.number < trial.number and _is_lost(t, heartbeat, stale) for t in trials)
+        heartbeat, stale = has_heartbeat(study), stale_ids(study)
+        lost = sum(t.number < trial.number and is_lost(t, heartbeat, stale) for t in trials)
         while len(self._steps) >= STEPS:
             del self._steps[next(iter(self._steps))]
         self._steps[study._study_id, trial.number] = trial.number - lost
@@ -335,8 +373,7 @@ class Sampler(BaseSampler):
         known = "every completed trial" if self.search_space is None else "search_space"
         warnings.warn(
             f"parameter {param_name!r} is not part of {known}, or its range changed: the method does not search it, "
-            "it is drawn at random, and so is "
-            "every further parameter like it in this study",
+            "it is drawn at random, and so is every further parameter like it in this study",
             stacklevel=2,
         )
 
@@ -359,8 +396,6 @@ class _Replica:
         self._leading, self._leading_number = 0, -1
         """How many trials at the head of the study have all been taken in, and the number of the last of those: they
         need not be looked at again."""
-        self._longest = -1.0
-        """Seconds that the longest completed one of them took; negative before the first."""
         self._labelled = {name: d for name, d in space.items() if isinstance(d, CategoricalDistribution)}
 
     def unknown(self, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
@@ -372,8 +407,8 @@ class _Replica:
         if self._leading and (len(trials) < self._leading or trials[self._leading - 1].number != self._leading_number):
             return None
         unknown = self.unknown(trials)
-        fresh = [t for t in unknown if _has_ended(t)]
-        fits = len(trials) - len(unknown) == len(self._told) and all(_when(t) > self._last for t in fresh)
+        fresh = [t for t in unknown if has_ended(t)]
+        fits = len(trials) - len(unknown) == len(self._told) and all(ended_at(t) > self._last for t in fresh)
         return fresh if fits else None
 
     def take(self, history: list[tuple[FrozenTrial, float | None]], trials: Sequence[FrozenTrial]) -> None:
@@ -385,19 +420,12 @@ class _Replica:
             if u is not None and value is not None:
                 points.append(u)
                 values.append(value)
-                variances.append(_variance(trial))
+                variances.append(variance(trial))
             self._told.add(trial.number)
-            if trial.state == TrialState.COMPLETE and trial.duration is not None:
-                self._longest = max(self._longest, trial.duration.total_seconds())
-        self._last = _when(history[-1][0])
+        self._last = ended_at(history[-1][0])
         self.optimizer.take_in(points, values, variances)
         while self._leading < len(trials) and (number := trials[self._leading].number) in self._told:
             self._leading, self._leading_number = self._leading + 1, number
-
-    @property
-    def lost_after(self) -> float:
-        """Seconds after which a running trial of this study is probably lost."""
-        return lost_after_longest(self._longest)
 
     def encode(self, params: Mapping[str, Any]) -> Array | None:
         """The cube point of a trial's parameters; None when they do not cover the space or lie outside it."""
@@ -415,63 +443,3 @@ class _Replica:
         """Parameters of our space as the study knows them: labels instead of their positions."""
         labels = {name: d.choices[params[name]] for name, d in self._labelled.items()}
         return {name: value for name, value in {**params, **labels}.items() if name in self.space}
-
-
-# ---------------------------------------------------------------- studies and trials
-
-
-def _has_ended(trial: FrozenTrial) -> bool:
-    return trial.state.is_finished() and trial.datetime_complete is not None
-
-
-def _has_trial(study: Study, number: int) -> bool:
-    """Whether a trial of this number has been created: one small query, where reading the trials takes several."""
-    try:
-        study._storage.get_trial_id_from_study_id_trial_number(study._study_id, number)
-    except KeyError:
-        return False
-    return True
-
-
-def _when(trial: FrozenTrial) -> tuple[datetime, int]:
-    return trial.datetime_complete or datetime.min, trial.number
-
-
-def _variance(trial: FrozenTrial) -> float:
-    found: Any = trial.user_attrs.get(VARIANCE)
-    known = isinstance(found, float | int) and not isinstance(found, bool) and 0 <= found < math.inf
-    return float(found) if known else math.nan
-
-
-def _has_heartbeat(study: Study) -> bool:
-    interval = getattr(study._storage, "get_heartbeat_interval", None)
-    return interval is not None and interval() is not None
-
-
-def _stale(study: Study) -> set[int]:
-    """Ids of the running trials whose heartbeat has stopped, where the storage has heartbeats."""
-    return set(study._storage._get_stale_trial_ids(study._study_id)) if _has_heartbeat(study) else set()  # type: ignore[attr-defined]
-
-
-def _is_lost(trial: FrozenTrial, heartbeat: bool, stale: set[int]) -> bool:
-    """Whether a trial's worker died before it could tell anything; trials of `tune_in_storage` are finished by
-    others."""
-    if OWNER in trial.system_attrs:
-        return False
-    if trial.state == TrialState.FAIL:
-        return heartbeat and TOLD_FAILED not in trial.system_attrs
-    if trial.state != TrialState.RUNNING:
-        return False
-    by = announcement(trial).get("by")
-    if by is None:  # killed before it could sign: only those who work beside us could still be about to
-        return trial.datetime_start is not None and trial.datetime_start < STARTED
-    return trial._trial_id in stale or is_dead(by) is True
-
-
-def _feasible(trial: FrozenTrial) -> bool:
-    for key, value in trial.system_attrs.items():
-        if key == "constraints" and any(v > 0 for v in value or ()):
-            return False
-        if key.startswith("constraints:") and value > 0:
-            return False
-    return True

@@ -13,15 +13,18 @@ import numpy as np
 
 from regretless.certificate import Certificate
 from regretless.gp.acquisition import candidates_kept_from_failures
+from regretless.gp.certify import wary_surrogate
 from regretless.gp.kernels import Kind
 from regretless.grid.posterior import ProductPosterior, RowPosterior, SEFeatures, product_grid
 from regretless.grid.scale import FIRST_FIT, REFIT, Scale, fit_scale
 from regretless.grid.whole_model import whole_certificate
 from regretless.method import Method, State
+from regretless.noise import stated_noise
 from regretless.parameters import Array
 from regretless.space import Cube
 
 POINTS_PER_AXIS = {1: 400, 2: 80, 3: 18, 4: 8, 5: 5, 6: 4}  # by dimension; 80 in the plane as in the GP-ThreDS paper
+MOST_POINTS = 10**6  # points of a grid at most: every ask visits all of them, and each value keeps a number for each
 PAPER_LENGTHSCALE, PAPER_NOISE_SD = 0.2, 0.1  # of the paper's experiments (Sec. 5); the default preset starts from them
 LEAST_NOISE_SD = 1e-3  # the least noise sd in standardised units: exact values leave a posterior well conditioned
 LOW_RANK_DIM, MOST_FEATURES = 2, 700  # up to this dimension and rank posteriors live in features, as cheap as 150 rows
@@ -59,6 +62,7 @@ class PointsMethod(Method):
         self._kernel, self._lengthscale, self._noise_sd = kernel, lengthscale, noise_sd
         sd = PAPER_NOISE_SD if noise_sd is None else max(noise_sd, LEAST_NOISE_SD)
         self.scale = Scale(0.0, 1.0, lengthscale or PAPER_LENGTHSCALE, sd**2)
+        self._wary = wary_surrogate(self.cube)
         self._values = self._fitted_at = self._rebuilt_at = 0
         """Values taken in, and their number at the last fit and at the last rebuilding."""
         self.posterior: RowPosterior | ProductPosterior
@@ -106,8 +110,11 @@ class PointsMethod(Method):
         else:
             self.posterior.add_at(x, value, noise_var)
 
+    def _known_noise(self) -> bool | None:
+        return stated_noise(not self._fits, self._noise_sd)
+
     def _certificate(self, delta: float) -> Certificate:
-        return whole_certificate(self, self.scale.told_noise_var, delta)
+        return whole_certificate(self, self.scale.told_noise_var, delta, self._wary)
 
 
 class GridMethod(PointsMethod):
@@ -138,6 +145,9 @@ class GridMethod(PointsMethod):
         counts = [m] * self.dim if isinstance(m, int) else list(m)
         if len(counts) != self.dim or min(counts) < 1:
             raise ValueError(f"points_per_axis must be a number, or {self.dim} of them, of at least 1, got {m!r}")
+        if math.prod(counts) > MOST_POINTS:
+            many = float(math.prod(counts))
+            raise ValueError(f"points_per_axis={m} makes {many:.3g} points, more than {MOST_POINTS:.3g}")
         self._axes = [
             np.unique(axis.snap(np.linspace(0.0, 1.0, k))) for axis, k in zip(self.cube.axes, counts, strict=True)
         ]

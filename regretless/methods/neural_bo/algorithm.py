@@ -60,6 +60,7 @@ from regretless.methods.neural_bo.tangent_models import (
     theorem_constants,
 )
 from regretless.methods.neural_bo.trust_region import Progress, local_points
+from regretless.noise import stated_noise
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.tangent.ntk import draw_mlp, on_device
@@ -85,6 +86,7 @@ POOL_DESIGN = 2  # random rows of a pool before the model is asked (not in paper
 GLOBAL_SHARE = 0.05  # the share of asks whose candidates come from the whole cube (not in paper: our choice)
 POOL_NU = 0.3  # the default's nu over a finite pool (not in paper), measured in docs/lab/neural-bo.md
 SHORTLIST = 64  # the best values told, whose posterior means decide where the search stands; noise disorders fewer
+MOST_WEIGHTS = 10**8  # weights of a net at most, 0.8 GB: a mistyped width or depth would ask for all memory
 PROBE = 256  # points over which inputs and the kernel's diagonal are normalised: averages are good to a few percent
 SHORTENED = 0.35  # a certificate's length-scales over the fitted ones (after Berkenkamp et al., JMLR 2019; docs)
 NEAR = 0.2  # the side of the box around the recommended point in which the largest upper bound is looked for as well
@@ -194,6 +196,8 @@ class NeuralBO(Method):
         self._told_inputs: Array = np.empty((0, 1))
         domain = self._inputs(probe)
         width = WIDTH[preset] if width is None else width
+        if (depth - 2) * width**2 + domain.shape[1] * width > MOST_WEIGHTS:
+            raise ValueError(f"a net of width {width} and depth {depth} has more than {MOST_WEIGHTS:.3g} weights")
         self._model: ClosedForm | TrainNN | ModuleTrainNN
         if preset == "paper" and network is not None:
             from regretless.methods.neural_bo.module_training import ModuleTrainNN
@@ -253,6 +257,9 @@ class NeuralBO(Method):
         """One draw of the posterior function at cube points U (C x d), C: what `ask` maximises over its candidates."""
         self._refresh()
         return self._model.draw(self.exploration, rng)(self._inputs(U))
+
+    def _known_noise(self) -> bool | None:
+        return stated_noise(self.preset == "paper", self._noise_sd)
 
     def _recommend(self) -> Array:
         """The largest posterior mean or, as far as neighbours show less noise than assumed, the largest value."""
@@ -336,7 +343,7 @@ class NeuralBO(Method):
 
     def _certificate_points(self) -> Array:
         """The recommended point, then those among which the largest upper bound is looked for, C x d."""
-        best = self._recommend()[None]
+        best = self.recommend()[None]
         if self._inputs.pool is not None:
             return np.concatenate([best, self._inputs.points(np.arange(len(self._inputs.pool)))])
         rng = self.fixed_generator()
