@@ -27,6 +27,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from regretless.certificate import Certificate
+from regretless.doors.curves import Curves
 from regretless.doors.distributions import (
     Distributions,
     as_distributions,
@@ -36,6 +37,7 @@ from regretless.doors.distributions import (
     parameter_of,
     searchable,
 )
+from regretless.doors.studies import check_one_objective, whole_study
 from regretless.doors.workers import OWNER, Sightings, announce, announced, announcement, is_dead, lost_after
 from regretless.method import checked_seed, keyed_generator
 from regretless.optimizer import MethodLike, Optimizer, as_recipe
@@ -91,7 +93,9 @@ class Sampler(BaseSampler):
         pending_ttl: seconds after which a running trial of another machine counts as lost and is ignored; None waits
             ten times the longest completed trial and at least a minute, `math.inf` for ever. Trials whose heartbeat is
             stale, and those whose process on this machine has ended, are ignored in any case.
-        pruned: "ignore" leaves pruned trials out; "last" tells their last intermediate value.
+        pruned: "extrapolate" tells a pruned trial with the final value that the completed trials make probable for its
+            curve (`doors.curves`); "last" tells its last intermediate value; "ignore" tells nothing. None of them
+            proposes a pruned point again. With Hyperband, each trial is proposed from the trials of all brackets.
     """
 
     def __init__(
@@ -103,14 +107,14 @@ class Sampler(BaseSampler):
         budget: int | None = None,
         certify: bool = False,
         pending_ttl: float | None = None,
-        pruned: Literal["ignore", "last"] = "ignore",
+        pruned: Literal["extrapolate", "last", "ignore"] = "extrapolate",
     ) -> None:
         if method != "auto":
             method = as_recipe(method)
         if pending_ttl is not None and not pending_ttl > 0:
             raise ValueError(f"pending_ttl must be a positive number of seconds or None, got {pending_ttl!r}")
-        if pruned not in ("ignore", "last"):
-            raise ValueError(f'pruned must be "ignore" or "last", got {pruned!r}')
+        if pruned not in ("extrapolate", "last", "ignore"):
+            raise ValueError(f'pruned must be "extrapolate", "last" or "ignore", got {pruned!r}')
         self.method = method
         self.seed = secrets.randbits(32) if seed is None else checked_seed(seed)
         self.search_space = None if search_space is None else as_distributions(search_space)
@@ -144,17 +148,16 @@ class Sampler(BaseSampler):
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial | None) -> Distributions:
         if self.search_space is not None:
             return searchable(self.search_space)
+        study = whole_study(study)
         with self._lock:
             spaces = self._spaces.setdefault(study._storage, {})
-            # Hyperband shows each trial the trials of its bracket only
-            key = (study._study_id, getattr(study, "_bracket_id", None))
-            if key not in spaces:
-                spaces[key] = IntersectionSearchSpace(include_pruned=self.pruned == "last")
-            return searchable(spaces[key].calculate(study))
+            if study._study_id not in spaces:
+                spaces[study._study_id] = IntersectionSearchSpace(include_pruned=self.pruned == "last")
+            return searchable(spaces[study._study_id].calculate(study))
 
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
-        self._raise_error_if_multi_objective(study)
-        space = searchable(search_space)
+        check_one_objective(study)
+        study, space = whole_study(study), searchable(search_space)
         with self._lock:
             trials = study.get_trials(deepcopy=False)
             step = self._step(study, trial, trials)
@@ -166,7 +169,7 @@ class Sampler(BaseSampler):
                 replica = self._replica(study, space, trials)
                 others = [t for t in replica.unknown(trials) if t.number != trial.number]
                 pending = self._pending(study, replica, others, trials)
-                u = replica.optimizer.propose(step, list(pending.values()), ahead=ahead)
+                u = replica.optimizer.propose(step, [*pending.values(), *replica.untold], ahead=ahead)
                 params = replica.decode(u)
                 pieces = announce(study, trial, space, params, pieces)
                 if not others and not _has_trial(study, max(trial.number, trials[-1].number if trials else -1) + 1):
@@ -196,7 +199,7 @@ class Sampler(BaseSampler):
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        self._raise_error_if_multi_objective(study)
+        check_one_objective(study)
         if param_distribution.single():
             return only_value(param_distribution)
         self._warn_once(study, param_name)
@@ -229,7 +232,7 @@ class Sampler(BaseSampler):
             return replica.outer(replica.optimizer.recommend())
 
     def _current(self, study: Study) -> _Replica | None:
-        self._raise_error_if_multi_objective(study)
+        check_one_objective(study)
         trials = study.get_trials(deepcopy=False)
         space = self.infer_relative_search_space(study, None)
         return self._replica(study, space, trials) if space else None
@@ -261,18 +264,21 @@ class Sampler(BaseSampler):
             kept[:] = [replica, *(other for other in kept if other is not replica)][:REPLICAS]
         if fresh:
             heartbeat = _has_heartbeat(study)
-            replica.take([(t, self._value(t, heartbeat)) for t in sorted(fresh, key=_when)], trials)
+            replica.take([(t, self._value(t, heartbeat, replica.curves)) for t in sorted(fresh, key=_when)], trials)
         return replica
 
-    def _value(self, trial: FrozenTrial, heartbeat: bool) -> float | None:
-        """What a finished trial tells the method: its value, NaN for an infeasible one, None for nothing at
-        all."""
+    def _value(self, trial: FrozenTrial, heartbeat: bool, curves: Curves) -> float | None:
+        """What a finished trial tells the method: its value, NaN for an infeasible one, None for nothing at all.
+
+        A pruned one is judged by the trials that finished before it, so that what it tells never changes.
+        """
         if trial.state == TrialState.COMPLETE:
+            curves.add(trial)
             return trial.values[0] if _feasible(trial) else math.nan
         if trial.state == TrialState.PRUNED:
             if self.pruned == "ignore" or trial.last_step is None:
                 return None
-            return trial.intermediate_values[trial.last_step]
+            return curves.final(trial) if self.pruned == "extrapolate" else trial.intermediate_values[trial.last_step]
         if trial.state == TrialState.FAIL and (not heartbeat or TOLD_FAILED in trial.system_attrs):
             return math.nan
         return None  # a worker that died says nothing about its point
@@ -346,6 +352,10 @@ class _Replica:
         """How many trials at the head of the study have all been taken in, and the number of the last of those: they
         need not be looked at again."""
         self._labelled = {name: d for name, d in space.items() if isinstance(d, CategoricalDistribution)}
+        self.curves = Curves(1.0 if optimizer.direction == "maximize" else -1.0)
+        """The curves of the completed trials that were taken in."""
+        self.untold: list[Array] = []
+        """Points of pruned trials that told nothing, which are not to be proposed again."""
 
     def unknown(self, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
         """The trials not taken in."""
@@ -365,8 +375,11 @@ class _Replica:
         infeasible, None nothing to tell."""
         points, values, variances = [], [], []
         for trial, value in history:
-            u = None if value is None else self.encode(trial.params)
-            if u is not None and value is not None:
+            pruned = trial.state == TrialState.PRUNED
+            u = self.encode(trial.params) if value is not None or pruned else None
+            if u is not None and value is None:
+                self.untold.append(u)
+            elif u is not None and value is not None:
                 points.append(u)
                 values.append(value)
                 variances.append(_variance(trial))
