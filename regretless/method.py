@@ -27,7 +27,9 @@ from numpy.typing import ArrayLike
 
 from regretless.certificate import Certificate
 from regretless.fingerprint import fingerprint, same_content
+from regretless.noise import shows_noise
 from regretless.parameters import Array
+from regretless.rows import Rows
 from regretless.space import Cube, Encoding, Space
 from regretless.threads import threads_for
 
@@ -113,12 +115,14 @@ class Method(ABC):
         self.step = 0
         """The number of asks so far: the key of the next proposal."""
         self._draws = _Draws(self.seed)
-        self._told = _Rows(self.dim)
-        self._failed = _Rows(self.dim)
+        self._told = Rows(self.dim)
+        self._failed = Rows(self.dim)
         self._pending: list[Array] = []
         self._pending_keys: list[bytes] = []
         self._settled: set[bytes] = set()
         """Identities of the points told or failed."""
+        self._noise_shown: tuple[int, bool] = 0, False
+        """After how many values noise was looked for, and whether there was any."""
 
     # -- what a subclass sees
 
@@ -157,6 +161,11 @@ class Method(ABC):
         compared."""
         key = self.cube.key(x)
         return key in self._settled or key in self._pending_keys
+
+    @property
+    def why(self) -> str:
+        """Why the method searches as it does at present, for methods that choose; else empty."""
+        return ""
 
     def fixed_generator(self) -> np.random.Generator:
         """The generator for what is drawn once and kept for the whole run."""
@@ -212,10 +221,28 @@ class Method(ABC):
         for x in self._points(X):
             self._pend(x.copy())
 
+    def follow(self, other: Method) -> None:
+        """Reads the history of another method from now on, so that this one can propose and recommend in its place;
+        only legal before anything was told."""
+        if len(self.y) or len(self.failed) or self._pending:
+            raise RuntimeError("follow() needs a fresh method; this one has been used")
+        self._told, self._failed, self._settled = other._told, other._failed, other._settled
+        self._pending, self._pending_keys = other._pending, other._pending_keys
+
+    def shows_noise(self) -> bool:
+        """Whether the values are noisy, as far as told variances, options, repetitions or near neighbours show it."""
+        if self._noise_shown[0] != len(self.y):
+            known = None if (self.yvar > 0).any() else self._known_noise()
+            self._noise_shown = len(self.y), shows_noise(self.X, self.y, self.yvar) if known is None else known
+        return self._noise_shown[1]
+
     def recommend(self) -> Array:
-        """The point to report, d: best by the model, not the luckiest noisy value."""
+        """The point to report, d: the best value seen or, when the values show noise, the best by the model, because
+        the best value seen may be the luckiest."""
         if len(self.y) == 0:
             raise RuntimeError("recommend() needs at least one successful evaluation; none has been told yet")
+        if not self.shows_noise():
+            return np.array(self.X[int(np.argmax(self.y))])
         with threads_for(self.model_free):
             best = np.asarray(self._recommend(), dtype=np.float64).reshape(self.dim)
         return self.cube.snap(best)
@@ -287,8 +314,12 @@ class Method(ABC):
     def _update(self, X: Array, y: Array) -> None:  # noqa: B027 - a hook that may stay empty
         """Takes in new finite values (already in self.X and self.y); draws nothing at random."""
 
+    def _known_noise(self) -> bool | None:
+        """Whether the values are noisy, where options say so (`stated_noise`); None: the values have to show it."""
+        return None
+
     def _recommend(self) -> Array:
-        """The point to report, d; called with at least one told value."""
+        """The point to report, d; called with at least one told value when the values are noisy."""
         best: Array = self.X[int(np.argmax(self.y))]
         return best
 
@@ -365,39 +396,6 @@ class Method(ABC):
         if not ((var >= 0) | np.isnan(var)).all():
             raise ValueError(f"yvar must not be negative, got {np.nanmin(var)}")
         return points, values, np.where(np.isinf(var), np.nan, var)
-
-
-class _Rows:
-    """An append-only table of points (n x d) with a value and a variance each, grown by doubling."""
-
-    def __init__(self, dim: int) -> None:
-        self._X = np.empty((8, dim))
-        self._numbers = np.empty((2, 8))
-        self._n = 0
-
-    def __len__(self) -> int:
-        return self._n
-
-    @property
-    def X(self) -> Array:
-        view = self._X[: self._n]
-        view.flags.writeable = False
-        return view
-
-    def column(self, i: int) -> Array:
-        view: Array = self._numbers[i, : self._n]
-        view.flags.writeable = False
-        return view
-
-    def append(self, X: Array, values: Array | float = np.nan, variances: Array | float = np.nan) -> None:
-        old, n = self._n, self._n + len(X)
-        if n > len(self._X):
-            room = max(n, 2 * len(self._X)) - old
-            self._X = np.concatenate([self._X[:old], np.empty((room, self._X.shape[1]))])
-            self._numbers = np.concatenate([self._numbers[:, :old], np.empty((2, room))], axis=1)
-        self._X[old:n] = X
-        self._numbers[0, old:n], self._numbers[1, old:n] = values, variances
-        self._n = n
 
 
 # ---------------------------------------------------------------- recipes

@@ -13,11 +13,13 @@ import numpy as np
 
 from regretless.certificate import Certificate
 from regretless.gp.acquisition import candidates_kept_from_failures
+from regretless.gp.certify import wary_surrogate
 from regretless.gp.kernels import Kind
 from regretless.grid.posterior import ProductPosterior, RowPosterior, SEFeatures, product_grid
 from regretless.grid.scale import FIRST_FIT, REFIT, Scale, fit_scale
 from regretless.grid.whole_model import whole_certificate
 from regretless.method import Method, State
+from regretless.noise import stated_noise
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -60,6 +62,7 @@ class PointsMethod(Method):
         self._kernel, self._lengthscale, self._noise_sd = kernel, lengthscale, noise_sd
         sd = PAPER_NOISE_SD if noise_sd is None else max(noise_sd, LEAST_NOISE_SD)
         self.scale = Scale(0.0, 1.0, lengthscale or PAPER_LENGTHSCALE, sd**2)
+        self._wary = wary_surrogate(self.cube)
         self._values = self._fitted_at = self._rebuilt_at = 0
         """Values taken in, and their number at the last fit and at the last rebuilding."""
         self.posterior: RowPosterior | ProductPosterior
@@ -107,8 +110,11 @@ class PointsMethod(Method):
         else:
             self.posterior.add_at(x, value, noise_var)
 
+    def _known_noise(self) -> bool | None:
+        return stated_noise(not self._fits, self._noise_sd)
+
     def _certificate(self, delta: float) -> Certificate:
-        return whole_certificate(self, self.scale.told_noise_var, delta)
+        return whole_certificate(self, self.scale.told_noise_var, delta, self._wary)
 
 
 class GridMethod(PointsMethod):

@@ -17,11 +17,14 @@ from regretless.statefile import write_whole
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from regretless.certificate import Certificate
     from regretless.optimizer import Trial
     from regretless.result import Result
 
 WIDE = 20
 """Positive values that differ by more than this factor start on a logarithmic axis."""
+REPLAYED, MOST_REPLAYED = 12, 400
+"""Certificates drawn over a run, and the evaluations of the longest run that is told again for it: a few seconds."""
 MOST_SLICES = 30
 """Parameters drawn on a page; a space of thousands would make one that nobody reads."""
 
@@ -46,8 +49,9 @@ def _sections(result: Result) -> list[Section]:
         page.table_section("Recommended setting", ["parameter", "value"], setting),
         page.text_section(
             "How much better could it be?",
-            f"Value at the recommended setting: {result.value:.6g}.",
-            str(result.certificate),
+            f"At the recommended setting: {result.value_words}.",
+            result.certificate.share_sentence(),
+            result.certificate.gap_sentence(),
         ),
     ]
     if not done:
@@ -55,7 +59,7 @@ def _sections(result: Result) -> list[Section]:
     values = np.array([t.value for t in done])
     evaluations = {"evaluations": np.arange(1, result.nfev + 1)}
     best_so_far = Curve("best so far", evaluations, {"value": result.best_so_far()}, steps=True)
-    sections.append(page.curves_section("Best so far", [best_so_far]))
+    sections += [page.curves_section("Best so far", [best_so_far]), *_certificates(result)]
     words = [_words(t) for t in done]
     wide = bool(values.min() > 0 and values.max() > WIDE * values.min())
     every = {"trial": [Points("value", [t.number for t in done], values, words)]}
@@ -74,6 +78,39 @@ def _sections(result: Result) -> list[Section]:
     best = {"value": "min" if optimizer.direction == "minimize" else "max"}
     sections.append(page.table_section("All trials", ["trial", "value", *names], rows, best=best, note=note))
     return sections
+
+
+def _certificates(result: Result) -> list[Section]:
+    """What the certificate would have said during the run: the gap and the share against evaluations."""
+    sizes, found = certificates_of(result)
+    x = {"evaluations": np.array(sizes)}
+    gaps = np.array([c.gap if c.certified else np.nan for c in found])
+    shares = np.array([np.nan if c.share is None else c.share for c in found])
+    drawn = {"certified gap": gaps, "share of the space": shares}
+    charts = {
+        name: page.curves_chart([Curve(name, x, {name: values})], log_y=bool((values[np.isfinite(values)] > 0).all()))
+        for name, values in drawn.items()
+        if np.isfinite(values).sum() > 1
+    }
+    note = "What could be better, as certified at that time; nothing is drawn where nothing was certified."
+    return [page.charts_section("The certificate over the run", list(charts.values()), note=note)] if charts else []
+
+
+def certificates_of(result: Result) -> tuple[list[int], list[Certificate]]:
+    """Numbers of evaluations, and the certificate after each: the run's trials are told again to a fresh optimizer."""
+    optimizer, ended = result.optimizer, [t for t in result.trials if t.state != "pending"]
+    if not 2 <= len(ended) <= MOST_REPLAYED:
+        return [], []
+    sizes = sorted({round(n) for n in np.geomspace(min(4, len(ended)), len(ended), REPLAYED)})
+    again, found = optimizer.fresh(), []
+    for n, trial in enumerate(ended, 1):
+        same = again.adopt(trial.params)
+        again.tell(same, trial.value, trial.var, failed=trial.value is None)
+        if n in sizes:
+            again.together = optimizer.together
+            again.probe_steps = [step for step in optimizer.probe_steps if step <= trial.number]
+            found.append(again.certificate)
+    return sizes, found
 
 
 def figure(result: Result) -> Figure:

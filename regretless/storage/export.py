@@ -13,7 +13,9 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from regretless.doors.distributions import as_space
-from regretless.doors.optuna import ERROR, VARIANCE
+from regretless.doors.optuna import ERROR
+from regretless.doors.trials import VARIANCE
+from regretless.doors.workers import probe_steps, ran_together
 from regretless.optimizer import Optimizer
 from regretless.result import Result
 from regretless.statefile import write_whole
@@ -41,6 +43,7 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
         budget=settings.budget or len(trials),
         seed=settings.seed,
         certify=settings.certify,
+        **{"ceiling" if study.direction.name == "MAXIMIZE" else "floor": settings.bound},
     )
     for t in trials:
         if not all(name in t.params and d._contains(d.to_internal_repr(t.params[name])) for name, d in space.items()):
@@ -50,6 +53,9 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
             optimizer.tell(trial, t.values[0], var=t.user_attrs.get(VARIANCE))
         else:
             optimizer.tell(trial, failed=True, error=str(t.user_attrs.get(ERROR, "")))
+    searched = {name for name, d in space.items() if not d.single()}
+    everything = study.get_trials(deepcopy=False)
+    optimizer.probe_steps, optimizer.together = probe_steps(everything, searched), ran_together(everything)
     note = study.user_attrs.get(STOP_NOTE)
     return Result.of(optimizer, str(note) if note else f"study {study.study_name}", success=True)
 
@@ -83,8 +89,10 @@ def export_study(storage: str | BaseStorage, study: str, out: str | Path) -> lis
             value = "" if not t.values else t.values[0]
             writer.writerow([t.number, t.state.name, value, *times, *(t.params.get(n, "") for n in names)])
     page = out / "study.json"
-    write_whole(page, json.dumps(_description(found, trials), indent=1, default=str).encode())
-    return [table, page, result_of_study(found).report(out / "report.html")]
+    result = result_of_study(found)
+    description = {**_description(found, trials), "certificate": result.certificate.to_json()}
+    write_whole(page, json.dumps(description, indent=1, default=str).encode())
+    return [table, page, result.report(out / "report.html")]
 
 
 def _description(study: Study, trials: list[FrozenTrial]) -> dict[str, Any]:

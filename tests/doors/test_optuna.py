@@ -24,9 +24,12 @@ from worker import PLANE, SPACE, STORAGES, bowl, bowl_trial, mixed_trial, start_
 
 from regretless.baselines import BASELINES
 from regretless.doors.distributions import as_distributions
-from regretless.doors.optuna import VARIANCE, Sampler
+from regretless.doors.optuna import Sampler
+from regretless.doors.trials import VARIANCE
 from regretless.doors.workers import ANNOUNCED
 from regretless.methods import METHODS
+from regretless.parameters import Float
+from regretless.probes import most_better
 from regretless.storage.urls import open_storage
 
 EVERY = [*METHODS, *BASELINES]
@@ -519,6 +522,8 @@ def test_pruned_trials_tell_what_they_would_have_come_to() -> None:
         replica = sampler._current(first)
         assert replica is not None
         np.testing.assert_allclose(-replica.optimizer.method.y, expected, rtol=1e-9)
+    guided, plain = Sampler("gp-ucb", seed=1), Sampler("gp-ucb", seed=1, pruned="ignore")
+    assert guided.certificate(first) == plain.certificate(first)  # guesses are no ground for a certificate
 
 
 # ---------------------------------------------------------------- errors
@@ -550,3 +555,36 @@ def test_certificate_and_recommendation_follow_the_study() -> None:
     study.optimize(bowl_trial, n_trials=5)
     assert sampler.recommend(study) == pytest.approx(study.best_params)
     assert not sampler.certificate(study, 0.1).certified
+
+
+def test_probes_of_a_study_count_whatever_became_of_them() -> None:
+    """Completed probes are compared; failed, pruned and running ones may be better; enqueued trials are none."""
+    sampler = Sampler("random", seed=3, search_space={"x": Float(-3.7, 11.2)}, probes=0.5, floor=-4.0)
+    study = optuna.create_study(sampler=sampler)
+    study.enqueue_trial({"x": 1.0})
+    study.enqueue_trial({"x": 2.0})  # trial 1 would have been a probe
+
+    def f(trial: optuna.Trial) -> float:
+        x = trial.suggest_float("x", -3.7, 11.2)
+        if trial.number == 5:
+            raise ValueError
+        if trial.number == 7:
+            raise optuna.TrialPruned
+        return x
+
+    study.optimize(f, n_trials=20, catch=(ValueError,))
+    found = sampler.share(study, 0.05)
+    assert (found.probes, found.undecided) == (9, 2)
+    assert found.value == pytest.approx(most_better(9, 2, 0.05))
+    certificate = sampler.certificate(study)
+    assert certificate.share == found.value
+    assert certificate.gap == pytest.approx(study.best_value + 4.0)
+    study.ask().suggest_float("x", -3.7, 11.2)  # number 20 is none
+    study.ask().suggest_float("x", -3.7, 11.2)
+    waiting = sampler.share(study, 0.05)
+    assert (waiting.probes, waiting.undecided) == (10, 3)
+    assert waiting.value == pytest.approx(most_better(10, 3, 0.05 / 16))
+    again = Sampler("random", seed=3, search_space={"x": Float(-3.7, 11.2)}, probes=0.5, floor=-4.0)
+    assert again.share(study, 0.05) == waiting  # nothing lives outside the storage
+    with pytest.raises(ValueError, match="cut short"):
+        Sampler("random", probes=0.5, pruned="last")

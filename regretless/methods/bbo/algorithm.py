@@ -44,6 +44,7 @@ from regretless.gp.method import GPMethod
 from regretless.gp.posterior import GP
 from regretless.gp.step import INCUMBENTS, best_by_mean, best_told, step
 from regretless.method import Method
+from regretless.noise import stated_noise
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -130,6 +131,9 @@ class BBO(GPMethod):
         else:
             variance = self.noise_var
         return confidence_width(self._evaluations + 1, self.B, self.phi, variance, self.horizon)
+
+    def _known_noise(self) -> bool | None:
+        return stated_noise(self.paper or self.fidelity, self.noise_var)  # the best value may be of a short run
 
     def _recommend(self) -> Array:
         if self.paper and self.acquisition == "ucb":  # (Alg. 2, l. 9): the last point

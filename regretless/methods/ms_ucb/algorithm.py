@@ -31,8 +31,9 @@ Deviations (numbers as in docs/lab/ms-ucb.md)
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -46,14 +47,14 @@ from regretless.gp.acquisition import (
     of_posterior,
     upper_confidence,
 )
-from regretless.gp.certify import fitted_certificate
+from regretless.gp.certify import fitted_certificate, wary_surrogate
 from regretless.gp.design import DesignedMethod, away_from_known
 from regretless.gp.maximiser import USUAL, Effort, maximise
 from regretless.gp.posterior import GP
-from regretless.gp.step import INCUMBENTS, best_by_mean, best_told, step
+from regretless.gp.step import INCUMBENTS, best_by_mean, best_of_shortlist, best_told, step
 from regretless.gp.surrogate import Surrogate
-from regretless.method import keyed_generator
-from regretless.methods.ms_ucb.additive import AdditiveGP
+from regretless.method import State, keyed_generator
+from regretless.methods.ms_ucb.additive import AdditiveGP, AdditiveSurrogate
 from regretless.methods.ms_ucb.base_points import BasePoints, PosteriorArrays, Sums
 from regretless.methods.ms_ucb.contest import FEW, HEAD_START, Contest, entrants
 from regretless.methods.ms_ucb.subspace import (
@@ -63,6 +64,7 @@ from regretless.methods.ms_ucb.subspace import (
     maximise_subspaces,
     random_blocks,
 )
+from regretless.noise import stated_noise
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
@@ -134,6 +136,7 @@ class MSUCB(DesignedMethod):
         self.cap = cap if cap is not None else 0 if self.paper else CAP
         self._isotropic = Surrogate(self.cube, ard=False, quadratic=False, noise_var=noise_var, tame=False)
         self._clipped = Surrogate(self.cube, noise_var=noise_var)
+        self._wary = wary_surrogate(self.cube)
         head_start = HEAD_START if self.dim <= FEW else 0.0
         self._contest = Contest(entrants(self.cube, noise_var=noise_var), head_start=head_start)
         self._bases = BasePoints(self.dim, 1 if self.paper else 2)
@@ -225,9 +228,14 @@ class MSUCB(DesignedMethod):
         X, _ = maximise_subspaces(arrays, acquire, subspaces, rng, chain=CHAIN, lines=self._lines, weights=weights)
         return X[:POLISHED]
 
+    def _known_noise(self) -> bool | None:
+        return stated_noise(self.paper, self._isotropic.noise_var)
+
     def _recommend(self) -> Array:
-        surrogate = self._isotropic if self.paper else self._contest.choose(self.X, self.y, self.yvar)
-        return best_told(surrogate.gp(self.X, self.y, self.yvar), self.X)
+        if self.paper:
+            return best_told(self._isotropic.gp(self.X, self.y, self.yvar), self.X)
+        surrogate = self._contest.choose(self.X, self.y, self.yvar)
+        return best_of_shortlist(surrogate.gp(self.X, self.y, self.yvar), self)
 
     def _certificate(self, delta: float) -> Certificate:
         left_out = self._draw_bases() - self.cap if self.cap else 0
@@ -235,8 +243,29 @@ class MSUCB(DesignedMethod):
         if self.paper:
             return Certificate.none(note, delta) if left_out > 0 else self._paper_certificate(delta)
         x, rng = self.recommend(), self.fixed_generator()
-        found = fitted_certificate(self.X, self.y, self.yvar, self.cube, x, delta, rng)
+        found = fitted_certificate(self.X, self.y, self.yvar, self.cube, x, delta, rng, wary=self._wary)
         return replace(found, assumptions=(*found.assumptions, note)) if found.certified and left_out > 0 else found
+
+    def _models(self) -> dict[str, Surrogate | AdditiveSurrogate]:
+        contest = {f"entrant {i}": entrant for i, entrant in enumerate(self._contest.entrants)}
+        return {"isotropic": self._isotropic, "clipped": self._clipped, **contest}
+
+    def _state(self) -> State:
+        """The latest fits and the choice among them, so that a loaded run fits nothing again."""
+        fits = {name: model.latest_fit(self.X, self.y, self.yvar) for name, model in self._models().items()}
+        return {"fits": {name: fit for name, fit in fits.items() if fit}, "contest": self._contest.state()}
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        if not state:
+            return
+        try:
+            fits, contest = dict(state["fits"]), state["contest"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"the state is damaged: the models are not readable ({error!r})") from None
+        for name, model in self._models().items():
+            if name in fits:
+                model.take_fit(self.X, self.y, self.yvar, fits[name])
+        self._contest.load(len(self.y), contest)
 
     def _paper_certificate(self, delta: float) -> Certificate:
         """f* - f(r) <= max over X_t of the upper bound + 1 / t^2 + what Z_t leaves uncovered - lower(r) (Prop. 1)."""

@@ -51,6 +51,7 @@ from regretless.methods.neural_bo.branches import TAIL, BranchNet, Shape
 from regretless.methods.neural_bo.inputs import Encode, Inputs
 from regretless.methods.neural_bo.tangent_models import EXACT_UP_TO, ClosedForm, ShapeRule, TrainNN, Warping, paper_net
 from regretless.methods.neural_bo.trust_region import Progress, local_points
+from regretless.noise import stated_noise
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.tangent.ntk import draw_mlp, on_device
@@ -225,6 +226,9 @@ class NeuralBO(Method):
         self._refresh()
         return self._model.draw(self.exploration, rng)(self._inputs(U))
 
+    def _known_noise(self) -> bool | None:
+        return stated_noise(self.preset == "paper", self._noise_sd)
+
     def _recommend(self) -> Array:
         """The largest posterior mean or, as far as neighbours show less noise than assumed, the largest value."""
         self._refresh()
@@ -307,7 +311,7 @@ class NeuralBO(Method):
 
     def _certificate_points(self) -> Array:
         """The recommended point, then those among which the largest upper bound is looked for, C x d."""
-        best = self._recommend()[None]
+        best = self.recommend()[None]
         if self._inputs.pool is not None:
             return np.concatenate([best, self._inputs.points(np.arange(len(self._inputs.pool)))])
         rng = self.fixed_generator()
