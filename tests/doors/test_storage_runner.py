@@ -310,7 +310,7 @@ def test_a_gap_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         RandomSearch,
         "_certificate",
-        lambda self, delta: Certificate(2.0 / len(self.y), -1.0, 0.0, delta, "theory", ("a fake",)),
+        lambda self, delta: Certificate(2.0 / len(self.y), -1.0, 0.0, delta, "fitted", ("a fake",)),
     )
     study = tune_in_storage(
         bowl,
