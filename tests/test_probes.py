@@ -119,7 +119,7 @@ def test_searching_besides_only_helps_and_does_not_count() -> None:
 FEW = {"n": rg.Int(1, 9, log=True), "c": rg.Choice(["a", "b", "c"])}
 
 
-def test_few_cells_draw_with_replacement_and_never_evaluate_twice() -> None:
+def test_few_cells_are_drawn_with_replacement() -> None:
     cells = [(n, c) for n in range(1, 10) for c in "abc"]
     weight = {n: math.log((n + 0.5) / (n - 0.5)) / math.log(9.5 / 0.5) / 3 for n in range(1, 10)}
 
