@@ -1,4 +1,4 @@
-"""COCO's suites: whole numbers where bbob-mixint has them, its optimum, and noise in shares of the quartiles' distance."""
+"""COCO's suites: whole numbers where bbob-mixint has them, its optimum, noise in shares of the quartiles' distance."""
 
 import numpy as np
 import pytest
