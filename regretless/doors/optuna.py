@@ -16,7 +16,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution
@@ -27,6 +27,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from regretless.certificate import Certificate
+from regretless.doors.curves import Curves
 from regretless.doors.distributions import (
     Distributions,
     as_distributions,
@@ -36,6 +37,7 @@ from regretless.doors.distributions import (
     parameter_of,
     searchable,
 )
+from regretless.doors.studies import check_one_objective, whole_study
 from regretless.doors.trials import (
     TOLD_FAILED,
     ended_at,
@@ -80,6 +82,8 @@ REPLICAS = 8
 """Methods kept per storage: one per study, search space and Hyperband bracket in use."""
 
 
+Pruned: TypeAlias = Literal["extrapolate", "last", "ignore"]
+"""What pruned trials tell."""
 CACHES = ("_lock", "_replicas", "_spaces", "_warned", "_sightings", "_steps")
 """Attributes of a sampler that only save time, and are made anew in another process."""
 
@@ -115,7 +119,10 @@ class Sampler(BaseSampler):
         pending_ttl: seconds after which a running trial of another machine counts as lost and is ignored; None waits
             ten times the longest completed trial and at least a minute, `math.inf` for ever. Trials whose heartbeat is
             stale, and those whose process on this machine has ended, are ignored in any case.
-        pruned: "ignore" leaves pruned trials out; "last" tells their last intermediate value.
+        pruned: "extrapolate" tells a pruned trial with the final value that the completed trials make probable for its
+            curve (`doors.curves`); "last" tells its last intermediate value; "ignore" tells nothing. None of them
+            proposes a pruned point again, and certificates rest on completed trials alone. With Hyperband, each trial
+            is proposed from the trials of all brackets.
     """
 
     def __init__(
@@ -130,16 +137,16 @@ class Sampler(BaseSampler):
         floor: float | None = None,
         ceiling: float | None = None,
         pending_ttl: float | None = None,
-        pruned: Literal["ignore", "last"] = "ignore",
+        pruned: Pruned = "extrapolate",
     ) -> None:
         if method != "auto":
             method = as_recipe(method)
         if pending_ttl is not None and not pending_ttl > 0:
             raise ValueError(f"pending_ttl must be a positive number of seconds or None, got {pending_ttl!r}")
-        if pruned not in ("ignore", "last"):
-            raise ValueError(f'pruned must be "ignore" or "last", got {pruned!r}')
+        if pruned not in ("extrapolate", "last", "ignore"):
+            raise ValueError(f'pruned must be "extrapolate", "last" or "ignore", got {pruned!r}')
         if pruned == "last" and probes:
-            raise ValueError('probes need pruned="ignore": values of trials that were cut short cannot be compared')
+            raise ValueError('probes exclude pruned="last": values of trials that were cut short cannot be compared')
         self.method = method
         self.seed = secrets.randbits(32) if seed is None else checked_seed(seed)
         self.search_space = None if search_space is None else as_distributions(search_space)
@@ -174,17 +181,16 @@ class Sampler(BaseSampler):
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial | None) -> Distributions:
         if self.search_space is not None:
             return searchable(self.search_space)
+        study = whole_study(study)
         with self._lock:
             spaces = self._spaces.setdefault(study._storage, {})
-            # Hyperband shows each trial the trials of its bracket only
-            key = (study._study_id, getattr(study, "_bracket_id", None))
-            if key not in spaces:
-                spaces[key] = IntersectionSearchSpace(include_pruned=self.pruned == "last")
-            return searchable(spaces[key].calculate(study))
+            if study._study_id not in spaces:
+                spaces[study._study_id] = IntersectionSearchSpace(include_pruned=self.pruned == "last")
+            return searchable(spaces[study._study_id].calculate(study))
 
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
-        self._raise_error_if_multi_objective(study)
-        space = searchable(search_space)
+        check_one_objective(study)
+        study, space = whole_study(study), searchable(search_space)
         with self._lock:
             trials = study.get_trials(deepcopy=False)
             step = self._step(study, trial, trials)
@@ -196,7 +202,7 @@ class Sampler(BaseSampler):
                 replica = self._replica(study, space, trials)
                 others = [t for t in replica.unknown(trials) if t.number != trial.number]
                 pending = self._pending(study, replica, others, trials)
-                u = replica.optimizer.propose(step, list(pending.values()), ahead=ahead)
+                u = replica.optimizer.propose(step, [*pending.values(), *replica.untold], ahead=ahead)
                 params = replica.decode(u)
                 pieces = announce(study, trial, space, params, pieces)
                 if is_due(step, self.probes):
@@ -230,7 +236,7 @@ class Sampler(BaseSampler):
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        self._raise_error_if_multi_objective(study)
+        check_one_objective(study)
         if param_distribution.single():
             return only_value(param_distribution)
         self._warn_once(study, param_name)
@@ -259,7 +265,8 @@ class Sampler(BaseSampler):
     def _answer(self, study: Study, question: Callable[[Optimizer], Answer]) -> Answer | None:
         """What an optimizer says that knows the study, its probes and what is being evaluated now."""
         with self._lock:
-            replica = self._current(study)
+            # what a trial would have come to is a guess: it guides proposals, a certificate does not rest on it
+            replica = self._current(study, "ignore" if self.pruned == "extrapolate" else self.pruned)
             if replica is None:
                 return None
             trials, optimizer = study.get_trials(deepcopy=False), replica.optimizer
@@ -276,21 +283,23 @@ class Sampler(BaseSampler):
                 raise RuntimeError("recommend() needs at least one completed trial; the study has none yet")
             return replica.outer(replica.optimizer.recommend())
 
-    def _current(self, study: Study) -> _Replica | None:
-        self._raise_error_if_multi_objective(study)
+    def _current(self, study: Study, pruned: Pruned | None = None) -> _Replica | None:
+        check_one_objective(study)
         trials = study.get_trials(deepcopy=False)
         space = self.infer_relative_search_space(study, None)
-        return self._replica(study, space, trials) if space else None
+        return self._replica(study, space, trials, pruned) if space else None
 
     # -- inside
 
-    def _replica(self, study: Study, space: Distributions, trials: Sequence[FrozenTrial]) -> _Replica:
+    def _replica(
+        self, study: Study, space: Distributions, trials: Sequence[FrozenTrial], pruned: Pruned | None = None
+    ) -> _Replica:
         """A method that has been told exactly the finished trials, in the order they finished: a kept one if one fits,
-        else a new one."""
-        kept = self._replicas.setdefault(study._storage, [])
+        else a new one. `pruned` says what pruned trials tell, by default as the sampler's option does."""
+        kept, pruned = self._replicas.setdefault(study._storage, []), pruned or self.pruned
         for replica in kept:
             fits = replica.study_id == study._study_id and replica.space == space
-            if fits and (fresh := replica.news(trials)) is not None:
+            if fits and replica.pruned in (None, pruned) and (fresh := replica.news(trials)) is not None:
                 break
         else:
             # parameters of one value have a place in the cube of `minimize`, so they have one here
@@ -312,18 +321,24 @@ class Sampler(BaseSampler):
             kept[:] = [replica, *(other for other in kept if other is not replica)][:REPLICAS]
         if fresh:
             heartbeat = has_heartbeat(study)
-            replica.take([(t, self._value(t, heartbeat)) for t in sorted(fresh, key=ended_at)], trials)
+            replica.pruned = pruned if any(t.state == TrialState.PRUNED for t in fresh) else replica.pruned
+            history = [(t, self._value(t, heartbeat, replica)) for t in sorted(fresh, key=ended_at)]
+            replica.take(history, trials)
         return replica
 
-    def _value(self, trial: FrozenTrial, heartbeat: bool) -> float | None:
-        """What a finished trial tells the method: its value, NaN for an infeasible one, None for nothing at
-        all."""
+    def _value(self, trial: FrozenTrial, heartbeat: bool, replica: _Replica) -> float | None:
+        """What a finished trial tells the method: its value, NaN for an infeasible one, None for nothing at all.
+
+        A pruned one is judged by the trials that finished before it, so that what it tells never changes.
+        """
         if trial.state == TrialState.COMPLETE:
+            replica.curves.add(trial)
             return trial.values[0] if feasible(trial) else math.nan
         if trial.state == TrialState.PRUNED:
-            if self.pruned == "ignore" or trial.last_step is None:
+            if replica.pruned == "ignore" or trial.last_step is None:
                 return None
-            return trial.intermediate_values[trial.last_step]
+            last = trial.intermediate_values[trial.last_step]
+            return replica.curves.final(trial) if replica.pruned == "extrapolate" else last
         if trial.state == TrialState.FAIL and (not heartbeat or TOLD_FAILED in trial.system_attrs):
             return math.nan
         return None  # a worker that died says nothing about its point
@@ -397,6 +412,12 @@ class _Replica:
         """How many trials at the head of the study have all been taken in, and the number of the last of those: they
         need not be looked at again."""
         self._labelled = {name: d for name, d in space.items() if isinstance(d, CategoricalDistribution)}
+        self.curves = Curves(1.0 if optimizer.direction == "maximize" else -1.0)
+        """The curves of the completed trials that were taken in."""
+        self.pruned: Pruned | None = None
+        """What pruned trials have told; None while there were none."""
+        self.untold: list[Array] = []
+        """Points of pruned trials that told nothing, which are not to be proposed again."""
 
     def unknown(self, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
         """The trials not taken in."""
@@ -416,8 +437,11 @@ class _Replica:
         infeasible, None nothing to tell."""
         points, values, variances = [], [], []
         for trial, value in history:
-            u = None if value is None else self.encode(trial.params)
-            if u is not None and value is not None:
+            pruned = trial.state == TrialState.PRUNED
+            u = self.encode(trial.params) if value is not None or pruned else None
+            if u is not None and value is None:
+                self.untold.append(u)
+            elif u is not None and value is not None:
                 points.append(u)
                 values.append(value)
                 variances.append(variance(trial))
