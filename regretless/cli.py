@@ -28,8 +28,8 @@ EXTENSIONS = "regretless.commands"
 ELSEWHERE = ("bench", "report", "reproduce", "data")
 """Commands of regretless-bench, named so that they can be answered for where it is not installed."""
 DEFAULTS = ("gp-ucb", "gp-ei")
-"""What `--method auto` chooses in most cases; they stand first in the list."""
-AUTO = "The default: chooses a method by the space and the budget, and says why"
+"""What `--method auto` is made of in most cases; they stand first in the list."""
+AUTO = "The default: reads the values as they come, takes the search that suits them, and says why"
 """What `list` says of "auto"."""
 INTERRUPTED = 130
 """The exit code of a command that was ended by Ctrl-C, as shells have it: 128 and the number of the signal."""

@@ -34,8 +34,18 @@ def fingerprint(value: Any) -> str:
 
 
 def source_fingerprint(function: Any) -> str:
-    """A digest of the text of a function alone, whatever data it closes over; "" for what has no text, such as a
-    built-in."""
+    """A digest of the text of a function and of the functions it closes over, whatever data it closes over; "" for what
+    has no text, such as a built-in. A decorator's function closes over the one it decorates."""
+    texts: list[bytes] = []
+    try:
+        _texts(function, texts, set())
+        return hashlib.blake2b(b"\0".join(texts), digest_size=LENGTH).hexdigest()
+    except AttributeError:
+        return ""
+
+
+def _texts(function: Any, texts: list[bytes], seen: set[int]) -> None:
+    """Appends the text of a callable, then those of the callables that it holds, each once."""
     while True:
         if isinstance(function, functools.partial):
             function = function.func
@@ -45,12 +55,17 @@ def source_fingerprint(function: Any) -> str:
             function = function.__wrapped__
         else:
             break
-    if not inspect.isfunction(function) and not inspect.isclass(function):
-        function = type(function)
-    try:
-        return hashlib.blake2b(_source(function), digest_size=LENGTH).hexdigest()
-    except AttributeError:
-        return ""
+    if id(function) in seen or len(seen) > DEEPEST:
+        return
+    seen.add(id(function))
+    if inspect.isfunction(function):
+        held = [cell.cell_contents for cell in function.__closure__ or () if cell != EMPTY]
+    else:
+        held = [] if inspect.isclass(function) else list(getattr(function, "__dict__", {}).values())
+    texts.append(_source(function if inspect.isfunction(function) or inspect.isclass(function) else type(function)))
+    for inner in held:
+        if isinstance(inner, functools.partial) or inspect.isfunction(inner) or inspect.ismethod(inner):
+            _texts(inner, texts, seen)
 
 
 def same_content(a: Any, b: Any) -> bool:

@@ -70,6 +70,8 @@ def _hinted(door: Callable[P, Result]) -> Callable[P, Result]:
     def called(*args: P.args, **kwargs: P.kwargs) -> Result:
         if len(args) > 2:
             raise TypeError(f"{door.__name__} takes fun and space by position; write trials={args[2]!r}")
+        if len(args) == 2 and callable(args[1]) and not callable(args[0]):
+            raise TypeError(f"{door.__name__} takes the objective first, then the space: {door.__name__}(fun, space)")
         for name in kwargs:
             if name in ELSEWHERE:
                 raise TypeError(f"{door.__name__} has no argument {name!r}; here it is {ELSEWHERE[name]}")

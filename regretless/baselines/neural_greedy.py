@@ -25,6 +25,7 @@ from regretless.method import keyed_generator
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
+from regretless.tangent.inputs import NetInputs
 from regretless.tangent.ntk import Mlp
 from regretless.tangent.training import epoch_batches, fresh_net, scheduled_size, train_with_adam
 from regretless.tangent.values import standardised
@@ -44,6 +45,7 @@ class NeuralGreedy(DesignedMethod):
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
         super().__init__(cube, seed=seed, budget=budget, centre=False)
+        self._inputs = NetInputs(self.cube)
         self._trained: tuple[int, Mlp] | None = None
 
     def _design_size(self) -> int:
@@ -55,7 +57,8 @@ class NeuralGreedy(DesignedMethod):
         weights = S * net.weights[-1]
 
         def prediction(U: Array) -> tuple[Array, Array]:
-            return S * net.outputs(2 * U - 1), 2 * net.input_gradient(2 * U - 1, weights)
+            Z = self._inputs(U)
+            return S * net.outputs(Z), self._inputs.gradient(net.input_gradient(Z, weights), U)
 
         x = maximise(Acquisition.of(prediction), self.cube, rng, incumbents=top)
         return away_from_known(x, self, rng)
@@ -67,14 +70,14 @@ class NeuralGreedy(DesignedMethod):
         if self._trained is None or self._trained[0] != n:
             rng = keyed_generator(self.seed, n, stream=Stream.NEURAL_GREEDY_FIT)
             targets = standardised(self.y[:n]) + S * rng.standard_normal(n)
-            net = fresh_net(rng, self.dim, (WIDTH,), "relu")
+            net = fresh_net(rng, self._inputs.dim, (WIDTH,), "relu")
             epochs = max(EPOCHS, -(-LEAST_STEPS // max(1, n // BATCH)))
             batches = epoch_batches(rng, n, BATCH, epochs)[:MOST_STEPS]
             # S h(x) fits y, so h fits y / S; the decay is on h's weights
-            made = train_with_adam(net, 2 * self.X[:n] - 1, targets / S, batches, rate=RATE, decay=S**2)
+            made = train_with_adam(net, self._inputs(self.X[:n]), targets / S, batches, rate=RATE, decay=S**2)
             self._trained = n, made
         return self._trained[1]
 
     def _recommend(self) -> Array:
         best = np.argsort(-self.y, kind="stable")[:SHORTLIST]
-        return np.asarray(self.X[best[int(np.argmax(self._net().outputs(2 * self.X[best] - 1)))]])
+        return np.asarray(self.X[best[int(np.argmax(self._net().outputs(self._inputs(self.X[best]))))]])

@@ -31,7 +31,7 @@ from regretless.space import Space, SpaceLike
 from regretless.statefile import read_state, write_state
 from regretless.stopping import GapBelow
 
-FILE_KIND = "regretless-ray-1"
+FILE_KIND = "regretless-ray-2"
 """Marks the files `Searcher.save` writes."""
 TAIL = 1e-6
 """How far quantiles of normal parameters keep from 0 and 1."""
@@ -187,7 +187,7 @@ class Searcher(RaySearcher):  # type: ignore[misc]
                 optimizer = np.frombuffer((Path(folder) / "optimizer").read_bytes(), dtype=np.uint8)
         return {
             "kind": FILE_KIND, "metric": self._metric, "mode": self._mode, "live": self._live,
-            "left": len(self._first), "optimizer": optimizer,
+            "left": len(self._first), "optimizer": optimizer, "stop": {} if self._stop is None else self._stop.state(),
             "readers": {name: reader.description() for name, reader in self._readers.items()},
         }  # fmt: skip
 
@@ -195,6 +195,8 @@ class Searcher(RaySearcher):  # type: ignore[misc]
         self._metric, self._mode = state["metric"] or self._metric, state["mode"] or self._mode
         self._live = {str(trial_id): int(number) for trial_id, number in state["live"].items()}
         self._first = self._first[len(self._first) - int(state["left"]) :] if self._first else []
+        if self._stop is not None:
+            self._stop.load(state["stop"])
         content = state["optimizer"].tobytes()
         if content:
             with tempfile.TemporaryDirectory() as folder:

@@ -75,11 +75,13 @@ class Kernel:
             lines = np.dot(lines, rotation)
         if self.plain:
             return lines
-        parts = [lines]
+        embedded, at = np.zeros((len(X), len(self.owner))), len(self.lines)
+        embedded[:, :at] = lines
         for i, k in self.choices:
-            label = np.clip(np.floor(X[:, i] * k), 0, k - 1)
-            parts.append((label[:, None] == np.arange(k)) * math.sqrt(0.5))
-        return np.concatenate(parts, axis=1)
+            label = np.clip(np.floor(X[:, i] * k), 0, k - 1).astype(np.intp)
+            embedded[np.arange(len(X)), at + label] = math.sqrt(0.5)
+            at += k
+        return embedded
 
     def inverse_scales(self, hyper: Hyper) -> Array:
         """1 / l for each embedded coordinate (e), or (1) when isotropic."""

@@ -39,6 +39,7 @@ class Acquisition(NamedTuple):
 MOVED = 20  # the mean number of coordinates that a local candidate changes, at most; TuRBO perturbs as many (App. B)
 STEPS = (1e-3, 0.3)  # the sd of a local candidate's normal steps is log-uniform between these, in sides of the cube
 MOST_MOVES = 24  # the most positions tried for one coordinate in a sweep; on longer grids near and far ones are sampled
+FINE_GRID = 1000  # an ordered grid with more positions is climbed as a line and then snapped: steps of one gain nothing
 MOST_LABELS = 256  # the most labels tried for one one-hot group in a sweep; of larger groups this many are drawn
 SWEEPS = 10  # the most alternations of ascent and sweep, which end by themselves when a sweep gains nothing
 ROUGH, FINE = 1e-6, 1e-12  # tolerances of the joint ascent, which only has to tell the starts apart, and of the best's
@@ -128,7 +129,8 @@ def _climb(
     acquisition: Acquisition, cube: Cube, rng: np.random.Generator, X: Array, rounds: int, tolerance: float
 ) -> tuple[Array, Array]:
     """Each row advanced to a local maximum: legal points (q x d) and values (q)."""
-    held = cube.discrete.copy()
+    fine = np.array([axis.levels > FINE_GRID and not axis.categorical for axis in cube.axes])
+    held = cube.discrete & ~fine
     for start, stop in cube.groups:
         held[start:stop] = True
     if cube.plain:
@@ -136,7 +138,12 @@ def _climb(
     f = _finite(acquisition.value(X))
     for _ in range(SWEEPS):
         if not held.all():
-            X, f = _ascend_lines(acquisition.value_and_gradient, X, held, rounds, tolerance)
+            higher, g = _ascend_lines(acquisition.value_and_gradient, X, held, rounds, tolerance)
+            if fine.any():
+                higher = cube.snap(higher)
+                g = _finite(acquisition.value(higher))
+                higher, g = np.where((g > f)[:, None], higher, X), np.maximum(g, f)
+            X, f = higher, g
         X, f, improved = _sweep(acquisition.value, cube, rng, X, f)
         if not improved:
             break
@@ -187,7 +194,7 @@ def _moves(cube: Cube, rng: np.random.Generator, x: Array) -> Array:
         if axis.levels <= MOST_MOVES:
             to = np.arange(axis.levels)
         else:  # neighbours at doubling distances, and a few anywhere
-            leaps = 2 ** np.arange(MOST_MOVES // 3)
+            leaps = max(1, axis.levels // FINE_GRID) * 2 ** np.arange(MOST_MOVES // 3)
             anywhere = rng.integers(axis.levels, size=MOST_MOVES // 3)
             to = np.unique(np.clip(np.concatenate([here - leaps, here + leaps, anywhere]), 0, axis.levels - 1))
         others = to[to != here]

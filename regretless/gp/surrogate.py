@@ -31,6 +31,9 @@ TURN_EVERY = 5  # every fifth scheduled fit may turn the axes, because a turn co
 TURNED_DIMS = (3, 20)  # where axes are turned: fewer gain nothing (docs/lab/gp-engine.md), more need too much data
 FRESH_EVERY = 10  # every tenth scheduled fit starts afresh, up to MANY values; it costs up to five warm ones
 FRESH_EVERY_LATE = 3  # every third does beyond MANY values: fresh fits are cheap there, and a replay takes three
+MOST_FITTED = 800
+"""The most values a fit takes, spread evenly over the history: more of them move the hyper-parameters little and cost
+their cube. Every fit beyond is fresh, so that a replay needs one."""
 GAP = 16  # a scheduled size is followed by the one larger by 1/GAP, at least 1; 1/25 gains nothing (docs/lab)
 ISOTROPIC_ABOVE = 100  # the dimension beyond which a length-scale per coordinate is no longer fitted by default
 QUADRATIC_UP_TO = 20  # the largest dimension with the quadratic trend by default; in 100 it loses (docs/lab)
@@ -50,7 +53,7 @@ def scheduled(n: int) -> tuple[int, int]:
 
 def is_fresh(k: int) -> bool:
     """Whether scheduled fit k knows nothing of those before it."""
-    return k % (FRESH_EVERY if SIZES[k] <= MANY else FRESH_EVERY_LATE) == 0
+    return SIZES[k] > MOST_FITTED or k % (FRESH_EVERY if SIZES[k] <= MANY else FRESH_EVERY_LATE) == 0
 
 
 def agreeing_values(a: tuple[Array, Array, Array], b: tuple[Array, Array, Array]) -> int:
@@ -227,7 +230,8 @@ class Surrogate:
             variances = in_units_of(scale, yvar[:size] * slope**2)
             standard = (values - offset) / scale
             rounds = FRESH_ROUNDS if warm is None else WARM_ROUNDS
-            data = self.kernel, X[:size], standard, variances
+            part = np.linspace(0, size - 1, min(size, MOST_FITTED)).astype(np.intp)
+            data = self.kernel, X[part], standard[part], variances[part]
             hyper = fit(*data, ard=self.ard, prior=self.prior, warm=warm, rounds=rounds)
             if self.rotate and (warm is None or k % TURN_EVERY == 0):
                 hyper = turn_axes(*data, hyper, prior=self.prior, rounds=rounds)

@@ -17,7 +17,8 @@ Notation (paper symbol, meaning, shape):
     Ball    {w : |w - w_hat|_Sigma^2 <= beta}                                              (Eq. 6)
     n, T    points of Phase I and of Phase II
 
-Deviations from the paper (numbered as on the method's page; `preset="paper"` has the last one only):
+Deviations from the paper (numbered as on the method's page; `preset="paper"` has none of them with the printed oracle,
+and the sixth with `oracle="least-squares"`, which is Algorithm 1 with the settings of its theorem):
     1. The oracle is a multi-start Levenberg-Marquardt fit with the prior on w; the printed SGD (rate 1e-11) trains
        nothing. The ridge of Eq. 4 pulls towards the centre of that prior and not towards w_0.
     2. Phase I is a scrambled Sobol sequence of 1.3 to 2 p points whose gradients count in Sigma; the paper draws
@@ -28,7 +29,7 @@ Deviations from the paper (numbered as on the method's page; `preset="paper"` ha
     5. The search acts on the mixture of all solutions that fit about equally well; the paper knows one w_hat.
     6. The inner maximum is the closed form of the linearised model, max_w = f + sqrt(beta) |g|_{Sigma^-1}.
     7. The leave-one-out guard.
-    8. `recommend` is the told point with the best fitted value (`preset="paper"`: best value); the paper's is random.
+    8. `recommend` is the told point with the best fitted value; Algorithm 1 draws one uniformly from Phase II.
 """
 
 import math
@@ -46,7 +47,7 @@ from regretless.gp.certify import fitted_certificate
 from regretless.gp.maximiser import maximise
 from regretless.gp.sobol import MAX_DIM, sobol_points
 from regretless.gp.step import best_by_mean, step
-from regretless.method import Method
+from regretless.method import Method, keyed_generator
 from regretless.methods.go_ucb.belief import Belief, best_told, family_belief, hybrid_belief, optimism
 from regretless.methods.go_ucb.certify import linearised_certificate, theory_certificate
 from regretless.methods.go_ucb.guard import Guard, Leader
@@ -54,8 +55,10 @@ from regretless.methods.go_ucb.oracle import FamilyFit, Oracle
 from regretless.methods.go_ucb.paper_preset import PaperPhaseTwo, Start
 from regretless.methods.go_ucb.parametric import CENTRED, BoundsLike, Family, TwoLayerNet, user_units
 from regretless.methods.go_ucb.user_model import Gradients, family_of
+from regretless.methods.go_ucb.working_oracle import WorkingPhaseTwo
 from regretless.parameters import Array
 from regretless.space import Cube, Space
+from regretless.streams import Stream
 
 if TYPE_CHECKING:
     import torch
@@ -87,6 +90,8 @@ class GOUCB(Method):
         noise_sd: the standard deviation of the noise in the units of y, when known.
         realizable: declares that the objective is a member of the family.
         start: where the printed ascent begins, which the paper leaves open: "incumbent", "random", "centre" or "last".
+        oracle: of the paper preset: "printed" (SGD with the rate of App. D.1, which trains nothing) or "least-squares",
+            Algorithm 1 as Theorem 4.1 has it: a fit that works, lambda = C sqrt(T), the ridge around w_0.
 
     Example:
         def response(w, x):                                   # Hill response to a dose with a price
@@ -117,24 +122,29 @@ class GOUCB(Method):
         noise_sd: float | None = None,
         realizable: bool = False,
         start: Start = "incumbent",
+        oracle: Literal["printed", "least-squares"] = "printed",
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         for name, value, allowed in (
             ("preset", preset, ("default", "paper")),
             ("gradients", gradients, ("auto", "torch", "numeric")),
             ("start", start, ("incumbent", "random", "centre", "last")),
+            ("oracle", oracle, ("printed", "least-squares")),
         ):
             if value not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
         if initial is not None and initial < 1:
             raise ValueError(f"initial must be at least 1 or None, got {initial!r}")
+        if oracle == "least-squares" and preset != "paper":
+            raise ValueError('oracle="least-squares" belongs to preset="paper"; the default preset has it always')
         if not kappa >= 0:
             raise ValueError(f"kappa must be at least 0, got {kappa!r}")
         if noise_sd is not None and not noise_sd > 0:
             raise ValueError(f"noise_sd must be above 0 or None, got {noise_sd!r}")
         self.paper, self.kappa, self.noise_sd, self.realizable = preset == "paper", float(kappa), noise_sd, realizable
         self.family: Family
-        if model is None and self.paper:  # (Sec. 6)
+        self._works = oracle == "least-squares"
+        if model is None and self.paper and not self._works:  # (Sec. 6)
             self.family = TwoLayerNet(self.dim, width, "sigmoid", plain=True)
         else:
             usual = "quadratic" if self.dim <= FULL_QUADRATIC else "separable-quadratic"
@@ -147,7 +157,7 @@ class GOUCB(Method):
         self.leader: Leader = "family"
         """The model that the last proposal of Phase II came from."""
         self._start: Start = start
-        self._ready: tuple[Oracle, PaperPhaseTwo] | None = None
+        self._ready: tuple[Oracle, PaperPhaseTwo, WorkingPhaseTwo] | None = None
         self._space: Space | None = None
         self._sign = 1.0
         variance = None if noise_sd is None else noise_sd**2
@@ -160,15 +170,15 @@ class GOUCB(Method):
         self._space, self._sign, self._ready = space, float(sign), None
         self._bound()  # a model that cannot work is refused here, before anything is evaluated
 
-    def _bound(self) -> tuple[Oracle, PaperPhaseTwo]:
-        """The oracle and the paper's Phase II for the space bound, the model checked."""
+    def _bound(self) -> tuple[Oracle, PaperPhaseTwo, WorkingPhaseTwo]:
+        """The oracle and the paper's two forms of Phase II for the space bound, the model checked."""
         if self._ready is None:
             space, n = self._space or Space([(0.0, 1.0)] * self.dim), self.initial
             inputs = CENTRED if self.family.inputs == "centred" else user_units(space)
             self.family.check(inputs(self.cube.snap(sobol_points(PROBED, self.dim, self.fixed_generator()))))
             oracle = Oracle(self.family, inputs, sign=self._sign, seed=self.seed, block=n, noise_sd=self.noise_sd)
             printed = PaperPhaseTwo(self.family, inputs, sign=self._sign, n=n, T=self.horizon, start=self._start)
-            self._ready = oracle, printed
+            self._ready = oracle, printed, WorkingPhaseTwo(oracle, n=n, T=self.horizon)
         return self._ready
 
     def _phase_one(self) -> int:
@@ -187,6 +197,8 @@ class GOUCB(Method):
             if self.paper:
                 return rng.random(self.dim)
             return np.asarray(sobol_points(self.step + 1, self.dim, self.fixed_generator())[-1])
+        if self._works:
+            return self._bound()[2].propose(self, rng)
         if self.paper:
             return self._bound()[1].propose(self.X, self.y, rng, self.fixed_generator())
         self.leader = self._leader()
@@ -232,7 +244,11 @@ class GOUCB(Method):
         return "process" if leader == "hybrid" and self.family.flexible else leader
 
     def _recommend(self) -> Array:
-        if len(self.y) < self.initial or self.paper:
+        if self.paper:  # (Alg. 1, output): uniform over x_1, ..., x_T; over Phase I while that is all there is
+            points = self.X[self.initial :] if len(self.y) > self.initial else self.X
+            drawn = keyed_generator(self.seed, len(self.y), Stream.GO_UCB_OUTPUT)
+            return np.asarray(points[int(drawn.integers(len(points)))])
+        if len(self.y) < self.initial:
             return super()._recommend()
         leader = self._leader()
         if leader == "process":
@@ -244,7 +260,7 @@ class GOUCB(Method):
     def _certificate(self, delta: float) -> Certificate:
         """ "theory" when the family is declared true and the noise is known, otherwise "fitted" (see `certify`)."""
         if self.paper:
-            return Certificate.none("the printed settings fit no model", delta)
+            return Certificate.none("Algorithm 1 reports a point drawn at random, about which it knows nothing", delta)
         if len(self.y) < self.initial:
             return Certificate.none("Phase I is not over", delta)
         if self.realizable and self.noise_sd is not None and math.isfinite(self.family.reach):

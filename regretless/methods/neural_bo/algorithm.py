@@ -74,6 +74,7 @@ POOL_DESIGN = 2  # random rows of a pool before the model is asked (not in paper
 GLOBAL_SHARE = 0.05  # the share of asks whose candidates come from the whole cube (not in paper: our choice)
 POOL_NU = 0.3  # the default's nu over a finite pool (not in paper), measured in docs/lab/neural-bo.md
 SHORTLIST = 64  # the best values told, whose posterior means decide where the search stands; noise disorders fewer
+MOST_WEIGHTS = 10**8  # weights of a net at most, 0.8 GB: a mistyped width or depth would ask for all memory
 PROBE = 256  # points over which inputs and the kernel's diagonal are normalised: averages are good to a few percent
 SHORTENED = 0.35  # a certificate's length-scales over the fitted ones (after Berkenkamp et al., JMLR 2019; docs)
 NEAR = 0.2  # the side of the box around the recommended point in which the largest upper bound is looked for as well
@@ -175,6 +176,8 @@ class NeuralBO(Method):
         self._told_inputs: Array = np.empty((0, 1))
         domain = self._inputs(probe)
         width = WIDTH[preset] if width is None else width
+        if (depth - 2) * width**2 + domain.shape[1] * width > MOST_WEIGHTS:
+            raise ValueError(f"a net of width {width} and depth {depth} has more than {MOST_WEIGHTS:.3g} weights")
         self._model: ClosedForm | TrainNN
         if preset == "paper":
             self._model = TrainNN(paper_net(rng, domain.shape[1], width, depth), seed=self.seed, lam=self._lam)

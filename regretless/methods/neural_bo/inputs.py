@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from regretless.parameters import Array
 from regretless.space import Cube
+from regretless.tangent.inputs import NetInputs
 
 Encode: TypeAlias = Callable[[Array], Any]  # cube points (n x d) to what the net reads: n x ..., an array or a tensor
 
@@ -17,7 +18,7 @@ class Inputs:
     points `probe` (n x d). A user's module reads its features as they are (`raw`)."""
 
     def __init__(self, cube: Cube, probe: Array, *, pool: Array | None, encode: Encode | None, raw: bool) -> None:
-        self._axis = cube.axes[0]
+        self._axis, self._plain = cube.axes[0], NetInputs(cube)
         self._encode, self._raw = encode, raw
         self._offset, self._factor = np.zeros(1), 1.0
         self.pool = None if pool is None else _checked_pool(pool, cube)  # the rows of a finite pool, n x q
@@ -30,7 +31,7 @@ class Inputs:
         if self.pool is not None:
             return np.take(self.pool, self.rows(U), axis=0)
         if self._encode is None:
-            return 2 * U - 1
+            return self._plain(U)
         features = self._encoded(U)
         return features if self._raw else (features - self._offset) * self._factor
 
