@@ -13,10 +13,10 @@ checkout, or the path of its `axe.min.js` in AXE_CORE.
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import select
-import shlex
 import shutil
 import subprocess
 import tempfile
@@ -74,10 +74,15 @@ class Browser:
         ours_in, theirs_out = os.pipe()
         theirs_in, ours_out = os.pipe()
         flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-pipe"]
-        words = shlex.join([CHROMIUM, *flags, f"--user-data-dir={self._home.name}", "about:blank"])
+
+        def take_pipes() -> None:  # Chromium reads from 3 and writes to 4
+            high = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (theirs_in, theirs_out)]
+            os.dup2(high[0], 3)
+            os.dup2(high[1], 4)
+
         self._process = subprocess.Popen(
-            ["sh", "-c", f"exec {words} 3<&{theirs_in} 4>&{theirs_out}"],
-            pass_fds=(theirs_in, theirs_out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            [CHROMIUM, *flags, f"--user-data-dir={self._home.name}", "about:blank"],
+            preexec_fn=take_pipes, pass_fds=(3, 4), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         os.close(theirs_in)
         os.close(theirs_out)

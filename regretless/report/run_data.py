@@ -73,6 +73,8 @@ class RunData:
         self.failed = [t for t in self.trials if t.value is None]
         self.numbers = np.array([t.number for t in self.trials])
         self.values = np.array([math.nan if t.value is None else t.value for t in self.trials])
+        self.foreign = bool(self.optimizer.notes.get("foreign", False))
+        """Whether another library's sampler chose the settings, and this one was only told of them."""
         self.scales = {name: Scale.of(parameter) for name, parameter in self.space.parameters.items()}
 
     @functools.cached_property

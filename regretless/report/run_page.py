@@ -44,7 +44,8 @@ def run_page(result: Result) -> str:
     data = RunData(result)
     goal = "smallest" if data.better < 0 else "largest"
     title = f"Tuning report: {_objective(data)}" if _objective(data) else "Tuning report"
-    lead = f"{_count(result.nfev, 'evaluation')} of {data.optimizer.recipe} looking for the {goal} value."
+    by = "a study" if data.foreign else str(data.optimizer.recipe)
+    lead = f"{_count(result.nfev, 'evaluation')} of {by} looking for the {goal} value."
     foot = f"Seed {data.optimizer.seed}. Made by regretless."
     return page.html_page(title, _sections(data), lead=lead, foot=foot)
 
@@ -75,15 +76,17 @@ def _found(data: RunData) -> Section:
     result, optimizer = data.result, data.optimizer
     rows: list[list[page.Cell]] = [[name, text_of(value)] for name, value in result.params.items()]
     setting = page.table_section("Recommended setting", ["parameter", "value"], rows).body
-    why = "given by the caller" if optimizer.why == "given" else optimizer.why
+    method, why = str(optimizer.recipe), "given by the caller" if optimizer.why == "given" else optimizer.why
+    if data.foreign:
+        method, why = "the study's own sampler", f"{method} was told its trials; it recommends and certifies"
     ended = [_count(len(data.done), "value")] + [_count(len(data.failed), "failure")] * bool(data.failed)
     facts = {
         "Objective": _objective(data),
         "Goal": optimizer.direction,
         "Value there": f"{result.value:.6g}" if np.isfinite(result.value) else "not evaluated at that setting",
         "Best trial": f"trial {result.best.number} with {result.best.value:.6g}" if data.done else "",
-        "Method": str(optimizer.recipe),
-        "Why this method": why,
+        "Method": method,
+        "Recommendation" if data.foreign else "Why this method": why,
         "Evaluations": ", ".join(ended),
         "Ran": _when(optimizer.notes),
         "One evaluation": _took(data),
@@ -167,7 +170,7 @@ def _history(data: RunData) -> list[Section]:
         low, high = ([getattr(c, side) for _, c in brackets] for side in ("lower", "upper"))
         bounds = {"low": page.numbers(low), "high": page.numbers(high)}
         chart["series"].append({"name": "where the optimum may be", "kind": "band", "x": [at], "y": [bounds]})
-    words = ["Dots are values, darker ones later; the ring is the best trial."]
+    words = ["Dots are values, from pale (the first) to strong (the last); the ring is the best trial."]
     words += ["Crosses at the bottom are failures."] if data.failed else []
     words += ["The band is where the certificate of that moment put the optimal value."] if brackets else []
     section = page.charts_section("Values over the run", [chart], note=" ".join(words) + _cut_note(data))
@@ -271,11 +274,13 @@ def _lines(data: RunData) -> Section:
     shown = data.shown
     low, high = float(shown.min()), float(shown.max())
     pad = 0.0 if high > low else abs(high) / 2 or 0.5
-    axes.append({"name": "value", "key": "value", "low": low - pad, "high": high + pad, "log": data.log_values and not pad})
-    note = "Each line is a trial; the darker the better, and the thick one is the best."
+    log = data.log_values and not pad
+    axes.append({"name": "value", "key": "value", "low": low - pad, "high": high + pad, "log": log})
+    note = "Each line is a trial; the stronger the better, and the thick one is the best."
     note += f" Drawn are the best {len(best)} and {len(kept) - len(best)} others." if len(kept) < len(order) else ""
     chart = {"axes": axes, "lines": kept.tolist()}
-    note += f" {_count(data.beyond, 'value')} beyond {data.limit:.4g} stand at the end of their axis." * bool(data.beyond)
+    if data.limit is not None:
+        note += f" {_count(data.beyond, 'value')} beyond {data.limit:.4g} stand at the end of their axis."
     return Section("All parameters at once", page.note_html(note) + _figure("parallel", chart))
 
 
@@ -315,7 +320,8 @@ def _axis(name: str, scale: Scale) -> dict[str, Any]:
 def _cut(data: RunData) -> dict[str, Any]:
     if data.limit is None:
         return {}
-    return {"cut": [None, data.limit] if data.better < 0 else [data.limit, None]}
+    limit = page.numbers([data.limit])[0]  # rounded like the values, so that the worst one shown lies within
+    return {"cut": [None, limit] if data.better < 0 else [limit, None]}
 
 
 def _cut_note(data: RunData) -> str:

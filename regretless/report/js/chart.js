@@ -75,7 +75,7 @@ function chart(figure) {
   const stage = make("div", { class: "stage", tabindex: 0, role: "img" }, figure);
   if (!members) figure.append(legend);
   let logX = Boolean(data.x[0].log);
-  const { tip, put } = hintOf(figure), clip = identity("clip");
+  const { tip, put } = hintOf(figure);
   const own = looks(data.series), look = (s) => own[data.series.indexOf(s)], colour = (s) => look(s).colour;
   const dashes = (s) => look(s).stroke ? { "stroke-dasharray": look(s).stroke } : {};
   let frame = null, redraw = () => {};
@@ -167,10 +167,8 @@ function chart(figure) {
     const fit = Math.max(2, Math.round((box.right - box.left) / 90));
     const names = { xName: axis.name, yName: data.y[yi].name };
     axesOf(svg, box, height, { xs: axis.ticks ?? ticks(x0, x1, logX, fit), ys: ticks(y0, y1, logY, 6), px, py, ...names });
-    const room = make("svg:clipPath", { id: clip }, svg);
-    const inner = { x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top };
-    make("svg:rect", inner, room);
-    const plot = make("svg:g", { "clip-path": `url(#${clip})` }, svg);
+    const inner = [box.left, box.top, box.right - box.left, box.bottom - box.top], [x, y, wide, tall] = inner;
+    const plot = make("svg:svg", { x, y, width: wide, height: tall, viewBox: inner.join(" ") }, svg); // it clips
     if (isNumber(axis.at)) {
       const line = make("svg:line", { class: "at", x1: px(axis.at), x2: px(axis.at), y1: box.top, y2: box.bottom }, plot);
       make("svg:title", {}, line, "the recommended setting");
@@ -191,7 +189,7 @@ function chart(figure) {
       if (s.kind === "dots") {
         count += dots(pen, s, xs, mid, { px, py, ok, box, y0, y1 }, styled(ink.slice(4, -1)));
         if (s.best != null && ok(xs[s.best], mid[s.best])) {
-          const ring = make("svg:circle", { class: "best", cx: px(xs[s.best]), cy: py(mid[s.best]), r: 6 }, plot);
+          const ring = make("svg:circle", { class: "best", cx: px(xs[s.best]), cy: py(mid[s.best]), r: 6 }, svg);
           make("svg:title", {}, ring, "the best trial");
         }
         for (const x of column(s.failed ?? [])) {

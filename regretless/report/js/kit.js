@@ -20,7 +20,6 @@ const show = (v) => {
 };
 const short = (text, most = 14) => text.length > most ? text.slice(0, most - 1) + "…" : text;
 const isNumber = (v) => v !== null && Number.isFinite(v);
-const identity = (() => { let last = 0; return (word) => `${word}${++last}`; })();
 
 // Tick positions with labels between two ends, about `count` of them.
 function ticks(low, high, log, count) {
