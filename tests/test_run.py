@@ -1,7 +1,6 @@
 """minimize and maximize: failures, interruptions, executors, checkpoints after a real kill, and the result."""
 
 import inspect
-import json
 import math
 import os
 import re

@@ -30,6 +30,10 @@ MOST_POINTS = 240
 """A curve keeps at most this many points: more cannot be seen, and the page stays small."""
 DIGITS = 5
 """Significant digits of a number in a chart."""
+LONG = 10
+"""A number with more letters than this, such as one with its quartiles, may be broken at its spaces."""
+MANY = 8
+"""A table with more columns than this has narrower cells."""
 SCRIPTS = ("kit", "chart", "table", "surface", "parallel", "page")
 """The parts of a page's script, in the order in which they need each other."""
 
@@ -159,14 +163,15 @@ def table_section(
         "<tr>" + "".join(_cell(v, wordy[j], i in marked.get(j, ())) for j, v in enumerate(row)) + "</tr>"
         for i, row in enumerate(rows)
     )
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    many = ' class="many"' if len(columns) > MANY else ""
+    table = f"<table{many}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return Section(title, note_html(note) + scrolled(table, title))
 
 
 def scrolled(table: str, title: str) -> str:
     """A table that scrolls sideways where it is wider than the page, by keys too."""
     name = html.escape(f"table: {title}" if title else "table", quote=True)
-    return f'<div class="scroll" tabindex="0" role="region" aria-label="{name}">{table}</div>'
+    return f'<div class="scroll" tabindex="0" role="group" aria-label="{name}">{table}</div>'
 
 
 def curves_chart(curves: Sequence[Curve], *, log_x: Log = False, log_y: Log = False) -> Chart:
@@ -274,7 +279,8 @@ def _best(cells: Sequence[Cell], kind: str) -> set[int]:
 def _cell(value: Cell, words: bool, marked: bool) -> str:
     text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
     number = _value(value)
-    names = " ".join(name for name, on in (("words", words), ("mark", marked)) if on)
+    long = not words and len(text) > LONG
+    names = " ".join(name for name, on in (("words", words), ("mark", marked), ("long", long)) if on)
     look = f' class="{names}"' if names else ""
     sort = f' data-v="{number:.10g}"' if math.isfinite(number) and not words else ""
     return f"<td{look}{sort}>{html.escape(text)}</td>"

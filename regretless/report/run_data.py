@@ -53,7 +53,9 @@ class Scale:
         return cls(parameter.low - half, top + half, parameter.log and parameter.low > half)
 
     def at(self, u: Array) -> Array:
-        """The values at places of the unit interval, n."""
+        """The values at places of the unit interval, n; labels have whole numbers."""
+        if self.labels:
+            return np.rint(u * len(self.labels) - 0.5) + 0.0
         if self.log:
             return np.exp((1 - u) * math.log(self.low) + u * math.log(self.high))
         return np.asarray((1 - u) * self.low + u * self.high)

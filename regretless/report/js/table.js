@@ -35,7 +35,7 @@ function trialTable(home) {
   const heads = { number: "trial" }, count = trials.columns.number.length;
   let order = trials.columns.number.map((_, i) => i), page = 0;
   const bar = make("div", { class: "pager" }, home);
-  const scroll = make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "all trials" }, home);
+  const scroll = make("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "all trials" }, home);
   const table = make("table", {}, scroll), top = make("tr", {}, make("thead", {}, table)), body = make("tbody", {}, table);
   for (const key of keys) {
     const words = trials.labels[key] ? { class: "words", scope: "col" } : { scope: "col" };
