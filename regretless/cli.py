@@ -171,6 +171,18 @@ COUNT, POSITIVE = click.IntRange(1), click.FloatRange(0, min_open=True)
 @click.option("--checkpoint", type=NEW_FILE, help="File to write after every evaluation and to resume from.")
 @click.option("--timeout", type=POSITIVE, help="Seconds after which no new evaluation starts.")
 @click.option("--until-gap", type=POSITIVE, help="Stop once the certified regret is at most this.")
+@click.option(
+    "--until-share",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Stop once at most this share of the space is proven to be better; brings --probes 0.2.",
+)
+@click.option("--until-value", type=float, help="Stop once a value is at least this good.")
+@click.option("--until-stalled", type=COUNT, help="Stop after so many trials without an improvement.")
+@click.option("--floor", type=float, help="A value that no setting can fall below, known beforehand.")
+@click.option("--ceiling", type=float, help="A value that no setting can exceed, with --maximize.")
+@click.option(
+    "--probes", type=click.FloatRange(0, 1), help="Share of the trials that are uniform draws, to certify a share."
+)
 @click.option("--report", type=NEW_FILE, help="Write an HTML page with the result.")
 @click.option("--storage", help=f"Keep the run in an Optuna storage and resume it: {STORAGES}.")
 @click.option("--study", default="regretless", show_default=True, help="Name of the study in the storage.")
@@ -186,6 +198,12 @@ def tune(
     checkpoint: str | None,
     timeout: float | None,
     until_gap: float | None,
+    until_share: float | None,
+    until_value: float | None,
+    until_stalled: int | None,
+    floor: float | None,
+    ceiling: float | None,
+    probes: float | None,
     report: str | None,
     storage: str | None,
     study: str,
@@ -199,7 +217,11 @@ def tune(
     """
     import regretless
 
-    common: dict[str, Any] = {"trials": trials, "method": method, "seed": seed, "timeout": timeout}
+    if (floor if maximize else ceiling) is not None:
+        raise click.UsageError("--floor bounds a minimisation, --ceiling goes with --maximize")
+    stop = stop_rule(until_gap, until_share, until_value, until_stalled)
+    common: dict[str, Any] = {"trials": trials, "method": method, "seed": seed, "timeout": timeout, "stop": stop}
+    common |= {"probes": probes, "floor": floor, "ceiling": ceiling}
     interrupted = False
     if storage is None and (study, workers) != ("regretless", 1):
         raise click.UsageError("--study and --workers need --storage; --jobs runs evaluations in threads without one")
@@ -212,7 +234,7 @@ def tune(
             try:
                 tuned = runner.tune_in_storage(
                     load_function(objective), space_file, storage=storage, study=study, workers=workers,
-                    direction="maximize" if maximize else "minimize", until_gap=until_gap, **common,
+                    direction="maximize" if maximize else "minimize", **common,
                 )  # fmt: skip
             except KeyboardInterrupt:
                 tuned, interrupted = exporter.find_study(storage, study), True
@@ -221,11 +243,8 @@ def tune(
         result = exporter.result_of_study(tuned)
     else:
         search = regretless.maximize if maximize else regretless.minimize
-        stop = None if until_gap is None else regretless.GapBelow(until_gap)
         with traced(objective):
-            result = search(
-                load_function(objective), space_file, n_jobs=jobs, checkpoint=checkpoint, stop=stop, **common
-            )
+            result = search(load_function(objective), space_file, n_jobs=jobs, checkpoint=checkpoint, **common)
     click.echo(str(result))
     if storage is not None:
         click.echo(f"to look at it: pip install optuna-dashboard; optuna-dashboard {masked(storage)}")
@@ -237,6 +256,15 @@ def tune(
         sys.exit(INTERRUPTED)
     if not any(trial.value is not None for trial in result.trials):
         sys.exit(1)
+
+
+def stop_rule(gap: float | None, share: float | None, value: float | None, stalled: int | None) -> Any:
+    """The rule that the --until options ask for: --until-gap and --until-share together, either of the others."""
+    from regretless import GapBelow, StopWhen
+
+    proven = GapBelow(gap, share=share) if gap is not None or share is not None else None
+    plain = StopWhen(target=value, no_improvement=stalled) if value is not None or stalled is not None else None
+    return proven | plain if proven is not None and plain is not None else proven or plain
 
 
 @main.command()

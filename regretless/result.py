@@ -30,8 +30,9 @@ MOST_SHOWN = 8
 class Result:
     """The outcome of `minimize` or `maximize`.
 
-    `params` is the setting the model recommends and `value` the mean of the values observed there (NaN if it was never
-    evaluated itself); `best` is the trial with the best single value, which under noise may only be the luckiest.
+    `params` is the recommended setting: that of the best value seen or, when the values show noise, the model's choice.
+    `value` is the mean of the values observed there (NaN if it was never evaluated itself); `best` is the trial with
+    the best single value, which under noise may only be the luckiest.
     """
 
     params: dict[str, Any]
@@ -81,6 +82,18 @@ class Result:
     def best(self) -> Trial:
         return self.optimizer.best
 
+    @property
+    def value_words(self) -> str:
+        """The value, and the best one seen with the reason where that is another."""
+        if not self.params:
+            return f"value {self.value:.6g}"
+        seen = f"the best value seen is {self.best.value:.6g}, of trial {self.best.number}"
+        if np.isnan(self.value):
+            return f"not evaluated there; {seen}"
+        if self.value == self.best.value:
+            return f"value {self.value:.6g}"
+        return f"value {self.value:.6g}, the model's choice, because the values are noisy; {seen}, perhaps by luck"
+
     def __getattr__(self, name: str) -> Any:
         own = {"best_params": "params", "best_value": "value", "best_trial": "best"}.get(name)
         raise AttributeError(f"a Result has no {name!r}" + (f"; it is called {own!r} here" if own else ""))
@@ -110,12 +123,9 @@ class Result:
     def __str__(self) -> str:
         lines = [f"{self.message} ({self.nfev} evaluation{'s' if self.nfev != 1 else ''}, {self.optimizer.recipe})"]
         lines += [f"  {name} = {value!r}" for name, value in self.params.items()]
-        value = f"value {self.value:.6g}"
-        if np.isnan(self.value) and self.params:
-            value = f"not evaluated there; the best value seen is {self.best.value:.6g}, of trial {self.best.number}"
         failed = sum(t.state == "failed" for t in self.trials)
         failures = [f"  {failed} evaluations failed"] if failed else []
-        return "\n".join([*lines, f"  {value}", *failures, f"  {self.certificate}"])
+        return "\n".join([*lines, f"  {self.value_words}", *failures, f"  {self.certificate}"])
 
     # -- to look at
 

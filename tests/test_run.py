@@ -69,7 +69,7 @@ def test_the_bar_shows_the_best_value_so_far(search, capsys, tmp_path) -> None:
         result = search(sometimes, SPACE, trials=trials, method="random", seed=1, checkpoint=tmp_path / search.__name__)
         bar = capsys.readouterr().err.replace("\r", "\n").splitlines()[-1]
         assert f"{trials}/{trials}" in bar
-        assert f"best {result.best.value:.6g}" in bar
+        assert f"best seen {result.best.value:.6g}" in bar
 
 
 def test_a_list_of_pairs_reads_like_scipy() -> None:

@@ -6,7 +6,8 @@ brought it.
 
     the model        up to 19 parameters: a Gaussian process whose axes turn where that explains the values better
                      (`gp/frame.py`); expected improvement and the confidence bound take turns, because each loses on
-                     functions on which the other wins; with whole numbers and steps, expected improvement alone
+                     functions on which the other wins; with whole numbers and steps, and from 8 parameters on,
+                     expected improvement alone
     the contest      beyond that: MS-UCB, where of several models the one is searched that predicted best
     the evolution    many evaluations: CMA-ES with restarts, which learns from all values, also at the model's points
 
@@ -40,6 +41,7 @@ from regretless.parameters import Array
 from regretless.space import Cube
 
 MODEL_UP_TO = 19  # parameters that the model is taken for; beyond, the contest (docs/lab/auto.md)
+IMPROVE_FROM = 8  # parameters from which expected improvement proposes alone, on axes as they are (docs/lab/auto.md)
 LONG = 3000  # a larger budget means cheap evaluations: there an ask of the model would take longer than they do
 UNPLANNED = 1000  # values after which the evolution takes over where no budget was given; the model then asks in 0.1 s
 TURNS, TURNS_UNTIL = 8, 200  # in a long run every eighth ask is the model's, until there are 200 values
@@ -58,10 +60,12 @@ class Auto(GPMethod):
     """Reads the history and takes, ask by ask, the search that suits it: the default."""
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
-        super().__init__(cube, seed=seed, budget=budget, rotate=True)
+        dim = cube if isinstance(cube, int) else cube.dim
+        super().__init__(cube, seed=seed, budget=budget, rotate=dim < IMPROVE_FROM)
         self.long = self.budget is not None and self.budget > LONG
         self.wide = self.dim > MODEL_UP_TO
         self.stepped = bool((self.cube.discrete & ~self.cube.categorical).any())
+        self.many = self.dim >= IMPROVE_FROM
         self.cells = self.cube.size
         self.evidence = NoiseEvidence()
         self._members: dict[str, Method] = {}
@@ -107,14 +111,14 @@ class Auto(GPMethod):
         if self._wants_probe(gp):
             return best_told(gp, self.X)
         noisy = self.evidence.noisy_at is not None and self._noise_shows(gp)
-        late = self.budget is not None and self._evaluations >= EXPLOIT_FROM * self.budget
+        late = self.budget is not None and self._evaluations >= EXPLOIT_FROM * self.budget and (noisy or not self.many)
         if late and len(self.pending) == 0:  # with others under way the largest mean would be proposed to all of them
             return step(self, gp, upper_confidence(gp, 0.0), rng)
         if noisy and self.step % 2 == 0:
             told = self._surrogate.gp(self.X, self.y, self.yvar)  # each draw is another: pending points need no care
             path = told.path(rng)
             return step(self, told, Acquisition(path, path.values), rng, effort=DRAWN)
-        if not noisy and (self.stepped or self.step % 2 == 0):
+        if not noisy and (self.stepped or self.many or self.step % 2 == 0):
             return step(self, gp, log_expected_improvement(gp, self._value_to_beat(gp)), rng, logarithmic=True)
         width = (NOISY_KAPPA if noisy else KAPPA) / math.sqrt(1.0 + len(self.pending) / PENDING_SCALE)
         return step(self, gp, upper_confidence(gp, width), rng)
@@ -169,6 +173,8 @@ class Auto(GPMethod):
             first = f"{n} parameters: of several GPs the one that predicted best is searched (ms-ucb)"
         elif self.stepped:
             first = f"{n} parameters, some of them whole numbers or steps: an exact GP with expected improvement"
+        elif self.many:
+            first = f"{n} parameters: an exact GP with expected improvement"
         else:
             first = f"{n} parameters: an exact GP; expected improvement and a confidence bound take turns"
         changes = []

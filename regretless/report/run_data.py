@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regretless.optimizer import Optimizer
 from regretless.parameters import Array, Choice, Int, Parameter
 
 if TYPE_CHECKING:
     from regretless.certificate import Certificate
-    from regretless.optimizer import Trial
+    from regretless.optimizer import Optimizer, Trial
     from regretless.result import Result
 
 WIDE = 20
@@ -157,19 +156,12 @@ def certificates_of(optimizer: Optimizer, ended: Sequence[Trial]) -> tuple[list[
     if not 2 <= len(ended) <= MOST_REPLAYED:
         return [], []
     sizes = sorted({round(n) for n in np.geomspace(min(4, len(ended)), len(ended), REPLAYED)})
-    again, found = (
-        Optimizer(
-            optimizer.space,
-            method=optimizer.recipe,
-            direction=optimizer.direction,
-            budget=optimizer.budget,
-            seed=optimizer.seed,
-        ),
-        [],
-    )
+    again, found = optimizer.fresh(), []
     for n, trial in enumerate(ended, 1):
         again.tell(again.adopt(trial.params), trial.value, trial.var, failed=trial.value is None)
         if n in sizes:
+            again.together = optimizer.together
+            again.probe_steps = [step for step in optimizer.probe_steps if step <= trial.number]
             found.append(again.certificate)
     return sizes, found
 

@@ -19,6 +19,7 @@ from regretless.report.run_data import RunData, Scale, text_of
 from regretless.statefile import write_whole
 
 if TYPE_CHECKING:
+    from regretless.certificate import Certificate
     from regretless.result import Result
 
 MOST_SLICES = 30
@@ -130,7 +131,9 @@ def _took(data: RunData) -> str:
 
 
 def _certificate(data: RunData) -> Section:
-    return page.text_section("How much better could it be?", str(data.result.certificate))
+    result, title = data.result, "How much better could it be?"
+    there = f"At the recommended setting: {result.value_words}."
+    return page.text_section(title, there, result.certificate.share_sentence(), result.certificate.gap_sentence())
 
 
 def _failures(data: RunData) -> list[Section]:
@@ -177,16 +180,19 @@ def _history(data: RunData) -> list[Section]:
     return [section, *_certificates(sizes, certificates)]
 
 
-def _certificates(sizes: Sequence[int], found: Sequence[Any]) -> list[Section]:
-    """What the certificate would have said during the run: the gap against evaluations."""
+def _certificates(sizes: Sequence[int], found: Sequence[Certificate]) -> list[Section]:
+    """What the certificate would have said during the run: the gap and the share against evaluations."""
+    x = {"evaluations": np.array(sizes)}
     gaps = np.array([c.gap if c.certified else np.nan for c in found])
-    finite = gaps[np.isfinite(gaps)]
-    if len(finite) < 2:
-        return []
-    curve = Curve("certified gap", {"evaluations": np.array(sizes)}, {"certified gap": gaps})
+    shares = np.array([np.nan if c.share is None else c.share for c in found])
+    drawn = {"certified gap": gaps, "share of the space": shares}
+    charts = [
+        page.curves_chart([Curve(name, x, {name: values})], log_y=bool((values[np.isfinite(values)] > 0).all()))
+        for name, values in drawn.items()
+        if np.isfinite(values).sum() > 1
+    ]
     note = "What could be better, as certified at that time; nothing is drawn where nothing was certified."
-    log_y = bool((finite > 0).all())
-    return [page.curves_section("The certificate over the run", [curve], log_y=log_y, note=note)]
+    return [page.charts_section("The certificate over the run", charts, note=note)] if charts else []
 
 
 def _importance(model: ModelView | str) -> list[Section]:

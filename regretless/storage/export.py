@@ -12,8 +12,11 @@ from optuna.storages import BaseStorage
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
+from regretless.bounds import KnownBound
 from regretless.doors.distributions import as_space
-from regretless.doors.optuna import ERROR, VARIANCE
+from regretless.doors.optuna import ERROR
+from regretless.doors.trials import VARIANCE
+from regretless.doors.workers import probe_steps, ran_together
 from regretless.optimizer import Optimizer
 from regretless.result import Result
 from regretless.statefile import write_whole
@@ -44,7 +47,9 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
         budget=settings.budget or len(trials),
         seed=settings.seed,
         certify=settings.certify,
+        probes=settings.probes,
     )
+    optimizer.bound = KnownBound.of(optimizer.direction, settings.bound)
     for t in trials:
         if not all(name in t.params and d._contains(d.to_internal_repr(t.params[name])) for name, d in space.items()):
             continue
@@ -57,6 +62,9 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
     moments = [moment.timestamp() for t in trials for moment in (t.datetime_start, t.datetime_complete) if moment]
     if moments:
         optimizer.notes["began"], optimizer.notes["ended"] = min(moments), max(moments)
+    searched = {name for name, d in space.items() if not d.single()}
+    everything = study.get_trials(deepcopy=False)
+    optimizer.probe_steps, optimizer.together = probe_steps(everything, searched), ran_together(everything)
     note = study.user_attrs.get(STOP_NOTE)
     return Result.of(optimizer, str(note) if note else f"study {study.study_name}", success=True)
 
@@ -94,7 +102,8 @@ def export_study(storage: str | BaseStorage, study: str, out: str | Path) -> lis
             value = "" if not t.values else t.values[0]
             writer.writerow([t.number, t.state.name, value, *times, *(t.params.get(n, "") for n in names)])
     page = out / "study.json"
-    write_whole(page, json.dumps(_description(found, trials), indent=1, default=str).encode())
+    description = {**_description(found, trials), "certificate": result.certificate.to_json()}
+    write_whole(page, json.dumps(description, indent=1, default=str).encode())
     return [table, page, result.report(out / "report.html")]
 
 
