@@ -106,11 +106,12 @@ class Result:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the setting, its value, the certificate, and how the run went."""
-        rows = [*self.params.items(), ("value", f"{self.value:.6g}")]
+        rows = [*self.params.items(), ("value", self.value)]
+        texts = [(str(name), f"{value:.6g}" if isinstance(value, float) else str(value)) for name, value in rows]
         cells = "".join(
-            f'<tr><th style="text-align:left">{html.escape(str(name))}</th>'
-            f'<td style="text-align:left">{html.escape(f"{value:.6g}" if isinstance(value, float) else str(value))}</td></tr>'
-            for name, value in rows
+            f'<tr><th style="text-align:left">{html.escape(name)}</th>'
+            f'<td style="text-align:left">{html.escape(text)}</td></tr>'
+            for name, text in texts
         )
         words = [f"{self.message} ({self.nfev} evaluations, {self.optimizer.recipe})", str(self.certificate)]
         return f"<table>{cells}</table>" + "".join(f"<p>{html.escape(word)}</p>" for word in words)

@@ -30,7 +30,8 @@ AXE = Path(os.environ.get("AXE_CORE", Path(__file__).parents[1] / "node_modules"
 PATIENCE = 60.0
 """Seconds to wait for an answer: machines under test may be busy."""
 CLIPPED = """
-[...document.querySelectorAll("h1, h2, p, dt, dd, th, td, button, summary, figcaption, label, .legend span")].filter((e) => {
+[...document.querySelectorAll(
+  "h1, h2, p, dt, dd, th, td, button, summary, figcaption, label, .legend span")].filter((e) => {
   const box = e.getBoundingClientRect(), scroll = e.closest(".scroll, pre");
   if (!box.width || getComputedStyle(e).visibility === "hidden") return false;
   const out = !scroll && (box.right > innerWidth + 1 || box.left < -1);
@@ -44,8 +45,9 @@ CLIPPED = """
 """
 """Texts that are cut off or stick out of the window."""
 BROKEN = """
-[...document.querySelectorAll("td, th, p, dd, .verdict")].flatMap((e) => [...e.childNodes].filter((n) => n.nodeType === 3)
-  .flatMap((n) => [...n.data.matchAll(/[A-Za-z]{3,}/g)].filter((word) => {
+[...document.querySelectorAll("td, th, p, dd, .verdict")].flatMap((e) =>
+  [...e.childNodes].filter((n) => n.nodeType === 3).flatMap((n) =>
+    [...n.data.matchAll(/[A-Za-z]{3,}/g)].filter((word) => {
     const range = document.createRange();
     range.setStart(n, word.index);
     range.setEnd(n, word.index + word[0].length);
@@ -73,7 +75,13 @@ class Browser:
         self._home = tempfile.TemporaryDirectory()
         ours_in, theirs_out = os.pipe()
         theirs_in, ours_out = os.pipe()
-        flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-pipe"]
+        flags = [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--remote-debugging-pipe",
+        ]
 
         def take_pipes() -> None:  # Chromium reads from 3 and writes to 4
             high = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (theirs_in, theirs_out)]

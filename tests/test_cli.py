@@ -128,7 +128,9 @@ def test_a_page_of_a_study_of_any_sampler(files, source) -> None:
     optuna = pytest.importorskip("optuna")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     for name in ("mine", "yours"):
-        study = optuna.create_study(study_name=name, storage="sqlite:///s.db", sampler=optuna.samplers.TPESampler(seed=1))
+        study = optuna.create_study(
+            study_name=name, storage="sqlite:///s.db", sampler=optuna.samplers.TPESampler(seed=1)
+        )
         study.optimize(lambda t: t.suggest_float("rate", 1e-3, 7.0, log=True) + t.suggest_int("n", 2, 5), n_trials=7)
     result = call("report", source, "--study", "mine")
     assert (result.exit_code, result.output) == (0, "mine.html\n")

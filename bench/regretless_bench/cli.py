@@ -199,7 +199,7 @@ def data_fetch(name: str, folder: Path) -> None:
 
 
 class Extension:
-    """The commands of this distribution, its sections of `regretless list`, and what `regretless report FOLDER` does."""
+    """The commands of this distribution, its sections of `regretless list`, and the pages of folders."""
 
     commands = (bench, reproduce, data)
 

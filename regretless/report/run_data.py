@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regretless.parameters import Array, Choice, Int, Parameter
 
@@ -117,6 +118,15 @@ class RunData:
             return worse_limit(values, self.better)
         limit = worse_limit(np.log(values), self.better)
         return None if limit is None else math.exp(limit)
+
+    def some(self, most: int) -> NDArray[np.int64]:
+        """Positions of trials with a value, the worst first: all, or `most` of them, a quarter of which are the best
+        ones and the others spread evenly by rank."""
+        order = np.argsort(self.better * self.values, kind="stable")[: len(self.done)]  # NaN, which failed, comes last
+        if len(order) <= most:
+            return order
+        best, rest = order[-(most // 4) :], order[: -(most // 4)]
+        return np.concatenate([rest[np.linspace(0, len(rest) - 1, most - len(best)).astype(int)], best])
 
     @property
     def shown(self) -> Array:

@@ -26,8 +26,8 @@ MOST_SLICES = 30
 """Parameters drawn on a page; a space of thousands would make one that nobody reads."""
 MOST_SURFACES = 12
 """Parameters of which any pair can be drawn, the most important ones: their 66 pairs take 200 kB of a page."""
-MOST_LINES = 400
-"""Trials drawn as lines: the best quarter of this number, and others spread evenly by rank; more only blacken a page."""
+MOST_DOTS, MOST_LINES = 2000, 400
+"""Trials drawn against a parameter, and as lines (`RunData.some`); more only blacken a picture."""
 MOST_ERRORS = 30
 """Different errors shown in full."""
 STEPS = 999
@@ -108,7 +108,8 @@ def _trials(data: RunData) -> dict[str, Any]:
     columns |= {f"p:{name}": page.numbers(data.column(name)) for name in names}
     labels = {f"p:{name}": data.scales[name].labels for name in names if data.scales[name].labels}
     errors = {str(i): last_line(t.error) for i, t in enumerate(data.trials) if t.value is None}
-    return {"columns": columns, "labels": labels, "errors": errors, "best": data.best}
+    some = {"some": data.some(MOST_DOTS).tolist()} if len(data.done) > MOST_DOTS else {}
+    return {"columns": columns, "labels": labels, "errors": errors, "best": data.best, **some}
 
 
 def _objective(data: RunData) -> str:
@@ -166,7 +167,10 @@ def _history(data: RunData) -> list[Section]:
     chart: Chart = {
         "x": [{"name": "trial", "log": False, "margin": 0.02}],
         "y": [{"name": "value", "log": data.log_values, **_cut(data)}],
-        "series": [_dots(data, "number", failed=True), _series("best so far", "steps", data.numbers[keep], running[keep])],
+        "series": [
+            _dots(data, "number", failed=True),
+            _series("best so far", "steps", data.numbers[keep], running[keep]),
+        ],
     }
     if brackets:
         at = [int(data.numbers[n - 1]) for n, _ in brackets]
@@ -200,7 +204,9 @@ def _importance(model: ModelView | str) -> list[Section]:
         return []
     rows = ""
     for name, (main, total) in model.importance.items():
-        bar = f'<span class="total" style="width:{100 * total:.1f}%"></span><span style="width:{100 * main:.1f}%"></span>'
+        bar = (
+            f'<span class="total" style="width:{100 * total:.1f}%"></span><span style="width:{100 * main:.1f}%"></span>'
+        )
         cells = f'<td data-v="{total:.6g}">{total:.0%}</td><td data-v="{main:.6g}">{main:.0%}</td>'
         rows += f'<tr><td>{html.escape(name)}</td><td class="share" data-v="{total:.6g}">{bar}</td>{cells}</tr>'
     heads = {"parameter": "words", "share of the variance": "words", "with its interactions": "", "alone": ""}
@@ -217,7 +223,7 @@ def _slices(data: RunData, model: ModelView | str) -> Section:
     names = _ranked(data, model)[:MOST_SLICES]
     charts = []
     for name in names:
-        series = [_dots(data, f"p:{name}")]
+        series = [{**_dots(data, f"p:{name}"), "some": True}]
         if isinstance(model, ModelView):
             along = model.slice_of(name)
             kind = "bars" if data.scales[name].labels else "line"
@@ -226,7 +232,7 @@ def _slices(data: RunData, model: ModelView | str) -> Section:
         axis = {**_axis(name, data.scales[name]), "at": data.recommended(name)}
         y = {"name": "value", "log": data.log_values, **_cut(data)}
         charts.append({"x": [axis], "y": [y], "series": series})
-    words = ["Dots are all trials; the dashed line is the recommended setting."]
+    words = [f"Dots are trials; the dashed line is the recommended setting.{_some_note(data, MOST_DOTS)}"]
     words += [model] if isinstance(model, str) else [
         "The line is the model's mean when the other parameters have their recommended values, the band two standard "
         "deviations of the model."
@@ -269,12 +275,7 @@ def _surfaces(data: RunData, model: ModelView | str) -> list[Section]:
 
 
 def _lines(data: RunData) -> Section:
-    order = np.argsort(data.better * data.values, kind="stable")  # the worst first; NaN, which failed, last
-    order = order[: len(data.done)]
-    kept = order
-    if len(order) > MOST_LINES:
-        best, rest = order[-MOST_LINES // 4 :], order[: -MOST_LINES // 4]
-        kept = np.concatenate([rest[np.linspace(0, len(rest) - 1, MOST_LINES - len(best)).astype(int)], best])
+    kept = data.some(MOST_LINES)
     names = data.names[:MOST_SLICES]
     axes = [{**_axis(name, data.scales[name]), "key": f"p:{name}"} for name in names]
     shown = data.shown
@@ -283,7 +284,7 @@ def _lines(data: RunData) -> Section:
     log = data.log_values and not pad
     axes.append({"name": "value", "key": "value", "low": low - pad, "high": high + pad, "log": log})
     note = "Each line is a trial; the stronger the better, and the thick one is the best."
-    note += f" Drawn are the best {len(best)} and {len(kept) - len(best)} others." if len(kept) < len(order) else ""
+    note += _some_note(data, MOST_LINES)
     chart = {"axes": axes, "lines": kept.tolist()}
     if data.limit is not None:
         note += f" {_count(data.beyond, 'value')} beyond {data.limit:.4g} stand at the end of their axis."
@@ -335,9 +336,15 @@ def _cut_note(data: RunData) -> str:
         return ""
     side = "above" if data.better < 0 else "below"
     return (
-        f" {_count(data.beyond, 'value')} far {side} {data.limit:.4g} would flatten the others: they are drawn at the edge "
-        'until "all values" is pressed.'
+        f" {_count(data.beyond, 'value')} far {side} {data.limit:.4g} would flatten the others: they are drawn at the "
+        'edge until "all values" is pressed.'
     )
+
+
+def _some_note(data: RunData, most: int) -> str:
+    if len(data.done) <= most:
+        return ""
+    return f" Of {len(data.done)} trials {most} are drawn: the best {most // 4}, and others spread evenly by rank."
 
 
 def _ranked(data: RunData, model: ModelView | str) -> list[str]:

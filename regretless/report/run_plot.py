@@ -36,7 +36,9 @@ def figure(result: Result, kind: Kind = "overview", params: Sequence[str] | None
     names = data.names if params is None else list(params)
     unknown = [name for name in names if name not in data.names]
     if unknown:
-        raise ValueError(f"params are not of this space: {', '.join(map(str, unknown))}; it has {', '.join(data.names)}")
+        raise ValueError(
+            f"params are not of this space: {', '.join(map(str, unknown))}; it has {', '.join(data.names)}"
+        )
     if not data.done:
         raise ValueError("there is nothing to draw: no evaluation has a value")
     if kind == "history":
@@ -141,7 +143,7 @@ def _draw_contour(drawing: Figure, ax: Axes, data: RunData, model: ModelView, ac
 
 
 def _draw_parallel(ax: Axes, data: RunData, names: Sequence[str]) -> None:
-    order = np.argsort(data.better * data.values, kind="stable")[: len(data.done)][-MOST_LINES:]
+    order = data.some(MOST_LINES)
     columns = [_shares(data.column(name), data.scales[name].log, *_ends(data, name)) for name in names]
     shown = data.shown
     columns.append(np.clip(_shares(data.values, data.log_values, float(shown.min()), float(shown.max())), 0, 1))

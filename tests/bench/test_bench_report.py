@@ -91,7 +91,7 @@ def test_page_needs_no_network_and_is_safe(folder):
 
 def test_sections_and_their_errors():
     section = table_section("t", ["m", "v"], [["a", 2.0], ["b", "1.5 (1 to 2)"], ["c", None]], best={"v": "min"})
-    assert re.search(r'<td class="mark"[^>]*>1.5 \(1 to 2\)', section.body)
+    assert re.search(r'<td class="mark long"[^>]*>1.5 \(1 to 2\)', section.body)
     assert section.body.count("mark") == 1
     panels = {
         "act": [Points("all", ["relu", "tanh", "relu"], [1, 2, 3])],
@@ -156,7 +156,8 @@ window.addEventListener("load", () => {
   document.getElementById("theme").click(); seen.theme = document.documentElement.dataset.theme !== theme;
   document.querySelectorAll("th button")[1].click();
   seen.sorted = [...document.querySelectorAll("tbody tr td:first-child")].map((c) => c.textContent);
-  seen.dots = Number(document.querySelectorAll("figure.chart .stage")[1].dataset.dots); seen.wide = document.documentElement.scrollWidth;
+  seen.dots = Number(document.querySelectorAll("figure.chart .stage")[1].dataset.dots);
+  seen.wide = document.documentElement.scrollWidth;
   const many = [...document.querySelectorAll("figure.chart")].at(-1);
   const look = (p) => p.getAttribute("stroke") + p.getAttribute("stroke-dasharray");
   seen.looks = [...many.querySelectorAll("path.curve")].map(look);

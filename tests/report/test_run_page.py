@@ -34,7 +34,8 @@ def told(
     for i in range(n if values is None else len(values)):
         trial = optimizer.ask()
         value = cost(**trial.params) if values is None else values[i]
-        optimizer.tell(trial, value, failed=value is None, error="" if value is not None else f"line\nValueError: <{i % 2}>")
+        error = "" if value is not None else f"line\nValueError: <{i % 2}>"
+        optimizer.tell(trial, value, failed=value is None, error=error)
     return Result.of(optimizer, "all trials were evaluated", success=True)
 
 
@@ -68,7 +69,7 @@ def test_failures_are_folded_with_their_text_and_their_trials() -> None:
     page = run_page(told([1.0, None, 2.0, None, None, 3.0]))
     assert "Failures: 3" in page
     assert re.search(r"<details><summary>2 evaluations: ValueError: &lt;1&gt;</summary>.*?Trials 1, 3;", page)
-    assert "<pre tabindex=\"0\">line\nValueError: &lt;0&gt;</pre>" in page
+    assert '<pre tabindex="0">line\nValueError: &lt;0&gt;</pre>' in page
     (history, *_) = charts(page)
     assert history["series"][0]["failed"] == [1, 3, 4]
     assert trials(page)["columns"]["value"] == [1.0, None, 2.0, None, None, 3.0]
@@ -85,7 +86,9 @@ def test_charts_draw_the_trials_and_mark_the_best() -> None:
     assert columns["p:size"] == [t.params["size"] for t in result.trials]
     history, *others = charts(page)
     assert history["series"][0]["best"] == best == int(np.argmin(columns["value"]))
-    slices = [chart for chart in others if "series" in chart and len(chart["x"]) == 1 and chart["x"][0]["name"] in SPACE]
+    slices = [
+        chart for chart in others if "series" in chart and len(chart["x"]) == 1 and chart["x"][0]["name"] in SPACE
+    ]
     assert {chart["x"][0]["name"] for chart in slices} == set(SPACE)
     rate = next(chart for chart in slices if chart["x"][0]["name"] == "rate")
     assert (rate["x"][0]["log"], rate["x"][0]["at"]) == (True, result.params["rate"])

@@ -1,6 +1,6 @@
 // A chart is a <figure class="chart"> with its data as JSON inside:
 //   {x: [{name, log, ticks, low, high, at}], y: [{name, log, cut}],
-//    series: [{name, kind: "line" | "steps" | "dots" | "bars" | "band", dash, text, order, best, failed,
+//    series: [{name, kind: "line" | "steps" | "dots" | "bars" | "band", dash, text, order, best, failed, some,
 //              x: [[...] per axis], y: [{mid, low, high} per quantity]}]}
 // Instead of an array there may be the name of a column of the page's trials. It draws one x axis and one quantity at a
 // time; buttons choose which, toggle log scales and hide series. `cut` is [low, high], either null: what lies beyond is
@@ -166,11 +166,12 @@ function chart(figure) {
     const svg = make("svg:svg", { viewBox: `0 0 ${width} ${height}`, height, "aria-hidden": "true" }, stage);
     const fit = Math.max(2, Math.round((box.right - box.left) / 90));
     const names = { xName: axis.name, yName: data.y[yi].name };
-    axesOf(svg, box, height, { xs: axis.ticks ?? ticks(x0, x1, logX, fit), ys: ticks(y0, y1, logY, 6), px, py, ...names });
+    const marks = { xs: axis.ticks ?? ticks(x0, x1, logX, fit), ys: ticks(y0, y1, logY, 6) };
+    axesOf(svg, box, height, { ...marks, px, py, ...names });
     const inner = [box.left, box.top, box.right - box.left, box.bottom - box.top], [x, y, wide, tall] = inner;
     const plot = make("svg:svg", { x, y, width: wide, height: tall, viewBox: inner.join(" ") }, svg); // it clips
     if (isNumber(axis.at)) {
-      const line = make("svg:line", { class: "at", x1: px(axis.at), x2: px(axis.at), y1: box.top, y2: box.bottom }, plot);
+      const at = px(axis.at), line = make("svg:line", { class: "at", x1: at, x2: at, y1: box.top, y2: box.bottom }, plot);
       make("svg:title", {}, line, "the recommended setting");
     }
     const path = (xs, ys, steps) => {
@@ -193,7 +194,8 @@ function chart(figure) {
           make("svg:title", {}, ring, "the best trial");
         }
         for (const x of column(s.failed ?? [])) {
-          if (isNumber(x)) make("svg:path", { class: "failed", d: `M${px(x) - 3} ${box.bottom - 9}l6 6m0 -6l-6 6` }, plot);
+          const d = `M${px(x) - 3} ${box.bottom - 9}l6 6m0 -6l-6 6`;
+          if (isNumber(x)) make("svg:path", { class: "failed", d }, plot);
         }
         continue;
       }
@@ -201,7 +203,8 @@ function chart(figure) {
         xs.forEach((x, i) => {
           const stem = { x1: px(x), x2: px(x), y1: py(low[i]), y2: py(high[i]), stroke: ink };
           make("svg:line", { ...stem, "stroke-width": 12, "stroke-opacity": 0.18 }, plot);
-          make("svg:line", { ...stem, x1: px(x) - 9, x2: px(x) + 9, y1: py(mid[i]), y2: py(mid[i]), "stroke-width": 3 }, plot);
+          const middle = { x1: px(x) - 9, x2: px(x) + 9, y1: py(mid[i]), y2: py(mid[i]), stroke: ink };
+          make("svg:line", { ...middle, "stroke-width": 3 }, plot);
         });
         continue;
       }
@@ -213,8 +216,10 @@ function chart(figure) {
       }
       const strokes = { stroke: ink, "stroke-width": 2, "stroke-linejoin": "round", ...dashes(s), fill: "none" };
       const lines = s.kind === "band" ? [low, high] : [mid];
-      for (const line of lines)
-        make("svg:path", { d: path(xs, line, s.kind === "steps"), ...strokes, class: "curve", "data-name": s.name }, plot);
+      for (const line of lines) {
+        const d = path(xs, line, s.kind === "steps");
+        make("svg:path", { d, ...strokes, class: "curve", "data-name": s.name }, plot);
+      }
     }
     stage.dataset.dots = String(count);
     const layer = make("svg:g", {}, svg);
@@ -224,13 +229,14 @@ function chart(figure) {
   // Dots of one series, as circles, or as triangles at the edge they lie beyond; returns how many.
   function dots(pen, s, xs, ys, { px, py, ok, box, y0, y1 }, plain) {
     const [early, late] = [styled("--early"), styled("--late")], shades = new Map();
-    xs.forEach((x, i) => {
-      if (!ok(x, ys[i])) return;
+    const drawn = s.some && trials.some ? trials.some : xs.map((_, i) => i);
+    drawn.forEach((i) => {
+      if (!ok(xs[i], ys[i])) return;
       const shade = s.order ? Math.min(SHADES - 1, Math.floor(i / xs.length * SHADES)) : 0;
       if (!shades.has(shade)) shades.set(shade, []);
       shades.get(shade).push(i);
     });
-    const radius = xs.length > HEAVY ? 2 : 3.2;
+    const radius = drawn.length < HEAVY ? 3.2 : 2;
     let count = 0;
     for (const [shade, members] of [...shades].sort((a, b) => a[0] - b[0])) {
       pen.fillStyle = s.order ? mixed(early, late, shade / (SHADES - 1)) : plain;

@@ -145,14 +145,14 @@ function selectOf(parent, label, words, at, change) {
 }
 
 // The axes of a picture: grid lines, labels that keep apart, and the names; px and py map values to pixels.
-function axesOf(svg, box, height, { xs, ys, px, py, xName, yName, xGrid = true }) {
+function axesOf(svg, box, height, { xs, ys, px, py, xName, yName, grid = true }) {
   for (const [v, label] of apart(ys, (v) => py(v), upright)) {
-    make("svg:line", { class: "grid", x1: box.left, x2: box.right, y1: py(v), y2: py(v) }, svg);
+    if (grid) make("svg:line", { class: "grid", x1: box.left, x2: box.right, y1: py(v), y2: py(v) }, svg);
     const text = make("svg:text", { x: box.left - 7, y: py(v) + 4, "text-anchor": "end" }, svg, short(label, 8));
     if (label.length > 8) make("svg:title", {}, text, label);
   }
   for (const [v, label] of apart(xs, px, (label) => across(short(label)))) {
-    if (xGrid) make("svg:line", { class: "grid", x1: px(v), x2: px(v), y1: box.top, y2: box.bottom }, svg);
+    if (grid) make("svg:line", { class: "grid", x1: px(v), x2: px(v), y1: box.top, y2: box.bottom }, svg);
     const half = across(short(label)) / 2 - 4, x = Math.min(Math.max(px(v), half), box.right + 14 - half);
     const text = make("svg:text", { x, y: box.bottom + 16, "text-anchor": "middle" }, svg, short(label));
     if (label.length > 14) make("svg:title", {}, text, label);

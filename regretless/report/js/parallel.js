@@ -6,8 +6,9 @@ const AXIS_ROOM = 92; // pixels from one axis to the next, at least: narrow wind
 function parallel(figure) {
   const data = JSON.parse(figure.querySelector("script").textContent), { axes, lines } = data;
   const controls = make("div", { class: "controls" }, figure);
-  const name = { tabindex: 0, role: "img", "aria-label": `each trial as a line over ${axes.map((a) => a.name).join(", ")}` };
-  const scroll = make("div", { class: "scroll stage", ...name }, figure), stage = make("div", { class: "stage" }, scroll);
+  const words = `each trial as a line over ${axes.map((a) => a.name).join(", ")}`;
+  const name = { class: "scroll stage", tabindex: 0, role: "img", "aria-label": words };
+  const stage = make("div", { class: "stage" }, make("div", name, figure));
   const { tip, put } = hintOf(figure);
   let share = 1, frame = null, redraw = () => {};
   for (const [word, part] of [["all", 1], ["best quarter", 0.25], ["best tenth", 0.1]]) {
@@ -28,8 +29,10 @@ function parallel(figure) {
     const pen = canvasOf(stage, width, height), grey = styled("--c9");
     const svg = make("svg:svg", { viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true" }, stage);
     const xs = axes.map((_, k) => box.left + k / Math.max(1, axes.length - 1) * (box.right - box.left));
-    const y = (axis, v) => Math.min(Math.max(scaled(v, axis.low, axis.high, box.bottom, box.top, axis.log), box.top - 6),
-      box.bottom + 6);
+    const y = (axis, v) => {
+      const at = scaled(v, axis.low, axis.high, box.bottom, box.top, axis.log);
+      return Math.min(Math.max(at, box.top - 6), box.bottom + 6);
+    };
     const places = kept.map((i) => axes.map((axis) => {
       const v = column(axis.key)[i];
       return isNumber(v) ? y(axis, v) : null;
@@ -50,10 +53,11 @@ function parallel(figure) {
     });
     axes.forEach((axis, k) => {
       make("svg:line", { class: "axis", x1: xs[k], x2: xs[k], y1: box.top, y2: box.bottom }, svg);
-      const title = make("svg:text", { class: "name", x: xs[k], y: 16, "text-anchor": "middle" }, svg, short(axis.name, 12));
-      make("svg:title", {}, title, axis.name);
-      const marks = axis.ticks ?? ticks(axis.low, axis.high, axis.log, 5);
-      for (const [v, label] of apart(marks.filter((t) => t[0] >= axis.low && t[0] <= axis.high), (v) => y(axis, v), upright))
+      const place = { class: "name", x: xs[k], y: 16, "text-anchor": "middle" };
+      make("svg:title", {}, make("svg:text", place, svg, short(axis.name, 12)), axis.name);
+      const marks = (axis.ticks ?? ticks(axis.low, axis.high, axis.log, 5))
+        .filter((t) => t[0] >= axis.low && t[0] <= axis.high);
+      for (const [v, label] of apart(marks, (v) => y(axis, v), upright))
         make("svg:text", { class: "halo", x: xs[k] + 5, y: y(axis, v) + 4 }, svg, short(label, 9));
     });
     const layer = make("svg:g", {}, svg);

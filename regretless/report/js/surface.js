@@ -3,10 +3,12 @@
 // z holds the means as whole numbers from 0 (low) to 999 (high), rows from the bottom, i across and j up, i < j.
 const BANDS = 12; // colours of a filled contour
 const STEPS = 999;
+const THINNED = 5; // of the trials that slices show in a long run every fifth is drawn, the best one among them
 
 function surface(figure) {
   const data = JSON.parse(figure.querySelector("script").textContent), { axes } = data;
-  const controls = make("div", { class: "controls" }, figure), stage = make("div", { class: "stage", role: "img" }, figure);
+  const controls = make("div", { class: "controls" }, figure);
+  const stage = make("div", { class: "stage", role: "img" }, figure);
   const legend = make("div", { class: "legend" }, figure), { tip, put } = hintOf(figure);
   const state = { x: 0, y: 1, dots: true };
   let frame = null, redraw = () => {};
@@ -47,11 +49,12 @@ function surface(figure) {
     const box = { left: 72, right: width - 14, top: 10, bottom: height - 42 }, [X, Y] = [axes[state.x], axes[state.y]];
     const { pair, at } = sampler(), wide = Math.round(box.right - box.left), tall = Math.round(box.bottom - box.top);
     stage.replaceChildren();
-    const words = `${data.values} of the model over ${X.name} and ${Y.name}, from ${show(pair.low)} to ${show(pair.high)}`;
-    stage.setAttribute("aria-label", words);
+    const range = `from ${show(pair.low)} to ${show(pair.high)}`;
+    stage.setAttribute("aria-label", `${data.values} of the model over ${X.name} and ${Y.name}, ${range}`);
     const picture = make("canvas", { "aria-hidden": "true", class: "picture" }, stage);
     Object.assign(picture, { width: wide, height: tall });
-    picture.style.cssText = `left:${box.left / width * 100}%;top:${box.top}px;width:${wide / width * 100}%;height:${tall}px`;
+    const shares = `left:${box.left / width * 100}%;width:${wide / width * 100}%`;
+    picture.style.cssText = `${shares};top:${box.top}px;height:${tall}px`;
     const brush = picture.getContext("2d"), image = brush.createImageData(wide, tall), span = pair.high - pair.low || 1;
     const colours = [...Array(BANDS).keys()].map((k) => ramp(shade(k / (BANDS - 1))).match(/\d+/g).map(Number));
     for (let j = 0, p = 0; j < tall; j++) {
@@ -65,10 +68,12 @@ function surface(figure) {
     const svg = make("svg:svg", { viewBox: `0 0 ${width} ${height}`, height, "aria-hidden": "true" }, stage);
     const px = (v) => scaled(v, X.low, X.high, box.left, box.right, X.log);
     const py = (v) => scaled(v, Y.low, Y.high, box.bottom, box.top, Y.log);
-    const fit = Math.max(2, Math.round(wide / 90)), marks = (axis, n) => axis.ticks ?? ticks(axis.low, axis.high, axis.log, n);
-    axesOf(svg, box, height, { xs: marks(X, fit), ys: marks(Y, 6), px, py, xName: X.name, yName: Y.name, xGrid: false });
-    svg.querySelectorAll(".grid").forEach((line) => line.remove());
-    const places = column(X.key).map((x, i) => [px(x ?? NaN), py(column(Y.key)[i] ?? NaN), i])
+    const marks = (axis, n) => axis.ticks ?? ticks(axis.low, axis.high, axis.log, n);
+    const names = { xName: X.name, yName: Y.name }, fit = Math.max(2, Math.round(wide / 90));
+    axesOf(svg, box, height, { xs: marks(X, fit), ys: marks(Y, 6), px, py, ...names, grid: false });
+    const drawn = trials.some?.filter((_, k) => (trials.some.length - 1 - k) % THINNED === 0);
+    const places = (drawn ?? trials.columns.number.map((_, i) => i))
+      .map((i) => [px(column(X.key)[i] ?? NaN), py(column(Y.key)[i] ?? NaN), i])
       .filter(([x, y, i]) => isNumber(x) && isNumber(y) && trials.columns.value[i] !== null);
     if (state.dots) {
       const pen = canvasOf(stage, width, height);
@@ -91,14 +96,16 @@ function surface(figure) {
     const bar = make("span", { class: "bar", "aria-hidden": "true" }, legend);
     colours.forEach((c) => make("i", { style: `background:rgb(${c.join(",")})` }, bar));
     make("span", {}, legend, show(pair.high));
-    make("span", { class: "note" }, legend, `${data.values}, by the model; + is the recommended setting, dots are trials`);
+    const key = `${data.values}, by the model; + is the recommended setting, dots are trials`;
+    make("span", { class: "note" }, legend, key);
     frame = { svg, width, box, at, places, X, Y };
   }
   const shade = (t) => data.minimize ? 1 - t : t; // the better, the brighter
 
   stage.addEventListener("pointermove", (e) => {
     if (!frame) return;
-    const { svg, width, box, at, places, X, Y } = frame, where = svg.getBoundingClientRect(), zoom = width / where.width;
+    const { svg, width, box, at, places, X, Y } = frame;
+    const where = svg.getBoundingClientRect(), zoom = width / where.width;
     const mx = (e.clientX - where.left) * zoom, my = (e.clientY - where.top) * zoom;
     tip.replaceChildren();
     const u = (mx - box.left) / (box.right - box.left), v = (box.bottom - my) / (box.bottom - box.top);

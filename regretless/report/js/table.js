@@ -36,7 +36,8 @@ function trialTable(home) {
   let order = trials.columns.number.map((_, i) => i), page = 0;
   const bar = make("div", { class: "pager" }, home);
   const scroll = make("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "all trials" }, home);
-  const table = make("table", {}, scroll), top = make("tr", {}, make("thead", {}, table)), body = make("tbody", {}, table);
+  const table = make("table", {}, scroll), top = make("tr", {}, make("thead", {}, table));
+  const body = make("tbody", {}, table);
   for (const key of keys) {
     const words = trials.labels[key] ? { class: "words", scope: "col" } : { scope: "col" };
     sortHead(make("th", words, top, heads[key] ?? key.replace(/^p:/, "")), (up) => {
@@ -73,7 +74,8 @@ function trialTable(home) {
       return row;
     }));
     where.textContent = `rows ${count ? page * ROWS + 1 : 0} to ${page * ROWS + rows.length} of ${count}`;
-    for (const [word, b] of Object.entries(buttons)) b.disabled = ["first", "previous"].includes(word) ? !page : page === last;
+    for (const [word, b] of Object.entries(buttons))
+      b.disabled = ["first", "previous"].includes(word) ? page === 0 : page === last;
   }
   fill();
 }
