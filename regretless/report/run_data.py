@@ -131,8 +131,10 @@ class RunData:
     @property
     def shown(self) -> Array:
         """The values within the axes."""
-        values = self.values[np.isfinite(self.values)]
-        return values if self.limit is None else values[self.better * values >= self.better * self.limit]
+        values: Array = self.values[np.isfinite(self.values)]
+        if self.limit is not None:
+            values = values[self.better * values >= self.better * self.limit]
+        return values
 
     @property
     def beyond(self) -> int:

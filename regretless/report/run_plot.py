@@ -113,8 +113,9 @@ def _draw_slice(ax: Axes, data: RunData, model: ModelView | str, name: str) -> N
         else:
             ax.plot(along.x, along.mean, color="tab:orange")
             ax.fill_between(along.x, along.low, along.high, color="tab:orange", alpha=0.15, lw=0)
-    if data.recommended(name) is not None:
-        ax.axvline(data.recommended(name), color="tab:red", ls="--", lw=1)
+    recommended = data.recommended(name)
+    if recommended is not None:
+        ax.axvline(recommended, color="tab:red", ls="--", lw=1)
     _parameter_axis(ax.xaxis, ax.set_xscale, ax.set_xlim, data, name)
     _value_axis(ax, data)
 
@@ -130,6 +131,7 @@ def _draw_importance(ax: Axes, model: ModelView, names: Sequence[str]) -> None:
 
 def _draw_contour(drawing: Figure, ax: Axes, data: RunData, model: ModelView, across: str, up: str) -> None:
     x, y, mean = model.surface_of(across, up)
+    filled: Any
     if data.scales[across].labels or data.scales[up].labels:
         filled = ax.pcolormesh(x, y, mean, cmap="viridis_r" if data.better < 0 else "viridis", shading="nearest")
     else:
@@ -137,7 +139,7 @@ def _draw_contour(drawing: Figure, ax: Axes, data: RunData, model: ModelView, ac
     drawing.colorbar(filled, ax=ax, label="value, by the model")
     done = np.isfinite(data.values)
     ax.plot(data.column(across)[done], data.column(up)[done], "o", ms=3, color="black", mec="white", mew=0.5)
-    ax.plot(data.recommended(across), data.recommended(up), "P", ms=10, color="white", mec="black")
+    ax.plot([data.recommended(across)], [data.recommended(up)], "P", ms=10, color="white", mec="black")
     _parameter_axis(ax.xaxis, ax.set_xscale, ax.set_xlim, data, across)
     _parameter_axis(ax.yaxis, ax.set_yscale, ax.set_ylim, data, up)
 
@@ -152,7 +154,7 @@ def _draw_parallel(ax: Axes, data: RunData, names: Sequence[str]) -> None:
         best = i == data.best
         look = ("tab:red", 2.5, 1.0) if best else (colours(0.25 + 0.7 * rank / len(order)), 0.8, 0.6)
         ax.plot(places, [column[i] for column in columns], color=look[0], lw=look[1], alpha=look[2])
-    for at in places:
+    for at in places.tolist():
         ax.axvline(at, color="0.4", lw=1)
     ax.set_xticks(places, [*names, "value"], rotation=30, ha="right")
     ax.set(ylim=(-0.03, 1.03), ylabel="place within the range")

@@ -88,8 +88,9 @@ function surface(figure) {
     const [x, y] = [data.recommended[state.x], data.recommended[state.y]];
     if (isNumber(x) && isNumber(y)) {
       const cross = `M${px(x) - 8} ${py(y)}h16M${px(x)} ${py(y) - 8}v16`;
-      make("svg:path", { d: cross, stroke: "#000000", "stroke-width": 5 }, svg);
-      make("svg:path", { d: cross, stroke: "#ffffff", "stroke-width": 2.5 }, svg);
+      const look = { d: cross, "stroke-linecap": "round" };
+      make("svg:path", { ...look, stroke: "#000000", "stroke-width": 7 }, svg);
+      make("svg:path", { ...look, stroke: "#ffffff", "stroke-width": 3 }, svg);
     }
     legend.replaceChildren();
     make("span", {}, legend, show(pair.low));
