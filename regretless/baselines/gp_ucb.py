@@ -25,7 +25,7 @@ from typing import Literal
 import numpy as np
 
 from regretless.gp.acquisition import upper_confidence
-from regretless.gp.certify import largest_upper_bound, width
+from regretless.gp.certify import verifying_point
 from regretless.gp.kernels import Kind
 from regretless.gp.method import GPMethod
 from regretless.gp.posterior import GP
@@ -48,7 +48,7 @@ class GPUCB(GPMethod):
             Theorem 2 divided by 5 (Sec. 6) and no final exploitation.
         kappa: the width; None: 1 (default preset) or the paper's schedule.
         exploit: maximise the mean alone in the last fifth of a known budget; None: by preset.
-        verify: every verify-th ask goes where the certificate's upper bound is largest, for runs that end by
+        verify: every verify-th ask goes where the certificate's bound is most likely exceeded, for runs that end by
             `GapBelow`; 0: never. Not in paper.
     """
 
@@ -83,7 +83,7 @@ class GPUCB(GPMethod):
     def _step(self, rng: np.random.Generator) -> Array:
         if self.verify and self.step % self.verify == 0:
             wary = self._wary.gp(self.X, self.y, self.yvar, self.pending)
-            return largest_upper_bound(wary, self.cube, width(CERTIFIED_DELTA, self.dim), rng)[0]
+            return verifying_point(wary, self.cube, CERTIFIED_DELTA, rng)
         gp = self._posterior()
         return step(self, gp, upper_confidence(gp, self._width(gp)), rng)
 
