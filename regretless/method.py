@@ -1,9 +1,10 @@
 """The contract every optimiser keeps: `Method`, and the `Recipe` that builds it.
 
-Everything here maximises on the unit cube; `Optimizer` and `Problem` turn signs and units once. A proposal is a
-function of (history, seed, step): the history is the sequence of told points plus the set of pending ones, the step
-numbers the asks, and every random draw comes from a generator keyed on (seed, step). So a fresh Method that is told the
-same history proposes the same points, bit for bit: that is how runs resume, and how workers that share a storage agree.
+A method maximises on the unit cube; `Optimizer` and `Problem` turn signs and units. A proposal is a function of
+(history, seed, step). The history is the sequence of told points and the set of points that were asked and not yet
+told. The step is the number of the ask, and every random draw comes from a generator keyed on (seed, step). So a fresh
+method that is told the same history proposes the same points, bit for bit. Runs resume by this law, and workers that
+share a storage agree by it.
 
 To write a method, subclass `Method`, give `_propose`, and perhaps `_update`, `_recommend`, `_certificate`, `_state` and
 `_load`:
@@ -42,6 +43,8 @@ still be traced finely."""
 LARGEST = 1e307
 """Methods see values beyond this as this: differences and sums of a few of them would leave the range of floats, which
 ends at 1.8e308."""
+FORMER_PRESETS = {"practical": "default"}
+"""Former names of presets, and the present ones."""
 FIXED_DRAWS = 2**63
 """The step that keys what is drawn once for the whole run."""
 
@@ -155,6 +158,11 @@ class Method(ABC):
         key = self.cube.key(x)
         return key in self._settled or key in self._pending_keys
 
+    @property
+    def why(self) -> str:
+        """Why the method searches as it does at present, for methods that choose; else empty."""
+        return ""
+
     def fixed_generator(self) -> np.random.Generator:
         """The generator for what is drawn once and kept for the whole run."""
         return keyed_generator(self.seed, FIXED_DRAWS)
@@ -208,6 +216,14 @@ class Method(ABC):
         """Adds points that somebody else has asked and not yet told, so that proposals keep away from them."""
         for x in self._points(X):
             self._pend(x.copy())
+
+    def follow(self, other: Method) -> None:
+        """Reads the history of another method from now on, so that this one can propose and recommend in its place;
+        only legal before anything was told."""
+        if len(self.y) or len(self.failed) or self._pending:
+            raise RuntimeError("follow() needs a fresh method; this one has been used")
+        self._told, self._failed, self._settled = other._told, other._failed, other._settled
+        self._pending, self._pending_keys = other._pending, other._pending_keys
 
     def recommend(self) -> Array:
         """The point to report, d: best by the model, not the luckiest noisy value."""
@@ -437,6 +453,9 @@ class Recipe:
         for option in options:
             if option in self.method.renamed:
                 raise TypeError(f"{self._title}: the option {option!r} is called {self.method.renamed[option]!r}")
+            if option == "preset" and options[option] in FORMER_PRESETS:
+                now = FORMER_PRESETS[options[option]]
+                raise ValueError(f"{self._title}: the preset {options[option]!r} is called {now!r}")
             if option not in known:
                 raise TypeError(f"{self._title} has no option {option!r}; it takes {', '.join(known) or 'none'}")
         return Recipe(self.name, self._path, {**self.options, **options})

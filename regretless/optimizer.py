@@ -7,7 +7,6 @@ so the same space, seed and method give the same points whichever way one comes 
 
 from __future__ import annotations
 
-import json
 import math
 import secrets
 import statistics
@@ -15,25 +14,26 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 
-from regretless.auto import choose_method, find_recipe
+from regretless.agreement import MethodLike, as_recipe, check_history, same_recipe, same_space
+from regretless.auto import choose_method
 from regretless.certificate import Certificate
 from regretless.evaluation import as_number, shown
 from regretless.method import Method, Recipe
-from regretless.parameters import Array
+from regretless.parameters import Array, Choice, Parameter
 from regretless.space import Space, SpaceLike
 from regretless.statefile import pack, read_state, write_state
 
 Direction: TypeAlias = Literal["minimize", "maximize"]
 TrialState: TypeAlias = Literal["pending", "done", "failed"]
-MethodLike: TypeAlias = str | Recipe | type[Method]
-"""A name, a recipe, a Method class, or "auto"."""
 
 FILE_KIND = "regretless-optimizer-3"
 """Marks the files `Optimizer.save` writes; the number grows when the layout changes."""
+ELSEWHERE = {"n_trials": "budget=", "trials": "budget=", "random_state": "seed=", "sampler": "method="}
+"""What other libraries, and `minimize`, call our arguments."""
 STATES: tuple[TrialState, ...] = ("pending", "done", "failed")
 """What becomes of trials, in the order of their codes in a file."""
 
@@ -80,6 +80,12 @@ class Optimizer:
         certify: lets "auto" take a method whose certificate shrinks, for runs that are to end by it.
     """
 
+    def __new__(cls, *args: Any, **options: Any) -> Optimizer:
+        for name in options:
+            if name in ELSEWHERE:
+                raise TypeError(f"Optimizer has no argument {name!r}; here it is {ELSEWHERE[name]}")
+        return super().__new__(cls)
+
     def __init__(
         self,
         space: SpaceLike,
@@ -96,7 +102,7 @@ class Optimizer:
         self.direction: Direction = direction
         self.budget = budget
         self.seed = secrets.randbits(32) if seed is None else seed
-        self.recipe, self.why = resolve_method(method, self.space, budget, certify=certify)
+        self.recipe, self._chosen = resolve_method(method, self.space, budget, certify=certify)
         """The recipe in use, and the reason it was chosen."""
         self._sign = 1.0 if direction == "maximize" else -1.0
         self.method: Method = self.recipe.build(self.space, seed=self.seed, budget=budget, sign=self._sign)
@@ -110,6 +116,13 @@ class Optimizer:
         done = sum(t.state == "done" for t in self.trials)
         words = f"direction={self.direction!r}, seed={self.seed}, {done} of {len(self.trials)} trials done"
         return f"Optimizer({self.recipe}, {words})"
+
+    if not TYPE_CHECKING:  # a type checker would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            own = {"best_params": "best.params", "best_value": "best.value", "best_trial": "best"}.get(name)
+            hint = f"; here it is optimizer.{own}, or optimizer.recommend()" if own else ""
+            raise AttributeError(f"Optimizer has no attribute {name!r}{hint}")
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_lock"}
@@ -137,7 +150,7 @@ class Optimizer:
         named = params if isinstance(params, Mapping) else dict(zip(self.space.names, params, strict=True))
         with self._lock:
             self.method.wait_for(u)
-            return self._new_trial(u, {name: named[name] for name in self.space.names})
+            return self._new_trial(u, {name: _own_value(p, named[name]) for name, p in self.space.parameters.items()})
 
     def tell(
         self,
@@ -212,6 +225,11 @@ class Optimizer:
         return max(done, key=lambda t: self._sign * t.value)  # type: ignore[operator]
 
     @property
+    def why(self) -> str:
+        """Why this method was taken; of one that chooses as it goes, why it searches as it does and what changed."""
+        return self.method.why or self._chosen
+
+    @property
     def exhausted(self) -> bool:
         """Whether the space is finite and every setting of it has been asked."""
         size = self.method.cube.size
@@ -261,7 +279,7 @@ class Optimizer:
             "seed": self.seed,
             "space": self.space.describe(),
             "recipe": self.recipe.to_json(),
-            "why": self.why,
+            "why": self._chosen,
             "notes": self.notes,
             "unit": np.array([t.unit for t in trials]).reshape(-1, self.method.dim),
             "state": np.array([STATES.index(t.state) for t in trials], dtype=np.int64),
@@ -301,15 +319,15 @@ class Optimizer:
     def _from_state(
         cls, state: Mapping[str, Any], space: SpaceLike | None, method: Recipe | type[Method] | None
     ) -> Optimizer:
-        recipe = _same_recipe(state["recipe"], method)
+        recipe = same_recipe(state["recipe"], method)
         optimizer = cls(
-            _same_space(state["space"], None if space is None else Space(space)),
+            same_space(state["space"], None if space is None else Space(space)),
             method=recipe,
             direction=state["direction"],
             budget=state["budget"],
             seed=state["seed"],
         )
-        optimizer.why, optimizer.notes = str(state["why"]), dict(state["notes"])
+        optimizer._chosen, optimizer.notes = str(state["why"]), dict(state["notes"])
         optimizer.method.load_state_dict(state["method"])
         rows = zip(state["unit"], state["state"], state["value"], state["var"], strict=True)
         for number, (row, code, value, var) in enumerate(rows):
@@ -326,6 +344,7 @@ class Optimizer:
             trial.state, trial.error = STATES[int(code)], str(state["error"].get(str(number), ""))
             trial.value = None if math.isnan(value) else float(value)
             trial.var = None if math.isnan(var) else float(var)
+        check_history(optimizer.trials, optimizer.method, optimizer._sign)
         return optimizer
 
     # -- inside
@@ -367,62 +386,13 @@ def resolve_method(
     return as_recipe(method), "given"
 
 
-def as_recipe(method: MethodLike) -> Recipe:
-    """The recipe of a name, a recipe or a Method class."""
-    if isinstance(method, Recipe):
-        return method
-    if isinstance(method, type) and issubclass(method, Method):
-        return Recipe(method.__name__, method)
-    return find_recipe(method)  # type: ignore[arg-type]
-
-
-# ---------------------------------------------------------------- what a file must agree with
-
-
-def _same_space(description: Mapping[str, Any], given: Space | None) -> Space:
-    """The space of a file, from its description or, where no file could hold that, as given; a given one must be the
-    same.
-
-    Points are kept as places in the cube, so with other bounds or labels every one of them would become another
-    setting.
-    """
-    if given is None:
-        return Space.from_json(description)
-    stored, own = description["parameters"], given.describe()["parameters"]
-    if list(stored) != list(own):
-        raise ValueError(f"the file was written for parameters {list(stored)}, the space given has {list(own)}")
-    for name, table in stored.items():
-        if _text(table) != _text(own[name]):
-            raise ValueError(
-                f"the file was written for {name} = {_text(table)}, the space given has {name} = {_text(own[name])}"
-            )
-    return given
-
-
-def _same_recipe(stored: Mapping[str, Any], given: Recipe | type[Method] | None) -> Recipe:
-    """The recipe of a file; options that no file can hold must be given again and agree by content."""
-    name, options = stored["name"], stored["options"]
-    if given is None:
-        if any(isinstance(value, dict) for value in options.values()):
-            lost = ", ".join(key for key, value in options.items() if isinstance(value, dict))
-            raise ValueError(f"the file could not hold the option {lost} of {name}: pass method=")
-        return find_recipe(name)(**options)
-    recipe = as_recipe(given)
-    if recipe.name != name:
-        raise ValueError(f"the file was written by method {name!r}, not {recipe.name!r}")
-    own = recipe.to_json()["options"]
-    for key in sorted({*options, *own}):
-        if _text(options.get(key)) != _text(own.get(key)):
-            raise ValueError(
-                f"the file was written by method {name!r} with {key} = {_text(options.get(key))}, "
-                f"the method given has {key} = {_text(own.get(key))}"
-            )
-    return recipe
-
-
-def _text(value: Any) -> str:
-    """Plain values as text that tells 1, 1.0 and True apart and has a NaN equal itself."""
-    return json.dumps(value, sort_keys=True)
+def _own_value(parameter: Parameter, value: Any) -> Any:
+    """A value of the user's as trials hold it: plain, a label as the space has it, and a float of fewer digits, which
+    may have been rounded over a bound, within the range."""
+    if isinstance(parameter, Choice):
+        return parameter.labels[parameter.index(value)]
+    plain = value.item() if isinstance(value, np.generic) else value
+    return min(max(plain, parameter.low), parameter.high)
 
 
 def _is_plain(params: Mapping[str, Any]) -> bool:

@@ -29,6 +29,8 @@ MOST_LEVELS = 2**52
 """More values than this cannot be told apart on a float64 coordinate."""
 MOST_ON_A_LOG_SCALE = 0.1 / float(np.finfo(np.float64).eps)
 """The largest n log n of a whole number n on a log scale: its logarithm, with a few roundings, must lead back to it."""
+LEAST_ON_A_LOG_SCALE = sys.float_info.min
+"""The least number on a log scale: those below it are floats with fewer and fewer digits, which many places share."""
 STEP_SLACK = 1e-9
 """Steps that miss the upper bound by less than this share of a step still include it (0.1 * 3 is not 0.3 in binary)."""
 
@@ -94,6 +96,8 @@ class Float:
         object.__setattr__(self, "high", float(self.high))
         if is_finite(self.step):
             object.__setattr__(self, "step", float(self.step))  # type: ignore[arg-type]
+        if self.log and self.low < LEAST_ON_A_LOG_SCALE:
+            raise ValueError(f"{self}: numbers below {LEAST_ON_A_LOG_SCALE:.3g} have too few digits for log; raise low")
         if self.log and self.low < self.high and math.log(self.low) == math.log(self.high):
             raise ValueError(f"{self}: low and high have the same logarithm; widen the range or drop log")
         if self.step is not None:
@@ -228,7 +232,9 @@ class Choice:
 
     labels: tuple[Hashable, ...]
 
-    def __init__(self, labels: Sequence[Hashable]) -> None:
+    def __init__(self, labels: Sequence[Hashable], *others: Hashable) -> None:
+        if others:
+            raise TypeError(f"Choice takes one list of labels: write Choice({[labels, *others]!r})")
         if isinstance(labels, str) or not isinstance(labels, Sequence):
             raise ValueError(f"Choice takes a list of labels, got {labels!r}")
         if len(labels) == 0:

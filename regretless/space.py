@@ -1,9 +1,9 @@
 """Search spaces: the user's parameters on one side, the unit cube on the other.
 
-A `Space` is a set of named parameters (`Float`, `Int`, `Choice`). A `Cube` is what a Method sees of it: `dim`
-coordinates in [0, 1], in the order of the names, some of which only take certain positions. A grid of k values owns k
-equal shares of its coordinate and is represented by the centres of the shares; a choice is either one such coordinate
-or k one-hot coordinates, as the method asks.
+A `Space` holds the user's named parameters (`Float`, `Int`, `Choice`). A `Cube` is what a method sees of them: `dim`
+coordinates in [0, 1], in the order of the names. A parameter with k values divides its coordinate into k equal parts,
+and the middle of a part stands for its value. A choice of k labels becomes one such coordinate, or k coordinates of
+which one is 1 and the others are 0; each method says which form it wants.
 
     space = Space({"lr": Float(1e-5, 1e-1, log=True), "layers": Int(1, 6), "act": Choice(["relu", "tanh"])})
     u = space.encode({"lr": 1e-3, "layers": 2, "act": "tanh"})
@@ -17,7 +17,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -25,7 +25,10 @@ from regretless.fingerprint import fingerprint
 from regretless.parameters import Array, Axis, Choice, Float, Int, Parameter, is_number
 
 Encoding: TypeAlias = Literal["shares", "onehot"]
-"""How a choice becomes coordinates: one with equal shares, or one per label."""
+"""How a choice becomes coordinates: one with equal shares, or one per label up to MOST_ONEHOT labels."""
+MOST_ONEHOT = 256
+"""A choice with more labels is never one coordinate per label: an ask would cost time and memory for labels that no
+budget can try. The value is the number of labels that the maximiser tries in one sweep."""
 
 
 # ---------------------------------------------------------------- the cube
@@ -179,7 +182,7 @@ class Space:
         axes: list[Axis] = []
         groups: list[tuple[int, int]] = []
         for _, parameter in self._ordered:
-            if choices == "onehot" and isinstance(parameter, Choice):
+            if _one_per_label(parameter, choices):
                 groups.append((len(axes), len(axes) + len(parameter.labels)))
                 axes.extend([Axis()] * len(parameter.labels))
             else:
@@ -200,7 +203,7 @@ class Space:
         u: list[float] = []
         for name, parameter in self._ordered:
             try:
-                if choices == "onehot" and isinstance(parameter, Choice):
+                if _one_per_label(parameter, choices):
                     hot = parameter.index(params[name])
                     u.extend(float(i == hot) for i in range(len(parameter.labels)))
                 else:
@@ -230,7 +233,7 @@ class Space:
     def _shares_from_onehot(self, u: Array) -> Array:
         shares, at = [], 0
         for _, parameter in self._ordered:
-            if isinstance(parameter, Choice):
+            if _one_per_label(parameter, "onehot"):
                 k = len(parameter.labels)
                 shares.append((int(np.argmax(u[at : at + k])) + 0.5) / k)
                 at += k
@@ -273,6 +276,11 @@ class Space:
         except (KeyError, AttributeError, TypeError) as error:
             raise ValueError(f"not the description of a space: {error!r}") from None
         return space
+
+
+def _one_per_label(parameter: Parameter, choices: Encoding) -> TypeGuard[Choice]:
+    """Whether a parameter becomes one coordinate per label."""
+    return choices == "onehot" and isinstance(parameter, Choice) and len(parameter.labels) <= MOST_ONEHOT
 
 
 SpaceLike: TypeAlias = Space | Mapping[str, Any] | Sequence[Any] | str | Path

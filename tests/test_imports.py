@@ -13,10 +13,10 @@ PACKAGE = ROOT / "regretless"
 FLOORS = {
     "extras": 0, "threads": 0, "certificate": 0, "parameters": 0, "statefile": 0, "streams": 0, "fingerprint": 0,
     "space": 1, "evaluation": 2,
-    "method": 2, "gp": 3, "grid": 4, "tangent": 4, "methods": 5, "baselines": 5, "auto": 6, "optimizer": 7,
-    "stopping": 8,
-    "report": 8, "result": 9, "run": 10, "testing": 10, "bilevel": 10, "doors": 11, "storage": 12,
-    "cli": 13,
+    "method": 2, "gp": 3, "grid": 4, "tangent": 4, "methods": 5, "baselines": 5, "auto": 6, "agreement": 7,
+    "optimizer": 8, "stopping": 9,
+    "report": 9, "result": 10, "run": 11, "testing": 11, "bilevel": 11, "doors": 12, "storage": 13,
+    "cli": 14,
 }  # fmt: skip
 """Each room (a file or folder of the package) and the floor it stands on."""
 LIBRARIES = ("gp", "grid", "tangent")

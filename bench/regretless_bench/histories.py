@@ -12,17 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regretless.auto import choose_method
 from regretless.baselines import BASELINES
 from regretless.gp.surrogate import Surrogate
-from regretless.parameters import Array
+from regretless.parameters import Array, Choice
 from regretless_bench.problems.families import family_case
 from regretless_bench.problems.problem import Problem
 
 NOISE = 0.1
 """The noise's sd of a noisy case, as a share of the interquartile range."""
-KINDS = ("auto", "verify")
-"""What runs: the method that `auto` takes, and `GPUCB(verify=2)`, which `auto` takes with a stop rule."""
+KINDS = ("search", "verify")
+"""What runs: a plain search (`gp-ucb`, or `gp-ei` where there are choices), and `GPUCB(verify=2)`, which "auto" takes
+with a stop rule."""
 
 
 class History(NamedTuple):
@@ -54,7 +54,8 @@ def run_history(family: str, seed: int, kind: str, per_dim: int) -> History:
     """One run of per_dim evaluations for each parameter."""
     problem = case(family, seed)
     n = per_dim * len(problem.space)
-    recipe = choose_method(problem.space, n)[0] if kind == "auto" else BASELINES["gp-ucb"](verify=2)
+    choices = any(isinstance(parameter, Choice) for parameter in problem.space.parameters.values())
+    recipe = BASELINES["gp-ucb"](verify=2) if kind == "verify" else BASELINES["gp-ei" if choices else "gp-ucb"]
     method, values = recipe.build(problem.space.cube(), seed=seed, budget=n), []
     for _ in range(n):
         x = method.ask()

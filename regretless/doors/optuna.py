@@ -1,11 +1,9 @@
 """Optuna's door: `Sampler` lets any method of this library propose the trials of an Optuna study.
 
-A proposal is a function of (finished trials, running trials, seed, trial number), all of which live in the study's
-storage, so nothing else needs to be saved: a fresh process, or another storage with the same trials, proposes the same
-points bit for bit. Every sampler keeps `_Replica`s, optimizers that have been told what the storage holds; they only
-save time and are rebuilt whenever the storage says otherwise.
-
-What is read from a storage is numbers and JSON, never a pickle.
+A proposal follows from the finished trials, the running trials, the seed and the trial's number. The study's storage
+holds all of these, as numbers and JSON. So nothing else is saved, and a fresh process, or another storage with the same
+trials, gets the same proposal bit for bit. To save time a sampler keeps `_Replica`s, optimizers that were told the
+trials of a storage already. A replica that no longer agrees with the storage is replaced by a new one.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ from regretless.doors.distributions import (
     parameter_of,
     searchable,
 )
-from regretless.doors.workers import OWNER, Sightings, announce, announced, announcement, is_dead, lost_after_longest
+from regretless.doors.workers import OWNER, Sightings, announce, announced, announcement, is_dead, lost_after
 from regretless.method import checked_seed, keyed_generator
 from regretless.optimizer import MethodLike, Optimizer, as_recipe
 from regretless.parameters import Array
@@ -116,10 +114,7 @@ class Sampler(BaseSampler):
         self.method = method
         self.seed = secrets.randbits(32) if seed is None else checked_seed(seed)
         self.search_space = None if search_space is None else as_distributions(search_space)
-        self.budget = budget
-        self.certify = certify
-        self.pending_ttl = pending_ttl
-        self.pruned = pruned
+        self.budget, self.certify, self.pending_ttl, self.pruned = budget, certify, pending_ttl, pruned
         self._forget_caches()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -138,9 +133,7 @@ class Sampler(BaseSampler):
         self._steps: dict[tuple[int, int], int] = {}
         """The step of each trial of this process, by study and number."""
         self._replicas: weakref.WeakKeyDictionary[BaseStorage, list[_Replica]] = weakref.WeakKeyDictionary()
-        self._spaces: weakref.WeakKeyDictionary[BaseStorage, dict[Any, IntersectionSearchSpace]] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._spaces: weakref.WeakKeyDictionary[BaseStorage, dict[Any, Any]] = weakref.WeakKeyDictionary()
         self._warned: weakref.WeakKeyDictionary[BaseStorage, set[int]] = weakref.WeakKeyDictionary()
 
     # -- Optuna's hooks
@@ -172,7 +165,7 @@ class Sampler(BaseSampler):
             for _ in range(RACES):
                 replica = self._replica(study, space, trials)
                 others = [t for t in replica.unknown(trials) if t.number != trial.number]
-                pending = self._pending(study, replica, others)
+                pending = self._pending(study, replica, others, trials)
                 u = replica.optimizer.propose(step, list(pending.values()), ahead=ahead)
                 params = replica.decode(u)
                 pieces = announce(study, trial, space, params, pieces)
@@ -180,7 +173,16 @@ class Sampler(BaseSampler):
                     break  # nobody else is at work, and whoever comes now sees our announcement
                 trials = study.get_trials(deepcopy=False)
                 others = [t for t in replica.unknown(trials) if t.number != trial.number]
-                rivals = self._rivals(study, replica, u, pending, others)
+                points = self._pending(study, replica, others, trials)
+                for t in others:
+                    if t.state.is_finished() and (point := replica.encode(t.params)) is not None:
+                        points[t.number] = point
+                # trials that came up, or changed their mind, while we were thinking, at (nearly) our point
+                rivals = [
+                    n
+                    for n, point in points.items()
+                    if np.abs(point - u).max() < NEAR and not (n in pending and np.array_equal(pending[n], point))
+                ]
                 if not rivals:
                     break
                 # rivals who move at the same moment move to different points
@@ -239,11 +241,8 @@ class Sampler(BaseSampler):
         else a new one."""
         kept = self._replicas.setdefault(study._storage, [])
         for replica in kept:
-            if (
-                replica.study_id == study._study_id
-                and replica.space == space
-                and (fresh := replica.news(trials)) is not None
-            ):
+            fits = replica.study_id == study._study_id and replica.space == space
+            if fits and (fresh := replica.news(trials)) is not None:
                 break
         else:
             # parameters of one value have a place in the cube of `minimize`, so they have one here
@@ -278,17 +277,21 @@ class Sampler(BaseSampler):
             return math.nan
         return None  # a worker that died says nothing about its point
 
-    def _pending(self, study: Study, replica: _Replica, others: Iterable[FrozenTrial]) -> dict[int, Array]:
+    def _pending(
+        self, study: Study, replica: _Replica, others: Iterable[FrozenTrial], trials: Sequence[FrozenTrial]
+    ) -> dict[int, Array]:
         """Cube points of those trials of other workers that are being evaluated now, by number."""
         running = [t for t in others if t.state == TrialState.RUNNING]
         if not running:
             return {}
-        stale = _stale(study)
-        ttl = replica.lost_after if self.pending_ttl is None else self.pending_ttl
+        stale, ttl = _stale(study), self.pending_ttl
         points = {}
         for t in running:
             dead = is_dead(announcement(t).get("by"))
-            lost = t._trial_id in stale or dead or (dead is None and self._sightings.seconds(t) > ttl)
+            if dead is None:  # it runs on another machine
+                ttl = lost_after(trials) if ttl is None else ttl
+                dead = self._sightings.seconds(t) > ttl
+            lost = t._trial_id in stale or dead
             if lost and OWNER not in t.system_attrs:  # a signed trial will be finished by others, at its own point
                 continue
             fixed = t.system_attrs.get("fixed_params", {})
@@ -296,22 +299,6 @@ class Sampler(BaseSampler):
             if u is not None:
                 points[t.number] = u
         return points
-
-    def _rivals(
-        self, study: Study, replica: _Replica, u: Array, pending: Mapping[int, Array], others: list[FrozenTrial]
-    ) -> list[int]:
-        """Numbers of the trials that came up, or changed their mind, while we were thinking, and evaluate or have
-        evaluated (nearly) our point."""
-        points = self._pending(study, replica, others)
-        for t in others:
-            point = replica.encode(t.params) if t.state.is_finished() else None
-            if point is not None:
-                points[t.number] = point
-        return [
-            n
-            for n, point in points.items()
-            if np.abs(point - u).max() < NEAR and not (n in pending and np.array_equal(pending[n], point))
-        ]
 
     def _step(self, study: Study, trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> int:
         """The key of a trial's proposal: its number, less the trials before it whose workers died.
@@ -335,8 +322,7 @@ class Sampler(BaseSampler):
         known = "every completed trial" if self.search_space is None else "search_space"
         warnings.warn(
             f"parameter {param_name!r} is not part of {known}, or its range changed: the method does not search it, "
-            "it is drawn at random, and so is "
-            "every further parameter like it in this study",
+            "it is drawn at random, and so is every further parameter like it in this study",
             stacklevel=2,
         )
 
@@ -359,8 +345,6 @@ class _Replica:
         self._leading, self._leading_number = 0, -1
         """How many trials at the head of the study have all been taken in, and the number of the last of those: they
         need not be looked at again."""
-        self._longest = -1.0
-        """Seconds that the longest completed one of them took; negative before the first."""
         self._labelled = {name: d for name, d in space.items() if isinstance(d, CategoricalDistribution)}
 
     def unknown(self, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
@@ -387,17 +371,10 @@ class _Replica:
                 values.append(value)
                 variances.append(_variance(trial))
             self._told.add(trial.number)
-            if trial.state == TrialState.COMPLETE and trial.duration is not None:
-                self._longest = max(self._longest, trial.duration.total_seconds())
         self._last = _when(history[-1][0])
         self.optimizer.take_in(points, values, variances)
         while self._leading < len(trials) and (number := trials[self._leading].number) in self._told:
             self._leading, self._leading_number = self._leading + 1, number
-
-    @property
-    def lost_after(self) -> float:
-        """Seconds after which a running trial of this study is probably lost."""
-        return lost_after_longest(self._longest)
 
     def encode(self, params: Mapping[str, Any]) -> Array | None:
         """The cube point of a trial's parameters; None when they do not cover the space or lie outside it."""
@@ -469,9 +446,6 @@ def _is_lost(trial: FrozenTrial, heartbeat: bool, stale: set[int]) -> bool:
 
 
 def _feasible(trial: FrozenTrial) -> bool:
-    for key, value in trial.system_attrs.items():
-        if key == "constraints" and any(v > 0 for v in value or ()):
-            return False
-        if key.startswith("constraints:") and value > 0:
-            return False
-    return True
+    attributes = trial.system_attrs
+    one_by_one = [value for key, value in attributes.items() if key.startswith("constraints:")]
+    return not any(value > 0 for value in (*(attributes.get("constraints") or ()), *one_by_one))

@@ -30,7 +30,7 @@ from scipy.special import ndtri, stdtr, stdtrit
 
 from regretless.certificate import Certificate
 from regretless.gp.acquisition import upper_confidence
-from regretless.gp.maximiser import candidates, maximise_many
+from regretless.gp.maximiser import Effort, candidates, maximise_many
 from regretless.gp.posterior import GP, Factor
 from regretless.gp.surrogate import LEAST_SCALE, Surrogate
 from regretless.parameters import Array
@@ -249,5 +249,5 @@ def largest_upper_bound(wary: GP, cube: Cube, b: float, rng: np.random.Generator
     """Where m + b s is largest (d), and how large, in standardised units."""
     order = np.argsort(-wary.mean_at(wary.X), kind="stable")[:INCUMBENTS]
     bound = upper_confidence(wary, b)
-    points, values = maximise_many(bound, cube, rng, incumbents=wary.X[order], raw=RAW, starts=STARTS)
+    points, values = maximise_many(bound, cube, rng, incumbents=wary.X[order], effort=Effort(RAW, STARTS))
     return points[0], float(values[0])

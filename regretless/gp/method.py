@@ -19,7 +19,8 @@ class GPMethod(DesignedMethod):
     """An initial design, then steps by the posterior of a surrogate; a subclass gives `_step`.
 
     Args:
-        preset: "default", or "paper": an SE kernel on the values as told, and what the method's paper does besides.
+        preset: "default", or "paper": an SE kernel on the values as told, a design without the centre of the cube, and
+            what the method's paper does besides.
         kernel: "matern52" or "se"; None: by preset.
         ard: one length-scale per coordinate; None: by dimension.
         noise_var: a known noise variance of all values, or None to fit it.
@@ -44,8 +45,8 @@ class GPMethod(DesignedMethod):
         tame: bool | None = None,
         rotate: bool = False,
     ) -> None:
-        super().__init__(cube, seed=seed, budget=budget)
         self.paper = preset == "paper"
+        super().__init__(cube, seed=seed, budget=budget, centre=not self.paper)
         self._surrogate = Surrogate(
             self.cube, preset=preset, kernel=kernel, ard=ard, noise_var=noise_var, quadratic=quadratic, tame=tame,
             rotate=rotate,

@@ -7,7 +7,7 @@ import numpy as np
 
 from regretless.gp.acquisition import kept_from_failures, through
 from regretless.gp.design import away_from_known
-from regretless.gp.maximiser import Acquisition, maximise
+from regretless.gp.maximiser import USUAL, Acquisition, Effort, maximise
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
 from regretless.parameters import Array
@@ -24,10 +24,18 @@ class HasMean(Protocol):
 
 
 def step(
-    history: Method, gp: HasMean, acquisition: Acquisition, rng: np.random.Generator, *, logarithmic: bool = False
+    history: Method,
+    gp: HasMean,
+    acquisition: Acquisition,
+    rng: np.random.Generator,
+    *,
+    logarithmic: bool = False,
+    effort: Effort = USUAL,
 ) -> Array:
     """The point that maximises an acquisition of the posterior, kept from failures and off the known points, d."""
-    x = best_point(gp, acquisition, history.X, history.failed, history.cube, rng, logarithmic=logarithmic)
+    x = best_point(
+        gp, acquisition, history.X, history.failed, history.cube, rng, logarithmic=logarithmic, effort=effort
+    )
     return away_from_known(x, history, rng)
 
 
@@ -55,10 +63,11 @@ def best_point(
     rng: np.random.Generator,
     *,
     logarithmic: bool = False,
+    effort: Effort = USUAL,
 ) -> Array:
     """The point of a cube that maximises an acquisition, kept from failed points (k x d), d; X: told points (n x d)."""
     kept = kept_from_failures(acquisition, X, failed, logarithmic=logarithmic)
-    return maximise(kept, cube, rng, incumbents=best_by_mean(gp, X, INCUMBENTS))
+    return maximise(kept, cube, rng, incumbents=best_by_mean(gp, X, INCUMBENTS), effort=effort)
 
 
 def best_by_mean(gp: HasMean, X: Array, count: int) -> Array:

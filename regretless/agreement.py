@@ -1,0 +1,99 @@
+"""What a file of `Optimizer.save` must agree with before a run goes on from it: the space and the method given again,
+and its own history. A file may come from a stranger."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from regretless.auto import find_recipe
+from regretless.method import LARGEST, Method, Recipe
+from regretless.space import Space
+
+if TYPE_CHECKING:
+    from regretless.optimizer import Trial
+
+MethodLike: TypeAlias = str | Recipe | type[Method]
+"""A name, a recipe, a Method class, or "auto"."""
+LARGEST_OPTION = 4096
+"""The largest whole number that an option in a file may be without being given again: larger ones ask for much memory,
+and a file may come from a stranger. No default is larger."""
+
+
+def as_recipe(method: MethodLike) -> Recipe:
+    """The recipe of a name, a recipe or a Method class."""
+    if isinstance(method, Recipe):
+        return method
+    if isinstance(method, type) and issubclass(method, Method):
+        return Recipe(method.__name__, method)
+    return find_recipe(method)  # type: ignore[arg-type]
+
+
+def same_space(description: Mapping[str, Any], given: Space | None) -> Space:
+    """The space of a file, from its description or, where no file could hold that, as given; a given one must be the
+    same.
+
+    Points are kept as places in the cube, so with other bounds or labels every one of them would become another
+    setting.
+    """
+    if given is None:
+        return Space.from_json(description)
+    stored, own = description["parameters"], given.describe()["parameters"]
+    if list(stored) != list(own):
+        raise ValueError(f"the file was written for parameters {list(stored)}, the space given has {list(own)}")
+    for name, table in stored.items():
+        if _text(table) != _text(own[name]):
+            raise ValueError(
+                f"the file was written for {name} = {_text(table)}, the space given has {name} = {_text(own[name])}"
+            )
+    return given
+
+
+def same_recipe(stored: Mapping[str, Any], given: Recipe | type[Method] | None) -> Recipe:
+    """The recipe of a file; options that no file can hold must be given again and agree by content."""
+    name, options = stored["name"], stored["options"]
+    if given is None:
+        if any(isinstance(value, dict) for value in options.values()):
+            lost = ", ".join(key for key, value in options.items() if isinstance(value, dict))
+            raise ValueError(f"the file could not hold the option {lost} of {name}: pass method=")
+        for key, value in options.items():
+            if isinstance(value, int) and value > LARGEST_OPTION:
+                raise ValueError(f"the option {key} = {value} of {name} asks for much memory: pass method= to confirm")
+        return find_recipe(name)(**options)
+    recipe = as_recipe(given)
+    if recipe.name != name:
+        raise ValueError(f"the file was written by method {name!r}, not {recipe.name!r}")
+    own = recipe.to_json()["options"]
+    for key in sorted({*options, *own}):
+        if _text(options.get(key)) != _text(own.get(key)):
+            raise ValueError(
+                f"the file was written by method {name!r} with {key} = {_text(options.get(key))}, "
+                f"the method given has {key} = {_text(own.get(key))}"
+            )
+    return recipe
+
+
+def check_history(trials: Sequence[Trial], method: Method, sign: float) -> None:
+    """Raises ValueError unless the trials of a file, whose values times sign are maximised, are the history of its
+    method."""
+    for trial in trials:
+        if (trial.value is not None and math.isfinite(trial.value)) != (trial.state == "done"):
+            raise ValueError(f"trial {trial.number} is {trial.state} with the value {trial.value}")
+    told = [(t.unit.tobytes(), sign * t.value, t.var) for t in trials if t.value is not None]
+    of_trials = Counter((key, min(max(value, -LARGEST), LARGEST), var) for key, value, var in told)
+    rows = zip(method.X, method.y.tolist(), method.yvar.tolist(), strict=True)
+    of_method = Counter((x.tobytes(), y, None if math.isnan(var) else var) for x, y, var in rows)
+    pending = Counter(t.unit.tobytes() for t in trials if t.state == "pending")
+    failed = Counter(t.unit.tobytes() for t in trials if t.state == "failed")
+    if of_trials != of_method or pending != Counter(x.tobytes() for x in method.pending):
+        raise ValueError("the trials are not those that the method was told or waits for")
+    if not Counter(x.tobytes() for x in method.failed) <= failed:  # a forgotten trial is failed for its user alone
+        raise ValueError("the method holds failures that are no trial's")
+
+
+def _text(value: Any) -> str:
+    """Plain values as text that tells 1, 1.0 and True apart and has a NaN equal itself."""
+    return json.dumps(value, sort_keys=True)
