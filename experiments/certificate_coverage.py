@@ -2,12 +2,12 @@
 
     python experiments/certificate_coverage.py --jobs 2 --out runs/certificate [--kinds search,verify] [--seeds 0-31]
 
-Every family of `regretless_bench.problems.families` is run by a plain search or by the verifying GP-UCB and read after 8 d and
-20 d evaluations. A reading covers when its gap is at least f* - f(recommended); it is certified when the gap is at most
-VACUOUS of the range seen. For each family the two constants SCALED and ROUGHNESS of `gp/certify.py` are chosen on the
-other families that are not made of needles: of the pairs that cover 96 % over all of them and 93 % in each, the one
-that certifies most; the table shows that choice and what it covers on the family left out. Families kept aside are read
-with the shipped constants.
+Every family of `regretless_bench.problems.families` is run by a plain search or by the verifying GP-UCB and read after
+8 d and 20 d evaluations. A reading covers when its gap is at least f* - f(recommended); it is certified when the gap is
+at most VACUOUS of the range seen. For each family the two constants SCALED and ROUGHNESS of `gp/certify.py` are chosen
+on the other families that are not made of needles: of the pairs that cover 96 % over all of them and 93 % in each, the
+one that certifies most; the table shows that choice and what it covers on the family left out. Families kept aside are
+read with the shipped constants.
 """
 
 from __future__ import annotations

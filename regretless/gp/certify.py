@@ -17,7 +17,7 @@ what the values before it predict, whose variance relative to the signal was v_k
     lower    m(r) - b s(r) at the recommended point r,      gap = upper - lower.
 
 How often the gap is right is an empirical fact, which `experiments/certificate_coverage.py` measures family by family
-(docs/certificates.md). Where nothing was measured, or the bound says nothing, the answer is "not certified".
+(docs/lab/certificates.md). Where nothing was measured, or the bound says nothing, the answer is "not certified".
 """
 
 import math
@@ -36,8 +36,8 @@ from regretless.gp.surrogate import LEAST_SCALE, Surrogate
 from regretless.parameters import Array
 from regretless.space import Cube
 
-SHORTENED = 0.35  # every fitted length-scale is multiplied by this; chosen by measured coverage (docs/certificates.md)
-SCALED = 0.75  # the sd that the one-step errors give is multiplied by this; fitted on families (docs/certificates.md)
+SHORTENED = 0.35  # every fitted length-scale is multiplied by this; measured beside .25, .5 (docs/lab/certificates.md)
+SCALED = 0.75  # the sd of the one-step errors is multiplied by this; fitted on families (docs/lab/certificates.md)
 ROUGHNESS = 3.0  # what a fitted noise sd, by the signal's sd, adds to that multiple of 1; fitted with SCALED
 LEAST_PER_DIM = 4  # nothing is certified with fewer values per dimension: the fit would be little more than its prior
 MOST_DIMENSIONS = 10  # coverage was measured in up to this many dimensions
@@ -51,7 +51,7 @@ POINTS, FEWEST_POINTS, WORK = 1024, 256, 500_000
 """The places over which the mean over the cube is taken, at least and at most, and the largest number of places times
 values between them, so that a check costs no more than an ask at any number of values."""
 NEAR_SHARE = 2  # a third of the places divided by this lies around the best points; hundreds are enough for a hill
-PER_SCALE = 0.5  # cells along one axis by the inverse of its length-scale; measured beside .25 (docs/certificates.md)
+PER_SCALE = 0.5  # cells along an axis by its inverse length-scale; measured beside .25 (docs/lab/certificates.md)
 RAW, STARTS = 2000, 8  # candidates and ascents of the search for the largest bound, more than those of an ask
 INCUMBENTS = 5  # the told points with the best posterior means around which a third of the candidates are drawn
 
@@ -113,8 +113,8 @@ def step_spread(gp: GP) -> Spread:
     noise = float(gp.factor.noise[: gp.n].mean())
     total = float(variances[1:].sum())
     ratio = (float(errors[1:] @ errors[1:]) + 1.0) / (total + 1.0)
-    told = math.sqrt(noise) if gp.profile else 0.0
-    return Spread(math.sqrt(max(ratio / gp.signal, 1.0)), told, max(total / (1.0 + noise), 1.0))
+    rough = math.sqrt(noise) if gp.profile else 0.0
+    return Spread(math.sqrt(max(ratio / gp.signal, 1.0)), rough, max(total / (1.0 + noise), 1.0))
 
 
 def cells(gp: GP, cube: Cube) -> float:
