@@ -129,11 +129,11 @@ def table(records: list[dict[str, Any]]) -> str:
     plain = [name for name, family in FAMILIES.items() if not family.needles]
     groups = [(name, [name]) for name in dict.fromkeys(r["family"] for r in records)]
     for name, families in [*groups, ("all but needles", plain)]:
-        chosen = [r for r in records if r["family"] in families]
         for rule, title in RULES.items():
-            if not any(rule in r for r in chosen):
+            chosen = [r for r in records if r["family"] in families and rule in r]
+            if not chosen:
                 continue
-            stopped = [r for r in chosen if r.get(rule) is not None]
+            stopped = [r for r in chosen if r[rule] is not None]
             right = f"{sum(r[rule]['right'] for r in stopped)} of {len(stopped)}" if stopped else "-"
             when = f"{np.median([r[rule]['n'] / r['dim'] for r in stopped]):.0f} d" if stopped else "-"
             needles = " (needles)" if name in FAMILIES and FAMILIES[name].needles else ""
