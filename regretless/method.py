@@ -27,7 +27,9 @@ from numpy.typing import ArrayLike
 
 from regretless.certificate import Certificate
 from regretless.fingerprint import fingerprint, same_content
+from regretless.noise import shows_noise
 from regretless.parameters import Array
+from regretless.rows import Rows
 from regretless.space import Cube, Encoding, Space
 from regretless.threads import threads_for
 
@@ -113,12 +115,14 @@ class Method(ABC):
         self.step = 0
         """The number of asks so far: the key of the next proposal."""
         self._draws = _Draws(self.seed)
-        self._told = _Rows(self.dim)
-        self._failed = _Rows(self.dim)
+        self._told = Rows(self.dim)
+        self._failed = Rows(self.dim)
         self._pending: list[Array] = []
         self._pending_keys: list[bytes] = []
         self._settled: set[bytes] = set()
         """Identities of the points told or failed."""
+        self._noise_shown: tuple[int, bool] = 0, False
+        """After how many values noise was looked for, and whether there was any."""
 
     # -- what a subclass sees
 
@@ -225,10 +229,20 @@ class Method(ABC):
         self._told, self._failed, self._settled = other._told, other._failed, other._settled
         self._pending, self._pending_keys = other._pending, other._pending_keys
 
+    def shows_noise(self) -> bool:
+        """Whether the values are noisy, as far as told variances, options, repetitions or near neighbours show it."""
+        if self._noise_shown[0] != len(self.y):
+            known = None if (self.yvar > 0).any() else self._known_noise()
+            self._noise_shown = len(self.y), shows_noise(self.X, self.y, self.yvar) if known is None else known
+        return self._noise_shown[1]
+
     def recommend(self) -> Array:
-        """The point to report, d: best by the model, not the luckiest noisy value."""
+        """The point to report, d: the best value seen or, when the values show noise, the best by the model, because
+        the best value seen may be the luckiest."""
         if len(self.y) == 0:
             raise RuntimeError("recommend() needs at least one successful evaluation; none has been told yet")
+        if not self.shows_noise():
+            return np.array(self.X[int(np.argmax(self.y))])
         with threads_for(self.model_free):
             best = np.asarray(self._recommend(), dtype=np.float64).reshape(self.dim)
         return self.cube.snap(best)
@@ -300,8 +314,12 @@ class Method(ABC):
     def _update(self, X: Array, y: Array) -> None:  # noqa: B027 - a hook that may stay empty
         """Takes in new finite values (already in self.X and self.y); draws nothing at random."""
 
+    def _known_noise(self) -> bool | None:
+        """Whether the values are noisy, where options say so (`stated_noise`); None: the values have to show it."""
+        return None
+
     def _recommend(self) -> Array:
-        """The point to report, d; called with at least one told value."""
+        """The point to report, d; called with at least one told value when the values are noisy."""
         best: Array = self.X[int(np.argmax(self.y))]
         return best
 
@@ -380,39 +398,6 @@ class Method(ABC):
         return points, values, np.where(np.isinf(var), np.nan, var)
 
 
-class _Rows:
-    """An append-only table of points (n x d) with a value and a variance each, grown by doubling."""
-
-    def __init__(self, dim: int) -> None:
-        self._X = np.empty((8, dim))
-        self._numbers = np.empty((2, 8))
-        self._n = 0
-
-    def __len__(self) -> int:
-        return self._n
-
-    @property
-    def X(self) -> Array:
-        view = self._X[: self._n]
-        view.flags.writeable = False
-        return view
-
-    def column(self, i: int) -> Array:
-        view: Array = self._numbers[i, : self._n]
-        view.flags.writeable = False
-        return view
-
-    def append(self, X: Array, values: Array | float = np.nan, variances: Array | float = np.nan) -> None:
-        old, n = self._n, self._n + len(X)
-        if n > len(self._X):
-            room = max(n, 2 * len(self._X)) - old
-            self._X = np.concatenate([self._X[:old], np.empty((room, self._X.shape[1]))])
-            self._numbers = np.concatenate([self._numbers[:, :old], np.empty((2, room))], axis=1)
-        self._X[old:n] = X
-        self._numbers[0, old:n], self._numbers[1, old:n] = values, variances
-        self._n = n
-
-
 # ---------------------------------------------------------------- recipes
 
 
@@ -472,6 +457,11 @@ class Recipe:
     @property
     def _title(self) -> str:
         return self._path.rpartition(":")[2] if isinstance(self._path, str) else self._path.__name__
+
+    def __str__(self) -> str:
+        """As people name it: auto, gp-ucb(verify=2)."""
+        options = ", ".join(f"{option}={value!r}" for option, value in self.options.items())
+        return f"{self.name}({options})" if options else self.name
 
     def __repr__(self) -> str:
         return f"{self._title}({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"

@@ -11,26 +11,31 @@ import math
 import secrets
 import statistics
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 
-from regretless.agreement import MethodLike, as_recipe, check_history, same_recipe, same_space
+from regretless.agreement import MethodLike as MethodLike
+from regretless.agreement import as_recipe as as_recipe
+from regretless.agreement import check_history, same_recipe, same_space
 from regretless.auto import choose_method
+from regretless.bounds import KnownBound
 from regretless.certificate import Certificate
-from regretless.evaluation import as_number, shown
+from regretless.evaluation import checked_value, checked_variance
 from regretless.method import Method, Recipe
 from regretless.parameters import Array, Choice, Parameter
+from regretless.probes import Share, checked_rate, is_due, probe_point, share_left, share_unseen
 from regretless.space import Space, SpaceLike
 from regretless.statefile import pack, read_state, write_state
 
 Direction: TypeAlias = Literal["minimize", "maximize"]
 TrialState: TypeAlias = Literal["pending", "done", "failed"]
 
-FILE_KIND = "regretless-optimizer-3"
+FILE_KIND = "regretless-optimizer-4"
 """Marks the files `Optimizer.save` writes; the number grows when the layout changes."""
 ELSEWHERE = {"n_trials": "budget=", "trials": "budget=", "random_state": "seed=", "sampler": "method="}
 """What other libraries, and `minimize`, call our arguments."""
@@ -78,6 +83,10 @@ class Optimizer:
         budget: the number of evaluations planned; methods use it to plan and it may be exceeded.
         seed: makes the run repeatable; drawn at random, and kept in `seed`, when not given.
         certify: lets "auto" take a method whose certificate shrinks, for runs that are to end by it.
+        probes: the share of the trials that are independent uniform draws of the space; they prove how much of it can
+            be better (`Certificate.share`), whatever the function, and cost their evaluations.
+        floor, ceiling: a value that no setting can fall below, for a minimisation, or exceed, for a maximisation. The
+            certified gap is never larger than what lies between.
     """
 
     def __new__(cls, *args: Any, **options: Any) -> Optimizer:
@@ -95,6 +104,9 @@ class Optimizer:
         budget: int | None = None,
         seed: int | None = None,
         certify: bool = False,
+        probes: float = 0.0,
+        floor: float | None = None,
+        ceiling: float | None = None,
     ) -> None:
         if direction not in ("minimize", "maximize"):
             raise ValueError(f'direction must be "minimize" or "maximize", got {direction!r}')
@@ -105,6 +117,13 @@ class Optimizer:
         self.recipe, self._chosen = resolve_method(method, self.space, budget, certify=certify)
         """The recipe in use, and the reason it was chosen."""
         self._sign = 1.0 if direction == "maximize" else -1.0
+        self.probes = checked_rate(probes)
+        self.probe_steps: list[int] = []
+        """The steps whose trials were to be probes, those whose draw was known already included."""
+        self.together = False
+        """Whether several trials were ever under way at once."""
+        self.bound = KnownBound(direction, floor, ceiling)
+        """The floor of a minimisation, the ceiling of a maximisation, if one is known."""
         self.method: Method = self.recipe.build(self.space, seed=self.seed, budget=budget, sign=self._sign)
         self.trials: list[Trial] = []
         """All trials, in the order of their numbers."""
@@ -140,9 +159,28 @@ class Optimizer:
     def ask(self, n: int | None = None) -> Trial | list[Trial]:
         """The next trial, or the next n of them; legal at any time, however many are pending."""
         with self._lock:
-            X = self.method.ask(1 if n is None else n, step=len(self.trials))
-            trials = [self._new_trial(u, self.space.decode(u, self.method.choices)) for u in X]
+            self.together |= (n or 1) > 1 or len(self.method.pending) > 0
+            if self.probes:
+                trials = [self._new_trial(self._probe_or_proposal()) for _ in range(1 if n is None else n)]
+            else:
+                trials = [self._new_trial(u) for u in self.method.ask(1 if n is None else n, step=len(self.trials))]
         return trials[0] if n is None else trials
+
+    def _probe_or_proposal(self) -> Array:
+        """The point of the next trial, left pending; a probe whose draw is known already needs no evaluation."""
+        step = len(self.trials)
+        if is_due(step, self.probes):
+            self.probe_steps.append(step)
+            u = self.probe_at(step)
+            if not self.method.is_known(u):
+                self.method.wait_for(u)
+                return u
+        point: Array = self.method.ask(1, step=step)[0]
+        return point
+
+    def probe_at(self, step: int) -> Array:
+        """The canonical cube point of the probe of a step, whether or not the step is to be one."""
+        return probe_point(self.space, self.seed, step, self.method.choices)
 
     def adopt(self, params: Mapping[str, Any] | Sequence[float] | Array) -> Trial:
         """A pending trial at a setting of your own: a known good one, or one evaluated before."""
@@ -172,11 +210,12 @@ class Optimizer:
         with self._lock:
             trial = self._pending_trial(trial)
             if not failed:
-                value, var = _checked_value(value), _checked_variance(var)
+                value, var = checked_value(value), checked_variance(var)
             if failed or value is None or not math.isfinite(value):
                 trial.state, trial.error = "failed", error or ("" if failed else f"the value was {value}")
                 self.method.tell(trial.unit[None], np.nan)
                 return
+            self.bound.check([value], [math.nan if var is None else var])
             trial.state, trial.value, trial.var = "done", value, var
             self.method.tell(trial.unit[None], self._sign * value, yvar=None if var is None else np.array([var]))
 
@@ -194,20 +233,29 @@ class Optimizer:
         X, y, yvar = np.array(list(settings)), np.array(list(values)), np.array(list(variances))
         if len(y):
             with self._lock:
+                self.bound.check(y, yvar)
                 self.method.tell(X, self._sign * y, yvar=None if np.isnan(yvar).all() else yvar)
 
     def propose(self, step: int, pending: Sequence[Array] = (), *, ahead: int = 0) -> Array:
         """The cube point for trial number `step`, away from the pending ones and from those of `ahead` others who ask
         at the same moment; nothing is left pending."""
+        with self.waiting_for(pending):
+            if is_due(step, self.probes) and not self.method.is_known(probe := self.probe_at(step)):
+                return probe
+            point: Array = self.method.ask(1 + ahead, step=step)[-1]
+            return point
+
+    @contextmanager
+    def waiting_for(self, pending: Sequence[Array]) -> Iterator[None]:
+        """Has these cube points, and those asked meanwhile, pending for a while."""
         with self._lock:
-            before = self.method.pending
+            before = len(self.method.pending)
             if len(pending):
                 self.method.wait_for(np.array(pending))
             try:
-                point: Array = self.method.ask(1 + ahead, step=step)[-1]
+                yield
             finally:
-                self.method.forget(self.method.pending[len(before) :])
-            return point
+                self.method.forget(self.method.pending[before:])
 
     # -- what is known
 
@@ -215,6 +263,11 @@ class Optimizer:
     def pending(self) -> list[Trial]:
         """Trials asked and not yet told."""
         return [t for t in self.trials if t.state == "pending"]
+
+    @property
+    def ended(self) -> list[float | None]:
+        """The value of each trial that ended, in order of their numbers; None: it failed."""
+        return [t.value for t in self.trials if t.state != "pending"]
 
     @property
     def best(self) -> Trial:
@@ -236,7 +289,7 @@ class Optimizer:
         return size <= len(self.trials) and len({self._key(t) for t in self.trials}) >= size
 
     def recommend(self) -> dict[str, Any]:
-        """The setting to use: best by the model, not the luckiest noisy value."""
+        """The setting to use: the best value seen, or with noise the model's choice, not the luckiest value."""
         with self._lock:
             u = self.method.recommend()
         key = self.method.cube.key(u)
@@ -259,7 +312,30 @@ class Optimizer:
     def certificate_at(self, delta: float) -> Certificate:
         """The same with probability 1 - delta."""
         with self._lock:
-            return self.method.certificate(delta).scaled(self._sign)
+            found = self._within_bound(self.method.certificate(delta)).scaled(self._sign)
+            left = self.share_at(delta)
+            return replace(found, share=left.value, share_reason=left.reason, probes=left.probes)
+
+    def share_at(self, delta: float) -> Share:
+        """How much of the space can be better than `recommend()`, with probability 1 - delta."""
+        with self._lock:
+            return share_left(self.method, self.space, self.seed, self.probe_steps, delta, together=self.together)
+
+    def _within_bound(self, found: Certificate) -> Certificate:
+        """A certificate of the method's maximisation, with what the user's bound, or a space seen whole, adds."""
+        if len(self.method.y) == 0:
+            return found
+        value = None if self.method.shows_noise() else float(self.method.y.max())
+        if value is not None and share_unseen(self.method.cube, self.method.X) == 0.0:
+            return found.below(value, value, "every setting of the space was evaluated")
+        return self.bound.applied(found, value)
+
+    def fresh(self) -> Optimizer:
+        """Another one of the same run, of which nothing has been asked or told."""
+        return Optimizer(
+            self.space, method=self.recipe, direction=self.direction, budget=self.budget, seed=self.seed,
+            probes=self.probes, floor=self.bound.floor, ceiling=self.bound.ceiling,
+        )  # fmt: skip
 
     # -- files
 
@@ -277,6 +353,11 @@ class Optimizer:
             "direction": self.direction,
             "budget": self.budget,
             "seed": self.seed,
+            "probes": self.probes,
+            "probe_steps": np.array(self.probe_steps, dtype=np.int64),
+            "together": self.together,
+            "bound": self.bound.value,
+            "beyond": self.bound.broken,
             "space": self.space.describe(),
             "recipe": self.recipe.to_json(),
             "why": self._chosen,
@@ -326,7 +407,14 @@ class Optimizer:
             direction=state["direction"],
             budget=state["budget"],
             seed=state["seed"],
+            probes=state["probes"],
         )
+        optimizer.bound = KnownBound.of(optimizer.direction, state["bound"])
+        optimizer.bound.broken = None if state["beyond"] is None else float(state["beyond"])
+        optimizer.together = bool(state["together"])
+        optimizer.probe_steps = [int(step) for step in state["probe_steps"]]
+        if not all(0 <= k < len(state["state"]) and is_due(k, optimizer.probes) for k in optimizer.probe_steps):
+            raise ValueError("it names probes that none of its trials can be")
         optimizer._chosen, optimizer.notes = str(state["why"]), dict(state["notes"])
         optimizer.method.load_state_dict(state["method"])
         rows = zip(state["unit"], state["state"], state["value"], state["var"], strict=True)
@@ -353,8 +441,8 @@ class Optimizer:
         """The identity of a trial's point, which is canonical."""
         return trial.unit.tobytes()
 
-    def _new_trial(self, u: Array, params: dict[str, Any]) -> Trial:
-        trial = Trial(len(self.trials), params, unit=u)
+    def _new_trial(self, u: Array, params: dict[str, Any] | None = None) -> Trial:
+        trial = Trial(len(self.trials), params or self.space.decode(u, self.method.choices), unit=u)
         self.trials.append(trial)
         return trial
 
@@ -397,24 +485,3 @@ def _own_value(parameter: Parameter, value: Any) -> Any:
 
 def _is_plain(params: Mapping[str, Any]) -> bool:
     return all(value is None or type(value) in (str, int, float, bool) for value in params.values())
-
-
-# ---------------------------------------------------------------- values
-
-
-def _checked_value(value: Any) -> float:
-    if value is None:
-        raise ValueError("tell needs a value, or failed=True")
-    number = as_number(value)
-    if number is None:
-        raise ValueError(f"the value must be a number, got {shown(value)}")
-    return number
-
-
-def _checked_variance(var: Any) -> float | None:
-    if var is None:
-        return None
-    number = _checked_value(var)
-    if not (math.isfinite(number) and number >= 0):
-        raise ValueError(f"var must be a finite number of at least 0, got {shown(var)}")
-    return number

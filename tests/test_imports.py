@@ -12,9 +12,9 @@ PACKAGE = ROOT / "regretless"
 
 FLOORS = {
     "extras": 0, "threads": 0, "certificate": 0, "parameters": 0, "statefile": 0, "streams": 0, "fingerprint": 0,
-    "space": 1, "evaluation": 2,
-    "method": 2, "gp": 3, "grid": 4, "tangent": 4, "methods": 5, "baselines": 5, "auto": 6, "agreement": 7,
-    "optimizer": 8, "stopping": 9,
+    "noise": 0, "bounds": 1, "rows": 1, "space": 1, "evaluation": 2,
+    "method": 2, "probes": 3, "gp": 3, "grid": 4, "tangent": 4, "methods": 5, "baselines": 5, "auto": 6,
+    "agreement": 7, "optimizer": 8, "stopping": 9,
     "report": 9, "result": 10, "run": 11, "testing": 11, "bilevel": 11, "doors": 12, "storage": 13,
     "cli": 14,
 }  # fmt: skip

@@ -14,9 +14,9 @@ import secrets
 import threading
 import warnings
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution
@@ -27,6 +27,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from regretless.certificate import Certificate
+from regretless.doors.curves import Curves
 from regretless.doors.distributions import (
     Distributions,
     as_distributions,
@@ -36,19 +37,41 @@ from regretless.doors.distributions import (
     parameter_of,
     searchable,
 )
-from regretless.doors.workers import OWNER, Sightings, announce, announced, announcement, is_dead, lost_after
+from regretless.doors.studies import check_one_objective, whole_study
+from regretless.doors.trials import (
+    TOLD_FAILED,
+    ended_at,
+    feasible,
+    has_ended,
+    has_heartbeat,
+    has_trial,
+    is_lost,
+    stale_ids,
+    variance,
+)
+from regretless.doors.workers import (
+    OWNER,
+    Sightings,
+    announce,
+    announced,
+    announcement,
+    is_dead,
+    lost_after,
+    mark_probe,
+    probe_steps,
+    ran_together,
+)
 from regretless.method import checked_seed, keyed_generator
 from regretless.optimizer import MethodLike, Optimizer, as_recipe
 from regretless.parameters import Array
+from regretless.probes import Share, checked_rate, is_due
 from regretless.space import Space, SpaceLike
 from regretless.streams import Stream
 
-TOLD_FAILED = "regretless:failed"
-"""Marks trials whose own worker reported the failure, as opposed to those that a stale heartbeat gave up."""
-VARIANCE = "regretless:var"
-"""The user attribute by which an objective tells the noise variance of its value, when it knows it."""
 ERROR = "regretless:error"
 """The user attribute that keeps the text of a failed trial's error."""
+NO_SPACE = "no common search space is known yet: no trial has completed"
+"""Why a study of which nothing has completed has no certificate."""
 RACES = 4
 """Proposals made at most when other workers announce nearly the same point at the same moment."""
 NEAR = 1e-3
@@ -59,11 +82,13 @@ REPLICAS = 8
 """Methods kept per storage: one per study, search space and Hyperband bracket in use."""
 
 
-STARTED = datetime.now()
-"""When this process began to use samplers."""
+Pruned: TypeAlias = Literal["extrapolate", "last", "ignore"]
+"""What pruned trials tell."""
 CACHES = ("_lock", "_replicas", "_spaces", "_warned", "_sightings", "_steps")
 """Attributes of a sampler that only save time, and are made anew in another process."""
 
+
+Answer = TypeVar("Answer")
 
 # ---------------------------------------------------------------- the sampler
 
@@ -88,10 +113,16 @@ class Sampler(BaseSampler):
             once per study.
         budget: the number of trials planned, when known.
         certify: lets "auto" take a method whose certificate shrinks, for studies that are to end by `GapBelow`.
+        probes: the share of the trials that are independent uniform draws, for `Certificate.share` (`GapBelow(share=)`
+            needs them); trials before the space is known, and enqueued ones, are none.
+        floor, ceiling: a value that no setting can fall below (to minimize) or exceed (to maximize).
         pending_ttl: seconds after which a running trial of another machine counts as lost and is ignored; None waits
             ten times the longest completed trial and at least a minute, `math.inf` for ever. Trials whose heartbeat is
             stale, and those whose process on this machine has ended, are ignored in any case.
-        pruned: "ignore" leaves pruned trials out; "last" tells their last intermediate value.
+        pruned: "extrapolate" tells a pruned trial with the final value that the completed trials make probable for its
+            curve (`doors.curves`); "last" tells its last intermediate value; "ignore" tells nothing. None of them
+            proposes a pruned point again, and certificates rest on completed trials alone. With Hyperband, each trial
+            is proposed from the trials of all brackets.
     """
 
     def __init__(
@@ -102,19 +133,25 @@ class Sampler(BaseSampler):
         search_space: Mapping[str, BaseDistribution] | SpaceLike | None = None,
         budget: int | None = None,
         certify: bool = False,
+        probes: float = 0.0,
+        floor: float | None = None,
+        ceiling: float | None = None,
         pending_ttl: float | None = None,
-        pruned: Literal["ignore", "last"] = "ignore",
+        pruned: Pruned = "extrapolate",
     ) -> None:
         if method != "auto":
             method = as_recipe(method)
         if pending_ttl is not None and not pending_ttl > 0:
             raise ValueError(f"pending_ttl must be a positive number of seconds or None, got {pending_ttl!r}")
-        if pruned not in ("ignore", "last"):
-            raise ValueError(f'pruned must be "ignore" or "last", got {pruned!r}')
+        if pruned not in ("extrapolate", "last", "ignore"):
+            raise ValueError(f'pruned must be "extrapolate", "last" or "ignore", got {pruned!r}')
+        if pruned == "last" and probes:
+            raise ValueError('probes exclude pruned="last": values of trials that were cut short cannot be compared')
         self.method = method
         self.seed = secrets.randbits(32) if seed is None else checked_seed(seed)
         self.search_space = None if search_space is None else as_distributions(search_space)
         self.budget, self.certify, self.pending_ttl, self.pruned = budget, certify, pending_ttl, pruned
+        self.probes, self.floor, self.ceiling = checked_rate(probes), floor, ceiling
         self._forget_caches()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -144,17 +181,16 @@ class Sampler(BaseSampler):
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial | None) -> Distributions:
         if self.search_space is not None:
             return searchable(self.search_space)
+        study = whole_study(study)
         with self._lock:
             spaces = self._spaces.setdefault(study._storage, {})
-            # Hyperband shows each trial the trials of its bracket only
-            key = (study._study_id, getattr(study, "_bracket_id", None))
-            if key not in spaces:
-                spaces[key] = IntersectionSearchSpace(include_pruned=self.pruned == "last")
-            return searchable(spaces[key].calculate(study))
+            if study._study_id not in spaces:
+                spaces[study._study_id] = IntersectionSearchSpace(include_pruned=self.pruned == "last")
+            return searchable(spaces[study._study_id].calculate(study))
 
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
-        self._raise_error_if_multi_objective(study)
-        space = searchable(search_space)
+        check_one_objective(study)
+        study, space = whole_study(study), searchable(search_space)
         with self._lock:
             trials = study.get_trials(deepcopy=False)
             step = self._step(study, trial, trials)
@@ -166,10 +202,14 @@ class Sampler(BaseSampler):
                 replica = self._replica(study, space, trials)
                 others = [t for t in replica.unknown(trials) if t.number != trial.number]
                 pending = self._pending(study, replica, others, trials)
-                u = replica.optimizer.propose(step, list(pending.values()), ahead=ahead)
+                u = replica.optimizer.propose(step, [*pending.values(), *replica.untold], ahead=ahead)
                 params = replica.decode(u)
                 pieces = announce(study, trial, space, params, pieces)
-                if not others and not _has_trial(study, max(trial.number, trials[-1].number if trials else -1) + 1):
+                if is_due(step, self.probes):
+                    mark_probe(study, trial, step, space)
+                    if np.array_equal(u, replica.optimizer.probe_at(step)):
+                        break  # a draw moves for nobody: its independence is what counts
+                if not others and not has_trial(study, max(trial.number, trials[-1].number if trials else -1) + 1):
                     break  # nobody else is at work, and whoever comes now sees our announcement
                 trials = study.get_trials(deepcopy=False)
                 others = [t for t in replica.unknown(trials) if t.number != trial.number]
@@ -196,7 +236,7 @@ class Sampler(BaseSampler):
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        self._raise_error_if_multi_objective(study)
+        check_one_objective(study)
         if param_distribution.single():
             return only_value(param_distribution)
         self._warn_once(study, param_name)
@@ -207,42 +247,59 @@ class Sampler(BaseSampler):
         return external(param_distribution, space.decode(u)[param_name])
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
-        if state == TrialState.FAIL and _has_heartbeat(study):
+        if state == TrialState.FAIL and has_heartbeat(study):
             study._storage.set_trial_system_attr(trial._trial_id, TOLD_FAILED, True)
 
     # -- what the method knows
 
     def certificate(self, study: Study, delta: float = 0.05) -> Certificate:
         """How much worse than the optimum `recommend` may be, with probability 1 - delta, or why that is not known."""
+        found = self._answer(study, lambda optimizer: optimizer.certificate_at(delta))
+        return Certificate.none(NO_SPACE, delta) if found is None else found
+
+    def share(self, study: Study, delta: float = 0.05) -> Share:
+        """How much of the space can be better than `recommend`, with probability 1 - delta, or why none can say."""
+        found = self._answer(study, lambda optimizer: optimizer.share_at(delta))
+        return Share(None, NO_SPACE) if found is None else found
+
+    def _answer(self, study: Study, question: Callable[[Optimizer], Answer]) -> Answer | None:
+        """What an optimizer says that knows the study, its probes and what is being evaluated now."""
         with self._lock:
-            replica = self._current(study)
+            # what a trial would have come to is a guess: it guides proposals, a certificate does not rest on it
+            replica = self._current(study, "ignore" if self.pruned == "extrapolate" else self.pruned)
             if replica is None:
-                return Certificate.none("no common search space is known yet: no trial has completed", delta)
-            return replica.optimizer.certificate_at(delta)
+                return None
+            trials, optimizer = study.get_trials(deepcopy=False), replica.optimizer
+            optimizer.probe_steps, optimizer.together = probe_steps(trials, replica.space), ran_together(trials)
+            pending = self._pending(study, replica, replica.unknown(trials), trials)
+            with optimizer.waiting_for(list(pending.values())):
+                return question(optimizer)
 
     def recommend(self, study: Study) -> dict[str, Any]:
-        """The parameters to use: best by the model, not the luckiest noisy value."""
+        """The parameters to use: the best value seen, or with noise the model's choice, not the luckiest value."""
         with self._lock:
             replica = self._current(study)
             if replica is None:
                 raise RuntimeError("recommend() needs at least one completed trial; the study has none yet")
             return replica.outer(replica.optimizer.recommend())
 
-    def _current(self, study: Study) -> _Replica | None:
-        self._raise_error_if_multi_objective(study)
+    def _current(self, study: Study, pruned: Pruned | None = None) -> _Replica | None:
+        check_one_objective(study)
         trials = study.get_trials(deepcopy=False)
         space = self.infer_relative_search_space(study, None)
-        return self._replica(study, space, trials) if space else None
+        return self._replica(study, space, trials, pruned) if space else None
 
     # -- inside
 
-    def _replica(self, study: Study, space: Distributions, trials: Sequence[FrozenTrial]) -> _Replica:
+    def _replica(
+        self, study: Study, space: Distributions, trials: Sequence[FrozenTrial], pruned: Pruned | None = None
+    ) -> _Replica:
         """A method that has been told exactly the finished trials, in the order they finished: a kept one if one fits,
-        else a new one."""
-        kept = self._replicas.setdefault(study._storage, [])
+        else a new one. `pruned` says what pruned trials tell, by default as the sampler's option does."""
+        kept, pruned = self._replicas.setdefault(study._storage, []), pruned or self.pruned
         for replica in kept:
             fits = replica.study_id == study._study_id and replica.space == space
-            if fits and (fresh := replica.news(trials)) is not None:
+            if fits and replica.pruned in (None, pruned) and (fresh := replica.news(trials)) is not None:
                 break
         else:
             # parameters of one value have a place in the cube of `minimize`, so they have one here
@@ -254,25 +311,34 @@ class Sampler(BaseSampler):
                 budget=self.budget,
                 seed=self.seed,
                 certify=self.certify,
+                probes=self.probes,
+                floor=self.floor,
+                ceiling=self.ceiling,
             )
             replica = _Replica(study._study_id, space, optimizer, list(fixed))
-            fresh = [t for t in trials if _has_ended(t)]
+            fresh = [t for t in trials if has_ended(t)]
         if not kept or kept[0] is not replica:
             kept[:] = [replica, *(other for other in kept if other is not replica)][:REPLICAS]
         if fresh:
-            heartbeat = _has_heartbeat(study)
-            replica.take([(t, self._value(t, heartbeat)) for t in sorted(fresh, key=_when)], trials)
+            heartbeat = has_heartbeat(study)
+            replica.pruned = pruned if any(t.state == TrialState.PRUNED for t in fresh) else replica.pruned
+            history = [(t, self._value(t, heartbeat, replica)) for t in sorted(fresh, key=ended_at)]
+            replica.take(history, trials)
         return replica
 
-    def _value(self, trial: FrozenTrial, heartbeat: bool) -> float | None:
-        """What a finished trial tells the method: its value, NaN for an infeasible one, None for nothing at
-        all."""
+    def _value(self, trial: FrozenTrial, heartbeat: bool, replica: _Replica) -> float | None:
+        """What a finished trial tells the method: its value, NaN for an infeasible one, None for nothing at all.
+
+        A pruned one is judged by the trials that finished before it, so that what it tells never changes.
+        """
         if trial.state == TrialState.COMPLETE:
-            return trial.values[0] if _feasible(trial) else math.nan
+            replica.curves.add(trial)
+            return trial.values[0] if feasible(trial) else math.nan
         if trial.state == TrialState.PRUNED:
-            if self.pruned == "ignore" or trial.last_step is None:
+            if replica.pruned == "ignore" or trial.last_step is None:
                 return None
-            return trial.intermediate_values[trial.last_step]
+            last = trial.intermediate_values[trial.last_step]
+            return replica.curves.final(trial) if replica.pruned == "extrapolate" else last
         if trial.state == TrialState.FAIL and (not heartbeat or TOLD_FAILED in trial.system_attrs):
             return math.nan
         return None  # a worker that died says nothing about its point
@@ -284,7 +350,7 @@ class Sampler(BaseSampler):
         running = [t for t in others if t.state == TrialState.RUNNING]
         if not running:
             return {}
-        stale, ttl = _stale(study), self.pending_ttl
+        stale, ttl = stale_ids(study), self.pending_ttl
         points = {}
         for t in running:
             dead = is_dead(announcement(t).get("by"))
@@ -305,8 +371,8 @@ class Sampler(BaseSampler):
 
         So the trial that takes the place of a lost one is proposed what the lost one was.
         """
-        heartbeat, stale = _has_heartbeat(study), _stale(study)
-        lost = sum(t.number < trial.number and _is_lost(t, heartbeat, stale) for t in trials)
+        heartbeat, stale = has_heartbeat(study), stale_ids(study)
+        lost = sum(t.number < trial.number and is_lost(t, heartbeat, stale) for t in trials)
         while len(self._steps) >= STEPS:
             del self._steps[next(iter(self._steps))]
         self._steps[study._study_id, trial.number] = trial.number - lost
@@ -346,6 +412,12 @@ class _Replica:
         """How many trials at the head of the study have all been taken in, and the number of the last of those: they
         need not be looked at again."""
         self._labelled = {name: d for name, d in space.items() if isinstance(d, CategoricalDistribution)}
+        self.curves = Curves(1.0 if optimizer.direction == "maximize" else -1.0)
+        """The curves of the completed trials that were taken in."""
+        self.pruned: Pruned | None = None
+        """What pruned trials have told; None while there were none."""
+        self.untold: list[Array] = []
+        """Points of pruned trials that told nothing, which are not to be proposed again."""
 
     def unknown(self, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
         """The trials not taken in."""
@@ -356,8 +428,8 @@ class _Replica:
         if self._leading and (len(trials) < self._leading or trials[self._leading - 1].number != self._leading_number):
             return None
         unknown = self.unknown(trials)
-        fresh = [t for t in unknown if _has_ended(t)]
-        fits = len(trials) - len(unknown) == len(self._told) and all(_when(t) > self._last for t in fresh)
+        fresh = [t for t in unknown if has_ended(t)]
+        fits = len(trials) - len(unknown) == len(self._told) and all(ended_at(t) > self._last for t in fresh)
         return fresh if fits else None
 
     def take(self, history: list[tuple[FrozenTrial, float | None]], trials: Sequence[FrozenTrial]) -> None:
@@ -365,13 +437,16 @@ class _Replica:
         infeasible, None nothing to tell."""
         points, values, variances = [], [], []
         for trial, value in history:
-            u = None if value is None else self.encode(trial.params)
-            if u is not None and value is not None:
+            pruned = trial.state == TrialState.PRUNED
+            u = self.encode(trial.params) if value is not None or pruned else None
+            if u is not None and value is None:
+                self.untold.append(u)
+            elif u is not None and value is not None:
                 points.append(u)
                 values.append(value)
-                variances.append(_variance(trial))
+                variances.append(variance(trial))
             self._told.add(trial.number)
-        self._last = _when(history[-1][0])
+        self._last = ended_at(history[-1][0])
         self.optimizer.take_in(points, values, variances)
         while self._leading < len(trials) and (number := trials[self._leading].number) in self._told:
             self._leading, self._leading_number = self._leading + 1, number
@@ -392,60 +467,3 @@ class _Replica:
         """Parameters of our space as the study knows them: labels instead of their positions."""
         labels = {name: d.choices[params[name]] for name, d in self._labelled.items()}
         return {name: value for name, value in {**params, **labels}.items() if name in self.space}
-
-
-# ---------------------------------------------------------------- studies and trials
-
-
-def _has_ended(trial: FrozenTrial) -> bool:
-    return trial.state.is_finished() and trial.datetime_complete is not None
-
-
-def _has_trial(study: Study, number: int) -> bool:
-    """Whether a trial of this number has been created: one small query, where reading the trials takes several."""
-    try:
-        study._storage.get_trial_id_from_study_id_trial_number(study._study_id, number)
-    except KeyError:
-        return False
-    return True
-
-
-def _when(trial: FrozenTrial) -> tuple[datetime, int]:
-    return trial.datetime_complete or datetime.min, trial.number
-
-
-def _variance(trial: FrozenTrial) -> float:
-    found: Any = trial.user_attrs.get(VARIANCE)
-    known = isinstance(found, float | int) and not isinstance(found, bool) and 0 <= found < math.inf
-    return float(found) if known else math.nan
-
-
-def _has_heartbeat(study: Study) -> bool:
-    interval = getattr(study._storage, "get_heartbeat_interval", None)
-    return interval is not None and interval() is not None
-
-
-def _stale(study: Study) -> set[int]:
-    """Ids of the running trials whose heartbeat has stopped, where the storage has heartbeats."""
-    return set(study._storage._get_stale_trial_ids(study._study_id)) if _has_heartbeat(study) else set()  # type: ignore[attr-defined]
-
-
-def _is_lost(trial: FrozenTrial, heartbeat: bool, stale: set[int]) -> bool:
-    """Whether a trial's worker died before it could tell anything; trials of `tune_in_storage` are finished by
-    others."""
-    if OWNER in trial.system_attrs:
-        return False
-    if trial.state == TrialState.FAIL:
-        return heartbeat and TOLD_FAILED not in trial.system_attrs
-    if trial.state != TrialState.RUNNING:
-        return False
-    by = announcement(trial).get("by")
-    if by is None:  # killed before it could sign: only those who work beside us could still be about to
-        return trial.datetime_start is not None and trial.datetime_start < STARTED
-    return trial._trial_id in stale or is_dead(by) is True
-
-
-def _feasible(trial: FrozenTrial) -> bool:
-    attributes = trial.system_attrs
-    one_by_one = [value for key, value in attributes.items() if key.startswith("constraints:")]
-    return not any(value > 0 for value in (*(attributes.get("constraints") or ()), *one_by_one))

@@ -8,9 +8,10 @@ from regretless.gp.certify import fitted_certificate, wary_surrogate
 from regretless.gp.design import DesignedMethod
 from regretless.gp.kernels import Kind
 from regretless.gp.posterior import GP
-from regretless.gp.step import recommended_by_mean
+from regretless.gp.step import best_of_shortlist, best_told
 from regretless.gp.surrogate import Surrogate
 from regretless.method import State
+from regretless.noise import stated_noise
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -67,8 +68,12 @@ class GPMethod(DesignedMethod):
         best = (float(gp.y.max()) - gp.offset) / gp.scale if self.paper else float(gp.mean_at(self.X).max())
         return max(best, float(gp.mean_at(self.pending).max(initial=best)))
 
+    def _known_noise(self) -> bool | None:
+        return stated_noise(self.paper, self._surrogate.noise_var)
+
     def _recommend(self) -> Array:
-        return recommended_by_mean(self, self._surrogate)
+        gp = self._surrogate.gp(self.X, self.y, self.yvar)
+        return best_told(gp, self.X) if self.paper else best_of_shortlist(gp, self)
 
     def _certificate(self, delta: float) -> Certificate:
         x, rng = self.recommend(), self.fixed_generator()
