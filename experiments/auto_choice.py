@@ -14,6 +14,7 @@ the point recommended.
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,20 @@ def table(title: str, records: list[Record], methods: tuple[str, ...]) -> str:
     return "\n".join([*lines, "", f"{methods[0]} by group, beside the best of the others: {', '.join(words)}"])
 
 
+def keep(path: Path, records: list[Record], methods: tuple[str, ...]) -> None:
+    """Function, instance, best loss, recommended loss and milliseconds per ask of every run, by method."""
+    kept: dict[str, list[list[float]]] = {}
+    for r in records:
+        if r.label in methods and r.error is None:
+            options = r.settings["options"]
+            losses = [-r.sign * float(r.best()[-1]), -r.sign * float(r.recommended)]
+            kept.setdefault(r.label, []).append(
+                [options["function"], options["instance"], *losses, round(ms_per_ask(r), 3)]
+            )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({m: sorted(rows) for m, rows in sorted(kept.items())}), encoding="utf-8")
+
+
 def chart(path: Path, found: dict[str, list[Record]], methods: tuple[str, ...]) -> None:
     """One row per suite, one dot with its standard error per method: the mean rank of the recommendation."""
     import matplotlib as mpl
@@ -139,6 +154,7 @@ def main() -> None:
     parser.add_argument("--methods", help="names separated by blanks, instead of the set's own")
     parser.add_argument("--out", type=Path, default=Path("runs/auto_choice"))
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--keep", type=Path, help="a folder for the outcomes of all runs, one JSON file per suite")
     parser.add_argument("--chart", type=Path, help="a PNG file of the mean ranks of all suites")
     parser.add_argument("--table", action="store_true", help="only the tables of the records that exist")
     options = parser.parse_args()
@@ -154,6 +170,8 @@ def main() -> None:
             run_all(runs(suite, chosen, options.instances, methods), folder, jobs=options.jobs)
         found[suite] = records = [r for r in load_records(folder) if r.settings["options"]["function"] in functions]
         print(f"\n{table(f'{suite}, functions of the set {options.set}', records, methods)}", flush=True)
+        if options.keep is not None:
+            keep(options.keep / f"{suite}-{options.set}.json", records, methods)
     if options.chart is not None:
         chart(options.chart, found, methods)
 

@@ -32,6 +32,19 @@ class KnownBound:
         self.broken: float | None = None
         """The first value told beyond the bound: then the bound was wrong."""
 
+    @classmethod
+    def of(cls, direction: str, value: Any) -> KnownBound:
+        """The bound of a run in this direction."""
+        return cls(direction, value, None) if direction == "minimize" else cls(direction, None, value)
+
+    @property
+    def floor(self) -> float | None:
+        return self.value if self.name == "floor" else None
+
+    @property
+    def ceiling(self) -> float | None:
+        return self.value if self.name == "ceiling" else None
+
     def check(self, values: Iterable[float], variances: Iterable[float]) -> None:
         """Warns once when a value told lies beyond the bound by more than its told noise (NaN: none) explains."""
         if self.value is None or self.broken is not None:

@@ -458,6 +458,11 @@ class Recipe:
     def _title(self) -> str:
         return self._path.rpartition(":")[2] if isinstance(self._path, str) else self._path.__name__
 
+    def __str__(self) -> str:
+        """As people name it: auto, gp-ucb(verify=2)."""
+        options = ", ".join(f"{option}={value!r}" for option, value in self.options.items())
+        return f"{self.name}({options})" if options else self.name
+
     def __repr__(self) -> str:
         return f"{self._title}({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"
 

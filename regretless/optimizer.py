@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 
-from regretless.agreement import MethodLike, as_recipe, check_history, same_recipe, same_space
+from regretless.agreement import MethodLike as MethodLike
+from regretless.agreement import as_recipe as as_recipe
+from regretless.agreement import check_history, same_recipe, same_space
 from regretless.auto import choose_method
 from regretless.bounds import KnownBound
 from regretless.certificate import Certificate
@@ -173,7 +175,8 @@ class Optimizer:
             if not self.method.is_known(u):
                 self.method.wait_for(u)
                 return u
-        return self.method.ask(1, step=step)[0]
+        point: Array = self.method.ask(1, step=step)[0]
+        return point
 
     def probe_at(self, step: int) -> Array:
         """The canonical cube point of the probe of a step, whether or not the step is to be one."""
@@ -331,7 +334,7 @@ class Optimizer:
         """Another one of the same run, of which nothing has been asked or told."""
         return Optimizer(
             self.space, method=self.recipe, direction=self.direction, budget=self.budget, seed=self.seed,
-            probes=self.probes, **{self.bound.name: self.bound.value},
+            probes=self.probes, floor=self.bound.floor, ceiling=self.bound.ceiling,
         )  # fmt: skip
 
     # -- files
@@ -405,8 +408,8 @@ class Optimizer:
             budget=state["budget"],
             seed=state["seed"],
             probes=state["probes"],
-            **{"ceiling" if state["direction"] == "maximize" else "floor": state["bound"]},
         )
+        optimizer.bound = KnownBound.of(optimizer.direction, state["bound"])
         optimizer.bound.broken = None if state["beyond"] is None else float(state["beyond"])
         optimizer.together = bool(state["together"])
         optimizer.probe_steps = [int(step) for step in state["probe_steps"]]

@@ -6,7 +6,7 @@ from the history, so that it is a function of the history alone. With everything
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -122,7 +122,8 @@ class GridMethod(PointsMethod):
 
     Args:
         preset, kernel, lengthscale, noise_sd: see `PointsMethod`.
-        points_per_axis: positions per axis; None: 80 in two dimensions, at most about 6400 points in others.
+        points_per_axis: positions per axis, one number or one for each; None: 80 in two dimensions, at most about 6400
+            points in others.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class GridMethod(PointsMethod):
         seed: int,
         budget: int | None,
         preset: Literal["default", "paper"],
-        points_per_axis: int | None,
+        points_per_axis: int | Sequence[int] | None,
         kernel: Kind,
         lengthscale: float | None,
         noise_sd: float | None,
@@ -141,11 +142,15 @@ class GridMethod(PointsMethod):
             cube, seed=seed, budget=budget, preset=preset, kernel=kernel, lengthscale=lengthscale, noise_sd=noise_sd
         )
         m = POINTS_PER_AXIS[self.dim] if points_per_axis is None else points_per_axis
-        if m**self.dim > MOST_POINTS:
-            raise ValueError(
-                f"points_per_axis={m} makes {float(m) ** self.dim:.3g} points, more than {MOST_POINTS:.3g}"
-            )
-        self._axes = [np.unique(axis.snap(np.linspace(0.0, 1.0, m))) for axis in self.cube.axes]
+        counts = [m] * self.dim if isinstance(m, int) else list(m)
+        if len(counts) != self.dim or min(counts) < 1:
+            raise ValueError(f"points_per_axis must be a number, or {self.dim} of them, of at least 1, got {m!r}")
+        if math.prod(counts) > MOST_POINTS:
+            many = float(math.prod(counts))
+            raise ValueError(f"points_per_axis={m} makes {many:.3g} points, more than {MOST_POINTS:.3g}")
+        self._axes = [
+            np.unique(axis.snap(np.linspace(0.0, 1.0, k))) for axis, k in zip(self.cube.axes, counts, strict=True)
+        ]
         self.grid = product_grid(self._axes)
         self._first = int(self.fixed_generator().integers(len(self.grid)))
         self._best_before = 0.0  # the largest posterior mean before the latest value, in the units of the values

@@ -12,6 +12,7 @@ from optuna.storages import BaseStorage
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
+from regretless.bounds import KnownBound
 from regretless.doors.distributions import as_space
 from regretless.doors.optuna import ERROR
 from regretless.doors.trials import VARIANCE
@@ -43,8 +44,9 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
         budget=settings.budget or len(trials),
         seed=settings.seed,
         certify=settings.certify,
-        **{"ceiling" if study.direction.name == "MAXIMIZE" else "floor": settings.bound},
+        probes=settings.probes,
     )
+    optimizer.bound = KnownBound.of(optimizer.direction, settings.bound)
     for t in trials:
         if not all(name in t.params and d._contains(d.to_internal_repr(t.params[name])) for name, d in space.items()):
             continue

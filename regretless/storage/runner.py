@@ -121,9 +121,10 @@ def tune_in_storage(
     rate = None if stop is None and probes is None else probes_for(stop, probes)
     certify = stop is not None and stop.asks_gap
     settings = Settings.agree(found, method, seed, certify, trials, probes=rate, bound=bound.value)
+    known = KnownBound.of(direction, settings.bound)
     found.sampler = sampler = Sampler(
         settings.method, seed=settings.seed, search_space=Space(space), budget=settings.budget,
-        certify=settings.certify, probes=settings.probes, **{bound.name: settings.bound},
+        certify=settings.certify, probes=settings.probes, floor=known.floor, ceiling=known.ceiling,
     )  # fmt: skip
     check_space(found, sampler.search_space or {})
     if objective_changed(found, objective):

@@ -310,7 +310,7 @@ def test_a_gap_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         RandomSearch,
         "_certificate",
-        lambda self, delta: Certificate(2.0 / len(self.y), -1.0, 0.0, delta, "theory", ("a fake",)),
+        lambda self, delta: Certificate(2.0 / len(self.y), -1.0, 0.0, delta, "fitted", ("a fake",)),
     )
     study = tune_in_storage(
         bowl,
@@ -395,11 +395,11 @@ def test_an_interrupted_trial_is_finished_by_the_next_run(tmp_path: Path) -> Non
     assert all(t.state == TrialState.COMPLETE for t in again.trials)
 
 
-def test_rules_probes_and_bounds_live_in_the_study(tmp_path: Path) -> None:
+def test_rules_probes_and_bounds_live_in_the_study() -> None:
     """Two commands on one study share what a rule counts, the probes and the floor; others are refused."""
-    url = f"sqlite:///{tmp_path}/s.db"
+    storage = optuna.storages.InMemoryStorage()
     rule = (GapBelow(5.0, share=0.5) & StopWhen(target=200.0)) | StopWhen(no_improvement=60)
-    common = {"storage": url, "study": "s", "method": "random", "seed": 2, "floor": 0.0, "progress": False}
+    common = {"storage": storage, "study": "s", "method": "random", "seed": 2, "floor": 0.0, "progress": False}
     tune_in_storage(bowl, PLANE, trials=7, stop=rule, **common)
     study = tune_in_storage(bowl, PLANE, trials=70, stop=rule, **common)
     assert len(study.trials) < 70
