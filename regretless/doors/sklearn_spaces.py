@@ -26,7 +26,6 @@ WHICH = "which mapping"
 """The parameter that says which mapping of a list is meant; no estimator has one of this name."""
 SCALES = {"uniform": False, "log-uniform": True}
 """scikit-optimize's words for the scale of a range, and whether they mean the logarithm."""
-EXPECTED = "expected a scipy distribution, a list of values, Float, Int or Choice"
 
 
 class Read(NamedTuple):
@@ -99,7 +98,7 @@ def _read(values: Any, pairs: bool) -> Read:
         listed = list(values)  # searched by position: values may be unhashable, such as lists and estimators
         parameter = Int(0, len(listed) - 1) if _is_scale(listed) else Choice(range(len(listed)))
         return Read(parameter, listed.__getitem__, fingerprint(listed))
-    raise ValueError(f"{EXPECTED}, got {values!r}")
+    raise ValueError(f"expected a scipy distribution, a list of values, Float, Int or Choice, got {values!r}")
 
 
 def _from_dimension(values: Any, pairs: bool) -> Parameter | None:

@@ -15,6 +15,7 @@ from optuna.trial import FrozenTrial, TrialState
 from regretless.bounds import KnownBound
 from regretless.doors.distributions import as_space
 from regretless.doors.optuna import ERROR
+from regretless.doors.studies import check_one_objective
 from regretless.doors.trials import VARIANCE
 from regretless.doors.workers import probe_steps, ran_together
 from regretless.optimizer import Optimizer
@@ -76,8 +77,7 @@ def export_study(storage: str | BaseStorage, study: str, out: str | Path) -> lis
     """Writes a study of any Optuna storage as `trials.csv`, `study.json` and `report.html` into a folder; returns the
     paths."""
     found = find_study(storage, study)
-    if len(found.directions) > 1:
-        raise ValueError(f"study {study!r} has {len(found.directions)} objectives; only one can be exported")
+    check_one_objective(found)
     out = Path(out)
     trials = found.get_trials(deepcopy=False)
     names = sorted({name for t in trials for name in t.params})

@@ -1,6 +1,7 @@
 """Twenty trials of a bowl, and what can be said about the best of them."""
 
 import optuna
+
 import optunahub
 
 
