@@ -120,29 +120,32 @@ def keep(path: Path, records: list[Record], methods: tuple[str, ...]) -> None:
 
 
 def chart(path: Path, found: dict[str, list[Record]], methods: tuple[str, ...]) -> None:
-    """One row per suite, one dot with its standard error per method: the mean rank of the recommendation."""
+    """One panel per kind of suite: the mean rank of the recommendation, with its standard error, against the
+    milliseconds of an ask. A panel has the methods that ran on all of its suites."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(8, 1 + 0.55 * len(found)))
-    for row, records in enumerate(found.values()):
-        ran, cases, values = outcomes(records, methods)
-        rank = ranks(values[:, :, 1])
-        for i, method in enumerate(ran):
-            at = methods.index(method)
-            mean, error = rank[:, i].mean(), rank[:, i].std(ddof=1) / len(cases) ** 0.5
-            axes.errorbar(
-                mean, row + 0.09 * (at - len(methods) / 2), xerr=error, fmt="D" if at == 0 else "o", color=f"C{at}",
-                markersize=7 if at == 0 else 5, label=method if row == 0 else None,
-            )  # fmt: skip
-    axes.set_yticks(range(len(found)), list(found))
-    axes.invert_yaxis()
-    axes.set_xlabel("mean rank of the recommended point, with its standard error (1 is best)")
-    handles = [plt.Line2D([], [], marker="D" if i == 0 else "o", ls="", color=f"C{i}") for i in range(len(methods))]
-    axes.legend(handles, methods, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
-    figure.savefig(path, dpi=120, bbox_inches="tight")
+    titles = {"clean": "no noise", "noise": "noise of 5 to 30 %", "mixint": "whole numbers"}
+    kinds = [kind for kind in titles if any(suite.startswith(kind) for suite in found)]
+    figure, panels = plt.subplots(1, len(kinds), figsize=(4.2 * len(kinds), 3.8), squeeze=False, layout="constrained")
+    for panel, kind in zip(panels[0], kinds, strict=True):
+        suites_of_kind = [suite for suite in found if suite.startswith(kind)]
+        ran = [set(outcomes(found[suite], methods)[0]) for suite in suites_of_kind]
+        common = tuple(m for m in methods if all(m in names for names in ran))
+        values = np.concatenate([outcomes(found[suite], common)[2] for suite in suites_of_kind])
+        rank, cost = ranks(values[:, :, 1]), np.median(values[:, :, 2], axis=0)
+        for i, method in enumerate(common):
+            mean, error = rank[:, i].mean(), rank[:, i].std(ddof=1) / len(rank) ** 0.5
+            colour = "C3" if method == "auto" else "0.35"
+            panel.errorbar(cost[i], mean, yerr=error, fmt="D" if method == "auto" else "o", color=colour)
+            panel.annotate(method, (cost[i], mean), xytext=(5, 4), textcoords="offset points", fontsize=8, color=colour)
+        panel.set(xscale="log", xlabel="CPU ms per ask", title=f"{titles[kind]}: {len(values)} cases")
+        panel.margins(x=0.28)
+        panel.invert_yaxis()
+    panels[0][0].set_ylabel("mean rank of the recommendation (1 is best)")
+    figure.savefig(path, dpi=110)
 
 
 def main() -> None:

@@ -25,12 +25,22 @@ from regretless.methods import METHODS
 
 EXTENSIONS = "regretless.commands"
 """The group of entry points by which other distributions, such as regretless-bench, add commands."""
-ELSEWHERE = ("bench", "report", "reproduce", "data")
+ELSEWHERE = ("bench", "reproduce", "data")
 """Commands of regretless-bench, named so that they can be answered for where it is not installed."""
-DEFAULTS = ("gp-ucb", "gp-ei")
-"""What `--method auto` is made of in most cases; they stand first in the list."""
-AUTO = "The default: reads the values as they come, takes the search that suits them, and says why"
-"""What `list` says of "auto"."""
+USES = {
+    "auto": "the default: reads the values as they come, takes the search that suits them, and says why",
+    "gp-ucb": "up to 20 parameters and 3,000 evaluations; its certificate can end the run",
+    "gp-ei": "the same, and the better one of the two with whole numbers, steps and choices",
+    "ms-ucb": "20 to 5,000 parameters, 50 to 1,000 evaluations",
+    "cma-es": "thousands of cheap evaluations of up to 1,000 parameters",
+    "neural-bo": "thousands of evaluations; images, texts and finite pools",
+    "go-ucb": "10 to 200 evaluations when you know the formula: dose-response, growth, decay",
+    "gp-threds": "thousands of cheap and noisy evaluations of 1 to 3 parameters",
+    "bilevel": "training loops with checkpoints, by `minimize_bilevel`",
+}
+"""When to use which method, in the words of docs/explanation/choosing.md; what most people need stands first."""
+INSTALL_BENCH = "in a source checkout, pip install ./bench"
+"""How the second distribution is installed."""
 INTERRUPTED = 130
 """The exit code of a command that was ended by Ctrl-C, as shells have it: 128 and the number of the signal."""
 
@@ -50,7 +60,7 @@ class Commands(click.Group):
         if name in ELSEWHERE and name not in found:
             raise click.ClickException(
                 f"`regretless {name}` belongs to the distribution regretless-bench, which is not installed: "
-                "in a source checkout, pip install ./bench"
+                f"{INSTALL_BENCH}"
             )
         return found.get(name)
 
@@ -74,8 +84,8 @@ class Commands(click.Group):
 
 @functools.cache
 def extensions() -> tuple[Any, ...]:
-    """The extensions that are installed: objects with `commands`, a list of click commands, and `listed()`, sections of
-    `regretless list`."""
+    """The extensions that are installed: objects with `commands`, a list of click commands, `listed()`, sections of
+    `regretless list`, and `report(folder)`, which writes the page of a folder and returns its path."""
     return tuple(found.load() for found in importlib.metadata.entry_points(group=EXTENSIONS))
 
 
@@ -92,17 +102,14 @@ def main() -> None:
 
 @main.command("list")
 def list_everything() -> None:
-    """Shows the methods, the defaults first, and what extensions add (peers and problems), one line each.
+    """Shows the methods with when to use each, the defaults first; then what else there is, one line each.
 
     \b
     Example:
       regretless list
     """
-    methods = {**{name: BASELINES[name] for name in DEFAULTS}, **METHODS}
-    sections = [
-        ("methods", {"auto": AUTO, **{name: _summary(entry) for name, entry in methods.items()}}),
-        ("baselines", {name: _summary(entry) for name, entry in BASELINES.items() if name not in methods}),
-    ]
+    others = {name: _summary(entry) for name, entry in {**METHODS, **BASELINES}.items() if name not in USES}
+    sections = [("methods, and when to use them", USES), ("baselines", others)]
     for title, entries in (section for extension in extensions() for section in extension.listed()):
         sections.append((title, {name: _summary(entry) for name, entry in entries.items()}))
     for title, lines in sections:
@@ -274,6 +281,55 @@ def export(study: str, storage: str, out: str | None) -> None:
     exporter = optional("regretless.storage.export", "optuna")
     for path in exporter.export_study(storage, study, out or study):
         click.echo(path)
+
+
+@main.command()
+@click.argument("source", metavar="SOURCE")
+@click.option("--study", help="Name of the study, where the storage has several.")
+@click.option("--out", type=NEW_FILE, help="The page to write; by default beside the source, or named like the study.")
+def report(source: str, study: str | None, out: str | None) -> None:
+    """Writes one HTML page of a run, a study or a comparison.
+
+    SOURCE is a checkpoint of `tune` or `minimize`; an Optuna storage, with studies of any sampler (sqlite:///FILE,
+    postgresql://..., journal:FILE, or the path of an SQLite file); or a folder of `bench run` or `reproduce`.
+
+    \b
+    Examples:
+      regretless report run.npz
+      regretless report sqlite:///study.db --study mine --out mine.html
+      regretless report runs/first
+    """
+    from regretless.optimizer import Optimizer
+    from regretless.result import Result
+
+    if Path(source).is_dir():
+        if out is not None or study is not None:
+            raise click.UsageError("a folder has its page inside: leave out --out and --study")
+        if not extensions():
+            raise click.ClickException(f"pages of folders need the distribution regretless-bench: {INSTALL_BENCH}")
+        for extension in extensions():
+            click.echo(extension.report(Path(source)))
+        return
+    if "://" in source or source.startswith("journal:") or _is_database(Path(source)):
+        storage = f"sqlite:///{source}" if _is_database(Path(source)) else source
+        exporter = optional("regretless.storage.export", "optuna")
+        found = exporter.find_study(storage, study)
+        click.echo(exporter.result_of_study(found).report(out or f"{Path(found.study_name).name}.html"))
+        return
+    if study is not None:
+        raise click.UsageError("--study names a study of a storage; this is a file of one run")
+    if not Path(source).is_file():
+        raise click.UsageError(f"there is no file, folder or storage {source}")
+    result = Result.of(Optimizer.load(source), f"as the checkpoint {Path(source).name} has it", success=True)
+    click.echo(result.report(out or Path(source).with_suffix(".html")))
+
+
+def _is_database(path: Path) -> bool:
+    """Whether a file is a database of SQLite."""
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return file.read(16) == b"SQLite format 3\0"
 
 
 @contextmanager

@@ -23,6 +23,8 @@ ROUNDING = 1e-9
 """Values of one setting that differ by less than this share of their size differ by rounding alone."""
 LEAST_PAIRS = 4
 """The fewest pairs in each quarter."""
+NEAREST = (1, 2)
+"""Neighbours of each setting that are paired with it; the second serves settings that lie in twos."""
 MOST_POINTS = 2000
 """The last values that are looked at, so that a look costs little whatever the length of the run."""
 
@@ -39,7 +41,9 @@ def shows_noise(X: Array, y: Array, yvar: Array) -> bool:
     if np.isfinite(yvar).all():  # all told to be exact
         return False
     repeated = _repeated(X, y)
-    return _rough_nearby(X[-MOST_POINTS:], y[-MOST_POINTS:]) if repeated is None else repeated
+    if repeated is not None:
+        return repeated
+    return any(_rough_nearby(X[-MOST_POINTS:], y[-MOST_POINTS:], nearest) for nearest in NEAREST)
 
 
 def _repeated(X: Array, y: Array) -> bool | None:
@@ -56,12 +60,14 @@ def _repeated(X: Array, y: Array) -> bool | None:
     return False if again else None
 
 
-def _rough_nearby(X: Array, y: Array) -> bool:
-    """Whether the values of near settings differ nearly as much as those of far ones."""
+def _rough_nearby(X: Array, y: Array, nearest: int) -> bool:
+    """Whether, among the pairs of each setting and its nearest ones, the values of near settings differ nearly as much
+    as those of far ones."""
     if len(y) < 2 * LEAST_PAIRS:
         return False
-    other = np.asarray(cKDTree(X).query(X, k=2)[1])[:, 1]
-    pairs = np.unique(np.sort(np.stack([np.arange(len(y)), other], axis=1), axis=1), axis=0)
+    others = np.asarray(cKDTree(X).query(X, k=nearest + 1)[1])[:, 1:]
+    ends = np.stack([np.repeat(np.arange(len(y)), nearest), others.ravel()], axis=1)
+    pairs = np.unique(np.sort(ends, axis=1), axis=0)
     distance = np.sqrt(((X[pairs[:, 0]] - X[pairs[:, 1]]) ** 2).sum(axis=1))
     size = float(np.abs(y).max()) or 1.0  # so that no difference leaves the range of floats
     difference = np.abs(y[pairs[:, 0]] / size - y[pairs[:, 1]] / size)

@@ -1,12 +1,13 @@
-"""`Result`: what a run found, readable like scipy's `OptimizeResult`, with its trials, its certificate, a table, a plot
-and
-a page."""
+"""`Result`: what a run found, readable like scipy's `OptimizeResult`, with its trials, its certificate, a table, plots
+and a page."""
 
 from __future__ import annotations
 
 import base64
+import html
 import json
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,11 @@ from regretless.statefile import write_whole
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
+
+    from regretless.report.run_plot import Kind
+
+MOST_SHOWN = 8
+"""Parameters that a `repr` names: it should fit on a few lines of a terminal."""
 
 
 FILE_KIND = "regretless-result-1"
@@ -103,7 +109,22 @@ class Result:
         raise AttributeError(f"a Result has no {name!r}" + (f"; it is called {own!r} here" if own else ""))
 
     def __repr__(self) -> str:
-        return f"Result(params={self.params}, value={self.value:.6g}, {self.nfev} evaluations, {self.message!r})"
+        shown = [f"{name!r}: {value!r}" for name, value in list(self.params.items())[:MOST_SHOWN]]
+        shown += [f"and {len(self.params) - MOST_SHOWN} more"] if len(self.params) > MOST_SHOWN else []
+        params = "{" + ", ".join(shown) + "}"
+        return f"Result(params={params}, value={self.value:.6g}, {self.nfev} evaluations, {self.message!r})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the setting, its value, the certificate, and how the run went."""
+        rows = [*self.params.items(), ("value", self.value)]
+        texts = [(str(name), f"{value:.6g}" if isinstance(value, float) else str(value)) for name, value in rows]
+        cells = "".join(
+            f'<tr><th style="text-align:left">{html.escape(name)}</th>'
+            f'<td style="text-align:left">{html.escape(text)}</td></tr>'
+            for name, text in texts
+        )
+        words = [f"{self.message} ({self.nfev} evaluations, {self.optimizer.recipe})", str(self.certificate)]
+        return f"<table>{cells}</table>" + "".join(f"<p>{html.escape(word)}</p>" for word in words)
 
     def __getitem__(self, name: str) -> Any:
         if name.startswith("_") or not hasattr(self, name):
@@ -180,11 +201,17 @@ class Result:
         table: pandas.DataFrame = optional("pandas", "plot").DataFrame(rows)
         return table
 
-    def plot(self) -> Figure:
-        """Every value and the best so far, and the value against each parameter (needs matplotlib)."""
-        from regretless.report.run_page import figure
+    def plot(self, kind: Kind = "overview", params: Sequence[str] | None = None) -> Figure:
+        """A matplotlib figure of what the page shows (needs matplotlib).
 
-        return figure(self)
+        Args:
+            kind: "overview" (the history and the value against each parameter), "history", "slices", "importance",
+                "contour" or "parallel".
+            params: the parameters to draw; a contour takes two, by default the two most important ones.
+        """
+        from regretless.report.run_plot import figure
+
+        return figure(self, kind, params)
 
     def report(self, path: str | Path) -> Path:
         """Writes one self-contained HTML page with the result, its certificate and its plots; returns its path."""

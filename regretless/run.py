@@ -209,7 +209,8 @@ def _optimize(
         check_writable(checkpoint)
         if Path(checkpoint).exists():
             optimizer = _resumed(Path(checkpoint), optimizer, method, seed, fun)
-    optimizer.notes["objective"] = source_fingerprint(fun)
+    optimizer.notes["objective"], optimizer.notes["name"] = source_fingerprint(fun), _name_of(fun)
+    optimizer.notes.setdefault("began", time.time())
     if stop is not None and hasattr(stop, "load"):
         stop.load(optimizer.notes.get("stop", {}))
     if not optimizer.trials:  # a resumed run has adopted them already
@@ -325,6 +326,7 @@ class _Run:
         else:
             self.optimizer.tell(trial, outcome.value, var=outcome.var)
         self.ended.append(outcome.value is not None)
+        self.optimizer.notes["ended"] = time.time()
         self.bar.advance(trial)
         reason = self.stop(self.optimizer) if self.stop is not None else None
         if self.checkpoint is not None:
@@ -394,6 +396,12 @@ def _workers(n_jobs: Any) -> int | Executor:
             f"n_jobs must be a whole number of at least 1, -1 for all cores, or an Executor, got {n_jobs!r}"
         )
     return int(n_jobs) if n_jobs > 0 else os.cpu_count() or 1
+
+
+def _name_of(fun: Objective) -> str:
+    """What the objective is called, for its page; "" where it has no name."""
+    name = str(getattr(fun, "__name__", type(fun).__name__))
+    return "" if name == "<lambda>" else name
 
 
 def _width(pool: Executor) -> int | None:

@@ -10,7 +10,7 @@ import pytest
 
 import regretless as rg
 from regretless.certificate import Certificate
-from regretless.report.run_page import certificates_of
+from regretless.report.run_data import certificates_of
 
 FITTED = Certificate(0.25, 1.0, 1.25, 0.05, "fitted", ("a process",), share=0.0301, share_reason="", probes=98)
 
@@ -71,7 +71,7 @@ def test_the_page_draws_both_over_the_run(tmp_path) -> None:
     result = rg.minimize(
         lambda x, lr: (x - 3) ** 2 + lr, space, trials=20, seed=0, method="gp-ei", probes=0.5, floor=-1, progress=False
     )  # fmt: skip
-    sizes, found = certificates_of(result)
+    sizes, found = certificates_of(result.optimizer, result.trials)
     assert sizes[-1] == 20
     assert found[-1] == result.certificate
     shares = [c.share for c in found if c.share is not None]

@@ -1,4 +1,5 @@
-"""What the distribution adds to the command `regretless`: `bench`, `report`, `reproduce` and `data`; no logic here."""
+"""What the distribution adds to the command `regretless`: `bench`, `reproduce` and `data`, and the pages of folders; no
+logic here."""
 
 from __future__ import annotations
 
@@ -78,23 +79,6 @@ def bench_plot(folder: str) -> None:
 
     for path in plot_folder(Path(folder)):
         click.echo(path)
-
-
-@click.command()
-@click.argument("folder", type=click.Path(exists=True, file_okay=False))
-def report(folder: str) -> None:
-    """Writes one HTML page from what a folder holds: findings of `reproduce`, or records of `bench run`.
-
-    \b
-    Example:
-      regretless report runs/first
-    """
-    from regretless_bench.finding import FILE
-    from regretless_bench.report import report_folder
-    from regretless_bench.reproduce import report_findings
-
-    write = report_findings if any(Path(folder).rglob(FILE)) else report_folder
-    click.echo(write(Path(folder)))
 
 
 @click.command()
@@ -215,9 +199,9 @@ def data_fetch(name: str, folder: Path) -> None:
 
 
 class Extension:
-    """The commands of this distribution, and its sections of `regretless list`."""
+    """The commands of this distribution, its sections of `regretless list`, and the pages of folders."""
 
-    commands = (bench, report, reproduce, data)
+    commands = (bench, reproduce, data)
 
     @staticmethod
     def listed() -> tuple[tuple[str, Any], ...]:
@@ -225,6 +209,16 @@ class Extension:
         from regretless_bench.problems import PROBLEMS
 
         return ("peers", PEERS), ("problems", PROBLEMS)
+
+    @staticmethod
+    def report(folder: Path) -> Path:
+        """Writes one page from what a folder holds: findings of `reproduce`, or records of `bench run`."""
+        from regretless_bench.finding import FILE
+        from regretless_bench.report import report_folder
+        from regretless_bench.reproduce import report_findings
+
+        write = report_findings if any(folder.rglob(FILE)) else report_folder
+        return write(folder)
 
 
 extension = Extension()
