@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 from decimal import Decimal
 from typing import Any, TypeAlias
 
@@ -31,6 +31,9 @@ MOST_ON_A_LOG_SCALE = 0.1 / float(np.finfo(np.float64).eps)
 """The largest n log n of a whole number n on a log scale: its logarithm, with a few roundings, must lead back to it."""
 LEAST_ON_A_LOG_SCALE = sys.float_info.min
 """The least number on a log scale: those below it are floats with fewer and fewer digits, which many places share."""
+INSIDE = 2.0**-20
+"""How far inside its bounds an open range begins and ends, as a share of its length: about a millionth, which no
+objective that cares for the bounds can tell from them, and which keeps logarithms and divisions finite."""
 STEP_SLACK = 1e-9
 """Steps that miss the upper bound by less than this share of a step still include it (0.1 * 3 is not 0.3 in binary)."""
 
@@ -82,20 +85,24 @@ class Axis:
 class Float:
     """A real number in [low, high]; `log=True` searches its logarithm; `step` keeps low, low + step, ... only.
 
-    With low = high the parameter is fixed.
+    With low = high the parameter is fixed. `open=True` leaves out low and high themselves: the range then begins and
+    ends a millionth of its length inside them.
     """
 
     low: float
     high: float
     log: bool = False
     step: float | None = None
+    open: InitVar[bool] = field(default=False, kw_only=True)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, open: bool) -> None:
         _check_bounds(self, self.low, self.high, self.log)
         object.__setattr__(self, "low", float(self.low))
         object.__setattr__(self, "high", float(self.high))
         if is_finite(self.step):
             object.__setattr__(self, "step", float(self.step))  # type: ignore[arg-type]
+        if open:
+            _keep_inside(self)
         if self.log and self.low < LEAST_ON_A_LOG_SCALE:
             raise ValueError(f"{self}: numbers below {LEAST_ON_A_LOG_SCALE:.3g} have too few digits for log; raise low")
         if self.log and self.low < self.high and math.log(self.low) == math.log(self.high):
@@ -275,6 +282,19 @@ Parameter: TypeAlias = Float | Int | Choice
 
 
 # ---------------------------------------------------------------- checks
+
+
+def _keep_inside(parameter: Float) -> None:
+    """Moves the bounds of an open range inside."""
+    low, high = parameter.low, parameter.high
+    if parameter.step is not None or not low < high:
+        raise ValueError(f"{parameter}: open is for ranges without steps, and low must be below high")
+    from_unit = Float(low, high, log=parameter.log).from_unit
+    inside = from_unit(INSIDE), from_unit(1 - INSIDE)
+    if not low < inside[0] < inside[1] < high:
+        raise ValueError(f"{parameter}: there is no room inside the range for open=True")
+    object.__setattr__(parameter, "low", inside[0])
+    object.__setattr__(parameter, "high", inside[1])
 
 
 def _share(u: float, levels: int) -> int:

@@ -310,7 +310,7 @@ def read_toml(path: str | Path) -> dict[str, Parameter]:
 
 
 TABLE_KEYS = {
-    "float": ({"low", "high"}, {"log", "step"}),
+    "float": ({"low", "high"}, {"log", "step", "open"}),
     "int": ({"low", "high"}, {"log", "step"}),
     "choice": ({"labels"}, set()),
 }
@@ -333,9 +333,10 @@ def _from_table(name: str, table: Any) -> Parameter:
         )
     if kind == "choice":
         return _named(name, lambda: Choice(table["labels"]))
-    options = {key: table[key] for key in ("log", "step") if table.get(key) is not None}
-    if not isinstance(options.get("log", False), bool):
-        raise ValueError(f"parameter {name!r}: log must be true or false, got {options['log']!r}")
+    options = {key: table[key] for key in ("log", "step", "open") if table.get(key) is not None}
+    for key in ("log", "open"):
+        if not isinstance(options.get(key, False), bool):
+            raise ValueError(f"parameter {name!r}: {key} must be true or false, got {options[key]!r}")
     kinds: dict[str, type[Float] | type[Int]] = {"float": Float, "int": Int}
     return _named(name, lambda: kinds[kind](table["low"], table["high"], **options))
 

@@ -176,9 +176,7 @@ class Auto(GPMethod):
             first = f"{n} parameters: of several GPs the one that predicted best is searched (ms-ucb)"
         elif self.stepped:
             first = f"{n} parameters, some of them whole numbers or steps: an exact GP with expected improvement"
-        elif self.many:
-            first = f"{n} parameters: an exact GP with expected improvement"
-        elif self.many:
+        elif self.many or self.many:
             first = f"{n} parameters: an exact GP with expected improvement"
         else:
             first = f"{n} parameters: an exact GP; expected improvement and a confidence bound take turns"

@@ -202,7 +202,10 @@ class Sampler(BaseSampler):
                 replica = self._replica(study, space, trials)
                 others = [t for t in replica.unknown(trials) if t.number != trial.number]
                 pending = self._pending(study, replica, others, trials)
-                u = replica.optimizer.propose(step, [*pending.values(), *replica.untold], ahead=ahead)
+                away = [*pending.values(), *replica.untold]
+                u = replica.optimizer.propose(step, away, ahead=ahead)
+                if u.tobytes() in replica.cut_short:  # a repetition would settle noise, but end as early as the first
+                    u = replica.optimizer.propose(step, [*away, u], ahead=ahead)
                 params = replica.decode(u)
                 pieces = announce(study, trial, space, params, pieces)
                 if is_due(step, self.probes):
@@ -416,6 +419,8 @@ class _Replica:
         """The curves of the completed trials that were taken in."""
         self.pruned: Pruned | None = None
         """What pruned trials have told; None while there were none."""
+        self.cut_short: set[bytes] = set()
+        """Identities of the points of pruned trials."""
         self.untold: list[Array] = []
         """Points of pruned trials that told nothing, which are not to be proposed again."""
 
@@ -439,6 +444,8 @@ class _Replica:
         for trial, value in history:
             pruned = trial.state == TrialState.PRUNED
             u = self.encode(trial.params) if value is not None or pruned else None
+            if pruned and u is not None:
+                self.cut_short.add(u.tobytes())
             if u is not None and value is None:
                 self.untold.append(u)
             elif u is not None and value is not None:

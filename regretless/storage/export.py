@@ -15,6 +15,7 @@ from optuna.trial import FrozenTrial, TrialState
 from regretless.bounds import KnownBound
 from regretless.doors.distributions import as_space
 from regretless.doors.optuna import ERROR
+from regretless.doors.studies import check_one_objective
 from regretless.doors.trials import VARIANCE
 from regretless.doors.workers import probe_steps, ran_together
 from regretless.optimizer import Optimizer
@@ -32,8 +33,7 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
     The method is the one the study was tuned with by `tune_in_storage`, with its seed and budget, unless one is given;
     "auto" for studies of others.
     """
-    if len(study.directions) > 1:
-        raise ValueError(f"study {study.study_name!r} has {len(study.directions)} objectives; a result has one")
+    check_one_objective(study)
     own = Settings.read(study)
     settings = own or Settings("auto", seed=0, certify=False, budget=None)
     space = optuna.search_space.intersection_search_space(study.get_trials(deepcopy=False))

@@ -502,6 +502,26 @@ def test_pruned_points_are_not_proposed_again(pruned: Any) -> None:
     assert len(set(points)) == 14
 
 
+def test_no_method_repeats_a_pruned_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even one that proposes the best point again, to see how noisy it is."""
+
+    def again(self: Any, rng: np.random.Generator) -> Any:
+        return self.X[-1] if len(self.X) else rng.random(self.dim)
+
+    monkeypatch.setattr(BASELINES["random"].method, "_propose", again)
+    study = optuna.create_study(
+        sampler=Sampler("random", seed=1), pruner=optuna.pruners.MedianPruner(n_startup_trials=1)
+    )
+    study.enqueue_trial({"x": 3.1, "y": 1.9})
+    study.optimize(pruned_trial, n_trials=1)
+    study.enqueue_trial({"x": -4.0, "y": 1.0})
+    study.optimize(pruned_trial, n_trials=4)
+    states = [t.state for t in study.trials]
+    assert states[:2] == [TrialState.COMPLETE, TrialState.PRUNED]
+    cut = [tuple(t.params.items()) for t in study.trials if t.state == TrialState.PRUNED]
+    assert len(set(cut)) == len(cut)
+
+
 def test_pruned_trials_tell_what_they_would_have_come_to() -> None:
     """With curves that fall alike the extrapolated values are the final ones, and a resumed study tells the same."""
     storage = optuna.storages.InMemoryStorage()
