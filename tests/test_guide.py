@@ -25,7 +25,7 @@ def test_a_page_is_short(page: Path) -> None:
     assert len(page.read_text().split()) <= WORDS
 
 
-@pytest.mark.parametrize("page", sorted((DOCS / "tutorials").glob("*.md")), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [page for page in RUN if page.parent.name == "tutorials"], ids=lambda page: page.stem)
 def test_a_tutorial_has_its_notebook(page: Path) -> None:
     """The notebook is the page; the page is run above."""
     assert (NOTEBOOKS / f"{page.stem}.ipynb").read_text() == notebook(page), f"python tests/guide.py {page} writes it"
