@@ -170,6 +170,7 @@ def _described(shape: Shape) -> list[Any] | None:
     if isinstance(shape, At):
         return ["at", shape.name]
     keys = list(shape) if isinstance(shape, dict) else []
+    kind: list[Any]
     if isinstance(shape, Among):
         kind, parts = ["among", shape.name], list(shape.shapes)
     else:

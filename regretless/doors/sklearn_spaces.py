@@ -66,11 +66,11 @@ def read_search_space(space: Any, *, pairs: bool = False) -> SearchSpace:
     names: dict[str, str] = {}
     inner_names: dict[tuple[str, str], str] = {}  # a parameter that means the same in several mappings is one parameter
     for i, mapping in enumerate(mappings):
-        for name, read in _read_all(mapping, pairs).items():
-            inner = inner_names.setdefault((name, read.meaning), f"{name} ({i})")
+        for name, one in _read_all(mapping, pairs).items():
+            inner = inner_names.setdefault((name, one.meaning), f"{name} ({i})")
             others = parameters[inner].when[0][1] if inner in parameters else ()
-            parameters[inner] = dataclasses.replace(read.parameter, when={WHICH: [*others, i]})
-            readers[inner], names[inner] = read.reader, name
+            parameters[inner] = dataclasses.replace(one.parameter, when={WHICH: [*others, i]})
+            readers[inner], names[inner] = one.reader, name
     return SearchSpace(Space(parameters), readers, names)
 
 

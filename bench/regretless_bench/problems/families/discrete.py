@@ -6,6 +6,7 @@ import functools
 import itertools
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ class Mixed(Problem):
         self.heights = 0.7 * rng.standard_normal(self.kinds)
         best, at = -math.inf, {}
         for kind in range(self.kinds):
-            point, _ = largest(lambda U, k=kind: self._of(self._legal(U), k), self.count, seed)
+            point, _ = largest(functools.partial(self._rows_of, kind), self.count, seed)
             value = float(self._of(self._legal(point[None]), kind)[0])
             if value > best:
                 best, at = value, self._setting(self._legal(point[None])[0], kind)
@@ -67,6 +68,9 @@ class Mixed(Problem):
 
     def _of(self, U: Array, kind: int) -> Array:
         return np.asarray(self.heights[kind] + self.rows(U + self.shifts[kind]))
+
+    def _rows_of(self, kind: int, U: Array) -> Array:
+        return self._of(self._legal(U), kind)
 
     def _setting(self, u: Array, kind: int) -> dict[str, Any]:
         numbers = {
@@ -132,7 +136,7 @@ def _grid(name: str) -> NDArray[np.float64]:
     X, y = X[order], y[order]
     line = np.linspace(0.0, 1.0, GRID)
     small = np.linspace(0.0, 1.0, 7)
-    build = {
+    builders: dict[str, Callable[..., Any]] = {
         "svm": lambda a, b: SVC(C=10 ** (6 * a - 3), gamma=10 ** (6 * b - 5)),
         "elastic": lambda a, b: ElasticNet(alpha=10 ** (4 * a - 3), l1_ratio=b),
         "kernel": lambda a, b: KernelRidge(alpha=10 ** (6 * a - 4), gamma=10 ** (5 * b - 5), kernel="rbf"),
@@ -144,9 +148,9 @@ def _grid(name: str) -> NDArray[np.float64]:
             8, max_depth=1 + round(9 * a), min_samples_leaf=1 + round(20 * b), max_features=0.1 + 0.9 * c,
             random_state=0,
         ),
-    }[kind]  # fmt: skip
+    }  # fmt: skip
     axes = [small] * 3 if kind in ("tree", "trees") else [line] * 2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # settings that do not converge are part of the search
-        scores = [float(np.mean(cross_val_score(build(*p), X, y, cv=3))) for p in itertools.product(*axes)]
+        scores = [float(np.mean(cross_val_score(builders[kind](*p), X, y, cv=3))) for p in itertools.product(*axes)]
     return np.array(scores).reshape([len(axis) for axis in axes])

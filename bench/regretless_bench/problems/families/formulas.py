@@ -153,7 +153,7 @@ ANY: list[Callable[[int], tuple[Rows, Array, Array]]] = [
     lambda d: _formula(alpine, -10, 10, 0.0, d),
     lambda d: _ours(michalewicz, d) if d in (2, 5, 10) else _ours(rosenbrock, max(d, 2)),
     lambda d: _formula(salomon, -4, 4, 0.0, d),
-    lambda d: _formula(dixon_price, -10, 10, 2.0 ** (2.0 ** (1.0 - np.arange(1, d + 1)) - 1.0), d),
+    lambda d: _formula(dixon_price, -10, 10, np.exp2(np.exp2(1.0 - np.arange(1.0, d + 1.0)) - 1.0), d),
     lambda d: _formula(xin_she_yang, -2 * math.pi, 2 * math.pi, 0.0, d),
 ]
 
