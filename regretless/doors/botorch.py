@@ -185,7 +185,8 @@ class SurrogateModel(Model):  # type: ignore[misc]
         """The further columns of L^-1 k, ... x q x p: K is the kernel with the further points, V the first columns."""
         assert self._further is not None
         rest = K - V @ self._further.V.transpose(-1, -2)
-        return torch.linalg.solve_triangular(self._further.lower, rest.transpose(-1, -2), upper=False).transpose(-1, -2)
+        columns: Tensor = torch.linalg.solve_triangular(self._further.lower, rest.transpose(-1, -2), upper=False)
+        return columns.transpose(-1, -2)
 
     def _embedded(self, X: Tensor) -> Tensor:
         """`Kernel.embed` in torch, ... x d to ... x e."""
@@ -226,7 +227,7 @@ class _Further(NamedTuple):
 
 def _aligned(*tensors: Tensor, keep: int = 2) -> list[Tensor]:
     """The tensors with a common batch shape; the last `keep` dimensions stay."""
-    shape = torch.broadcast_shapes(*(t.shape[:-keep] for t in tensors))
+    shape = torch.broadcast_shapes(*(t.shape[:-keep] for t in tensors))  # type: ignore[no-untyped-call]
     return [t.expand(*shape, *t.shape[-keep:]) for t in tensors]
 
 
@@ -268,7 +269,7 @@ class Paths(BoTorchPath):  # type: ignore[misc]
         """A model is no ensemble: nothing to do."""
 
 
-@DrawMatheronPaths.register(SurrogateModel)  # type: ignore[misc]
+@DrawMatheronPaths.register(SurrogateModel)  # type: ignore[misc, untyped-decorator]
 def _draw_paths(model: SurrogateModel, *, sample_shape: torch.Size, **_: Any) -> Paths:
     """BoTorch's `draw_matheron_paths` and `get_matheron_path_model` for our model."""
     if model._further is not None:
