@@ -185,8 +185,8 @@ class SurrogateModel(Model):  # type: ignore[misc]
         """The further columns of L^-1 k, ... x q x p: K is the kernel with the further points, V the first columns."""
         assert self._further is not None
         rest = K - V @ self._further.V.transpose(-1, -2)
-        whitened: Tensor = torch.linalg.solve_triangular(self._further.lower, rest.transpose(-1, -2), upper=False)
-        return whitened.transpose(-1, -2)
+        columns: Tensor = torch.linalg.solve_triangular(self._further.lower, rest.transpose(-1, -2), upper=False)
+        return columns.transpose(-1, -2)
 
     def _embedded(self, X: Tensor) -> Tensor:
         """`Kernel.embed` in torch, ... x d to ... x e."""

@@ -169,14 +169,14 @@ def _described(shape: Shape) -> list[Any] | None:
         return ["fixed", shape.value] if _is_plain(shape.value) else None
     if isinstance(shape, At):
         return ["at", shape.name]
-    keys = list(shape) if isinstance(shape, dict) else []
-    kind: list[Any]
+    keys: Any = list(shape) if isinstance(shape, dict) else []
+    head: Any
     if isinstance(shape, Among):
-        kind, parts = ["among", shape.name], list(shape.shapes)
+        kind, head, parts = "among", shape.name, list(shape.shapes)
     else:
-        kind, parts = [type(shape).__name__, keys], list(shape.values() if isinstance(shape, dict) else shape)
+        kind, head, parts = type(shape).__name__, keys, list(shape.values() if isinstance(shape, dict) else shape)
     inner = [_described(part) for part in parts]
-    return None if None in inner or not all(map(_is_plain, keys)) else [*kind, inner]
+    return None if None in inner or not all(map(_is_plain, keys)) else [kind, head, inner]
 
 
 def _from_description(description: Sequence[Any]) -> Shape:

@@ -59,8 +59,8 @@ def read_search_space(space: Any, *, pairs: bool = False) -> SearchSpace:
             f"space must be a mapping of names to distributions or lists of values, or a list of them, got {space!r}"
         )
     if len(mappings) == 1:
-        read = _read_all(mappings[0], pairs)
-        return SearchSpace(Space({n: r.parameter for n, r in read.items()}), {n: r.reader for n, r in read.items()})
+        only = _read_all(mappings[0], pairs)
+        return SearchSpace(Space({n: r.parameter for n, r in only.items()}), {n: r.reader for n, r in only.items()})
     parameters: dict[str, Parameter] = {WHICH: Choice(range(len(mappings)))}
     readers: dict[str, Reader] = {}
     names: dict[str, str] = {}
