@@ -128,11 +128,14 @@ def check_signature(fun: Objective, space: Space) -> None:
         signature = inspect.signature(fun)
     except (TypeError, ValueError):  # built-ins without a signature: the first call will tell
         return
-    try:
-        signature.bind(*([None] if space.as_array else []), **({} if space.as_array else dict.fromkeys(space.names)))
-    except TypeError as error:
-        how = "fun(x) with one array" if space.as_array else f"fun({', '.join(f'{n}=...' for n in space.names)})"
-        raise TypeError(f"fun is called as {how}, but it has the signature {signature}: {error}") from None
+    always = [name for name in space.names if name not in space.conditional]
+    for names in (space.names, always):
+        try:
+            signature.bind(*([None] if space.as_array else []), **({} if space.as_array else dict.fromkeys(names)))
+        except TypeError as error:
+            how = "fun(x) with one array" if space.as_array else f"fun({', '.join(f'{n}=...' for n in names)})"
+            why = "" if names is space.names else "; parameters with `when` need a default, because they may be absent"
+            raise TypeError(f"fun is called as {how}, but it has the signature {signature}: {error}{why}") from None
 
 
 def check_catch(catch: Any) -> None:

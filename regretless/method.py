@@ -176,7 +176,7 @@ class Method(ABC):
             for _ in range(n):
                 rng = self._draws.at(self.step)
                 proposal = np.asarray(self._propose(rng), dtype=np.float64).reshape(self.dim)
-                self._pend(self._distinct(self.cube.snap(proposal), rng), canonical=True)
+                self._pend(self._distinct(self.cube.allowed(proposal[None])[0], rng), canonical=True)
                 self.step += 1
         return np.array(self._pending[first:])
 
@@ -309,7 +309,7 @@ class Method(ABC):
         if not self._is_taken(x) or len(self._pending) + len(self._failed) >= self.cube.size:
             return x
         for _ in range(REDRAWS):
-            other = self.cube.snap(rng.random(self.dim))
+            other = self.cube.draw(rng)
             if not self._is_taken(other):
                 return other
         return x

@@ -135,9 +135,10 @@ class Optimizer:
         """A pending trial at a setting of your own: a known good one, or one evaluated before."""
         u = self.space.encode(params, self.method.choices)
         named = params if isinstance(params, Mapping) else dict(zip(self.space.names, params, strict=True))
+        self.space.check(named)
         with self._lock:
             self.method.wait_for(u)
-            return self._new_trial(u, {name: named[name] for name in self.space.names})
+            return self._new_trial(u, self.space.only_active(named))
 
     def tell(
         self,

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[np.float64]
+Encoding: TypeAlias = Literal["shares", "onehot"]
+"""How a choice becomes coordinates: one with equal shares, or one per label."""
+Conditions: TypeAlias = tuple[tuple[str, tuple[Hashable, ...]], ...]
+"""When a parameter exists: names of other parameters, and the values of theirs with which it does."""
 
 MOST_CELLS = 2**40
 """The most cells a line has: settings closer than 2^-40 of the range are the same experiment, and cells of this size
@@ -76,19 +80,22 @@ class Axis:
         return canonical
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Float:
     """A real number in [low, high]; `log=True` searches its logarithm; `step` keeps low, low + step, ... only.
 
-    With low = high the parameter is fixed.
+    With low = high the parameter is fixed. `when={"model": "svm"}` says that the parameter exists only in settings in
+    which the parameter "model" has that value, or one of a list of values.
     """
 
     low: float
     high: float
     log: bool = False
     step: float | None = None
+    when: Conditions = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "when", conditions_of(self.when))
         _check_bounds(self, self.low, self.high, self.log)
         object.__setattr__(self, "low", float(self.low))
         object.__setattr__(self, "high", float(self.high))
@@ -107,6 +114,9 @@ class Float:
                 raise ValueError(
                     f"{self}: {self._levels():.3g} steps are more than a coordinate can tell apart; use a larger step"
                 )
+
+    def __repr__(self) -> str:
+        return _shown(self)
 
     def _levels(self) -> int:
         if self.step is None:
@@ -173,19 +183,21 @@ class Float:
         return float(self.axis.snap(np.array(min(max(u, 0.0), 1.0))))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Int:
     """A whole number in [low, high]; `log=True` searches its logarithm; `step` keeps low, low + step, ... only.
 
-    With low = high the parameter is fixed.
+    With low = high the parameter is fixed; `when` as for `Float`.
     """
 
     low: int
     high: int
     log: bool = False
     step: int = 1
+    when: Conditions = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "when", conditions_of(self.when))
         for name in ("low", "high", "step"):
             value = getattr(self, name)
             if not is_finite(value) or int(value) != value:
@@ -203,6 +215,9 @@ class Int:
                 f"{self}: {Decimal(self._levels()):.3g} values are more than a coordinate can tell apart; use a "
                 "larger step"
             )
+
+    def __repr__(self) -> str:
+        return _shown(self)
 
     def _levels(self) -> int:
         return (self.high - self.low) // self.step + 1
@@ -224,11 +239,12 @@ class Int:
 
 @dataclass(frozen=True, init=False)
 class Choice:
-    """One of several labels without an order; any hashable labels, kept in the order given."""
+    """One of several labels without an order; any hashable labels, kept in the order given; `when` as for `Float`."""
 
     labels: tuple[Hashable, ...]
+    when: Conditions = ()
 
-    def __init__(self, labels: Sequence[Hashable]) -> None:
+    def __init__(self, labels: Sequence[Hashable], *, when: Mapping[str, Any] | Conditions = ()) -> None:
         if isinstance(labels, str) or not isinstance(labels, Sequence):
             raise ValueError(f"Choice takes a list of labels, got {labels!r}")
         if len(labels) == 0:
@@ -240,9 +256,10 @@ class Choice:
         if distinct < len(labels) or sum(label != label for label in labels) > 1:
             raise ValueError(f"Choice({list(labels)!r}): labels must differ from each other")
         object.__setattr__(self, "labels", tuple(labels))
+        object.__setattr__(self, "when", conditions_of(when))
 
     def __repr__(self) -> str:
-        return f"Choice({list(self.labels)!r})"
+        return f"Choice({list(self.labels)!r}{_shown_conditions(self.when)})"
 
     @property
     def axis(self) -> Axis:
@@ -266,6 +283,37 @@ class Choice:
 
 
 Parameter: TypeAlias = Float | Int | Choice
+
+
+# ---------------------------------------------------------------- conditions
+
+
+def conditions_of(when: Mapping[str, Any] | Conditions | None) -> Conditions:
+    """`when` as the parameters keep it, in the order of the names; a list or a range stands for one of its values."""
+    if when is None or when == ():
+        return ()
+    items = list(when.items() if isinstance(when, Mapping) else when) if isinstance(when, Mapping | tuple) else []
+    if not items or not all(isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) for item in items):
+        raise ValueError(f'when must name parameters and their values, such as {{"model": "svm"}}, got {when!r}')
+    found = []
+    for name, values in items:
+        known = isinstance(values, tuple) and not isinstance(when, Mapping)
+        several = tuple(values) if known or isinstance(values, list | range) else (values,)
+        if not several:
+            raise ValueError(f"when: the list of values of {name!r} is empty")
+        found.append((name, several))
+    return tuple(sorted(found))
+
+
+def _shown_conditions(when: Conditions) -> str:
+    given = {name: values[0] if len(values) == 1 else list(values) for name, values in when}
+    return f", when={given!r}" if when else ""
+
+
+def _shown(parameter: Float | Int) -> str:
+    """A parameter as it is written; what was not given stays away."""
+    words = [f"{f.name}={getattr(parameter, f.name)!r}" for f in fields(parameter) if not f.kw_only]
+    return f"{type(parameter).__name__}({', '.join(words)}{_shown_conditions(parameter.when)})"
 
 
 # ---------------------------------------------------------------- checks

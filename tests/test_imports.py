@@ -12,11 +12,11 @@ PACKAGE = ROOT / "regretless"
 
 FLOORS = {
     "extras": 0, "threads": 0, "certificate": 0, "parameters": 0, "statefile": 0, "streams": 0, "fingerprint": 0,
-    "space": 1, "evaluation": 2,
-    "method": 2, "gp": 3, "grid": 4, "tangent": 4, "methods": 5, "baselines": 5, "auto": 6, "optimizer": 7,
-    "stopping": 8,
-    "report": 8, "result": 9, "run": 10, "testing": 10, "bilevel": 10, "doors": 11, "storage": 12,
-    "cli": 13,
+    "region": 1, "rules": 1, "cube": 2, "conditions": 3, "space": 4, "evaluation": 5,
+    "method": 5, "gp": 6, "grid": 7, "tangent": 7, "methods": 8, "baselines": 8, "auto": 9, "optimizer": 10,
+    "stopping": 11,
+    "report": 11, "result": 12, "run": 13, "testing": 13, "bilevel": 13, "doors": 14, "storage": 15,
+    "cli": 16,
 }  # fmt: skip
 """Each room (a file or folder of the package) and the floor it stands on."""
 LIBRARIES = ("gp", "grid", "tangent")

@@ -23,7 +23,6 @@ from typing import Any, Literal
 import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.samplers import BaseSampler
-from optuna.search_space import IntersectionSearchSpace
 from optuna.storages import BaseStorage
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
@@ -35,9 +34,11 @@ from regretless.doors.distributions import (
     cube_space,
     external,
     only_value,
+    own_space,
     parameter_of,
     searchable,
 )
+from regretless.doors.tree import Tree, TreeLearner, When
 from regretless.doors.workers import OWNER, Sightings, announce, announced, announcement, is_dead, lost_after_longest
 from regretless.method import checked_seed, keyed_generator
 from regretless.optimizer import MethodLike, Optimizer, as_recipe
@@ -63,7 +64,7 @@ REPLICAS = 8
 
 STARTED = datetime.now()
 """When this process began to use samplers."""
-CACHES = ("_lock", "_replicas", "_spaces", "_warned", "_sightings", "_steps")
+CACHES = ("_lock", "_replicas", "_trees", "_warned", "_sightings", "_steps")
 """Attributes of a sampler that only save time, and are made anew in another process."""
 
 
@@ -86,8 +87,8 @@ class Sampler(BaseSampler):
         search_space: the parameters, as Optuna distributions or anything `regretless.Space` takes. Optuna reveals
             parameters only when they are first suggested; with this argument the method proposes from the first trial
             on. Without it the first trials are drawn at random until one completes, and then the method searches the
-            parameters that all completed trials share. Parameters outside are drawn at random, and a warning says so
-            once per study.
+            parameters of the completed trials, each with its latest range; of those that only some trials have it
+            learns when they exist (`doors.tree`). What it cannot explain, or does not know yet, is drawn at random.
         budget: the number of trials planned, when known.
         certify: lets "auto" take a method whose certificate shrinks, for studies that are to end by `GapBelow`.
         pending_ttl: seconds after which a running trial of another machine counts as lost and is ignored; None waits
@@ -116,6 +117,8 @@ class Sampler(BaseSampler):
         self.method = method
         self.seed = secrets.randbits(32) if seed is None else checked_seed(seed)
         self.search_space = None if search_space is None else as_distributions(search_space)
+        self._own = None if search_space is None else own_space(search_space)
+        """The space as given, where it is one of ours that says more than distributions can."""
         self.budget = budget
         self.certify = certify
         self.pending_ttl = pending_ttl
@@ -138,9 +141,7 @@ class Sampler(BaseSampler):
         self._steps: dict[tuple[int, int], int] = {}
         """The step of each trial of this process, by study and number."""
         self._replicas: weakref.WeakKeyDictionary[BaseStorage, list[_Replica]] = weakref.WeakKeyDictionary()
-        self._spaces: weakref.WeakKeyDictionary[BaseStorage, dict[Any, IntersectionSearchSpace]] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._trees: weakref.WeakKeyDictionary[BaseStorage, dict[Any, TreeLearner]] = weakref.WeakKeyDictionary()
         self._warned: weakref.WeakKeyDictionary[BaseStorage, set[int]] = weakref.WeakKeyDictionary()
 
     # -- Optuna's hooks
@@ -152,12 +153,15 @@ class Sampler(BaseSampler):
         if self.search_space is not None:
             return searchable(self.search_space)
         with self._lock:
-            spaces = self._spaces.setdefault(study._storage, {})
-            # Hyperband shows each trial the trials of its bracket only
-            key = (study._study_id, getattr(study, "_bracket_id", None))
-            if key not in spaces:
-                spaces[key] = IntersectionSearchSpace(include_pruned=self.pruned == "last")
-            return searchable(spaces[key].calculate(study))
+            return dict(self._tree(study).distributions)
+
+    def _tree(self, study: Study) -> Tree:
+        """What the finished trials of a study say about its space."""
+        trees = self._trees.setdefault(study._storage, {})
+        # Hyperband shows each trial the trials of its bracket only
+        learner = trees.setdefault((study._study_id, getattr(study, "_bracket_id", None)), TreeLearner())
+        states = (TrialState.COMPLETE, TrialState.PRUNED) if self.pruned == "last" else (TrialState.COMPLETE,)
+        return learner.learn(study.get_trials(deepcopy=False, states=states))
 
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
         self._raise_error_if_multi_objective(study)
@@ -238,10 +242,12 @@ class Sampler(BaseSampler):
         """A method that has been told exactly the finished trials, in the order they finished: a kept one if one fits,
         else a new one."""
         kept = self._replicas.setdefault(study._storage, [])
+        when = self._tree(study).when if self.search_space is None else {}
         for replica in kept:
             if (
                 replica.study_id == study._study_id
                 and replica.space == space
+                and replica.when == when
                 and (fresh := replica.news(trials)) is not None
             ):
                 break
@@ -249,14 +255,14 @@ class Sampler(BaseSampler):
             # parameters of one value have a place in the cube of `minimize`, so they have one here
             fixed = {name: d for name, d in (self.search_space or {}).items() if d.single()}
             optimizer = Optimizer(
-                cube_space({**space, **fixed}),
+                self._own or cube_space({**space, **fixed}, when),
                 method=self.method,
                 direction="maximize" if study.direction == StudyDirection.MAXIMIZE else "minimize",
                 budget=self.budget,
                 seed=self.seed,
                 certify=self.certify,
             )
-            replica = _Replica(study._study_id, space, optimizer, list(fixed))
+            replica = _Replica(study._study_id, space, when, optimizer, list(fixed), labels=self._own is not None)
             fresh = [t for t in trials if _has_ended(t)]
         if not kept or kept[0] is not replica:
             kept[:] = [replica, *(other for other in kept if other is not replica)][:REPLICAS]
@@ -329,14 +335,17 @@ class Sampler(BaseSampler):
         warned = self._warned.setdefault(study._storage, set())
         if study._study_id in warned:
             return
-        if self.search_space is None and not study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
-            return  # there is no common space yet that it could be outside of
+        if self.search_space is None:
+            tree = self._tree(study)
+            if param_name not in tree.seen or param_name in tree.distributions:
+                return  # it is new, or exists where no trial had it: the method knows it from now on
+            why = "some completed trials have it and others do not, and no values of others explain which"
+        else:
+            why = "it is not part of search_space, or its range changed"
         warned.add(study._study_id)
-        known = "every completed trial" if self.search_space is None else "search_space"
         warnings.warn(
-            f"parameter {param_name!r} is not part of {known}, or its range changed: the method does not search it, "
-            "it is drawn at random, and so is "
-            "every further parameter like it in this study",
+            f"parameter {param_name!r} is drawn at random, because {why}; so is every further parameter like it in "
+            "this study",
             stacklevel=2,
         )
 
@@ -347,10 +356,19 @@ class Sampler(BaseSampler):
 class _Replica:
     """An optimizer on the common space of a study, and the finished trials it has been told."""
 
-    def __init__(self, study_id: int, space: Distributions, optimizer: Optimizer, fixed: Sequence[str]) -> None:
-        self.study_id, self.space, self.optimizer = study_id, space, optimizer
+    def __init__(
+        self,
+        study_id: int,
+        space: Distributions,
+        when: Mapping[str, When],
+        optimizer: Optimizer,
+        fixed: Sequence[str],
+        *,
+        labels: bool,
+    ) -> None:
+        self.study_id, self.space, self.when, self.optimizer = study_id, space, when, optimizer
         middle = optimizer.space.decode(np.full(optimizer.method.dim, 0.5), optimizer.method.choices)
-        self._fixed = {name: middle[name] for name in fixed}
+        self._fixed = {name: middle[name] for name in fixed if name in middle}
         """The parameters of one value, which Optuna sets itself."""
         self._told: set[int] = set()
         """Numbers of the finished trials that were taken in."""
@@ -361,7 +379,8 @@ class _Replica:
         need not be looked at again."""
         self._longest = -1.0
         """Seconds that the longest completed one of them took; negative before the first."""
-        self._labelled = {name: d for name, d in space.items() if isinstance(d, CategoricalDistribution)}
+        self._labelled = {name: d for name, d in space.items() if isinstance(d, CategoricalDistribution) and not labels}
+        """Choices whose labels the optimizer knows as their positions only: they may be any objects."""
 
     def unknown(self, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
         """The trials not taken in."""
@@ -402,8 +421,10 @@ class _Replica:
     def encode(self, params: Mapping[str, Any]) -> Array | None:
         """The cube point of a trial's parameters; None when they do not cover the space or lie outside it."""
         try:
-            inner = {**self._fixed, **{name: params[name] for name in self.space}}
-            inner.update((name, int(d.to_internal_repr(params[name]))) for name, d in self._labelled.items())
+            inner = {**self._fixed, **{name: params[name] for name in self.space if name in params}}
+            for name, d in self._labelled.items():
+                if name in params:
+                    inner[name] = int(d.to_internal_repr(params[name]))
             return self.optimizer.space.encode(inner, self.optimizer.method.choices)
         except (KeyError, ValueError, TypeError, OverflowError):
             return None
@@ -413,7 +434,7 @@ class _Replica:
 
     def outer(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Parameters of our space as the study knows them: labels instead of their positions."""
-        labels = {name: d.choices[params[name]] for name, d in self._labelled.items()}
+        labels = {name: d.choices[params[name]] for name, d in self._labelled.items() if name in params}
         return {name: value for name, value in {**params, **labels}.items() if name in self.space}
 
 
