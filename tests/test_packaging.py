@@ -33,8 +33,8 @@ def wheels(tmp_path_factory) -> dict[str, zipfile.ZipFile]:
     passed_over = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
     for folder in ("regretless", "bench", "tests/bench", "examples", "experiments"):
         shutil.copytree(ROOT / folder, tree / folder, ignore=passed_over)
-    for file in ("pyproject.toml", "README.md", "LICENSE", "docs/bench.md"):
-        (tree / file).parent.mkdir(exist_ok=True)
+    for file in ("pyproject.toml", "README.md", "LICENSE", "docs/how-to/compare.md"):
+        (tree / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, tree / file)
     (tree / "data").mkdir()
     (tree / "data" / "digits.npz").touch()

@@ -1,9 +1,9 @@
-"""The examples of docs/bench.md run."""
+"""The examples of docs/how-to/compare.md run."""
 
 import re
 from pathlib import Path
 
-DOCS = Path(__file__).parents[2] / "docs" / "bench.md"
+DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "compare.md"
 
 
 def test_examples_run(tmp_path, monkeypatch, capsys):

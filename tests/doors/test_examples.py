@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("doors_*.py"))
-PAGES = [ROOT / "docs" / "doors" / f"{name}.md" for name in ("optuna", "sklearn", "botorch")]
+PAGES = [ROOT / "docs" / "how-to" / f"{name}.md" for name in ("optuna", "sklearn", "botorch")]
 
 
 def run(arguments: list[str], folder: Path) -> str:
@@ -54,15 +54,15 @@ def test_pages_on_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("HOME", str(tmp_path))  # Ray writes its results there
     start = "import ray\nray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level='error')\n"
     (tmp_path / "page.py").write_text(
-        start + "\n".join(python_of(ROOT / "docs" / page) for page in ("doors/ray.md", "distributed.md"))
+        start + "\n".join(python_of(ROOT / "docs" / page) for page in ("how-to/ray.md", "how-to/parallel.md"))
     )
     printed = run(["page.py"], tmp_path)
     assert printed.count("4 evaluations") == 2
 
 
 def test_steps_to_a_cluster(tmp_path: Path, storage_url: Callable[[str], str]) -> None:
-    """The three commands of docs/distributed.md; the second goes on with the study of the first."""
-    commands = re.findall(r"^    regretless (tune .*)$", (ROOT / "docs" / "distributed.md").read_text(), re.M)
+    """The three commands of docs/how-to/parallel.md; the second goes on with the study of the first."""
+    commands = re.findall(r"^    regretless (tune .*)$", (ROOT / "docs" / "how-to" / "parallel.md").read_text(), re.M)
     (tmp_path / "train.py").write_text("def objective(x):\n    return (x - 0.3) ** 2\n")
     (tmp_path / "space.toml").write_text('[x]\ntype = "float"\nlow = 0\nhigh = 1\n')
     for command, trials in zip(commands, (3, 6, 4), strict=True):

@@ -1,0 +1,26 @@
+"""Every page of the guide runs, prints what it shows, is short, and can be reached."""
+
+from pathlib import Path
+
+import pytest
+from guide import run, shape
+
+DOCS = Path(__file__).parent.parent / "docs"
+ELSEWHERE = {"training-steps", "compare", "optuna", "sklearn", "botorch", "ray", "parallel", "reproduce"}
+"""Pages whose examples need data or servers; tests/test_docs.py, tests/bench and tests/doors run them."""
+PARTS = ("tutorials", "how-to", "explanation")
+GUIDE = [DOCS / "index.md", *(page for part in PARTS for page in sorted((DOCS / part).glob("*.md")))]
+WORDS = 1200
+"""No page of the guide is longer than this, code and outputs included."""
+
+
+@pytest.mark.parametrize("page", [page for page in GUIDE if page.stem not in ELSEWHERE], ids=lambda page: page.stem)
+def test_a_page_prints_what_it_shows(page: Path, tmp_path: Path) -> None:
+    for block, printed in run(page, tmp_path):
+        if block.printed is not None:
+            assert shape(printed) == shape(block.printed), f"python tests/guide.py {page} writes the present output"
+
+
+@pytest.mark.parametrize("page", GUIDE, ids=lambda page: page.stem)
+def test_a_page_is_short(page: Path) -> None:
+    assert len(page.read_text().split()) <= WORDS
