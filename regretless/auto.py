@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 
 from regretless.baselines import BASELINES
-from regretless.method import Recipe
+from regretless.method import Method, Recipe
 from regretless.methods import METHODS
 from regretless.parameters import Choice
 from regretless.space import Space
@@ -22,10 +22,14 @@ VERIFY_EVERY = 2
 """Asks per verifying one when the run is to end by its certificate (docs/certificates.md)."""
 
 
-def choose_method(space: Space, budget: int | None, *, certify: bool = False) -> tuple[Recipe, str]:
+def choose_method(
+    space: Space, budget: int | None, *, certify: bool = False, weighed: bool = False
+) -> tuple[Recipe, str]:
     """The recipe for a space and a budget, and the reason in one sentence; `certify` when the run is to end by its
-    certificate."""
+    certificate, `weighed` when constraints or costs are told with the values."""
     dim = len(space)
+    if weighed:
+        return BASELINES["gp-ei"], "constraints or costs: expected improvement weighs a gain by both"
     if certify and dim <= CERTIFIED_UP_TO:
         reason = f"{dim} parameters and a certificate to reach: every second evaluation goes where the bound is largest"
         return BASELINES["gp-ucb"](verify=VERIFY_EVERY), reason
@@ -56,3 +60,12 @@ def find_recipe(name: str) -> Recipe:
         meant = f"did you mean {near[0]!r}? " if near else ""
         raise ValueError(f"unknown method {name!r}; {meant}known are auto, {', '.join(known)}")
     return known[name]
+
+
+def as_recipe(method: str | Recipe | type[Method]) -> Recipe:
+    """The recipe of a name, a recipe or a Method class."""
+    if isinstance(method, Recipe):
+        return method
+    if isinstance(method, type) and issubclass(method, Method):
+        return Recipe(method.__name__, method)
+    return find_recipe(method)  # type: ignore[arg-type]

@@ -24,6 +24,9 @@ class Certificate:
     kind: Literal["theory", "fitted", "none"]
     assumptions: tuple[str, ...] = ()
     reason: str = ""
+    feasible: float | None = None
+    """With constraints: the probability that the recommended setting satisfies them; the bounds then speak of settings
+    that do."""
 
     @property
     def certified(self) -> bool:
@@ -42,4 +45,5 @@ class Certificate:
         if not self.certified:
             return f"not certified: {self.reason}"
         rests = f"; assumes {', '.join(self.assumptions)}" if self.assumptions else ""
-        return f"regret at most {self.gap:.4g} with probability {1 - self.delta:.2g} ({self.kind}{rests})"
+        among = "" if self.feasible is None else f" among feasible settings, itself feasible with {self.feasible:.3g},"
+        return f"regret at most {self.gap:.4g}{among} with probability {1 - self.delta:.2g} ({self.kind}{rests})"

@@ -17,6 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from regretless.belief import Belief
 from regretless.parameters import Array, Axis
 from regretless.region import Region
 
@@ -45,7 +46,7 @@ class Cube:
 
     `groups` are the (start, stop) ranges of one-hot coordinates: a legal point has a single 1 in each. `gates` say
     which coordinates exist where; the gates of a parent stand before those of its children. `region` says which points
-    are allowed; None: all.
+    are allowed; None: all. `belief` says where good values are expected.
     """
 
     def __init__(
@@ -54,13 +55,14 @@ class Cube:
         groups: Sequence[tuple[int, int]] = (),
         gates: Sequence[Gate] = (),
         region: Region | None = None,
+        belief: Belief | None = None,
     ) -> None:
         if not axes:
             raise ValueError("a cube needs at least one coordinate")
         self.axes = tuple(axes)
         self.groups = tuple(groups)
         self.gates = tuple(gates)
-        self.region = region
+        self.region, self.belief = region, belief
         self.dim = len(self.axes)
         self.discrete = np.array([axis.levels > 0 for axis in self.axes])
         """Coordinates that only take certain positions, d."""

@@ -7,57 +7,41 @@ so the same space, seed and method give the same points whichever way one comes 
 
 from __future__ import annotations
 
-import json
 import math
 import secrets
 import statistics
 import threading
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 
-from regretless.auto import choose_method, find_recipe
+from regretless.agreement import is_plain, same_recipe, same_space
+from regretless.auto import as_recipe as as_recipe
+from regretless.auto import choose_method
 from regretless.certificate import Certificate
+from regretless.earlier import evaluations, placed
 from regretless.evaluation import as_number, shown
-from regretless.method import Method, Recipe
+from regretless.method import LARGEST, Method, Recipe
 from regretless.parameters import Array
 from regretless.space import Space, SpaceLike
 from regretless.statefile import pack, read_state, write_state
+from regretless.trial import STATES, checked_positive, checked_value, checked_variance, column, counted
+from regretless.trial import Trial as Trial
+from regretless.trial import TrialState as TrialState
 
 Direction: TypeAlias = Literal["minimize", "maximize"]
-TrialState: TypeAlias = Literal["pending", "done", "failed"]
+CostKind: TypeAlias = Literal["told", "seconds"]
+"""Where the cost of an evaluation comes from."""
 MethodLike: TypeAlias = str | Recipe | type[Method]
 """A name, a recipe, a Method class, or "auto"."""
 
 FILE_KIND = "regretless-optimizer-3"
 """Marks the files `Optimizer.save` writes; the number grows when the layout changes."""
-STATES: tuple[TrialState, ...] = ("pending", "done", "failed")
-"""What becomes of trials, in the order of their codes in a file."""
-
-
-@dataclass(eq=False)
-class Trial:
-    """One evaluation: its number, its parameters, and what came of it."""
-
-    number: int
-    params: dict[str, Any]
-    state: TrialState = "pending"
-    value: float | None = None
-    """The value told, in the user's units; None while pending and when failed."""
-    var: float | None = None
-    """The known noise variance of the value, when one was told."""
-    error: str = ""
-    """Why the evaluation failed, when it did and the reason was told."""
-    unit: Array = field(repr=False, default_factory=lambda: np.empty(0))
-    """The point in the method's cube, d."""
-
-    @property
-    def x(self) -> Array:
-        """The parameters as an array, for spaces of numbers alone."""
-        return np.array(list(self.params.values()), dtype=np.float64)
+LEAST_COST = 1e-9
+"""Costs below this count as this: their logarithms are modelled, and a clock may say 0."""
 
 
 class Optimizer:
@@ -78,6 +62,10 @@ class Optimizer:
         budget: the number of evaluations planned; methods use it to plan and it may be exceeded.
         seed: makes the run repeatable; drawn at random, and kept in `seed`, when not given.
         certify: lets "auto" take a method whose certificate shrinks, for runs that are to end by it.
+        constraints: how many values of constraints are told with every value, or their names; a constraint holds where
+            its value is at most 0. Methods that cannot learn them are told infeasible settings as failures.
+        cost: "told" when costs are told with the values, "seconds" when the duration is the cost: proposals then weigh
+            what they promise by what they cost.
     """
 
     def __init__(
@@ -89,6 +77,8 @@ class Optimizer:
         budget: int | None = None,
         seed: int | None = None,
         certify: bool = False,
+        constraints: int | Sequence[str] = 0,
+        cost: CostKind | None = None,
     ) -> None:
         if direction not in ("minimize", "maximize"):
             raise ValueError(f'direction must be "minimize" or "maximize", got {direction!r}')
@@ -96,12 +86,25 @@ class Optimizer:
         self.direction: Direction = direction
         self.budget = budget
         self.seed = secrets.randbits(32) if seed is None else seed
-        self.recipe, self.why = resolve_method(method, self.space, budget, certify=certify)
+        self.n_constraints, self.constraint_names = counted(constraints)
+        if cost not in (None, "told", "seconds"):
+            raise ValueError(f'cost must be "told", "seconds" or None, got {cost!r}')
+        self.cost: CostKind | None = cost
+        weighed = bool(self.n_constraints or cost)
+        self.recipe, self.why = resolve_method(method, self.space, budget, certify=certify, weighed=weighed)
         """The recipe in use, and the reason it was chosen."""
         self._sign = 1.0 if direction == "maximize" else -1.0
         self.method: Method = self.recipe.build(self.space, seed=self.seed, budget=budget, sign=self._sign)
+        self._models = self.n_constraints if self.method.models_constraints else 0
+        """The constraints that the method learns."""
+        if cost is not None and not self.method.weighs_cost:
+            raise ValueError(f"{self.recipe.name} cannot weigh gains by cost; gp-ei and gp-pi can")
+        if self._models or cost is not None:
+            self.method.expect(constraints=self._models, cost=cost is not None)
         self.trials: list[Trial] = []
         """All trials, in the order of their numbers."""
+        self._earlier: list[tuple[bytes, float]] = []
+        """Identities and values of earlier evaluations inside the space."""
         self.notes: dict[str, Any] = {}
         """Plain values that travel with the file: what a runner has to know when it goes on."""
         self._lock = threading.RLock()
@@ -121,13 +124,15 @@ class Optimizer:
     # -- ask and tell
 
     @overload
-    def ask(self, n: None = None) -> Trial: ...
+    def ask(self, n: None = None, *, fixed: Mapping[str, Any] | None = None) -> Trial: ...
     @overload
-    def ask(self, n: int) -> list[Trial]: ...
-    def ask(self, n: int | None = None) -> Trial | list[Trial]:
-        """The next trial, or the next n of them; legal at any time, however many are pending."""
+    def ask(self, n: int, *, fixed: Mapping[str, Any] | None = None) -> list[Trial]: ...
+    def ask(self, n: int | None = None, *, fixed: Mapping[str, Any] | None = None) -> Trial | list[Trial]:
+        """The next trial, or the next n of them; legal at any time, however many are pending. `fixed` sets some
+        parameters, `ask(fixed={"act": "relu"})`: the others are proposed for these values."""
         with self._lock:
-            X = self.method.ask(1 if n is None else n, step=len(self.trials))
+            pins = self.space.pins(fixed, self.method.choices) if fixed else None
+            X = self.method.ask(1 if n is None else n, step=len(self.trials), pins=pins)
             trials = [self._new_trial(u, self.space.decode(u, self.method.choices)) for u in X]
         return trials[0] if n is None else trials
 
@@ -148,6 +153,9 @@ class Optimizer:
         *,
         failed: bool = False,
         error: str = "",
+        constraints: Sequence[float] | Mapping[str, float] | None = None,
+        cost: float | None = None,
+        seconds: float | None = None,
     ) -> None:
         """The value of a pending trial (or of its number); NaN, infinities and `failed=True` mean that the evaluation
         failed.
@@ -156,17 +164,59 @@ class Optimizer:
             var: the known noise variance of the value, for instance the squared standard error of a mean over
                 repetitions.
             error: why the evaluation failed; the trial keeps it.
+            constraints: the values of the constraints, by position or by name, at most 0 where they hold.
+            cost: what the evaluation cost; with cost="seconds" its duration is taken.
+            seconds: how long the evaluation took; the trial keeps it.
         """
         with self._lock:
             trial = self._pending_trial(trial)
             if not failed:
-                value, var = _checked_value(value), _checked_variance(var)
+                value, var = checked_value(value), checked_variance(var)
+                values = self._checked_constraints(constraints)
+                seconds = None if seconds is None else checked_positive("seconds", seconds, zero=True)
+                cost = self._checked_cost(trial, cost, seconds)
+            trial.seconds = None if failed else seconds
             if failed or value is None or not math.isfinite(value):
                 trial.state, trial.error = "failed", error or ("" if failed else f"the value was {value}")
                 self.method.tell(trial.unit[None], np.nan)
                 return
-            trial.state, trial.value, trial.var = "done", value, var
-            self.method.tell(trial.unit[None], self._sign * value, yvar=None if var is None else np.array([var]))
+            trial.state, trial.value, trial.var, trial.constraints, trial.cost = "done", value, var, values, cost
+            y = self._sign * value if self._models or trial.feasible else math.nan
+            sides = [*values[: self._models], *([cost] if self.cost is not None else [])]
+            self.method.tell(
+                trial.unit[None], y, yvar=None if var is None else np.array([var]), sides=[sides] if sides else None
+            )
+
+    def learn(self, source: Any, *, missing: Mapping[str, Any] | None = None) -> int:
+        """Takes in what was evaluated before this run and returns how many evaluations that were; they are no trials.
+
+        Args:
+            source: a `Result`, another `Optimizer`, the file of a checkpoint, a CSV with a column per parameter and one
+                called "value", an Optuna study or storage URL, or (setting, value) pairs. Ranges may differ: settings
+                outside of this space are used by the model and never proposed.
+            missing: values for parameters that the earlier settings do not have.
+        """
+        found = placed(evaluations(source), self.space, self.method.choices, missing or {}, self.n_constraints)
+        beyond = found.beyond if self.method.uses_outside and not self.n_constraints else []
+        left = dict(found.left_out)
+        if len(found.beyond) > len(beyond):
+            left[f"outside the ranges, which {self.recipe.name} cannot use"] = len(found.beyond) - len(beyond)
+        if self.cost is not None and found.inside:
+            raise ValueError("earlier evaluations say nothing about costs; learn them without cost=")
+        with self._lock:
+            if beyond:
+                values = np.array([self._sign * e.value for _, e in beyond])
+                variances = column([e.var for _, e in beyond])
+                self.method.inform(np.array([u for u, _ in beyond]), values, variances)
+            self.take_in(
+                [u for u, _ in found.inside], [e.value for _, e in found.inside],
+                [math.nan if e.var is None else e.var for _, e in found.inside],
+                [e.constraints for _, e in found.inside],
+            )  # fmt: skip
+            self._earlier += [(self.method.cube.key(u), e.value) for u, e in found.inside]
+        for why, count in left.items():
+            warnings.warn(f"{count} earlier evaluations were left out: {why}", RuntimeWarning, stacklevel=2)
+        return len(found.inside) + len(beyond)
 
     def forget(self, trial: Trial | int) -> None:
         """Gives up a pending trial that will never be told, without holding the failure against its setting."""
@@ -177,12 +227,24 @@ class Optimizer:
 
     # -- for doors whose trials live elsewhere
 
-    def take_in(self, settings: Iterable[Array], values: Iterable[float], variances: Iterable[float]) -> None:
-        """Tells many finished evaluations at once: cube points, values (NaN: failed) and variances (NaN: not known)."""
+    def take_in(
+        self,
+        settings: Iterable[Array],
+        values: Iterable[float],
+        variances: Iterable[float],
+        constraints: Sequence[Sequence[float]] | None = None,
+    ) -> None:
+        """Tells many finished evaluations at once: cube points, values (NaN: failed), variances (NaN: not known) and
+        the values of the constraints, where there are some."""
         X, y, yvar = np.array(list(settings)), np.array(list(values)), np.array(list(variances))
+        C = np.array(constraints if constraints is not None else [[]] * len(y)).reshape(len(y), self.n_constraints)
         if len(y):
+            if not self._models:
+                y = np.where((C <= 0).all(axis=1), y, np.nan)
             with self._lock:
-                self.method.tell(X, self._sign * y, yvar=None if np.isnan(yvar).all() else yvar)
+                self.method.tell(
+                    X, self._sign * y, yvar=None if np.isnan(yvar).all() else yvar, sides=C if self._models else None
+                )
 
     def propose(self, step: int, pending: Sequence[Array] = (), *, ahead: int = 0) -> Array:
         """The cube point for trial number `step`, away from the pending ones and from those of `ahead` others who ask
@@ -210,7 +272,10 @@ class Optimizer:
         done = [t for t in self.trials if t.value is not None]
         if not done:
             raise RuntimeError("there is no best trial yet: no value has been told")
-        return max(done, key=lambda t: self._sign * t.value)  # type: ignore[operator]
+        feasible = [t for t in done if t.feasible]
+        if not feasible:  # nothing satisfies the constraints: the one that breaks them least, whatever its value
+            return min(done, key=lambda t: sum(max(c, 0.0) for c in t.constraints))
+        return max(feasible, key=lambda t: self._sign * t.value)  # type: ignore[operator]
 
     @property
     def exhausted(self) -> bool:
@@ -232,6 +297,7 @@ class Optimizer:
         """The mean of the values told for a setting; NaN when it was never evaluated."""
         key = self.method.cube.key(self.space.encode(params, self.method.choices))
         values = [t.value for t in self.trials if t.value is not None and self._key(t) == key]
+        values += [value for known, value in self._earlier if known == key]
         return statistics.mean(values) if values else math.nan  # exact, so that no sum leaves the range of floats
 
     @property
@@ -269,7 +335,8 @@ class Optimizer:
             "value": np.array([math.nan if t.value is None else t.value for t in trials]),
             "var": np.array([math.nan if t.var is None else t.var for t in trials]),
             "error": {str(t.number): t.error for t in trials if t.error},
-            "own": {number: params for number, params in own.items() if _is_plain(params)},
+            "own": {number: params for number, params in own.items() if is_plain(params)},
+            **self._sides_state(),
             "method": self.method.state_dict(),
         }
 
@@ -302,13 +369,15 @@ class Optimizer:
     def _from_state(
         cls, state: Mapping[str, Any], space: SpaceLike | None, method: Recipe | type[Method] | None
     ) -> Optimizer:
-        recipe = _same_recipe(state["recipe"], method)
+        recipe = same_recipe(state["recipe"], method)
         optimizer = cls(
-            _same_space(state["space"], None if space is None else Space(space)),
+            same_space(state["space"], None if space is None else Space(space)),
             method=recipe,
             direction=state["direction"],
             budget=state["budget"],
             seed=state["seed"],
+            constraints=state.get("constraint_names") or np.shape(state.get("constraints", np.empty((0, 0))))[1],
+            cost=state.get("cost", {}).get("kind"),
         )
         optimizer.why, optimizer.notes = str(state["why"]), dict(state["notes"])
         optimizer.method.load_state_dict(state["method"])
@@ -327,9 +396,59 @@ class Optimizer:
             trial.state, trial.error = STATES[int(code)], str(state["error"].get(str(number), ""))
             trial.value = None if math.isnan(value) else float(value)
             trial.var = None if math.isnan(var) else float(var)
+        optimizer._take_sides(state)
         return optimizer
 
+    def _sides_state(self) -> dict[str, Any]:
+        """What a file keeps of constraints, costs and durations, where there are any."""
+        out: dict[str, Any] = {}
+        if self.n_constraints:
+            rows = [t.constraints or (math.nan,) * self.n_constraints for t in self.trials]
+            out["constraints"] = np.array(rows, dtype=np.float64).reshape(-1, self.n_constraints)
+            out["constraint_names"] = list(self.constraint_names)
+        if self._earlier:
+            units = [np.frombuffer(key, dtype=np.float64) for key, _ in self._earlier]
+            out["earlier"] = {"unit": np.array(units), "value": np.array([value for _, value in self._earlier])}
+        if self.cost is not None:
+            out["cost"] = {"kind": self.cost, "costs": column([t.cost for t in self.trials])}
+        if any(t.seconds is not None for t in self.trials):
+            out["seconds"] = column([t.seconds for t in self.trials])
+        return out
+
+    def _take_sides(self, state: Mapping[str, Any]) -> None:
+        if "earlier" in state:
+            rows = zip(state["earlier"]["unit"], state["earlier"]["value"], strict=True)
+            self._earlier = [(np.asarray(u, dtype=np.float64).tobytes(), float(value)) for u, value in rows]
+        for trial, row in zip(self.trials, state.get("constraints", ()), strict=bool(self.n_constraints)):
+            trial.constraints = () if np.isnan(row).any() else tuple(row.tolist())
+        for trial, cost in zip(self.trials, state.get("cost", {}).get("costs", ()), strict=self.cost is not None):
+            trial.cost = None if math.isnan(cost) else float(cost)
+        for trial, seconds in zip(self.trials, state.get("seconds", ()), strict="seconds" in state):
+            trial.seconds = None if math.isnan(seconds) else float(seconds)
+
     # -- inside
+
+    def _checked_constraints(self, given: Sequence[float] | Mapping[str, float] | None) -> tuple[float, ...]:
+        if isinstance(given, Mapping):
+            if set(given) != set(self.constraint_names):
+                raise ValueError(f"constraints are {list(self.constraint_names)}, got {list(given)}")
+            given = [given[name] for name in self.constraint_names]
+        numbers = [] if given is None else [as_number(c) for c in given]
+        if len(numbers) != self.n_constraints:
+            raise ValueError(
+                f"this run has {self.n_constraints} constraints, got {len(numbers)} values; their number is fixed by "
+                "constraints= when the run begins"
+            )
+        if any(c is None or math.isnan(c) for c in numbers):
+            raise ValueError(f"values of constraints must be numbers, got {shown(given)}")
+        return tuple(float(np.clip(c, -LARGEST, LARGEST)) for c in numbers)  # type: ignore[arg-type]
+
+    def _checked_cost(self, trial: Trial, cost: float | None, seconds: float | None) -> float | None:
+        if self.cost is None or (self.cost == "seconds" and seconds is not None):
+            cost = cost if self.cost is None else seconds
+        if self.cost is not None and cost is None:
+            raise ValueError(f'this run has cost="{self.cost}": tell {"cost" if self.cost == "told" else "seconds"}=')
+        return None if cost is None else max(checked_positive("cost", cost, zero=True), LEAST_COST)
 
     def _key(self, trial: Trial) -> bytes:
         """The identity of a trial's point, which is canonical."""
@@ -360,92 +479,9 @@ class Optimizer:
 
 
 def resolve_method(
-    method: MethodLike, space: Space, budget: int | None, *, certify: bool = False
+    method: MethodLike, space: Space, budget: int | None, *, certify: bool = False, weighed: bool = False
 ) -> tuple[Recipe, str]:
     """The recipe of a name, a recipe, a Method class or "auto", and the reason it was taken."""
     if method == "auto":
-        return choose_method(space, budget, certify=certify)
+        return choose_method(space, budget, certify=certify, weighed=weighed)
     return as_recipe(method), "given"
-
-
-def as_recipe(method: MethodLike) -> Recipe:
-    """The recipe of a name, a recipe or a Method class."""
-    if isinstance(method, Recipe):
-        return method
-    if isinstance(method, type) and issubclass(method, Method):
-        return Recipe(method.__name__, method)
-    return find_recipe(method)  # type: ignore[arg-type]
-
-
-# ---------------------------------------------------------------- what a file must agree with
-
-
-def _same_space(description: Mapping[str, Any], given: Space | None) -> Space:
-    """The space of a file, from its description or, where no file could hold that, as given; a given one must be the
-    same.
-
-    Points are kept as places in the cube, so with other bounds or labels every one of them would become another
-    setting.
-    """
-    if given is None:
-        return Space.from_json(description)
-    stored, own = description["parameters"], given.describe()["parameters"]
-    if list(stored) != list(own):
-        raise ValueError(f"the file was written for parameters {list(stored)}, the space given has {list(own)}")
-    for name, table in stored.items():
-        if _text(table) != _text(own[name]):
-            raise ValueError(
-                f"the file was written for {name} = {_text(table)}, the space given has {name} = {_text(own[name])}"
-            )
-    return given
-
-
-def _same_recipe(stored: Mapping[str, Any], given: Recipe | type[Method] | None) -> Recipe:
-    """The recipe of a file; options that no file can hold must be given again and agree by content."""
-    name, options = stored["name"], stored["options"]
-    if given is None:
-        if any(isinstance(value, dict) for value in options.values()):
-            lost = ", ".join(key for key, value in options.items() if isinstance(value, dict))
-            raise ValueError(f"the file could not hold the option {lost} of {name}: pass method=")
-        return find_recipe(name)(**options)
-    recipe = as_recipe(given)
-    if recipe.name != name:
-        raise ValueError(f"the file was written by method {name!r}, not {recipe.name!r}")
-    own = recipe.to_json()["options"]
-    for key in sorted({*options, *own}):
-        if _text(options.get(key)) != _text(own.get(key)):
-            raise ValueError(
-                f"the file was written by method {name!r} with {key} = {_text(options.get(key))}, "
-                f"the method given has {key} = {_text(own.get(key))}"
-            )
-    return recipe
-
-
-def _text(value: Any) -> str:
-    """Plain values as text that tells 1, 1.0 and True apart and has a NaN equal itself."""
-    return json.dumps(value, sort_keys=True)
-
-
-def _is_plain(params: Mapping[str, Any]) -> bool:
-    return all(value is None or type(value) in (str, int, float, bool) for value in params.values())
-
-
-# ---------------------------------------------------------------- values
-
-
-def _checked_value(value: Any) -> float:
-    if value is None:
-        raise ValueError("tell needs a value, or failed=True")
-    number = as_number(value)
-    if number is None:
-        raise ValueError(f"the value must be a number, got {shown(value)}")
-    return number
-
-
-def _checked_variance(var: Any) -> float | None:
-    if var is None:
-        return None
-    number = _checked_value(var)
-    if not (math.isfinite(number) and number >= 0):
-        raise ValueError(f"var must be a finite number of at least 0, got {shown(var)}")
-    return number

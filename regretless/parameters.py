@@ -85,7 +85,8 @@ class Float:
     """A real number in [low, high]; `log=True` searches its logarithm; `step` keeps low, low + step, ... only.
 
     With low = high the parameter is fixed. `when={"model": "svm"}` says that the parameter exists only in settings in
-    which the parameter "model" has that value, or one of a list of values.
+    which the parameter "model" has that value, or one of a list of values. `prior=(mean, sd)` says where good values
+    are expected; with `log=True` the sd is a factor.
     """
 
     low: float
@@ -93,6 +94,7 @@ class Float:
     log: bool = False
     step: float | None = None
     when: Conditions = field(default=(), kw_only=True)
+    prior: tuple[float, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "when", conditions_of(self.when))
@@ -114,6 +116,7 @@ class Float:
                 raise ValueError(
                     f"{self}: {self._levels():.3g} steps are more than a coordinate can tell apart; use a larger step"
                 )
+        object.__setattr__(self, "prior", _prior_of(self))
 
     def __repr__(self) -> str:
         return _shown(self)
@@ -187,7 +190,7 @@ class Float:
 class Int:
     """A whole number in [low, high]; `log=True` searches its logarithm; `step` keeps low, low + step, ... only.
 
-    With low = high the parameter is fixed; `when` as for `Float`.
+    With low = high the parameter is fixed; `when` and `prior` as for `Float`.
     """
 
     low: int
@@ -195,6 +198,7 @@ class Int:
     log: bool = False
     step: int = 1
     when: Conditions = field(default=(), kw_only=True)
+    prior: tuple[float, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "when", conditions_of(self.when))
@@ -215,6 +219,7 @@ class Int:
                 f"{self}: {Decimal(self._levels()):.3g} values are more than a coordinate can tell apart; use a "
                 "larger step"
             )
+        object.__setattr__(self, "prior", _prior_of(self))
 
     def __repr__(self) -> str:
         return _shown(self)
@@ -239,12 +244,20 @@ class Int:
 
 @dataclass(frozen=True, init=False)
 class Choice:
-    """One of several labels without an order; any hashable labels, kept in the order given; `when` as for `Float`."""
+    """One of several labels without an order; any hashable labels, kept in the order given; `when` as for `Float`;
+    `prior` holds a weight for each label."""
 
     labels: tuple[Hashable, ...]
     when: Conditions = ()
+    prior: tuple[float, ...] = ()
 
-    def __init__(self, labels: Sequence[Hashable], *, when: Mapping[str, Any] | Conditions = ()) -> None:
+    def __init__(
+        self,
+        labels: Sequence[Hashable],
+        *,
+        when: Mapping[str, Any] | Conditions | None = (),
+        prior: Sequence[float] | None = (),
+    ) -> None:
         if isinstance(labels, str) or not isinstance(labels, Sequence):
             raise ValueError(f"Choice takes a list of labels, got {labels!r}")
         if len(labels) == 0:
@@ -257,9 +270,15 @@ class Choice:
             raise ValueError(f"Choice({list(labels)!r}): labels must differ from each other")
         object.__setattr__(self, "labels", tuple(labels))
         object.__setattr__(self, "when", conditions_of(when))
+        weights = tuple(prior or ())
+        if weights and not (
+            len(weights) == len(labels) and all(is_finite(w) and w >= 0 for w in weights) and sum(weights) > 0
+        ):
+            raise ValueError(f"{self}: prior must hold a weight of at least 0 for each label, got {prior!r}")
+        object.__setattr__(self, "prior", tuple(float(w) for w in weights))
 
     def __repr__(self) -> str:
-        return f"Choice({list(self.labels)!r}{_shown_conditions(self.when)})"
+        return f"Choice({list(self.labels)!r}{_shown_more(self)})"
 
     @property
     def axis(self) -> Axis:
@@ -305,15 +324,33 @@ def conditions_of(when: Mapping[str, Any] | Conditions | None) -> Conditions:
     return tuple(sorted(found))
 
 
-def _shown_conditions(when: Conditions) -> str:
-    given = {name: values[0] if len(values) == 1 else list(values) for name, values in when}
-    return f", when={given!r}" if when else ""
+def _prior_of(p: Float | Int) -> tuple[float, ...]:
+    """The prior (mean, sd) of numbers, checked; () for none."""
+    if p.prior is None or len(p.prior) == 0:
+        return ()
+    given = tuple(p.prior)
+    if len(given) != 2 or not all(map(is_finite, given)):
+        raise ValueError(f"{p}: prior must be (mean, sd), got {p.prior!r}")
+    mean, sd = float(given[0]), float(given[1])
+    if not p.low <= mean <= p.high:
+        raise ValueError(f"{p}: the mean of the prior must lie within the range, got {mean!r}")
+    if not sd > (1 if p.log else 0):
+        words = "with log=True the sd of the prior is a factor above 1" if p.log else "the sd of the prior is above 0"
+        raise ValueError(f"{p}: {words}, got {sd!r}")
+    return mean, sd
+
+
+def _shown_more(p: Parameter) -> str:
+    """What was given of `when` and `prior`."""
+    given = {name: values[0] if len(values) == 1 else list(values) for name, values in getattr(p, "when", ())}
+    prior = getattr(p, "prior", ()) or ()
+    return (f", when={given!r}" if given else "") + (f", prior={prior!r}" if len(prior) else "")
 
 
 def _shown(parameter: Float | Int) -> str:
     """A parameter as it is written; what was not given stays away."""
     words = [f"{f.name}={getattr(parameter, f.name)!r}" for f in fields(parameter) if not f.kw_only]
-    return f"{type(parameter).__name__}({', '.join(words)}{_shown_conditions(parameter.when)})"
+    return f"{type(parameter).__name__}({', '.join(words)}{_shown_more(parameter)})"
 
 
 # ---------------------------------------------------------------- checks

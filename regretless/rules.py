@@ -31,10 +31,12 @@ Predicate: TypeAlias = Callable[[dict[str, Any]], Any]
 MOST_POWER = 16
 """The largest exponent in a rule: more would say nothing about sizes that a float can hold."""
 BINARY = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: np.divide, ast.Pow: np.power}
+"""The operators of a text between numbers."""
 ORDERS = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.NotEq: operator.ne,
     ast.Eq: operator.eq,
 }  # fmt: skip
+"""The comparisons of a text."""
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "abs": np.abs, "sqrt": np.sqrt, "log": np.log, "exp": np.exp,
     "min": lambda *a: np.minimum.reduce(np.broadcast_arrays(*a)),

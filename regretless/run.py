@@ -31,7 +31,7 @@ from regretless.evaluation import (
     too_many_failures,
 )
 from regretless.fingerprint import source_fingerprint
-from regretless.optimizer import Direction, MethodLike, Optimizer, Trial
+from regretless.optimizer import CostKind, Direction, MethodLike, Optimizer, Trial
 from regretless.result import Result
 from regretless.space import Space, SpaceLike
 from regretless.statefile import check_writable
@@ -92,6 +92,9 @@ def minimize(
     checkpoint: str | Path | None = None,
     x0: Mapping[str, Any] | Sequence[Any] | None = None,
     stop: StopRule | None = None,
+    constraints: int | Sequence[str] = 0,
+    cost: CostKind | None = None,
+    earlier: Any = None,
 ) -> Result:
     """Finds the setting with the smallest value of fun.
 
@@ -117,6 +120,12 @@ def minimize(
             as if never interrupted.
         x0: a setting, or a list of settings, to evaluate first.
         stop: a rule such as `regretless.GapBelow(0.01)`, asked after every evaluation.
+        constraints: how many constraints there are, or their names; fun then returns
+            `Value(value, constraints=[...])`, each at most 0 where it holds, and the result is the best feasible
+            setting.
+        cost: "seconds" to weigh what a proposal promises by how long it takes, "told" when fun returns
+            `Value(value, cost=...)`.
+        earlier: evaluations made before, which are no trials of this run; see `Optimizer.learn` for what it takes.
 
     Raises ObjectiveError, a RuntimeError, when the run ends by failures and no evaluation ever succeeded.
     """
@@ -140,6 +149,9 @@ def maximize(
     checkpoint: str | Path | None = None,
     x0: Mapping[str, Any] | Sequence[Any] | None = None,
     stop: StopRule | None = None,
+    constraints: int | Sequence[str] = 0,
+    cost: CostKind | None = None,
+    earlier: Any = None,
 ) -> Result:
     """Finds the setting with the largest value of fun; the arguments are those of `minimize`."""
     return _optimize("maximize", **locals())
@@ -162,6 +174,9 @@ def _optimize(
     checkpoint: str | Path | None = None,
     x0: Mapping[str, Any] | Sequence[Any] | None = None,
     stop: StopRule | None = None,
+    constraints: int | Sequence[str] = 0,
+    cost: CostKind | None = None,
+    earlier: Any = None,
 ) -> Result:
     space = Space(space)
     if isinstance(trials, bool) or not isinstance(trials, int | np.integer) or trials < 1:
@@ -174,7 +189,10 @@ def _optimize(
     settings = _settings(x0)
     if len(settings) > trials:
         raise ValueError(f"x0 holds {len(settings)} settings, more than trials={trials} allows")
-    optimizer = Optimizer(space, method=method, direction=direction, budget=trials, seed=seed, certify=stop is not None)
+    optimizer = Optimizer(
+        space, method=method, direction=direction, budget=trials, seed=seed, certify=stop is not None,
+        constraints=constraints, cost=cost,
+    )  # fmt: skip
     if checkpoint is not None:
         check_writable(checkpoint)
         if Path(checkpoint).exists():
@@ -183,6 +201,8 @@ def _optimize(
     if stop is not None and hasattr(stop, "load"):
         stop.load(optimizer.notes.get("stop", {}))
     if not optimizer.trials:  # a resumed run has adopted them already
+        if earlier is not None:
+            optimizer.learn(earlier)
         for params in settings:
             optimizer.adopt(params)
     with _Bar(optimizer, trials, progress) as bar:
@@ -293,7 +313,10 @@ class _Run:
                 warnings.warn(f"trial {trial.number} failed: {last_line(outcome.error)}", RuntimeWarning, stacklevel=2)
             self.last_error = outcome.error
         else:
-            self.optimizer.tell(trial, outcome.value, var=outcome.var)
+            self.optimizer.tell(
+                trial, outcome.value, var=outcome.var, constraints=outcome.constraints, cost=outcome.cost,
+                seconds=outcome.seconds,
+            )  # fmt: skip
         self.ended.append(outcome.value is not None)
         self.bar.advance(trial)
         reason = self.stop(self.optimizer) if self.stop is not None else None
@@ -403,6 +426,10 @@ def _resumed(checkpoint: Path, fresh: Optimizer, method: MethodLike, seed: int |
     stored, asked = (resumed.direction, resumed.seed), (fresh.direction, resumed.seed if seed is None else seed)
     if stored != asked:
         words = f"it holds (direction, seed) {stored}, this run asks for {asked}"
+        raise ValueError(f"checkpoint {checkpoint} belongs to another run: {words}")
+    sides = [(o.n_constraints, o.constraint_names, o.cost) for o in (resumed, fresh)]
+    if sides[0] != sides[1]:
+        words = f"it holds (constraints, their names, cost) {sides[0]}, this run asks for {sides[1]}"
         raise ValueError(f"checkpoint {checkpoint} belongs to another run: {words}")
     if resumed.notes.get("objective", "") not in ("", source_fingerprint(fun)):
         warnings.warn(

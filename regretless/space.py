@@ -13,20 +13,21 @@ or k one-hot coordinates, as the method asks.
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regretless.belief import belief_of
 from regretless.conditions import gated_names, gates_of
 from regretless.cube import Cube
 from regretless.fingerprint import fingerprint
-from regretless.parameters import Array, Axis, Choice, Encoding, Float, Int, Parameter, is_number
+from regretless.parameters import Array, Axis, Choice, Encoding, Float, Parameter, is_number
 from regretless.region import Region
 from regretless.rules import Predicate, equations_in_the_cube, linear_in_the_cube, read_rules
+from regretless.spelling import from_table, meant_parameter, named, read_toml
 
 __all__ = ["Cube", "Encoding", "Space", "SpaceLike", "read_toml"]
 
@@ -70,7 +71,7 @@ class Space:
         if not items:
             raise ValueError("the space is empty: give at least one parameter")
         self.parameters: dict[str, Parameter] = {
-            str(name): _parameter(str(name), value, pairs=self.as_array) for name, value in items
+            str(name): meant_parameter(str(name), value, pairs=self.as_array) for name, value in items
         }
         if len(self.parameters) < len(items):
             raise ValueError("two parameters have the same name once written as text")
@@ -145,14 +146,15 @@ class Space:
                 axes.extend([Axis()] * len(parameter.labels))
             else:
                 axes.append(parameter.axis)
+        belief = belief_of(self._ordered, choices)
         if not self.conditional and not self.where:
-            return Cube(axes, groups)
+            return Cube(axes, groups, belief=belief)
         spans, at = {}, 0
         for name, p in self._ordered:
             width = len(p.labels) if choices == "onehot" and isinstance(p, Choice) else 1
             spans[name], at = (at, at + width), at + width
         gates = gates_of(self.parameters, self.conditional, spans, choices)
-        return Cube(axes, groups, gates, self._region(spans, at, choices) if self.where else None)
+        return Cube(axes, groups, gates, self._region(spans, at, choices) if self.where else None, belief)
 
     def _region(self, spans: Mapping[str, tuple[int, int]], dim: int, choices: Encoding) -> Region:
         """What `where` allows of a cube in which each parameter has the coordinates of its span."""
@@ -267,6 +269,30 @@ class Space:
                     exists[name] = any(self.parameters[parent].to_unit(value) == place for value in values)
         return exists
 
+    def pins(self, fixed: Mapping[str, Any], choices: Encoding = "shares") -> dict[int, float]:
+        """The coordinates of some parameters and their places; a parameter with `when` needs those it depends on."""
+        unknown = [name for name in fixed if name not in self.parameters]
+        if unknown:
+            raise ValueError(f"fixed names {unknown[0]!r}; the parameters are {', '.join(self.names)}")
+        pins: dict[int, float] = {}
+        at = 0
+        exists = self.active(fixed) if self.conditional else {}
+        for name, p in self._ordered:
+            width = len(p.labels) if choices == "onehot" and isinstance(p, Choice) else 1
+            if name in fixed:
+                needed = [parent for parent, _ in p.when if parent not in fixed]
+                if needed or not exists.get(name, True):
+                    why = f"fix {needed[0]!r} too" if needed else "it does not exist with the other fixed values"
+                    raise ValueError(f"fixed sets {name!r}, which exists in some settings only: {why}")
+                place = named(name, lambda p=p, name=name: p.to_unit(fixed[name]))  # type: ignore[misc]
+                if width == 1 and not (choices == "onehot" and isinstance(p, Choice)):
+                    pins[at] = place
+                else:
+                    hot = p.index(fixed[name])  # type: ignore[union-attr]
+                    pins |= {at + i: float(i == hot) for i in range(width)}
+            at += width
+        return pins
+
     def only_active(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """A complete setting in the user's order, without what does not exist in it."""
         exists = self.active(params)
@@ -330,6 +356,8 @@ class Space:
                 tables[name] = {"type": kind, "low": p.low, "high": p.high, "log": p.log, "step": p.step}
             if p.when:
                 tables[name]["when"] = {parent: _in_plain(values) for parent, values in p.when}
+            if p.prior:
+                tables[name]["prior"] = list(p.prior)
         rules = {"where": [r if isinstance(r, str) else {"fingerprint": fingerprint(r)} for r in self.where]}
         return {"as_array": self.as_array, "parameters": tables, **(rules if self.where else {})}
 
@@ -351,7 +379,7 @@ class Space:
             if not all(isinstance(rule, str) for rule in where):
                 raise ValueError("the file could not hold a rule of where that is a function: pass space=")
             space = cls(
-                {name: _from_table(name, table) for name, table in description["parameters"].items()}, where=where
+                {name: from_table(name, table) for name, table in description["parameters"].items()}, where=where
             )
             space.as_array = description["as_array"]
             if not isinstance(space.as_array, bool):
@@ -366,88 +394,9 @@ Where: TypeAlias = str | Predicate | Sequence[str | Predicate]
 SpaceLike: TypeAlias = Space | Mapping[str, Any] | Sequence[Any] | str | Path
 
 
-def read_toml(path: str | Path) -> tuple[dict[str, Parameter], list[str]]:
-    """The parameters and the rules (`where = [...]`) of a TOML file; every error names the file and the parameter."""
-    try:
-        with open(path, "rb") as file:
-            tables = tomllib.load(file)
-    except OSError as error:
-        raise ValueError(f"cannot read the space {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not valid TOML: {error}") from None
-    except RecursionError:
-        raise ValueError(f"{path} is not valid TOML: nested too deeply") from None
-    rules = [] if isinstance(tables.get("where"), dict) else tables.pop("where", [])
-    rules = [rules] if isinstance(rules, str) else rules
-    if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
-        raise ValueError(f'{path}: where must be a list of texts such as "a < b", got {rules!r}')
-    try:
-        return {name: _from_table(name, table) for name, table in tables.items()}, rules
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-
-
-TABLE_KEYS = {
-    "float": ({"low", "high"}, {"log", "step", "when"}),
-    "int": ({"low", "high"}, {"log", "step", "when"}),
-    "choice": ({"labels"}, {"when"}),
-}
-"""Required and optional keys of a parameter's table, by type."""
-
-
-def _from_table(name: str, table: Any) -> Parameter:
-    if not isinstance(table, Mapping):
-        raise ValueError(f"parameter {name!r}: expected a table such as [{name}] with a type, got {table!r}")
-    kind = table.get("type")
-    if not isinstance(kind, str) or kind not in TABLE_KEYS:
-        raise ValueError(f"parameter {name!r}: type must be one of {sorted(TABLE_KEYS)}, got {kind!r}")
-    required, optional = TABLE_KEYS[kind]
-    unknown = sorted(set(table) - required - optional - {"type"})
-    missing = sorted(required - set(table))
-    if unknown or missing:
-        raise ValueError(
-            f"parameter {name!r}: unknown keys {unknown}, missing keys {missing}; {kind} takes "
-            f"{sorted(required | optional)}"
-        )
-    if kind == "choice":
-        return _named(name, lambda: Choice(table["labels"], when=table.get("when", ())))
-    options = {key: table[key] for key in ("log", "step", "when") if table.get(key) is not None}
-    if not isinstance(options.get("log", False), bool):
-        raise ValueError(f"parameter {name!r}: log must be true or false, got {options['log']!r}")
-    kinds: dict[str, type[Float] | type[Int]] = {"float": Float, "int": Int}
-    return _named(name, lambda: kinds[kind](table["low"], table["high"], **options))
-
-
-def _parameter(name: str, value: Any, *, pairs: bool) -> Parameter:
-    """The parameter meant by a value of a mapping or, where (low, high) `pairs` are meant, of a list."""
-    if isinstance(value, Float | Int | Choice):
-        return value
-    pair = isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2 and all(map(is_number, value))
-    if pairs and pair:
-        return _named(name, lambda: Float(value[0], value[1]))
-    if pair:
-        raise ValueError(
-            f"parameter {name!r}: {value!r} can mean a range or two values; write Float({value[0]!r}, {value[1]!r}) or "
-            f"Int({value[0]!r}, {value[1]!r}) for a range, Choice({list(value)!r}) for the values"
-        )
-    if value is None or isinstance(value, str | bool) or is_number(value):
-        return Choice([value])
-    hint = f"; write Choice({list(value)!r}) for one of them" if isinstance(value, list | tuple) and value else ""
-    raise ValueError(
-        f"parameter {name!r}: expected Float, Int, Choice or a plain value to keep fixed, got {value!r}{hint}"
-    )
-
-
 def _natural(name: str) -> tuple[list[tuple[str, int]], str]:
     """The key that sorts x2 before x10."""
     return [(text, int(digits or -1)) for text, digits in re.findall(r"([^0-9]*)([0-9]*)", name)], name
-
-
-def _named(name: str, build: Callable[[], Parameter]) -> Parameter:
-    try:
-        return build()
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"parameter {name!r}: {error}") from None
 
 
 def _rule_text(rule: Any) -> str:

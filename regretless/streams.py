@@ -28,6 +28,8 @@ class Stream(IntEnum):
     """The starts of GO-UCB's least-squares fits."""
     RACE = 8
     """The point of a worker whose proposals kept meeting those of others."""
+    BELIEF = 9
+    """Proposals that follow the user's prior."""
     NEURAL_BO_SKETCH = 61
     """The signs of NeuralBO's sketch of its features."""
     NEURAL_BO_TRAINING = 62

@@ -29,7 +29,6 @@ from regretless.gp.certify import largest_upper_bound, width
 from regretless.gp.kernels import Kind
 from regretless.gp.method import GPMethod
 from regretless.gp.posterior import GP
-from regretless.gp.step import step
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -82,10 +81,10 @@ class GPUCB(GPMethod):
 
     def _step(self, rng: np.random.Generator) -> Array:
         if self.verify and self.step % self.verify == 0:
-            wary = self._wary.gp(self.X, self.y, self.yvar, self.pending)
+            wary = self._wary.gp(*self.evidence, self.pending)
             return largest_upper_bound(wary, self.cube, width(CERTIFIED_DELTA, self.dim), rng)[0]
         gp = self._posterior()
-        return step(self, gp, upper_confidence(gp, self._width(gp)), rng)
+        return self._best_step(gp, upper_confidence(gp, self._width(gp)), rng)
 
     def _width(self, gp: GP) -> float:
         """kappa of this step."""

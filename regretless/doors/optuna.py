@@ -2,7 +2,7 @@
 
 A proposal is a function of (finished trials, running trials, seed, trial number), all of which live in the study's
 storage, so nothing else needs to be saved: a fresh process, or another storage with the same trials, proposes the same
-points bit for bit. Every sampler keeps `_Replica`s, optimizers that have been told what the storage holds; they only
+points bit for bit. Every sampler keeps `Replica`s, optimizers that have been told what the storage holds; they only
 save time and are rebuilt whenever the storage says otherwise.
 
 What is read from a storage is numbers and JSON, never a pickle.
@@ -16,12 +16,12 @@ import secrets
 import threading
 import warnings
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
 import numpy as np
-from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage
 from optuna.study import Study, StudyDirection
@@ -38,8 +38,10 @@ from regretless.doors.distributions import (
     parameter_of,
     searchable,
 )
-from regretless.doors.tree import Tree, TreeLearner, When
-from regretless.doors.workers import OWNER, Sightings, announce, announced, announcement, is_dead, lost_after_longest
+from regretless.doors.replica import CONSTRAINTS, Replica, constraint_names, has_ended, when
+from regretless.doors.replica import VARIANCE as VARIANCE
+from regretless.doors.tree import Tree, TreeLearner
+from regretless.doors.workers import OWNER, Sightings, announce, announced, announcement, is_dead
 from regretless.method import checked_seed, keyed_generator
 from regretless.optimizer import MethodLike, Optimizer, as_recipe
 from regretless.parameters import Array
@@ -48,8 +50,6 @@ from regretless.streams import Stream
 
 TOLD_FAILED = "regretless:failed"
 """Marks trials whose own worker reported the failure, as opposed to those that a stale heartbeat gave up."""
-VARIANCE = "regretless:var"
-"""The user attribute by which an objective tells the noise variance of its value, when it knows it."""
 ERROR = "regretless:error"
 """The user attribute that keeps the text of a failed trial's error."""
 RACES = 4
@@ -78,8 +78,8 @@ class Sampler(BaseSampler):
         load_if_exists=True, study_name="s")
 
     With a seed, runs are exact: interrupted and resumed runs, and runs over any storage, give the same trials. Workers
-    that share a study see each other's running trials and do not repeat them, seeded alike or not. Failed trials (and
-    those that violate a constraint of `trial.set_constraint`) are told to the method as infeasible.
+    that share a study see each other's running trials and do not repeat them, seeded alike or not. Failed trials are
+    told to the method as failures.
 
     Args:
         method: a name (`regretless list` shows them), a recipe such as `regretless.MSUCB(low_dim=5)`, or "auto".
@@ -95,6 +95,8 @@ class Sampler(BaseSampler):
             ten times the longest completed trial and at least a minute, `math.inf` for ever. Trials whose heartbeat is
             stale, and those whose process on this machine has ended, are ignored in any case.
         pruned: "ignore" leaves pruned trials out; "last" tells their last intermediate value.
+        constraints_func: called with a finished trial, gives the values of its constraints, at most 0 where they hold;
+            `trial.set_constraint` inside the objective does the same. Their values are learnt by the GP methods.
     """
 
     def __init__(
@@ -107,6 +109,7 @@ class Sampler(BaseSampler):
         certify: bool = False,
         pending_ttl: float | None = None,
         pruned: Literal["ignore", "last"] = "ignore",
+        constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
     ) -> None:
         if method != "auto":
             method = as_recipe(method)
@@ -123,6 +126,7 @@ class Sampler(BaseSampler):
         self.certify = certify
         self.pending_ttl = pending_ttl
         self.pruned = pruned
+        self.constraints_func = constraints_func
         self._forget_caches()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -140,7 +144,7 @@ class Sampler(BaseSampler):
         self._sightings = Sightings()
         self._steps: dict[tuple[int, int], int] = {}
         """The step of each trial of this process, by study and number."""
-        self._replicas: weakref.WeakKeyDictionary[BaseStorage, list[_Replica]] = weakref.WeakKeyDictionary()
+        self._replicas: weakref.WeakKeyDictionary[BaseStorage, list[Replica]] = weakref.WeakKeyDictionary()
         self._trees: weakref.WeakKeyDictionary[BaseStorage, dict[Any, TreeLearner]] = weakref.WeakKeyDictionary()
         self._warned: weakref.WeakKeyDictionary[BaseStorage, set[int]] = weakref.WeakKeyDictionary()
 
@@ -209,6 +213,11 @@ class Sampler(BaseSampler):
         return external(param_distribution, space.decode(u)[param_name])
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
+        if self.constraints_func is not None and state in (TrialState.COMPLETE, TrialState.PRUNED):
+            found = [float(value) for value in self.constraints_func(trial)]
+            if any(math.isnan(value) for value in found):
+                raise ValueError(f"constraints_func gave {found} for trial {trial.number}: values must be numbers")
+            study._storage.set_trial_system_attr(trial._trial_id, CONSTRAINTS, found)
         if state == TrialState.FAIL and _has_heartbeat(study):
             study._storage.set_trial_system_attr(trial._trial_id, TOLD_FAILED, True)
 
@@ -230,7 +239,7 @@ class Sampler(BaseSampler):
                 raise RuntimeError("recommend() needs at least one completed trial; the study has none yet")
             return replica.outer(replica.optimizer.recommend())
 
-    def _current(self, study: Study) -> _Replica | None:
+    def _current(self, study: Study) -> Replica | None:
         self._raise_error_if_multi_objective(study)
         trials = study.get_trials(deepcopy=False)
         space = self.infer_relative_search_space(study, None)
@@ -238,16 +247,18 @@ class Sampler(BaseSampler):
 
     # -- inside
 
-    def _replica(self, study: Study, space: Distributions, trials: Sequence[FrozenTrial]) -> _Replica:
+    def _replica(self, study: Study, space: Distributions, trials: Sequence[FrozenTrial]) -> Replica:
         """A method that has been told exactly the finished trials, in the order they finished: a kept one if one fits,
         else a new one."""
         kept = self._replicas.setdefault(study._storage, [])
-        when = self._tree(study).when if self.search_space is None else {}
+        conditions = self._tree(study).when if self.search_space is None else {}
+        names = constraint_names(trials)
         for replica in kept:
             if (
                 replica.study_id == study._study_id
                 and replica.space == space
-                and replica.when == when
+                and replica.when == conditions
+                and replica.optimizer.constraint_names == names
                 and (fresh := replica.news(trials)) is not None
             ):
                 break
@@ -255,27 +266,28 @@ class Sampler(BaseSampler):
             # parameters of one value have a place in the cube of `minimize`, so they have one here
             fixed = {name: d for name, d in (self.search_space or {}).items() if d.single()}
             optimizer = Optimizer(
-                self._own or cube_space({**space, **fixed}, when),
+                self._own or cube_space({**space, **fixed}, conditions),
                 method=self.method,
                 direction="maximize" if study.direction == StudyDirection.MAXIMIZE else "minimize",
                 budget=self.budget,
                 seed=self.seed,
                 certify=self.certify,
+                constraints=names,
             )
-            replica = _Replica(study._study_id, space, when, optimizer, list(fixed), labels=self._own is not None)
-            fresh = [t for t in trials if _has_ended(t)]
+            replica = Replica(study._study_id, space, conditions, optimizer, list(fixed), labels=self._own is not None)
+            fresh = [t for t in trials if has_ended(t)]
         if not kept or kept[0] is not replica:
             kept[:] = [replica, *(other for other in kept if other is not replica)][:REPLICAS]
         if fresh:
             heartbeat = _has_heartbeat(study)
-            replica.take([(t, self._value(t, heartbeat)) for t in sorted(fresh, key=_when)], trials)
+            replica.take([(t, self._value(t, heartbeat)) for t in sorted(fresh, key=when)], trials)
         return replica
 
     def _value(self, trial: FrozenTrial, heartbeat: bool) -> float | None:
         """What a finished trial tells the method: its value, NaN for an infeasible one, None for nothing at
         all."""
         if trial.state == TrialState.COMPLETE:
-            return trial.values[0] if _feasible(trial) else math.nan
+            return trial.values[0]
         if trial.state == TrialState.PRUNED:
             if self.pruned == "ignore" or trial.last_step is None:
                 return None
@@ -284,7 +296,7 @@ class Sampler(BaseSampler):
             return math.nan
         return None  # a worker that died says nothing about its point
 
-    def _pending(self, study: Study, replica: _Replica, others: Iterable[FrozenTrial]) -> dict[int, Array]:
+    def _pending(self, study: Study, replica: Replica, others: Iterable[FrozenTrial]) -> dict[int, Array]:
         """Cube points of those trials of other workers that are being evaluated now, by number."""
         running = [t for t in others if t.state == TrialState.RUNNING]
         if not running:
@@ -304,7 +316,7 @@ class Sampler(BaseSampler):
         return points
 
     def _rivals(
-        self, study: Study, replica: _Replica, u: Array, pending: Mapping[int, Array], others: list[FrozenTrial]
+        self, study: Study, replica: Replica, u: Array, pending: Mapping[int, Array], others: list[FrozenTrial]
     ) -> list[int]:
         """Numbers of the trials that came up, or changed their mind, while we were thinking, and evaluate or have
         evaluated (nearly) our point."""
@@ -350,99 +362,7 @@ class Sampler(BaseSampler):
         )
 
 
-# ---------------------------------------------------------------- a method and what it was told
-
-
-class _Replica:
-    """An optimizer on the common space of a study, and the finished trials it has been told."""
-
-    def __init__(
-        self,
-        study_id: int,
-        space: Distributions,
-        when: Mapping[str, When],
-        optimizer: Optimizer,
-        fixed: Sequence[str],
-        *,
-        labels: bool,
-    ) -> None:
-        self.study_id, self.space, self.when, self.optimizer = study_id, space, when, optimizer
-        middle = optimizer.space.decode(np.full(optimizer.method.dim, 0.5), optimizer.method.choices)
-        self._fixed = {name: middle[name] for name in fixed if name in middle}
-        """The parameters of one value, which Optuna sets itself."""
-        self._told: set[int] = set()
-        """Numbers of the finished trials that were taken in."""
-        self._last: tuple[datetime, int] = datetime.min, -1
-        """When the last of them finished, and its number."""
-        self._leading, self._leading_number = 0, -1
-        """How many trials at the head of the study have all been taken in, and the number of the last of those: they
-        need not be looked at again."""
-        self._longest = -1.0
-        """Seconds that the longest completed one of them took; negative before the first."""
-        self._labelled = {name: d for name, d in space.items() if isinstance(d, CategoricalDistribution) and not labels}
-        """Choices whose labels the optimizer knows as their positions only: they may be any objects."""
-
-    def unknown(self, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
-        """The trials not taken in."""
-        return [t for t in trials[self._leading :] if t.number not in self._told]
-
-    def news(self, trials: Sequence[FrozenTrial]) -> list[FrozenTrial] | None:
-        """The finished trials not yet taken in; None when what was taken in is no beginning of this history."""
-        if self._leading and (len(trials) < self._leading or trials[self._leading - 1].number != self._leading_number):
-            return None
-        unknown = self.unknown(trials)
-        fresh = [t for t in unknown if _has_ended(t)]
-        fits = len(trials) - len(unknown) == len(self._told) and all(_when(t) > self._last for t in fresh)
-        return fresh if fits else None
-
-    def take(self, history: list[tuple[FrozenTrial, float | None]], trials: Sequence[FrozenTrial]) -> None:
-        """Tells the method those of `trials` that finished after the ones it knows, with their values: NaN is
-        infeasible, None nothing to tell."""
-        points, values, variances = [], [], []
-        for trial, value in history:
-            u = None if value is None else self.encode(trial.params)
-            if u is not None and value is not None:
-                points.append(u)
-                values.append(value)
-                variances.append(_variance(trial))
-            self._told.add(trial.number)
-            if trial.state == TrialState.COMPLETE and trial.duration is not None:
-                self._longest = max(self._longest, trial.duration.total_seconds())
-        self._last = _when(history[-1][0])
-        self.optimizer.take_in(points, values, variances)
-        while self._leading < len(trials) and (number := trials[self._leading].number) in self._told:
-            self._leading, self._leading_number = self._leading + 1, number
-
-    @property
-    def lost_after(self) -> float:
-        """Seconds after which a running trial of this study is probably lost."""
-        return lost_after_longest(self._longest)
-
-    def encode(self, params: Mapping[str, Any]) -> Array | None:
-        """The cube point of a trial's parameters; None when they do not cover the space or lie outside it."""
-        try:
-            inner = {**self._fixed, **{name: params[name] for name in self.space if name in params}}
-            for name, d in self._labelled.items():
-                if name in params:
-                    inner[name] = int(d.to_internal_repr(params[name]))
-            return self.optimizer.space.encode(inner, self.optimizer.method.choices)
-        except (KeyError, ValueError, TypeError, OverflowError):
-            return None
-
-    def decode(self, u: Array) -> dict[str, Any]:
-        return self.outer(self.optimizer.space.decode(u, self.optimizer.method.choices))
-
-    def outer(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Parameters of our space as the study knows them: labels instead of their positions."""
-        labels = {name: d.choices[params[name]] for name, d in self._labelled.items() if name in params}
-        return {name: value for name, value in {**params, **labels}.items() if name in self.space}
-
-
 # ---------------------------------------------------------------- studies and trials
-
-
-def _has_ended(trial: FrozenTrial) -> bool:
-    return trial.state.is_finished() and trial.datetime_complete is not None
 
 
 def _has_trial(study: Study, number: int) -> bool:
@@ -452,16 +372,6 @@ def _has_trial(study: Study, number: int) -> bool:
     except KeyError:
         return False
     return True
-
-
-def _when(trial: FrozenTrial) -> tuple[datetime, int]:
-    return trial.datetime_complete or datetime.min, trial.number
-
-
-def _variance(trial: FrozenTrial) -> float:
-    found: Any = trial.user_attrs.get(VARIANCE)
-    known = isinstance(found, float | int) and not isinstance(found, bool) and 0 <= found < math.inf
-    return float(found) if known else math.nan
 
 
 def _has_heartbeat(study: Study) -> bool:
@@ -487,12 +397,3 @@ def _is_lost(trial: FrozenTrial, heartbeat: bool, stale: set[int]) -> bool:
     if by is None:  # killed before it could sign: only those who work beside us could still be about to
         return trial.datetime_start is not None and trial.datetime_start < STARTED
     return trial._trial_id in stale or is_dead(by) is True
-
-
-def _feasible(trial: FrozenTrial) -> bool:
-    for key, value in trial.system_attrs.items():
-        if key == "constraints" and any(v > 0 for v in value or ()):
-            return False
-        if key.startswith("constraints:") and value > 0:
-            return False
-    return True

@@ -13,6 +13,7 @@ The shortening and b are no theory: `experiments/certificate_coverage.py` measur
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +23,7 @@ from regretless.certificate import Certificate
 from regretless.gp.acquisition import upper_confidence
 from regretless.gp.maximiser import maximise_many
 from regretless.gp.posterior import GP, Factor
+from regretless.gp.sides import Border, probability_feasible, within_reach
 from regretless.gp.surrogate import Surrogate
 from regretless.parameters import Array
 from regretless.space import Cube
@@ -51,9 +53,11 @@ def fitted_certificate(
     rng: np.random.Generator,
     *,
     wary: Surrogate | None = None,
+    borders: Sequence[Border] | None = None,
 ) -> Certificate:
     """The certificate of the point x (d) after values y (n) at X (n x d) with noise variances yvar (n, NaN unknown);
-    wary: a `wary_surrogate` that the caller keeps, so that the next certificate need not fit everything again."""
+    wary: a `wary_surrogate` that the caller keeps, so that the next certificate need not fit everything again.
+    borders: wary models of the constraints; the bound then speaks of the points that may satisfy them."""
     least, why = LEAST_PER_DIM * cube.dim, ""
     spread = float(y.max()) - float(y.min()) if len(y) else 0.0
     if cube.dim > MOST_DIMENSIONS:
@@ -68,7 +72,7 @@ def fitted_certificate(
     mean, variance = gp.mean_var(np.atleast_2d(x))
     lower = gp.offset + gp.scale * (float(mean[0]) - b * float(np.sqrt(variance[0])))
     lower = min(lower, smooth_lower_bound(gp, X, y, np.asarray(x), b))
-    upper = max(gp.offset + gp.scale * largest_upper_bound(gp, cube, b, rng)[1], lower)
+    upper = max(gp.offset + gp.scale * largest_upper_bound(gp, cube, b, rng, borders)[1], lower)
     if not math.isfinite(upper - lower):
         why = f"the values seen differ by {spread:.3g}: a bound would leave the range of floats"
     elif upper - lower > VACUOUS * spread:
@@ -76,8 +80,14 @@ def fitted_certificate(
     if why:
         return Certificate.none(why, delta)
     model = f"a Matern-5/2 process with {SHORTENED:g} times the fitted length-scales"
-    assumptions = (model, "coverage as measured on test functions")
-    return Certificate(gap=upper - lower, lower=lower, upper=upper, delta=delta, kind="fitted", assumptions=assumptions)
+    assumptions: tuple[str, ...] = (model, "coverage as measured on test functions")
+    feasible = None if borders is None else probability_feasible(borders, np.asarray(x))
+    if borders is not None:
+        assumptions = (*assumptions, f"constraints that hold where their model is within {b:.3g} sds of the border")
+    return Certificate(
+        gap=upper - lower, lower=lower, upper=upper, delta=delta, kind="fitted", assumptions=assumptions,
+        feasible=feasible,
+    )  # fmt: skip
 
 
 def smooth_lower_bound(wary: GP, X: Array, y: Array, x: Array, b: float) -> float:
@@ -113,9 +123,14 @@ def wary_surrogate(cube: Cube) -> Surrogate:
     return Surrogate(cube, quadratic=False, tame=False, shorten=SHORTENED)
 
 
-def largest_upper_bound(wary: GP, cube: Cube, b: float, rng: np.random.Generator) -> tuple[Array, float]:
-    """Where m + b s is largest (d), and how large, in standardised units."""
+def largest_upper_bound(
+    wary: GP, cube: Cube, b: float, rng: np.random.Generator, borders: Sequence[Border] | None = None
+) -> tuple[Array, float]:
+    """Where m + b s is largest (d), and how large, in standardised units; with borders among points that may satisfy
+    the constraints."""
     order = np.argsort(-wary.mean_at(wary.X), kind="stable")[:INCUMBENTS]
     bound = upper_confidence(wary, b)
+    if borders is not None:
+        bound = within_reach(bound, borders, b)
     points, values = maximise_many(bound, cube, rng, incumbents=wary.X[order], raw=RAW, starts=STARTS)
     return points[0], float(values[0])

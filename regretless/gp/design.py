@@ -31,6 +31,13 @@ class Design:
         self.size = size
         first = np.full((int(centre), cube.dim), 0.5)
         self.points = cube.snap(np.concatenate([first, sobol_points(size + SPARE, cube.dim, rng)]))
+        if cube.belief is not None:  # every other point follows the user's prior, the first one its peak
+            follow = cube.belief.drawn(self.points[::2])
+            if centre:
+                for i, place in cube.belief.peak.items():
+                    follow[0, i] = place
+            self.points[::2] = follow
+            self.points = cube.snap(self.points)
         if cube.region is not None:
             self.points = allowed_points(cube, self.points, rng)
 

@@ -8,6 +8,7 @@ import numpy as np
 from regretless.gp.acquisition import kept_from_failures, through
 from regretless.gp.design import away_from_known
 from regretless.gp.maximiser import Acquisition, maximise
+from regretless.gp.sides import least_violation
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
 from regretless.parameters import Array
@@ -27,8 +28,17 @@ def step(
     history: Method, gp: HasMean, acquisition: Acquisition, rng: np.random.Generator, *, logarithmic: bool = False
 ) -> Array:
     """The point that maximises an acquisition of the posterior, kept from failures and off the known points, d."""
-    x = best_point(gp, acquisition, history.X, history.failed, history.cube, rng, logarithmic=logarithmic)
+    kept = kept_from_failures(acquisition, history.X, history.failed, logarithmic=logarithmic)
+    x = maximise(kept, history.cube, rng, incumbents=best_by_mean(gp, worth_using(history), INCUMBENTS))
     return away_from_known(x, history, rng)
+
+
+def worth_using(history: Method) -> Array:
+    """The told points that satisfy all constraints; while there are none, the one that breaks them least, k x d."""
+    if history.n_constraints == 0:
+        return history.X
+    ok = history.feasible
+    return history.X[ok] if ok.any() else history.X[[least_violation(history.constraints)]]
 
 
 def step_through(
@@ -72,5 +82,5 @@ def best_told(gp: HasMean, X: Array) -> Array:
 
 
 def recommended_by_mean(history: Method, surrogate: Surrogate) -> Array:
-    """The told point with the largest posterior mean, d."""
-    return best_told(surrogate.gp(history.X, history.y, history.yvar), history.X)
+    """The told point with the largest posterior mean among those worth using, d."""
+    return best_told(surrogate.gp(*history.evidence), worth_using(history))
