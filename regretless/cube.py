@@ -97,9 +97,9 @@ class Cube:
         )
         if flat > MOST_COUNTED or not (self.gates or self.pins or self.region is not None):
             return flat
-        return float(len({x.tobytes() for x in self._all_points()}))
+        return float(len({x.tobytes() for x in self.all_points()}))
 
-    def _all_points(self) -> Array:
+    def all_points(self) -> Array:
         """Every legal point of a finite cube, n x d; one that has several guises stands there several times."""
         blocks: list[Array] = []
         for i, axis in self._stepped:
@@ -130,10 +130,10 @@ class Cube:
 
     @cached_property
     def rest(self) -> Array:
-        """Where each coordinate stands that does not exist: the middle of its axis, the first label of a group, d."""
+        """Where each coordinate stands that does not exist: the middle of its axis, the middle label of a group, d."""
         rest = np.array([float(axis.snap(np.array(0.5))) for axis in self.axes])
         for start, stop in self.groups:
-            rest[start:stop] = np.eye(stop - start)[0]
+            rest[start:stop] = np.eye(stop - start)[(stop - start) // 2]
         return rest
 
     def active(self, X: Array) -> NDArray[np.bool_]:

@@ -177,7 +177,7 @@ class Space:
         lines = dict(zip((self.coordinates[i] for i in self._line.tolist()), self._line_values(U).T, strict=True))
         on = self._tree.active(U)
         values = {name: lines[name] if name in lines else self._values(name, U[:, i]) for name, i in self._places}
-        columns = {name: _as_column(column) for name, column in values.items()}
+        columns = {name: as_column(column) for name, column in values.items()}
         exists = {name: on[:, i] for name, i in self._places}
         ok = np.ones(len(U), dtype=bool)
         for rule in sorted(self._rules, key=lambda rule: rule.predicate is not None):  # functions are slow: last
@@ -251,11 +251,17 @@ class Space:
         """Raises ValueError when a setting breaks a rule of `where`, with the rule."""
         if not self.where:
             return
-        u = self.encode(params)[None]
-        if not self.cube().allows(u)[0]:
-            raise ValueError(
-                f"the setting {dict(params)} breaks a rule of where: {'; '.join(map(_rule_text, self.where))}"
-            )
+        self._check_equations(params)
+        setting = self.only_active(params)
+        columns = {name: as_column([value]) for name, value in setting.items()}
+        exists = {name: np.array([name in setting]) for name in self.names}
+        for rule in self._rules:
+            if rule.predicate is not None:
+                fine = bool(rule.predicate(dict(setting)))
+            else:
+                fine = not all(name in setting for name in rule.names) or bool(rule.allows(columns, exists)[0])
+            if not fine:
+                raise ValueError(f"the setting {setting} breaks a rule of where: {rule.text}")
 
     def active(self, params: Mapping[str, Any]) -> dict[str, bool]:
         """Of every parameter: whether it exists in a setting, by the values of those it depends on."""
@@ -403,7 +409,7 @@ def _rule_text(rule: Any) -> str:
     return rule if isinstance(rule, str) else getattr(rule, "__name__", repr(rule))
 
 
-def _as_column(values: list[Any] | Array) -> NDArray[Any]:
+def as_column(values: list[Any] | Array) -> NDArray[Any]:
     """Values of one parameter as an array, numbers as floats."""
     if isinstance(values, np.ndarray):
         return values

@@ -5,6 +5,7 @@ from collections.abc import Collection
 
 import numpy as np
 
+from regretless.cube import MOST_COUNTED
 from regretless.gp.sobol import sobol_points
 from regretless.method import Method
 from regretless.parameters import Array
@@ -110,4 +111,8 @@ def away_from_known(x: Array, history: Method, rng: np.random.Generator, *, also
             return point
         point = history.cube.snap(x + step * rng.standard_normal(len(x)))
         step = min(2.0 * step, 1.0)
+    if (history.cube.gates or history.cube.region is not None) and history.cube.size <= MOST_COUNTED:
+        points = history.cube.all_points()  # rare branches are seldom met by chance
+        left = [p for p in points if not history.is_known(p) and history.cube.key(p) not in also]
+        return min(left, key=lambda p: float(((p - x) ** 2).sum()), default=x)
     return x
