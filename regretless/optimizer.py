@@ -133,7 +133,8 @@ class Optimizer:
         with self._lock:
             pins = self.space.pins(fixed, self.method.choices) if fixed else None
             X = self.method.ask(1 if n is None else n, step=len(self.trials), pins=pins)
-            trials = [self._new_trial(u, self.space.decode(u, self.method.choices)) for u in X]
+            settings = [self.space.decode(u, self.method.choices) | dict(fixed or {}) for u in X]
+            trials = [self._new_trial(u, setting) for u, setting in zip(X, settings, strict=True)]
         return trials[0] if n is None else trials
 
     def adopt(self, params: Mapping[str, Any] | Sequence[float] | Array) -> Trial:
