@@ -11,38 +11,40 @@ Phase-I points.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from regretless_bench.claims import (
-    Cases,
-    Check,
-    charts,
-    checks_table,
-    core_seconds,
-    experiment_options,
-    fewest,
-    gather,
-    grouped,
-    judged,
-    leads,
-    medians_table,
-)
-from regretless_bench.finding import Finding
+from regretless_bench.claims import charts, core_seconds, experiment_options, fewest, gather, grouped, medians_table
+from regretless_bench.finding import Finding, Table
 from regretless_bench.record import Record, Run
+from regretless_bench.rivals import RIVALS, as_printed, printed_label
 from regretless_bench.stats import wald
+from regretless_bench.verdicts import Check, Runs, checks_table, judged, leads, outcomes
 
 from regretless.baselines import BASELINES
 from regretless.methods import METHODS
 
 PROBLEMS = {"f1": ("go-ucb-f1", 5, 25), "f2": ("go-ucb-f2", 8, 64), "f3": ("go-ucb-f3", 8, 64)}
 NOISE = 0.01
-STARTS = ("incumbent", "random", "centre", "last")
+BESIDE = "beside the claim: against our tuned rivals, and against what has no model"
+CENTRE = "centre"
+STARTS = ("incumbent", "random", CENTRE, "last")
+"""Where the joint ascent may begin; the paper does not say. The centre of the box is the optimum of f3, so that start
+is shown and not judged by."""
 THERE = ("gp-ei", "gp-pi", "gp-ucb", "turbo")
 """What the paper compares with."""
 NO_MODEL = ("stay-at-best", "random-mutation", "random")
-"""What needs no model at all; a claim about a model should hold against these too."""
-OURS = "GO-UCB, quadratic"
+"""What needs no model at all; the paper does not compare with these, so they stand beside its claim."""
+OURS = "GO-UCB, net"
+"""The paper's net at its best. The default without a model is GP-EI at this size: its quadratic has 41 coefficients and
+begins with 82 values, and a run has 72 at most."""
+CLAIM = (
+    "GO-UCB has a lower cumulative regret than GP-EI, GP-PI, GP-UCB and TuRBO on f1, a member of its model, and on f2 "
+    "and f3, which are none."
+)
+STARTED = f"Started from the {{start}} point, the best of the {len(STARTS) - 1} starts that are judged"
+QUOTE = "in all tasks our GO-UCB algorithm performs better than all other four BO approaches"
 
 
 def recipes(n: int) -> dict[str, Any]:
@@ -54,6 +56,7 @@ def recipes(n: int) -> dict[str, Any]:
         "GO-UCB, net, no guard": go(model="sigmoid-net", width=25, initial=n, guard=False),
         "GO-UCB, quadratic": go(initial=n),
         **{label: BASELINES[label] for label in (*THERE, *NO_MODEL)},
+        **{label: RIVALS[label] for label in map(printed_label, THERE)},
     }
 
 
@@ -89,15 +92,19 @@ def total_loss(record: Record) -> float:
     return float(record.cumulative_regret()[-1])
 
 
-def compared(cases: Cases, label: str) -> list[Check]:
-    """As good as the paper's four baselines, and better than what has no model: to stay at the best initial point must
-    not be enough."""
-    return [
-        *leads(cases, label, THERE, total_loss, "cumulative regret"),
-        *leads(
-            cases, label, NO_MODEL, total_loss, "cumulative regret, clearly below those without a model", strict=True
-        ),
-    ]
+def claimed(cases: Runs, loss: Callable[[Any], float] = total_loss) -> tuple[str, list[Check], list[Check], Table]:
+    """The start that suits the printed method best, its checks, those of the net at its best, and what stands beside
+    the claim: whether a model is better than none at all."""
+    what = "cumulative regret"
+    rivals = as_printed(cases, THERE)
+    starts = [start for start in STARTS if start != CENTRE]
+    tries = {start: leads(cases, f"printed, from {start}", rivals, loss, what, quote=QUOTE) for start in starts}
+    start = max(starts, key=lambda s: outcomes(tries[s]).count("holds"))
+    others = [NO_MODEL] if rivals == list(THERE) else [THERE, NO_MODEL]
+    judged_by = (f"printed, from {start}", OURS)
+    beside = [c for m in judged_by for of in others for c in leads(cases, m, of, loss, what)]
+    ours = leads(cases, OURS, rivals, loss, what, quote=QUOTE)
+    return start, tries[start], ours, checks_table(beside, BESIDE)
 
 
 def finding(records: list[Record], options: argparse.Namespace) -> Finding:
@@ -106,18 +113,15 @@ def finding(records: list[Record], options: argparse.Namespace) -> Finding:
     cases = grouped(
         records, lambda r: {problem: name for name, (problem, *_) in PROBLEMS.items()}[r.settings["problem"]]
     )
-    tries = {start: compared(cases, f"printed, from {start}") for start in STARTS}
-    start = max(STARTS, key=lambda s: sum(check.held for check in tries[s]))
-    ours = compared(cases, OURS)
-    verdict, sentence = judged(tries[start], fewest(cases), ours)
+    start, checks, ours, beside = claimed(cases)
+    verdict, sentence = judged(checks, fewest(cases), ours)
     return Finding(
         "go-ucb",
         "fig2",
         "three functions in 20 dimensions",
-        "GO-UCB has a lower cumulative regret than GP-EI, GP-PI, GP-UCB and TuRBO on f1, a member of its model, "
-        "and on f2 and f3, which are none.",
+        CLAIM,
         verdict,
-        f"Started from the {start} point, the best of the {len(STARTS)} starts the paper leaves open: {sentence}",
+        f"{STARTED.format(start=start)}: {sentence}",
         settings={
             "size": "full" if options.full else "quick",
             "seeds": fewest(cases),
@@ -131,8 +135,9 @@ def finding(records: list[Record], options: argparse.Namespace) -> Finding:
             log_y=["simple regret"],
         ),
         tables=[
-            checks_table(tries[start], "checks of the method as printed"),
-            checks_table(ours, "the same checks of our default"),
+            checks_table(checks, "checks of the method as printed"),
+            checks_table(ours, f"the same checks of {OURS}"),
+            beside,
             medians_table(cases, total_loss, "cumulative regret"),
             medians_table(cases, lambda r: float(r.simple_regret()[-1]), "simple regret"),
         ],

@@ -20,23 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from regretless_bench.claims import (
-    SECONDS,
-    Cases,
-    Check,
-    checks_table,
-    core_seconds,
-    curve,
-    experiment_options,
-    fewest,
-    gather,
-    grouped,
-    judged,
-    leads,
-)
+from regretless_bench.claims import SECONDS, Cases, core_seconds, curve, experiment_options, fewest, gather, grouped
 from regretless_bench.finding import Finding, Table
 from regretless_bench.problems.data import data_folder
 from regretless_bench.record import Record, Run
+from regretless_bench.verdicts import Check, checks_table, judged, leads, measured
 
 from regretless.baselines import BASELINES
 from regretless.methods import METHODS
@@ -66,8 +54,9 @@ COLOURS = {
 """Of the figure of the page."""
 PRINTED, OURS = "GP-ThreDS (paper)", "GP-ThreDS"
 FASTER = 10.0
-"""The paper speaks of up to 100 times less time than IGP-UCB, and its runs show 80 and 103 times; a tenth of that is
-asked for here."""
+"""The paper's runs show 80 and 103 times less time than IGP-UCB; "significant" is a tenth of that here."""
+CONVERGES = "offering faster regret convergence in terms of the actual time taken"
+RUNS_FASTER = "GP-ThreDS offers a significant reduction in running time"
 
 
 def settings(options: argparse.Namespace) -> list[Run]:
@@ -277,6 +266,7 @@ def at_equal_time(cases: Cases, label: str) -> list[Check]:
             [rival for rival in THEIRS if rival != PRINTED],
             then,
             f"average regret after {until:.2g} CPU seconds",
+            quote=CONVERGES,
         )
     return checks
 
@@ -289,20 +279,20 @@ def faster(cases: Cases, label: str, rival: str = "IGP-UCB") -> list[Check]:
             cost = {m: float(np.median([r.cpu.mean() for r in methods[m]])) * 1e6 for m in (label, rival)}
             ratio = cost[rival] / cost[label]
             text = f"{cost[rival]:.0f} us against {cost[label]:.0f} us: {ratio:.1f} times"
-            checks.append(
-                Check(f"{problem}: at least {FASTER:g} times less time per sample than {rival}", ratio >= FASTER, text)
-            )
+            what = f"{problem}: at least {FASTER:g} times less time per sample than {rival}"
+            checks.append(measured(what, ratio >= FASTER, text, RUNS_FASTER))
     return checks
 
 
 def finding(
     records: list[Record], table: list[list[str | float]], published: dict[str, np.ndarray], options: argparse.Namespace
 ) -> Finding:
-    """Three kinds of checks: our runs have the authors' average regrets; lowest at equal time; less time per sample."""
+    """Lowest average regret at equal time, and less time per sample; beside the claim, whether our runs of the paper's
+    methods come to the regrets that the authors' runs have."""
     names = {name: problem for problem, (name, *_) in PROBLEMS.items()}
     cases = grouped([r for r in records if len(r.value) <= SAMPLES], lambda r: names[r.settings["problem"]])
     numbers = [
-        Check(
+        measured(
             f"{row[0]}: {row[1]}'s average regret as published",
             row[6] == "yes",
             f"{row[3]}, wanted {row[5]}, the authors' runs {row[7]}",
@@ -310,9 +300,9 @@ def finding(
         for row in table
         if row[6] and row[1] in THEIRS and options.samples == SAMPLES
     ]
-    checks = [*numbers, *at_equal_time(cases, PRINTED), *faster(cases, PRINTED)]
+    checks = [*at_equal_time(cases, PRINTED), *faster(cases, PRINTED)]
     ours = [*at_equal_time(cases, OURS), *faster(cases, OURS)]
-    verdict, sentence = judged(checks, fewest(cases))
+    verdict, sentence = judged(checks, fewest(cases), ours)
     value = {(row[0], row[1]): row for row in table}
     lower = all(
         float(value[p, "IGP-UCB"][3]) < float(value[p, PRINTED][3])
@@ -328,11 +318,12 @@ def finding(
     long = [Table("10,000 samples", LONG_COLUMNS, found)] if (found := long_rows(records)) else []
     return Finding(
         "gp-threds", "fig4ab", "average regret on Branin and Rosenbrock",
-        "GP-ThreDS lowers the average regret fastest per second and needs up to 100 times less time than IGP-UCB.",
+        "GP-ThreDS lowers the average regret fastest per second of computing, and needs much less time than IGP-UCB.",
         verdict, f"{sentence} Per sample, IGP-UCB's average regret is {word}: {', '.join(per_sample)}.",
         {"size": size, "samples": options.samples, "noise sd": NOISE, "seeds": fewest(cases)},
         charts(records, published),
         [checks_table(checks, "checks of the method as printed"), checks_table(ours, "the same checks of our default"),
+         checks_table(numbers, "beside the claim: our runs beside the authors'"),
          Table("average regret and time", COLUMNS, table), *long],
         core_seconds(cases),
     )  # fmt: skip

@@ -18,23 +18,35 @@ import sys
 import time
 
 import numpy as np
-from regretless_bench.claims import LEAST_SEEDS, PARENT, Check, checks_table, experiment_options, judged, needed
+from regretless_bench.claims import PARENT, experiment_options, needed
 from regretless_bench.finding import Finding, Table
 from regretless_bench.memory import peak_megabytes
 from regretless_bench.record import stamped
+from regretless_bench.settings import file_name
+from regretless_bench.verdicts import LEAST_SEEDS, Check, checks_table, judged, measured, not_run
 
 from regretless.report.page import Curve, curves_chart
 from regretless.statefile import write_whole
 
-OURS, GP = "neural-bo", "gp-ucb"
+OURS, PRINTED, GREEDY, GP = "neural-bo", "neural-bo (paper)", "neural-greedy", "gp-ucb"
+CONSTANT_THERE = "the memory used by these two methods remains almost constant, unlike GP"
+QUOTES = {
+    OURS: CONSTANT_THERE,
+    PRINTED: CONSTANT_THERE,
+    GREEDY: CONSTANT_THERE,
+    GP: "For GP, GPU memory requirement grows fast with the iterations",
+}
 SIZES = (100, 300, 1000, 3000, 10_000)
 CONSTANT = 3.0
 """Memory counts as nearly constant when it grows less than this over the last tenfold of values, over what the data
 themselves take."""
 DIM = 14
 """Of the robot-pushing task, which the paper measures."""
-LIMITS = {"gp-ucb": 3000}
-"""Sizes beyond which a method is not run: the GP's factor alone takes n^2 numbers and n^3 steps."""
+LIMITS = {GP: 3000, PRINTED: 3000}
+"""Sizes beyond which a method is not run: the GP's factor alone takes n^2 numbers and n^3 steps, and so does the factor
+of the paper preset, which keeps the n x n form of the paper's p x p matrix."""
+LEAST_MB = 1.0
+"""A smaller gain is the noise of a process's size."""
 
 
 def measure(method: str, n: int, dim: int) -> dict[str, float | str | int]:
@@ -44,7 +56,8 @@ def measure(method: str, n: int, dim: int) -> dict[str, float | str | int]:
     rng = np.random.default_rng(0)
     X = rng.random((n, dim))
     y = -((X - 0.4) ** 2).sum(1) + 0.1 * rng.standard_normal(n)
-    optimiser = find_recipe(method).build(dim, seed=0)
+    recipe = find_recipe(OURS)(preset="paper") if method == PRINTED else find_recipe(method)
+    optimiser = recipe.build(dim, seed=0)
     before = peak_megabytes()
     start = time.process_time()
     optimiser.tell(X, y)
@@ -71,30 +84,10 @@ def measure(method: str, n: int, dim: int) -> dict[str, float | str | int]:
 
 
 def finding(rows: list[dict], options: argparse.Namespace) -> Finding:
-    """Three checks: NeuralBO's memory hardly grows, the GP's does, and NeuralBO's is the smaller where both were run
-    last."""
-    by = {(r["method"], r["dim"], r["n"]): r for r in rows}
-    growth = {m: _growth(rows, m) for m in (OURS, GP)}
-    last = max(n for method, dim, n in by if method == GP and dim == DIM and (OURS, DIM, n) in by)
-    ours, theirs = by[OURS, DIM, last], by[GP, DIM, last]
-    checks = [
-        Check(
-            f"{OURS}: memory nearly constant",
-            growth[OURS] < CONSTANT,
-            f"grows {growth[OURS]:.2f}-fold over the last tenfold of values",
-        ),
-        Check(
-            f"{GP}: memory grows",
-            growth[GP] >= CONSTANT,
-            f"grows {growth[GP]:.2f}-fold over the last tenfold of values",
-        ),
-        Check(
-            f"less memory than {GP} at {last} values",
-            ours["peak_mb"] < theirs["peak_mb"],
-            f"{ours['peak_mb']:.0f} MB against {theirs['peak_mb']:.0f} MB",
-        ),
-    ]
-    verdict, sentence = judged(checks, LEAST_SEEDS)  # sizes of memory, not samples of a distribution
+    """The claim names NeuralBO and NeuralGreedy as constant and the GP as growing: three checks of the method as
+    printed, and the same of our default."""
+    checks, ours = claimed(rows, PRINTED), claimed(rows, OURS)
+    verdict, sentence = judged(checks, LEAST_SEEDS, ours)  # sizes of memory, not samples of a distribution
     lines = [
         Curve(
             f"{m}, d = {d}",
@@ -136,9 +129,27 @@ def finding(rows: list[dict], options: argparse.Namespace) -> Finding:
             "memory": "resident set, not GPU memory as in the paper",
         },
         charts=[("memory and time", curves_chart(lines, log_x=True, log_y=True))],
-        tables=[checks_table(checks), Table("measurements", columns, cells)],
+        tables=[
+            checks_table(checks, "checks of the method as printed"),
+            checks_table(ours, "the same checks of our default"),
+            Table("measurements", columns, cells),
+        ],
         seconds=sum(r["first_s"] + 3 * r["ask_s"] for r in rows),
     )
+
+
+def claimed(rows: list[dict], label: str) -> list[Check]:
+    """What the paper says of three methods, of which `label` is NeuralBO."""
+    checks = []
+    for method in (label, GREEDY, GP):
+        if not any(r["method"] == method for r in rows):
+            checks.append(not_run(f"{method}: memory", "not measured", QUOTES[method]))
+            continue
+        grown, constant = growth(rows, method), method != GP
+        what = f"{method}: memory {'nearly constant' if constant else 'grows'}"
+        found = f"grows {grown:.2f}-fold over the last tenfold of values"
+        checks.append(measured(what, (grown < CONSTANT) == constant, found, QUOTES[method]))
+    return checks
 
 
 def _series(rows: list[dict]) -> dict[tuple[str, int], list[dict]]:
@@ -148,16 +159,16 @@ def _series(rows: list[dict]) -> dict[tuple[str, int], list[dict]]:
     return found
 
 
-def _growth(rows: list[dict], method: str) -> float:
+def growth(rows: list[dict], method: str) -> float:
     """The factor by which the peak memory grows from a tenth of the most values to the most values."""
-    own = {r["n"]: max(r["peak_mb"], 1.0) for r in rows if r["method"] == method and r["dim"] == DIM}
+    own = {r["n"]: max(r["peak_mb"], LEAST_MB) for r in rows if r["method"] == method and r["dim"] == DIM}
     most = max(own)
     return own[most] / own[min(own, key=lambda n: abs(n - most / 10))]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--methods", default=f"{OURS},neural-greedy,{GP}")
+    parser.add_argument("--methods", default=f"{OURS},{PRINTED},{GREEDY},{GP}")
     parser.add_argument("--point", nargs=3, metavar=("METHOD", "N", "DIM"), help="measure one point and print it")
     options = experiment_options(parser, "runs/neural_bo_fig6")
     if options.point:
@@ -171,7 +182,7 @@ def main() -> None:
         "| --- | --- | --- | --- | --- | --- | --- |"
     )
     for method, n, dim in cells:
-        path = options.out / f"{method}-n{n}-d{dim}.json"
+        path = options.out / f"{file_name(method)}-n{n}-d{dim}.json"
         if not path.exists():
             if options.report:
                 continue

@@ -13,36 +13,39 @@ have normal noise on every weight, of the size at which the accuracy falls to 87
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from regretless_bench.claims import (
-    Check,
     charts,
-    checks_table,
     core_seconds,
     experiment_options,
     fewest,
+    final_loss,
     gather,
     grouped,
-    judged,
-    leads,
     medians_table,
 )
 from regretless_bench.finding import Finding, Table
 from regretless_bench.problems.sensitive import HIGH, LOW, detection_rates, digits, enlarge, tamper_sd, train_classifier
 from regretless_bench.record import Record, Run
+from regretless_bench.rivals import RIVALS, printed_label, with_printed
+from regretless_bench.verdicts import Check, Runs, checks_table, judged, leads, measured, not_run
 
 from regretless.baselines import BASELINES
 from regretless.methods import METHODS as FIVE
 from regretless.report.page import Curve, curves_chart
 
 OURS, PRINTED = "neural-bo", "neural-bo (paper)"
-RECIPES = {PRINTED: FIVE["neural-bo"](preset="paper"), "rf-ei": BASELINES["rf-ei"](trees=20)}
+RECIPES = {PRINTED: FIVE["neural-bo"](preset="paper"), "rf-ei": BASELINES["rf-ei"](trees=20), **RIVALS}
 """Labels that are not names."""
 THERE = ("neural-greedy", "gp-ucb", "gp-ts", "gp-ei", "dngo", "rf-ei")
 """What the paper compares with."""
-METHODS = (OURS, PRINTED, *THERE, "random", "optuna-tpe", "turbo")
+METHODS = (OURS, PRINTED, *with_printed(THERE), "random", "optuna-tpe", "turbo")
 INITIAL = 20
+HIGHEST = "our method can generate samples with better detection ability than other baselines"
+QUOTE = "NeuralBO can generate sensitive samples that achieve nearly 90% of the detection rate with at least 8 samples"
 NEARLY, AT = 0.9, 8
 """The paper's detection rate, and its number of samples."""
 
@@ -60,34 +63,37 @@ def detection(records: list[Record], models: int) -> tuple[dict[str, np.ndarray]
     return rates, sd, float(np.mean(classifier.labels(images) == labels))
 
 
+def claimed(rates: Mapping[str, np.ndarray], label: str) -> list[Check]:
+    """The highest detection rate, averaged over the number of samples, and the paper's 90 % with 8; `rates` has one
+    value per number of samples."""
+    if label not in rates:
+        return []
+    count = len(rates[label])
+    final = {m: float(rate.mean()) for m, rate in rates.items()}
+    rivals = [printed_label(r) if printed_label(r) in final else r for r in THERE]
+    rival = max((r for r in rivals if r in final), key=final.__getitem__)
+    found = f"{label} {final[label]:.3f}, best of the others {rival} {final[rival]:.3f}"
+    what = f"highest detection rate, averaged over 1 to {count} samples"
+    made = [measured(what, final[label] > final[rival], found, HIGHEST)]
+    what = f"rate of {NEARLY} with {AT} samples"
+    if count < AT:
+        return [*made, not_run(what, f"this size has {count} samples", QUOTE)]
+    return [*made, measured(what, bool(rates[label][AT - 1] >= NEARLY), f"{rates[label][AT - 1]:.3f}", QUOTE)]
+
+
+def beside(cases: Runs, loss: Callable[[Any], float]) -> Table:
+    """How sensitive the samples are; the paper speaks of detection alone."""
+    found = [c for m in (PRINTED, OURS) for c in leads(cases, m, THERE, loss, "loss (minus the sensitivity)")]
+    return checks_table(found, "beside the claim: the sensitivity of a sample")
+
+
 def finding(records: list[Record], options: argparse.Namespace, models: int) -> Finding:
-    """Checks: the highest median sensitivity of a sample, the highest rate averaged over their number, and with 8 or
-    more the paper's 90 %."""
+    """Checks: the highest detection rate averaged over the number of samples, and with 8 or more the paper's 90 %;
+    beside the claim, the sensitivity of a sample."""
     cases = grouped(records)
     rates, sd, accuracy = detection(records, models)
     count = fewest(cases)
-    final = {label: float(rate[:count].mean()) for label, rate in rates.items()}
-
-    def first(label: str) -> list[Check]:
-        if label not in final:
-            return []
-        rival = max((r for r in THERE if r in final), key=final.__getitem__)
-        found = f"{label} {final[label]:.3f}, best of the others {rival} {final[rival]:.3f}"
-        made = [
-            *leads(cases, label, THERE, what="loss (minus the sensitivity)"),
-            Check(f"highest detection rate, averaged over 1 to {count} samples", final[label] >= final[rival], found),
-        ]
-        if count >= AT:
-            made.append(
-                Check(
-                    f"rate of {NEARLY} with {AT} samples",
-                    bool(rates[label][AT - 1] >= NEARLY),
-                    f"{rates[label][AT - 1]:.3f}",
-                )
-            )
-        return made
-
-    checks, ours = first(PRINTED), first(OURS)
+    checks, ours = (claimed({m: r[:count] for m, r in rates.items()}, label) for label in (PRINTED, OURS))
     verdict, sentence = judged(checks, count, ours)
     lines = [
         Curve(label, {"sensitive samples": np.arange(1, len(r) + 1)}, {"detection rate": r})
@@ -118,6 +124,7 @@ def finding(records: list[Record], options: argparse.Namespace, models: int) -> 
         tables=[
             checks_table(checks, "checks of the method as printed"),
             checks_table(ours, "the same checks of our default"),
+            beside(cases, final_loss),
             Table("detection rate by samples", columns, rows, dict.fromkeys(columns[1:], "max")),
             medians_table(cases, what="sensitivity", sign=-1.0, order=METHODS),
         ],
@@ -141,7 +148,7 @@ def main() -> None:
     ]
     found = finding(gather(runs, options), options, models)
     found.write(options.out)
-    for row in found.tables[2].rows:
+    for row in found.tables[3].rows:
         print("| " + " | ".join(map(str, row)) + " |")
     print(f"{found.verdict}: {found.sentence}")
 

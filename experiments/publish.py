@@ -3,8 +3,8 @@ table of what was run.
 
     python experiments/publish.py runs/reproduce
 
-The findings under docs/results/findings are kept unless a new one of the same figure replaces them; the page and the
-table are made from all of them.
+The findings under docs/results/findings are kept unless a new one of the same figure and of no smaller size replaces
+them; the page and the table are made from all of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import argparse
 from pathlib import Path
 
 from regretless_bench.compact import CSV, JSON
-from regretless_bench.finding import FILE, Finding, findings_page
+from regretless_bench.finding import FILE, Finding, findings_page, outranked
 from regretless_bench.reproduce import FIGURES, TIMES, Took, read_times
 
 from regretless.statefile import write_whole
@@ -72,6 +72,9 @@ def take(folder: Path) -> None:
     for path in sorted(folder.rglob(FILE)):
         finding = Finding.read(path)
         name = finding.name
+        if outranked(finding, RESULTS / "findings" / f"{name}.json"):
+            print(f"{name}: the published finding has a larger size and stays")
+            continue
         write_whole(RESULTS / "findings" / f"{name}.json", path.read_bytes())
         for records in (path.with_name(CSV), path.with_name(JSON)):
             if records.is_file():

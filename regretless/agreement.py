@@ -1,14 +1,35 @@
-"""What a file of `Optimizer.save` must agree with when it is loaded: its space and its recipe."""
+"""What a file of `Optimizer.save` must agree with before a run goes on from it: the space and the method given again,
+and its own history. A file may come from a stranger."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from regretless.auto import as_recipe, find_recipe
-from regretless.method import Method, Recipe
+from regretless.auto import find_recipe
+from regretless.method import LARGEST, Method, Recipe
 from regretless.space import Space
+
+if TYPE_CHECKING:
+    from regretless.trial import Trial
+
+MethodLike: TypeAlias = str | Recipe | type[Method]
+"""A name, a recipe, a Method class, or "auto"."""
+LARGEST_OPTION = 4096
+"""The largest whole number that an option in a file may be without being given again: larger ones ask for much memory,
+and a file may come from a stranger. No default is larger."""
+
+
+def as_recipe(method: MethodLike) -> Recipe:
+    """The recipe of a name, a recipe or a Method class."""
+    if isinstance(method, Recipe):
+        return method
+    if isinstance(method, type) and issubclass(method, Method):
+        return Recipe(method.__name__, method)
+    return find_recipe(method)  # type: ignore[arg-type]
 
 
 def same_space(description: Mapping[str, Any], given: Space | None) -> Space:
@@ -43,6 +64,9 @@ def same_recipe(stored: Mapping[str, Any], given: Recipe | type[Method] | None) 
         if any(isinstance(value, dict) for value in options.values()):
             lost = ", ".join(key for key, value in options.items() if isinstance(value, dict))
             raise ValueError(f"the file could not hold the option {lost} of {name}: pass method=")
+        for key, value in options.items():
+            if isinstance(value, int) and value > LARGEST_OPTION:
+                raise ValueError(f"the option {key} = {value} of {name} asks for much memory: pass method= to confirm")
         return find_recipe(name)(**options)
     recipe = as_recipe(given)
     if recipe.name != name:
@@ -57,10 +81,36 @@ def same_recipe(stored: Mapping[str, Any], given: Recipe | type[Method] | None) 
     return recipe
 
 
+def check_history(
+    trials: Sequence[Trial], method: Method, sign: float, earlier: Sequence[tuple[bytes, float]] = ()
+) -> None:
+    """Raises ValueError unless the trials of a file, whose values times sign are maximised, and the earlier evaluations
+    that it learnt are the history of its method."""
+    for trial in trials:
+        if (trial.value is not None and math.isfinite(trial.value)) != (trial.state == "done"):
+            raise ValueError(f"trial {trial.number} is {trial.state} with the value {trial.value}")
+    learns = method.n_constraints > 0  # others are told infeasible settings as failures
+    known = [t for t in trials if t.value is not None and (learns or t.feasible)]
+    told = [(t.unit.tobytes(), sign * t.value, t.var) for t in known if t.value is not None]
+    of_trials = Counter((key, min(max(value, -LARGEST), LARGEST), var) for key, value, var in told)
+    known_before = Counter((key, sign * value) for key, value in earlier)
+    rows = zip(method.X, method.y.tolist(), method.yvar.tolist(), strict=True)
+    of_method = Counter((x.tobytes(), y, None if math.isnan(var) else var) for x, y, var in rows)
+    for key, y, var in list(of_method):
+        if known_before[key, y] and (left := of_method[key, y, var] - of_trials[key, y, var]) > 0:
+            used = min(left, known_before[key, y])
+            known_before[key, y] -= used
+            of_method[key, y, var] -= used
+    of_method = +of_method
+    pending = Counter(t.unit.tobytes() for t in trials if t.state == "pending")
+    failed = Counter(t.unit.tobytes() for t in trials if t.state == "failed" or not (learns or t.feasible))
+    failed += Counter(key for key, _ in earlier)
+    if of_trials != of_method or pending != Counter(x.tobytes() for x in method.pending):
+        raise ValueError("the trials are not those that the method was told or waits for")
+    if not Counter(x.tobytes() for x in method.failed) <= failed:  # a forgotten trial is failed for its user alone
+        raise ValueError("the method holds failures that are no trial's")
+
+
 def _text(value: Any) -> str:
     """Plain values as text that tells 1, 1.0 and True apart and has a NaN equal itself."""
     return json.dumps(value, sort_keys=True)
-
-
-def is_plain(params: Mapping[str, Any]) -> bool:
-    return all(value is None or type(value) in (str, int, float, bool) for value in params.values())

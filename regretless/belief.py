@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter
+from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter, one_per_label, width_of
 
 DOUBT = 0.05
 """The share of the uniform part of every density: what lies far from the prior costs at most log(1 / DOUBT)."""
@@ -95,13 +95,12 @@ def belief_of(ordered: Sequence[tuple[str, Parameter]], choices: Encoding) -> Be
     groups: dict[int, Sequence[float]] = {}
     at = 0
     for _, p in ordered:
-        onehot = choices == "onehot" and isinstance(p, Choice)
         if p.prior and p.axis.levels != 1:
             if isinstance(p, Choice):
-                (groups if onehot else weights)[at] = [w / sum(p.prior) for w in p.prior]
+                (groups if one_per_label(p, choices) else weights)[at] = [w / sum(p.prior) for w in p.prior]
             else:
                 normal[at] = _on_the_axis(p, *p.prior)
-        at += len(p.labels) if onehot and isinstance(p, Choice) else 1
+        at += width_of(p, choices)
     return Belief(normal, weights, groups) if normal or weights or groups else None
 
 

@@ -28,8 +28,8 @@ EXTENSIONS = "regretless.commands"
 ELSEWHERE = ("bench", "report", "reproduce", "data")
 """Commands of regretless-bench, named so that they can be answered for where it is not installed."""
 DEFAULTS = ("gp-ucb", "gp-ei")
-"""What `--method auto` chooses in most cases; they stand first in the list."""
-AUTO = "The default: chooses a method by the space and the budget, and says why"
+"""What `--method auto` is made of in most cases; they stand first in the list."""
+AUTO = "The default: reads the values as they come, takes the search that suits them, and says why"
 """What `list` says of "auto"."""
 INTERRUPTED = 130
 """The exit code of a command that was ended by Ctrl-C, as shells have it: 128 and the number of the signal."""
@@ -147,35 +147,27 @@ Examples:
 """The end of `regretless tune --help`."""
 STORAGES = "sqlite:///FILE, postgresql://..., journal:FILE or grpc://HOST:PORT"
 """How a storage is written, for the help texts."""
+SOME_FILE, NEW_FILE = click.Path(exists=True, dir_okay=False), click.Path(dir_okay=False)
+"""What options of files take: one that must be there, and one that may be."""
+COUNT, POSITIVE = click.IntRange(1), click.FloatRange(0, min_open=True)
+"""What options of numbers take: whole ones of at least 1, and any above 0."""
 
 
 @main.command(epilog=TOML)
 @click.argument("objective", metavar="FILE.py:FUNCTION")
-@click.option(
-    "--space",
-    "space_file",
-    required=True,
-    type=click.Path(exists=True, dir_okay=False),
-    help="TOML file with one table per parameter.",
-)
-@click.option("--trials", required=True, type=click.IntRange(1), help="Evaluations in all.")
+@click.option("--space", "space_file", required=True, type=SOME_FILE, help="TOML file with one table per parameter.")
+@click.option("--trials", required=True, type=COUNT, help="Evaluations in all.")
 @click.option("--method", default="auto", show_default=True, help="A name from `regretless list`.")
 @click.option("--maximize", is_flag=True, help="Look for the largest value instead of the smallest.")
 @click.option("--seed", type=click.IntRange(0), help="Makes the run repeatable.")
-@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Evaluations at once.")
-@click.option(
-    "--checkpoint", type=click.Path(dir_okay=False), help="File to write after every evaluation and to resume from."
-)
-@click.option(
-    "--timeout", type=click.FloatRange(0, min_open=True), help="Seconds after which no new evaluation starts."
-)
-@click.option(
-    "--until-gap", type=click.FloatRange(0, min_open=True), help="Stop once the certified regret is at most this."
-)
-@click.option("--report", type=click.Path(dir_okay=False), help="Write an HTML page with the result.")
+@click.option("--jobs", default=1, show_default=True, type=COUNT, help="Evaluations at once.")
+@click.option("--checkpoint", type=NEW_FILE, help="File to write after every evaluation and to resume from.")
+@click.option("--timeout", type=POSITIVE, help="Seconds after which no new evaluation starts.")
+@click.option("--until-gap", type=POSITIVE, help="Stop once the certified regret is at most this.")
+@click.option("--report", type=NEW_FILE, help="Write an HTML page with the result.")
 @click.option("--storage", help=f"Keep the run in an Optuna storage and resume it: {STORAGES}.")
 @click.option("--study", default="regretless", show_default=True, help="Name of the study in the storage.")
-@click.option("--workers", default=1, show_default=True, type=click.IntRange(1), help="Processes that share the study.")
+@click.option("--workers", default=1, show_default=True, type=COUNT, help="Processes that share the study.")
 def tune(
     objective: str,
     space_file: str,
@@ -200,32 +192,21 @@ def tune(
     """
     import regretless
 
+    common: dict[str, Any] = {"trials": trials, "method": method, "seed": seed, "timeout": timeout}
     interrupted = False
     if storage is None and (study, workers) != ("regretless", 1):
         raise click.UsageError("--study and --workers need --storage; --jobs runs evaluations in threads without one")
     if storage is not None:
         if checkpoint is not None or jobs != 1:
-            raise click.UsageError(
-                "--storage keeps the run itself and --workers runs evaluations at once: "
-                "leave out --checkpoint and --jobs"
-            )
+            raise click.UsageError("--storage keeps the run: leave out --checkpoint, and use --workers for --jobs")
         runner = optional("regretless.storage.runner", "optuna")
         exporter = optional("regretless.storage.export", "optuna")
         with traced(objective):
             try:
                 tuned = runner.tune_in_storage(
-                    load_function(objective),
-                    space_file,
-                    storage=storage,
-                    study=study,
-                    trials=trials,
-                    workers=workers,
-                    method=method,
-                    direction="maximize" if maximize else "minimize",
-                    seed=seed,
-                    until_gap=until_gap,
-                    timeout=timeout,
-                )
+                    load_function(objective), space_file, storage=storage, study=study, workers=workers,
+                    direction="maximize" if maximize else "minimize", until_gap=until_gap, **common,
+                )  # fmt: skip
             except KeyboardInterrupt:
                 tuned, interrupted = exporter.find_study(storage, study), True
         if interrupted and not any(t.state.name == "COMPLETE" for t in tuned.get_trials(deepcopy=False)):
@@ -236,15 +217,7 @@ def tune(
         stop = None if until_gap is None else regretless.GapBelow(until_gap)
         with traced(objective):
             result = search(
-                load_function(objective),
-                space_file,
-                trials=trials,
-                method=method,
-                seed=seed,
-                n_jobs=jobs,
-                timeout=timeout,
-                checkpoint=checkpoint,
-                stop=stop,
+                load_function(objective), space_file, n_jobs=jobs, checkpoint=checkpoint, stop=stop, **common
             )
     click.echo(str(result))
     if storage is not None:

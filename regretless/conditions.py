@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from regretless.cube import Gate
-from regretless.parameters import Choice, Encoding, Parameter
+from regretless.parameters import Encoding, Parameter, one_per_label
 
 MOST_POSITIONS = 4096
 """The most values a parameter may have that others depend on: each is looked up in a table."""
@@ -66,6 +66,6 @@ def gates_of(
             p = parameters[parent]
             open_at = set(p.axis.index(np.array([p.to_unit(value) for value in values])).tolist())
             allowed = tuple(i in open_at for i in range(p.axis.levels))
-            onehot = choices == "onehot" and isinstance(p, Choice)
+            onehot = one_per_label(p, choices)
             gates.append(Gate(*spans[name], *spans[parent], onehot, allowed))
     return gates

@@ -145,10 +145,10 @@ class Cube:
             on[..., gate.start : gate.stop] &= (np.array(gate.allowed)[at] & on[..., gate.first])[..., None]
         return on
 
-    def held(self, X: Array) -> NDArray[np.bool_]:
-        """Coordinates that no small step may move: all but lines, pinned ones and, row by row, those that do not exist;
-        d without gates, n x d with them."""
-        held = self.discrete.copy()
+    def held(self, X: Array, fine: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
+        """Coordinates that no small step may move: all but lines and `fine` grids, pinned ones and, row by row, those
+        that do not exist; d without gates, n x d with them."""
+        held = self.discrete.copy() if fine is None else self.discrete & ~fine
         for start, stop in self.groups:
             held[start:stop] = True
         held[list(self.pins)] = True

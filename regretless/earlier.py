@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import math
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ import numpy as np
 
 from regretless.evaluation import as_number, shown
 from regretless.extras import optional
-from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter
+from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter, width_of
 from regretless.space import Space
 from regretless.statefile import read_state
 
@@ -156,6 +157,13 @@ def placed(
     return Placed(inside, beyond, left)
 
 
+def say_left_out(left: Mapping[str, int]) -> None:
+    """Warns of evaluations that could not be used, by reason."""
+    for why, count in left.items():
+        if count:
+            warnings.warn(f"{count} earlier evaluations were left out: {why}", RuntimeWarning, stacklevel=3)
+
+
 def _place(params: Mapping[str, Any], space: Space, choices: Encoding) -> tuple[Array, bool]:
     """The point of a setting, d, and whether it lies beyond the cube."""
     known = {name: _value(space.parameters[name], params[name]) for name in space.names if name in params}
@@ -179,7 +187,7 @@ def _place(params: Mapping[str, Any], space: Space, choices: Encoding) -> tuple[
         p = space.parameters[name]
         if name in past:
             point[at] = past[name]
-        at += len(p.labels) if choices == "onehot" and isinstance(p, Choice) else 1
+        at += width_of(p, choices)
     return point, bool(past)
 
 

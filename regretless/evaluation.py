@@ -88,20 +88,20 @@ def evaluate(fun: Objective, argument: Any, catch: Catch, *, lenient: bool = Fal
 def outcome_of(out: Any, argument: Any) -> Outcome:
     """What a returned object says; one that is no number is a slip of the user, which no `catch` takes."""
     value, var = (out.value, out.var) if isinstance(out, Value) else (out, None)
+    number, wrong = as_number(value), ""
     if isinstance(value, tuple | list):
-        hint = "return regretless.Value(value, var=...) to tell a noise variance, or the value alone"
-        raise ValueError(f"the objective returned {shown(out)} at {_text(argument)}; {hint}")
-    if value is None:
-        raise ValueError(f"the objective returned None at {_text(argument)}; it must return a number")
-    number = as_number(value)
-    if number is None:
-        raise ValueError(f"the objective returned {shown(value)} at {_text(argument)}; it must return a number")
+        wrong = "return regretless.Value(value, var=...) to tell a noise variance, or the value alone"
+    elif number is None:
+        wrong = "it must return a number"
     if var is not None:
         known = as_number(var)
         if known is None or known < 0 or known == math.inf:
-            words = f"var must be a finite number of at least 0, got {shown(var)}"
-            raise ValueError(f"the objective returned {shown(out)} at {_text(argument)}; {words}")
-        var = None if math.isnan(known) else known  # the variance of a single score is NaN: not known
+            wrong = wrong or f"var must be a finite number of at least 0, got {shown(var)}"
+        else:
+            var = None if math.isnan(known) else known  # the variance of a single score is NaN: not known
+    if wrong or number is None:
+        setting = dict(argument) if isinstance(argument, Mapping) else argument
+        raise ValueError(f"the objective returned {shown(out)} at {setting}; {wrong}")
     if not math.isfinite(number):
         return Outcome(None, error=f"the objective returned {number}")
     more = (out.constraints, out.cost) if isinstance(out, Value) else (None, None)
@@ -162,6 +162,13 @@ def check_max_failures(max_failures: Any) -> None:
         raise ValueError(f"max_failures must be a whole number of at least 1, math.inf or None, got {max_failures!r}")
 
 
+def check_counts(**numbers: Any) -> None:
+    """Refuses arguments that are not whole numbers of at least 1."""
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}")
+
+
 def too_many_failures(ended: Sequence[bool], last_error: str, max_failures: float | None) -> str:
     """The sentence that ends a run, or "": `ended` says of each evaluation of this run, in order, whether it
     succeeded."""
@@ -178,7 +185,3 @@ def last_line(error: str) -> str:
     """The line of a traceback that names the error."""
     lines = error.strip().splitlines()
     return lines[-1] if lines else "no reason given"
-
-
-def _text(argument: Any) -> str:
-    return str(dict(argument)) if isinstance(argument, Mapping) else str(argument)

@@ -1,7 +1,7 @@
-"""What every part of the package may need: libraries that only some installations have, and addresses that may be
-printed.
+"""Libraries that only some installations have, and passwords in text that is printed.
 
-Such a library is imported where it is used, and a missing one is named with the command that installs it.
+`optional` imports such a library where it is used, and answers a missing one with the command that installs it.
+`masked` hides the passwords of addresses.
 """
 
 from __future__ import annotations
@@ -54,10 +54,16 @@ def requirement(library: str, extra: str, distribution: str = "regretless") -> s
 
 PASSWORD = re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s:/@]*):\S*@", re.IGNORECASE)
 """Scheme, user and password of an address; a password may hold any sign but a blank, so it ends at the last @."""
+PASSWORD_WITH_BLANKS = re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s:/@]*):[^@/\n]*\s[^@/\n]*@", re.IGNORECASE)
+"""The same with blanks in the password, which then holds no slash: a sentence may go on after an address."""
+PASSWORD_WITHOUT_SCHEME = re.compile(r"(?<![\w:/@.+-])((?:journal:)?[^\s:/@'\"(]+):[^\s@/]*(?:@[^\s@/]*)*@(?=[^\s@])")
+"""User and password of an address that was written without its scheme, or as a journal."""
 PASSWORD_OPTION = re.compile(r"([?&](?:ssl)?(?:password|passwd|pwd)=)[^&\s'\"]*", re.IGNORECASE)
 """A password among the options of an address."""
 
 
 def masked(text: str) -> str:
     """The text with the password of every address in it replaced, so that it may be printed: user:***@host."""
-    return PASSWORD_OPTION.sub(r"\1***", PASSWORD.sub(r"\1:***@", text))
+    for pattern in (PASSWORD, PASSWORD_WITH_BLANKS, PASSWORD_WITHOUT_SCHEME):
+        text = pattern.sub(r"\1:***@", text)
+    return PASSWORD_OPTION.sub(r"\1***", text)

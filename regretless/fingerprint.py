@@ -1,10 +1,15 @@
-"""What a value is, as a short text that another process finds again: by content, never by address or printed form."""
+"""Fingerprints: a short text for a value, equal for equal contents in every process.
+
+Recipes, studies and records use them to say whether two options, objectives or studies are the same. They follow from
+the contents of a value, never from its address or its printed form, which may leave out the middle of an array.
+"""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 import inspect
+import types
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
@@ -14,6 +19,9 @@ LENGTH = 16
 """Bytes of a fingerprint: two different values share one with probability 2^-128."""
 DEEPEST = 32
 """Nested values are followed this far, so that one that contains itself comes to an end."""
+
+EMPTY = types.CellType()
+"""The cell of a variable that a function closes over and that has no value yet."""
 
 
 def fingerprint(value: Any) -> str:
@@ -26,8 +34,18 @@ def fingerprint(value: Any) -> str:
 
 
 def source_fingerprint(function: Any) -> str:
-    """A digest of the text of a function alone, whatever data it closes over; "" for what has no text, such as a
-    built-in."""
+    """A digest of the text of a function and of the functions it closes over, whatever data it closes over; "" for what
+    has no text, such as a built-in. A decorator's function closes over the one it decorates."""
+    texts: list[bytes] = []
+    try:
+        _texts(function, texts, set())
+        return hashlib.blake2b(b"\0".join(texts), digest_size=LENGTH).hexdigest()
+    except AttributeError:
+        return ""
+
+
+def _texts(function: Any, texts: list[bytes], seen: set[int]) -> None:
+    """Appends the text of a callable, then those of the callables that it holds, each once."""
     while True:
         if isinstance(function, functools.partial):
             function = function.func
@@ -37,12 +55,17 @@ def source_fingerprint(function: Any) -> str:
             function = function.__wrapped__
         else:
             break
-    if not inspect.isfunction(function) and not inspect.isclass(function):
-        function = type(function)
-    try:
-        return hashlib.blake2b(_source(function), digest_size=LENGTH).hexdigest()
-    except AttributeError:
-        return ""
+    if id(function) in seen or len(seen) > DEEPEST:
+        return
+    seen.add(id(function))
+    if inspect.isfunction(function):
+        held = [cell.cell_contents for cell in function.__closure__ or () if cell != EMPTY]
+    else:
+        held = [] if inspect.isclass(function) else list(getattr(function, "__dict__", {}).values())
+    texts.append(_source(function if inspect.isfunction(function) or inspect.isclass(function) else type(function)))
+    for inner in held:
+        if isinstance(inner, functools.partial) or inspect.isfunction(inner) or inspect.ismethod(inner):
+            _texts(inner, texts, seen)
 
 
 def same_content(a: Any, b: Any) -> bool:
@@ -89,7 +112,7 @@ def _pieces(value: Any, depth: int) -> Iterator[bytes]:
         yield from _pieces((value.__func__, value.__self__), depth + 1)
     elif inspect.isfunction(value):
         yield _source(value)
-        inner = [cell.cell_contents for cell in value.__closure__ or () if _filled(cell)]
+        inner = [cell.cell_contents for cell in value.__closure__ or () if cell != EMPTY]
         yield from _pieces((value.__defaults__, value.__kwdefaults__, inner), depth + 1)
     elif inspect.isclass(value) or inspect.isbuiltin(value):
         yield f"{value.__module__}.{value.__qualname__}".encode()
@@ -139,10 +162,3 @@ def _lambda_text(function: Any) -> bytes:
     text[-1] = text[-1][:end]
     text[0] = text[0][begin:]
     return repr(code.co_varnames).encode() + b"".join(text)
-
-
-def _filled(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is not cell
-    except ValueError:
-        return False

@@ -1,9 +1,10 @@
 """The contract every optimiser keeps: `Method`, and the `Recipe` that builds it.
 
-Everything here maximises on the unit cube; `Optimizer` and `Problem` turn signs and units once. A proposal is a
-function of (history, seed, step): the history is the sequence of told points plus the set of pending ones, the step
-numbers the asks, and every random draw comes from a generator keyed on (seed, step). So a fresh Method that is told the
-same history proposes the same points, bit for bit: that is how runs resume, and how workers that share a storage agree.
+A method maximises on the unit cube; `Optimizer` and `Problem` turn signs and units. A proposal is a function of
+(history, seed, step). The history is the sequence of told points and the set of points that were asked and not yet
+told. The step is the number of the ask, and every random draw comes from a generator keyed on (seed, step). So a fresh
+method that is told the same history proposes the same points, bit for bit. Runs resume by this law, and workers that
+share a storage agree by it.
 
 To write a method, subclass `Method`, give `_propose`, and perhaps `_update`, `_recommend`, `_certificate`, `_state` and
 `_load`:
@@ -48,8 +49,9 @@ LARGEST = 1e307
 """Methods see values beyond this as this: differences and sums of a few of them would leave the range of floats, which
 ends at 1.8e308."""
 BELIEVED = 5
-"""A prior decides half of the first proposals of a method that cannot weigh it, and 5 / (10 + n) of them after n
-values; chosen by hand, as many as an initial design has."""
+"""A prior decides 5 / (10 + n) of the proposals after n values of a method that cannot weigh it; chosen by hand."""
+FORMER_PRESETS = {"practical": "default"}
+"""Former names of presets, and the present ones."""
 FIXED_DRAWS = 2**63
 """The step that keys what is drawn once for the whole run."""
 
@@ -91,7 +93,7 @@ class Method(ABC):
         if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int | np.integer) or budget < 1):
             raise ValueError(f"budget must be a whole number of at least 1 or None, got {budget!r}")
         self.budget = None if budget is None else int(budget)
-        self.n_constraints, self.has_cost = 0, False
+        self.n_constraints, self.has_cost, self._n_sides = 0, False, 0
         """How many values of constraints are told with every value, and whether a cost is."""
         self.step = 0
         """The number of asks so far: the key of the next proposal."""
@@ -138,7 +140,7 @@ class Method(ABC):
         return self._told.column(2 + self.n_constraints)
 
     @property
-    def evidence(self) -> tuple[Array, Array, Array]:
+    def basis(self) -> tuple[Array, Array, Array]:
         """Points, values and noise variances for a model: what lies outside the cube, then what was told."""
         if len(self._outside) == 0:
             return self.X, self.y, self.yvar
@@ -167,6 +169,11 @@ class Method(ABC):
         key = self.cube.key(x)
         return key in self._settled or key in self._pending_keys
 
+    @property
+    def why(self) -> str:
+        """Why the method searches as it does at present, for methods that choose; else empty."""
+        return ""
+
     def fixed_generator(self) -> np.random.Generator:
         """The generator for what is drawn once and kept for the whole run."""
         return keyed_generator(self.seed, FIXED_DRAWS)
@@ -174,11 +181,10 @@ class Method(ABC):
     # -- the contract
 
     def expect(self, *, constraints: int = 0, cost: bool = False) -> None:
-        """Says, before anything is told, how many values of constraints come with every value, and whether a cost
-        does."""
+        """Says, before anything is told, how many constraints, and whether a cost, come with every value."""
         if (constraints and not self.models_constraints) or (cost and not self.weighs_cost):
             raise ValueError(f"{type(self).__name__} learns no {'constraints' if constraints else 'costs'}")
-        self.n_constraints, self.has_cost = constraints, cost
+        self.n_constraints, self.has_cost, self._n_sides = constraints, cost, constraints + cost
         self._told = Rows(self.dim, 2 + constraints + cost)
         self._expect()
 
@@ -206,8 +212,7 @@ class Method(ABC):
         return np.array(self._pending[first:])
 
     def _believed(self, rng: np.random.Generator) -> Array:
-        """The method's proposal or, where the user expects good values somewhere and the method cannot weigh that
-        itself, now and then a draw from there: half of the first ones, ever fewer later."""
+        """The method's proposal or, for a method that cannot weigh a prior itself, now and then a draw from it."""
         if self.cube.belief is not None and not self.weighs_belief:
             draws = keyed_generator(self.seed, self.step, Stream.BELIEF)
             if draws.random() < BELIEVED / (2.0 * BELIEVED + len(self.y)):
@@ -238,8 +243,7 @@ class Method(ABC):
                 self._update(points, values)
 
     def inform(self, X: Array, y: Array, yvar: Array) -> None:
-        """Values y (n) known at points X (n x d) that may lie outside the cube: a model may use them, nothing is ever
-        proposed there."""
+        """Values y (n) known at points X (n x d) outside the cube, for models; nothing is proposed there."""
         self._outside.append(np.asarray(X, dtype=np.float64), np.clip(y, -LARGEST, LARGEST), yvar)
 
     def forget(self, X: ArrayLike) -> None:
@@ -252,6 +256,14 @@ class Method(ABC):
         """Adds points that somebody else has asked and not yet told, so that proposals keep away from them."""
         for x in self._points(X):
             self._pend(x.copy())
+
+    def follow(self, other: Method) -> None:
+        """Reads the history of another method from now on, so that this one can propose and recommend in its place;
+        only legal before anything was told."""
+        if len(self.y) or len(self.failed) or self._pending:
+            raise RuntimeError("follow() needs a fresh method; this one has been used")
+        self._told, self._failed, self._settled = other._told, other._failed, other._settled
+        self._pending, self._pending_keys = other._pending, other._pending_keys
 
     def recommend(self) -> Array:
         """The point to report, d: best by the model, not the luckiest noisy value."""
@@ -317,10 +329,6 @@ class Method(ABC):
         """The point to report, d; called with at least one told value."""
         best: Array = self.X[int(np.argmax(self.y))]
         return best
-
-    @property
-    def _n_sides(self) -> int:
-        return self.n_constraints + self.has_cost
 
     def _certificate(self, delta: float) -> Certificate:
         return Certificate.none(f"{type(self).__name__} keeps no model that could bound the regret", delta)
@@ -447,6 +455,9 @@ class Recipe:
         for option in options:
             if option in self.method.renamed:
                 raise TypeError(f"{self._title}: the option {option!r} is called {self.method.renamed[option]!r}")
+            if option == "preset" and options[option] in FORMER_PRESETS:
+                now = FORMER_PRESETS[options[option]]
+                raise ValueError(f"{self._title}: the preset {options[option]!r} is called {now!r}")
             if option not in known:
                 raise TypeError(f"{self._title} has no option {option!r}; it takes {', '.join(known) or 'none'}")
         return Recipe(self.name, self._path, {**self.options, **options})

@@ -11,37 +11,40 @@ import math
 import secrets
 import statistics
 import threading
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 
-from regretless.agreement import is_plain, same_recipe, same_space
-from regretless.auto import as_recipe as as_recipe
+from regretless.agreement import MethodLike, as_recipe, check_history, same_recipe, same_space
 from regretless.auto import choose_method
 from regretless.certificate import Certificate
-from regretless.earlier import evaluations, placed
-from regretless.evaluation import as_number, shown
-from regretless.method import LARGEST, Method, Recipe
-from regretless.parameters import Array
+from regretless.earlier import evaluations, placed, say_left_out
+from regretless.method import Method, Recipe
+from regretless.parameters import Array, Choice, Parameter
 from regretless.space import Space, SpaceLike
 from regretless.statefile import pack, read_state, write_state
-from regretless.trial import STATES, checked_positive, checked_value, checked_variance, column, counted
+from regretless.trial import (
+    STATES,
+    checked_constraints,
+    checked_cost,
+    checked_positive,
+    checked_value,
+    checked_variance,
+    column,
+    counted,
+)
+from regretless.trial import CostKind as CostKind
 from regretless.trial import Trial as Trial
 from regretless.trial import TrialState as TrialState
 
 Direction: TypeAlias = Literal["minimize", "maximize"]
-CostKind: TypeAlias = Literal["told", "seconds"]
-"""Where the cost of an evaluation comes from."""
-MethodLike: TypeAlias = str | Recipe | type[Method]
-"""A name, a recipe, a Method class, or "auto"."""
 
 FILE_KIND = "regretless-optimizer-3"
 """Marks the files `Optimizer.save` writes; the number grows when the layout changes."""
-LEAST_COST = 1e-9
-"""Costs below this count as this: their logarithms are modelled, and a clock may say 0."""
+ELSEWHERE = {"n_trials": "budget=", "trials": "budget=", "random_state": "seed=", "sampler": "method="}
+"""What other libraries, and `minimize`, call our arguments."""
 
 
 class Optimizer:
@@ -68,6 +71,12 @@ class Optimizer:
             what they promise by what they cost.
     """
 
+    def __new__(cls, *args: Any, **options: Any) -> Optimizer:
+        for name in options:
+            if name in ELSEWHERE:
+                raise TypeError(f"Optimizer has no argument {name!r}; here it is {ELSEWHERE[name]}")
+        return super().__new__(cls)
+
     def __init__(
         self,
         space: SpaceLike,
@@ -91,7 +100,7 @@ class Optimizer:
             raise ValueError(f'cost must be "told", "seconds" or None, got {cost!r}')
         self.cost: CostKind | None = cost
         weighed = bool(self.n_constraints or cost)
-        self.recipe, self.why = resolve_method(method, self.space, budget, certify=certify, weighed=weighed)
+        self.recipe, self._chosen = resolve_method(method, self.space, budget, certify=certify, weighed=weighed)
         """The recipe in use, and the reason it was chosen."""
         self._sign = 1.0 if direction == "maximize" else -1.0
         self.method: Method = self.recipe.build(self.space, seed=self.seed, budget=budget, sign=self._sign)
@@ -113,6 +122,13 @@ class Optimizer:
         done = sum(t.state == "done" for t in self.trials)
         words = f"direction={self.direction!r}, seed={self.seed}, {done} of {len(self.trials)} trials done"
         return f"Optimizer({self.recipe}, {words})"
+
+    if not TYPE_CHECKING:  # a type checker would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            own = {"best_params": "best.params", "best_value": "best.value", "best_trial": "best"}.get(name)
+            hint = f"; here it is optimizer.{own}, or optimizer.recommend()" if own else ""
+            raise AttributeError(f"Optimizer has no attribute {name!r}{hint}")
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_lock"}
@@ -144,7 +160,9 @@ class Optimizer:
         self.space.check(named)
         with self._lock:
             self.method.wait_for(u)
-            return self._new_trial(u, self.space.only_active(named))
+            kept = self.space.only_active(named)
+            own = {name: _own_value(self.space.parameters[name], value) for name, value in kept.items()}
+            return self._new_trial(u, own)
 
     def tell(
         self,
@@ -173,9 +191,9 @@ class Optimizer:
             trial = self._pending_trial(trial)
             if not failed:
                 value, var = checked_value(value), checked_variance(var)
-                values = self._checked_constraints(constraints)
+                values = checked_constraints(constraints, self.n_constraints, self.constraint_names)
                 seconds = None if seconds is None else checked_positive("seconds", seconds, zero=True)
-                cost = self._checked_cost(trial, cost, seconds)
+                cost = checked_cost(self.cost, cost, seconds)
             trial.seconds = None if failed else seconds
             if failed or value is None or not math.isfinite(value):
                 trial.state, trial.error = "failed", error or ("" if failed else f"the value was {value}")
@@ -199,9 +217,7 @@ class Optimizer:
         """
         found = placed(evaluations(source), self.space, self.method.choices, missing or {}, self.n_constraints)
         beyond = found.beyond if self.method.uses_outside and not self.n_constraints else []
-        left = dict(found.left_out)
-        if len(found.beyond) > len(beyond):
-            left[f"outside the ranges, which {self.recipe.name} cannot use"] = len(found.beyond) - len(beyond)
+        outside = {f"outside the ranges, which {self.recipe.name} cannot use": len(found.beyond) - len(beyond)}
         if self.cost is not None and found.inside:
             raise ValueError("earlier evaluations say nothing about costs; learn them without cost=")
         with self._lock:
@@ -215,8 +231,7 @@ class Optimizer:
                 [e.constraints for _, e in found.inside],
             )  # fmt: skip
             self._earlier += [(self.method.cube.key(u), e.value) for u, e in found.inside]
-        for why, count in left.items():
-            warnings.warn(f"{count} earlier evaluations were left out: {why}", RuntimeWarning, stacklevel=2)
+        say_left_out(found.left_out | outside)
         return len(found.inside) + len(beyond)
 
     def forget(self, trial: Trial | int) -> None:
@@ -279,6 +294,11 @@ class Optimizer:
         return max(feasible, key=lambda t: self._sign * t.value)  # type: ignore[operator]
 
     @property
+    def why(self) -> str:
+        """Why this method was taken; of one that chooses as it goes, why it searches as it does and what changed."""
+        return self.method.why or self._chosen
+
+    @property
     def exhausted(self) -> bool:
         """Whether the space is finite and every setting of it has been asked."""
         size = self.method.cube.size
@@ -329,14 +349,14 @@ class Optimizer:
             "seed": self.seed,
             "space": self.space.describe(),
             "recipe": self.recipe.to_json(),
-            "why": self.why,
+            "why": self._chosen,
             "notes": self.notes,
             "unit": np.array([t.unit for t in trials]).reshape(-1, self.method.dim),
             "state": np.array([STATES.index(t.state) for t in trials], dtype=np.int64),
             "value": np.array([math.nan if t.value is None else t.value for t in trials]),
             "var": np.array([math.nan if t.var is None else t.var for t in trials]),
             "error": {str(t.number): t.error for t in trials if t.error},
-            "own": {number: params for number, params in own.items() if is_plain(params)},
+            "own": {number: params for number, params in own.items() if _is_plain(params)},
             **self._sides_state(),
             "method": self.method.state_dict(),
         }
@@ -380,7 +400,7 @@ class Optimizer:
             constraints=state.get("constraint_names") or np.shape(state.get("constraints", np.empty((0, 0))))[1],
             cost=state.get("cost", {}).get("kind"),
         )
-        optimizer.why, optimizer.notes = str(state["why"]), dict(state["notes"])
+        optimizer._chosen, optimizer.notes = str(state["why"]), dict(state["notes"])
         optimizer.method.load_state_dict(state["method"])
         rows = zip(state["unit"], state["state"], state["value"], state["var"], strict=True)
         for number, (row, code, value, var) in enumerate(rows):
@@ -398,6 +418,7 @@ class Optimizer:
             trial.value = None if math.isnan(value) else float(value)
             trial.var = None if math.isnan(var) else float(var)
         optimizer._take_sides(state)
+        check_history(optimizer.trials, optimizer.method, optimizer._sign, optimizer._earlier)
         return optimizer
 
     def _sides_state(self) -> dict[str, Any]:
@@ -428,28 +449,6 @@ class Optimizer:
             trial.seconds = None if math.isnan(seconds) else float(seconds)
 
     # -- inside
-
-    def _checked_constraints(self, given: Sequence[float] | Mapping[str, float] | None) -> tuple[float, ...]:
-        if isinstance(given, Mapping):
-            if set(given) != set(self.constraint_names):
-                raise ValueError(f"constraints are {list(self.constraint_names)}, got {list(given)}")
-            given = [given[name] for name in self.constraint_names]
-        numbers = [] if given is None else [as_number(c) for c in given]
-        if len(numbers) != self.n_constraints:
-            raise ValueError(
-                f"this run has {self.n_constraints} constraints, got {len(numbers)} values; their number is fixed by "
-                "constraints= when the run begins"
-            )
-        if any(c is None or math.isnan(c) for c in numbers):
-            raise ValueError(f"values of constraints must be numbers, got {shown(given)}")
-        return tuple(float(np.clip(c, -LARGEST, LARGEST)) for c in numbers)  # type: ignore[arg-type]
-
-    def _checked_cost(self, trial: Trial, cost: float | None, seconds: float | None) -> float | None:
-        if self.cost is None or (self.cost == "seconds" and seconds is not None):
-            cost = cost if self.cost is None else seconds
-        if self.cost is not None and cost is None:
-            raise ValueError(f'this run has cost="{self.cost}": tell {"cost" if self.cost == "told" else "seconds"}=')
-        return None if cost is None else max(checked_positive("cost", cost, zero=True), LEAST_COST)
 
     def _key(self, trial: Trial) -> bytes:
         """The identity of a trial's point, which is canonical."""
@@ -486,3 +485,16 @@ def resolve_method(
     if method == "auto":
         return choose_method(space, budget, certify=certify, weighed=weighed)
     return as_recipe(method), "given"
+
+
+def _own_value(parameter: Parameter, value: Any) -> Any:
+    """A value of the user's as trials hold it: plain, a label as the space has it, and a float of fewer digits, which
+    may have been rounded over a bound, within the range."""
+    if isinstance(parameter, Choice):
+        return parameter.labels[parameter.index(value)]
+    plain = value.item() if isinstance(value, np.generic) else value
+    return min(max(plain, parameter.low), parameter.high)
+
+
+def _is_plain(params: Mapping[str, Any]) -> bool:
+    return all(value is None or type(value) in (str, int, float, bool) for value in params.values())

@@ -11,14 +11,17 @@ import sys
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[np.float64]
 Encoding: TypeAlias = Literal["shares", "onehot"]
-"""How a choice becomes coordinates: one with equal shares, or one per label."""
+"""How a choice becomes coordinates: one with equal shares, or one per label up to MOST_ONEHOT labels."""
+MOST_ONEHOT = 256
+"""A choice with more labels is never one coordinate per label: an ask would cost time and memory for labels that no
+budget can try. The value is the number of labels that the maximiser tries in one sweep."""
 Conditions: TypeAlias = tuple[tuple[str, tuple[Hashable, ...]], ...]
 """When a parameter exists: names of other parameters, and the values of theirs with which it does."""
 
@@ -33,6 +36,8 @@ MOST_LEVELS = 2**52
 """More values than this cannot be told apart on a float64 coordinate."""
 MOST_ON_A_LOG_SCALE = 0.1 / float(np.finfo(np.float64).eps)
 """The largest n log n of a whole number n on a log scale: its logarithm, with a few roundings, must lead back to it."""
+LEAST_ON_A_LOG_SCALE = sys.float_info.min
+"""The least number on a log scale: those below it are floats with fewer and fewer digits, which many places share."""
 STEP_SLACK = 1e-9
 """Steps that miss the upper bound by less than this share of a step still include it (0.1 * 3 is not 0.3 in binary)."""
 
@@ -103,6 +108,8 @@ class Float:
         object.__setattr__(self, "high", float(self.high))
         if is_finite(self.step):
             object.__setattr__(self, "step", float(self.step))  # type: ignore[arg-type]
+        if self.log and self.low < LEAST_ON_A_LOG_SCALE:
+            raise ValueError(f"{self}: numbers below {LEAST_ON_A_LOG_SCALE:.3g} have too few digits for log; raise low")
         if self.log and self.low < self.high and math.log(self.low) == math.log(self.high):
             raise ValueError(f"{self}: low and high have the same logarithm; widen the range or drop log")
         if self.step is not None:
@@ -254,10 +261,12 @@ class Choice:
     def __init__(
         self,
         labels: Sequence[Hashable],
-        *,
+        *others: Hashable,
         when: Mapping[str, Any] | Conditions | None = (),
         prior: Sequence[float] | None = (),
     ) -> None:
+        if others:
+            raise TypeError(f"Choice takes one list of labels: write Choice({[labels, *others]!r})")
         if isinstance(labels, str) or not isinstance(labels, Sequence):
             raise ValueError(f"Choice takes a list of labels, got {labels!r}")
         if len(labels) == 0:
@@ -302,6 +311,16 @@ class Choice:
 
 
 Parameter: TypeAlias = Float | Int | Choice
+
+
+def one_per_label(parameter: Parameter, choices: Encoding) -> TypeGuard[Choice]:
+    """Whether a parameter becomes one coordinate per label."""
+    return choices == "onehot" and isinstance(parameter, Choice) and len(parameter.labels) <= MOST_ONEHOT
+
+
+def width_of(parameter: Parameter, choices: Encoding) -> int:
+    """The number of coordinates that a parameter has."""
+    return len(parameter.labels) if one_per_label(parameter, choices) else 1
 
 
 # ---------------------------------------------------------------- conditions

@@ -1,6 +1,9 @@
-"""`minimize`, `maximize` and their `Result`: the scipy-like way in, with a progress bar, checkpoints, parallel
-evaluation
-and a reason to stop."""
+"""`minimize` and `maximize`: one call that asks a method for settings, evaluates the user's function and returns a
+`Result`.
+
+They are for users who have a function and want its best setting. They add to `Optimizer` what a run needs: a progress
+bar, checkpoints, evaluations in parallel, and rules that end the run.
+"""
 
 from __future__ import annotations
 
@@ -67,6 +70,8 @@ def _hinted(door: Callable[P, Result]) -> Callable[P, Result]:
     def called(*args: P.args, **kwargs: P.kwargs) -> Result:
         if len(args) > 2:
             raise TypeError(f"{door.__name__} takes fun and space by position; write trials={args[2]!r}")
+        if len(args) == 2 and callable(args[1]) and not callable(args[0]):
+            raise TypeError(f"{door.__name__} takes the objective first, then the space: {door.__name__}(fun, space)")
         for name in kwargs:
             if name in ELSEWHERE:
                 raise TypeError(f"{door.__name__} has no argument {name!r}; here it is {ELSEWHERE[name]}")

@@ -1,9 +1,9 @@
 """Search spaces: the user's parameters on one side, the unit cube on the other.
 
-A `Space` is a set of named parameters (`Float`, `Int`, `Choice`). A `Cube` is what a Method sees of it: `dim`
-coordinates in [0, 1], in the order of the names, some of which only take certain positions. A grid of k values owns k
-equal shares of its coordinate and is represented by the centres of the shares; a choice is either one such coordinate
-or k one-hot coordinates, as the method asks.
+A `Space` holds the user's named parameters (`Float`, `Int`, `Choice`). A `Cube` is what a method sees of them: `dim`
+coordinates in [0, 1], in the order of the names. A parameter with k values divides its coordinate into k equal parts,
+and the middle of a part stands for its value. A choice of k labels becomes one such coordinate, or k coordinates of
+which one is 1 and the others are 0; each method says which form it wants.
 
     space = Space({"lr": Float(1e-5, 1e-1, log=True), "layers": Int(1, 6), "act": Choice(["relu", "tanh"])})
     u = space.encode({"lr": 1e-3, "layers": 2, "act": "tanh"})
@@ -24,12 +24,23 @@ from regretless.belief import belief_of
 from regretless.conditions import gated_names, gates_of
 from regretless.cube import Cube
 from regretless.fingerprint import fingerprint
-from regretless.parameters import Array, Axis, Choice, Encoding, Float, Parameter, is_number
+from regretless.parameters import (
+    MOST_ONEHOT,
+    Array,
+    Axis,
+    Choice,
+    Encoding,
+    Float,
+    Parameter,
+    is_number,
+    one_per_label,
+    width_of,
+)
 from regretless.region import Region
 from regretless.rules import Predicate, equations_in_the_cube, linear_in_the_cube, read_rules
 from regretless.spelling import from_table, meant_parameter, named, read_toml
 
-__all__ = ["Cube", "Encoding", "Space", "SpaceLike", "read_toml"]
+__all__ = ["MOST_ONEHOT", "Cube", "Encoding", "Space", "SpaceLike", "read_toml"]
 
 MEANT = 1e-6
 """A setting given by the user satisfies an equation when its sides differ by less than this share of the largest term:
@@ -141,7 +152,7 @@ class Space:
         axes: list[Axis] = []
         groups: list[tuple[int, int]] = []
         for _, parameter in self._ordered:
-            if choices == "onehot" and isinstance(parameter, Choice):
+            if one_per_label(parameter, choices):
                 groups.append((len(axes), len(axes) + len(parameter.labels)))
                 axes.extend([Axis()] * len(parameter.labels))
             else:
@@ -151,7 +162,7 @@ class Space:
             return Cube(axes, groups, belief=belief)
         spans, at = {}, 0
         for name, p in self._ordered:
-            width = len(p.labels) if choices == "onehot" and isinstance(p, Choice) else 1
+            width = width_of(p, choices)
             spans[name], at = (at, at + width), at + width
         gates = gates_of(self.parameters, self.conditional, spans, choices)
         return Cube(axes, groups, gates, self._region(spans, at, choices) if self.where else None, belief)
@@ -226,7 +237,7 @@ class Space:
         u: list[float] = []
         for name, parameter in self._ordered:
             try:
-                if choices == "onehot" and isinstance(parameter, Choice):
+                if one_per_label(parameter, choices):
                     hot = parameter.index(params[name])
                     u.extend(float(i == hot) for i in range(len(parameter.labels)))
                 else:
@@ -284,17 +295,17 @@ class Space:
         at = 0
         exists = self.active(fixed) if self.conditional else {}
         for name, p in self._ordered:
-            width = len(p.labels) if choices == "onehot" and isinstance(p, Choice) else 1
+            width = width_of(p, choices)
             if name in fixed:
                 needed = [parent for parent, _ in p.when if parent not in fixed]
                 if needed or not exists.get(name, True):
                     why = f"fix {needed[0]!r} too" if needed else "it does not exist with the other fixed values"
                     raise ValueError(f"fixed sets {name!r}, which exists in some settings only: {why}")
                 place = named(name, lambda p=p, name=name: p.to_unit(fixed[name]))  # type: ignore[misc]
-                if width == 1 and not (choices == "onehot" and isinstance(p, Choice)):
+                if not one_per_label(p, choices):
                     pins[at] = place
                 else:
-                    hot = p.index(fixed[name])  # type: ignore[union-attr]
+                    hot = p.index(fixed[name])
                     pins |= {at + i: float(i == hot) for i in range(width)}
             at += width
         return pins
@@ -341,7 +352,7 @@ class Space:
     def _shares_from_onehot(self, u: Array) -> Array:
         shares, at = [], 0
         for _, parameter in self._ordered:
-            if isinstance(parameter, Choice):
+            if one_per_label(parameter, "onehot"):
                 k = len(parameter.labels)
                 shares.append((int(np.argmax(u[at : at + k])) + 0.5) / k)
                 at += k

@@ -31,7 +31,9 @@ class GapBelow:
 
     It asks for the certificate after every `every`-th evaluation and stops once the certificate is certified with a gap
     of at most eps at two checks in a row. Each check asks for a fifth of delta, because many checks are made. "Not
-    certified" never stops a run and starts the count afresh. `reason` then says what the stop rests on.
+    certified" never stops a run and starts the count afresh. `reason` then says what the stop rests on. The count is
+    kept with the run. Optuna calls a callback only after a trial: a study that the rule has ended evaluates one more
+    each time it is started again (`minimize` and `regretless tune` none).
 
     Args:
         eps: the regret that is acceptable, in the units of the objective.

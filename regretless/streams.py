@@ -26,9 +26,13 @@ class Stream(IntEnum):
     """How adaptive discretisation breaks ties between cells."""
     GO_UCB_FIT = 7
     """The starts of GO-UCB's least-squares fits."""
+    GO_UCB_OUTPUT = 9
+    """The point that Algorithm 1 of GO-UCB draws from those it has evaluated."""
     RACE = 8
     """The point of a worker whose proposals kept meeting those of others."""
-    BELIEF = 9
+    CMA_ES_RESTART = 9
+    """Where a search of CMA-ES starts anew, and how large it is."""
+    BELIEF = 11
     """Proposals that follow the user's prior."""
     NEURAL_BO_SKETCH = 61
     """The signs of NeuralBO's sketch of its features."""

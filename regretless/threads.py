@@ -1,9 +1,8 @@
-"""One BLAS thread for small linear algebra: threads that wait for each other on a busy machine can make a proposal
-twenty times slower.
+"""One BLAS thread while a method computes.
 
-A method's matrices are small, and several runs usually share a machine, so its numerics run best on one thread; the
-objective, which may well want all of them, is not touched. One thread also means that a proposal does not depend on the
-number of cores: BLAS adds in another order when it splits a sum.
+A method's matrices are small, and several runs usually share a machine. Threads that wait for each other can then make
+a proposal twenty times slower, so proposals are computed with one thread. One thread also makes a proposal independent
+of the number of cores, because BLAS adds in another order when it splits a sum. The user's objective keeps its threads.
 """
 
 from __future__ import annotations

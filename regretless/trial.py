@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from regretless.evaluation import as_number, shown
+from regretless.method import LARGEST
 from regretless.parameters import Array
 
+CostKind: TypeAlias = Literal["told", "seconds"]
+"""Where the cost of an evaluation comes from."""
 TrialState: TypeAlias = Literal["pending", "done", "failed"]
+LEAST_COST = 1e-9
+"""Costs below this count as this: their logarithms are modelled, and a clock may say 0."""
 STATES: tuple[TrialState, ...] = ("pending", "done", "failed")
 """What becomes of trials, in the order of their codes in a file."""
 
@@ -91,3 +96,30 @@ def checked_variance(var: Any) -> float | None:
     if not (math.isfinite(number) and number >= 0):
         raise ValueError(f"var must be a finite number of at least 0, got {shown(var)}")
     return number
+
+
+def checked_constraints(
+    given: Sequence[float] | Mapping[str, float] | None, count: int, names: Sequence[str]
+) -> tuple[float, ...]:
+    """The values of a run's constraints, in their order."""
+    if isinstance(given, Mapping):
+        if set(given) != set(names):
+            raise ValueError(f"constraints are {list(names)}, got {list(given)}")
+        given = [given[name] for name in names]
+    numbers = [] if given is None else [as_number(c) for c in given]
+    if len(numbers) != count:
+        raise ValueError(
+            f"this run has {count} constraints, got {len(numbers)} values; their number is fixed by constraints= when "
+            "the run begins"
+        )
+    if any(c is None or math.isnan(c) for c in numbers):
+        raise ValueError(f"values of constraints must be numbers, got {shown(given)}")
+    return tuple(float(np.clip(c, -LARGEST, LARGEST)) for c in numbers)  # type: ignore[arg-type]
+
+
+def checked_cost(kind: CostKind | None, cost: float | None, seconds: float | None) -> float | None:
+    """The cost of an evaluation, for a run whose costs are of this kind."""
+    cost = seconds if kind == "seconds" else cost
+    if kind is not None and cost is None:
+        raise ValueError(f'this run has cost="{kind}": tell {"cost" if kind == "told" else "seconds"}=')
+    return None if cost is None else max(checked_positive("cost", cost, zero=True), LEAST_COST)

@@ -1,6 +1,7 @@
 """Runs the pages of the guide as a reader would, from top to bottom.
 
-    python tests/guide.py docs/tutorials/first-run.md     runs the page and writes what each block printed under it
+    python tests/guide.py docs/tutorials/first-run.md     runs the page, writes what each block printed under it,
+                                                          and makes the notebook of a tutorial
 
 A page is made of fences. `python` is executed, all blocks of a page in one namespace. A fence with a title, such as
 ```toml title="space.toml", is a file. `sh` is a shell command when a `text` fence follows. A `text` fence directly
@@ -9,15 +10,20 @@ after a block is what that block prints. The page `parallel.md` and others need 
 
 import contextlib
 import io
+import json
 import os
 import re
 import subprocess
 import sys
 import types
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+NOTEBOOKS = Path(__file__).parent.parent / "examples" / "notebooks"
+ELSEWHERE = {"training-steps", "compare", "optuna", "sklearn", "botorch", "ray", "parallel", "reproduce"}
+"""Pages whose examples need data or servers; tests/test_docs.py, tests/bench and tests/doors run them."""
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"-?\d[\d_,]*\.?\d*(e[+-]?\d+)?")
 
@@ -51,7 +57,8 @@ def run(path: Path, folder: Path) -> Iterator[tuple[Block, str]]:
     module = types.ModuleType("page")
     sys.modules["page"] = module
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    with contextlib.chdir(folder):
+    with contextlib.chdir(folder), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a page may show what is warned of
         for block in blocks(path.read_text()):
             if block.title:
                 Path(block.title).write_text(block.code)
@@ -82,9 +89,41 @@ def write(path: Path, folder: Path) -> None:
     path.write_text(page)
 
 
+def notebook(path: Path) -> str:
+    """A page as a Jupyter notebook: its prose, its Python and what it prints; files and commands become cell magics."""
+    cells: list[dict[str, object]] = []
+    page, end = path.read_text(), 0
+    for fence in FENCE.finditer(page):
+        kind, rest, code = fence.groups()
+        title = re.search(r'title="([^"]+)"', rest)
+        if kind == "text":
+            cells[-1]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": code}]
+        elif kind in ("python", "sh") or title:
+            prose = page[end : fence.start()].strip()
+            cells += [{"cell_type": "markdown", "metadata": {}, "source": prose}] if prose else []
+            magic = f"%%writefile {title[1]}\n" if title else "%%bash\n" if kind == "sh" else ""
+            source = magic + code.rstrip()
+            cells.append(
+                {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": [], "source": source}
+            )
+        else:
+            continue
+        end = fence.end()
+    if page[end:].strip():
+        cells.append({"cell_type": "markdown", "metadata": {}, "source": page[end:].strip()})
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    for number, cell in enumerate(cells):
+        cell["id"] = f"cell-{number}"
+    return json.dumps({"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}, indent=1) + "\n"
+
+
 if __name__ == "__main__":
     import tempfile
 
     for name in sys.argv[1:]:
+        page = Path(name).resolve()
         with tempfile.TemporaryDirectory() as folder:
-            write(Path(name).resolve(), Path(folder))
+            if page.stem not in ELSEWHERE:
+                write(page, Path(folder))
+        if page.parent.name == "tutorials":
+            (NOTEBOOKS / f"{page.stem}.ipynb").write_text(notebook(page))

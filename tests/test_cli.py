@@ -164,6 +164,11 @@ def test_errors_of_the_objective_say_where(files) -> None:
         ("postgresql://bob@host/db", "postgresql://bob@host/db"),
         ("sqlite:///a@b.db", "sqlite:///a@b.db"),
         ("journal:file and postgresql://a:b@c/d", "journal:file and postgresql://a:***@c/d"),
+        ("bob:s3cr@host/db", "bob:***@host/db"),
+        ("journal:bob:s3cr@host", "journal:bob:***@host"),
+        ("postgresql://bob:my s3cr et@host/db", "postgresql://bob:***@host/db"),
+        ("trial 3 failed: see docs, or ask me@there.org", "trial 3 failed: see docs, or ask me@there.org"),
+        ("postgresql://host:5432/db is away; ask me@there.org", "postgresql://host:5432/db is away; ask me@there.org"),
     ],
 )
 def test_passwords_are_masked(url, shown) -> None:

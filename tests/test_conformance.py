@@ -1,4 +1,4 @@
-"""Every method and baseline, in every configuration, keeps every law of the contract; no exceptions by name."""
+"""Every method and baseline, and the one made of them, in every configuration, keeps every law: none is excepted."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
+from regretless.auto import AUTO
 from regretless.baselines import BASELINES
 from regretless.method import Recipe
 from regretless.methods import METHODS
 from regretless.testing import METHOD_CHECKS, bowl, run
 
 pytestmark = pytest.mark.filterwarnings("ignore::regretless.methods.gp_threds.algorithm.DimensionWarning")
-RECIPES = [*METHODS.values(), *BASELINES.values()]
+RECIPES = [AUTO, *METHODS.values(), *BASELINES.values()]
 RANDOM = BASELINES["random"]
 OPTIONS = {
     "preset": "paper",

@@ -3,11 +3,9 @@
 from pathlib import Path
 
 import pytest
-from guide import run, shape
+from guide import ELSEWHERE, NOTEBOOKS, notebook, run, shape
 
 DOCS = Path(__file__).parent.parent / "docs"
-ELSEWHERE = {"training-steps", "compare", "optuna", "sklearn", "botorch", "ray", "parallel", "reproduce"}
-"""Pages whose examples need data or servers; tests/test_docs.py, tests/bench and tests/doors run them."""
 PARTS = ("tutorials", "how-to", "explanation")
 GUIDE = [DOCS / "index.md", *(page for part in PARTS for page in sorted((DOCS / part).glob("*.md")))]
 WORDS = 1200
@@ -24,3 +22,9 @@ def test_a_page_prints_what_it_shows(page: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", GUIDE, ids=lambda page: page.stem)
 def test_a_page_is_short(page: Path) -> None:
     assert len(page.read_text().split()) <= WORDS
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "tutorials").glob("*.md")), ids=lambda page: page.stem)
+def test_a_tutorial_has_its_notebook(page: Path) -> None:
+    """The notebook is the page; the page is run above."""
+    assert (NOTEBOOKS / f"{page.stem}.ipynb").read_text() == notebook(page), f"python tests/guide.py {page} writes it"

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 import regretless as rg
+from regretless.auto import AUTO
 from regretless.run import _optimize
 
 pytestmark = pytest.mark.filterwarnings(r"ignore:trial \d+ failed:RuntimeWarning")
@@ -265,9 +266,9 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path) -> None:
 
 def test_a_resumed_run_keeps_what_auto_chose(tmp_path) -> None:
     begun = quiet(cost, checkpoint=tmp_path / "c", method="auto", trials=6)
-    assert begun.optimizer.recipe == rg.BASELINES["gp-ucb"]
+    assert begun.optimizer.recipe == AUTO
     went_on = quiet(cost, checkpoint=tmp_path / "c", method="auto", trials=9, stop=rg.GapBelow(1e-9))
-    assert went_on.optimizer.recipe == rg.BASELINES["gp-ucb"]  # a fresh run with a stop rule would verify
+    assert went_on.optimizer.recipe == AUTO  # a fresh run with a stop rule would verify
     assert [t.params for t in went_on.trials[:6]] == [t.params for t in begun.trials]
 
 
@@ -351,6 +352,9 @@ def test_one_bad_value_does_not_flatten_the_others(tmp_path, worst, logarithmic)
             "regretless.minimize or regretless.maximize",
         ),
         (lambda: rg.maximize(cost, SPACE, trials=5, random_state=0), "here it is seed="),
+        (lambda: rg.minimize(SPACE, cost, trials=5), r"minimize\(fun, space\)"),
+        (lambda: rg.Optimizer(SPACE, n_trials=5), "no argument 'n_trials'; here it is budget="),
+        (lambda: rg.Choice("a", "b"), r"write Choice\(\['a', 'b'\]\)"),
         (lambda: rg.Optimizer(SPACE, seed=0).tell({"a": 2.0, "n": 3}, 1.0), r"tell\(adopt\(setting\), value\)"),
     ],
 )
@@ -363,6 +367,8 @@ def test_a_result_says_what_its_names_are_here() -> None:
     result = quiet(cost, trials=3)
     with pytest.raises(AttributeError, match="it is called 'params' here"):
         result.best_params  # noqa: B018
+    with pytest.raises(AttributeError, match=r"here it is optimizer.best.params, or optimizer.recommend\(\)"):
+        result.optimizer.best_params  # noqa: B018
     assert len(repr(result)) < 300
     with pytest.raises(ValueError, match=r"report writes an HTML page, got 'x.pdf'; result.plot\(\).savefig"):
         result.report("x.pdf")
@@ -390,6 +396,27 @@ def test_a_changed_objective_is_noticed_on_resume(tmp_path) -> None:
     quiet(cost, trials=6, checkpoint=tmp_path / "c")  # the same source: no warning
     with pytest.warns(RuntimeWarning, match="the source of the objective has changed"):
         quiet(lambda a, n: cost(a, n) + 100, trials=8, checkpoint=tmp_path / "c")
+
+
+def decorated(function):
+    """A decorator that leaves no trace of what it decorates but its closure."""
+
+    def called(*args, **options):
+        return function(*args, **options)
+
+    return called
+
+
+def test_a_changed_objective_is_noticed_inside_a_decorator(tmp_path) -> None:
+    weight = 2.0
+    quiet(decorated(cost), trials=4, checkpoint=tmp_path / "c")
+    quiet(decorated(cost), trials=5, checkpoint=tmp_path / "c")
+    with pytest.warns(RuntimeWarning, match="the source of the objective has changed"):
+        quiet(decorated(lambda a, n: weight * a), trials=6, checkpoint=tmp_path / "c")
+    weight = 3.0  # data is not text: the same objective may read other data
+    quiet(decorated(decorated(cost)), trials=4, checkpoint=tmp_path / "d")
+    with pytest.warns(RuntimeWarning, match="the source of the objective has changed"):
+        quiet(decorated(decorated(lambda a, n: weight - a)), trials=6, checkpoint=tmp_path / "d")
 
 
 def test_a_run_ended_by_its_rule_stays_ended(tmp_path) -> None:

@@ -101,6 +101,51 @@ def test_checkpoints(tmp_path: Path) -> None:
         assert survives(Optimizer.load, tmp_path / "bad", [(tmp_path / "bad").read_bytes()]) in (0, 1)
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"value": (2, np.nan)}, "trial 2 is done with the value None"),
+        ({"value": (2, np.inf)}, "trial 2 is done with the value inf"),
+        ({"value": (0, 7.0)}, "trial 0 is failed with the value 7.0"),
+        ({"value": (2, 77.0)}, "not those that the method was told"),
+        ({"unit": (2, 0.25)}, "not those that the method was told"),
+        ({"state": (6, 2)}, "not those that the method was told"),
+        ({"method/y": (1, 77.0)}, "not those that the method was told"),
+        ({"method/failed": (0, 0.25)}, "failures that are no trial's"),
+    ],
+)
+def test_checkpoints_whose_trials_contradict_their_method(changes: dict[str, Any], words: str, tmp_path: Path) -> None:
+    checkpoint(tmp_path / "valid")
+    state = read_state(tmp_path / "valid")
+    for key, (at, value) in changes.items():
+        table = state
+        for part in key.split("/"):
+            table = table[part]
+        table[at] = value
+    write_state(tmp_path / "bad", state)
+    with pytest.raises(ValueError, match=words):
+        Optimizer.load(tmp_path / "bad")
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("grid-ei", {"points_per_axis": 10**9}),
+        ("grid-ei", {"points_per_axis": 4000}),
+        ("neural-bo", {"width": 10**9}),
+        ("neural-bo", {"width": 4096, "depth": 4096}),
+        ("neural-bo", {"n_candidates": 10**15}),
+    ],
+)
+def test_options_of_a_file_cannot_ask_for_all_memory(method: str, options: dict[str, int], tmp_path: Path) -> None:
+    Optimizer({"x": Float(-5, 10), "y": Float(1e-3, 1, log=True)}, method=method, seed=0).save(tmp_path / "honest")
+    state = read_state(tmp_path / "honest")
+    state["recipe"]["options"] = options
+    write_state(tmp_path / "crafted", state)
+    with pytest.raises(ValueError, match=r"pass method=|points, more than|weights"):
+        Optimizer.load(tmp_path / "crafted")
+
+
 def test_checkpoints_never_run_code(tmp_path: Path) -> None:
     trap = tmp_path / "trapped"
     bombs = [pickle.dumps(Bomb(trap))]

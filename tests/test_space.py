@@ -252,3 +252,14 @@ def test_fixed_parameters_and_decimal_steps() -> None:
     space = Space({"n": Int(3, 3), "x": Float(2.5, 2.5), "name": "adam", "flag": False, "s": Float(0, 1, step=0.3)})
     assert space.decode(np.full(5, 0.9)) == {"n": 3, "x": 2.5, "name": "adam", "flag": False, "s": 0.9}
     assert [Float(0, 1, step=0.3).from_unit(u) for u in (0.1, 0.3, 0.6, 0.9)] == [0.0, 0.3, 0.6, 0.9]
+
+
+@pytest.mark.parametrize("low", [5e-324, 1e-310])
+def test_numbers_without_digits_are_refused_on_a_log_scale(low: float) -> None:
+    with pytest.raises(ValueError, match="too few digits for log"):
+        Float(low, 1e-300, log=True)
+    assert Float(low, 1e-300).high == 1e-300
+    whole = Float(2.3e-308, 1e-300, log=True)
+    for u in (0.0, 2.0**-40, 0.3, 1.0):
+        place = whole.to_unit(whole.from_unit(u))
+        assert whole.to_unit(whole.from_unit(place)) == place

@@ -3,17 +3,15 @@
     options = experiment_options(parser, "runs/ms_ucb_fig1", seeds=(5, 10))
     ...
     cases = grouped(gather(runs, options))
-    checks = leads(cases, "ms-ucb (paper)", RIVALS, final_loss)
-    Finding("ms-ucb", "fig1", ..., *judged(checks, fewest(cases), leads(cases, "ms-ucb", RIVALS, final_loss)),
-    ...).write(options.out)
+    checks = leads(cases, "ms-ucb (paper)", RIVALS, final_loss, quote="our method does better than all the baselines")
+    Finding("ms-ucb", "fig1", ..., *judged(checks, fewest(cases)), ...).write(options.out)
 
-A claim is a list of checks, each computed from the records; the verdict counts how many hold.
+What a claim comes to is decided in `verdicts`; here are options, records, tables and charts.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import sys
 import threading
@@ -21,32 +19,22 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, as_completed
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from regretless.parameters import Array
 from regretless.report.page import Cell, Curve, curves_chart, thinned
 from regretless.statefile import write_whole
-from regretless_bench.finding import Table, Verdict
+from regretless_bench.finding import Table
 from regretless_bench.problems.data import ENVIRONMENT, data_folder
 from regretless_bench.record import SUFFIX, Record, Run, by_problem, ended_well, failures, read_record, stamped
 from regretless_bench.runner import run_all
-from regretless_bench.stats import paired, quartiles
+from regretless_bench.stats import quartiles
 from regretless_bench.summary import band, median_text, ms_per_ask
 
-LEAST_SEEDS = 5
-"""With fewer repetitions of any method nothing is decided."""
-IN_PART = 0.5
-"""A claim reproduces in part when at least this share of its checks holds, and in full when all do."""
 CHART_POINTS = 40
 """Points of a curve in a finding: all figures of all papers together stay below 5 MB."""
-CLEAR = 0.01
-"""Where equal is not enough, a median must be lower by more than this share of the rival's."""
-WORST = 1e300
-"""The loss of a run that found nothing; finite, so that losses have differences."""
-NAMED = 4
-"""A verdict's sentence names at most this many checks that fail."""
 PARENT = "REGRETLESS_PARENT"
 """Names the process of `regretless reproduce` to the experiment it starts."""
 WATCH_SECONDS = 0.3
@@ -170,23 +158,6 @@ def final_loss(record: Record) -> float:
     return float(-record.sign * record.best()[-1])
 
 
-def common(methods: Mapping[str, Sequence[Record]], labels: Sequence[str], loss: Loss) -> dict[str, Array]:
-    """Losses over the seeds that all these methods ran, label -> one per seed; methods without records are left out.
-
-    A run that found nothing (NaN) has lost: its loss is WORST. Where no run has a loss, the loss is not one of these
-    records, which raises.
-    """
-    values = {label: {r.seed: loss(r) for r in methods[label]} for label in labels if methods.get(label)}
-    if values and all(math.isnan(value) for of in values.values() for value in of.values()):
-        raise ValueError(f"no run of {', '.join(values)} has a loss: these records hold no noiseless values?")
-    values = {
-        label: {seed: WORST if math.isnan(value) else value for seed, value in of.items()}
-        for label, of in values.items()
-    }
-    shared = sorted(set.intersection(*(set(v) for v in values.values()))) if values else []
-    return {label: np.array([of[seed] for seed in shared]) for label, of in values.items()}
-
-
 def fewest(cases: Cases) -> int:
     """The smallest number of repetitions of any method on any problem."""
     return min((len(records) for methods in cases.values() for records in methods.values()), default=0)
@@ -198,115 +169,7 @@ def core_seconds(cases: Cases) -> float:
     return float(sum(r.cpu.sum() + r.seconds_evaluate.sum() for r in runs))
 
 
-# ---------------------------------------------------------------- verdicts
-
-
-class Check(NamedTuple):
-    """One thing a claim says, whether it holds in our records, and the numbers it was judged by."""
-
-    what: str
-    held: bool
-    found: str
-
-
-def leads(
-    cases: Cases,
-    label: str,
-    rivals: Sequence[str],
-    loss: Loss = final_loss,
-    what: str = "loss",
-    *,
-    strict: bool = False,
-) -> list[Check]:
-    """Per problem that `label` and a rival ran: has it the lowest median of all? Over common seeds; a tie counts;
-    strict: lower by CLEAR."""
-    found = (
-        (problem, common(methods, [label, *(r for r in rivals if r != label)], loss))
-        for problem, methods in cases.items()
-    )
-    usable = [
-        (problem, losses) for problem, losses in found if label in losses and len(losses) > 1 and len(losses[label])
-    ]
-    return [lowest(problem, losses, label, what, strict=strict) for problem, losses in usable]
-
-
-def lowest(problem: str, losses: Mapping[str, Array], label: str, what: str = "loss", *, strict: bool = False) -> Check:
-    """Is the median of `label` the lowest of all methods? `losses` has one value per seed and method; a tie counts;
-    strict: lower by CLEAR."""
-    medians = {name: float(np.median(values)) for name, values in losses.items()}
-    rival = min((name for name in medians if name != label), key=medians.__getitem__)
-    against = paired(losses[label], losses[rival])
-    found = (
-        f"{label} {medians[label]:.4g}, best of the others {rival} {medians[rival]:.4g}; "
-        f"better on {against.wins} of {len(losses[label])} paired seeds (p {against.p:.2g})"
-    )
-    held = medians[label] < medians[rival] - CLEAR * abs(medians[rival]) if strict else medians[label] <= medians[rival]
-    return Check(f"{problem}: lowest median {what}", held, found)
-
-
-def improves(cases: Cases, better: str, worse: str, loss: Loss = final_loss, what: str = "loss") -> list[Check]:
-    """Per problem that both ran: is the median of `better` below that of `worse`? Over common seeds."""
-    checks = []
-    for problem, methods in cases.items():
-        losses = common(methods, [better, worse], loss)
-        if len(losses) < 2 or not len(losses[better]):
-            continue
-        a, b = float(np.median(losses[better])), float(np.median(losses[worse]))
-        against = paired(losses[better], losses[worse])
-        found = (
-            f"median {what} {a:.4g} against {b:.4g}; "
-            f"better on {against.wins} of {len(losses[better])} paired seeds (p {against.p:.2g})"
-        )
-        checks.append(Check(f"{problem}: {better} below {worse}", a < b, found))
-    return checks
-
-
-def judged(checks: Sequence[Check], seeds: int, ours: Sequence[Check] = ()) -> tuple[Verdict, str]:
-    """The verdict on a claim and its reason in one sentence.
-
-    Args:
-        checks: what the claim says of the method as printed.
-        seeds: repetitions behind every check.
-        ours: the same checks of our default; where these hold and the printed method's do not, the claim reproduces
-            only with our default. Half of either is a claim in part.
-    """
-    if not checks or seeds < LEAST_SEEDS:
-        found = f"there are {seeds} and {len(checks)}"
-        return (
-            "not decided yet",
-            f"At least {LEAST_SEEDS} repetitions of every method and one check are needed; {found}.",
-        )
-    printed, mine = _share(checks), _share(ours)
-    failing = [check.what for check in checks if not check.held]
-    whole = f"{_held(checks)} checks hold"
-    whole += f" for the method as printed, {_held(ours)} for our default" if ours else ""
-    if failing:
-        whole += f". What fails{' as printed' if ours else ''}: {'; '.join(failing[:NAMED])}"
-        whole += f"; and {len(failing) - NAMED} more" if len(failing) > NAMED else ""
-    whole += "."
-    if printed == 1:
-        return "reproduces", whole
-    if mine == 1:
-        return "reproduces only with our default", whole
-    if max(printed, mine) >= IN_PART:
-        return "reproduces only in part", whole
-    return "does not reproduce", whole
-
-
-def _held(checks: Sequence[Check]) -> str:
-    return f"{sum(check.held for check in checks)} of {len(checks)}"
-
-
-def _share(checks: Sequence[Check]) -> float:
-    return sum(check.held for check in checks) / len(checks) if checks else 0.0
-
-
 # ---------------------------------------------------------------- tables and charts
-
-
-def checks_table(checks: Sequence[Check], title: str = "checks") -> Table:
-    """What was checked and found."""
-    return Table(title, ["check", "holds", "found"], [[c.what, "yes" if c.held else "no", c.found] for c in checks])
 
 
 def medians_table(

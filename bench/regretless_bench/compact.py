@@ -12,6 +12,7 @@ import csv
 import io
 import json
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 
 from regretless.statefile import write_whole
 from regretless_bench.finding import COMPACT, own_records
+from regretless_bench.problems.problem import RENAMED
 from regretless_bench.record import MADE, Record, load_records
 
 CSV, JSON = "records.csv", COMPACT
@@ -57,6 +59,45 @@ def compact(folder: str | Path) -> Path | None:
         found[str(path.relative_to(folder).with_suffix(""))] = rounded(record)
     write_whole(folder / JSON, json.dumps({MADE: makers, "records": found}, separators=(",", ":")).encode())
     return folder / JSON
+
+
+@dataclass(frozen=True)
+class Line:
+    """One run as `records.csv` has it, in the problem's own units."""
+
+    problem: str
+    label: str
+    seed: int
+    evaluations: int
+    initial: int
+    best: tuple[float, ...]
+    """After QUARTERS of the evaluations."""
+    mean: float
+    recommended: float
+
+
+def read_lines(path: str | Path) -> list[Line]:
+    """The runs in a `records.csv`; anything else raises ValueError."""
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        quarters = [f"best after {round(100 * share)} %" for share in QUARTERS]
+        return [
+            Line(
+                _renamed(row["problem"]), row["method"], int(row["seed"]), int(row["evaluations"]), int(row["initial"]),
+                tuple(float(row[name]) for name in quarters), float(row["mean value"]), float(row["recommended"]),
+            )
+            for row in rows
+        ]  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+        raise ValueError(f"{path} does not hold the lines of runs: {type(error).__name__}: {error}") from None
+
+
+def _renamed(problem: str) -> str:
+    """A problem's title with its options under their present names."""
+    for old, new in RENAMED.items():
+        problem = problem.replace(f"({old}=", f"({new}=").replace(f" {old}=", f" {new}=")
+    return problem
 
 
 def _line(record: Record) -> list[Any]:

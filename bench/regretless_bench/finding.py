@@ -41,6 +41,8 @@ COUNTED = {
     "not decided yet": ("is not decided yet", "are not decided yet"),
 }
 """What one figure does, and what several do."""
+SIZES = ("quick", "between", "full")
+"""Sizes of an experiment, the paper's own last; `settings["size"]` begins with one."""
 FILE = "finding.json"
 """The file an experiment leaves in its folder."""
 COMPACT = "records.json"
@@ -110,10 +112,19 @@ class Finding:
         """What its files are called."""
         return file_name(f"{self.paper}-{self.figure}")
 
+    @property
+    def size(self) -> int:
+        """The place of its size among SIZES, -1 where it names none: a claim is judged at the largest that was run."""
+        word = str(self.settings.get("size", "")).split(":")[0]
+        return SIZES.index(word) if word in SIZES else -1
+
     def write(self, out: str | Path) -> Path:
         """Writes the finding and, where matplotlib is, a figure of its charts into the experiment's folder; returns the
-        finding's path."""
+        finding's path. A finding of a larger size that is there stays."""
         path = Path(out) / FILE
+        if outranked(self, path):
+            print(f"{path} has a larger size, which stays the verdict on {self.paper} {self.figure}", file=sys.stderr)
+            return path
         write_whole(
             path, json.dumps({**asdict(self), "around": made_by(out) or self.around}, separators=(",", ":")).encode()
         )
@@ -151,6 +162,15 @@ class Finding:
             raise ValueError(
                 f"{path} is not a finding: {type(error).__name__}: {' '.join(str(error).split())}"
             ) from None
+
+
+def outranked(finding: Finding, path: Path) -> bool:
+    """Whether the finding of the same figure in a file is of a larger size."""
+    try:
+        there = Finding.read(path)
+    except ValueError:  # none, or a damaged one
+        return False
+    return (there.paper, there.figure) == (finding.paper, finding.figure) and there.size > finding.size
 
 
 def check_finding(finding: Finding) -> None:

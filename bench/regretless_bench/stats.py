@@ -51,6 +51,32 @@ def paired(a: Array, b: Array) -> Paired:
     return Paired(low, median, high, wins, losses, len(a) - wins - losses, p)
 
 
+def shifted_t(differences: Array, least: float = 0.0) -> float:
+    """p-value of the one-sided t-test whose alternative is that the mean difference lies below `least`; 1 for fewer
+    than two differences.
+
+    Equal differences have no spread to test by: they decide by themselves.
+    """
+    values = np.asarray(differences, dtype=np.float64) - least
+    if len(values) < 2:
+        return 1.0
+    if np.ptp(values) == 0:
+        return 0.0 if values[0] < 0 else 1.0
+    t = values.mean() / (values.std(ddof=1) / len(values) ** 0.5)
+    return float(stats.t.cdf(t, len(values) - 1))
+
+
+def holm(p: Sequence[float], rate: float = 0.05) -> list[bool]:
+    """Which hypotheses Holm's method rejects: the smallest p-value is held against rate / k, the next against
+    rate / (k - 1), until one is too large."""
+    rejected = [False] * len(p)
+    for rank, i in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
+        if p[i] > rate / (len(p) - rank):
+            break
+        rejected[i] = True
+    return rejected
+
+
 def ranks(table: Array) -> Array:
     """Joint ranks within each row of cases x methods, 1 being best (lowest); ties share their mean rank, NaN ranks
     last."""

@@ -17,6 +17,7 @@ BASELINES = {
         Recipe("gp-ei", "regretless.baselines.gp_ei:GPEI"),
         Recipe("gp-pi", "regretless.baselines.gp_pi:GPPI"),
         Recipe("gp-ts", "regretless.baselines.gp_ts:GPTS"),
+        Recipe("cma-es", "regretless.baselines.cma_es:CMAES"),
         Recipe("turbo", "regretless.baselines.turbo:TuRBO"),
         Recipe("igp-ucb", "regretless.baselines.igp_ucb:IGPUCB"),
         Recipe("adaptive-discretization", "regretless.baselines.adaptive_discretization:AdaptiveDiscretization"),

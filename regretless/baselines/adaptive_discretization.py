@@ -11,10 +11,8 @@ Notation
     index    min(mu + beta s, mu_parent + beta s_parent + V_{h-1}) + V_h
 
 Deviations
-    1. Ties of the index (at the start all boxes of a depth are level) are broken by an order drawn from the seed, not
-       by position.
-    2. Default preset only: values are standardised by a fit, which also gives length-scale and noise unless they are
-       given.
+    1. Ties of the index are broken by an order drawn from the seed, not by position.
+    2. Default preset only: a fit standardises values and gives length-scale and noise unless they are given.
     3. The posterior is updated by one row per sample (`RowPosterior`), not inverted anew. A long one is rebuilt from
        the distinct samples now and then; a state is loaded by one rebuilding and the few samples after it.
 """
@@ -43,7 +41,7 @@ TIE = 1e-12  # indices closer than this are level, because rounding separates bo
 class AdaptiveDiscretization(PointsMethod):
     """Adaptive discretisation: a tree of boxes, refined where the upper bound is large (options: `PointsMethod`)."""
 
-    posterior: RowPosterior
+    posterior: RowPosterior  # its grid holds the centres of all boxes so far, active or halved
 
     def __init__(
         self,
@@ -69,18 +67,22 @@ class AdaptiveDiscretization(PointsMethod):
         """By depth: from the centre of a box to those of its halves (2 x d)."""
         self._halves[depths, :, order[depths % self.dim]] = np.outer(2.0 ** -(depths // self.dim + 2), [-1.0, 1.0])
         self._boxes_then = 0  # the number of boxes at the last rebuilding
+        self._plant()
+        self._refine()
+
+    def _plant(self) -> None:
+        """The tree of one box."""
         self._halved: list[int] = []  # the numbers of the boxes that were halved, in that order
         self._depth, self._parent = np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp)
         self._active = np.ones(1, dtype=np.bool_)
         self._order = np.zeros(1)  # what decides between level boxes: the smallest wins
         self.posterior = self._rows(np.full((1, self.dim), 0.5))
-        self._refine()
 
     def _propose(self, rng: np.random.Generator) -> Array:
         if not self._pending and not len(self.failed):
-            return np.asarray(self._boxes[self._target])
+            return np.asarray(self.posterior.grid[self._target])
         index, active = self._indices(self.posterior.variance_after(self.pending))
-        centres = self.cube.snap(self._boxes[active])
+        centres = self.cube.snap(self.posterior.grid[active])
         for x in np.concatenate([self.pending, self.failed]):
             index[(centres == x).all(axis=1)] = -np.inf
         return centres[int(index.argmax())] if index.max() > -np.inf else rng.random(self.dim)
@@ -123,14 +125,18 @@ class AdaptiveDiscretization(PointsMethod):
             if depth >= self._deepest or not known:
                 self._target = box
                 return
-            ties = keyed_generator(self.seed, len(self._depth), stream=Stream.DISCRETIZATION_TIES).random(2)
-            self._active[box] = False
-            self._halved.append(box)
-            self._depth = np.append(self._depth, [depth + 1] * 2)
-            self._parent = np.append(self._parent, [box] * 2)
-            self._active = np.append(self._active, [True] * 2)
-            self._order = np.append(self._order, ties)
-            self.posterior.extend(self._boxes[box] + self._halves[depth])
+            self._halve(box)
+
+    def _halve(self, box: int) -> None:
+        ties = keyed_generator(self.seed, len(self._depth), stream=Stream.DISCRETIZATION_TIES).random(2)
+        depth = int(self._depth[box])
+        self._active[box] = False
+        self._halved.append(box)
+        self._depth = np.append(self._depth, [depth + 1] * 2)
+        self._parent = np.append(self._parent, [box] * 2)
+        self._active = np.append(self._active, [True] * 2)
+        self._order = np.append(self._order, ties)
+        self.posterior.extend(self.posterior.grid[box] + self._halves[depth])
 
     def _load_tree(self, state: Mapping[str, Any]) -> None:
         """Rebuilds tree and posterior as they were at the last rebuilding."""
@@ -138,23 +144,17 @@ class AdaptiveDiscretization(PointsMethod):
         halved, order = np.asarray(state["halved"], dtype=np.int64), np.asarray(state["order"], dtype=np.float64)
         if not 0 <= fitted <= rebuilt <= len(self.y) or (fitted > 0) > self._fits:
             raise ValueError(f"fitted at {fitted} and rebuilt at {rebuilt} of {len(self.y)} values")
-        if halved.ndim != 1 or order.shape != (2 * len(halved) + 1,) or not np.isfinite(order).all():
-            raise ValueError(f"{halved.shape} boxes halved, {order.shape} orders")
-        boxes, depths, parents, halved_yet = np.full((len(order), self.dim), 0.5), [0], [0], set[int]()
-        for n, box in zip(range(1, len(order), 2), halved.tolist(), strict=True):
-            if not 0 <= box < n or box in halved_yet or depths[box] >= self._deepest:
+        self._plant()
+        for box in halved.tolist():
+            n = len(self._depth)
+            if not 0 <= box < n or not self._active[box] or self._depth[box] >= self._deepest:
                 raise ValueError(f"box {box} of {n} cannot be halved")
-            np.add(boxes[box], self._halves[depths[box]], out=boxes[n : n + 2])
-            halved_yet.add(box)
-            depths += [depths[box] + 1] * 2
-            parents += [box] * 2
-        self._depth, self._parent = np.array(depths, dtype=np.intp), np.array(parents, dtype=np.intp)
-        self._active, self._order, self._halved = np.ones(len(order), dtype=np.bool_), order.copy(), halved.tolist()
-        self._active[halved] = False
+            self._halve(box)
+        if not np.array_equal(order, self._order):
+            raise ValueError("the order of the boxes is not that of this seed")
         self._values = rebuilt
         if fitted:
             self._fit(fitted)
-        self.posterior = self._rows(boxes)
         self._rebuild(rebuilt)
         self._refine()
 
@@ -174,18 +174,13 @@ class AdaptiveDiscretization(PointsMethod):
         root = math.sqrt(max(4 + self._C4 + h * math.log(2) + inside, 0.0))
         return float(VARIATION * 2.0**-halvings) * (root + C3)
 
-    @property
-    def _boxes(self) -> Array:
-        """The centres of all boxes so far, active or halved."""
-        return self.posterior.grid
-
     def _fresh(self) -> RowPosterior:
-        return self._rows(self._boxes)
+        return self._rows(self.posterior.grid)
 
     def _index(self, x: Array) -> int:
         """The number of the box to sample, if x is its centre, or -1."""
-        return self._target if np.array_equal(x, self._boxes[self._target]) else -1
+        return self._target if np.array_equal(x, self.posterior.grid[self._target]) else -1
 
     def _rebuild(self, n: int) -> None:
         super()._rebuild(n)
-        self._boxes_then = len(self._boxes)
+        self._boxes_then = len(self.posterior.grid)

@@ -3,15 +3,12 @@
 A net is trained on the values; its last hidden layer is a set of basis functions for Bayesian linear regression, whose
 expected improvement is maximised. Cost is linear in the number of values.
 
-Notation
-    phi(x)          what enters the output layer (50 units and a 1)
-    alpha, s2       prior precision of the output weights, noise variance
-    EI              expected improvement over the best value told, with margin XI
+Notation: phi(x), what enters the output layer (50 units and a 1); alpha and s2, the prior precision of the output
+weights and the noise variance; EI, the expected improvement over the best value told, with margin XI.
 
 Deviations
-    1. alpha and s2 are integrated over a grid of the box that the reference code (pybnn) samples by MCMC, weighted by
-       evidence and that code's prior. The mixture's mean and variance are those of one Gaussian on the weights,
-       exactly, so predictions cost one matrix product.
+    1. alpha and s2 are integrated over a grid of the box that the reference code (pybnn) samples by MCMC, with that
+       code's prior. The mixture's mean and variance are those of one Gaussian on the weights, exactly.
     2. The net is trained anew whenever a tenth more values are known (the code: every step) with at most 1500 Adam
        steps of batch 10 (the code: 500 epochs); the regression sees every value.
     3. The gradient of log EI is climbed from the best candidates, where the paper runs L-BFGS-B from random starts.
@@ -27,6 +24,7 @@ from regretless.method import keyed_generator
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
+from regretless.tangent.inputs import NetInputs
 from regretless.tangent.ntk import Mlp
 from regretless.tangent.training import epoch_batches, fresh_net, scheduled_size, train_with_adam
 from regretless.tangent.values import standardised
@@ -47,6 +45,7 @@ class DNGO(DesignedMethod):
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
         super().__init__(cube, seed=seed, budget=budget, centre=False)
+        self._inputs = NetInputs(self.cube)
         self._trained: tuple[int, Mlp] | None = None
 
     def _step(self, rng: np.random.Generator) -> Array:
@@ -54,13 +53,14 @@ class DNGO(DesignedMethod):
         best = float(targets.max()) + XI
 
         def log_improvement(U: Array) -> tuple[Array, Array]:
-            phi = net.last_hidden(2 * U - 1)
+            Z = self._inputs(U)
+            phi = net.last_hidden(Z)
             at = phi @ C
             m, s = phi @ w, np.sqrt(np.maximum((at * phi).sum(1), LEAST_VARIANCE))
             z = (m - best) / s
             log_h, slope = log_h_of(z)
             cotangent = (slope / s)[:, None] * w + ((1 - z * slope) / s**2)[:, None] * at
-            return np.log(s) + log_h, 2 * net.input_gradient(2 * U - 1, cotangent)
+            return np.log(s) + log_h, self._inputs.gradient(net.input_gradient(Z, cotangent), U)
 
         top = self.X[np.argsort(-self.y, kind="stable")[:INCUMBENTS]]
         x = maximise(Acquisition.of(log_improvement), self.cube, rng, incumbents=top)
@@ -71,15 +71,18 @@ class DNGO(DesignedMethod):
         n = min(scheduled_size(len(self.y), first=BATCH, growth=GROWTH), len(self.y))
         if self._trained is None or self._trained[0] != n:
             rng = keyed_generator(self.seed, n, stream=Stream.DNGO_FIT)
-            net = fresh_net(rng, self.dim, HIDDEN, "tanh")
+            net = fresh_net(rng, self._inputs.dim, HIDDEN, "tanh")
             batches = epoch_batches(rng, n, BATCH, EPOCHS)[:MOST_STEPS]
-            self._trained = n, train_with_adam(net, 2 * self.X[:n] - 1, standardised(self.y[:n]), batches, rate=RATE)
+            self._trained = (
+                n,
+                train_with_adam(net, self._inputs(self.X[:n]), standardised(self.y[:n]), batches, rate=RATE),
+            )
         net, targets = self._trained[1], standardised(self.y)
-        return net, integrated_regression(net.last_hidden(2 * self.X - 1), targets), targets
+        return net, integrated_regression(net.last_hidden(self._inputs(self.X)), targets), targets
 
     def _recommend(self) -> Array:
         net, (w, _), _ = self._fit()
-        return np.asarray(self.X[int(np.argmax(net.last_hidden(2 * self.X - 1) @ w))])
+        return np.asarray(self.X[int(np.argmax(net.last_hidden(self._inputs(self.X)) @ w))])
 
 
 def integrated_regression(phi: Array, y: Array) -> tuple[Array, Array]:

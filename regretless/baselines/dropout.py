@@ -10,8 +10,7 @@ Notation
            and Dropout-Random, between them is Dropout-Mix
 
 Deviations
-    1. The width of the confidence bound is a constant (2), not the paper's schedule, which is pure exploration on
-       standardised values.
+    1. The width of the bound is a constant (2); the paper's schedule is pure exploration on standardised values.
     2. Hyper-parameters are fitted afresh for every choice of coordinates, from the prior's centre, by MAP.
     3. Pending points are hallucinated.
 """
@@ -24,7 +23,8 @@ from numpy.typing import NDArray
 from regretless.gp.acquisition import upper_confidence
 from regretless.gp.design import DesignedMethod, away_from_known, checked_low_dim
 from regretless.gp.fit import Prior, fit
-from regretless.gp.posterior import GP, Hyper, Kernel
+from regretless.gp.kernels import Hyper, kernel_of
+from regretless.gp.posterior import GP
 from regretless.gp.step import best_point
 from regretless.gp.surrogate import Surrogate, standardisation
 from regretless.parameters import Array
@@ -66,17 +66,17 @@ class Dropout(DesignedMethod):
     def _step(self, rng: np.random.Generator) -> Array:
         whole = self.low_dim == self.dim
         kept = np.arange(self.dim) if whole else np.sort(rng.choice(self.dim, self.low_dim, replace=False))
-        gp, cube = self._model(kept), Cube([self.cube.axes[i] for i in kept])
+        cube = Cube([self.cube.axes[i] for i in kept])
+        gp = self._model(kept, cube)
         part = best_point(gp, upper_confidence(gp, self.kappa), self.X[:, kept], self.failed[:, kept], cube, rng)
         x = part if whole else self._fill_in(kept, part, rng)
         return away_from_known(x, self, rng)
 
-    def _model(self, kept: NDArray[np.intp]) -> GP:
+    def _model(self, kept: NDArray[np.intp], cube: Cube) -> GP:
         """The posterior on the kept coordinates alone; with all of them, that of GP-UCB."""
         if len(kept) == self.dim:
             return self._surrogate.gp(self.X, self.y, self.yvar, self.pending)
-        labels = np.array([self.cube.axes[i].levels if self.cube.axes[i].categorical else 0 for i in kept])
-        kernel, prior = Kernel("matern52", len(kept), labels), Prior.scaled(len(kept), quadratic=False)
+        kernel, prior = kernel_of(cube, "matern52"), Prior.scaled(len(kept), quadratic=False)
         offset, scale = standardisation(self.y)
         X, variances = self.X[:, kept], self.yvar / (scale * scale)
         start = Hyper(np.exp([prior.lengthscale[0]]), 1e-3)

@@ -9,11 +9,10 @@ Notation
     z = (m(x) - b) / s(x)                                  log EI = log s + log(phi(z) + z Phi(z))
 
 Deviations
-    1. The value to beat is the best posterior mean at a told point, not the luckiest observation (default preset): with
-       noise the latter is biased upwards. preset="paper" takes the best observation (Jones et al., Eq. 14).
-    2. MAP fit on a schedule, Matern-5/2 with a quadratic trend, clipped values (default preset): measured in
-       docs/gp-engine.md. The paper's kernel has an exponent per coordinate fitted by maximum likelihood; preset="paper"
-       uses its usual limit, the SE kernel, on values as told.
+    1. b is the best posterior mean at a told point (default preset), because the luckiest observation is biased upwards
+       by noise; preset="paper" takes the best observation (Jones et al., Eq. 14).
+    2. MAP fit on a schedule, Matern-5/2 with a quadratic trend, clipped values (default; docs/lab/gp-engine.md). The
+       paper fits an exponent per coordinate; preset="paper" has its usual limit, SE, on values as told.
     3. Pending points are hallucinated; proposals keep away from failures.
 """
 

@@ -9,11 +9,9 @@ Notation
     xi           margin, in standardised units             log PI = log Phi((m(x) - b - xi) / s(x))
 
 Deviations
-    1. The paper's process is Wiener's, in one dimension; ours is a fitted Matern-5/2 (default preset) or SE
-       (preset="paper") in any.
+    1. The paper's process is Wiener's on a line; ours is a fitted Matern-5/2, or SE (preset="paper"), in any dimension.
     2. b is the best posterior mean at a told point (default preset); preset="paper" takes the best observation.
-    3. xi = 0.01 by default, the customary value; Kushner lets the user lower it by hand as the search goes on: with a
-       known budget it falls linearly to 0 (preset="paper").
+    3. xi = 0.01, the customary value; Kushner lowers it by hand: preset="paper" linearly to 0 over a known budget.
     4. Pending points are hallucinated; proposals keep away from failures.
 """
 

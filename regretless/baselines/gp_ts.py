@@ -13,8 +13,7 @@ Deviations
     1. The paper draws on a growing grid and takes kernel, noise sd R and norm B as known; here the path is continuous
        and the kernel fitted (both presets).
     2. v_t = 1 (default preset). preset="paper": v_t = B + R sqrt(2 (gamma_t + 1 + log(2 / delta))) (Alg. 2), with R the
-       fitted noise sd, relative to the signal's, B = 1, and gamma_t the information actually gained, a lower bound of
-       the paper's maximum.
+       fitted noise sd by the signal's, B = 1, and gamma_t the information gained, at most the paper's maximum.
     3. Pending points need no care: each path is another. Proposals keep away from failures.
 """
 
@@ -35,7 +34,7 @@ class GPTS(GPMethod):
     """GP-TS: maximises a function drawn from the posterior of a fitted Gaussian process."""
 
     def _step(self, rng: np.random.Generator) -> Array:
-        gp = self._surrogate.gp(*self.evidence)
+        gp = self._surrogate.gp(*self.basis)
         path = gp.path(rng)
         drawn = widen(path, gp, widening(gp, DELTA)) if self.paper else Acquisition(path, path.values)
         return self._best_step(gp, drawn, rng)

@@ -2,8 +2,7 @@
 Experimental Design", ICML 2010.
 
 A Gaussian process models the objective; the next point maximises an upper confidence bound, so it is either good or
-informative. The regret of the paper's schedule is sublinear for a known kernel; in practice the kernel is fitted and a
-bound of one standard deviation wins.
+informative. The paper's schedule has sublinear regret for a known kernel; with a fitted one a bound of one sd wins.
 
 Notation
     t        evaluations known or under way, + 1       m(x), s(x)   posterior mean and sd, standardised
@@ -13,9 +12,8 @@ Notation
 Deviations
     1. Hyper-parameters are fitted by MAP on a schedule (both presets); the paper takes the kernel as known.
     2. An initial design is evaluated first (both presets): a fitted kernel needs data.
-    3. Default preset only: kappa = 1, and 0 for the last fifth of a known budget, because theory's widths (beta_t^(1/2)
-       of 10 and more) are pure exploration on standardised values; values are tamed by a clip; Matern-5/2 with a
-       quadratic trend. Measured in docs/gp-engine.md.
+    3. Default preset only: kappa = 1, and 0 for the last fifth of a known budget, because theory's widths (10 and more)
+       are pure exploration; low values are clipped; Matern-5/2 with a quadratic trend (docs/lab/gp-engine.md).
     4. Pending points are hallucinated (Desautels et al. 2014); proposals keep away from failures.
 """
 
@@ -32,7 +30,7 @@ from regretless.gp.posterior import GP
 from regretless.parameters import Array
 from regretless.space import Cube
 
-KAPPA = 1.0  # the default width; 1 to 2 are level (docs/gp-engine.md)
+KAPPA = 1.0  # the default width; 1 to 2 are level (docs/lab/gp-engine.md)
 EXPLOIT_FROM = 0.8  # the share of a known budget after which the mean alone is maximised (`experiments/gp_ablation.py`)
 CERTIFIED_DELTA = 0.05  # the delta of the certificate that verifying asks work on: the default of `certificate`
 SCALE_DOWN = 5.0  # the paper divides its beta_t by this in all experiments (Sec. 6)
@@ -81,7 +79,7 @@ class GPUCB(GPMethod):
 
     def _step(self, rng: np.random.Generator) -> Array:
         if self.verify and self.step % self.verify == 0:
-            wary = self._wary.gp(*self.evidence, self.pending)
+            wary = self._wary.gp(*self.basis, self.pending)
             return largest_upper_bound(wary, self.cube, width(CERTIFIED_DELTA, self.dim), rng)[0]
         gp = self._posterior()
         return self._best_step(gp, upper_confidence(gp, self._width(gp)), rng)

@@ -4,9 +4,8 @@ Each step samples the grid point with the largest expected improvement (or proba
 posterior mean of the step before, as in the authors' code: over the current one, PI would stay where it is for ever.
 
 Deviations
-    1. Default preset only: values are standardised by a fit, which also gives length-scale and noise unless they are
-       given.
-    2. The grid has its full size from the start; the authors let it grow by a point a step up to 80 per axis.
+    1. Default preset only: a fit standardises values and gives length-scale and noise unless they are given.
+    2. The grid has its full size from the start; the authors let it grow up to 80 points per axis.
     3. Once evaluations have failed, grid points among failures score less (`kept_from_failures`).
 """
 

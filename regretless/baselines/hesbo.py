@@ -11,9 +11,8 @@ Notation (on the cube [-1, 1]^D; the unit cube is its image)
 Deviations
     1. A told point enters the model as the nearest point of the subspace, y_j = mean of s(i) x_i over h(i) = j: itself
        where it was asked, a projection where it is foreign or was snapped to legal positions.
-    2. LogEI by gradients and MAP fits of this library, instead of EI over 2000 Latin-hypercube points and fits every 5
-       or 20 steps. The kernel is the authors': Matern-5/2, isotropic in y.
-    3. Pending points are hallucinated.
+    2. LogEI by gradients and MAP fits of this library, not EI over 2000 Latin-hypercube points and rare fits. The
+       kernel is the authors': Matern-5/2, isotropic in y. Pending points are hallucinated.
 """
 
 from typing import ClassVar

@@ -2,20 +2,16 @@
 with it.
 
 Each step samples the grid point with the largest upper confidence bound. The information gain in its width is that of
-the samples taken, which a low-rank posterior gives for one addition a step; the cost of a step does not grow with the
-number of samples.
+the samples taken, which a low-rank posterior gives for one addition a step, whatever the number of samples.
 
 Notation
     mu, sigma   posterior mean and sd on the grid        beta   B + R sqrt(2 (gamma + 1 + ln 1/delta))
     gamma       information gain of the samples          B, R   norm of f and sd of the noise, as knobs
 
 Deviations
-    1. gamma is the realised gain ("log": log t, as the GP-ThreDS authors set it) instead of the maximum over all sample
-       sets.
-    2. Default preset only: values are standardised by a fit, which also gives length-scale and noise unless they are
-       given.
-    3. The grid has its full size from the start; the authors of GP-ThreDS let it grow by a point a step up to 80 per
-       axis.
+    1. gamma is the realised gain ("log": log t, as the GP-ThreDS authors set it), not the maximum over sample sets.
+    2. Default preset only: a fit standardises values and gives length-scale and noise unless they are given.
+    3. The grid has its full size from the start; the authors of GP-ThreDS let it grow up to 80 points per axis.
     4. Once evaluations have failed, grid points among failures score less (`kept_from_failures`).
 """
 

@@ -2,8 +2,8 @@
 Optimization", arXiv:2512.00170.
 
 With about as many values as dimensions a linear model is as much as can be learnt. On the box it would always propose a
-corner, so the box is first bent onto a sphere, where no point is further out than another; a Bayesian linear regression
-on the sphere, with LogEI, is the whole method.
+corner, so the box is first bent onto a sphere, where no point is further out than another. LogEI of a Bayesian linear
+regression on the sphere is the whole method.
 
 Notation
     u = 2 x - 1, z = u / sqrt(g D)       g in (0, 1): the global length-scale, as a share of the largest |u|^2
@@ -11,10 +11,8 @@ Notation
     k(x, x') = P(z).P(z')                       (Eq. 2; the constant b_0 is the constant mean, which is estimated)
 
 Deviations
-    1. One length-scale for all coordinates; the paper learns one each under a broad prior. It cancels between z and the
-       global one, so g is left.
-    2. g and the noise are found on a grid, exactly (one eigendecomposition per g), at the library's scheduled sizes;
-       the signal variance is profiled.
+    1. One length-scale for all coordinates, which cancels but for g; the paper learns one each under a broad prior.
+    2. g and the noise are found on a grid, exactly, at the library's scheduled sizes; the signal variance is profiled.
     3. Noise variances that are told with values are not used. Pending points are hallucinated.
 """
 
@@ -27,6 +25,7 @@ from scipy.linalg import blas, lapack
 
 from regretless.gp.acquisition import log_improvement, of_posterior
 from regretless.gp.design import DesignedMethod
+from regretless.gp.posterior import profiled
 from regretless.gp.step import best_told, step
 from regretless.gp.surrogate import scheduled, standardisation
 from regretless.parameters import Array
@@ -76,15 +75,13 @@ class SphericalRegression:
         K.ravel()[:: len(K) + 1] += noise
         self._L = lapack.dpotrf(K, lower=1, clean=1)[0]
         self.offset, self.scale = standardisation(y)
-        sides = np.zeros((len(K), 2))
-        sides[: len(y), 0], sides[: len(y), 1] = (y - self.offset) / self.scale, 1.0
-        white = blas.dtrsm(1.0, self._L, sides, lower=1)[: len(y)]
-        self.mean = float(white[:, 0] @ white[:, 1] / (white[:, 1] @ white[:, 1]))
-        residual = np.zeros(len(K))
-        residual[: len(y)] = white[:, 0] - self.mean * white[:, 1]
+
+        def lower(R: Array) -> Array:
+            return np.asarray(blas.dtrsm(1.0, self._L, R.T, lower=1).T)
+
+        self.mean, residual, self.signal = profiled(lower, (y - self.offset) / self.scale, len(K))
         self.weights = blas.dtrsv(self._L, residual, lower=1, trans=1) @ self.P
         """The posterior mean of the coefficients, D + 1."""
-        self.signal = (float(residual @ residual) + 1.0) / (len(y) + 1.0)
 
     def mean_at(self, X: Array) -> Array:
         """Posterior mean alone, standardised (q)."""

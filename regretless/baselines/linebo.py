@@ -11,11 +11,9 @@ Notation
     q          evaluations on a line, between `least` and `most`
 
 Deviations
-    1. The kernel is a Matern-5/2 fitted by MAP; the authors fix an SE kernel. The width of the bound is 2; theirs, 4 or
-       8, goes with their kernel.
+    1. The kernel is a fitted Matern-5/2 and the width of the bound is 2; the authors fix an SE kernel with 4 or 8.
     2. Directions are random ones; the paper also has lines along coordinates and along gradients.
-    3. Lines are numbered by told values alone: a replayed history walks the same lines. Pending points are
-       hallucinated.
+    3. Lines are numbered by told values alone, so that a replay walks the same ones. Pending points are hallucinated.
 """
 
 from typing import NamedTuple

@@ -8,24 +8,24 @@ Notation
     S      scale of the net's output, standard deviation of the perturbation, and root of the weight decay
 
 Deviations
-    1. Settings are those of the NeuralBO authors' re-implementation: width 100, two layers, S = 0.1. That code leaves
-       the perturbation out; here it is as the paper describes, normal with deviation S on standardised values.
-    2. Adam at 1e-2 for 300 steps of batch 32 at least (the code's 100 full-batch steps at 1e-3 leave the net close to
-       its start); refitted every ten values as there, but already at a tenth more while there are fewer than 100,
-       because the net's maximiser stays the same point until the next fit.
-    3. The maximiser climbs the net's gradient. That code means to, but its tensors are detached from the gradient.
+    1. Settings are those of the NeuralBO authors' code: width 100, two layers, S = 0.1. That code leaves the
+       perturbation out; here it is as in the paper, normal with deviation S on standardised values.
+    2. Adam at 1e-2 for at least 300 steps of batch 32 (that code's 100 full-batch steps at 1e-3 hardly move the net);
+       refitted every ten values as there, and at a tenth more while there are fewer than 100.
+    3. The maximiser climbs the net's gradient, from which that code's tensors are detached.
     4. The design has five points per dimension, at most half of a known budget.
 """
 
 import numpy as np
 
-from regretless.gp.design import Design, away_from_known
+from regretless.gp.design import DesignedMethod, away_from_known
 from regretless.gp.maximiser import Acquisition, maximise
 from regretless.gp.step import INCUMBENTS
-from regretless.method import Method, keyed_generator
+from regretless.method import keyed_generator
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
+from regretless.tangent.inputs import NetInputs
 from regretless.tangent.ntk import Mlp
 from regretless.tangent.training import epoch_batches, fresh_net, scheduled_size, train_with_adam
 from regretless.tangent.values import standardised
@@ -38,27 +38,27 @@ SHORTLIST = 4 * INCUMBENTS  # the best values told among which the net recommend
 WARM_UP = 5  # points per dimension before the first fit, as in the NeuralBO authors' experiments (deviation 4)
 
 
-class NeuralGreedy(Method):
+class NeuralGreedy(DesignedMethod):
     """NeuralGreedy: maximises a net fitted to perturbed values."""
 
     choices = "onehot"
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
-        super().__init__(cube, seed=seed, budget=budget)
-        warm_up = WARM_UP * self.dim if budget is None else max(1, min(WARM_UP * self.dim, budget // 2))
-        self._design = Design(self.cube, warm_up, self.fixed_generator(), centre=False)
+        super().__init__(cube, seed=seed, budget=budget, centre=False)
+        self._inputs = NetInputs(self.cube)
         self._trained: tuple[int, Mlp] | None = None
 
-    def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self, rng)
-        if first is not None:
-            return first
+    def _design_size(self) -> int:
+        return WARM_UP * self.dim if self.budget is None else max(1, min(WARM_UP * self.dim, self.budget // 2))
+
+    def _step(self, rng: np.random.Generator) -> Array:
         net = self._net()
         top = self.X[np.argsort(-self.y, kind="stable")[:INCUMBENTS]]
         weights = S * net.weights[-1]
 
         def prediction(U: Array) -> tuple[Array, Array]:
-            return S * net.outputs(2 * U - 1), 2 * net.input_gradient(2 * U - 1, weights)
+            Z = self._inputs(U)
+            return S * net.outputs(Z), self._inputs.gradient(net.input_gradient(Z, weights), U)
 
         x = maximise(Acquisition.of(prediction), self.cube, rng, incumbents=top)
         return away_from_known(x, self, rng)
@@ -70,14 +70,14 @@ class NeuralGreedy(Method):
         if self._trained is None or self._trained[0] != n:
             rng = keyed_generator(self.seed, n, stream=Stream.NEURAL_GREEDY_FIT)
             targets = standardised(self.y[:n]) + S * rng.standard_normal(n)
-            net = fresh_net(rng, self.dim, (WIDTH,), "relu")
+            net = fresh_net(rng, self._inputs.dim, (WIDTH,), "relu")
             epochs = max(EPOCHS, -(-LEAST_STEPS // max(1, n // BATCH)))
             batches = epoch_batches(rng, n, BATCH, epochs)[:MOST_STEPS]
             # S h(x) fits y, so h fits y / S; the decay is on h's weights
-            made = train_with_adam(net, 2 * self.X[:n] - 1, targets / S, batches, rate=RATE, decay=S**2)
+            made = train_with_adam(net, self._inputs(self.X[:n]), targets / S, batches, rate=RATE, decay=S**2)
             self._trained = n, made
         return self._trained[1]
 
     def _recommend(self) -> Array:
         best = np.argsort(-self.y, kind="stable")[:SHORTLIST]
-        return np.asarray(self.X[best[int(np.argmax(self._net().outputs(2 * self.X[best] - 1)))]])
+        return np.asarray(self.X[best[int(np.argmax(self._net().outputs(self._inputs(self.X[best]))))]])

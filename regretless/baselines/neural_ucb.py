@@ -1,7 +1,7 @@
 """NeuralUCB: Zhou, Li and Gu, "Neural Contextual Bandits with UCB-based Exploration", ICML 2020.
 
-NeuralUCB is the bandit method that NeuralBO descends from. A net is trained on the rewards; each of a set of candidates
-is scored by the net plus a bonus from the net's gradient in the metric of the gradients seen.
+The bandit method that NeuralBO descends from. A net is trained on the rewards; each of a set of candidates is scored by
+the net plus a bonus from the net's gradient in the metric of the gradients seen.
 
 Notation
     g(x; theta)   gradient of the net at its trained weights
@@ -25,6 +25,7 @@ from regretless.method import Method, keyed_generator
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
+from regretless.tangent.inputs import NetInputs
 from regretless.tangent.ntk import Factors, Mlp, combine, inner
 from regretless.tangent.training import descend, fresh_net
 from regretless.tangent.values import standardised
@@ -43,7 +44,8 @@ class NeuralUCB(Method):
         super().__init__(cube, seed=seed, budget=budget)
         rng = self.fixed_generator()
         self._design = Design(self.cube, design_size(self.dim, budget), rng)
-        self._start = fresh_net(rng, self.dim, (WIDTH,), "relu")
+        self._inputs = NetInputs(self.cube)
+        self._start = fresh_net(rng, self._inputs.dim, (WIDTH,), "relu")
         self._trained: tuple[int, Mlp] | None = None
 
     def _propose(self, rng: np.random.Generator) -> Array:
@@ -52,8 +54,8 @@ class NeuralUCB(Method):
             return first
         net = self._net()
         Z = self.cube.snap(sobol_points(CANDIDATES, self.dim, rng))
-        h, A = net.outputs_and_factors(2 * Z - 1)
-        score = h + bonus(A, net.factors(2 * self.X - 1))
+        h, A = net.outputs_and_factors(self._inputs(Z))
+        score = h + bonus(A, net.factors(self._inputs(self.X)))
         x: Array = Z[int(np.argmax(candidates_kept_from_failures(score, Z, self.X, self.failed)))]
         return away_from_known(x, self, rng)
 
@@ -62,12 +64,14 @@ class NeuralUCB(Method):
         n = len(self.y)
         if self._trained is None or self._trained[0] != n:
             order = keyed_generator(self.seed, n, stream=Stream.NEURAL_UCB_BATCH).integers(n, size=(STEPS, 1))
-            trained = descend(self._start, 2 * self.X - 1, standardised(self.y), rate=RATE, ridge=LAM, batches=order)
+            trained = descend(
+                self._start, self._inputs(self.X), standardised(self.y), rate=RATE, ridge=LAM, batches=order
+            )
             self._trained = n, trained.net
         return self._trained[1]
 
     def _recommend(self) -> Array:
-        return np.asarray(self.X[int(np.argmax(self._net().outputs(2 * self.X - 1)))])
+        return np.asarray(self.X[int(np.argmax(self._net().outputs(self._inputs(self.X))))])
 
 
 def bonus(A: Factors, seen: Factors) -> Array:

@@ -10,7 +10,8 @@ from abc import abstractmethod
 
 import numpy as np
 
-from regretless.gp.sobol import MAX_DIM, point_at, sobol_points, sobol_sequence
+from regretless.gp.design import LowDesign
+from regretless.gp.sobol import MAX_DIM, point_at, sobol_sequence
 from regretless.method import Method
 from regretless.parameters import Array
 from regretless.space import Cube
@@ -49,15 +50,11 @@ class FromTheBest(Method):
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, initial: int = INITIAL) -> None:
         super().__init__(cube, seed=seed, budget=budget)
-        if initial < 1:
-            raise ValueError(f"initial must be at least 1, got {initial!r}")
-        self._design = self.cube.snap(sobol_points(initial, self.dim, self.fixed_generator()))
+        self._design = LowDesign(self.dim, initial, budget, self.fixed_generator())
 
     def _propose(self, rng: np.random.Generator) -> Array:
-        known = len(self.known)
-        if known < len(self._design):
-            return np.asarray(self._design[known])
-        return self._next(rng) if len(self.y) else rng.random(self.dim)  # while every evaluation has failed
+        first = self._design.next_point(self, rng)
+        return self._next(rng) if first is None else first
 
     @abstractmethod
     def _next(self, rng: np.random.Generator) -> Array:

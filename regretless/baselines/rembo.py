@@ -10,11 +10,10 @@ Notation (on the cube [-1, 1]^D; the unit cube is its image)
     y   a point of the low box [-sqrt(d), sqrt(d)]^d; it stands for x = clip(A y)
 
 Deviations
-    1. The kernel is the paper's k^X, on the clipped points x themselves, isotropic. Unlike k^y it is a function of what
-       was told, so foreign points count and a replayed history proposes the same points; where nothing is clipped |A(y
-       - y')| is |y - y'| up to a factor, so they agree.
-    2. LogEI and MAP fits of this library instead of EI and DIRECT; one embedding, not several interleaved.
-    3. Pending points are hallucinated.
+    1. The kernel is the paper's k^X, isotropic on the clipped points x. Unlike k^y it is a function of what was told,
+       so foreign points count; where nothing is clipped the two agree up to a factor of the length-scale.
+    2. LogEI and MAP fits of this library instead of EI and DIRECT; one embedding, not several interleaved. Pending
+       points are hallucinated.
 """
 
 import math

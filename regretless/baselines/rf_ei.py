@@ -6,8 +6,7 @@ everywhere and around the best ones. Needs scikit-learn (`pip install regretless
 
 Deviations
     1. 100 trees, not GPyOpt's 500: the mean's and deviation's Monte-Carlo error at 100 is a tenth of the deviation.
-    2. Random and local candidates (SMAC's way) in place of GPyOpt's L-BFGS, which cannot move on a piecewise constant
-       function.
+    2. Random and local candidates (SMAC's way), not GPyOpt's L-BFGS, which cannot move where a function is constant.
     3. All candidates go through each tree at once, not one by one through the forest.
 """
 

@@ -12,12 +12,10 @@ Notation (on the cube [-1, 1]^D; the unit cube is its image)
     (c, y) a point of the low box [-1, 1]^(1 + d); it stands for x = clip(c x_b + A y)
 
 Deviations
-    1. The optimiser inside a round is a Gaussian process with an upper confidence bound, as in the comparison of
-       Tran-The et al. (AAAI 2020); the paper uses RACOS and others. Its kernel is on the clipped points x, isotropic
-       (see REMBO, deviation 1), and sees the round's own points only.
-    2. Points are clipped to the box, which the authors' code does not do.
-    3. Without a known budget a round has 40 evaluations, and the last one goes on for ever. Pending points are
-       hallucinated.
+    1. The optimiser inside a round is GP-UCB, as in the comparison of Tran-The et al. (AAAI 2020); the paper uses RACOS
+       and others. Its isotropic kernel is on the clipped points x (see REMBO) and sees the round's own points only.
+    2. Points are clipped to the box, which the authors' code does not do. Pending points are hallucinated.
+    3. Without a known budget a round has 40 evaluations, and the last one goes on for ever.
 """
 
 from typing import ClassVar

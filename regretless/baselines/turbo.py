@@ -4,21 +4,15 @@ A Gaussian process is fitted to the data gathered since the last restart, and a 
 around the best of them. The box doubles after a few successes in a row and halves after many failures; when it has
 become too small, everything starts again elsewhere.
 
-Notation:
-    L           length of the trust region, a share of the cube's side
-    tau_s       successes in a row that double L
-    tau_f       failures in a row that halve L
-    start       the told value with which the current trust region began
+Notation: L, the length of the trust region as a share of the cube's side; tau_s successes in a row double it, tau_f
+failures halve it; `start`, the told value with which the current region began.
 
-Deviations (preset="paper" and default alike unless said):
-    1. The Thompson draw is a sample path (pathwise conditioning) and not a joint draw over the candidates: 5000 of them
-       would cost 4e10 operations for one Cholesky factor. The path carries no observation noise.
-    2. The hyper-parameters are found by MAP under this library's priors, warm-started, and not by 50 steps of Adam from
-       a fixed start.
-    3. not in paper: the default takes d + 2 initial points, at most a third of a known budget, where the paper takes 2
-       d.
-    4. One point at a time; a batch is a sequence of asks that hallucinate the pending points. Foreign points count like
-       asked ones.
+Deviations (both presets unless said)
+    1. The Thompson draw is a sample path (pathwise conditioning), not a joint draw over the 5000 candidates, which
+       would cost 4e10 operations. The path carries no observation noise.
+    2. Hyper-parameters are found by MAP under this library's priors, warm-started, not by 50 steps of Adam.
+    3. not in paper: the default takes d + 2 initial points, at most a third of a known budget; the paper takes 2 d.
+    4. One point at a time; later points of a batch hallucinate the pending ones. Foreign points count like asked ones.
 """
 
 import math

@@ -1,8 +1,9 @@
-"""From a state of training to a tree of arrays that a file can hold, and back, without a pickle.
+"""`freeze` turns a state of training into arrays and plain values, which a file can hold without a pickle; `thaw` turns
+them back.
 
-`freeze` takes a state apart: arrays, tensors, numbers and text as they are; of torch modules and optimisers the
-`state_dict`, of generators the state, of other objects the attributes. `thaw` puts these contents into the objects of a
-fresh state, which the problem's `init` has made; so no class is ever found by a name that stands in a file.
+`freeze` takes arrays, tensors, numbers and text as they are. Of a torch module or optimiser it takes the `state_dict`,
+of a random generator the state, and of any other object the attributes. `thaw` is given a fresh state, made by the
+problem's `init`, and puts the contents into its objects. So a file never names a class that would have to be imported.
 """
 
 from __future__ import annotations
@@ -86,10 +87,8 @@ class _Writer:
             return ["object", _title(type(value)), parts]
         if not self.strict:
             return ["as made"]
-        raise StateError(
-            f"{where}: a {type(value).__name__} cannot be written without a pickle; give the problem save= and load=, "
-            "which turn it into arrays"
-        )
+        kind = type(value).__name__
+        raise StateError(f"{where}: a {kind} cannot be written without a pickle; give the problem save= and load=")
 
 
 class _Reader:
@@ -131,22 +130,19 @@ class _Reader:
                     f"{where}: the state has a {content[0]} here, a fresh one has a {title}, which its contents cannot "
                     "be put into; make it in init, or give the problem save= and load="
                 )
-            self._fill(current, kind, content[1:], where)
+            if kind == "generator":
+                current.bit_generator.state = content[1]
+            elif kind == "state":
+                getattr(current, content[1])(content[2])
+            elif kind == "object":
+                own = _attributes(current) or {}
+                made = {name: self.node(own.get(name), part, f"{where}.{name}") for name, part in content[1].items()}
+                if hasattr(current, "__setstate__"):
+                    current.__setstate__(made)
+                else:
+                    for name, part in made.items():
+                        object.__setattr__(current, name, part)
         return self._seen[at]
-
-    def _fill(self, current: Any, kind: str, content: list[Any], where: str) -> None:
-        if kind == "generator":
-            current.bit_generator.state = content[0]
-        elif kind == "state":
-            getattr(current, content[0])(content[1])
-        elif kind == "object":
-            there = _attributes(current) or {}
-            parts = {name: self.node(there.get(name), part, f"{where}.{name}") for name, part in content[0].items()}
-            if hasattr(current, "__setstate__"):
-                current.__setstate__(parts)
-                return
-            for name, part in parts.items():
-                object.__setattr__(current, name, part)
 
 
 def _attributes(value: Any) -> dict[str, Any] | None:

@@ -1,5 +1,9 @@
-"""The outer level of a bilevel study: from the runs so far to what the outer method is told, and to the next setting.
-An `Optimizer` is made afresh for every proposal, because a promoted run replaces its own earlier value."""
+"""The outer level of a bilevel study, for `minimize_bilevel` and Optuna's `BilevelSampler`.
+
+`Outer` turns the training runs so far into values for a method, and asks the method for the hyper-parameters of the
+next run. It makes a new `Optimizer` for every proposal, because a run that was trained on has a new value, and an
+`Optimizer` cannot replace a value that it was told.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +49,7 @@ class Outer:
     ) -> None:
         recipe = find_recipe(method) if isinstance(method, str) else method
         if recipe.options.get("fidelity"):
-            raise ValueError(
-                "fidelity is for methods that are told lengths of training; a study sets it itself where it is needed"
-            )
+            raise ValueError("fidelity must not be set: a study sets it itself where the method is told lengths")
         if cap is not None and not cap > 0:
             raise ValueError(f"cap must be a positive loss or None, got {cap!r}")
         if scale not in ("auto", "log", "linear"):
@@ -164,7 +166,9 @@ def curve_noise(curves: Sequence[Sequence[tuple[int, float]]], use_log: bool) ->
     steps, drawn towards the pooled one, which counts as NOISE_PRIOR points."""
     squares, freedom = np.zeros(len(curves)), np.zeros(len(curves))
     tails = [[(n, v) for n, v in curve if math.isfinite(v)][-TAIL:] for curve in curves]
-    unit = 1.0 if use_log else _power_of_two(max((abs(v) for tail in tails for _, v in tail), default=1.0))
+    size = max((abs(v) for tail in tails for _, v in tail), default=1.0)
+    # values are divided by a power of two, which rounds nothing, so that squares stay finite
+    unit = math.ldexp(1.0, math.frexp(size)[1] - 1) if size > 0 and not use_log else 1.0
     for i, tail in enumerate(tails):
         if len(tail) < 3:
             continue
@@ -183,8 +187,3 @@ def curve_noise(curves: Sequence[Sequence[tuple[int, float]]], use_log: bool) ->
     noise: Array = np.maximum((squares + NOISE_PRIOR * pooled) / (freedom + NOISE_PRIOR), NOISE_FLOOR * level)
     with np.errstate(over="ignore"):
         return np.minimum(noise * unit * unit, np.finfo(np.float64).max)
-
-
-def _power_of_two(size: float) -> float:
-    """The power of two next below a size, by which values are divided without rounding, so that squares stay finite."""
-    return math.ldexp(1.0, math.frexp(size)[1] - 1) if size > 0 else 1.0

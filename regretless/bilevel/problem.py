@@ -119,11 +119,6 @@ class Bilevel:
             return self.load(self.init(dict(params), seed), saved)
         return thaw(self.init(dict(params), seed) if needs_fresh(saved) else None, saved)
 
-    def check_thaws(self, params: dict[str, Any], seed: int, saved: Tree) -> None:
-        """Raises StateError when a state without save and load holds objects that `init` does not make."""
-        if self.load is None and needs_fresh(saved):
-            self.thaw(params, seed, saved)
-
 
 @dataclass(eq=False)
 class _Live:

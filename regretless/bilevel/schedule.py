@@ -1,9 +1,9 @@
-"""Who trains next, and for how long: the promotion schedule of a bilevel study, and the planner that splits a budget.
+"""The schedule of a bilevel study says which run is trained next, and for how many steps.
 
-A schedule is a pure function of the runs so far. `Promotion` climbs a ladder of rungs (horizons): a run in the top
-share of its rung is thawed and trained on to the next one, otherwise a new setting starts at the bottom (the
-asynchronous successive halving of Li et al., MLSys 2020, with checkpoints); the last part of the budget trains the
-leaders on. `Fixed` gives every setting the same horizon, as Algorithms 1 and 2 of the bilevel paper do.
+It is a pure function of the runs so far. `Promotion` starts many settings with few steps and trains the best third of
+them on, rung by rung (the asynchronous successive halving of Li et al., MLSys 2020, with checkpoints). The last part of
+the budget goes to the best runs alone. `Fixed` trains every setting for the same number of steps, as Algorithms 1 and 2
+of the bilevel paper do. `plan` shows users how a budget can be split.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from regretless.bilevel.run import Run
+from regretless.evaluation import check_counts
 from regretless.space import Space, SpaceLike
 
 # The studies named here stand in docs/methods/bilevel.md, "How the budget is split" and "Short runs mislead". They used
@@ -54,7 +55,7 @@ class Fixed:
     horizon: int
 
     def __post_init__(self) -> None:
-        _at_least_one(trials=self.trials, horizon=self.horizon)
+        check_counts(trials=self.trials, horizon=self.horizon)
 
     @property
     def budget_steps(self) -> int:
@@ -75,7 +76,7 @@ class Promotion:
     final_share: float = 0.0
 
     def __post_init__(self) -> None:
-        _at_least_one(budget_steps=self.budget_steps)
+        check_counts(budget_steps=self.budget_steps)
         if not self.rungs or any(b <= a for a, b in zip((0, *self.rungs), self.rungs, strict=False)):
             raise ValueError(f"rungs must be whole numbers of steps that grow from at least 1, got {self.rungs!r}")
         if not self.reduction > 1:
@@ -175,7 +176,7 @@ def plan(space: SpaceLike, *, budget_steps: int, convex: bool | None = None) -> 
     """The splits of a budget of training steps that theory and measurements suggest, and the one chosen:
     `print(plan(...))`. `convex` says whether the inner loss is convex in the trained weights; the choice does not
     depend on it."""
-    _at_least_one(budget_steps=budget_steps)
+    check_counts(budget_steps=budget_steps)
     d, C = len(Space(space)), budget_steps
     rungs = sorted({max(1, round(C / TOP_SHARE / REDUCTION**level)) for level in range(LEVELS)})
     settings = (d + 2) * (C / MEASURED_AT) ** MEASURED_POWER
@@ -204,9 +205,3 @@ def _split(budget_steps: int, settings: float) -> Fixed:
     """About `settings` settings that share the budget evenly."""
     trials = min(max(1, round(settings)), budget_steps)
     return Fixed(trials, budget_steps // trials)
-
-
-def _at_least_one(**values: int) -> None:
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")

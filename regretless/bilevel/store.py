@@ -1,9 +1,9 @@
-"""Where a bilevel study lives: inner states in a bounded store, and a journal of what happened; both survive a kill and
-refuse damage.
+"""The files of a bilevel study: `Store` keeps the states of training, `Journal` keeps a line for each stretch of it.
 
-In a folder a state is written aside, flushed to the disk and renamed: a reader sees the old state or the new one, never
-a part. The journal's JSON lines are numbered and chained by checksums, so that changed, doubled, missing and swapped
-lines are refused. States and journal hold the checksum of the study they belong to.
+A study that is killed at any moment goes on from these files, and damaged files are refused. A state is written to a
+temporary file, flushed to the disk and renamed, so a reader sees the old state or the new one. Each line of the journal
+holds its number and the checksum of the line before, so a changed, doubled, missing or moved line is found. Both hold
+the checksum of the study they belong to.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from typing import Any, Literal
 import numpy as np
 from tqdm import tqdm
 
+from regretless.bilevel.freeze import needs_fresh
 from regretless.bilevel.outer import Outer
 from regretless.bilevel.problem import Bilevel, State
 from regretless.bilevel.result import BilevelResult
@@ -32,6 +33,7 @@ from regretless.bilevel.run import Run, Status
 from regretless.bilevel.schedule import Fixed, Job, Promotion, promotion
 from regretless.bilevel.store import Journal, Store
 from regretless.certificate import Certificate
+from regretless.evaluation import check_counts
 from regretless.method import Recipe
 from regretless.space import Space, SpaceLike
 from regretless.statefile import StateError, digest, write_whole
@@ -88,17 +90,13 @@ def minimize_bilevel(
     """
     if not isinstance(problem, Bilevel):
         raise TypeError(f"problem must be a Bilevel, got {problem!r}")
-    for name, number in (("validations", validations), ("keep", keep), ("keep_bytes", keep_bytes)):
-        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-            raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}")
+    check_counts(validations=validations, keep=keep, keep_bytes=keep_bytes)
     space = Space(space)
     if budget_steps is not None and trials is None and horizon is None:
         schedule: Promotion | Fixed = promotion(space, budget_steps, rungs, final_share)
     elif budget_steps is None and trials is not None and horizon is not None:
         if rungs is not None or final_share is not None:
-            raise ValueError(
-                "rungs and final_share belong to budget_steps; with trials and horizon all settings train equally long"
-            )
+            raise ValueError("rungs and final_share belong to budget_steps, not to trials and horizon")
         schedule = Fixed(trials, horizon)
     else:
         raise ValueError(
@@ -137,9 +135,7 @@ def _claim(folder: Path, description: dict[str, Any], checksum: str) -> None:
     if content["checksum"] != checksum:
         written = json.loads(json.dumps(description))
         other = [key for key in {**written, **stored} if stored.get(key) != written.get(key)]
-        raise ValueError(
-            f"{folder} holds another study: {', '.join(other)} differ(s); use another folder or the same arguments"
-        )
+        raise ValueError(f"{folder} holds another study: {', '.join(other)} differ(s); use another folder")
 
 
 class Study:
@@ -192,19 +188,24 @@ class Study:
         """Trains one run for one stretch: its state goes to the store, then a line to the journal."""
         begin = time.perf_counter()
         number = len(self.runs) if job.run is None else job.run
-        run = (
-            self.outer.new_run(number, self.outer.propose(self.runs, job.until))
-            if job.run is None
-            else self.runs[number]
-        )
-        stretch = self._stretch(run, job)
-        if stretch.status in ("ok", "finished"):
-            try:
-                self._keep(run, stretch)
-            except StateError:
-                raise  # a fault of the problem, the same for every setting
-            except Exception:  # the problem's own code may raise anything; it fails this run and its traceback is kept
-                stretch.status, stretch.error = "failed", traceback.format_exc()
+        if job.run is None:
+            run = self.outer.new_run(number, self.outer.propose(self.runs, job.until))
+        else:
+            run = self.runs[number]
+        stretch = Stretch(done=run.steps, tried=run.steps)
+        try:
+            self._advance(run, job, stretch)
+            if stretch.status in ("ok", "finished"):
+                frozen = self.problem.freeze(stretch.state)
+                if not self._thaws:  # the first state of this process shows whether `init` makes all its objects
+                    if self.problem.load is None and needs_fresh(frozen):
+                        self.problem.thaw(run.params, run.seed, frozen)
+                    self._thaws = True
+                self.store.put(_name(run.number, stretch.done), frozen)
+        except StateError:
+            raise  # a fault of the problem, the same for every setting
+        except Exception:  # the problem's own code may raise anything; it fails this run and its traceback is kept
+            stretch.status, stretch.error = "failed", traceback.format_exc()
         line = {
             "run": run.number, "unit": run.unit.tolist(), "params": {k: _plain(v) for k, v in run.params.items()},
             "why": job.why, "from": run.steps, "steps": stretch.done, "status": stretch.status, "error": stretch.error,
@@ -218,45 +219,30 @@ class Study:
         self._bound()
         return self.runs[run.number]
 
-    def _keep(self, run: Run, stretch: Stretch) -> None:
-        """Writes the state at the end of a stretch; the first one of this process is thawed as well, as a check."""
-        frozen = self.problem.freeze(stretch.state)
-        if not self._thaws:
-            self.problem.check_thaws(run.params, run.seed, frozen)
-            self._thaws = True
-        self.store.put(_name(run.number, stretch.done), frozen)
-
-    def _stretch(self, run: Run, job: Job) -> Stretch:
+    def _advance(self, run: Run, job: Job, out: Stretch) -> None:
         """Trains a run from where it stands, or from its last snapshot, until the job is done or something ends it."""
-        out = Stretch(done=run.steps, tried=run.steps)
         since = time.perf_counter()
-        try:
-            out.state, out.done, out.curve = self._thawed(run)
-            for target in validation_steps(run.steps, job.until, self.validations):
-                if target <= out.done:
-                    continue  # the snapshot was taken after this point
-                out.tried = target
-                out.state, taken = self.problem.advance(out.state, target - out.done)
-                out.done += taken
-                if out.done == 0:
-                    raise RuntimeError("the run had finished before its first step")
-                if taken:
-                    out.curve.append((out.done, float(self.problem.validate(out.state))))
-                if out.done < target:
-                    out.status, out.tried = "finished", out.done
-                    break
-                if not math.isfinite(out.curve[-1][1]):
-                    out.status = "diverged"
-                    break
-                if time.perf_counter() - since > self.snapshot_seconds and target < job.until:
-                    note = {"steps": out.done, "curve": out.curve}
-                    self.store.put(_name(run.number, run.steps, part=True), self.problem.freeze(out.state), note)
-                    since = time.perf_counter()
-        except StateError:
-            raise
-        except Exception:  # the problem's own code again
-            out.status, out.error = "failed", traceback.format_exc()
-        return out
+        out.state, out.done, out.curve = self._thawed(run)
+        for target in validation_steps(run.steps, job.until, self.validations):
+            if target <= out.done:
+                continue  # the snapshot was taken after this point
+            out.tried = target
+            out.state, taken = self.problem.advance(out.state, target - out.done)
+            out.done += taken
+            if out.done == 0:
+                raise RuntimeError("the run had finished before its first step")
+            if taken:
+                out.curve.append((out.done, float(self.problem.validate(out.state))))
+            if out.done < target:
+                out.status, out.tried = "finished", out.done
+                return
+            if not math.isfinite(out.curve[-1][1]):
+                out.status = "diverged"
+                return
+            if time.perf_counter() - since > self.snapshot_seconds and target < job.until:
+                note = {"steps": out.done, "curve": out.curve}
+                self.store.put(_name(run.number, run.steps, part=True), self.problem.freeze(out.state), note)
+                since = time.perf_counter()
 
     def _thawed(self, run: Run) -> tuple[State, int, list[tuple[int, float]]]:
         """The state a stretch goes on from, its steps, and the part of the stretch's curve that is known already."""
@@ -298,9 +284,8 @@ class Study:
         for run in self.runs:
             name = _name(run.number, run.steps)
             if run.thawable and self.store.sizes.get(name) != last[run.number]:
-                raise StateError(
-                    f"{self.store.folder}/{name}.npz is missing or damaged; restore it or start in a new folder"
-                )
+                where = f"{self.store.folder}/{name}.npz"
+                raise StateError(f"{where} is missing or damaged; restore it or start in a new folder")
 
     def _tidy(self) -> None:
         """Removes states nobody will ask for again: superseded ones, and what a kill left behind."""

@@ -27,12 +27,12 @@ from botorch.posteriors import GPyTorchPosterior, Posterior
 from gpytorch.distributions import MultivariateNormal
 from torch import Tensor
 
-from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.design import DesignedMethod, away_from_known
 from regretless.gp.kernels import correlation
 from regretless.gp.posterior import GP
 from regretless.gp.step import recommended_by_mean
 from regretless.gp.surrogate import Surrogate
-from regretless.method import Method, Recipe
+from regretless.method import Recipe
 from regretless.optimizer import Optimizer
 from regretless.parameters import Array
 from regretless.space import Cube
@@ -59,9 +59,7 @@ class SurrogateModel(Model):  # type: ignore[misc]
     def __init__(self, gp: GP) -> None:
         super().__init__()
         if gp.factor.n != gp.n:
-            raise ValueError(
-                "the posterior must not hold pending points: pass them to the acquisition function as X_pending"
-            )
+            raise ValueError("the posterior must not hold pending points: pass them as X_pending to the acquisition")
         self.gp = gp
         factor = gp.factor
         residual = (gp.y - gp.offset) / gp.scale - gp.mean
@@ -143,7 +141,7 @@ class SurrogateModel(Model):  # type: ignore[misc]
 # ---------------------------------------------------------------- BoTorch's acquisitions in our optimizer
 
 
-class AcquisitionSearch(Method):
+class AcquisitionSearch(DesignedMethod):
     """Maximises a BoTorch acquisition function of our surrogate.
 
     Args:
@@ -165,22 +163,16 @@ class AcquisitionSearch(Method):
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         self.acquisition, self.restarts, self.candidates = acquisition, restarts, candidates
-        self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
         self._surrogate = Surrogate(self.cube)
 
-    def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self, rng)
-        if first is not None:
-            return first
+    def _step(self, rng: np.random.Generator) -> Array:
         # failures count as the worst value seen, pending points are left to the acquisition function
         X, y = np.concatenate([self.X, self.failed]), np.concatenate([self.y, np.full(len(self.failed), self.y.min())])
         yvar = np.concatenate([self.yvar, np.full(len(self.failed), np.nan)])
         model = SurrogateModel(self._surrogate.gp(X, y, yvar))
         bounds = torch.tensor([[0.0] * self.dim, [1.0] * self.dim], dtype=torch.float64)
-        with (
-            torch.random.fork_rng(devices=[]),
-            warnings.catch_warnings(),
-        ):  # BoTorch draws from torch's global stream, and warns of every restart
+        # BoTorch draws from torch's global stream, and warns of every restart
+        with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             torch.manual_seed(int(rng.integers(2**31)))
             acquisition = self.acquisition(model)

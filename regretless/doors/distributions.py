@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -11,6 +12,8 @@ from regretless.parameters import Choice, Float, Int, Parameter
 from regretless.space import Space, SpaceLike
 
 Distributions: TypeAlias = dict[str, BaseDistribution]
+EXACT = 2**53
+"""Floats hold every whole number up to this, and beyond it the multiples of powers of two."""
 
 
 def as_distributions(space: Mapping[str, BaseDistribution] | SpaceLike) -> Distributions:
@@ -56,6 +59,7 @@ def distribution_of(parameter: Parameter) -> BaseDistribution:
     if isinstance(parameter, Float):
         return FloatDistribution(parameter.low, parameter.high, log=parameter.log, step=parameter.step)
     if isinstance(parameter, Int):
+        _check_exact(parameter)
         return IntDistribution(parameter.low, parameter.high, log=parameter.log, step=parameter.step)
     return CategoricalDistribution(parameter.labels)  # type: ignore[arg-type]
 
@@ -66,10 +70,20 @@ def parameter_of(distribution: BaseDistribution, when: Mapping[str, Any] | None 
     if isinstance(distribution, FloatDistribution):
         return Float(distribution.low, distribution.high, log=distribution.log, step=distribution.step, when=when)
     if isinstance(distribution, IntDistribution):
-        return Int(distribution.low, distribution.high, log=distribution.log, step=distribution.step, when=when)
+        low, high, log, step = distribution.low, distribution.high, distribution.log, distribution.step
+        return _check_exact(Int(low, high, log=log, step=step, when=when))
     if isinstance(distribution, CategoricalDistribution):
         return Choice(range(len(distribution.choices)), when=when)
     raise ValueError(f"unknown kind of distribution: {distribution!r}")
+
+
+def _check_exact(parameter: Int) -> Int:
+    """The parameter, if Optuna can keep its values: it stores whole numbers as floats."""
+    common = math.gcd(parameter.low, parameter.step) if parameter.low < parameter.high else parameter.low
+    twos = common & -common  # the largest power of two that divides every value
+    if max(abs(parameter.low), abs(parameter.high)) > EXACT * max(twos, 1):
+        raise ValueError(f"{parameter}: Optuna keeps whole numbers as floats, which do not hold all of these exactly")
+    return parameter
 
 
 def external(distribution: BaseDistribution, value: Any) -> Any:

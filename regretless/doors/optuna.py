@@ -1,11 +1,9 @@
 """Optuna's door: `Sampler` lets any method of this library propose the trials of an Optuna study.
 
-A proposal is a function of (finished trials, running trials, seed, trial number), all of which live in the study's
-storage, so nothing else needs to be saved: a fresh process, or another storage with the same trials, proposes the same
-points bit for bit. Every sampler keeps `Replica`s, optimizers that have been told what the storage holds; they only
-save time and are rebuilt whenever the storage says otherwise.
-
-What is read from a storage is numbers and JSON, never a pickle.
+A proposal follows from the finished trials, the running trials, the seed and the trial's number. The study's storage
+holds all of these, as numbers and JSON. So nothing else is saved, and a fresh process, or another storage with the same
+trials, gets the same proposal bit for bit. To save time a sampler keeps `Replica`s, optimizers that were told the
+trials of a storage already. A replica that no longer agrees with the storage is replaced by a new one.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ from regretless.doors.distributions import (
 from regretless.doors.replica import CONSTRAINTS, Replica, constraint_names, has_ended, when
 from regretless.doors.replica import VARIANCE as VARIANCE
 from regretless.doors.tree import Tree, TreeLearner
-from regretless.doors.workers import OWNER, Sightings, announce, announced, announcement, is_dead
+from regretless.doors.workers import OWNER, Sightings, announce, announced, announcement, is_dead, lost_after
 from regretless.method import checked_seed, keyed_generator
 from regretless.optimizer import MethodLike, Optimizer, as_recipe
 from regretless.parameters import Array
@@ -122,10 +120,7 @@ class Sampler(BaseSampler):
         self.search_space = None if search_space is None else as_distributions(search_space)
         self._own = None if search_space is None else own_space(search_space)
         """The space as given, where it is one of ours that says more than distributions can."""
-        self.budget = budget
-        self.certify = certify
-        self.pending_ttl = pending_ttl
-        self.pruned = pruned
+        self.budget, self.certify, self.pending_ttl, self.pruned = budget, certify, pending_ttl, pruned
         self.constraints_func = constraints_func
         self._forget_caches()
 
@@ -180,7 +175,7 @@ class Sampler(BaseSampler):
             for _ in range(RACES):
                 replica = self._replica(study, space, trials)
                 others = [t for t in replica.unknown(trials) if t.number != trial.number]
-                pending = self._pending(study, replica, others)
+                pending = self._pending(study, replica, others, trials)
                 u = replica.optimizer.propose(step, list(pending.values()), ahead=ahead)
                 params = replica.decode(u)
                 pieces = announce(study, trial, space, params, pieces)
@@ -188,7 +183,16 @@ class Sampler(BaseSampler):
                     break  # nobody else is at work, and whoever comes now sees our announcement
                 trials = study.get_trials(deepcopy=False)
                 others = [t for t in replica.unknown(trials) if t.number != trial.number]
-                rivals = self._rivals(study, replica, u, pending, others)
+                points = self._pending(study, replica, others, trials)
+                for t in others:
+                    if t.state.is_finished() and (point := replica.encode(t.params)) is not None:
+                        points[t.number] = point
+                # trials that came up, or changed their mind, while we were thinking, at (nearly) our point
+                rivals = [
+                    n
+                    for n, point in points.items()
+                    if np.abs(point - u).max() < NEAR and not (n in pending and np.array_equal(pending[n], point))
+                ]
                 if not rivals:
                     break
                 # rivals who move at the same moment move to different points
@@ -296,17 +300,21 @@ class Sampler(BaseSampler):
             return math.nan
         return None  # a worker that died says nothing about its point
 
-    def _pending(self, study: Study, replica: Replica, others: Iterable[FrozenTrial]) -> dict[int, Array]:
+    def _pending(
+        self, study: Study, replica: Replica, others: Iterable[FrozenTrial], trials: Sequence[FrozenTrial]
+    ) -> dict[int, Array]:
         """Cube points of those trials of other workers that are being evaluated now, by number."""
         running = [t for t in others if t.state == TrialState.RUNNING]
         if not running:
             return {}
-        stale = _stale(study)
-        ttl = replica.lost_after if self.pending_ttl is None else self.pending_ttl
+        stale, ttl = _stale(study), self.pending_ttl
         points = {}
         for t in running:
             dead = is_dead(announcement(t).get("by"))
-            lost = t._trial_id in stale or dead or (dead is None and self._sightings.seconds(t) > ttl)
+            if dead is None:  # it runs on another machine
+                ttl = lost_after(trials) if ttl is None else ttl
+                dead = self._sightings.seconds(t) > ttl
+            lost = t._trial_id in stale or dead
             if lost and OWNER not in t.system_attrs:  # a signed trial will be finished by others, at its own point
                 continue
             fixed = t.system_attrs.get("fixed_params", {})
@@ -314,22 +322,6 @@ class Sampler(BaseSampler):
             if u is not None:
                 points[t.number] = u
         return points
-
-    def _rivals(
-        self, study: Study, replica: Replica, u: Array, pending: Mapping[int, Array], others: list[FrozenTrial]
-    ) -> list[int]:
-        """Numbers of the trials that came up, or changed their mind, while we were thinking, and evaluate or have
-        evaluated (nearly) our point."""
-        points = self._pending(study, replica, others)
-        for t in others:
-            point = replica.encode(t.params) if t.state.is_finished() else None
-            if point is not None:
-                points[t.number] = point
-        return [
-            n
-            for n, point in points.items()
-            if np.abs(point - u).max() < NEAR and not (n in pending and np.array_equal(pending[n], point))
-        ]
 
     def _step(self, study: Study, trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> int:
         """The key of a trial's proposal: its number, less the trials before it whose workers died.

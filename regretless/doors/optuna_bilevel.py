@@ -1,15 +1,14 @@
-"""Optuna's door to bilevel tuning: a sampler that promotes, and objectives that continue where an earlier trial
-stopped.
+"""Optuna's door to bilevel tuning: `BilevelSampler` decides which runs of an Optuna study are trained on, and how long.
 
     sampler = BilevelSampler(space, budget_steps=10_000, folder="states", seed=0)
     optuna.create_study(sampler=sampler).optimize(objective)      # ends when the steps are spent
 
 The objective trains from `sampler.start(trial)` to `sampler.horizon(trial)` steps and keeps its states in
-`sampler.checkpoint(trial)`; docs/tutorial-bilevel.md has one. An Optuna trial cannot be reopened, so every stretch of
-training is a trial of its own; those of one run share their parameters, their folder and the attribute
-"regretless:run". All decisions follow from the study's storage, so a study goes on in another process, and workers can
-share one. The run of a pruned or failed trial is not promoted any more; what it reported counts. A trial whose process
-died counts as under way until Optuna marks it as failed (heartbeats do that).
+`sampler.checkpoint(trial)`; docs/tutorial-bilevel.md has one. Optuna cannot reopen a trial, so a run that is trained on
+gets another trial with the same parameters, the same folder and the same attribute "regretless:run". All decisions
+follow from the study's storage, so a study can go on in another process and have several workers. A run whose trial was
+pruned or failed is not trained on; what it reported counts. A trial whose process died counts as under way until Optuna
+marks it as failed (heartbeats do that).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
@@ -29,7 +28,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from regretless.bilevel.outer import Outer
 from regretless.bilevel.run import Run
 from regretless.bilevel.schedule import Job, promotion
-from regretless.doors.distributions import as_distributions, as_space
+from regretless.doors.distributions import as_distributions, as_space, only_value, searchable
 from regretless.method import Recipe
 from regretless.space import SpaceLike
 
@@ -96,7 +95,7 @@ class BilevelSampler(BaseSampler):
     # -- Optuna's hooks
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        return {name: d for name, d in self.search_space.items() if not d.single()}
+        return searchable(self.search_space)
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         """Chooses the stretch of training that this trial is, and writes it into its attributes."""
@@ -107,12 +106,16 @@ class BilevelSampler(BaseSampler):
             runs, spent = self._known(study, trial)
             job = self.schedule.job(list(runs.values()), spent)
             job = job or Job(None, 1, "new")  # a trial asked beyond the budget is a single step
-            run = runs[job.run] if job.run is not None else self._new_run(runs, job.until)
+            if job.run is not None:
+                run = runs[job.run]
+            else:  # at the outer method's proposal, away from the runs that have not reported yet
+                unit = self.outer.propose(list(runs.values()), job.until)
+                run = self.outer.new_run(max(runs, default=-1) + 1, unit)
             chosen = {RUN: run.number, START: run.steps, UNTIL: job.until, SEED: run.seed, UNIT: run.unit.tolist()}
             for name, value in chosen.items():
                 study._storage.set_trial_user_attr(trial._trial_id, name, value)
-            earlier = [t for t in self._running(study, trial) if t.number < trial.number]
-            if (run.number, run.steps) not in {(t.user_attrs[RUN], t.user_attrs[START]) for t in earlier}:
+            running = [t for t in _signed(study) if t.state == TrialState.RUNNING and t.number < trial.number]
+            if (run.number, run.steps) not in {(t.user_attrs[RUN], t.user_attrs[START]) for t in running}:
                 return
 
     def sample_relative(
@@ -125,42 +128,23 @@ class BilevelSampler(BaseSampler):
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
         if param_distribution.single():
-            if isinstance(param_distribution, CategoricalDistribution):
-                return param_distribution.choices[0]
-            return param_distribution.low  # type: ignore[attr-defined]
-        raise ValueError(
-            f"parameter {param_name!r} is not in the search space of this sampler; a run that is thawed must keep all "
-            "its parameters"
-        )
+            return only_value(param_distribution)
+        raise ValueError(f"parameter {param_name!r} is not in the search space of this sampler, which runs must keep")
 
     def reseed_rng(self) -> None:
         """Nothing to do: draws are keyed on the number of the run."""
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
-        ended = any(t.number == trial.number for t in self._ended(study))  # Optuna stores the outcome after this hook
-        spent = self._known(study, trial)[1] + (0 if ended else _steps(trial, state))
+        ended = any(t.number == trial.number and t.state.is_finished() for t in _signed(study))
+        spent = self._known(study, trial)[1] + (0 if ended else _steps(trial, state))  # Optuna stores the outcome later
         if spent >= self.schedule.budget_steps and getattr(study._thread_local, "in_optimize_loop", False):
             study.stop()
 
-    # -- what the storage knows
-
-    def _ended(self, study: Study) -> list[FrozenTrial]:
-        return [t for t in study.get_trials(deepcopy=False) if t.state.is_finished() and UNIT in t.user_attrs]
-
-    def _running(self, study: Study, trial: FrozenTrial | None) -> list[FrozenTrial]:
-        """Trials under way, other than `trial`; one that has not yet written all its attributes is not there yet."""
-        running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-        return [t for t in running if UNIT in t.user_attrs and (trial is None or t.number != trial.number)]
-
-    def _new_run(self, runs: Mapping[int, Run], until: int) -> Run:
-        """A new run at the outer method's proposal, away from the runs that have not reported yet."""
-        return self.outer.new_run(max(runs, default=-1) + 1, self.outer.propose(list(runs.values()), until))
-
     def _known(self, study: Study, trial: FrozenTrial | None) -> tuple[dict[int, Run], int]:
-        """The runs by number, as their trials tell them, and the steps spent."""
+        """The runs by number, as the trials other than a running `trial` tell them, and the steps spent."""
         runs: dict[int, Run] = {}
         spent = 0
-        trials = [*self._ended(study), *self._running(study, trial)]
+        trials = [t for t in _signed(study) if trial is None or t.number != trial.number or t.state.is_finished()]
         for t in sorted(trials, key=lambda t: (t.user_attrs[RUN], t.number)):
             number = t.user_attrs[RUN]
             if number not in runs:
@@ -168,6 +152,11 @@ class BilevelSampler(BaseSampler):
             spent += _steps(t, t.state)
             _add_trial(runs[number], t)
         return runs, spent
+
+
+def _signed(study: Study) -> list[FrozenTrial]:
+    """Trials that run or have ended; one that has not yet written all its attributes is not there yet."""
+    return [t for t in study.get_trials(deepcopy=False) if UNIT in t.user_attrs and t.state != TrialState.WAITING]
 
 
 def _attributes(trial: Trial | FrozenTrial) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import ray
@@ -25,16 +25,13 @@ from ray.tune.stopper import Stopper
 from ray.tune.utils.util import flatten_dict, unflatten_dict
 from scipy.special import ndtri
 
-from regretless.optimizer import Direction, MethodLike, Optimizer
+from regretless.optimizer import MethodLike, Optimizer, Trial
 from regretless.parameters import Choice, Float, Int, Parameter
 from regretless.space import Space, SpaceLike
 from regretless.statefile import read_state, write_state
 from regretless.stopping import GapBelow
 
-Reader: TypeAlias = Callable[[Any], Any]
-"""From a value of our space to the value the trainable gets."""
-
-FILE_KIND = "regretless-ray-1"
+FILE_KIND = "regretless-ray-2"
 """Marks the files `Searcher.save` writes."""
 TAIL = 1e-6
 """How far quantiles of normal parameters keep from 0 and 1."""
@@ -103,17 +100,13 @@ class Searcher(RaySearcher):  # type: ignore[misc]
         return True
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        if self.optimizer is None:
-            raise RuntimeError(
-                "the search does not know its space and mode yet: pass space= and mode=, or param_space and mode to "
-                "the Tuner"
-            )
+        optimizer = self._begun()
         if trial_id not in self._live:
-            if self.optimizer.exhausted or (self._stop is not None and self._stop(self.optimizer) is not None):
+            if optimizer.exhausted or (self._stop is not None and self._stop(optimizer) is not None):
                 return str(RaySearcher.FINISHED)
-            trial = self.optimizer.adopt(self._encoded(self._first.pop(0))) if self._first else self.optimizer.ask()
+            trial = self._adopt(self._first.pop(0)) if self._first else optimizer.ask()
             self._live[trial_id] = trial.number
-        params = self.optimizer.trials[self._live[trial_id]].params
+        params = optimizer.trials[self._live[trial_id]].params
         config: dict[str, Any] = unflatten_dict({name: self._readers[name](value) for name, value in params.items()})
         return config
 
@@ -137,12 +130,7 @@ class Searcher(RaySearcher):  # type: ignore[misc]
         pruned: bool = False,
         intermediate_values: list[float] | None = None,
     ) -> None:
-        if self.optimizer is None:
-            raise RuntimeError(
-                "evaluated points can be added once the space and the mode are known: pass space= and mode="
-            )
-        trial = self.optimizer.adopt(self._encoded(flatten_dict(parameters)))
-        self.optimizer.tell(trial, None if error else value, failed=error)
+        self._begun().tell(self._adopt(flatten_dict(parameters)), None if error else value, failed=error)
 
     def save(self, checkpoint_path: str) -> None:
         """Writes the state to a file, without a pickle."""
@@ -152,9 +140,7 @@ class Searcher(RaySearcher):  # type: ignore[misc]
         """Reads a file of `save` and goes on as if never interrupted; the constructor's options must be the same."""
         state = read_state(checkpoint_path)
         if state.get("kind") != FILE_KIND:
-            raise ValueError(
-                f"{checkpoint_path} is not a file of regretless.doors.ray.Searcher.save (kind {state.get('kind')!r})"
-            )
+            raise ValueError(f"{checkpoint_path} is not a file of Searcher.save (kind {state.get('kind')!r})")
         try:
             self._adopt_state(state)
         except (KeyError, TypeError, AttributeError) as error:
@@ -175,24 +161,23 @@ class Searcher(RaySearcher):  # type: ignore[misc]
         if self.optimizer is not None or self._space is None or not self._mode:
             return
         self._metric = self._metric or DEFAULT_METRIC
-        direction: Direction = "maximize" if self._mode == "max" else "minimize"
         self.optimizer = Optimizer(
             self._space,
             method=self._method,
-            direction=direction,
+            direction="maximize" if self._mode == "max" else "minimize",
             budget=self._budget,
             seed=self._seed,
             certify=self._stop is not None,
         )
 
-    def _encoded(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of our space that stand for a setting in Ray's terms."""
-        if self._space is None:
-            raise RuntimeError("the search space is not known yet")
-        return {
-            name: _inverse(parameter, self._readers[name], point[name])
-            for name, parameter in self._space.parameters.items()
-        }
+    def _begun(self) -> Optimizer:
+        if self.optimizer is None:
+            raise RuntimeError("the search needs a space and a mode: pass space= and mode=, or both to the Tuner")
+        return self.optimizer
+
+    def _adopt(self, point: Mapping[str, Any]) -> Trial:
+        """A trial at a setting in Ray's terms."""
+        return self._begun().adopt({name: reader.back(point[name]) for name, reader in self._readers.items()})
 
     def _state(self) -> dict[str, Any]:
         optimizer = np.empty(0, dtype=np.uint8)
@@ -202,14 +187,16 @@ class Searcher(RaySearcher):  # type: ignore[misc]
                 optimizer = np.frombuffer((Path(folder) / "optimizer").read_bytes(), dtype=np.uint8)
         return {
             "kind": FILE_KIND, "metric": self._metric, "mode": self._mode, "live": self._live,
-            "left": len(self._first), "optimizer": optimizer,
-            "readers": {name: _description(reader) for name, reader in self._readers.items()},
+            "left": len(self._first), "optimizer": optimizer, "stop": {} if self._stop is None else self._stop.state(),
+            "readers": {name: reader.description() for name, reader in self._readers.items()},
         }  # fmt: skip
 
     def _adopt_state(self, state: Mapping[str, Any]) -> None:
         self._metric, self._mode = state["metric"] or self._metric, state["mode"] or self._mode
         self._live = {str(trial_id): int(number) for trial_id, number in state["live"].items()}
         self._first = self._first[len(self._first) - int(state["left"]) :] if self._first else []
+        if self._stop is not None:
+            self._stop.load(state["stop"])
         content = state["optimizer"].tobytes()
         if content:
             with tempfile.TemporaryDirectory() as folder:
@@ -217,10 +204,11 @@ class Searcher(RaySearcher):  # type: ignore[misc]
                 given = None if isinstance(self._method, str) else self._method
                 self.optimizer = Optimizer.load(Path(folder) / "optimizer", space=self._space, method=given)
             if self._space is None:  # Ray restores experiments without telling the space again
-                self._space, self._readers = (
-                    self.optimizer.space,
-                    {name: _reader(name, d) for name, d in state["readers"].items()},
-                )
+                self._space = self.optimizer.space
+                for name, description in state["readers"].items():
+                    if description is None:
+                        raise ValueError(f"the file does not hold the categories of parameter {name!r}: pass space=")
+                    self._readers[name] = Reader(*next(iter(description.items()), ()))
         self._begin()
 
 
@@ -240,10 +228,8 @@ class GapStopper(Stopper):  # type: ignore[misc]
 
     def stop_all(self) -> bool:
         searcher = self.searcher
-        while not hasattr(searcher, "optimizer") and hasattr(
-            searcher, "searcher"
-        ):  # inside a ConcurrencyLimiter or the like
-            searcher = searcher.searcher
+        while not hasattr(searcher, "optimizer") and hasattr(searcher, "searcher"):
+            searcher = searcher.searcher  # it is inside a ConcurrencyLimiter or the like
         return searcher.optimizer is not None and self.rule(searcher.optimizer) is not None
 
 
@@ -254,13 +240,11 @@ def read_space(space: Mapping[str, Any] | SpaceLike) -> tuple[Space, dict[str, R
     """The space of a Ray search space (or of ours), and for each parameter the way back to what the trainable gets."""
     if not isinstance(space, Mapping) or any(isinstance(p, Float | Int | Choice) for p in space.values()):
         own = Space(space)
-        return own, dict.fromkeys(own.names, _as_is)
+        return own, dict.fromkeys(own.names, Reader())
     _, _, grids = parse_spec_vars(dict(space))
     if grids:
         names = ["/".join(map(str, path)) for path, _ in grids]
-        raise ValueError(
-            f"grid_search cannot be searched by a method that chooses its own points; use tune.choice for {names}"
-        )
+        raise ValueError(f"a method chooses its own points, not those of grid_search; use tune.choice for {names}")
     _, domains, _ = parse_spec_vars(flatten_dict(dict(space), prevent_delimiter=True))
     parameters: dict[str, Parameter] = {}
     readers: dict[str, Reader] = {}
@@ -277,99 +261,60 @@ def _from_domain(domain: sample.Domain) -> tuple[Parameter, Reader]:
     sampler, q = domain.get_sampler(), None
     if isinstance(sampler, sample.Quantized):
         sampler, q = sampler.sampler, sampler.q
+    low: Any = getattr(domain, "lower", None)
+    high: Any = getattr(domain, "upper", None)
+    log = isinstance(sampler, sample.LogUniform)
     if isinstance(domain, sample.Categorical):
-        categories = list(domain.categories)
-        return Choice(range(len(categories))), _Listed(categories)
-    if isinstance(domain, sample.Float) and isinstance(sampler, sample.Uniform | sample.LogUniform):
-        log = isinstance(sampler, sample.LogUniform)
-        if q and not log:
-            return Float(
-                math.ceil(domain.lower / q - 1e-9) * q, math.floor(domain.upper / q + 1e-9) * q, step=q
-            ), _as_is
-        return Float(domain.lower, domain.upper, log=log), _Rounded(q, domain.lower, domain.upper) if q else _as_is
+        return Choice(range(len(domain.categories))), Reader("listed", list(domain.categories))
     if isinstance(domain, sample.Float) and isinstance(sampler, sample.Normal):
-        return Float(0.0, 1.0), _Normal(sampler.mean, sampler.sd, q)
+        return Float(0.0, 1.0), Reader("normal", [sampler.mean, sampler.sd, q])
+    if isinstance(domain, sample.Float) and isinstance(sampler, sample.Uniform | sample.LogUniform):
+        if q and not log:
+            return Float(math.ceil(low / q - 1e-9) * q, math.floor(high / q + 1e-9) * q, step=q), Reader()
+        return Float(low, high, log=log), Reader("rounded", [q, low, high]) if q else Reader()
     if isinstance(domain, sample.Integer) and isinstance(sampler, sample.Uniform | sample.LogUniform):
-        high = (
-            domain.upper if q and q > 1 else domain.upper - 1
-        )  # Ray includes the upper bound of quantised ranges only
-        if isinstance(sampler, sample.LogUniform):
-            return Int(domain.lower, high, log=True), _Rounded(q, domain.lower, high) if q and q > 1 else _as_is
-        return Int(domain.lower, high, step=q or 1), _as_is
-    raise ValueError(
-        f"{type(domain).__name__} with a {type(sampler).__name__} sampler cannot be searched; give a range, a choice "
-        "or a fixed value"
-    )
+        if not q or q == 1:  # Ray includes the upper bound of quantised ranges only
+            return Int(low, high - 1, log=log), Reader()
+        if log:
+            return Int(low, high, log=True), Reader("rounded", [q, low, high])
+        return Int(low, high, step=q), Reader()
+    kind = f"{type(domain).__name__} with a {type(sampler).__name__} sampler"
+    raise ValueError(f"{kind} cannot be searched; give a range, a choice or a fixed value")
 
 
-class _Listed:
-    """A category by its position, because categories may be any objects."""
+class Reader(NamedTuple):
+    """The way from a value of our space to the value the trainable gets: as it is, unless a kind says otherwise.
 
-    def __init__(self, values: list[Any]) -> None:
-        self.values = values
+    "listed": the category at this position, because categories may be any objects; "rounded": the nearest multiple of q
+    within bounds; "normal": the quantile of a normal distribution, rounded to multiples of q where there is one.
+    """
 
-    def __call__(self, position: int) -> Any:
-        return self.values[position]
+    kind: Literal["", "listed", "rounded", "normal"] = ""
+    content: Sequence[Any] = ()
 
+    def __call__(self, value: Any) -> Any:
+        if self.kind == "listed":
+            return self.content[value]
+        if self.kind == "rounded":
+            q, low, high = self.content
+            return min(max(round(value / q) * q, low), high)
+        if self.kind == "normal":
+            mean, sd, q = self.content
+            value = mean + sd * float(ndtri(min(max(value, TAIL), 1 - TAIL)))
+            return round(value / q) * q if q else value
+        return value
 
-class _Rounded:
-    """The nearest multiple of q within the bounds."""
+    def back(self, value: Any) -> Any:
+        """The value of our space that stands for one of the trainable's."""
+        if self.kind == "normal":
+            raise ValueError("points cannot be given for normal parameters, which are searched by their quantiles")
+        return self.content.index(value) if self.kind == "listed" else value
 
-    def __init__(self, q: float, low: float, high: float) -> None:
-        self.q, self.low, self.high = q, low, high
-
-    def __call__(self, value: float) -> float:
-        return min(max(round(value / self.q) * self.q, self.low), self.high)
-
-
-class _Normal:
-    """The quantile of a normal distribution."""
-
-    def __init__(self, mean: float, sd: float, q: float | None) -> None:
-        self.mean, self.sd, self.q = mean, sd, q
-
-    def __call__(self, u: float) -> float:
-        value = self.mean + self.sd * float(ndtri(min(max(u, TAIL), 1 - TAIL)))
-        return round(value / self.q) * self.q if self.q else value
-
-
-def _as_is(value: Any) -> Any:
-    return value
-
-
-def _description(reader: Reader) -> dict[str, Any] | None:
-    """A reader as plain values for a file; None when its categories are objects that no file can hold."""
-    if isinstance(reader, _Listed):
-        plain = all(value is None or isinstance(value, str | int | float | bool) for value in reader.values)
-        return {"listed": reader.values} if plain else None
-    if isinstance(reader, _Rounded):
-        return {"rounded": [reader.q, reader.low, reader.high]}
-    if isinstance(reader, _Normal):
-        return {"normal": [reader.mean, reader.sd, reader.q]}
-    return {}
-
-
-def _reader(name: str, description: Mapping[str, Any] | None) -> Reader:
-    if description is None:
-        raise ValueError(
-            f"the file could not hold the categories of parameter {name!r}: pass space= to the searcher before "
-            "restoring it"
-        )
-    if "listed" in description:
-        return _Listed(list(description["listed"]))
-    if "rounded" in description:
-        return _Rounded(*description["rounded"])
-    return _Normal(*description["normal"]) if "normal" in description else _as_is
-
-
-def _inverse(parameter: Parameter, reader: Reader, value: Any) -> Any:
-    if isinstance(reader, _Listed):
-        return reader.values.index(value)
-    if isinstance(reader, _Normal):
-        raise ValueError(
-            "points to evaluate cannot be given for normal parameters, which are searched by their quantiles"
-        )
-    return value
+    def description(self) -> dict[str, Any] | None:
+        """This reader as plain values for a file; None when its categories are objects that no file can hold."""
+        if not all(value is None or isinstance(value, str | int | float | bool) for value in self.content):
+            return None
+        return {self.kind: list(self.content)} if self.kind else {}
 
 
 # ---------------------------------------------------------------- executor
@@ -397,10 +342,8 @@ class RayExecutor(Executor):
             room = min(room, int(available.get("GPU", 0) / num_gpus))
         self._max_workers = max_workers or room
         if self._max_workers < 1:
-            raise ValueError(
-                f"the Ray cluster has no room for a call with num_cpus={num_cpus} and num_gpus={num_gpus}; it has "
-                f"{available}"
-            )
+            needed = f"num_cpus={num_cpus} and num_gpus={num_gpus}"
+            raise ValueError(f"the Ray cluster has no room for a call with {needed}; it has {available}")
         self._call = ray.remote(num_cpus=num_cpus, num_gpus=num_gpus, max_retries=max_retries)(_call)
         self._running: dict[Future[Any], Any] = {}
 

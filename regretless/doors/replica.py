@@ -13,7 +13,6 @@ from optuna.trial import FrozenTrial, TrialState
 
 from regretless.doors.distributions import Distributions
 from regretless.doors.tree import When
-from regretless.doors.workers import lost_after_longest
 from regretless.optimizer import Optimizer
 from regretless.parameters import Array
 
@@ -48,8 +47,6 @@ class Replica:
         self._leading, self._leading_number = 0, -1
         """How many trials at the head of the study have all been taken in, and the number of the last of those: they
         need not be looked at again."""
-        self._longest = -1.0
-        """Seconds that the longest completed one of them took; negative before the first."""
         self._labelled = {name: d for name, d in space.items() if isinstance(d, CategoricalDistribution) and not labels}
         """Choices whose labels the optimizer knows as their positions only: they may be any objects."""
 
@@ -81,17 +78,10 @@ class Replica:
                 variances.append(variance(trial))
                 constraints.append([found.get(name, math.inf) for name in names])
             self._told.add(trial.number)
-            if trial.state == TrialState.COMPLETE and trial.duration is not None:
-                self._longest = max(self._longest, trial.duration.total_seconds())
         self._last = when(history[-1][0])
         self.optimizer.take_in(points, values, variances, constraints)
         while self._leading < len(trials) and (number := trials[self._leading].number) in self._told:
             self._leading, self._leading_number = self._leading + 1, number
-
-    @property
-    def lost_after(self) -> float:
-        """Seconds after which a running trial of this study is probably lost."""
-        return lost_after_longest(self._longest)
 
     def encode(self, params: Mapping[str, Any]) -> Array | None:
         """The cube point of a trial's parameters; None when they do not cover the space or lie outside it."""

@@ -72,8 +72,7 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
     ) -> None:
         super().__init__(
             estimator=estimator, scoring=scoring, n_jobs=n_jobs, refit=refit, cv=cv, verbose=verbose,
-            pre_dispatch=pre_dispatch,
-            error_score=error_score, return_train_score=return_train_score,
+            pre_dispatch=pre_dispatch, error_score=error_score, return_train_score=return_train_score,
         )  # fmt: skip
         self.space = space
         self.n_trials = n_trials
@@ -91,19 +90,17 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         space, readers = read_space(self.space)
         whole = isinstance(self.random_state, int | np.integer)
         seed = self.random_state if whole else check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        optimizer = Optimizer(
-            space, method=self.method, direction="maximize", budget=int(self.n_trials), seed=int(seed)
-        )
-        while len(optimizer.trials) < self.n_trials and not optimizer.exhausted:
-            trials = optimizer.ask(min(int(self.batch), int(self.n_trials) - len(optimizer.trials)))
+        n_trials = int(self.n_trials)
+        optimizer = Optimizer(space, method=self.method, direction="maximize", budget=n_trials, seed=int(seed))
+        while len(optimizer.trials) < n_trials and not optimizer.exhausted:
+            trials = optimizer.ask(min(int(self.batch), n_trials - len(optimizer.trials)))
             settings = [{name: readers[name](value) for name, value in trial.params.items()} for trial in trials]
             try:
                 results = evaluate_candidates(settings)
             except ValueError as error:
                 if self.error_score == "raise" or not str(error).lstrip().startswith(EVERY_FIT_FAILED):
                     raise
-                last_round = len(optimizer.trials) >= self.n_trials
-                if last_round and not any(t.value is not None for t in optimizer.trials):
+                if len(optimizer.trials) >= n_trials and all(t.value is None for t in optimizer.trials):
                     raise
                 warnings.warn(f"{settings}: {error}", FitFailedWarning, stacklevel=2)
                 for trial in trials:
@@ -119,9 +116,7 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
             return "mean_test_score"
         name = f"mean_test_{self.refit}"
         if not isinstance(self.refit, str) or name not in results:
-            raise ValueError(
-                f"with several metrics, refit must be the name of the one to search by, got refit={self.refit!r}"
-            )
+            raise ValueError(f"with several metrics, refit must be the name of one of them, got refit={self.refit!r}")
         return name
 
 
@@ -131,9 +126,7 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
 def read_space(space: Mapping[str, Any]) -> tuple[Space, dict[str, Reader]]:
     """The search space, and for each parameter the way back to what the estimator gets."""
     if not isinstance(space, Mapping) or not space:
-        raise ValueError(
-            f"space must be a non-empty mapping of parameter names to distributions or lists of values, got {space!r}"
-        )
+        raise ValueError(f"space must be a mapping of names to distributions or lists of values, got {space!r}")
     parameters: dict[str, Parameter] = {}
     readers: dict[str, Reader] = {}
     for name, values in space.items():
@@ -158,9 +151,8 @@ def _read(values: Any) -> tuple[Parameter, Reader]:
 def _is_scale(values: Sequence[Any]) -> bool:
     """Whether values are three or more numbers that rise or fall throughout, as those of a grid do: neighbours then
     score alike."""
-    if len(values) < 3 or any(
-        isinstance(v, bool | np.bool_) or not isinstance(v, int | float | np.number) for v in values
-    ):
+    numbers = all(isinstance(v, int | float | np.number) and not isinstance(v, bool | np.bool_) for v in values)
+    if len(values) < 3 or not numbers:
         return False
     steps = np.diff(np.asarray(values, dtype=np.float64))
     return bool((steps > 0).all() or (steps < 0).all())

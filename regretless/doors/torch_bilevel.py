@@ -123,23 +123,19 @@ class _Source:
     """Batches as a function of (seed, step), on the device."""
 
     def __init__(self, data: Data, batch: int, device: torch.device) -> None:
-        self.device = device
+        if isinstance(data, DataLoader) and _gives_whole_shuffled_batches(data):
+            # indexing its tensors does the same without the loader's overhead
+            batch, data = data.batch_size or batch, list(data.dataset.tensors)  # type: ignore[attr-defined]
+        self.device, self.batch = device, batch
         self.tensors: list[Tensor] = []
-        self.loader: DataLoader[Any] | None = None
+        self.loader = data if isinstance(data, DataLoader) else None
         if isinstance(data, DataLoader):
-            if _gives_whole_shuffled_batches(data):  # indexing its tensors does the same without the loader's overhead
-                batch, data = data.batch_size or batch, list(data.dataset.tensors)  # type: ignore[attr-defined]
-            else:
-                self.loader = data
-                if not hasattr(data, "__len__") or len(data) == 0:
-                    raise ValueError("the loader is empty, or does not know its length; give one that does")
-        if not isinstance(data, DataLoader):
-            self.tensors = [part.to(device) for part in data]
-            if len(self.tensors) < 2 or len({len(part) for part in self.tensors}) != 1 or len(self.tensors[0]) == 0:
-                raise ValueError(
-                    "data must be a DataLoader or tensors (inputs ..., target) with equally many rows, at least one"
-                )
-        self.batch = batch
+            if not hasattr(data, "__len__") or len(data) == 0:
+                raise ValueError("the loader is empty, or does not know its length; give one that does")
+            return
+        self.tensors = [part.to(device) for part in data]
+        if len(self.tensors) < 2 or len({len(part) for part in self.tensors}) != 1 or len(self.tensors[0]) == 0:
+            raise ValueError("data must be a DataLoader, or tensors (inputs ..., target) with equally many rows")
 
     def batches(self, run: TorchRun, steps: int) -> Iterator[Sequence[Any]]:
         """The training batches of the run's next `steps` steps."""
@@ -172,10 +168,9 @@ class _Source:
         keep = torch.get_rng_state()
         torch.default_generator.manual_seed(key)
         sampler = self.loader.sampler
-        for generator in {
-            id(g): g for g in (self.loader.generator, getattr(sampler, "generator", None)) if g is not None
-        }.values():
-            generator.manual_seed(key)
+        for generator in (self.loader.generator, getattr(sampler, "generator", None)):
+            if generator is not None:
+                generator.manual_seed(key)
         if hasattr(sampler, "set_epoch"):
             sampler.set_epoch(epoch)
         batches = iter(self.loader)

@@ -1,7 +1,8 @@
-"""Who works on a trial, and whether that process is still there.
+"""How processes that share an Optuna study see each other: signatures, locks and announcements.
 
-A worker signs what it takes with its host, its process number and the moment that process began, so that others on the
-same machine can tell a dead worker from a slow one. The clocks of two machines may differ by ten minutes.
+A worker writes its host, its process number and the start of that process into each trial it takes. Others on the same
+machine can then tell a dead worker from a slow one. A worker of another machine counts as dead when its trial has run
+for much longer than any completed one. A worker also announces each proposal, so that the others propose other points.
 """
 
 from __future__ import annotations
@@ -90,16 +91,11 @@ class Sightings:
 
 
 def lost_after(trials: Iterable[FrozenTrial]) -> float:
-    """Seconds after which a running trial is probably lost, judged by the longest completed one."""
+    """Seconds after which a running trial is probably lost, by the longest completed one; infinite without one."""
     durations = [
         t.duration.total_seconds() for t in trials if t.state == TrialState.COMPLETE and t.duration is not None
     ]
-    return lost_after_longest(max(durations, default=-1.0))
-
-
-def lost_after_longest(longest: float) -> float:
-    """The same from the seconds of the longest completed trial; infinite when there is none (negative)."""
-    return float("inf") if longest < 0 else max(LONGEST_TIMES * longest, LOST_SECONDS)
+    return max(LONGEST_TIMES * max(durations), LOST_SECONDS) if durations else float("inf")
 
 
 @contextlib.contextmanager
@@ -134,9 +130,6 @@ def announce(study: Study, trial: FrozenTrial, space: Distributions, params: Map
     `former` pieces."""
     inner = {name: v if type(v) is float else float(space[name].to_internal_repr(v)) for name, v in params.items()}
     text = json.dumps({"by": signature(), "params": inner})
-    if len(text) <= ATTRIBUTE_LENGTH and former <= 1:
-        study._storage.set_trial_system_attr(trial._trial_id, f"{ANNOUNCED}:0", text)
-        return 1
     pieces = [text[i : i + ATTRIBUTE_LENGTH] for i in range(0, len(text), ATTRIBUTE_LENGTH)]
     pieces += [""] * (former - len(pieces))
     for i, piece in enumerate(pieces):

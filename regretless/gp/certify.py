@@ -21,7 +21,7 @@ from scipy.special import ndtri
 
 from regretless.certificate import Certificate
 from regretless.gp.acquisition import upper_confidence
-from regretless.gp.maximiser import maximise_many
+from regretless.gp.maximiser import Effort, maximise_many
 from regretless.gp.posterior import GP, Factor
 from regretless.gp.sides import Border, probability_feasible, within_reach
 from regretless.gp.surrogate import Surrogate
@@ -132,5 +132,5 @@ def largest_upper_bound(
     bound = upper_confidence(wary, b)
     if borders is not None:
         bound = within_reach(bound, borders, b)
-    points, values = maximise_many(bound, cube, rng, incumbents=wary.X[order], raw=RAW, starts=STARTS)
+    points, values = maximise_many(bound, cube, rng, incumbents=wary.X[order], effort=Effort(RAW, STARTS))
     return points[0], float(values[0])

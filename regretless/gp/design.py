@@ -66,8 +66,11 @@ class DesignedMethod(Method):
         self, cube: int | Cube, *, seed: int, budget: int | None, initial: int | None = None, centre: bool = True
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
-        size = design_size(self.dim, budget) if initial is None else initial
+        size = self._design_size() if initial is None else initial
         self._design = Design(self.cube, size, self.fixed_generator(), centre=centre)
+
+    def _design_size(self) -> int:
+        return design_size(self.dim, self.budget)
 
     def _propose(self, rng: np.random.Generator) -> Array:
         first = self._design.next_point(self, rng)

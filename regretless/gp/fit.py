@@ -1,15 +1,15 @@
-"""Hyper-parameters by maximum a posteriori, with analytic gradients.
+"""Fits the hyper-parameters of a Gaussian process by maximum a posteriori, with analytic gradients.
 
-Minimised over the free ones of theta = (log l, log noise, log q, log signal), the constant mean profiled out:
+Values are standardised. The constant mean is profiled out, and so is the signal variance where no noise variance is
+known. Minimised over the free entries of theta = (log l, log noise, log q, log signal), beside a normal prior on each:
 
     profiled signal:  (n + 1)/2 log(S / (n + 1)) + 1/2 log|A|,            S = (y - m)'A^-1(y - m) + 1
     given signal s2:  (y - m)'A^-1(y - m) / (2 s2) + 1/2 log|A| + n/2 log s2
 
-plus a normal prior on every free entry of theta. With M = alpha alpha' / s2 - A^-1 both have the gradient -1/2 sum M *
-dA/dtheta. One evaluation costs about n^3 multiply-adds and holds two n x n arrays; the length-scale gradients are
-matrix products with W = M * dK/dr^2:
+Both have the gradient -1/2 sum M * dA/dtheta with M = alpha alpha' / s2 - A^-1. One evaluation takes about n^3
+multiply-adds and two n x n arrays, because length-scale gradients are products with W = M * dK/dr^2, strictly lower:
 
-    sum_ab W_ab (z_aj - z_bj)^2 = sum_a z_aj^2 (row_a + column_a) - 2 sum_a z_aj (W z)_aj,      W strictly lower.
+    sum_ab W_ab (z_aj - z_bj)^2 = sum_a z_aj^2 (row_a + column_a) - 2 sum_a z_aj (W z)_aj
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from regretless.gp.kernels import Hyper, Kernel, blocks, squared_distances
-from regretless.gp.lbfgs import minimise
+from regretless.gp.lbfgs import minimise, row_by_row
 from regretless.parameters import Array
 
 NOISE_BOUNDS = (1e-8, 10.0)  # relative noise: below, factors of near-duplicates lose all digits; above, all is noise
 QUADRATIC_BOUNDS = (1e-6, 1e4)  # the weight of the trend: below, it is none; above, the process beside it is none
 SIGNAL_BOUNDS = (1e-3, 1e4)  # the signal variance of standardised values, 1 a priori
 MANY = 400  # with more values the starts of a fresh fit are told apart on this many, because a fit costs their cube
-INDEPENDENT = 5  # up to this dimension length-scales are independent a priori; others: docs/gp-engine.md
+INDEPENDENT = 5  # up to this dimension length-scales are independent a priori; others: docs/lab/gp-engine.md
 WALL = 1e25  # the value of a theta whose covariance cannot be factorised: larger than any other, and finite
 START_SHIFTS = (0.0, -1.5, 1.0)  # the starts of a fresh fit, off the prior's centre of the log length-scales (sd 1)
 FIRST_STEP, TOLERANCE = 0.3, 1e-7  # the largest first step in theta, and the relative decrease at which a fit rests
@@ -135,14 +135,10 @@ class Objective:
                 out[at] = math.log(value)
         return np.asarray(np.clip(out, self.lower, self.upper))
 
-    def at(self, thetas: Array) -> tuple[Array, Array]:
-        """Values (t) and gradients (t x entries) of each theta."""
-        pairs = [self.one(theta) for theta in thetas]
-        return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
-
     def minimise(self, starts: Array, rounds: int) -> tuple[Array, Array]:
         """Local minima from each start (t x entries) after `rounds` evaluations each, and their values (t)."""
-        return minimise(self.at, starts, self.lower, self.upper, rounds=rounds, reach=FIRST_STEP, tolerance=TOLERANCE)
+        bounds, function = (self.lower, self.upper), row_by_row(self.one)
+        return minimise(function, starts, *bounds, rounds=rounds, reach=FIRST_STEP, tolerance=TOLERANCE)
 
     def one(self, theta: Array) -> tuple[float, Array]:
         kernel, n, y = self.kernel, self.n, self.y

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regretless.parameters import Array
+from regretless.space import Cube
 
 Kind: TypeAlias = Literal["se", "matern52"]
 SQRT5 = math.sqrt(5.0)  # the factor of the distance in Matern-5/2
@@ -74,11 +75,13 @@ class Kernel:
             lines = np.dot(lines, rotation)
         if self.plain:
             return lines
-        parts = [lines]
+        embedded, at = np.zeros((len(X), len(self.owner))), len(self.lines)
+        embedded[:, :at] = lines
         for i, k in self.choices:
-            label = np.clip(np.floor(X[:, i] * k), 0, k - 1)
-            parts.append((label[:, None] == np.arange(k)) * math.sqrt(0.5))
-        return np.concatenate(parts, axis=1)
+            label = np.clip(np.floor(X[:, i] * k), 0, k - 1).astype(np.intp)
+            embedded[np.arange(len(X)), at + label] = math.sqrt(0.5)
+            at += k
+        return embedded
 
     def inverse_scales(self, hyper: Hyper) -> Array:
         """1 / l for each embedded coordinate (e), or (1) when isotropic."""
@@ -152,6 +155,11 @@ class Kernel:
         r2 += 1.0
         r2 *= decay
         return r2, slope
+
+
+def kernel_of(cube: Cube, kind: Kind) -> Kernel:
+    """The kernel on a cube; its choices get the Hamming part."""
+    return Kernel(kind, cube.dim, np.array([axis.levels if axis.categorical else 0 for axis in cube.axes]))
 
 
 def squared_distances(A: Array, B: Array, norms: Array | None = None) -> Array:

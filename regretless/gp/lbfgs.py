@@ -89,6 +89,16 @@ def minimise(
     return best_x, best_f
 
 
+def row_by_row(one: Callable[[Array], tuple[float, Array]]) -> Function:
+    """A function of one point (d) as the function of many (q x d) that `minimise` takes."""
+
+    def many(points: Array) -> tuple[Array, Array]:
+        values, gradients = zip(*(one(point) for point in points), strict=True)
+        return np.array(values), np.array(gradients)
+
+    return many
+
+
 def _direction(X: Array, g: Array, low: Array, high: Array, H: Dense | Limited, reach: float) -> tuple[Array, Array]:
     """The descent direction of every start (q x d) and the slope along it (q)."""
     held = np.where(g > 0, X - low, high - X) <= 0.0

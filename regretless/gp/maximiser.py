@@ -37,57 +37,47 @@ class Acquisition(NamedTuple):
         return cls(function, lambda X: function(X)[0])
 
 
-RAW = 420  # candidates by default, 1/3 around the incumbents; 2048 and ten starts gained nothing (docs/gp-engine.md)
-STARTS = 4  # the number of candidates that are advanced by default; chosen with RAW
 BRANCHES = 6  # branches of a conditional space, the most promising ones, that have a start of their own
 MOVED = 20  # the mean number of coordinates that a local candidate changes, at most; TuRBO perturbs as many (App. B)
 STEPS = (1e-3, 0.3)  # the sd of a local candidate's normal steps is log-uniform between these, in sides of the cube
 MOST_MOVES = 24  # the most positions tried for one coordinate in a sweep; on longer grids near and far ones are sampled
+FINE_GRID = 1000  # an ordered grid with more positions is climbed as a line and then snapped: steps of one gain nothing
 MOST_LABELS = 256  # the most labels tried for one one-hot group in a sweep; of larger groups this many are drawn
 SWEEPS = 10  # the most alternations of ascent and sweep, which end by themselves when a sweep gains nothing
-ROUNDS = 25  # evaluations per start of an ascent by default; the best start goes on for as many again
 ROUGH, FINE = 1e-6, 1e-12  # tolerances of the joint ascent, which only has to tell the starts apart, and of the best's
 BORDER_STEPS = (0.1, 0.03, 0.01, 0.003, 0.001)  # sds of the steps tried beside an ascent inside a region, in turn
 BORDER_MOVES = 32  # steps tried for each start and sd; enough to go along a border in a few dimensions
 SOBOL_DIM = 2000  # the largest dimension with candidates from a Sobol sequence; beyond, uniform draws are no worse
 
 
+class Effort(NamedTuple):
+    """How much work a maximisation takes; 2048 candidates and ten ascents gained nothing (docs/lab/gp-engine.md)."""
+
+    raw: int = 420  # candidates valued before the ascent, a third of them around the incumbents
+    starts: int = 4  # the number of candidates that are advanced; chosen with `raw`
+    rounds: int = 25  # evaluations per start in the joint ascent; the best start goes on alone for as many again
+
+
+USUAL = Effort()  # the effort of an ask
+
+
 def maximise(
-    acquisition: Acquisition,
-    cube: Cube,
-    rng: np.random.Generator,
-    *,
-    incumbents: Array,
-    raw: int = RAW,
-    starts: int = STARTS,
-    rounds: int = ROUNDS,
+    acquisition: Acquisition, cube: Cube, rng: np.random.Generator, *, incumbents: Array, effort: Effort = USUAL
 ) -> Array:
-    """The best legal point found, d; see `maximise_many` for the arguments."""
-    X, _ = maximise_many(acquisition, cube, rng, incumbents=incumbents, raw=raw, starts=starts, rounds=rounds)
-    return np.asarray(X[0])
+    """The best legal point found, d; incumbents: points worth starting from, k x d, k >= 0."""
+    return np.asarray(maximise_many(acquisition, cube, rng, incumbents=incumbents, effort=effort)[0][0])
 
 
 def maximise_many(
-    acquisition: Acquisition,
-    cube: Cube,
-    rng: np.random.Generator,
-    *,
-    incumbents: Array,
-    raw: int = RAW,
-    starts: int = STARTS,
-    rounds: int = ROUNDS,
+    acquisition: Acquisition, cube: Cube, rng: np.random.Generator, *, incumbents: Array, effort: Effort = USUAL
 ) -> tuple[Array, Array]:
-    """The local maxima reached from the best candidates, best first: legal points (starts x d) and values (starts).
-
-    incumbents: points worth starting from, k x d, k >= 0. raw: candidates valued before the ascent. starts: how many of
-    them are advanced. rounds: evaluations per start in the joint ascent; the best goes on alone for as many again.
-    """
-    X = candidates(cube, rng, incumbents, raw)
-    X = X[_starts(cube, X, _finite(acquisition.value(X)), starts)]
-    X, f = _climb(acquisition, cube, rng, X, rounds, ROUGH)
+    """The local maxima reached from the best candidates, best first: legal points (starts x d) and values (starts)."""
+    X = candidates(cube, rng, incumbents, effort.raw)
+    X = X[_starts(cube, X, _finite(acquisition.value(X)), effort.starts)]
+    X, f = _climb(acquisition, cube, rng, X, effort.rounds, ROUGH)
     order = np.argsort(-f, kind="stable")
     X, f = X[order], f[order]
-    top, value = _climb(acquisition, cube, rng, X[:1], rounds, FINE)
+    top, value = _climb(acquisition, cube, rng, X[:1], effort.rounds, FINE)
     if value[0] >= f[0]:
         X[0], f[0] = top[0], value[0]
     return X, f
@@ -171,13 +161,19 @@ def _climb(
     """Each row advanced to a local maximum: legal points (q x d) and values (q)."""
     if cube.region is not None:
         return _climb_in_region(acquisition, cube, cube.region, rng, X, rounds, tolerance)
+    fine = np.array([axis.levels > FINE_GRID and not axis.categorical for axis in cube.axes])
     if cube.plain:
         return _ascend_lines(acquisition.value_and_gradient, X, cube.held(X), rounds, tolerance)
     f = _finite(acquisition.value(X))
     for _ in range(SWEEPS):
-        held = cube.held(X)
+        held = cube.held(X, fine)
         if not held.all():
-            X, f = _ascend_lines(acquisition.value_and_gradient, X, held, rounds, tolerance)
+            higher, g = _ascend_lines(acquisition.value_and_gradient, X, held, rounds, tolerance)
+            if fine.any():
+                higher = cube.snap(higher)
+                g = _finite(acquisition.value(higher))
+                higher, g = np.where((g > f)[:, None], higher, X), np.maximum(g, f)
+            X, f = higher, g
         X, f, improved = _sweep(acquisition.value, cube, rng, X, f)
         if not improved:
             break
@@ -270,7 +266,7 @@ def _moves(cube: Cube, rng: np.random.Generator, x: Array) -> Array:
         if axis.levels <= MOST_MOVES:
             to = np.arange(axis.levels)
         else:  # neighbours at doubling distances, and a few anywhere
-            leaps = 2 ** np.arange(MOST_MOVES // 3)
+            leaps = max(1, axis.levels // FINE_GRID) * 2 ** np.arange(MOST_MOVES // 3)
             anywhere = rng.integers(axis.levels, size=MOST_MOVES // 3)
             to = np.unique(np.clip(np.concatenate([here - leaps, here + leaps, anywhere]), 0, axis.levels - 1))
         others = to[to != here]

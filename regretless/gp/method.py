@@ -9,7 +9,7 @@ from regretless.certificate import Certificate
 from regretless.gp.certify import SHORTENED, fitted_certificate, wary_surrogate
 from regretless.gp.design import DesignedMethod
 from regretless.gp.kernels import Kind
-from regretless.gp.maximiser import Acquisition
+from regretless.gp.maximiser import USUAL, Acquisition, Effort
 from regretless.gp.posterior import GP
 from regretless.gp.sides import SideModels, belief_weight, log_belief, log_feasible, summed
 from regretless.gp.step import recommended_by_mean, step, worth_using
@@ -23,7 +23,8 @@ class GPMethod(DesignedMethod):
     """An initial design, then steps by the posterior of a surrogate; a subclass gives `_step`.
 
     Args:
-        preset: "default", or "paper": an SE kernel on the values as told, and what the method's paper does besides.
+        preset: "default", or "paper": an SE kernel on the values as told, a design without the centre of the cube, and
+            what the method's paper does besides.
         kernel: "matern52" or "se"; None: by preset.
         ard: one length-scale per coordinate; None: by dimension.
         noise_var: a known noise variance of all values, or None to fit it.
@@ -49,8 +50,8 @@ class GPMethod(DesignedMethod):
         tame: bool | None = None,
         rotate: bool = False,
     ) -> None:
-        super().__init__(cube, seed=seed, budget=budget)
         self.paper = preset == "paper"
+        super().__init__(cube, seed=seed, budget=budget, centre=not self.paper)
         self._surrogate = Surrogate(
             self.cube, preset=preset, kernel=kernel, ard=ard, noise_var=noise_var, quadratic=quadratic, tame=tame,
             rotate=rotate,
@@ -63,12 +64,18 @@ class GPMethod(DesignedMethod):
         self._wary_sides = SideModels(self.cube, constraints=m, cost=False, first=first, shorten=SHORTENED)
 
     def _best_step(
-        self, gp: GP, acquisition: Acquisition, rng: np.random.Generator, *, logarithmic: bool = False
+        self,
+        gp: GP,
+        acquisition: Acquisition,
+        rng: np.random.Generator,
+        *,
+        logarithmic: bool = False,
+        effort: Effort = USUAL,
     ) -> Array:
         """The point that maximises an acquisition, weighed by what is known beside the objective (`gp.sides`), d."""
         if self._n_sides or self.cube.belief is not None:
             acquisition = self._weighed(acquisition)
-        return step(self, gp, acquisition, rng, logarithmic=logarithmic)
+        return step(self, gp, acquisition, rng, logarithmic=logarithmic, effort=effort)
 
     def _weighed(self, acquisition: Acquisition) -> Acquisition:
         parts, weights = [acquisition], [1.0]
@@ -86,7 +93,7 @@ class GPMethod(DesignedMethod):
 
     def _posterior(self) -> GP:
         """The posterior of all told values, pending points hallucinated."""
-        return self._surrogate.gp(*self.evidence, self.pending)
+        return self._surrogate.gp(*self.basis, self.pending)
 
     @property
     def _evaluations(self) -> int:
@@ -112,12 +119,12 @@ class GPMethod(DesignedMethod):
             if not self.feasible.any():
                 return Certificate.none("no setting that satisfies all constraints is known yet", delta)
             borders = self._wary_sides.borders(self.X, self.constraints, self.pending[:0])
-        return fitted_certificate(*self.evidence, self.cube, x, delta, rng, wary=self._wary, borders=borders)
+        return fitted_certificate(*self.basis, self.cube, x, delta, rng, wary=self._wary, borders=borders)
 
     def _state(self) -> State:
         """The latest hyper-parameters, so that a loaded run fits nothing again."""
         models = {"model": self._surrogate, "wary": self._wary}
-        fits = {name: model.latest_fit(*self.evidence) for name, model in models.items()}
+        fits = {name: model.latest_fit(*self.basis) for name, model in models.items()}
         if self._n_sides:
             costs = self.costs if self.has_cost else None
             fits["sides"] = self._sides.latest_fits(self.X, self.constraints, costs)
@@ -127,7 +134,7 @@ class GPMethod(DesignedMethod):
     def _load(self, state: Mapping[str, Any]) -> None:
         for name, model in (("model", self._surrogate), ("wary", self._wary)):
             if name in state:
-                model.take_fit(*self.evidence, state[name])
+                model.take_fit(*self.basis, state[name])
         if self._n_sides:
             costs = self.costs if self.has_cost else None
             self._sides.take_fits(self.X, self.constraints, costs, state.get("sides", {}))

@@ -11,8 +11,8 @@ The factor is stored as the full factor of the first n0 points and the rows appe
 
     L = [[L0, 0], [B, L1]]        L0 n0 x n0, B m x n0, L1 m x m,
 
-so that appending a point, or conditioning on a pending one, costs O(n^2) and shares L0. How the points are divided
-decides the rounding: whoever wants bit-equal numbers appends the same points to the same full factor.
+so that appending a point, or conditioning on a pending one, costs O(n^2) and shares L0. Bit-equal numbers need the same
+points appended to the same full factor.
 
 Values go in as the caller has them and come out standardised: value = offset + scale * standardised.
 """
@@ -21,13 +21,14 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from scipy.linalg import blas, lapack
 
 from regretless.gp.kernels import Hyper, Kernel, Kind, squared_distances
 from regretless.parameters import Array
+from regretless.space import MOST_ONEHOT
 
 __all__ = ["GP", "Factor", "Hyper", "Kernel", "Kind", "SamplePath"]
 
@@ -36,6 +37,7 @@ MOST_JITTER = 1e3  # a matrix that cannot be factorised with this on its diagona
 NOISE_FLOOR = 1e-8  # the least noise relative to the signal: below it the factor of near-duplicates loses all digits
 NOISE_CEILING = 1e30  # the largest noise relative to the signal: larger numbers would overflow in sums
 SIGNAL_WEIGHT = 1.0  # the weight of the prior that the signal variance is 1; constant values need one
+APPENDED = 16  # appended rows that are made as one block; a triangular solve of 16 sides costs about as much as of two
 FEATURES = 1024  # random Fourier features of a sample path: covariances of paths are right to a thirtieth
 
 
@@ -112,7 +114,7 @@ class Factor:
         return K
 
     def extended(self, X: Array, noise: Array) -> Factor:
-        """The factor with the points X (p x d) appended, one after the other, in O(n^2) each."""
+        """The factor with the points X (p x d) appended, in O(n^2) each; see `appended_blocks` for their order."""
         out = copy.copy(self)  # shares everything that is not replaced below
         Z = self.embed(X)
         W = Z * self.inverse_scales
@@ -122,20 +124,25 @@ class Factor:
         q, n0, m, p = self.hyper.quadratic, self.full, self.n - self.full, len(X)
         B, L1 = np.zeros((m + p, n0)), np.zeros((m + p, m + p))
         B[:m], L1[:m, :m] = self._B, self._L1
-        for i in range(m, m + p):
-            z, w, at = out.Z[n0 + i : n0 + i + 1], out.W[n0 + i : n0 + i + 1], n0 + i
-            k = self.kernel.base(squared_distances(w, out.W[:at], out.norms[:at]))
-            self.kernel.add_trend(k, z, out.Z[:at], q)
-            b = blas.dtrsm(1.0, self._L0, np.array(k[:, :n0], order="C").T, lower=0, trans_a=1, overwrite_b=1)[:, 0]
-            B[i] = b
+        for i, j in appended_blocks(m, m + p):
+            at, to = n0 + i, n0 + j
+            K = self.kernel.base(squared_distances(out.W[at:to], out.W[:to], out.norms[:to]))
+            self.kernel.add_trend(K, out.Z[at:to], out.Z[:to], q)
+            top = blas.dtrsm(1.0, self._L0, np.array(K[:, :n0], order="C").T, lower=0, trans_a=1, overwrite_b=1)
+            B[i:j] = top.T
             if i:
-                c = k[0, n0:] - B[:i] @ b
-                L1[i, :i] = lapack.dtrtrs(L1[:i, :i], c, lower=1)[0]
-            left = float(self.kernel.at_zero(z, q)[0]) + out.noise[at] - float(b @ b) - float(L1[i, :i] @ L1[i, :i])
-            if left < out.noise[at]:  # in exact arithmetic what is left of the diagonal is at least the noise
-                out.jitter = max(out.jitter, out.noise[at] - left)
-                left = out.noise[at]
-            L1[i, i] = math.sqrt(left)
+                L1[i:j, :i] = lapack.dtrtrs(L1[:i, :i], (K[:, n0:at] - top.T @ B[:i].T).T, lower=1)[0].T
+            rest = K[:, at:] - top.T @ top - L1[i:j, :i] @ L1[i:j, :i].T
+            at_zero = self.kernel.at_zero(out.Z[at:to], q)
+            for r in range(i, j):
+                if r > i:
+                    L1[r, i:r] = lapack.dtrtrs(L1[i:r, i:r], rest[r - i, : r - i], lower=1)[0]
+                b, noise = B[r], out.noise[n0 + r]
+                left = float(at_zero[r - i]) + noise - float(b @ b) - float(L1[r, :r] @ L1[r, :r])
+                if left < noise:  # in exact arithmetic what is left of the diagonal is at least the noise
+                    out.jitter = max(out.jitter, noise - left)
+                    left = noise
+                L1[r, r] = math.sqrt(left)
         out._B, out._L1 = B, L1
         return out
 
@@ -143,6 +150,29 @@ class Factor:
         """The sum of log L_ii over the first n points: half the log-determinant of their covariance."""
         parts = [np.diagonal(self._L0)[: min(n, self.full)], np.diagonal(self._L1)[: max(n - self.full, 0)]]
         return float(np.log(np.concatenate(parts)).sum())
+
+
+def appended_blocks(done: int, rows: int) -> Iterator[tuple[int, int]]:
+    """The (start, stop) of the blocks in which appended rows done .. rows are made. Rows are made singly until there
+    are APPENDED of them, which are then made again as one block: so few rows are cheap, many cost a matrix product, and
+    the rounding depends on how many there are and not on when they came."""
+    whole = rows // APPENDED * APPENDED
+    first = done if whole <= done else done // APPENDED * APPENDED
+    for start in range(first, whole, APPENDED):
+        yield start, start + APPENDED
+    for row in range(max(first, whole), rows):
+        yield row, row + 1
+
+
+def profiled(lower: Callable[[Array], Array], standard: Array, total: int) -> tuple[float, Array, float]:
+    """The constant mean, the whitened residuals (total) and the signal variance of standardised values (n) at the first
+    of `total` points; `lower` applies L^-1 to rows. Pending points are told their own means: their residuals are 0."""
+    n, sides, residual = len(standard), np.zeros((2, total)), np.zeros(total)
+    sides[0, :n], sides[1, :n] = standard, 1.0
+    white = lower(sides)[:, :n]
+    mean = float(white[0] @ white[1] / (white[1] @ white[1]))
+    residual[:n] = white[0] - mean * white[1]
+    return mean, residual, (float(residual @ residual) + SIGNAL_WEIGHT) / (n + SIGNAL_WEIGHT)
 
 
 class GP:
@@ -157,20 +187,10 @@ class GP:
     def __init__(self, factor: Factor, y: Array, *, offset: float, scale: float, profile: bool) -> None:
         self.factor, self.y, self.offset, self.scale, self.profile = factor, y, float(offset), float(scale), profile
         self.n = len(y)  # told points; pending ones are not counted
-        p = factor.n - self.n
-        values = np.empty((2, self.n))
-        values[0], values[1] = (y - offset) / scale, 1.0
-        if p:  # a pending point is told its own posterior mean: its whitened residual is 0, and the mean stays as it is
-            values = np.concatenate([values, np.zeros((2, p))], axis=1)
-        white = factor.lower(values)[:, : self.n]
-        self.mean = float(white[0] @ white[1] / (white[1] @ white[1]))  # the constant mean
-        self._residual = np.zeros(factor.n)
-        self._residual[: self.n] = white[0] - self.mean * white[1]
-        self.alpha = factor.upper(self._residual[None])[0]
+        self.mean, residual, signal = profiled(factor.lower, (y - offset) / scale, factor.n)
+        self.alpha = factor.upper(residual[None])[0]
         """The weights of the kernel columns: the posterior mean is mean + k(x) @ alpha."""
-        squares = float(self._residual @ self._residual)
-        self.signal = (squares + SIGNAL_WEIGHT) / (self.n + SIGNAL_WEIGHT) if profile else factor.hyper.signal
-        """The signal variance."""
+        self.signal = signal if profile else factor.hyper.signal  # the signal variance
 
     @classmethod
     def exact(
@@ -184,9 +204,8 @@ class GP:
         offset: float = 0.0,
         scale: float = 1.0,
     ) -> GP:
-        """The posterior with a full factor. yvar: known noise variances in the units of y squared, NaN where the fitted
-        noise holds; some known one is absolute and pins the signal variance to `hyper.signal`, which is else profiled
-        out."""
+        """The posterior with a full factor. yvar: known noise variances in the units of y squared, NaN unknown; where
+        one is known, the signal variance is `hyper.signal`, else it is profiled out."""
         known = yvar is not None and not np.isnan(yvar).all()
         noise = relative_noise(hyper, len(y), yvar, scale)
         factor = Factor(kernel, hyper, X, noise)
@@ -292,14 +311,16 @@ class GP:
 
 
 class SamplePath:
-    """A function drawn from the posterior of a GP, with gradients (pathwise conditioning: Wilson et al. 2020): a prior
-    draw in random Fourier features, corrected by the kernel so that it passes the values up to a draw of their
-    noise."""
+    """A function drawn from the posterior of a GP, with gradients: a prior draw in random Fourier features, corrected
+    by the kernel so that it passes the values up to a draw of their noise (Wilson et al. 2020)."""
 
     def __init__(self, gp: GP, rng: np.random.Generator) -> None:
         factor, kernel, q = gp.factor, gp.factor.kernel, gp.hyper.quadratic
         m, e = len(kernel.lines), factor.Z.shape[1]
-        omega = rng.standard_normal((FEATURES, e))
+        if e <= MOST_ONEHOT:
+            omega = rng.standard_normal((FEATURES, e))
+        else:  # millions of draws, of which seven digits are enough
+            omega = rng.standard_normal((e, FEATURES), dtype=np.float32).T
         if kernel.kind == "matern52":  # the spectral density is a multivariate t with 2 nu = 5 degrees of freedom
             omega /= np.sqrt(rng.chisquare(5.0, FEATURES) / 5.0)[:, None]
         omega *= factor.inverse_scales
@@ -334,9 +355,23 @@ class SamplePath:
         K, _, _ = gp._cross_slope(Z)
         return np.asarray(gp.mean + self._sd * self._prior(Z)[0] + K @ self._weights)
 
+    def _phase(self, Z: Array) -> Array:
+        """Z omega', q x FEATURES; of one among many labels the one column is looked up, which saves the products with
+        zeros."""
+        kernel = self._gp.factor.kernel
+        if Z.shape[1] <= MOST_ONEHOT:
+            return np.asarray(Z @ self._omega.T)
+        at = len(kernel.lines)
+        phase = Z[:, :at] @ self._omega[:, :at].T
+        for _, k in kernel.choices:
+            label = np.argmax(Z[:, at : at + k], axis=1)
+            phase += math.sqrt(0.5) * self._omega.T[at + label]
+            at += k
+        return np.asarray(phase)
+
     def _prior(self, Z: Array) -> tuple[Array, Array, Array, Array | None]:
         """The prior draw (q), its features' cosines and sines (q x FEATURES each), and U M of a trend (q x m)."""
-        phase = Z @ self._omega.T
+        phase = self._phase(Z)
         cos, sin = np.cos(phase), np.sin(phase)
         values = cos @ self._a + sin @ self._b
         if not self._gp.hyper.quadratic:

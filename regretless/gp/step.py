@@ -7,7 +7,7 @@ import numpy as np
 
 from regretless.gp.acquisition import kept_from_failures, through
 from regretless.gp.design import away_from_known
-from regretless.gp.maximiser import Acquisition, maximise
+from regretless.gp.maximiser import USUAL, Acquisition, Effort, maximise
 from regretless.gp.sides import least_violation
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
@@ -25,11 +25,17 @@ class HasMean(Protocol):
 
 
 def step(
-    history: Method, gp: HasMean, acquisition: Acquisition, rng: np.random.Generator, *, logarithmic: bool = False
+    history: Method,
+    gp: HasMean,
+    acquisition: Acquisition,
+    rng: np.random.Generator,
+    *,
+    logarithmic: bool = False,
+    effort: Effort = USUAL,
 ) -> Array:
     """The point that maximises an acquisition of the posterior, kept from failures and off the known points, d."""
     kept = kept_from_failures(acquisition, history.X, history.failed, logarithmic=logarithmic)
-    x = maximise(kept, history.cube, rng, incumbents=best_by_mean(gp, worth_using(history), INCUMBENTS))
+    x = maximise(kept, history.cube, rng, incumbents=best_by_mean(gp, worth_using(history), INCUMBENTS), effort=effort)
     return away_from_known(x, history, rng)
 
 
@@ -65,10 +71,11 @@ def best_point(
     rng: np.random.Generator,
     *,
     logarithmic: bool = False,
+    effort: Effort = USUAL,
 ) -> Array:
     """The point of a cube that maximises an acquisition, kept from failed points (k x d), d; X: told points (n x d)."""
     kept = kept_from_failures(acquisition, X, failed, logarithmic=logarithmic)
-    return maximise(kept, cube, rng, incumbents=best_by_mean(gp, X, INCUMBENTS))
+    return maximise(kept, cube, rng, incumbents=best_by_mean(gp, X, INCUMBENTS), effort=effort)
 
 
 def best_by_mean(gp: HasMean, X: Array, count: int) -> Array:
@@ -83,4 +90,4 @@ def best_told(gp: HasMean, X: Array) -> Array:
 
 def recommended_by_mean(history: Method, surrogate: Surrogate) -> Array:
     """The told point with the largest posterior mean among those worth using, d."""
-    return best_told(surrogate.gp(*history.evidence), worth_using(history))
+    return best_told(surrogate.gp(*history.basis), worth_using(history))

@@ -1,16 +1,14 @@
-"""From told values to a fitted Gaussian process: clipping, standardisation, the schedule of fits and pending points.
+"""From told values to a fitted Gaussian process, for every method that models its whole history.
 
-`Surrogate.gp(X, y, yvar, pending)` is a pure function of its arguments (a cache only saves time):
-- Hyper-parameters are fitted at the scheduled sizes s_0 = 1 < s_1 < ..., each gap a small share of the size. Fit k
-  starts from fit k - 1, except that some are fresh and know nothing of those before (`is_fresh`): a replay needs few
-  fits, and a poor optimum is left again.
-- At a scheduled size the covariance is factorised in full; values told since are appended row by row.
-So telling one by one, telling in bulk and replaying a stored history give the same posterior bit for bit. A saved run
-takes its latest fit along (`latest_fit`, `take_fit`), so that loading it costs one factorisation and no fit.
+`Surrogate.gp(X, y, yvar, pending)` clips low values, standardises, fits and conditions. Its result depends on its
+arguments alone; the cache inside only saves time. Telling one by one, telling in bulk and replaying a stored history
+give the same posterior bit for bit, because the history alone decides two things:
+- when hyper-parameters are fitted: at the scheduled sizes s_0 = 1 < s_1 < ..., each from the fit before it, except for
+  some fresh ones (`is_fresh`), so that a replay needs few fits and a poor optimum is left again;
+- how the covariance is factorised: in full at a scheduled size, and row by row for the values told since.
 
-Values are to be maximised. Low ones are raised to 2 median - max: how far below the median they lie would only drown
-the rest. The mean, the scale and the signal variance are recomputed in O(n^2) for every n; only where a noise variance
-is known, which is an absolute quantity, do the constants stay as they were at the last scheduled size.
+Values are to be maximised, in the caller's units. Low ones are raised to 2 median - max, because they would drown the
+rest. Mean, scale and signal variance are those of all values or, where a noise variance is known, of the last fit.
 """
 
 import bisect
@@ -23,18 +21,22 @@ import numpy as np
 
 from regretless.gp.fit import MANY, Prior, fit
 from regretless.gp.frame import turn_axes
-from regretless.gp.posterior import GP, Factor, Hyper, Kernel, Kind, in_units_of, relative_noise
+from regretless.gp.kernels import Hyper, Kind, kernel_of
+from regretless.gp.posterior import GP, Factor, in_units_of, relative_noise
 from regretless.method import LARGEST, State
 from regretless.parameters import Array
 from regretless.space import Cube
 
 TURN_EVERY = 5  # every fifth scheduled fit may turn the axes, because a turn costs up to two more fits
-TURNED_DIMS = (3, 20)  # where axes are turned: fewer gain nothing (docs/gp-engine.md), more need too much data
+TURNED_DIMS = (3, 20)  # where axes are turned: fewer gain nothing (docs/lab/gp-engine.md), more need too much data
 FRESH_EVERY = 10  # every tenth scheduled fit starts afresh, up to MANY values; it costs up to five warm ones
 FRESH_EVERY_LATE = 3  # every third does beyond MANY values: fresh fits are cheap there, and a replay takes three
-GAP = 16  # a scheduled size is followed by the one larger by 1/GAP, at least 1; 1/25 gains nothing (docs/gp-engine.md)
+MOST_FITTED = 800
+"""The most values a fit takes, spread evenly over the history: more of them move the hyper-parameters little and cost
+their cube. Every fit beyond is fresh, so that a replay needs one."""
+GAP = 16  # a scheduled size is followed by the one larger by 1/GAP, at least 1; 1/25 gains nothing (docs/lab)
 ISOTROPIC_ABOVE = 100  # the dimension beyond which a length-scale per coordinate is no longer fitted by default
-QUADRATIC_UP_TO = 20  # the largest dimension with the quadratic trend by default; in 100 it loses (docs/gp-engine.md)
+QUADRATIC_UP_TO = 20  # the largest dimension with the quadratic trend by default; in 100 it loses (docs/lab)
 WARM_ROUNDS, FRESH_ROUNDS = 15, 20  # evaluations in a fit that starts from the last one, in each stage of a fresh one
 LEAST_SCALE = float(np.finfo(np.float64).tiny)  # the smallest number with all its digits: one can divide by it
 
@@ -51,7 +53,7 @@ def scheduled(n: int) -> tuple[int, int]:
 
 def is_fresh(k: int) -> bool:
     """Whether scheduled fit k knows nothing of those before it."""
-    return k % (FRESH_EVERY if SIZES[k] <= MANY else FRESH_EVERY_LATE) == 0
+    return SIZES[k] > MOST_FITTED or k % (FRESH_EVERY if SIZES[k] <= MANY else FRESH_EVERY_LATE) == 0
 
 
 def agreeing_values(a: tuple[Array, Array, Array], b: tuple[Array, Array, Array]) -> int:
@@ -132,8 +134,7 @@ class Surrogate:
         if tame and soften:
             raise ValueError("values are either clipped (tame) or drawn in (soften), not both")
         self.cube = cube
-        labels = np.array([axis.levels if axis.categorical else 0 for axis in cube.axes])
-        self.kernel = Kernel(kernel or ("se" if paper else "matern52"), cube.dim, labels)
+        self.kernel = kernel_of(cube, kernel or ("se" if paper else "matern52"))
         self.ard = cube.dim <= ISOTROPIC_ABOVE if ard is None else ard
         quadratic = not paper and cube.dim <= QUADRATIC_UP_TO if quadratic is None else quadratic
         self.prior = Prior.scaled(cube.dim, quadratic=quadratic and len(self.kernel.lines) > 0)
@@ -229,7 +230,8 @@ class Surrogate:
             variances = in_units_of(scale, yvar[:size] * slope**2)
             standard = (values - offset) / scale
             rounds = FRESH_ROUNDS if warm is None else WARM_ROUNDS
-            data = self.kernel, X[:size], standard, variances
+            part = np.linspace(0, size - 1, min(size, MOST_FITTED)).astype(np.intp)
+            data = self.kernel, X[part], standard[part], variances[part]
             hyper = fit(*data, ard=self.ard, prior=self.prior, warm=warm, rounds=rounds)
             if self.rotate and (warm is None or k % TURN_EVERY == 0):
                 hyper = turn_axes(*data, hyper, prior=self.prior, rounds=rounds)

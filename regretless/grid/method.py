@@ -22,6 +22,7 @@ from regretless.parameters import Array
 from regretless.space import Cube
 
 POINTS_PER_AXIS = {1: 400, 2: 80, 3: 18, 4: 8, 5: 5, 6: 4}  # by dimension; 80 in the plane as in the GP-ThreDS paper
+MOST_POINTS = 10**6  # points of a grid at most: every ask visits all of them, and each value keeps a number for each
 PAPER_LENGTHSCALE, PAPER_NOISE_SD = 0.2, 0.1  # of the paper's experiments (Sec. 5); the default preset starts from them
 LEAST_NOISE_SD = 1e-3  # the least noise sd in standardised units: exact values leave a posterior well conditioned
 LOW_RANK_DIM, MOST_FEATURES = 2, 700  # up to this dimension and rank posteriors live in features, as cheap as 150 rows
@@ -134,6 +135,10 @@ class GridMethod(PointsMethod):
             cube, seed=seed, budget=budget, preset=preset, kernel=kernel, lengthscale=lengthscale, noise_sd=noise_sd
         )
         m = POINTS_PER_AXIS[self.dim] if points_per_axis is None else points_per_axis
+        if m**self.dim > MOST_POINTS:
+            raise ValueError(
+                f"points_per_axis={m} makes {float(m) ** self.dim:.3g} points, more than {MOST_POINTS:.3g}"
+            )
         self._axes = [np.unique(axis.snap(np.linspace(0.0, 1.0, m))) for axis in self.cube.axes]
         self.grid = product_grid(self._axes)
         self._first = int(self.fixed_generator().integers(len(self.grid)))
@@ -153,14 +158,9 @@ class GridMethod(PointsMethod):
             return np.asarray(self.grid[self._first])
         if len(pending) or len(failed):
             score = candidates_kept_from_failures(score, self.grid, self.X, failed, logarithmic=logarithmic)
-            score = score + self._taken(np.concatenate([pending, failed]))
+            taken = [index for x in (*pending, *failed) if (index := self._index(x)) >= 0]
+            score[taken] = -np.inf
         return np.asarray(self.grid[int(score.argmax())])
-
-    def _taken(self, X: Array) -> Array:
-        """0 for grid points to choose from, -inf for those that are among X (p x d), n."""
-        out = np.zeros(len(self.grid))
-        out[[index for x in X if (index := self._index(x)) >= 0]] = -np.inf
-        return out
 
     def _index(self, x: Array) -> int:
         index = 0

@@ -1,15 +1,14 @@
-"""Gaussian-process posteriors on a fixed grid, at a cost per sample that does not need the n x n covariance.
+"""Gaussian-process posteriors on a fixed grid, for methods that take thousands of values.
 
-Two forms of the same posterior (Rasmussen and Williams 2006, Sec. 2.2), both kept up to date one sample at a time:
-- `RowPosterior`: any kernel, any points. The posterior covariance is K - W'W, where W has one row per sample: the rows
-  of chol(K_XX + lambda I)^-1 K_Xg. A sample costs t n multiplications.
-- `ProductPosterior`: the squared exponential on a product grid. Its numerical rank r is small (about 100 on the unit
-  square at l = 0.2), so the posterior lives in r features; a sample costs 2 r^2 plus a Kronecker product.
+A posterior is updated sample by sample, and no sample needs the n x n covariance (Rasmussen and Williams 2006,
+Sec. 2.2). Values are in standardised units, where the kernel has k(x, x) = 1. There are two forms:
+- `RowPosterior` takes any kernel and any points. The posterior covariance is K - W'W, W one row per sample: the rows of
+  chol(K_XX + lambda I)^-1 K_Xg. A sample costs t n multiplications.
+- `ProductPosterior` takes the squared exponential on a product grid. It lives in the r features of that kernel (about
+  100 on the unit square at l = 0.2). A sample costs 2 r^2 and a Kronecker product.
 
-Notation
-    n grid points, t samples so far, lambda noise variance, k kernel with k(x, x) = 1, l length-scale
-    mean, variance   of the posterior on the grid, n
-    gain             1/2 logdet(I + K_XX / lambda) of the samples so far: the information gained
+Notation: n grid points, t samples, lambda the noise variance, l the length-scale, `mean` and `variance` on the grid
+(n each), `gain` = 1/2 logdet(I + K_XX / lambda), the information gained.
 """
 
 import math

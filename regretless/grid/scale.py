@@ -1,7 +1,7 @@
-"""The scale of noisy values: shift, sd, length-scale and noise of one isotropic process, by maximum likelihood.
+"""The units of noisy values, for methods on grids: shift, sd, length-scale and noise of one isotropic process.
 
-The fit is meant for loops that cannot afford a full one: it tries a grid of length-scales and noises on a few dozen
-values, and one eigendecomposition per length-scale serves every noise. A value of known variance has a weight: the
+`fit_scale` finds them by maximum likelihood in milliseconds: it tries a grid of length-scales and noises on at most 72
+values, and one eigendecomposition per length-scale serves every noise. A value of known variance has as its weight the
 common noise variance divided by its own.
 """
 

@@ -1,5 +1,7 @@
-"""One Gaussian process of a whole history, however long, for searches that only ever look at parts of it; of many
-values close neighbours are averaged first, each average with the noise variance that its weight gives.
+"""One Gaussian process of a whole history, for searches that only ever look at parts of it.
+
+It gives their recommendation and their certificate. Where there are many values, close neighbours are averaged first,
+and an average has the noise variance that its weight gives.
 """
 
 import numpy as np

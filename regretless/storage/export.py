@@ -32,9 +32,7 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
     settings = Settings.read(study) or Settings("auto", seed=0, certify=False, budget=None)
     space = optuna.search_space.intersection_search_space(study.get_trials(deepcopy=False))
     if not space:
-        raise ValueError(
-            f"study {study.study_name!r} has no completed trials with parameters in common; there is nothing to report"
-        )
+        raise ValueError(f"study {study.study_name!r} has no completed trials with parameters in common")
     trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.FAIL))
     optimizer = Optimizer(
         as_space(space),
@@ -71,9 +69,7 @@ def export_study(storage: str | BaseStorage, study: str, out: str | Path) -> lis
     paths."""
     found = find_study(storage, study)
     if len(found.directions) > 1:
-        raise ValueError(
-            f"study {study!r} has {len(found.directions)} objectives; only studies with one can be exported"
-        )
+        raise ValueError(f"study {study!r} has {len(found.directions)} objectives; only one can be exported")
     out = Path(out)
     trials = found.get_trials(deepcopy=False)
     names = sorted({name for t in trials for name in t.params})

@@ -1,10 +1,9 @@
-"""`tune_in_storage`: works on a study of an Optuna storage with any number of workers.
+"""`tune_in_storage`: runs in an Optuna storage, with any number of workers, which may be killed at any moment.
 
-A worker may be killed at any moment. It signs every trial at its creation, so whoever comes next on the same machine
-finds the trials of the dead, finishes them under their own numbers, and the study goes on as if nothing had happened:
-with one worker, bit for bit. Locks are the system's, which gives them back when a process dies; workers end when their
-parent does. A storage that is away for a while (a database that restarts) is waited for; a value that was computed is
-told when it is back.
+A worker signs every trial at its creation. The next worker on the same machine finds the trials of dead workers and
+finishes them under their own numbers. With one worker the study then has the same trials, bit for bit, as if nobody had
+been killed. The operating system gives locks back when a process dies, and workers end when their parent does. Workers
+wait for a storage that does not answer, such as a database that restarts, and then tell the value they have computed.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import traceback
 import uuid
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +38,7 @@ from regretless.evaluation import (
     Objective,
     ObjectiveError,
     check_catch,
+    check_counts,
     check_max_failures,
     evaluate,
     last_line,
@@ -99,13 +99,9 @@ def tune_in_storage(
         max_failures: so many failures in a row end the run (`math.inf`: never); None: 20, or 5 before any success.
         progress: whether to show a progress bar.
     """
-    for name, number in (("trials", trials), ("workers", workers)):
-        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-            raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}")
+    check_counts(trials=trials, workers=workers)
     if workers > 1 and not isinstance(storage, str):
-        raise ValueError(
-            "several workers need a storage URL that each of them can open; an open storage serves one worker"
-        )
+        raise ValueError("several workers need a storage URL that each can open; an open storage serves one worker")
     check_catch(catch)
     check_max_failures(max_failures)
     opened = open_storage(storage) if isinstance(storage, str) else storage
@@ -114,81 +110,56 @@ def tune_in_storage(
             lambda: optuna.create_study(storage=opened, study_name=study, direction=direction, load_if_exists=True)
         )
     if found.direction.name.lower() != direction:
-        raise ValueError(
-            f"study {study!r} is there already and its direction is {found.direction.name.lower()}, not {direction}"
-        )
+        raise ValueError(f"study {study!r} exists and its direction is {found.direction.name.lower()}, not {direction}")
     settings = Settings.agree(found, method, seed, until_gap is not None, trials)
     found.sampler = sampler = Sampler(
-        settings.method,
-        seed=settings.seed,
-        search_space=Space(space),
-        budget=settings.budget,
-        certify=settings.certify,
+        settings.method, seed=settings.seed, search_space=Space(space), budget=settings.budget, certify=settings.certify
     )
     check_space(found, sampler.search_space or {})
     if objective_changed(found, objective):
-        words = (
-            "the source of the objective has changed since the study was last worked on: old and new values are mixed"
-        )
-        warnings.warn(f"study {study!r}: {words}", RuntimeWarning, stacklevel=2)
-    job = _Job(
-        objective=objective,
-        space=sampler.search_space or {},
-        trials=trials,
-        until_gap=until_gap,
-        deadline=None if timeout is None else time.time() + timeout,
-        catch=catch,
-        max_failures=max_failures,
-        run=uuid.uuid4().hex,
-        lock=_lock_file(storage, study),
-    )
+        words = f"the source of the objective has changed since study {study!r} began: old and new values are mixed"
+        warnings.warn(words, RuntimeWarning, stacklevel=2)
+    worker = _Worker(
+        objective, sampler.search_space or {}, trials, None if until_gap is None else GapBelow(until_gap),
+        None if timeout is None else time.time() + timeout, catch, max_failures, _lock_file(storage, study),
+    )  # fmt: skip
     done = sum(t.state.is_finished() for t in found.get_trials(deepcopy=False))
     with tqdm(total=trials, initial=min(done, trials), disable=not progress, unit="trial", desc=settings.method) as bar:
         if workers == 1:
-            _Worker(job, found).work(bar.update)
+            worker.work(found, bar.update)
         else:
-            _work_in_processes(job, found, str(storage), workers, bar.update)
+            _work_in_processes(worker, found, str(storage), workers, bar.update)
     return found
 
 
-@dataclass(frozen=True)
-class _Job:
-    """What every worker of a run has to know."""
+@dataclass(eq=False)
+class _Worker:
+    """One process's loop over trials; it is sent to its process before it has a study."""
 
     objective: Objective
     space: Mapping[str, BaseDistribution]
     trials: int
-    until_gap: float | None
+    rule: GapBelow | None
     deadline: float | None
     catch: Catch
     max_failures: float | None
-    run: str
-    """Names this call of `tune_in_storage`."""
     lock: Path
     """The file whose lock makes the workers of one machine take trials one at a time."""
+    run: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """Names this call of `tune_in_storage`."""
+    study: Study = field(init=False)
+    sightings: Sightings = field(default_factory=Sightings)
+    ended: list[bool] = field(default_factory=list)
+    """Of each trial this worker finished: whether it succeeded."""
+    last_error: str = ""
 
-
-class _Worker:
-    """One process's loop over trials."""
-
-    def __init__(self, job: _Job, study: Study) -> None:
-        self.job, self.study = job, study
-        self.rule = None if job.until_gap is None else GapBelow(job.until_gap)
-        self.sightings = Sightings()
-        self.size = cube_space(dict(job.space)).cube().size
-        self.ended: list[bool] = []
-        """Of each trial this worker finished: whether it succeeded."""
-        self.last_error = ""
-
-    def work(self, advance: Callable[[], object]) -> None:
+    def work(self, study: Study, advance: Callable[[], object]) -> None:
         """Takes and finishes trials until there are enough, the time is up or the stop rule holds."""
-        while not self._should_stop():
-            trial = self._take()
-            if trial is None:
-                return
+        self.study = study
+        while not self._should_stop() and (trial := self._take()) is not None:
             self._finish(trial)
             advance()
-            failures = too_many_failures(self.ended, self.last_error, self.job.max_failures)
+            failures = too_many_failures(self.ended, self.last_error, self.max_failures)
             if failures:
                 raise ObjectiveError(failures, self.last_error)
 
@@ -196,7 +167,7 @@ class _Worker:
         return self.study.sampler.certificate(self.study, delta)  # type: ignore[union-attr]
 
     def _should_stop(self) -> bool:
-        if self.job.deadline is not None and time.time() >= self.job.deadline:
+        if self.deadline is not None and time.time() >= self.deadline:
             return True
         if self.rule is None:
             return False
@@ -211,30 +182,35 @@ class _Worker:
 
     def _take(self) -> optuna.Trial | None:
         """A trial of a dead worker, else an enqueued one, else a new one; None when the study holds enough."""
-        token = {**signature(), "run": self.job.run, "token": uuid.uuid4().hex}
-        with exclusive(self.job.lock):
+        token = {**signature(), "run": self.run, "token": uuid.uuid4().hex}
+        with exclusive(self.lock):
             trial_id = patiently(lambda: self._claim(token))
         if trial_id is None:
             return None
 
         def suggest() -> optuna.Trial:
             trial = optuna.Trial(self.study, trial_id)
-            for name, distribution in self.job.space.items():
+            for name, distribution in self.space.items():
                 trial._suggest(name, distribution)
             return trial
 
         return patiently(suggest)
 
     def _claim(self, token: dict[str, Any]) -> int | None:
+        """The id of a trial that this worker has signed; None when the study holds enough."""
         storage, study_id = self.study._storage, self.study._study_id
         trials = self.study.get_trials(deepcopy=False)
-        for t in trials:
-            owner = t.system_attrs.get(OWNER)
-            if t.state == TrialState.RUNNING and isinstance(owner, dict) and owner.get("token") == token["token"]:
+        owners = [(t, t.system_attrs.get(OWNER)) for t in trials if t.state == TrialState.RUNNING]
+        signed = [(t, by) for t, by in owners if isinstance(by, dict) and isinstance(by.get("pid"), int)]
+        for t, owner in signed:
+            if owner.get("token") == token["token"]:
                 return t._trial_id  # created before the storage went away in mid-answer
-        for t in self._orphans(trials):
-            owner = t.system_attrs[OWNER]
-            attempts = int(owner.get("attempt", 1)) if owner.get("run") == self.job.run else 0
+        ttl = lost_after(trials)
+        for t, owner in signed:
+            dead = is_dead(owner)
+            if not dead and (dead is not None or self.sightings.seconds(t) <= ttl):
+                continue  # its worker lives on this machine, or has not been silent for long on another
+            attempts = int(owner.get("attempt", 1)) if owner.get("run") == self.run else 0
             if attempts >= ATTEMPTS:
                 self.study.tell(t.number, state=TrialState.FAIL, skip_if_finished=True)
                 continue
@@ -244,35 +220,21 @@ class _Worker:
         if waiting is not None:
             storage.set_trial_system_attr(waiting, OWNER, token)
             return waiting
-        if sum(t.state != TrialState.WAITING for t in trials) >= self.job.trials or self._exhausted(trials):
+        if sum(t.state != TrialState.WAITING for t in trials) >= self.trials or self._exhausted(trials):
             return None
-        signed = optuna.trial.create_trial(state=TrialState.RUNNING, system_attrs={OWNER: token})
-        return storage.create_new_trial(
-            study_id, template_trial=signed
-        )  # one transaction: no trial without a signature
+        template = optuna.trial.create_trial(state=TrialState.RUNNING, system_attrs={OWNER: token})
+        return storage.create_new_trial(study_id, template)  # one transaction: no trial without a signature
 
     def _exhausted(self, trials: list[FrozenTrial]) -> bool:
         """Whether the space is finite and every setting of it has been evaluated."""
-        if len(trials) < self.size:
+        size = cube_space(dict(self.space)).cube().size
+        if len(trials) < size:
             return False
-        return len({repr(sorted(t.params.items())) for t in trials if t.state.is_finished()}) >= self.size
-
-    def _orphans(self, trials: list[FrozenTrial]) -> list[FrozenTrial]:
-        """Running trials whose worker is dead (on this machine), or has been silent for too long (on another)."""
-        ttl = lost_after(trials)
-        found = []
-        for t in trials:
-            owner = t.system_attrs.get(OWNER)
-            if t.state != TrialState.RUNNING or not isinstance(owner, dict) or not isinstance(owner.get("pid"), int):
-                continue
-            dead = is_dead(owner)
-            if dead or (dead is None and self.sightings.seconds(t) > ttl):
-                found.append(t)
-        return found
+        return len({repr(sorted(t.params.items())) for t in trials if t.state.is_finished()}) >= size
 
     def _finish(self, trial: optuna.Trial) -> None:
         try:
-            outcome = evaluate(self.job.objective, trial.params, self.job.catch)
+            outcome = evaluate(self.objective, trial.params, self.catch)
         except Exception:
             patiently(lambda: self.study.tell(trial, state=TrialState.FAIL, skip_if_finished=True))
             raise
@@ -295,14 +257,14 @@ class _Worker:
 # ---------------------------------------------------------------- several processes
 
 
-def _work_in_processes(job: _Job, study: Study, url: str, workers: int, advance: Callable[[int], object]) -> None:
+def _work_in_processes(worker: _Worker, study: Study, url: str, workers: int, advance: Callable[[int], object]) -> None:
     """Runs the workers, starts a new one for each that is killed, and passes on the first error of an objective."""
     context = multiprocessing.get_context("spawn")
     running: dict[Any, Any] = {}
 
     def start() -> None:
         ours, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=_process, args=(job, url, study.study_name, study.sampler, theirs))
+        process = context.Process(target=_process, args=(worker, url, study.study_name, study.sampler, theirs))
         process.start()
         theirs.close()
         running[process] = ours
@@ -314,25 +276,21 @@ def _work_in_processes(job: _Job, study: Study, url: str, workers: int, advance:
         while running:
             multiprocessing.connection.wait([p.sentinel for p in running], timeout=POLL_SECONDS)
             for process, pipe in list(running.items()):
+                alive = process.is_alive()  # asked first, so that what a worker sent before its end is heard
                 error = _listen(pipe, advance)
                 if error:
                     raise RuntimeError(error)
-                if process.is_alive():
+                if alive:
                     continue
                 process.join()
-                error = _listen(pipe, advance)
                 del running[process]
-                if error:
-                    raise RuntimeError(error)
                 if process.exitcode and process.exitcode < 0:
                     killed += 1
-                    if killed > ATTEMPTS * job.trials:
+                    if killed > ATTEMPTS * worker.trials:
                         raise RuntimeError(f"{killed} workers were killed (last signal {-process.exitcode}); giving up")
                     start()
                 elif process.exitcode:
-                    raise RuntimeError(
-                        f"a worker could not start (exit code {process.exitcode}); see its message above"
-                    )
+                    raise RuntimeError(f"a worker did not start (exit code {process.exitcode}); see its message above")
     finally:
         for process in running:
             process.terminate()
@@ -353,11 +311,11 @@ def _listen(pipe: Any, advance: Callable[[int], object]) -> str:
     return ""
 
 
-def _process(job: _Job, url: str, name: str, sampler: Sampler, pipe: Any) -> None:
+def _process(worker: _Worker, url: str, name: str, sampler: Sampler, pipe: Any) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         study = patiently(lambda: optuna.load_study(study_name=name, storage=open_storage(url), sampler=sampler))
-        _Worker(job, study).work(lambda: pipe.send_bytes(b""))
+        worker.work(study, lambda: pipe.send_bytes(b""))
     except KeyboardInterrupt:
         pass
     except Exception as error:

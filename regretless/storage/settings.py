@@ -50,10 +50,8 @@ class Settings:
             stored = cls(method, secrets.randbits(32) if seed is None else seed, certify, budget)
             study.set_user_attr(SETTINGS, asdict(stored))
         if method not in ("auto", stored.method) or seed not in (None, stored.seed):
-            raise ValueError(
-                f"study {study.study_name!r} runs with method {stored.method!r} and seed {stored.seed}, not {method!r} "
-                f"and {seed}; leave them out to resume it, or choose another study name"
-            )
+            runs = f"study {study.study_name!r} runs with method {stored.method!r} and seed {stored.seed}"
+            raise ValueError(f"{runs}, not {method!r} and {seed}; leave them out, or choose another study name")
         return stored
 
 
@@ -64,10 +62,9 @@ def check_space(study: Study, space: Mapping[str, BaseDistribution]) -> None:
         # trials that did not complete may have been cut short
         begun = t.distributions if t.state == TrialState.COMPLETE else {**space, **t.distributions}
         for name in [n for n in (*space, *begun) if begun and space.get(n) != begun.get(n)]:
-            raise ValueError(
-                f"study {study.study_name!r} has trials with {name} = {begun.get(name)}, the space now has "
-                f"{space.get(name)}; go on with the space it was begun with, or choose another study name"
-            )
+            has = f"study {study.study_name!r} has trials with {name} = {begun.get(name)}, the space now has"
+            remedy = "go on with the space it was begun with, or choose another study name"
+            raise ValueError(f"{has} {space.get(name)}; {remedy}")
 
 
 def objective_changed(study: Study, objective: object) -> bool:

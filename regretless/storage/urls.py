@@ -27,7 +27,10 @@ FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0
 
 def open_storage(url: str, *, create: bool = True) -> BaseStorage:
     """The storage of a URL: `sqlite:///file.db`, `postgresql://...`, `mysql://...`, `journal:FILE` (a shared file
-    system) or `grpc://HOST:PORT`. With create=False a file that does not exist is refused."""
+    system) or `grpc://HOST:PORT`. With create=False a file that does not exist is refused.
+
+    A process killed while it writes to a journal leaves Optuna's lock behind: the others wait for it for 30 seconds.
+    """
     if not create:
         _check_exists(url)
     if url.startswith("journal:"):
@@ -42,10 +45,8 @@ def open_storage(url: str, *, create: bool = True) -> BaseStorage:
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             return optuna.storages.GrpcStorageProxy(host=host, port=int(port))
     if "://" not in url:
-        raise ValueError(
-            f"a storage is written sqlite:///FILE, postgresql://..., mysql://..., journal:FILE or grpc://HOST:PORT, "
-            f"got {masked(url)!r}"
-        )
+        forms = "sqlite:///FILE, postgresql://..., mysql://..., journal:FILE or grpc://HOST:PORT"
+        raise ValueError(f"a storage is written {forms}, got {masked(url)!r}")
     return _open_database(url)
 
 
@@ -88,7 +89,7 @@ def _check_exists(url: str) -> None:
 def _unsaid(error: BaseException, url: str) -> str:
     """An error's text without the URL's password."""
     text = str(error).replace(url, masked(url))
-    found = re.search(r"://[^:/@]*:(.*)@", url)
+    found = re.search(r"(?:://|^(?:journal:)?)[^:/@]*:(.*)@", url)
     for piece in sorted(found[1].split("@"), key=len, reverse=True) if found else ():
         text = text.replace(piece, "***") if piece else text
     return text

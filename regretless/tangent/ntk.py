@@ -1,20 +1,19 @@
-"""The neural tangent kernel of a finite net in closed form, without ever writing down a p-dimensional gradient.
+"""The neural tangent kernel of a finite net, for NeuralBO and the neural baselines.
 
-For a fully connected net h(x; theta) the gradient with respect to layer l is an outer product: what enters the layer
-times how much the output changes with what leaves it. So the gradient of a point is a pair of short vectors per layer
-(its *factors*), the kernel is
+The gradient of a fully connected net h(x; theta) in the weights of layer l is an outer product: what enters the layer
+times how the output changes with what leaves it. So a gradient is kept as two short vectors per layer, its *factors*,
+and never written down in p numbers. The kernel takes two matrix products per layer:
 
-    k(x, x') = sum_l (in_l(x) . in_l(x')) * (out_l(x) . out_l(x')),
+    k(x, x') = sum_l (in_l(x) . in_l(x')) * (out_l(x) . out_l(x')).
 
-two matrix products per layer, and a linear function g(x) . w of the gradient costs O(inputs * width) per point, w being
-a point of weight space (a *direction*). A posterior sample path is such a direction.
+A linear function g(x) . w of the gradient costs O(inputs * width) per point. w is a point of weight space, a
+*direction*; a posterior sample path is one.
 
 Notation
     in_l, out_l     factors of layer l, n x inputs and n x outputs; `None` in place of out_l means 1 (the output layer)
     direction       one matrix (inputs x outputs) per layer, a vector for the output layer
-    gain            every hidden layer's output is multiplied by it. Gain 1/sqrt(m) with weights N(0, 1) has the kernel
-                    <g, g'>/m of sqrt(m) W_L phi(W x) with weights N(0, 1/m) where phi is ReLU; with other activations
-                    only the former becomes linear in its weights as the width m grows
+    gain            every hidden layer's output is multiplied by it; 1/sqrt(m) with weights N(0, 1) makes a net of width
+                    m linear in its weights as m grows, for every activation
 
 Arrays are NumPy's or torch's alike; torch is asked for only where a device other than "cpu" is named.
 """
@@ -203,11 +202,6 @@ def inner(A: Factors, w: Direction) -> Tensor:
 def combine(A: Factors, beta: Tensor) -> Direction:
     """sum_i beta_i g(x_i), a direction; with residuals as beta it is the gradient of half the squared error."""
     return tuple(beta @ a_in if a_out is None else (a_in * beta[:, None]).T @ a_out for a_in, a_out in A)
-
-
-def add_scaled(v: Direction, w: Direction, scale: float) -> Direction:
-    """v + scale * w, layer by layer."""
-    return tuple(a + scale * b for a, b in zip(v, w))
 
 
 def rows_of(A: Factors, rows: slice) -> Factors:

@@ -69,8 +69,7 @@ def stable_rate(net: Mlp, X: Array, ridge: float, batch: int) -> float:
 
 def descend(net: Mlp, X: Array, y: Array, *, rate: float, ridge: float, batches: Batches) -> Descent:
     """One step per row of `batches` (indices of rows of X) on sum (h - y)^2 / 2 + ridge |theta - theta0|^2 / 2, from
-    theta0 = net.weights. The rate is clipped to the stable limit, and halved while the error still grows without
-    bound."""
+    theta0 = net.weights. The rate is clipped to the stable limit, and halved while the error still runs away."""
     net, given = replace(net, norm=1.0), net
     used = min(rate, stable_rate(net, X, ridge, batches.shape[1]))
     limit = RUNAWAY * (1.0 + float(np.abs(y).max()) + float(np.abs(net.outputs(X)).max()))

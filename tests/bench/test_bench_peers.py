@@ -15,7 +15,7 @@ from regretless_bench.runner import Run, run_all
 from regretless.parameters import Choice, Float, Int
 from regretless.space import Space
 
-CHEAPER = {"botorch-logei": {"restarts": 2, "raw": 16}}
+CHEAPER = {name: {"restarts": 2, "raw": 16} for name in ("botorch-logei", "botorch-lognei")}
 SPACE = Space(
     {"lr": Float(1e-5, 1e-1, log=True), "n": Int(1, 6), "m": Int(1, 1000, log=True), "act": Choice(["a", "b", "c"])}
 )

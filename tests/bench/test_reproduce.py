@@ -203,7 +203,7 @@ def test_a_measured_process_of_fig6_runs_below_the_command(tmp_path) -> None:
     measured = json.loads((folder / "gp-ucb-n100-d14.json").read_text())
     assert measured["n"] == 100
     assert measured["ask_s"] > 0
-    shown = {(method, n) for method, n, *_ in Finding.read(folder / FILE).tables[1].rows}
+    shown = {(method, n) for method, n, *_ in Finding.read(folder / FILE).tables[2].rows}
     assert shown == {(m, n) for m, ns in sizes.items() for n in ns} | {("gp-ucb", 100)}
 
 

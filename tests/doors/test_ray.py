@@ -115,6 +115,25 @@ def test_save_and_restore_resume_exactly(method: str, tmp_path: Path) -> None:
     assert drive(third, 8, first=16) == whole[16:]
 
 
+def test_a_search_that_its_rule_ended_stays_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sure = Certificate(0.0, 0.0, 0.0, 0.05, "fitted")
+    monkeypatch.setattr(RandomSearch, "certificate", lambda self, delta=0.05: sure)
+    first = make("random", stop=GapBelow(0.1))
+    drive(first, 1)
+    first.suggest("held once")
+    first.save(str(tmp_path / "once"))
+    first.on_trial_complete("held once", {"loss": 1.0})
+    assert first.suggest("none") == Searcher.FINISHED
+    first.save(str(tmp_path / "twice"))
+    once, twice = make("random", stop=GapBelow(0.1)), make("random", stop=GapBelow(0.1))
+    once.restore(str(tmp_path / "once"))
+    once.on_trial_complete("held once", {"loss": 1.0})
+    assert once.suggest("none") == Searcher.FINISHED
+    monkeypatch.undo()
+    twice.restore(str(tmp_path / "twice"))
+    assert twice.suggest("none") == Searcher.FINISHED
+
+
 def test_running_trials_survive_a_restore(tmp_path: Path) -> None:
     searcher = make("gp-ei")
     drive(searcher, 6)

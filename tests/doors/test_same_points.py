@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import KFold
 
 import regretless as rg
+from regretless.doors.distributions import as_distributions
 from regretless.doors.sklearn import RegretlessSearchCV
 from regretless.storage.runner import tune_in_storage
 
@@ -135,3 +136,13 @@ def test_the_same_points_through_every_door(
     expected = by_minimize(space, method, tmp_path)
     assert door(space, method, tmp_path) == expected
     assert len({tuple(sorted(map(repr, p.items()))) for p in expected}) == TRIALS
+
+
+def test_whole_numbers_that_optuna_cannot_keep_are_refused() -> None:
+    """Optuna stores whole numbers as floats."""
+    for exact in (rg.Int(-7, 2**53), rg.Int(0, 2**60, step=2**20), rg.Int(2**20, 2**60, step=3 * 2**20)):
+        kept = as_distributions({"n": exact})["n"]
+        assert kept.to_external_repr(kept.to_internal_repr(exact.from_unit(0.987))) == exact.from_unit(0.987)
+    for inexact in (rg.Int(0, 10**17, step=101), rg.Int(1, 2**60, step=2**20)):
+        with pytest.raises(ValueError, match="Optuna keeps whole numbers as floats"):
+            as_distributions({"n": inexact})

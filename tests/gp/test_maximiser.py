@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from regretless.gp.maximiser import Acquisition, _moves, candidates, maximise, maximise_many
+from regretless.gp.maximiser import Acquisition, Effort, _moves, candidates, maximise, maximise_many
 from regretless.parameters import Choice, Float, Int
 from regretless.space import Cube, Space
 
@@ -43,7 +43,11 @@ def test_maxima_on_and_beyond_the_border(target):
 
 def test_many_are_sorted_legal_and_as_good_as_said():
     X, f = maximise_many(
-        Acquisition.of(hills), Cube.box(3), np.random.default_rng(1), incumbents=np.full((2, 3), 0.4), starts=6
+        Acquisition.of(hills),
+        Cube.box(3),
+        np.random.default_rng(1),
+        incumbents=np.full((2, 3), 0.4),
+        effort=Effort(starts=6),
     )
     assert X.shape == (6, 3)
     assert (np.diff(f) <= 0).all()
@@ -81,8 +85,7 @@ def test_mixed_cube_against_enumeration(encoding):
         cube,
         np.random.default_rng(0),
         incumbents=np.empty((0, cube.dim)),
-        raw=60,
-        rounds=12,
+        effort=Effort(raw=60, rounds=12),
     )
     np.testing.assert_allclose(cube.snap(x), x, rtol=0, atol=1e-12)  # lines are snapped by the method
     truth = max(
@@ -125,7 +128,13 @@ def test_same_generator_same_answer_and_large_dimension():
         return -((P - 0.3) ** 2).mean(axis=1), -2 * (P - 0.3) / d
 
     a, b = (
-        maximise(Acquisition.of(bowl), Cube.box(d), np.random.default_rng(7), incumbents=np.full((1, d), 0.5), raw=60)
+        maximise(
+            Acquisition.of(bowl),
+            Cube.box(d),
+            np.random.default_rng(7),
+            incumbents=np.full((1, d), 0.5),
+            effort=Effort(raw=60),
+        )
         for _ in range(2)
     )
     np.testing.assert_array_equal(a, b)
@@ -139,3 +148,18 @@ def test_undefined_values_are_never_chosen():
 
     x = maximise(Acquisition.of(partly), Cube.box(1), np.random.default_rng(0), incumbents=np.empty((0, 1)))
     assert 0.4 < x[0] <= 0.5
+
+
+def test_long_grids_are_climbed_in_few_evaluations():
+    """2^40 positions: as good as on a line, and not by steps of one."""
+    cube = Space({"n": Int(-3, 2**40), "m": Int(0, 2**60, step=2**20), "x": Float(1, 9)}).cube()
+    target, rows = np.array([0.31, 0.74, 0.123456]), []
+
+    def bowl(P):
+        rows.append(len(P))
+        return -((P - target) ** 2).sum(axis=1), -2 * (P - target)
+
+    x = maximise(Acquisition.of(bowl), cube, np.random.default_rng(3), incumbents=np.full((1, 3), 0.5))
+    np.testing.assert_allclose(x, target, atol=1e-6)
+    np.testing.assert_array_equal(cube.snap(x[None])[0, :2], x[:2])
+    assert sum(rows) < 3000

@@ -118,6 +118,22 @@ def test_gradients_are_finite_differences(kind, labels, quadratic):
     np.testing.assert_array_equal(path.values(Q), path(Q)[0])
 
 
+def test_how_rows_were_appended_leaves_no_trace():
+    X, _, Q = data(n=80)
+    factor = Factor(Kernel("matern52", 5), Hyper(np.full(5, 0.8), 1e-4, 1.0, 0.1), X[:37], np.full(37, 1e-4))
+    grown = []
+    for stops in ([80], range(38, 81), [40, 53, 54, 69, 80]):  # at once, singly, and across the ends of blocks
+        appended, done = factor, 37
+        for stop in stops:
+            appended = appended.extended(X[done:stop], np.full(stop - done, 1e-4))
+            done = stop
+        grown.append(appended)
+    whole = Factor(factor.kernel, factor.hyper, X, np.full(80, 1e-4))
+    for appended in grown:
+        np.testing.assert_array_equal(appended.lower(appended.cross(Q)), grown[0].lower(grown[0].cross(Q)))
+        np.testing.assert_allclose(appended.lower(appended.cross(Q)), whole.lower(whole.cross(Q)), atol=1e-9)
+
+
 def test_appending_and_conditioning_equal_the_full_factor():
     X, y, Q = data(n=40)
     kernel, hyper = Kernel("matern52", 5), Hyper(np.full(5, 0.8), 1e-4, 1.0, 0.1)

@@ -7,7 +7,7 @@ import pytest
 
 from regretless.gp.fit import fit
 from regretless.gp.posterior import GP, Hyper, in_units_of
-from regretless.gp.surrogate import SIZES, Surrogate, is_fresh, near_one, scheduled, standardisation, tamed
+from regretless.gp.surrogate import MOST_FITTED, SIZES, Surrogate, is_fresh, near_one, scheduled, standardisation, tamed
 from regretless.parameters import Choice, Float, Int
 from regretless.space import Cube, Space
 
@@ -58,7 +58,8 @@ def test_a_long_history_is_replayed_in_few_fits(monkeypatch):
     indices = range(scheduled(3000)[0] + 1)
     fresh = [k for k in indices if is_fresh(k)]
     assert max(np.diff([k for k in fresh if SIZES[k] <= 400])) == 10
-    assert max(np.diff([k for k in fresh if SIZES[k] > 400])) == 3
+    assert max(np.diff([k for k in fresh if 400 < SIZES[k] <= MOST_FITTED])) == 3
+    assert all(is_fresh(k) for k in indices if SIZES[k] > MOST_FITTED)  # told in bulk, such a history needs one
 
 
 def test_the_schedule_is_dense_at_first_and_geometric_later():

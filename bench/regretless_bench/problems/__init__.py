@@ -30,6 +30,7 @@ PROBLEMS = {
         Factory("go-ucb-f2", "regretless_bench.problems.synthetic:go_ucb_f2"),
         Factory("go-ucb-f3", "regretless_bench.problems.synthetic:go_ucb_f3"),
         Factory("bbob", "regretless_bench.problems.bbob:bbob"),
+        Factory("bbob-mixint", "regretless_bench.problems.bbob:bbob_mixint"),
         Factory("hpobench-mlp", "regretless_bench.problems.tabular:hpobench_mlp"),
         Factory("nasbench201", "regretless_bench.problems.tabular:nasbench201"),
         Factory("svm-digits", "regretless_bench.problems.sklearn_tasks:svm_digits"),

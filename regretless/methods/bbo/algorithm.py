@@ -2,8 +2,8 @@
 
 The outer level chooses hyper-parameters by a Gaussian process on the validation loss that an inner level, N steps of
 SGD, ends with. What the inner level leaves unoptimised is noise to the outer one, of size phi(N) / sqrt(N), and widens
-its confidence bounds. So N and the number T of outer steps are to be chosen together; `regretless.minimize_bilevel`
-does that, this file is the outer level alone.
+its confidence bounds. This file is the outer level alone; `regretless.minimize_bilevel` chooses N and the number T of
+outer steps together.
 
 Notation
     lambda_t    hyper-parameters of outer step t, here a point of the cube          d
@@ -19,23 +19,17 @@ Notation
     eta_j       inner step size at step j (Thms. 1, 18, 19)
 
 Deviations
-    1. Both presets: the mean is a fitted constant, not zero (Sec. 3.2). Most of the inner noise is a bias that all
-       settings share: a constant mean absorbs it, a zero mean takes it for signal.
-    2. Both presets: an initial design comes first and the kernel is fitted by MAP; the paper takes the kernel as known
-       and says nothing of a start.
+    1. Both presets: the mean is a fitted constant, not zero (Sec. 3.2): it absorbs the bias that all settings share.
+    2. Both presets: an initial design comes first and the kernel is fitted by MAP; the paper takes it as known.
     3. Default: phi is a measured constant (seed sd times sqrt(N), PHI) and sigma^2 the fitted noise variance, but not
        below phi^2 / N. The paper's log^1.5 N with sigma^2 = 0.01 gives beta_t of 26 to 44: pure exploration.
-    4. Default: whichever the acquisition, the best posterior mean is recommended. Algorithm 2 returns the last point
-       asked, which may be a probe.
-    5. Default: Matern-5/2 with a quadratic trend and low values clipped, as in docs/gp-engine.md; preset="paper" has
-       the SE kernel on values as told.
-    6. Expected improvement is maximised by its logarithm, pending points are hallucinated and proposals keep away from
-       failures, in both presets.
+    4. Default: the best posterior mean is recommended. Algorithm 2 returns the last point asked, which may be a probe.
+    5. Default: Matern-5/2 with a quadratic trend and low values clipped (docs/lab/gp-engine.md); paper: SE, as told.
+    6. Both presets: expected improvement is maximised by its logarithm, pending points are hallucinated and proposals
+       keep away from failures.
     7. fidelity=True: values of runs of any length, which is the last coordinate; settings that lead after short
        training need not lead in the end.
 """
-
-from __future__ import annotations
 
 import math
 from typing import ClassVar, Literal
@@ -44,23 +38,20 @@ import numpy as np
 
 from regretless.certificate import Certificate
 from regretless.gp.acquisition import kept_from_failures, log_expected_improvement, upper_confidence
-from regretless.gp.certify import fitted_certificate
-from regretless.gp.design import Design, away_from_known, design_size
+from regretless.gp.design import away_from_known
 from regretless.gp.maximiser import Acquisition, maximise
+from regretless.gp.method import GPMethod
 from regretless.gp.posterior import GP
-from regretless.gp.step import INCUMBENTS, best_by_mean, step
-from regretless.gp.surrogate import Surrogate
+from regretless.gp.step import INCUMBENTS, best_by_mean, best_told, step
 from regretless.method import Method
 from regretless.parameters import Array
 from regretless.space import Cube
 
-PHI = 0.3
-"""phi of the default: the sd over inner seeds times sqrt(N) was 0.1 to 0.6 (docs/methods/bilevel.md)."""
-PAPER_NOISE_VAR = 0.01
-"""sigma^2 of the paper preset. The paper gives no value; this is a usual one for losses of order 1."""
+PHI = 0.3  # phi of the default: the sd over inner seeds times sqrt(N) was 0.1 to 0.6 (docs/lab/bilevel.md)
+PAPER_NOISE_VAR = 0.01  # sigma^2 of the paper preset, a usual value for losses of order 1; the paper gives none
 
 
-class BBO(Method):
+class BBO(GPMethod):
     """Bayesian bilevel optimisation: the outer level, EI or UCB on minus the validation loss.
 
     Algorithm 1 (acquisition="ei"): lambda = arg max E max(f(lambda) - mu^+, 0).
@@ -78,8 +69,7 @@ class BBO(Method):
     """
 
     renamed: ClassVar = {"noise": "noise_var", "B": "norm_bound", "phi": "inner_error"}
-    knows_fidelity: ClassVar[bool] = True
-    """Whether a study may build this method with fidelity=True."""
+    knows_fidelity: ClassVar[bool] = True  # whether a study may build this method with fidelity=True
 
     def __init__(
         self,
@@ -95,11 +85,10 @@ class BBO(Method):
         noise_var: float | None = None,
         fidelity: bool = False,
     ) -> None:
-        super().__init__(cube, seed=seed, budget=budget)
+        self.noise_var = PAPER_NOISE_VAR if noise_var is None and preset == "paper" else noise_var
+        super().__init__(cube, seed=seed, budget=budget, preset=preset, noise_var=self.noise_var)
         if fidelity and self.dim < 2:
-            raise ValueError(
-                "fidelity=True needs a cube of at least two coordinates: hyper-parameters, then the length of training"
-            )
+            raise ValueError("fidelity=True needs at least two coordinates: hyper-parameters, then the training length")
         if acquisition not in ("ei", "ucb"):
             raise ValueError(f"acquisition must be 'ei' or 'ucb', got {acquisition!r}")
         if acquisition == "ucb" and horizon is None:
@@ -108,20 +97,17 @@ class BBO(Method):
         for name, value in positive.items():
             if value is not None and not (value > 0 and math.isfinite(value)):
                 raise ValueError(f"{name} must be positive, got {value!r}")
-        self.paper, self.acquisition, self.horizon, self.B = preset == "paper", acquisition, horizon, float(norm_bound)
+        self.acquisition, self.horizon, self.B, self.fidelity = acquisition, horizon, float(norm_bound), fidelity
         self.phi = inner_error if inner_error is not None else paper_phi(horizon or 1) if self.paper else PHI
-        self.noise_var = PAPER_NOISE_VAR if noise_var is None and self.paper else noise_var
         self.loss_scale = "linear" if self.paper else "auto"
         """How a study tells losses: as they are, as Algorithms 1 and 2 model them, or by their log where positive."""
-        self.fidelity = fidelity
-        self._design = Design(self.cube, design_size(self.dim, budget), self.fixed_generator())
-        self._surrogate = Surrogate(self.cube, preset=preset, noise_var=self.noise_var)
 
     def _propose(self, rng: np.random.Generator) -> Array:
-        first = self._design.next_point(self, rng)
-        if first is not None:
-            return at_full_length(first) if self.fidelity else first
-        gp = self._surrogate.gp(self.X, self.y, self.yvar, self.pending)  # (Alg. 1, l. 5; Alg. 2, l. 6)
+        x = super()._propose(rng)
+        return at_full_length(x) if self.fidelity else x
+
+    def _step(self, rng: np.random.Generator) -> Array:
+        gp = self._posterior()  # (Alg. 1, l. 5; Alg. 2, l. 6)
         if self.acquisition == "ei":  # (Alg. 1, l. 6-7), the incumbent is the best posterior mean over A_t
             pair = log_expected_improvement(gp, float(gp.mean_at(self._evaluated).max()))
         else:  # (Alg. 2, l. 7)
@@ -138,28 +124,23 @@ class BBO(Method):
         """beta_t for the next evaluation."""
         if self.horizon is None:
             raise ValueError("beta_t needs horizon=, the inner steps N per evaluation")
-        t = len(self.y) + len(self.failed) + len(self.pending) + 1
         seed_variance = self.phi**2 / self.horizon
         if self.noise_var is None:
             variance = max(gp.hyper.noise * gp.signal * gp.scale**2, seed_variance)
         else:
             variance = self.noise_var
-        return confidence_width(t, self.B, self.phi, variance, self.horizon)
+        return confidence_width(self._evaluations + 1, self.B, self.phi, variance, self.horizon)
 
     def _recommend(self) -> Array:
         if self.paper and self.acquisition == "ucb":  # (Alg. 2, l. 9): the last point
             return np.asarray(self.X[-1])
         gp = self._surrogate.gp(self.X, self.y, self.yvar)  # (Alg. 1, l. 9)
-        return np.asarray(best_by_mean(gp, self._evaluated, 1)[0])
+        return best_told(gp, self._evaluated)
 
     def _certificate(self, delta: float) -> Certificate:
         if self.fidelity:
-            return Certificate.none(
-                "values of runs of different length were compared; a certificate needs equal ones", delta
-            )
-        # Lemma 2 needs a kernel, B and phi that are known; here they are fitted or measured, so its bound cannot be
-        # claimed
-        return fitted_certificate(self.X, self.y, self.yvar, self.cube, self.recommend(), delta, self.fixed_generator())
+            return Certificate.none("runs of different length were compared; a certificate needs equal ones", delta)
+        return super()._certificate(delta)  # not by Lemma 2, whose kernel, B and phi would have to be known
 
 
 # ---------------------------------------------------------------- the paper's formulas
@@ -219,4 +200,4 @@ def step_at_full_length(
     at_full = Acquisition(pinned, lambda X: kept.value(at_full_length(X)))
     x = maximise(at_full, history.cube, rng, incumbents=incumbents)
     trained = {history.cube.key(point) for point in full}  # settings that were trained, however long
-    return at_full_length(away_from_known(at_full_length(x), history, rng, also=trained))
+    return away_from_known(at_full_length(x), history, rng, also=trained)

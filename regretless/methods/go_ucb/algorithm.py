@@ -17,23 +17,20 @@ Notation (paper symbol, meaning, shape):
     Ball    {w : |w - w_hat|_Sigma^2 <= beta}                                              (Eq. 6)
     n, T    points of Phase I and of Phase II
 
-Deviations from the paper (numbered as on the method's page; `preset="paper"` has the last one only):
+Deviations from the paper (numbered as on the method's page; `preset="paper"` has none of them with the printed oracle,
+and the sixth with `oracle="least-squares"`, which is Algorithm 1 with the settings of its theorem):
     1. The oracle is a multi-start Levenberg-Marquardt fit with the prior on w; the printed SGD (rate 1e-11) trains
        nothing. The ridge of Eq. 4 pulls towards the centre of that prior and not towards w_0.
-    2. Phase I is a scrambled Sobol sequence of 1.3 to 2 p points and its gradients count in Sigma; the paper draws
+    2. Phase I is a scrambled Sobol sequence of 1.3 to 2 p points whose gradients count in Sigma; the paper draws
        uniformly, n = sqrt(T).
     3. lam = sigma^2 (prior variance 1) and sqrt(beta_t) = kappa sigma sqrt(log(1 + t)), sigma the estimated noise; the
        printed beta = d_w^3 F^4 t / T never binds, and the constants of Lemma 5.3 are not known in practice.
     4. w is fitted again after every value; the paper linearises once and for all.
-    5. Where several solutions of the oracle fit about equally well, the search acts on their mixture, so that a peak
-       which one of them puts where no data are does not attract it. The paper knows one w_hat.
+    5. The search acts on the mixture of all solutions that fit about equally well; the paper knows one w_hat.
     6. The inner maximum is the closed form of the linearised model, max_w = f + sqrt(beta) |g|_{Sigma^-1}.
     7. The leave-one-out guard.
-    8. `recommend` is the told point with the best fitted value, with `preset="paper"` the one with the best value; the
-       paper returns a random one.
+    8. `recommend` is the told point with the best fitted value; Algorithm 1 draws one uniformly from Phase II.
 """
-
-from __future__ import annotations
 
 import math
 import textwrap
@@ -50,30 +47,28 @@ from regretless.gp.certify import fitted_certificate
 from regretless.gp.maximiser import maximise
 from regretless.gp.sobol import MAX_DIM, sobol_points
 from regretless.gp.step import best_by_mean, step
-from regretless.method import Method
+from regretless.method import Method, keyed_generator
 from regretless.methods.go_ucb.belief import Belief, best_told, family_belief, hybrid_belief, optimism
 from regretless.methods.go_ucb.certify import linearised_certificate, theory_certificate
 from regretless.methods.go_ucb.guard import Guard, Leader
 from regretless.methods.go_ucb.oracle import FamilyFit, Oracle
 from regretless.methods.go_ucb.paper_preset import PaperPhaseTwo, Start
-from regretless.methods.go_ucb.parametric import BoundsLike, Family, TwoLayerNet, inputs_for
+from regretless.methods.go_ucb.parametric import CENTRED, BoundsLike, Family, TwoLayerNet, user_units
 from regretless.methods.go_ucb.user_model import Gradients, family_of
+from regretless.methods.go_ucb.working_oracle import WorkingPhaseTwo
 from regretless.parameters import Array
 from regretless.space import Cube, Space
+from regretless.streams import Stream
 
 if TYPE_CHECKING:
     import torch
 
 Model: TypeAlias = "str | Family | Callable[..., Any] | torch.nn.Module | None"
 
-FULL_QUADRATIC = 8
-"""Dimensions up to which the default family has cross terms: there it has at most 45 coefficients."""
-UNKNOWN_T = 64
-"""T of the paper's formulas when no budget is known; the larger of its experiments (Sec. 6)."""
-PROBED = 8
-"""Points at which a user's model is checked before anything is evaluated."""
-TITLE_WIDTH = 56
-"""Letters in a line of a plot's title, as many as fit on a figure 5 inches wide."""
+FULL_QUADRATIC = 8  # dimensions up to which the default family has cross terms: there it has at most 45 coefficients
+UNKNOWN_T = 64  # T of the paper's formulas when no budget is known; the larger of its experiments (Sec. 6)
+PROBED = 8  # points at which a user's model is checked before anything is evaluated
+TITLE_WIDTH = 56  # letters in a line of a plot's title, as many as fit on a figure 5 inches wide
 
 
 class GOUCB(Method):
@@ -83,8 +78,7 @@ class GOUCB(Method):
         model: a function f(w, x) on NumPy arrays or float64 tensors (w: p, x: n x d in your own units, columns in the
             order of the space; returns n); a torch.nn.Module that maps x (n x d) to standardised values; the name of a
             family in `regretless.methods.go_ucb.parametric`; None: a quadratic.
-        w_bounds: bounds on w, here or as an attribute of the function: (low, high) pairs or `Float`s, listed or by
-            name.
+        w_bounds: bounds on w, also as an attribute of the function: (low, high) pairs or `Float`s, listed or by name.
         gradients: how a function is differentiated in w: "auto" (its attribute `gradient(w, x)` -> n x p, else central
             differences if it takes NumPy arrays, else torch), "numeric" or "torch".
         width: hidden units of the families "sigmoid-net" and "mlp" (Sec. 6: 25).
@@ -92,11 +86,12 @@ class GOUCB(Method):
         initial: points of Phase I; None: 1.3 per parameter, 2 per weight of a net or a response surface, at most a
             third of the budget ("paper": n = sqrt(T)).
         kappa: sqrt(beta_t) = kappa sqrt(log(1 + t)) in units of the noise.
-        guard: choose each time by leave-one-out among family, family plus process, and process; None: unless
-            realizable.
+        guard: choose by leave-one-out among family, family plus process, and process; None: unless realizable.
         noise_sd: the standard deviation of the noise in the units of y, when known.
         realizable: declares that the objective is a member of the family.
         start: where the printed ascent begins, which the paper leaves open: "incumbent", "random", "centre" or "last".
+        oracle: of the paper preset: "printed" (SGD with the rate of App. D.1, which trains nothing) or "least-squares",
+            Algorithm 1 as Theorem 4.1 has it: a fit that works, lambda = C sqrt(T), the ridge around w_0.
 
     Example:
         def response(w, x):                                   # Hill response to a dose with a price
@@ -127,24 +122,29 @@ class GOUCB(Method):
         noise_sd: float | None = None,
         realizable: bool = False,
         start: Start = "incumbent",
+        oracle: Literal["printed", "least-squares"] = "printed",
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         for name, value, allowed in (
             ("preset", preset, ("default", "paper")),
             ("gradients", gradients, ("auto", "torch", "numeric")),
             ("start", start, ("incumbent", "random", "centre", "last")),
+            ("oracle", oracle, ("printed", "least-squares")),
         ):
             if value not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
         if initial is not None and initial < 1:
             raise ValueError(f"initial must be at least 1 or None, got {initial!r}")
+        if oracle == "least-squares" and preset != "paper":
+            raise ValueError('oracle="least-squares" belongs to preset="paper"; the default preset has it always')
         if not kappa >= 0:
             raise ValueError(f"kappa must be at least 0, got {kappa!r}")
         if noise_sd is not None and not noise_sd > 0:
             raise ValueError(f"noise_sd must be above 0 or None, got {noise_sd!r}")
         self.paper, self.kappa, self.noise_sd, self.realizable = preset == "paper", float(kappa), noise_sd, realizable
         self.family: Family
-        if model is None and self.paper:  # (Sec. 6)
+        self._works = oracle == "least-squares"
+        if model is None and self.paper and not self._works:  # (Sec. 6)
             self.family = TwoLayerNet(self.dim, width, "sigmoid", plain=True)
         else:
             usual = "quadratic" if self.dim <= FULL_QUADRATIC else "separable-quadratic"
@@ -157,29 +157,28 @@ class GOUCB(Method):
         self.leader: Leader = "family"
         """The model that the last proposal of Phase II came from."""
         self._start: Start = start
-        self._ready: tuple[Oracle, PaperPhaseTwo] | None = None
+        self._ready: tuple[Oracle, PaperPhaseTwo, WorkingPhaseTwo] | None = None
         self._space: Space | None = None
         self._sign = 1.0
         variance = None if noise_sd is None else noise_sd**2
         self._guard = Guard(self.cube, noise_var=variance, flexible=self.family.flexible)
 
     def bind(self, space: Space, sign: float) -> None:
-        """Shows the method the user's space and the sign of the told values (-1 in a minimisation): the user's own
-        units."""
+        """Shows the method the user's own units: the space, and the sign of told values (-1 in a minimisation)."""
         if len(space) != self.dim:
             raise ValueError(f"the space has {len(space)} parameters, this method {self.dim} coordinates")
         self._space, self._sign, self._ready = space, float(sign), None
         self._bound()  # a model that cannot work is refused here, before anything is evaluated
 
-    def _bound(self) -> tuple[Oracle, PaperPhaseTwo]:
-        """The oracle and the paper's Phase II for the space bound, the model checked."""
+    def _bound(self) -> tuple[Oracle, PaperPhaseTwo, WorkingPhaseTwo]:
+        """The oracle and the paper's two forms of Phase II for the space bound, the model checked."""
         if self._ready is None:
-            inputs = inputs_for(self.family.inputs, self._space or Space([(0.0, 1.0)] * self.dim))
-            n = self.initial
+            space, n = self._space or Space([(0.0, 1.0)] * self.dim), self.initial
+            inputs = CENTRED if self.family.inputs == "centred" else user_units(space)
             self.family.check(inputs(self.cube.snap(sobol_points(PROBED, self.dim, self.fixed_generator()))))
             oracle = Oracle(self.family, inputs, sign=self._sign, seed=self.seed, block=n, noise_sd=self.noise_sd)
             printed = PaperPhaseTwo(self.family, inputs, sign=self._sign, n=n, T=self.horizon, start=self._start)
-            self._ready = oracle, printed
+            self._ready = oracle, printed, WorkingPhaseTwo(oracle, n=n, T=self.horizon)
         return self._ready
 
     def _phase_one(self) -> int:
@@ -198,6 +197,8 @@ class GOUCB(Method):
             if self.paper:
                 return rng.random(self.dim)
             return np.asarray(sobol_points(self.step + 1, self.dim, self.fixed_generator())[-1])
+        if self._works:
+            return self._bound()[2].propose(self, rng)
         if self.paper:
             return self._bound()[1].propose(self.X, self.y, rng, self.fixed_generator())
         self.leader = self._leader()
@@ -243,7 +244,11 @@ class GOUCB(Method):
         return "process" if leader == "hybrid" and self.family.flexible else leader
 
     def _recommend(self) -> Array:
-        if len(self.y) < self.initial or self.paper:
+        if self.paper:  # (Alg. 1, output): uniform over x_1, ..., x_T; over Phase I while that is all there is
+            points = self.X[self.initial :] if len(self.y) > self.initial else self.X
+            drawn = keyed_generator(self.seed, len(self.y), Stream.GO_UCB_OUTPUT)
+            return np.asarray(points[int(drawn.integers(len(points)))])
+        if len(self.y) < self.initial:
             return super()._recommend()
         leader = self._leader()
         if leader == "process":
@@ -255,7 +260,7 @@ class GOUCB(Method):
     def _certificate(self, delta: float) -> Certificate:
         """ "theory" when the family is declared true and the noise is known, otherwise "fitted" (see `certify`)."""
         if self.paper:
-            return Certificate.none("the printed settings fit no model", delta)
+            return Certificate.none("Algorithm 1 reports a point drawn at random, about which it knows nothing", delta)
         if len(self.y) < self.initial:
             return Certificate.none("Phase I is not over", delta)
         if self.realizable and self.noise_sd is not None and math.isfinite(self.family.reach):
@@ -280,11 +285,8 @@ class GOUCB(Method):
         free = max(fit.n - float((fit.ball.norms(fit.rows) ** 2).sum()), 1.0)
         half = float(stdtrit(free, 0.5 + level / 2)) * math.sqrt(fit.sigma2) * fit.ball.norms(np.eye(self.family.p))
         ends = np.clip(np.stack([fit.v, fit.v - half, fit.v + half]), -self.family.reach, self.family.reach)
-        value, low, high = self.family.user(ends)
-        return {
-            name: (float(a), float(b), float(c))
-            for name, a, b, c in zip(self.family.names, value, low, high, strict=True)
-        }
+        columns = self.family.user(ends).T.tolist()
+        return {name: (a, b, c) for name, (a, b, c) in zip(self.family.names, columns, strict=True)}
 
     def misfit(self) -> str:
         """What speaks against the family, in one sentence; empty when nothing does."""
@@ -297,9 +299,8 @@ class GOUCB(Method):
         if kind == "family":
             return ""
         other = "a Gaussian process" if kind == "process" else "the family plus a residual process"
-        return (
-            f"the family misses structure: {other} predicts left-out values better by {nats:.1f} nats over {n} values"
-        )
+        by = f"{nats:.1f} nats over {n} values"
+        return f"the family misses structure: {other} predicts left-out values better by {by}"
 
     def residuals(self) -> tuple[Array, Array]:
         """Fitted values and residuals (told minus fitted) of the family in the user's units, n each."""

@@ -10,8 +10,6 @@ G holds one gradient per row (T x p). With the Cholesky factor L of the T x T ma
 so a new row costs O(T p), where the dense form pays O(p^2). Beyond 2 p rows a QR factorisation compresses them into p.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -19,8 +17,7 @@ from scipy.linalg import lapack
 
 from regretless.parameters import Array
 
-JITTER = 1e-14
-"""The first share of the largest diagonal entry that is added to a matrix which rounding has made indefinite."""
+JITTER = 1e-14  # the first share of the largest diagonal entry that is added to a matrix which rounding made indefinite
 
 
 class Ball:
@@ -35,56 +32,43 @@ class Ball:
         self.anchor = np.array(anchor, dtype=np.float64)
         self.lam = float(lam)
         self.p = len(self.anchor)
-        self._T = 0
-        self._allocate(16)
+        self.G, self._r, self._L = np.empty((0, self.p)), np.empty(0), np.empty((0, 0))
+        """The rows kept, T x p: the gradients themselves until they were compressed, then p rows with the same G'G."""
         if G is not None and r is not None and len(G):
             self._refactor(np.asarray(G, dtype=np.float64), np.asarray(r, dtype=np.float64))
 
-    @property
-    def G(self) -> Array:
-        """The rows kept, T x p: the gradients themselves until they were compressed, then p rows with the same G'G."""
-        return self._G[: self._T]
-
     def append(self, g: Array, r: float) -> None:
         """Takes in the row g.w = r: Sigma becomes Sigma + g g'."""
-        T = self._T
+        T, G, targets = len(self.G), np.vstack([self.G, g]), np.append(self._r, r)
         if 2 * self.p <= T:
-            self._refactor(np.vstack([self.G, g]), np.append(self._r[:T], r))
+            self._refactor(G, targets)
             return
-        if len(self._G) == T:
-            self._grow()
-        self._G[T], self._r[T], self._deficit[T] = g, r, r - g @ self.anchor
-        if T:
-            row = self._half_solve(self._G[:T] @ g)
-            self._L[T, :T] = row
-            pivot = self.lam + float(g @ g) - float(row @ row)
-        else:
-            pivot = self.lam + float(g @ g)
+        L = np.zeros((T + 1, T + 1), order="F")
+        L[:T, :T], L[T, :T] = self._L, self._half_solve(self.G @ g) if T else 0.0
+        pivot = self.lam + float(g @ g) - float(L[T, :T] @ L[T, :T])
         # in exact arithmetic the pivot is at least lam; rounding may only touch the last digits of that
-        self._L[T, T] = math.sqrt(max(pivot, self.lam))
-        self._T = T + 1
+        L[T, T] = math.sqrt(max(pivot, self.lam))
+        self.G, self._r, self._L = G, targets, L
 
     def centre(self) -> Array:
         """The minimiser w_hat of lam |w - anchor|^2 + sum (g.w - r)^2, p."""
-        T = self._T
-        if T == 0:
+        if not len(self.G):
             return self.anchor.copy()
-        alpha, info = lapack.dpotrs(self._L[:T, :T], self._deficit[:T], lower=1)
+        alpha, info = lapack.dpotrs(self._L, self._r - self.G @ self.anchor, lower=1)
         assert info == 0
-        return np.asarray(self.anchor + alpha @ self._G[:T])
+        return np.asarray(self.anchor + alpha @ self.G)
 
     def norms(self, Q: Array) -> Array:
         """|q|_{Sigma^-1} of every row of Q (m x p), m."""
         squared = np.einsum("ij,ij->i", Q, Q)
-        if self._T:
+        if len(self.G):
             half = self._half_solve(self.G @ Q.T)
             squared = squared - np.einsum("ij,ij->j", half, half)
         return np.asarray(np.sqrt(np.maximum(squared, 0.0) / self.lam))
 
     def log_det(self) -> float:
         """log det(Sigma) - log det(lam I), the information the rows carry."""
-        diagonal = np.diagonal(self._L)[: self._T]
-        return float(2 * np.log(diagonal).sum() - self._T * math.log(self.lam))
+        return float(2 * np.log(np.diagonal(self._L)).sum() - len(self.G) * math.log(self.lam))
 
     def root(self) -> tuple[Array, Array]:
         """V (p x k, orthonormal) and c (k) such that Sigma^{-1/2} q = (q - V (c * (V'q))) / sqrt(lam)."""
@@ -92,31 +76,17 @@ class Ball:
         return Vt.T, 1 - np.sqrt(self.lam / (self.lam + s**2))
 
     def _half_solve(self, B: Array) -> Array:
-        solved, info = lapack.dtrtrs(self._L[: self._T, : self._T], B, lower=1)
+        solved, info = lapack.dtrtrs(self._L, B, lower=1)
         assert info == 0
         return np.asarray(solved)
-
-    def _allocate(self, room: int) -> None:
-        self._G = np.empty((room, self.p))
-        self._r, self._deficit = np.empty(room), np.empty(room)
-        self._L = np.zeros((room, room), order="F")
-
-    def _grow(self) -> None:
-        T, G, r, deficit, L = self._T, self._G, self._r, self._deficit, self._L
-        self._allocate(2 * len(G))
-        self._G[:T], self._r[:T], self._deficit[:T], self._L[:T, :T] = G[:T], r[:T], deficit[:T], L[:T, :T]
 
     def _refactor(self, G: Array, r: Array) -> None:
         if len(G) > self.p:
             Q, G = np.linalg.qr(G)
             r = Q.T @ r
-        T = len(G)
-        self._allocate(max(16, T + 16))
-        self._G[:T], self._r[:T], self._deficit[:T] = G, r, r - G @ self.anchor
         K = G @ G.T
-        K.flat[:: T + 1] += self.lam
-        self._L[:T, :T] = sure_cholesky(K)
-        self._T = T
+        K.flat[:: len(G) + 1] += self.lam
+        self.G, self._r, self._L = G, r, sure_cholesky(K)
 
 
 def sure_cholesky(K: Array) -> Array:

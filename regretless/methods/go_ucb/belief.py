@@ -1,12 +1,10 @@
-"""What is believed of the function at a point, mean and standard deviation in the standardised units of the fit.
+"""What GO-UCB believes of the function at a point: mean and standard deviation, in the standardised units of the fit.
 
-family   mean f(v_hat, x),   sd sigma |g|_{Sigma^-1}, so that mean + sqrt(beta) / sigma sd is the closed form of the
-         maximum over the ball of the linearised f_x(w)                                     (Alg. 1, Phase II, l. 5)
+family   mean f(v_hat, x), sd sigma |g|_{Sigma^-1}: mean + sqrt(beta) / sigma sd is the maximum of the linearised f_x(w)
+         over the ball, in closed form                                                      (Alg. 1, Phase II, l. 5)
 mixture  sum_k s_k f(v_k, x) over modes with shares s_k; their disagreement adds to the variance
 hybrid   the family plus the residual process of `guard`
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Callable
@@ -25,10 +23,8 @@ from regretless.parameters import Array
 Belief: TypeAlias = Callable[[Array], tuple[Array, Array]]
 """Cube points (q x d) to the mean and the standard deviation of the standardised function there (q each)."""
 
-LEAST_SUPPORT = 1e-3
-"""Modes with a smaller share of the posterior are left out: each costs a call of the model per point."""
-GOOD = 5
-"""Told points with the best means, around which the maximiser draws candidates, as for the exact GP (`gp.step`)."""
+LEAST_SUPPORT = 1e-3  # modes with a smaller share of the posterior are left out: each costs a model call per point
+GOOD = 5  # told points with the best means, around which the maximiser draws candidates, as in `gp.step`
 
 
 def family_belief(oracle: Oracle, fit: FamilyFit, pending: Array) -> Belief:

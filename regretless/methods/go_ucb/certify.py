@@ -1,27 +1,24 @@
-"""Certificates of a family: bounds on f* and on the value of the recommended point.
+"""Certificates of GO-UCB: bounds on f* and on the value of the recommended point, from a parametric family.
 
-"theory" needs a family declared true and a known noise. With noise that is sigma-sub-Gaussian given the past, L(w) =
-exp(-RSS(w) / (2 sigma^2)) and any prior pi, the mixture ratio
+A certificate of kind "theory" needs a family declared true and a known noise. It bounds over the set C of parameters
+that the data do not refute, without linearising anything. With sigma-sub-Gaussian noise, L(w) = exp(-RSS(w) / (2
+sigma^2)) and any prior pi, the mixture ratio (Robbins 1970; for a linear family this is Lemma B.3)
 
     M = integral of L(u) pi(u) du / L(w*)
 
-has expectation at most 1 at the true w* however the points were chosen (Robbins 1970, method of mixtures; for a linear
-family and a normal prior this is the self-normalised bound of Lemma B.3). The same holds for an unbiased estimate Z /
-L(w*) of it, here by importance sampling around the fit, and by Markov's inequality the set
+has expectation at most 1 at the true w*, however the points were chosen. So has an unbiased estimate Z / L(w*), here by
+importance sampling around the fit. By Markov's inequality w* lies with probability at least 1 - delta in
 
-    C = {w : RSS(w) <= 2 sigma^2 (log(1 / delta) - log Z)}
+    C = {w : RSS(w) <= 2 sigma^2 (log(1 / delta) - log Z)}.
 
-holds w* with probability at least 1 - delta. Nothing is linearised; a poor fit only makes Z smaller and C larger.
-
-"fitted" takes FITTED_WIDTH normal quantiles of the linearised model around the fit.
+A poor fit makes Z smaller and C larger, never wrong. A certificate of kind "fitted" takes FITTED_WIDTH normal quantiles
+of the linearised model around the fit.
 """
-
-from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.random import Generator
@@ -37,25 +34,18 @@ from regretless.methods.go_ucb.parametric import Jacobian, with_gradient
 from regretless.parameters import Array
 from regretless.space import Cube
 
-FITTED_WIDTH = 1.5
-"""Widens the normal quantile of a fitted certificate; set by hand, coverage in docs/methods/go-ucb.md, Certificates."""
-LEAST_SHARE = 0.01
-"""Told variances count in a theory certificate as at least this share of the declared one; set by hand."""
-SAMPLES, WIDE = 2048, 0.1
-"""Samples of the estimate of Z, and the share of them from the prior, which bounds the weights; set by hand."""
-STRETCH = 1.3
-"""The Laplace part of the proposal is this much wider than the linearised posterior, for its tails; set by hand."""
-STEPS, STARTS = 20, 8
-"""Steps of the climb to the edge of the set, and members of the set it begins at; set by hand, for time."""
-CUTS = np.array([1.0, 0.6, 0.3, 0.1, 0.03, 0.005])
-"""Shares of a step that are tried; the best one that stays in the set is taken."""
-RIDGE = 1e-8
-"""Share of the mean diagonal of J'J added to it, for parameters left open: the root of the double precision."""
+FITTED_WIDTH = 1.5  # widens the normal quantile of a fitted certificate; by hand, coverage in docs/lab/go-ucb.md
+LEAST_SHARE = 0.01  # told variances count in a theory certificate as at least this share of the declared one; by hand
+SAMPLES, WIDE = 2048, 0.1  # samples of the estimate of Z; the share from the prior, which bounds the weights; by hand
+STRETCH = 1.3  # the Laplace part of the proposal is so much wider than the linearised posterior, for its tails; by hand
+STEPS, STARTS = 20, 8  # steps of the climb to the edge of the set, and members it begins at; set by hand, for time
+CUTS = np.array([1.0, 0.6, 0.3, 0.1, 0.03, 0.005])  # shares of a step that are tried; the best that stays in is taken
+RIDGE = 1e-8  # the share of J'J's mean diagonal added to it, for parameters left open: the root of double precision
 SCREEN, SOME, TRIED, CLIMBS, ALTERNATIONS = 256, 128, 16, 3, 6
 """Points and members that screen the cube, points tried, climbs and alternations; set by hand, for time."""
 
-Squares = Callable[[Array], Array]
-"""Parameter vectors (k x p) to residual sums of squares (k)."""
+Kind: TypeAlias = Literal["theory", "fitted"]
+Squares: TypeAlias = Callable[[Array], Array]  # parameter vectors (k x p) to residual sums of squares (k)
 
 
 def threshold(squares: Squares, fit: FamilyFit, reach: float, delta: float, rng: Generator) -> tuple[float, Array]:
@@ -119,9 +109,8 @@ class LikelihoodSet:
             trial = np.clip(V[:, None] + CUTS[:, None] * step[:, None], -self._reach, self._reach)
             k, m, p = trial.shape
             flat = trial.reshape(-1, p)
-            values = np.where(
-                self.squares(flat) <= self.limit, sign * self._values(flat, x[None])[0][:, 0], -np.inf
-            ).reshape(k, m)
+            values = sign * self._values(flat, x[None])[0][:, 0]
+            values = np.where(self.squares(flat) <= self.limit, values, -np.inf).reshape(k, m)
             pick = np.argmax(values, axis=1)
             gained = values[np.arange(k), pick] > best + 1e-9 * (1 + np.abs(best))
             if not gained.any():
@@ -174,9 +163,8 @@ class LikelihoodSet:
                 def surface(U: Array, v: Array = v) -> Array:
                     return np.asarray(self._values(v[None], U)[0][0])
 
-                x = maximise(
-                    Acquisition(with_gradient(surface, cube), surface), cube, self._rng, incumbents=points[i][None]
-                )
+                acquisition = Acquisition(with_gradient(surface, cube), surface)
+                x = maximise(acquisition, cube, self._rng, incumbents=points[i][None])
                 before = height
                 height, v = self.extreme(x, 1.0)
                 largest = max(largest, height)
@@ -193,10 +181,7 @@ def theory_certificate(
     values, weight = functools.partial(oracle.predict, fit), certain_weights(history.yvar, noise_sd)
     members = LikelihoodSet(values, history.X, weight, fit, oracle.family.reach, delta, rng)
     if members.empty:
-        return Certificate.none(
-            "the data refute all members of the family near the fit: it is not realizable, or the noise is larger",
-            delta,
-        )
+        return Certificate.none("the data refute the family near the fit: it is wrong, or the noise is larger", delta)
     lower = members.extreme(x, -1.0)[0]
     radius = math.sqrt(max(members.limit - float(members.squares(fit.v[None])[0]), 0.0) / fit.sigma2)
     acquisition = optimism(belief, radius, history)
@@ -227,11 +212,7 @@ def certain_weights(yvar: Array, noise_sd: float) -> Array:
 
 
 def _in_units(
-    fit: FamilyFit,
-    bounds: tuple[float, float],
-    delta: float,
-    kind: Literal["theory", "fitted"],
-    assumptions: tuple[str, ...],
+    fit: FamilyFit, bounds: tuple[float, float], delta: float, kind: Kind, assumptions: tuple[str, ...]
 ) -> Certificate:
     """The certificate with standardised bounds turned into the units of y."""
     low, high = fit.offset + fit.scale * bounds[0], fit.offset + fit.scale * max(bounds)

@@ -1,17 +1,15 @@
-"""The guard: does the family hold? Leave-one-out log densities compare three models of one history.
+"""The guard of GO-UCB decides whether the user's family holds, and which of three models is acted on.
 
     family   the linearised family alone
-    hybrid   the linearised family plus a Gaussian process for what it misses:
-             z(x) = f(v_hat, x) + g(x).(v - v_hat) + r(x) + noise
-             v - v_hat ~ N(0, a I),   r ~ GP(0, b k),   noise ~ N(0, c)
+    hybrid   the family plus a Gaussian process for what it misses: z(x) = f(v_hat, x) + g(x).(v - v_hat) + r(x) + noise
+             with v - v_hat ~ N(0, a I),   r ~ GP(0, b k),   noise ~ N(0, c)
     process  a Gaussian process alone
 
-In the hybrid the residuals e = z - f(v_hat, X) have the covariance K = a G G' + b k(X, X) + c I with the gradients G (n
-x p); a, b, c and the length-scales of k (Matern-5/2) are fitted by maximum a posteriori. All densities are of the
-family's standardised values; the process raises very low ones (`surrogate.tamed`) and is compared on the others.
+Models are compared by the log densities of the family's standardised values, each left out once. The residuals of the
+hybrid, e = z - f(v_hat, X), have covariance a G G' + b k(X, X) + c I with gradients G (n x p); a, b, c and the
+length-scales of k (Matern-5/2) are fitted. The process raises very low values (`surrogate.tamed`) and is compared on
+the others.
 """
-
-from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
@@ -21,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from regretless.gp.fit import WALL
 from regretless.gp.kernels import Hyper, Kernel, squared_distances
-from regretless.gp.lbfgs import minimise
+from regretless.gp.lbfgs import minimise, row_by_row
 from regretless.gp.posterior import GP
 from regretless.gp.surrogate import Surrogate, tamed
 from regretless.methods.go_ucb.ball import sure_cholesky
@@ -35,34 +34,22 @@ Leader: TypeAlias = Literal["family", "hybrid", "process"]
 Pending: TypeAlias = tuple[Array, Array] | None
 """Points (m x d) and their gradients (m x p) that are conditioned on without values."""
 
-# The rules of the comparison were settled on the seeds 1000 to 1011; the runs are in docs/methods/go-ucb.md.
-HYBRID_MARGIN, PROCESS_MARGIN = 2.0, 6.0
-"""Nats by which the hybrid must beat its rival, and the process the family; 4 and 10 gave the same medians."""
-MISFIT_MARGIN = 4.0
-"""Nats by which the hybrid must win before the user is told that the family is wrong (docs, Is the family wrong?)."""
-ERRORS = 1.0
-"""Standard errors by which a model must also win; three gave the same medians."""
-NEAR = 0.03
-"""Told points closer than this (root mean square over the coordinates) share one vote; set by hand."""
-MOST_NATS = 4.0
-"""The most nats a value may count: real residuals have heavy tails (docs, What was tried)."""
+# The rules of the comparison were settled on the seeds 1000 to 1011; the runs are in docs/lab/go-ucb.md.
+HYBRID_MARGIN, PROCESS_MARGIN = 2.0, 6.0  # nats by which each must win; 4 and 10 gave the same medians
+MISFIT_MARGIN = 4.0  # nats by which the hybrid must win before the user is told that the family is wrong (docs)
+ERRORS = 1.0  # standard errors by which a model must also win; three gave the same medians
+NEAR = 0.03  # told points closer than this (root mean square over the coordinates) share one vote; set by hand
+MOST_NATS = 4.0  # the most nats a value may count: real residuals have heavy tails (docs, What was tried)
 
-LINEAR_PRIOR = (0.0, 1.0)
-"""Centre and standard deviation of log a: the prior variance of v is 1."""
-RESIDUAL_PRIOR = (-2.0, 2.0)
-"""Centre and standard deviation of log b, set by hand: a believed family leaves about an eighth of the variance."""
-NOISE_PRIOR = (2 * math.log(0.05), 1.5)
-"""Centre and standard deviation of log c: the oracle's prior noise of 0.05, within a factor of 2."""
-LENGTH_PRIOR = (math.log(0.5), 1.0)
-"""Centre and standard deviation of the log length-scales; the centre grows with sqrt(d), as distances in a cube do."""
+# Normal priors on logarithms, each by its centre and standard deviation.
+LINEAR_PRIOR = (0.0, 1.0)  # of log a: the prior variance of v is 1
+RESIDUAL_PRIOR = (-2.0, 2.0)  # of log b, set by hand: a believed family leaves about an eighth of the variance
+NOISE_PRIOR = (2 * math.log(0.05), 1.5)  # of log c: the oracle's prior noise of 0.05, within a factor of 2
+LENGTH_PRIOR = (math.log(0.5), 1.0)  # of the log length-scales; the centre grows with sqrt(d), as distances do
 AMPLITUDE_BOUNDS, NOISE_HIGH, LENGTH_BOUNDS = (-14.0, 6.0), 2.0, (math.log(0.02), math.log(50.0))
 """Bounds on log a and log b, on log c from above, and on the log length-scales, beyond three prior deviations."""
-ROUNDS = 30
-"""Iterations of the fit of the shares; set by hand, for time."""
-WALL = 1e25
-"""What the fit is told where the covariance has no Cholesky factor: worse than any value that can be computed."""
-MOST_ROWS = 128
-"""Rows that the shares are fitted to, an even selection and the best values; a step costs their cube; set by hand."""
+ROUNDS = 30  # iterations of the fit of the shares; set by hand, for time
+MOST_ROWS = 128  # rows that the shares are fitted to, even ones and the best; a step costs their cube; set by hand
 
 
 @dataclass(frozen=True)
@@ -90,16 +77,12 @@ def fit_shares(kernel: Kernel, X: Array, G: Array, e: Array) -> Shares:
     low = each(AMPLITUDE_BOUNDS[0], AMPLITUDE_BOUNDS[0], least, LENGTH_BOUNDS[0])
     high = each(AMPLITUDE_BOUNDS[1], AMPLITUDE_BOUNDS[1], NOISE_HIGH, LENGTH_BOUNDS[1])
 
-    def function(thetas: Array) -> tuple[Array, Array]:
-        pairs = [_negative_log_posterior(kernel, Z, gram, e, theta, centre, sd) for theta in thetas]
-        return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
-
+    function = row_by_row(lambda theta: _negative_log_posterior(kernel, Z, gram, e, theta, centre, sd))
     size = math.log(max(float(e @ e) / len(e), LEAST_NOISE**2))
     wrong = centre.copy()
     wrong[1] = np.clip(size, low[1], high[1])  # the second start lets the process explain all residuals
-    best, value = minimise(
-        function, np.clip(np.stack([centre, wrong]), low, high), low, high, rounds=ROUNDS, reach=0.5, tolerance=1e-6
-    )
+    starts = np.clip(np.stack([centre, wrong]), low, high)
+    best, value = minimise(function, starts, low, high, rounds=ROUNDS, reach=0.5, tolerance=1e-6)
     theta = best[int(np.argmin(value))]
     return Shares(math.exp(theta[0]), math.exp(theta[1]), math.exp(theta[2]), np.exp(theta[3:]))
 
@@ -160,9 +143,8 @@ class Hybrid:
     def correction(self, U: Array, G: Array) -> tuple[Array, Array]:
         """What is added to f(v_hat, x) and the posterior sd (q each) at U (q x d) with gradients G (q x p)."""
         W = self.kernel.embed(U) * self._inverse
-        C = self.shares.linear * (G @ self._G.T) + self.shares.residual * self.kernel.base(
-            squared_distances(W, self._W)
-        )
+        base = self.kernel.base(squared_distances(W, self._W))
+        C = self.shares.linear * (G @ self._G.T) + self.shares.residual * base
         half = lapack.dtrtrs(self._L, C.T, lower=1)[0]
         prior = self.shares.linear * np.einsum("ij,ij->i", G, G) + self.shares.residual
         variance = prior - np.einsum("ij,ij->j", half, half)
@@ -175,8 +157,7 @@ class Hybrid:
 
 
 def leave_one_out_density(alpha: Array, precision: Array) -> Array:
-    """log N(z_i; prediction without i), n, from alpha = K^-1 z and the diagonal of K^-1 (Rasmussen and Williams 2006,
-    Eq. 5.10-5.12)."""
+    """log N(z_i; prediction without i), n, from K^-1 z and the diagonal of K^-1 (Rasmussen and Williams, Eq. 5.10)."""
     return np.asarray(0.5 * np.log(precision) - 0.5 * alpha**2 / precision - 0.5 * math.log(2 * math.pi))
 
 
@@ -187,21 +168,17 @@ class Evidence:
         self.density, self._tame = density, tame
         self._votes = votes(X), np.where(tame, votes(X, tame), 0.0)
 
-    def gain(self, a: Leader, b: Leader) -> float:
-        """By how many nats model a predicts left-out values better than model b."""
-        return float(self._weight(a, b) @ self._each(a, b))
+    def gain(self, a: Leader, b: Leader) -> tuple[float, float]:
+        """By how many nats model a predicts left-out values better than model b, and the standard error of that."""
+        weight = self._votes["process" in (a, b)]
+        each = np.clip(self.density[a] - self.density[b], -MOST_NATS, MOST_NATS)
+        gain = float(weight @ each)
+        return gain, float(np.linalg.norm(weight * (each - gain / float(weight.sum()))))
 
     def favours(self, a: Leader, b: Leader, margin: float) -> bool:
         """Whether a beats b by the margin, and by ERRORS standard errors."""
-        weight, gain = self._weight(a, b), self.gain(a, b)
-        error = float(np.linalg.norm(weight * (self._each(a, b) - gain / float(weight.sum()))))
+        gain, error = self.gain(a, b)
         return gain > max(margin, ERRORS * error)
-
-    def _weight(self, a: Leader, b: Leader) -> Array:
-        return self._votes["process" in (a, b)]
-
-    def _each(self, a: Leader, b: Leader) -> Array:
-        return np.clip(self.density[a] - self.density[b], -MOST_NATS, MOST_NATS)
 
 
 class Guard:
@@ -249,17 +226,15 @@ class Guard:
         }
         evidence = Evidence(density, X, tamed(y) == y)
         rivals: tuple[tuple[Leader, float], ...] = (("hybrid", MISFIT_MARGIN), ("process", PROCESS_MARGIN))
-        gains = {
-            name: evidence.gain(name, "family") for name, margin in rivals if evidence.favours(name, "family", margin)
-        }
+        ahead = [name for name, margin in rivals if evidence.favours(name, "family", margin)]
+        gains = {name: evidence.gain(name, "family")[0] for name in ahead}
         best: Leader = max(gains, key=lambda name: gains[name], default="family")
         return best, gains.get(best, 0.0)
 
     def hybrid(self, X: Array, fit: FamilyFit, pending: Pending = None) -> Hybrid:
         """The hybrid centred at the fit."""
-        return Hybrid(
-            self._surrogate.kernel, self._fitted_shares(X, fit), X, fit.jacobian, fit.residuals, fit.weight, pending
-        )
+        shares = self._fitted_shares(X, fit)
+        return Hybrid(self._surrogate.kernel, shares, X, fit.jacobian, fit.residuals, fit.weight, pending)
 
     def _fitted_shares(self, X: Array, fit: FamilyFit) -> Shares:
         if self._shares is None or self._shares[0] is not fit:

@@ -28,37 +28,22 @@ from regretless.methods.go_ucb.parametric import Family, Inputs, LinearInW
 from regretless.parameters import Array
 from regretless.streams import Stream
 
-EVERY = 10
-"""Sizes between two full fits; set by hand: an ask with a full fit takes twice as long as one without (docs, Costs)."""
-FULL_STARTS, FULL_ITERATIONS = 24, 40
-"""Starts and iterations of a full fit; 24 starts reach the best cost of scipy's solver to four digits (docs, Costs)."""
-LEAST_STARTS, LARGE = 6, 1500
-"""A family of p parameters gets LARGE / p starts, between LEAST_STARTS and FULL_STARTS; set by hand, for time."""
-WARM_FRESH, WARM_ITERATIONS = 4, 12
-"""Fresh starts and iterations of a short fit; half of the starts where LEAST_MODES are kept (docs, What was tried)."""
-POLISH_ITERATIONS = 8
-"""Iterations that repeat a full fit from its solutions once the noise is known; set by hand."""
-MOST_MODES, LEAST_MODES, MANY = 8, 3, 400
-"""Solutions carried along: MANY / p of them, within these bounds (docs, What was tried)."""
-APART, NATS = 0.1, 6.0
-"""Modes differ by this much (root mean square) and lie within so many nats of the best; set by hand."""
-NOISE, NOISE_WEIGHT = 0.05, 4.0
-"""The prior noise of standardised values and its weight in observations, without which n < p would have none."""
-LEAST_NOISE = 0.003
-"""The least noise of standardised values, which keeps Sigma = lam I + J'J solvable in double precision."""
-LARGEST = 1e9
-"""Standardised values are clipped to this size, so that no square or likelihood leaves the range of floats."""
-LIGHTEST, HEAVIEST = 0.01, 100.0
-"""Bounds on the weights of values with told variances, so that none vanishes or silences all others."""
+EVERY = 10  # sizes between two full fits; set by hand: an ask with a full fit takes twice as long (docs, Costs)
+FULL_STARTS, FULL_ITERATIONS = 24, 40  # of a full fit; 24 starts reach scipy's best cost to four digits (docs, Costs)
+LEAST_STARTS, LARGE = 6, 1500  # p parameters get LARGE / p starts, from LEAST_STARTS to FULL_STARTS; by hand, for time
+WARM_FRESH, WARM_ITERATIONS = 4, 12  # of a short fit; half of the fresh starts where LEAST_MODES are kept (docs)
+POLISH_ITERATIONS = 8  # iterations that repeat a full fit from its solutions once the noise is known; set by hand
+MOST_MODES, LEAST_MODES, MANY = 8, 3, 400  # solutions carried along: MANY / p, within these bounds (docs)
+APART, NATS = 0.1, 6.0  # modes differ by this much (root mean square) and lie within so many nats of the best; by hand
+NOISE, NOISE_WEIGHT = 0.05, 4.0  # prior noise of standardised values, its weight in observations; n < p needs one
+LEAST_NOISE = 0.003  # the least noise of standardised values: Sigma = lam I + J'J stays solvable in double precision
+LARGEST = 1e9  # standardised values are clipped here, so that no square or likelihood leaves the range of floats
+LIGHTEST, HEAVIEST = 0.01, 100.0  # bounds of the weights of values with told variances: none silences all others
 
-DAMPING = 0.3
-"""The first damping as a share of the mean diagonal of J'J; more starts succeed than with a small fixed one."""
-SHRINK, GROW = 0.25, 4.0
-"""Factors of the damping after an accepted and after a refused step; Marquardt takes 10, 4 was set by hand."""
-LEAST_DAMPING, MOST_DAMPING = 1e-12, 1e12
-"""Bounds of the damping as shares of the mean diagonal of J'J: beyond them a step changes nothing."""
-TOLERANCE = 1e-9
-"""A start is done when an accepted step lowers its cost by less than this share."""
+DAMPING = 0.3  # the first damping by the mean diagonal of J'J; more starts succeed than with a small fixed one
+SHRINK, GROW = 0.25, 4.0  # factors of the damping after an accepted and a refused step; Marquardt: 10, 4 is by hand
+LEAST_DAMPING, MOST_DAMPING = 1e-12, 1e12  # bounds of the damping by that diagonal: beyond, steps change nothing
+TOLERANCE = 1e-9  # a start is done when an accepted step lowers its cost by less than this share
 
 
 @dataclass(frozen=True)
@@ -82,10 +67,8 @@ class FamilyFit:
     sigma2: float
     solutions: Array
     support: Array
-    rows: Array
-    """The weighted gradients, n x p."""
-    targets: Array
-    """The right-hand side of the weighted linear problem, n."""
+    rows: Array  # the weighted gradients, n x p
+    targets: Array  # the right-hand side of the weighted linear problem, n
     ball: Ball
 
     @property
@@ -100,9 +83,8 @@ class FamilyFit:
 
 
 class Oracle:
-    """Fits a family to histories. `sign` is -1 where values are the negatives of the user's; `seed` keys the starting
-    points; the first `block` values fix the standardisation; `noise_sd` is in the units of y, or None to estimate
-    it."""
+    """Fits a family to histories. `sign` is -1 where values are the negatives of the user's; `seed` keys the starts;
+    the first `block` values fix the standardisation; `noise_sd` is in the units of y, None to estimate it."""
 
     def __init__(
         self, family: Family, inputs: Inputs, *, sign: float, seed: int, block: int, noise_sd: float | None = None
@@ -165,17 +147,8 @@ class Oracle:
             reach = self.family.reach
             found = fit_least_squares(model, z, starts, reach=reach, lam=lam, weight=weight, rounds=iterations)
             if not np.isfinite(found.cost[0]):
-                raise ValueError(
-                    "the model gave no finite value at any starting point; narrow w_bounds or guard divisions and "
-                    "logarithms"
-                )
+                raise ValueError("the model gave no finite value at any start; narrow w_bounds, guard divisions")
             found = distinct(found, self._modes, apart=APART, within=2 * lam * NATS)
-        return self._described(found, z, weight, offset, scale, lam)
-
-    def _described(
-        self, found: Solutions, z: Array, weight: Array, offset: float, scale: float, lam: float
-    ) -> FamilyFit:
-        """The fit with its noise, its ball and the support of its modes; `lam` is the ridge it was found with."""
         v, values, J = found.v[0], found.values[0], found.jacobian[0]
         root = np.sqrt(weight)
         rows = root[:, None] * J  # (Eq. 4): rows.w = targets at the solution v, weighted
@@ -189,22 +162,9 @@ class Oracle:
             sigma2 = min(self.noise_sd / scale, LARGEST) ** 2
         sigma2 = max(sigma2, LEAST_NOISE**2)
         support = np.exp((found.cost.min() - found.cost) / (2 * sigma2))
-        return FamilyFit(
-            offset=offset,
-            scale=scale,
-            z=z,
-            weight=weight,
-            v=v,
-            free=np.abs(v) < self.family.reach,
-            values=values,
-            jacobian=J,
-            sigma2=sigma2,
-            solutions=found.v,
-            support=support / support.sum(),
-            rows=rows,
-            targets=targets,
-            ball=Ball(anchor, sigma2, rows, targets),
-        )
+        support, free = support / support.sum(), np.abs(v) < self.family.reach
+        ball = Ball(anchor, sigma2, rows, targets)
+        return FamilyFit(offset, scale, z, weight, v, free, values, J, sigma2, found.v, support, rows, targets, ball)
 
     def _standard(self, V: Array, x: Array, offset: float, scale: float) -> tuple[Array, Array]:
         """The family's values and derivatives in standardised units."""
@@ -268,9 +228,8 @@ def fit_least_squares(
             small = better & (gain <= TOLERANCE * cost[active])
             v[won], F[won], J[won], cost[won] = trial[better], F_trial[better], J_trial[better], new[better]
             scale[won] = _mean_diagonal(J[won], root)
-            damping[active] = np.where(
-                better, np.maximum(damping[active] * SHRINK, LEAST_DAMPING * scale[active]), damping[active] * GROW
-            )
+            shrunk = np.maximum(damping[active] * SHRINK, LEAST_DAMPING * scale[active])
+            damping[active] = np.where(better, shrunk, damping[active] * GROW)
             stuck = ~better & (~moved | (damping[active] > MOST_DAMPING * scale[active]))
             running[active[small | stuck]] = False
     cost = np.where(np.isfinite(cost), cost, np.inf)

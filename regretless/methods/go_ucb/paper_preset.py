@@ -1,7 +1,5 @@
 """Phase II with the settings that App. D.1 prints, step for step; a proposal hardly differs from the point its ascent
-starts from, which the paper does not name (docs/methods/go-ucb.md)."""
-
-from __future__ import annotations
+starts from, which the paper does not name (docs/lab/go-ucb.md)."""
 
 import math
 from typing import Literal, TypeAlias
@@ -14,14 +12,10 @@ from regretless.parameters import Array
 
 Start: TypeAlias = Literal["incumbent", "random", "centre", "last"]
 
-SGD_STEPS, SGD_RATE = 2000, 1e-11
-"""Steps and rate of the oracle (App. D.1)."""
-ASCENT_STEPS, ASCENT_RATE = 2000, 1e-4
-"""Steps and rate of the ascent over x and w (App. D.1)."""
-RANGE = 1.0
-"""F, the bound on |f| in beta_t = d_w^3 F^4 t / T; the paper leaves it open, and the ball is never reached with 1."""
-CHECK_EVERY = 50
-"""Steps of the ascent between two projections onto the ball; it is never reached, so each would only cost time."""
+SGD_STEPS, SGD_RATE = 2000, 1e-11  # steps and rate of the oracle (App. D.1)
+ASCENT_STEPS, ASCENT_RATE = 2000, 1e-4  # steps and rate of the ascent over x and w (App. D.1)
+RANGE = 1.0  # F, the bound on |f| in beta_t = d_w^3 F^4 t / T, which the paper leaves open; the ball is never reached
+CHECK_EVERY = 50  # steps of the ascent between two projections onto the ball, which it never reaches: each costs time
 
 
 class PaperPhaseTwo:

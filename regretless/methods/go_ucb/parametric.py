@@ -33,14 +33,11 @@ Jacobian: TypeAlias = Callable[[Array, Array], tuple[Array, Array]]
 BoundsLike: TypeAlias = Mapping[str, Any] | Sequence[Any] | Space
 """Bounds on parameters: (low, high) pairs or Floats, by name or in a list."""
 
-NET_REACH = 5.0
-"""Weights of a net are searched within this many prior standard deviations."""
+NET_REACH = 5.0  # weights of a net are searched within this many prior standard deviations
 NET_GAIN = {"sigmoid": 4.0, "tanh": 2.0}
 """First-layer gain, with which hidden units use the curved part of their range; sigmoid(2 a) = (1 + tanh(a)) / 2."""
-NET_SECOND = 1.5
-"""Gain of the second layer, over sqrt(width): set by hand so that random nets have about unit variance."""
-STEP = 1e-5
-"""Half the width of a difference, for coordinates of unit size: it balances truncation, 1e-10, and rounding, 1e-11."""
+NET_SECOND = 1.5  # gain of the second layer, over sqrt(width): set by hand so that random nets have about unit variance
+STEP = 1e-5  # half the width of a difference for coordinates of unit size: truncation, 1e-10, is near rounding, 1e-11
 PER_PARAMETER, PER_WEIGHT = 1.3, 2.0
 """Values per parameter with bounds, and per weight of a flexible family, below which a fit rarely finds the function
 (docs, What was tried)."""
@@ -55,11 +52,9 @@ class Family(ABC):
     """Whether this is an approximator, a net or a response surface, rather than a statement about the objective."""
 
     def __init__(self, names: tuple[str, ...], reach: float) -> None:
-        self.names = names
-        """Names of the parameters, p."""
+        self.names = names  # names of the parameters, p
         self.p = len(names)
-        self.reach = reach
-        """Half the width of the box of v, in prior standard deviations; may be infinite."""
+        self.reach = reach  # half the width of the box of v, in prior standard deviations; may be infinite
 
     @abstractmethod
     def jacobian(self, V: Array, X: Array) -> tuple[Array, Array]:
@@ -140,9 +135,7 @@ def _bound(name: str, value: Any) -> Float:
         return value
     if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2 and all(map(is_number, value)):
         return Float(value[0], value[1])
-    raise ValueError(
-        f"w_bounds[{name!r}] must be (low, high) or Float(low, high, log=...) without a step, got {value!r}"
-    )
+    raise ValueError(f"w_bounds[{name!r}] must be (low, high) or Float(low, high) without a step, got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -156,11 +149,7 @@ class Inputs:
         return self.forward(U)
 
 
-def inputs_for(kind: InputKind, space: Space) -> Inputs:
-    """The inputs that a family asks for."""
-    if kind == "centred":
-        return Inputs(lambda U: 2.0 * U - 1.0, lambda X: (X + 1.0) / 2.0)
-    return user_units(space)
+CENTRED = Inputs(lambda U: 2.0 * U - 1.0, lambda X: (X + 1.0) / 2.0)  # the cube stretched to [-1, 1]
 
 
 def user_units(space: Space) -> Inputs:
@@ -297,19 +286,14 @@ class TwoLayerNet(Family):
     def jacobian(self, V: Array, X: Array) -> tuple[Array, Array]:
         W1, b1, w2, b2 = self.split(V)
         A = np.matmul(X, W1.transpose(0, 2, 1)) + b1[:, None, :]  # k x n x width
-        if self._act == "sigmoid":
-            H = expit(A)
-            slope = H * (1 - H)
-        else:
-            H = np.tanh(A)
-            slope = 1 - H**2
+        H = expit(A) if self._act == "sigmoid" else np.tanh(A)
+        slope = H * (1 - H) if self._act == "sigmoid" else 1 - H**2
         k, n, h = H.shape
         F = np.matmul(H, w2[:, :, None])[:, :, 0] + b2[:, None]
         J = np.empty((k, n, self.p))
         B = slope * w2[:, None, :]
-        np.multiply(
-            B[:, :, :, None], X[None, :, None, :] * self._first, out=J[:, :, : h * self.d].reshape(k, n, h, self.d)
-        )
+        first = J[:, :, : h * self.d].reshape(k, n, h, self.d)
+        np.multiply(B[:, :, :, None], X[None, :, None, :] * self._first, out=first)
         J[:, :, h * self.d : h * self.d + h] = B * self._bias
         J[:, :, h * self.d + h : -1] = H * self._second
         J[:, :, -1] = 1.0

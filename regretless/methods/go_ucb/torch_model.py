@@ -7,9 +7,8 @@ There are three ways to the n x p Jacobian of a function whose row i depends on 
     loop     row by row with plain autograd, for branches on values, `.item()` and the like; slowest
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,23 +27,15 @@ def tensor_value(f: TensorFunction, w: Array, X: Array) -> Array:
     if not isinstance(out, torch.Tensor) or tuple(out.shape) != (len(X),):
         raise ValueError(shape_message(w, X, tuple(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__))
     if out.dtype != torch.float64:
-        raise ValueError(
-            f"model(w, x) must keep float64 (w and x are), it returned {out.dtype}; drop casts such as .float()"
-        )
+        raise ValueError(f"model(w, x) must keep float64 (w and x are), it returned {out.dtype}; drop casts")
     if not out.requires_grad:
-        raise ValueError(
-            "model(w, x) is not differentiable in w: its result does not depend on w through torch operations"
-        )
+        raise ValueError("model(w, x) is not differentiable in w: it does not depend on w through torch operations")
     return np.asarray(out.detach().numpy())
 
 
 def tensor_ways(f: TensorFunction) -> Mapping[str, Jacobian]:
     """The three ways to values k x n and derivatives in w, k x n x p, fastest first."""
-    return {
-        "stacked": lambda W, X: _stacked(f, W, X),
-        "vmap": lambda W, X: _vmapped(f, W, X),
-        "loop": lambda W, X: _looped(f, W, X),
-    }
+    return {"stacked": partial(_stacked, f), "vmap": partial(_vmapped, f), "loop": partial(_looped, f)}
 
 
 def _stacked(f: TensorFunction, W: Array, X: Array) -> tuple[Array, Array]:
@@ -76,8 +67,7 @@ def _looped(f: TensorFunction, W: Array, X: Array) -> tuple[Array, Array]:
 
 class UserModule(UserFamily):
     """A torch.nn.Module on the user's own x that predicts standardised values (n or n x 1). Weights are searched around
-    zero, with prior standard deviation 1 / sqrt(fan-in) for matrices and 1 for vectors; the module's own are neither
-    used nor changed."""
+    zero with prior sd 1 / sqrt(fan-in), 1 for vectors; the module's own are neither used nor changed."""
 
     flexible = True
     standard = True
@@ -106,14 +96,14 @@ class UserModule(UserFamily):
         return tensor_value(self._call, self.user(v), X)
 
     def ways(self, X: Array) -> Mapping[str, Jacobian]:
-        return {name: self._chained(way) for name, way in tensor_ways(self._call).items()}
+        def chained(way: Jacobian) -> Jacobian:
+            def jacobian(V: Array, X: Array) -> tuple[Array, Array]:
+                F, J = way(self.user(V), X)
+                return F, J * self._scale
 
-    def _chained(self, way: Jacobian) -> Jacobian:
-        def jacobian(V: Array, X: Array) -> tuple[Array, Array]:
-            F, J = way(self.user(V), X)
-            return F, J * self._scale
+            return jacobian
 
-        return jacobian
+        return {name: chained(way) for name, way in tensor_ways(self._call).items()}
 
     def _call(self, w: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         parameters, at = {}, 0

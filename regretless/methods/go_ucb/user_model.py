@@ -12,8 +12,6 @@ written) and returns n values; row i may depend on row i of x only. How f is cal
 parameter vectors, and the fastest way to call it that agrees with the plain one is chosen (`way`).
 """
 
-from __future__ import annotations
-
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -28,12 +26,9 @@ from regretless.parameters import Array
 Gradients: TypeAlias = Literal["auto", "torch", "numeric"]
 """How derivatives of a user's function are had; "auto" decides by the rule of the module's text."""
 
-PROBES, PROBE_ROWS = 3, 4
-"""Parameter vectors and points at which a new model is checked: one kink is forgiven."""
-PROBE_STEP = 1e-6
-"""Step in v of the finite difference that a gradient is compared with."""
-PROBE_TOLERANCE = 1e-2
-"""Largest share by which gradient and finite difference may disagree; a wrong gradient is off by far more."""
+PROBES, PROBE_ROWS = 3, 4  # parameter vectors and points at which a new model is checked: one kink is forgiven
+PROBE_STEP = 1e-6  # step in v of the finite difference that a gradient is compared with
+PROBE_TOLERANCE = 1e-2  # the share by which gradient and finite difference may disagree; a wrong one is off by far more
 
 
 class UserFamily(Family):
@@ -43,8 +38,7 @@ class UserFamily(Family):
 
     def __init__(self, names: tuple[str, ...], reach: float) -> None:
         super().__init__(names, reach)
-        self.way = ""
-        """How the model is called; empty until it was checked."""
+        self.way = ""  # how the model is called; empty until it was checked
 
     @abstractmethod
     def value(self, v: Array, X: Array) -> Array:
@@ -69,32 +63,24 @@ class UserFamily(Family):
         for v in V:
             where = f"at w = {np.array2string(self.user(v), precision=4)}"
             if not np.isfinite(self.value(v, X)).all():
-                raise ValueError(
-                    f"model(w, x) is not finite {where}; narrow w_bounds or guard divisions and logarithms"
-                )
+                raise ValueError(f"model(w, x) is not finite {where}; narrow w_bounds, guard divisions and logarithms")
             gradient = plain[1](v[None], X)[1][0]
             if not np.isfinite(gradient).all():
-                raise ValueError(
-                    f"the gradient of model(w, x) is not finite {where}; narrow w_bounds or guard roots and powers at 0"
-                )
+                raise ValueError(f"the gradient of model(w, x) is not finite {where}; narrow w_bounds, guard roots")
             moved |= (gradient != 0).any(axis=0)
             ahead, behind = self.value(v + direction, X), self.value(v - direction, X)
             slope, expected = (ahead - behind) / 2, gradient @ direction
             size = np.abs(slope).max() + np.abs(expected).max()
             agrees |= bool(np.abs(slope - expected).max() <= PROBE_TOLERANCE * size + 1e-13 * np.abs(ahead).max())
         if not agrees:
-            raise ValueError(
-                "the gradient of model(w, x) disagrees with its finite differences: it is wrong, or the model is not "
-                "differentiable in w (rounding, branches, detach?)"
-            )
+            why = "it is wrong, or the model is not differentiable in w (rounding, branches, detach?)"
+            raise ValueError(f"the gradient of model(w, x) disagrees with its finite differences: {why}")
         for j in np.flatnonzero(~moved):
             other = V[0].copy()
             other[j] = V[1, j]
             if not np.array_equal(self.value(V[0], X), self.value(other, X)):
-                raise ValueError(
-                    f"model(w, x) is not differentiable in w[{j}]: its gradient is 0 although values change (rounding, "
-                    "comparisons?)"
-                )
+                why = "its gradient is 0 although values change (rounding, comparisons?)"
+                raise ValueError(f"model(w, x) is not differentiable in w[{j}]: {why}")
         if not moved.any():
             raise ValueError("model(w, x) does not depend on w: there is nothing to fit")
         self.way = next((name for name, way in quick if _agree(way, plain[1], V, X)), plain[0])
@@ -157,8 +143,7 @@ class UserFunction(UserFamily):
 
     def _needs_torch(self, X: Array) -> bool:
         """Whether f wants tensors, by the rule of the module's text."""
-        if self._torch is None:
-            self._torch = self._gradients == "torch" or self._refuses_arrays(X)
+        self._torch = self._gradients == "torch" or self._refuses_arrays(X) if self._torch is None else self._torch
         return self._torch
 
     def _refuses_arrays(self, X: Array) -> bool:
@@ -170,9 +155,8 @@ class UserFunction(UserFamily):
             try:
                 _torch_calls()
             except ImportError:
-                raise ValueError(
-                    f"model(w, x) failed on NumPy arrays, and torch is not installed to try tensors: {error!r}"
-                ) from error
+                why = "model(w, x) failed on NumPy arrays, and torch is not installed to try tensors"
+                raise ValueError(f"{why}: {error!r}") from error
             return True
         return hasattr(out, "detach")
 
@@ -190,10 +174,8 @@ def array_value(f: Callable[..., Any], w: Array, X: Array) -> Array:
 
 def shape_message(w: Array, X: Array, shape: Any) -> str:
     """What is wrong with a result of another shape than n."""
-    return (
-        f"model(w, x) must return one value per row of x: with w of shape ({len(w)},) and x of shape {X.shape} it "
-        f"returned {shape}, right is ({len(X)},)"
-    )
+    given = f"with w of shape ({len(w)},) and x of shape {X.shape} it returned {shape}, right is ({len(X)},)"
+    return f"model(w, x) must return one value per row of x: {given}"
 
 
 def _stacked(f: Callable[..., Any], W: Array, X: Array) -> Array:
@@ -231,14 +213,11 @@ def family_of(model: Any, w_bounds: BoundsLike | None, d: int, width: int, gradi
         raise ValueError(f"model must be a function f(w, x), a torch.nn.Module or the name of a family, got {model!r}")
     if not is_function:
         if w_bounds is not None:
-            raise ValueError(
-                "w_bounds do not apply to a torch.nn.Module: weights are searched around 0 at the scale of their fan-in"
-            )
+            why = "weights are searched around 0 at the scale of their fan-in"
+            raise ValueError(f"w_bounds do not apply to a torch.nn.Module: {why}")
         module_family: Family = _torch_calls().UserModule(model)
         return module_family
     bounds = getattr(model, "w_bounds", None) if w_bounds is None else w_bounds
     if bounds is None:
-        raise ValueError(
-            "a model of your own needs w_bounds: one (low, high) pair per parameter, as an option or its attribute"
-        )
+        raise ValueError("a model of your own needs w_bounds: one (low, high) pair per parameter, option or attribute")
     return UserFunction(model, bounds, gradients)

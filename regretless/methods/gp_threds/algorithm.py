@@ -1,11 +1,10 @@
 """GP-ThreDS: Salgia, Vakili and Zhao, "A Computationally Efficient Approach to Black-box Optimization using Gaussian
-Process Models" (published as "A Domain-Shrinking based Bayesian Optimization Algorithm with Order-Optimal Regret
-Performance", NeurIPS 2021).
+Process Models" ("A Domain-Shrinking based Bayesian Optimization Algorithm with Order-Optimal Regret Performance",
+NeurIPS 2021).
 
-A threshold tau halves the interval in which f* is believed to lie; a cell of the domain survives an epoch when a local
+A threshold tau halves the interval in which f* is believed to lie. A cell of the domain survives an epoch when a local
 test finds points above tau in it, and survivors are halved along every axis. The posterior is only ever needed on one
-cell's grid, whose size never grows, so a sample costs the same at t = 100,000 as at t = 100. The certificate is
-computed apart from the search, with bounds that are wide enough to be true.
+cell's grid, so a sample costs the same at t = 100,000 as at t = 100. The certificate is computed apart from the search.
 
 Notation
     k, tau_k, [a_k, b_k]   epoch, threshold, interval of f*        s          side of the live cells, 2^-depth
@@ -14,32 +13,23 @@ Notation
     beta                   B + R sqrt(2 (gamma + 1 + ln 1/delta))  gamma      information gain (Eq. 6)
     p, delta-hat           errors of the walk's tests              R, lambda  sd of the noise, its variance in the model
 
-Deviations, both presets
-    1. `beta` has the factor 2 that the text of Sec. 3.2.2 drops and the authors' code has. R multiplies the root as in
-       the paper, although with lambda != 1 a valid bound needs R / sqrt(lambda): this beta steers, and the certificate
-       uses the valid one.
-    2. delta-hat is printed upside down; see `leaf_confidence`. L and alpha are never known, so L Delta^alpha is c s.
-    3. A rejection test with no grid point left is a rejection; when all lower bounds are low, a time-out still accepts
-       the best of them.
-    4. A told point near the running cell is a sample of its test whoever asked for it; others are kept and reach the
-       tests that start later (default) or the recommendation (paper). STALL told points in a row from elsewhere close a
-       test, so that a cell whose evaluations fail cannot hang.
-    5. The recommendation is the arg max of the mean, less one sd, of one model refitted to all values; the paper has
-       none.
-    6. A noise variance told with a value is that value's lambda in every posterior; R in beta stays the one given or
-       fitted (where all variances are known, the root of their mean).
+Deviations, both presets (reasons in docs/lab/gp-threds.md)
+    1. `beta` has the factor 2 that Sec. 3.2.2 drops and the authors' code has. A valid bound needs R / sqrt(lambda) in
+       place of R: this beta steers, and the certificate uses the valid one.
+    2. delta-hat is printed upside down (`leaf_confidence`). L and alpha are never known: L Delta^alpha is c s.
+    3. A rejection test with no grid point left is a rejection; a time-out accepts the best lower bound, however low.
+    4. A told point near the running cell is a sample of its test, whoever asked for it; others reach later tests
+       (default) or the recommendation (paper). STALL told points in a row from elsewhere close a test.
+    5. The recommendation is the arg max of mean less one sd of one model of all values; the paper has none.
+    6. A noise variance told with a value is that value's lambda; R in beta stays the one given or fitted.
     7. The paper leaves x_1 in D_g and ties of the arg max open (Fig. 3). A test without earlier samples starts in the
-       middle, as in the authors' code. Where tests start afresh (paper preset, walk), an order drawn from the seed
-       decides between level points: the middle ones of an even grid, and those that are equal by symmetry. In the
-       default the first of them wins. (A random x_1 has 8 times the regret on Rosenbrock.)
+       middle. Where tests start afresh (paper preset, walk), an order drawn from the seed decides between level points.
 Default preset only
     8. Tests start from the SHARED latest earlier samples near their cell; the paper starts each afresh.
-    9. After an epoch the interval is what its tests found, [best lower, best upper bound], not a step of a bisection: a
-       mistaken threshold repairs itself, and no epoch passes without a sample. A given interval that a lower bound
-       passes is given up, and the search begins again.
+    9. After an epoch the interval is what its tests found, [best lower, best upper bound], not a step of a bisection. A
+       given interval that a lower bound passes is given up, and the search begins again.
    10. Values are standardised: by the interval when it is given, otherwise by a maximum-likelihood fit (first after a
-       Sobol design, then whenever the number of values has grown by half), which also gives length-scale and noise
-       unless they are given.
+       Sobol design, then at each growth by half), which also gives length-scale and noise unless they are given.
    11. Cells stop shrinking at side SMALLEST; `tree.stopped` says so.
 """
 
@@ -74,8 +64,6 @@ SAME = 1e-9  # points closer than this many sides are the same point; the rest i
 HORIZON = 1000  # T where no budget is given, as in the paper's experiments; it only enters through logarithms
 ELSEWHERE = 32  # random points to choose from when every point of the running cell is pending or near a failure
 GUESSED_NOISE_SD, GUESSED_LENGTHSCALE = 0.1, 0.2  # until a fit gives them (Sec. 5); the latter grows like sqrt(d)
-
-
 POINTS_PER_AXIS = {1: 64, 2: 20, 3: 8, 4: 5, 5: 4, 6: 3}  # of a cell's grid; 20 in the plane as in the authors' code
 
 
@@ -259,7 +247,7 @@ class GPThreDS(Method):
         tree = self.tree
         if self.interval is None:
             yield from self._find_interval()
-        width = max(tree.interval[1] - tree.interval[0], 0.0)
+        width, walks = max(tree.interval[1] - tree.interval[0], 0.0), self.search == "walk"
         while True:
             self._refit()
             tau = tree.threshold  # (Alg. 1, l. 4)
@@ -271,7 +259,8 @@ class GPThreDS(Method):
             found = [-math.inf, -math.inf]
             self._asked = False
             for cell in tree.live:  # (Alg. 1, l. 5-9)
-                children = yield from self._children(cell, tau, slack)
+                inside = (tau - self.scale.shift) / self.scale.sd, slack / self.scale.sd  # in standardised units
+                children = yield from (walk(self, cell, *inside) if walks else self._targets(cell, *inside))
                 low, high = self._found()
                 found = [max(found[0], low), max(found[1], high)]
                 kept += [cell.child(i) for i in children]
@@ -300,12 +289,6 @@ class GPThreDS(Method):
         if not self._trusting or self.interval is None:
             return False
         return self.interval[1] < min(low, float(self.y[: self._seen].max()))
-
-    def _children(self, cell: Cell, tau: float, slack: float) -> Search:
-        """The children of a cell with points above tau, in the units of the values."""
-        tau, slack = (tau - self.scale.shift) / self.scale.sd, slack / self.scale.sd
-        found = yield from (walk(self, cell, tau, slack) if self.search == "walk" else self._targets(cell, tau, slack))
-        return found
 
     # -- Algorithm 3
 

@@ -1,15 +1,14 @@
-"""Bounds on a function of known norm: what noisy values prove about f when ||f|| <= B in the RKHS of the kernel.
+"""What noisy values prove about a function of known norm: the certificate of GP-ThreDS when `norm_bound` is given.
 
-With V = lambda I + Phi'Phi the self-normalised bound of Abbasi-Yadkori (2012, Thm. 3.11) gives, with probability at
-least 1 - delta, for every x and every number of values at once,
+If ||f|| <= B in the RKHS of the kernel, then (Abbasi-Yadkori 2012, Thm. 3.11) with probability at least 1 - delta, for
+every x and every number of values at once,
 
     |f(x) - mu(x)| <= beta sigma(x),    beta = B + R / sqrt(lambda) sqrt(2 (gain + ln 1/delta)),
     gain = 1/2 logdet(I + K / lambda).
 
-It holds for one posterior on all values in the order told, not for subsets picked with hindsight: this is why the
-search's own posteriors on cells cannot be used. lambda = R^2 here; a value of known variance v becomes one of noise R
-when it and its feature are scaled by R / sqrt(v). Between points f moves by at most B sqrt(2 - 2 k(x, z)), so a
-branch-and-bound over boxes bounds the largest value over the cube.
+This needs one posterior on all values in the order told; the search's posteriors on cells cannot be used. lambda = R^2
+here. A value of known variance v becomes one of noise R when it and its feature are scaled by R / sqrt(v). Between two
+points f moves by at most B sqrt(2 - 2 k(x, z)), so a branch-and-bound over boxes bounds the largest value.
 """
 
 from __future__ import annotations
@@ -126,11 +125,8 @@ def norm_certificate(method: GPThreDS, delta: float) -> Certificate:
     if not lower <= upper:  # also where a value is so large that the bounds are NaN
         return Certificate.none(f"the values contradict a norm of at most {norm:g} or noise of {sd:g}", delta)
     told = "" if np.isnan(yvar).all() else ", or with the variance told"
-    assumptions = (
-        f"norm at most {norm:g} in the RKHS of {kernel} with l = {length:g}",
-        f"noise {sd:g}-sub-Gaussian{told}",
-    )
-    return Certificate(upper - lower, lower, upper, delta, "theory", assumptions)
+    assumed = f"norm at most {norm:g} in the RKHS of {kernel} with l = {length:g}", f"noise {sd:g}-sub-Gaussian{told}"
+    return Certificate(upper - lower, lower, upper, delta, "theory", assumed)
 
 
 def _few_features(kernel: Kind, dim: int, lengthscale: float) -> SEFeatures | None:

@@ -1,4 +1,4 @@
-"""How sure a test must be and how long it waits: the paper's formulas, corrected (docs/methods/gp-threds.md).
+"""How sure a test must be and how long it waits: the paper's formulas, corrected (docs/lab/gp-threds.md).
 
 Notation
     gamma   the information gained (Eq. 6)             B, R     norm of f and sd of the noise, as knobs

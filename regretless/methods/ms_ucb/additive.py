@@ -19,37 +19,30 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from regretless.gp.fit import WALL
-from regretless.gp.kernels import Kernel, squared_distances
-from regretless.gp.lbfgs import minimise
-from regretless.gp.posterior import factor_with_jitter
+from regretless.gp.kernels import Kernel, kernel_of, squared_distances
+from regretless.gp.lbfgs import minimise, row_by_row
+from regretless.gp.posterior import factor_with_jitter, profiled
 from regretless.gp.surrogate import FRESH_EVERY, SIZES, agreeing_values, scheduled, softened, standardisation
 from regretless.parameters import Array
 from regretless.space import Cube
 
-ORDERS = 2
-"""Orders of the trend's polynomials. Each costs memory for as many numbers as the told points have."""
-LENGTHSCALES = (0.1, 50.0)
-"""Bounds of l, in units of the root of the dimension; our choice, so that close points do not shrink l."""
-WEIGHTS = (1e-6, 60.0)
-"""Bounds of the trend's weights: from no trend to one with about sixty times the variance of the stationary part."""
-NOISES = (1e-8, 1.0)
-"""Bounds of the noise variance relative to the signal variance: from lost digits to mostly noise."""
+ORDERS = 2  # orders of the trend's polynomials; each costs memory for as many numbers as the told points have
+LENGTHSCALES = (0.1, 50.0)  # bounds of l by the root of the dimension; our choice, so that close points do not shrink l
+WEIGHTS = (1e-6, 60.0)  # bounds of the trend's weights: from none to sixty times the variance of the stationary part
+NOISES = (1e-8, 1.0)  # bounds of the noise variance relative to the signal variance: from lost digits to mostly noise
 LENGTHSCALE_PRIOR = (math.sqrt(2.0), math.sqrt(3.0))
 """Centre and sd of the normal prior on log l less half the logarithm of the dimension (Hvarfner et al., ICML 2024)."""
-WEIGHT_PRIOR = (-3.0, 3.0)
-"""Centre and sd of the normal prior on the logarithm of each weight; broad, so that the values decide."""
-NOISE_PRIOR = (math.log(1e-4), 3.0)
-"""Centre and sd of the normal prior on the logarithm of the relative noise; broad, so that the values decide."""
+WEIGHT_PRIOR = (
+    -3.0,
+    3.0,
+)  # centre and sd of the normal prior on the logarithm of each weight; broad, so that the values decide
+NOISE_PRIOR = (math.log(1e-4), 3.0)  # the same for the relative noise
 STARTS = ((0.5, -1.0, 1e-4), (2.0, -8.0, 1e-6), (1.0, -4.0, 1e-2))
 """Where a fresh fit starts (l / sqrt(d), log weights, noise): a strong trend, none, a weak one; our choice."""
-FRESH_ROUNDS, WARM_ROUNDS = 40, 15
-"""Evaluations of the density in a fit from `STARTS`, and in one from the fit before; our choice."""
-REACH, TOLERANCE = 0.3, 1e-5
-"""The length of the first step of a fit in theta, and the tolerance at which it ends (see `minimise`); our choice."""
-SUBSET = 250
-"""Values on which the starts of a fresh fit are compared, because a fit costs O(n^3); our choice."""
-CHUNK = 2**20
-"""Numbers in one temporary array (8 MB)."""
+FRESH_ROUNDS, WARM_ROUNDS = 40, 15  # evaluations of a fit from `STARTS`, and of one from the fit before; our choice
+REACH, TOLERANCE = 0.3, 1e-5  # the first step of a fit in theta, and where it ends (see `minimise`); our choice
+SUBSET = 250  # values on which the starts of a fresh fit are compared, because a fit costs O(n^3); our choice
+CHUNK = 2**20  # numbers in one temporary array (8 MB)
 
 
 def legendre(U: Array, k: int) -> Array:
@@ -130,9 +123,8 @@ class EmbeddedPoints:
 
 
 class NegativeLogDensity:
-    """The negative logarithm of the posterior density of theta = (log l, log w, log noise), up to a constant, for
-    standardised values y (n), relative noise variances (n, NaN unknown) and `EmbeddedPoints.products` of the points
-    with themselves."""
+    """The negative log posterior density of theta = (log l, log w, log noise), up to a constant, for standardised y
+    (n), relative noise variances (n, NaN unknown) and `EmbeddedPoints.products` of the points with themselves."""
 
     def __init__(self, kernel: Kernel, y: Array, known: Array, products: tuple[Array, ...], dim: int) -> None:
         self.kernel, self.y, self.known = kernel, y, known
@@ -150,11 +142,6 @@ class NegativeLogDensity:
         rows = [[math.log(length * self.root), *[weight] * trends, math.log(noise)] for length, weight, noise in STARTS]
         return np.array(rows)
 
-    def at_each(self, thetas: Array) -> tuple[Array, Array]:
-        """Values (k) and gradients (k x entries) at the rows of thetas."""
-        pairs = [self.at(theta) for theta in thetas]
-        return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
-
     def at(self, theta: Array) -> tuple[float, Array]:
         """The value and its gradient; the mean and the signal variance are profiled out."""
         n = len(self.y)
@@ -165,7 +152,9 @@ class NegativeLogDensity:
         L, info = lapack.dpotrf(K, lower=1, clean=0, overwrite_a=0)
         if info:
             return WALL, np.zeros(len(theta))
-        inverse = _symmetric(lapack.dpotri(L, lower=1)[0])
+        inverse = lapack.dpotri(L, lower=1)[0]
+        i, j = np.triu_indices(n, 1)
+        inverse[i, j] = inverse[j, i]
         ones = inverse.sum(axis=1)
         mean = float(ones @ self.y) / float(ones.sum())
         alpha = inverse @ self.y - mean * ones
@@ -173,9 +162,8 @@ class NegativeLogDensity:
         value = 0.5 * (n + 1.0) * math.log(s2) + float(np.log(np.diagonal(L)).sum())
         inverse -= np.multiply.outer(alpha / s2, alpha)  # twice the derivative of the value in the covariance
         gradient = np.empty(len(theta))
-        gradient[1:-1] = [
-            0.5 * math.exp(t) * float(np.vdot(inverse, T)) for t, T in zip(theta[1:-1], self.trends, strict=True)
-        ]
+        for k, T in enumerate(self.trends, start=1):
+            gradient[k] = 0.5 * math.exp(theta[k]) * float(np.vdot(inverse, T))
         gradient[-1] = 0.5 * math.exp(theta[-1]) * float(np.diagonal(inverse)[np.isnan(self.known)].sum())
         slope *= self.squared
         gradient[0] = -math.exp(-2 * theta[0]) * float(np.vdot(inverse, slope))
@@ -185,17 +173,9 @@ class NegativeLogDensity:
     def minimum(self, starts: Array, rounds: int) -> Array:
         """The best theta reached from the starts (k x entries)."""
         starts = np.clip(starts, self.lower, self.upper)
-        thetas, values = minimise(
-            self.at_each, starts, self.lower, self.upper, rounds=rounds, reach=REACH, tolerance=TOLERANCE
-        )
+        bounds, function = (self.lower, self.upper), row_by_row(self.at)
+        thetas, values = minimise(function, starts, *bounds, rounds=rounds, reach=REACH, tolerance=TOLERANCE)
         return np.asarray(thetas[int(np.argmin(values))])
-
-
-def _symmetric(lower: Array) -> Array:
-    """The full matrix whose lower triangle is given, in place."""
-    i, j = np.triu_indices(len(lower), 1)
-    lower[i, j] = lower[j, i]
-    return lower
 
 
 class AdditiveGP:
@@ -226,14 +206,8 @@ class AdditiveGP:
             return np.asarray(L), int(info)
 
         self._L, _ = factor_with_jitter(factor)
-        sides = np.zeros((2, len(X)))
-        sides[0, : len(y)], sides[1, : len(y)] = (y - offset) / scale, 1.0
-        white = self.lower(sides)[:, : len(y)]  # a pending point's whitened residual is 0: it is told its own mean
-        self.mean = float(white[0] @ white[1] / (white[1] @ white[1]))
-        residual = np.zeros(len(X))
-        residual[: len(y)] = white[0] - self.mean * white[1]
+        self.mean, residual, self.signal = profiled(self.lower, (y - offset) / scale, len(X))
         self.alpha = self.upper(residual[None])[0]
-        self.signal = (float(residual @ residual) + 1.0) / (len(y) + 1.0)
 
     def embed(self, X: Array) -> EmbeddedPoints:
         """Points X (q x d) as the kernel sees them."""
@@ -334,10 +308,9 @@ class AdditiveSurrogate:
     ) -> None:
         if noise_var is not None and not (noise_var >= 0 and math.isfinite(noise_var)):
             raise ValueError(f"noise_var must be a variance of at least 0 or None, got {noise_var!r}")
-        labels = np.array([axis.levels if axis.categorical else 0 for axis in cube.axes])
-        self.kernel = Kernel("matern52", cube.dim, labels)
+        self.kernel = kernel_of(cube, "matern52")
         self.noise_var, self.soften, self.trend = noise_var, soften, trend and len(self.kernel.lines) > 0
-        self._shared = shared_products
+        self._shared = {} if shared_products is None else shared_products
         self._seen: tuple[Array, Array, Array] = (np.empty((0, cube.dim)), np.empty(0), np.empty(0))
         self._fits: dict[int, Array] = {}  # index of a scheduled fit -> theta
         self._products: tuple[int, tuple[Array, ...]] | None = None  # index of the latest fit, products of its points
@@ -366,13 +339,12 @@ class AdditiveSurrogate:
     def _products_of(self, X: Array) -> tuple[Array, ...]:
         """The products of a scheduled number of points with themselves, from the shared ones where they are there."""
         count = 1 + ORDERS * self.trend
-        found = () if self._shared is None else self._shared.get(len(X), ())
+        found = self._shared.get(len(X), ())
         if len(found) < count:
             points = EmbeddedPoints.of(self.kernel, X, self.trend)
             found = points.products(points)
-            if self._shared is not None:
-                self._shared.clear()
-                self._shared[len(X)] = found
+            self._shared.clear()
+            self._shared[len(X)] = found
         return found[:count]
 
     def seen_as(self, told: Array, y: Array) -> tuple[Array, Array]:

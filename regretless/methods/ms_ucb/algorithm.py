@@ -3,11 +3,8 @@ Bayesian Optimization", AAAI 2020.
 
 An upper confidence bound is maximised over a growing set of low-dimensional subspaces instead of the whole cube. Each
 subspace fixes all but d coordinates at a uniform base point z. More subspaces cost more computation and bring less
-regret, and d replaces D in the width of the bound.
-
-The default preset is this library's method for 20 to 5000 dimensions and does something else with the subspaces: it
-maximises LogEI in all coordinates, on the model that predicted best of late, and the subspaces supply some of the
-points from which the ascents start.
+regret, and d replaces D in the width of the bound. The default preset, this library's method for 20 to 5000 dimensions,
+maximises LogEI in all coordinates on the model that predicted best of late; subspaces supply starts of its ascents.
 
 Notation
     D, d     coordinates in all, and free ones of a subspace; option `low_dim`
@@ -18,24 +15,20 @@ Notation
     beta_t   the squared width of the confidence bound
     a, b     P(sup |df/dx_j| > L) <= a exp(-(L / b)^2) (Assumption 1); both 1 for standardised values
 
-Deviations (numbers as in docs/methods/ms-ucb.md)
+Deviations (numbers as in docs/lab/ms-ucb.md)
     1. sqrt(beta) sigma, as the appendix has it; the main text prints sqrt(beta sigma) (both presets).
-    2. "10 D starts" is read as a total: so many random points are scored over all subspaces, and the best 40 of them
-       ascended (paper preset). 10 D ascents in each subspace find the same values at hundreds of times the cost.
-    3. Hyper-parameters are fitted on the library's schedule, by maximum a posteriori with a broad prior (both presets;
-       the paper fits by likelihood).
-    4. Default preset only: the free coordinates of every subspace are drawn at random, where Def. 1 takes the last d;
-       base points are also copied from the incumbents, which are the told points with the best posterior means;
-       ascents go on through further blocks of coordinates, and the best points are ascended in all D coordinates;
-       where few coordinates matter every second step moves them alone (`subspace.py`); LogEI (or a width given
-       as kappa) replaces beta_t, which is pure exploration on standardised values; at most `cap` points of Z_t are
-       searched in one step. The uniform draws of Z_t stay, because the guarantee rests on them.
-    5. Default preset only: several models compete (`contest.py`), and up to 20 dimensions every third proposal comes
-       from a model of clipped values.
+    2. "10 D starts" is read as a total over all subspaces, and the best 40 are ascended (paper preset): 10 D ascents in
+       each subspace find the same values at hundreds of times the cost.
+    3. Hyper-parameters are fitted on the library's schedule by maximum a posteriori (both presets; paper: likelihood).
+    4. Default only: the free coordinates of every subspace are random, where Def. 1 takes the last d; base points are
+       also copied from the incumbents, the told points with the best means; ascents go on through further blocks and
+       then in all D coordinates; where few coordinates matter every second step moves them alone (`subspace.py`); LogEI
+       (or a width given as kappa) replaces beta_t, which is pure exploration on standardised values; at most `cap`
+       points of Z_t are searched in one step. The uniform draws of Z_t stay, because the guarantee rests on them.
+    5. Default only: several models compete (`contest.py`), and up to 20 dimensions every third proposal comes from a
+       model of clipped values.
     6. Pending points are hallucinated; a proposal that coincides with a known point is moved a little (both presets).
 """
-
-from __future__ import annotations
 
 import math
 from dataclasses import replace
@@ -54,12 +47,12 @@ from regretless.gp.acquisition import (
     upper_confidence,
 )
 from regretless.gp.certify import fitted_certificate
-from regretless.gp.design import Design, away_from_known, design_size
-from regretless.gp.maximiser import maximise
+from regretless.gp.design import DesignedMethod, away_from_known
+from regretless.gp.maximiser import USUAL, Effort, maximise
 from regretless.gp.posterior import GP
 from regretless.gp.step import INCUMBENTS, best_by_mean, best_told, step
 from regretless.gp.surrogate import Surrogate
-from regretless.method import Method, keyed_generator
+from regretless.method import keyed_generator
 from regretless.methods.ms_ucb.additive import AdditiveGP
 from regretless.methods.ms_ucb.base_points import BasePoints, PosteriorArrays, Sums
 from regretless.methods.ms_ucb.contest import FEW, HEAD_START, Contest, entrants
@@ -74,27 +67,19 @@ from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
 
-LOW_DIM, INITIAL = 5, 20
-"""Free coordinates and initial points of the paper's experiments (Sec. 5)."""
-STARTS_PER_DIM = 10
-"""Random starts per dimension of the space, in all (Sec. 5)."""
-ASCENTS, ASCENT_ROUNDS = 40, 50
-"""How many of those starts are ascended, and the evaluations of an ascent (deviation 2); our choice."""
-CAP = 500
-"""not in paper: points of Z_t that the default preset searches in one step, to bound its cost; our choice."""
-SUBSPACES_PER_INCUMBENT = 16
-"""not in paper: subspaces through each incumbent; our choice."""
-CHAIN = 2
-"""not in paper: further random blocks of coordinates through which an ascent goes on; our choice."""
-POLISHED = 5
-"""not in paper: points of the subspaces from which the ascent in all coordinates starts; our choice."""
-CLIPPED_EVERY = 3
-"""not in paper: every so many proposals come from the model of clipped values (docs/methods/ms-ucb.md)."""
-EFFORT, EFFORT_LARGE, LARGE = (420, 4, 25), (96, 2, 16), 1_000_000
-"""not in paper: candidates, ascents and rounds in all coordinates; EFFORT_LARGE where n D exceeds LARGE; our choice."""
+LOW_DIM, INITIAL = 5, 20  # free coordinates and initial points of the paper's experiments (Sec. 5)
+STARTS_PER_DIM = 10  # random starts per dimension of the space, in all (Sec. 5)
+ASCENTS, ASCENT_ROUNDS = 40, 50  # starts that are ascended, and evaluations of an ascent (deviation 2); our choice
+CAP = 500  # not in paper: points of Z_t that the default preset searches in one step, to bound its cost; our choice
+SUBSPACES_PER_INCUMBENT = 16  # not in paper: subspaces through each incumbent; our choice
+CHAIN = 2  # not in paper: further random blocks of coordinates through which an ascent goes on; our choice
+POLISHED = 5  # not in paper: points of the subspaces from which the ascent in all coordinates starts; our choice
+CLIPPED_EVERY = 3  # not in paper: each so many-th proposal comes from the model of clipped values (docs)
+LARGE, LARGE_EFFORT = 1_000_000, Effort(raw=96, starts=2, rounds=16)
+"""not in paper: where n D exceeds LARGE the ascent in all coordinates takes this smaller effort; our choice."""
 
 
-class MSUCB(Method):
+class MSUCB(DesignedMethod):
     """MS-UCB: LogEI on the model that predicted best, climbed from points of subspaces; for 20 to 5000 dimensions.
 
     Args:
@@ -127,7 +112,8 @@ class MSUCB(Method):
         initial: int | None = None,
         noise_var: float | None = None,
     ) -> None:
-        super().__init__(cube, seed=seed, budget=budget)
+        usual = INITIAL if preset == "paper" else None
+        super().__init__(cube, seed=seed, budget=budget, initial=usual if initial is None else initial)
         if preset not in ("default", "paper"):
             raise ValueError(f"preset must be 'default' or 'paper', got {preset!r}")
         if low_dim < 0 or bases < 1 or growth < 0:
@@ -146,22 +132,16 @@ class MSUCB(Method):
         self.d, self.N0, self.alpha, self.kappa = min(low_dim, len(self._lines)), bases, growth, kappa
         self.delta = delta
         self.cap = cap if cap is not None else 0 if self.paper else CAP
-        self.initial = initial if initial is not None else INITIAL if self.paper else design_size(self.dim, budget)
-        self._design = Design(self.cube, self.initial, self.fixed_generator())
         self._isotropic = Surrogate(self.cube, ard=False, quadratic=False, noise_var=noise_var, tame=False)
         self._clipped = Surrogate(self.cube, noise_var=noise_var)
-        self._contest = Contest(
-            entrants(self.cube, seed=self.seed, noise_var=noise_var), head_start=HEAD_START if self.dim <= FEW else 0.0
-        )
+        head_start = HEAD_START if self.dim <= FEW else 0.0
+        self._contest = Contest(entrants(self.cube, noise_var=noise_var), head_start=head_start)
         self._bases = BasePoints(self.dim, 1 if self.paper else 2)
         self._sizes = [0]  # |Z_t| for every t drawn so far
 
     # -- Algorithm 1
 
-    def _propose(self, rng: Generator) -> Array:
-        first = self._design.next_point(self, rng)  # (Alg. 1, l. 1)
-        if first is not None:
-            return first
+    def _step(self, rng: Generator) -> Array:
         if not self.paper:
             return away_from_known(self._default_step(rng), self, rng)
         gp = self._isotropic.gp(self.X, self.y, self.yvar, self.pending)  # (Alg. 1, l. 2 and 9)
@@ -178,16 +158,8 @@ class MSUCB(Method):
         Z, sums = self._bases_to_search(arrays, pending)
         free = np.tile(self._lines[len(self._lines) - self.d :], (len(Z), 1))
         subspaces = Subspaces(Z, free, np.zeros(len(Z), dtype=bool), sums)
-        X, values = maximise_subspaces(
-            arrays,
-            bound,
-            subspaces,
-            rng,
-            shortlist=len(Z),
-            retries=math.ceil(STARTS_PER_DIM * self.dim / len(Z)) - 1,
-            ascents=ASCENTS,
-            rounds=ASCENT_ROUNDS,
-        )
+        retries, effort = math.ceil(STARTS_PER_DIM * self.dim / len(Z)) - 1, (ASCENTS, ASCENT_ROUNDS)
+        X, values = maximise_subspaces(arrays, bound, subspaces, rng, len(Z), retries, *effort)
         return X[0], float(values[0])
 
     def _bases_to_search(self, arrays: PosteriorArrays, pending: Array) -> tuple[Array, Sums | None]:
@@ -209,7 +181,7 @@ class MSUCB(Method):
 
     def _t(self) -> int:
         """The paper's iteration: evaluations known or under way since the initial design, + 1."""
-        return max(1, len(self.y) + len(self.failed) + len(self.pending) - self.initial + 1)
+        return max(1, len(self.y) + len(self.failed) + len(self.pending) - self._design.size + 1)
 
     def _width(self, delta: float) -> float:
         """sqrt(beta_t) (Prop. 1)."""
@@ -236,8 +208,8 @@ class MSUCB(Method):
         separable = isinstance(gp, AdditiveGP) or not gp.hyper.quadratic  # as subspaces need it (`base_points.py`)
         if separable:
             starts = np.concatenate([self._best_of_chains(gp, acquire, incumbents, rng), incumbents])
-        raw, ascents, rounds = EFFORT if len(self.y) * self.dim <= LARGE else EFFORT_LARGE
-        return maximise(pair, self.cube, rng, incumbents=starts, raw=raw, starts=ascents, rounds=rounds)
+        effort = USUAL if len(self.y) * self.dim <= LARGE else LARGE_EFFORT
+        return maximise(pair, self.cube, rng, incumbents=starts, effort=effort)
 
     def _best_of_chains(self, gp: GP | AdditiveGP, acquire: Acquire, incumbents: Array, rng: Generator) -> Array:
         """The best points of the subspaces of Z_t and of those through the incumbents, POLISHED x D."""
@@ -262,14 +234,12 @@ class MSUCB(Method):
         note = f"the proof needs all of Z_t; {left_out} of its points were left out by cap={self.cap}"
         if self.paper:
             return Certificate.none(note, delta) if left_out > 0 else self._paper_certificate(delta)
-        found = fitted_certificate(
-            self.X, self.y, self.yvar, self.cube, self.recommend(), delta, self.fixed_generator()
-        )
+        x, rng = self.recommend(), self.fixed_generator()
+        found = fitted_certificate(self.X, self.y, self.yvar, self.cube, x, delta, rng)
         return replace(found, assumptions=(*found.assumptions, note)) if found.certified and left_out > 0 else found
 
     def _paper_certificate(self, delta: float) -> Certificate:
-        """f* - f(r) <= max over X_t of the upper bound + 1 / t^2 + what Z_t leaves uncovered - the lower bound at r
-        (Prop. 1), r recommended."""
+        """f* - f(r) <= max over X_t of the upper bound + 1 / t^2 + what Z_t leaves uncovered - lower(r) (Prop. 1)."""
         gp, width = self._isotropic.gp(self.X, self.y, self.yvar), self._width(delta)
         bound, rng = confidence_bound(width, gp.signal), self.fixed_generator()
         if self.d == self.dim:
@@ -282,17 +252,9 @@ class MSUCB(Method):
         lower = float(mean[0]) - width * math.sqrt(float(variance[0]))
         uncovered = uncovered_regret(self._draw_bases(), self.d, self.dim, delta / 3)
         upper = max(highest + 1 / self._t() ** 2 + uncovered, lower)
-        return Certificate(
-            gap=gp.scale * (upper - lower),
-            lower=gp.offset + gp.scale * lower,
-            upper=gp.offset + gp.scale * upper,
-            delta=delta,
-            kind="fitted",
-            assumptions=(
-                "Assumption 1 with a = 1, b = 1 for standardised values",
-                "a Gaussian process like the fitted one",
-            ),
-        )
+        assumed = ("Assumption 1 with a = 1, b = 1 for standardised values", "a Gaussian process like the fitted one")
+        low, high = gp.offset + gp.scale * lower, gp.offset + gp.scale * upper
+        return Certificate(gp.scale * (upper - lower), low, high, delta, "fitted", assumed)
 
 
 # ---------------------------------------------------------------- the paper's formulas

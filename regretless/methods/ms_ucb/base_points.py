@@ -1,8 +1,8 @@
-"""What a posterior needs to know of the fixed coordinates of many subspaces: sums over coordinates, cached over a run.
+"""The base points of MS-UCB, and the sums over coordinates that make searching thousands of subspaces cheap.
 
-A posterior of n points x_i depends on a point z through sums over the coordinates j alone: the scaled squared distances
-sum_j (z_j - x_ij)^2 / l_j^2, and for `AdditiveGP` the trend. A subspace with base point z subtracts the share of its
-free coordinates once and adds their share at every value it tries.
+A posterior of n points x_i depends on a point z through sums over the coordinates j: the scaled squared distances
+sum_j (z_j - x_ij)^2 / l_j^2 and, for `AdditiveGP`, the trend. These sums are cached over a run. A subspace with base
+point z subtracts the share of its free coordinates once, and adds their share at every value it tries.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from regretless.parameters import Array
 
 Indices: TypeAlias = NDArray[np.intp]
 
-CHUNK = 2**21
-"""Numbers in one temporary array (16 MB)."""
+CHUNK = 2**21  # numbers in one temporary array (16 MB)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,19 +52,15 @@ class PosteriorArrays:
     """The arrays of a `GP` or an `AdditiveGP` under common names (n points, e embedded coordinates)."""
 
     kernel: Kernel
-    columns: Array
-    """The embedded coordinates of the points, e x n: those of one coordinate are contiguous."""
-    inverse: Array
-    """1 / l of every embedded coordinate, e."""
+    columns: Array  # the embedded coordinates of the points, e x n: those of one coordinate are contiguous
+    inverse: Array  # 1 / l of every embedded coordinate, e
     alpha: Array
     mean: float
     signal: float
     lower: Callable[[Array], Array]
     upper: Callable[[Array], Array]
-    weights: Array
-    """Weights of the trend's orders; empty where there is no trend."""
-    sums: Callable[[Array], Sums]
-    """The sums over all coordinates between points (s x d) and those of the posterior."""
+    weights: Array  # weights of the trend's orders; empty where there is no trend
+    sums: Callable[[Array], Sums]  # the sums over all coordinates between points (s x d) and those of the posterior
 
     @classmethod
     def of(cls, gp: GP | AdditiveGP) -> PosteriorArrays:
@@ -108,8 +103,7 @@ class BasePoints:
     sums of every base point follow from these products, whatever the hyper-parameters; the trend needs `powers` = 2."""
 
     def __init__(self, dim: int, powers: int) -> None:
-        self.Z = np.empty((0, dim))
-        """The base points, m x d."""
+        self.Z = np.empty((0, dim))  # the base points, m x d
         self._products = np.empty((powers, 0, 0))
 
     def extend(self, Z: Array) -> None:

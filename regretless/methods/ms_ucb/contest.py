@@ -1,14 +1,13 @@
-"""Chooses between surrogates by how well each predicted the values that were told next.
+"""Chooses the model that MS-UCB's default preset acts on, by how well each predicted the values told next.
 
-A wrong model is most wrong where it promises most, which is where an optimiser evaluates. So each entrant is scored by
-the log density that it gave to values before they were told, summed over a recent window. The choice is a function of
-the told history: a model fitted at one scheduled size predicts the values up to the next.
+A wrong model is most wrong where it promises most, and there an optimiser evaluates. So each model (an entrant) is
+scored by the log density that it gave to values before they were told, summed over a recent window. A model fitted at
+one scheduled size predicts the values up to the next, so the choice follows from the told history.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -17,21 +16,15 @@ from regretless.methods.ms_ucb.additive import AdditiveSurrogate
 from regretless.parameters import Array
 from regretless.space import Cube
 
-WINDOW = 30
-"""Told values over which scores are summed, rounded up to a scheduled size; our choice."""
-FIRST = 6
-"""Values told before the first score; our choice."""
-LEAST = -8.0
-"""A log density (of standardised values) counts as this where it is lower, 3.8 standard deviations from the mean."""
-PER_COORDINATE_UP_TO = 1000
-"""Dimensions up to which models with a length-scale per coordinate compete, for the cost of their fits; our choice."""
-CURVED_UP_TO = 50
-"""Dimensions up to which a model with a full quadratic trend competes; our choice (docs/methods/ms-ucb.md)."""
-FEW, HEAD_START = 20, 0.25
-"""Up to FEW dimensions the first model is ahead by HEAD_START in log density per value (docs/methods/ms-ucb.md)."""
+WINDOW = 30  # told values over which scores are summed, rounded up to a scheduled size; our choice
+FIRST = 6  # values told before the first score; our choice
+LEAST = -8.0  # a log density of standardised values counts as at least this, that of 3.8 sds off the mean; our choice
+PER_COORDINATE_UP_TO = 1000  # the largest dimension with length-scales per coordinate, for the cost of fits
+CURVED_UP_TO = 50  # the largest dimension with a full quadratic trend in the contest; our choice (docs)
+FEW, HEAD_START = 20, 0.25  # up to FEW dimensions the first model leads by so much log density per value (docs)
 
 
-def entrants(cube: Cube, *, seed: int, noise_var: float | None) -> list[Surrogate | AdditiveSurrogate]:
+def entrants(cube: Cube, *, noise_var: float | None) -> list[Surrogate | AdditiveSurrogate]:
     """The models of the default preset, in order of preference."""
 
     def per_coordinate(*, quadratic: bool = False, soften: bool = False) -> Surrogate:
@@ -41,11 +34,8 @@ def entrants(cube: Cube, *, seed: int, noise_var: float | None) -> list[Surrogat
     if cube.dim <= CURVED_UP_TO:
         models.append(per_coordinate(quadratic=True))
     products: dict[int, tuple[Array, ...]] = {}
-    for trend in (True, False):
-        for soften in (True, False):
-            models.append(
-                AdditiveSurrogate(cube, noise_var=noise_var, trend=trend, soften=soften, shared_products=products)
-            )
+    additive = partial(AdditiveSurrogate, cube, noise_var=noise_var, shared_products=products)
+    models += [additive(trend=trend, soften=soften) for trend in (True, False) for soften in (True, False)]
     if 1 < cube.dim <= PER_COORDINATE_UP_TO:
         models += [per_coordinate(), per_coordinate(soften=True)]
     return models

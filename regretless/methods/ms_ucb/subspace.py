@@ -9,8 +9,6 @@ where v are the values of the free coordinates and C[s, i] is the same sum over 
 `base_points.py`) a posterior mean costs O(n k), whatever d is, and a variance O(n^2).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -26,20 +24,15 @@ from regretless.methods.ms_ucb.base_points import CHUNK, Indices, PosteriorArray
 from regretless.parameters import Array
 from regretless.space import Cube
 
-SHORTLIST, ASCENTS = 100, 10
-"""Subspaces in which more random points are scored, and in which gradients are followed; as good as in all of them."""
-RETRIES = 4
-"""Further random points in each subspace of the shortlist, in the same settings."""
-ROUNDS = 15
-"""Evaluations of an ascent in one block; our choice."""
-FEW_MATTER, SHARE = 0.1, 0.999
-"""At most FEW_MATTER of the coordinates hold SHARE of the sum of l^-2; chosen on Camelback (docs/methods/ms-ucb.md)."""
+SHORTLIST, ASCENTS = 100, 10  # subspaces with more random points, and with ascents; as good as in all of them
+RETRIES = 4  # further random points in each subspace of the shortlist, in the same settings
+ROUNDS = 15  # evaluations of an ascent in one block; our choice
+FEW_MATTER, SHARE = 0.1, 0.999  # at most so many of the coordinates hold SHARE of the sum of l^-2; chosen on Camelback
 
 
 @dataclass(frozen=True, eq=False)
 class Subspaces:
-    """Base points (s x d), free coordinates (s x k), whether random points lie near the base (s), and sums where
-    known."""
+    """Base points (s x d), free coordinates (s x k), whether random points lie near the base (s), sums if known."""
 
     bases: Array
     free: Indices
@@ -163,11 +156,11 @@ def maximise_subspaces(
     acquire: Acquire,
     subspaces: Subspaces,
     rng: np.random.Generator,
-    *,
     shortlist: int = SHORTLIST,
     retries: int = RETRIES,
     ascents: int = ASCENTS,
     rounds: int = ROUNDS,
+    *,
     chain: int = 0,
     lines: Indices | None = None,
     weights: Array | None = None,

@@ -5,8 +5,7 @@ Neurocomputing 559, 2023.
 
 A net h(x; theta) models the function; its gradient at the start, g(x; theta0), is a feature map whose ridge regression
 gives the uncertainty. Each round draws a function from N(h, nu^2 sigma^2), evaluates its maximiser, and trains again.
-No Bayesian net is needed, the input may be anything a net can read, and the cost need not grow with the number of
-values.
+The input may be anything a net can read, and the cost need not grow with the number of values.
 
 Notation
     h(x; theta)   the net; theta0 its start; m its width; L its depth (layers)
@@ -17,26 +16,21 @@ Notation
     nu            exploration: how far draws spread, in posterior standard deviations                     (Alg. 1, l. 4)
     B, R          bounds on the RKHS norm of f and on the noise's sub-Gaussian scale                            (Thm. 1)
 
-Deviations ("paper" follows the text, "default" is what a user should have)
-    1. both: sigma^2 is in kernel form with an append-only factor. It equals that of the rank-one updates of U (Alg. 1,
-       l. 7), and holds n x n numbers in place of p x p.
+Deviations ("paper" follows the text, "default" is what a user should have; measured in docs/lab/neural-bo.md)
+    1. both: sigma^2 is in kernel form, which equals that of the rank-one updates of U (Alg. 1, l. 7).
     2. paper: values are standardised, and the rate is clipped to its stable limit, because training as printed gives
        NaN at the rate stated. The ridge enters every batch in full, and an incomplete last batch is dropped.
     3. default: the start is mirrored (h = 0 exactly) and a 1 is appended to the inputs, because a bias-free ReLU net is
-       0 with certainty at the origin; units are sines of many frequencies, because the gradient features of ReLU jump;
-       the mean is in closed form, which TrainNN approximates; a draw is one coherent function, because the maximum of
-       independent draws is inflated by the number of candidates.
-    4. default: there is an additive branch of one-coordinate units (`branches`). Its share, both branches' input
-       scales, the noise level and whether values below the median enter by their logarithm are chosen by evidence
-       whenever a fifth more values are known. With all of them fixed the search settles beside the optimum, because the
-       model is too smooth (Ackley) or too sure of the noise (Levy).
-    5. default: candidates come from a trust region that shrinks with failures and grows with successes (`trust_region`)
-       and, a twentieth of the time, from the whole cube; the maximum of a draw over whole-cube candidates is hardly
-       better than random in ten dimensions. A quarter of the region's candidates hop out of it along a few coordinates,
-       where a nearly additive function has its other valleys.
-    6. default: draws over a finite pool are narrower, because its rows have little in common; and the recommendation
-       trusts values instead of means as far as near values show less noise than the model assumes, because evidence
-       cannot tell misfit from noise.
+       0 with certainty at the origin; units are sines, because the gradient features of ReLU jump; the mean is in
+       closed form; a draw is one coherent function, because the maximum of independent draws is inflated.
+    4. default: an additive branch has one-coordinate units (`branches`). Its share, both branches' input scales, the
+       noise level and the warp are chosen by evidence whenever a fifth more values are known, because a model that is
+       too smooth or too sure of the noise settles beside the optimum.
+    5. default: candidates come from a trust region (`trust_region`) and, a twentieth of the time, from the whole cube,
+       where the maximum of a draw is hardly better than random in ten dimensions. A quarter of the region's candidates
+       hop out of it along a few coordinates: a nearly additive function has its other valleys there.
+    6. default: draws over a finite pool are narrower, because its rows have little in common; the recommendation trusts
+       values as far as near ones show less noise than assumed, because evidence cannot tell misfit from noise.
 """
 
 from __future__ import annotations
@@ -72,30 +66,19 @@ WIDTH: dict[Preset, int] = {"default": 256, "paper": 500}
 """The paper's width (Sec. 7); half of it keeps the default's promised time of an ask (benchmarks/neural_bo.py)."""
 NU: dict[Preset, float] = {"default": 1.0, "paper": 0.1}
 """The default draws from the posterior as it is; the paper's is from its grid {0.1, 1, 10} (Sec. 7)."""
-LAM = 0.01
-"""The ridge (Sec. 7), where the evidence does not choose it."""
-N_CANDIDATES = 1000
-"""Points over which a draw is maximised (Sec. 7)."""
-ADDITIVE = 0.5
-"""The additive branch's share of the prior variance where nothing chooses it: an even split."""
-DESIGN = 20
-"""Evaluations of a space-filling design before the model is asked, 2 (d + 1) where that is fewer (not in paper)."""
-POOL_DESIGN = 2
-"""Random rows of a pool before the model is asked (not in paper): two values are the fewest that differ."""
-GLOBAL_SHARE = 0.05
-"""The share of asks whose candidates come from the whole cube (not in paper: our choice)."""
-POOL_NU = 0.3
-"""The default's nu over a finite pool (not in paper), measured in docs/methods/neural-bo.md."""
-SHORTLIST = 64
-"""The best values told, whose posterior means decide where the search stands; more than noise can disorder."""
-PROBE = 256
-"""Points over which inputs and the kernel's diagonal are normalised: their averages are good to a few percent."""
-SHORTENED = 0.35
-"""A certificate's length-scales over the fitted ones (after Berkenkamp et al., JMLR 2019); see the docs."""
-NEAR = 0.2
-"""The side of the box around the recommended point in which the largest upper bound is looked for as well."""
-CERTIFICATE_POINTS = 2048
-"""Points of the whole cube, and as many of that box, among which the largest upper bound is looked for."""
+LAM = 0.01  # the ridge (Sec. 7), where the evidence does not choose it
+N_CANDIDATES = 1000  # points over which a draw is maximised (Sec. 7)
+ADDITIVE = 0.5  # the additive branch's share of the prior variance where nothing chooses it: an even split
+DESIGN = 20  # evaluations of a design before the model is asked, 2 (d + 1) where that is fewer (not in paper)
+POOL_DESIGN = 2  # random rows of a pool before the model is asked (not in paper): two values are the fewest that differ
+GLOBAL_SHARE = 0.05  # the share of asks whose candidates come from the whole cube (not in paper: our choice)
+POOL_NU = 0.3  # the default's nu over a finite pool (not in paper), measured in docs/lab/neural-bo.md
+SHORTLIST = 64  # the best values told, whose posterior means decide where the search stands; noise disorders fewer
+MOST_WEIGHTS = 10**8  # weights of a net at most, 0.8 GB: a mistyped width or depth would ask for all memory
+PROBE = 256  # points over which inputs and the kernel's diagonal are normalised: averages are good to a few percent
+SHORTENED = 0.35  # a certificate's length-scales over the fitted ones (after Berkenkamp et al., JMLR 2019; docs)
+NEAR = 0.2  # the side of the box around the recommended point in which the largest upper bound is looked for as well
+CERTIFICATE_POINTS = 2048  # points of the cube, and as many of that box, that are searched for the largest upper bound
 
 
 class NeuralBO(Method):
@@ -154,12 +137,13 @@ class NeuralBO(Method):
         device: str = "cpu",
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
-        _one_of("preset", preset, get_args(Preset))
-        _one_of("shape", shape, (None, *get_args(ShapeRule)))
-        _one_of("warp", warp, (None, *get_args(Warping)))
-        _at_least("width", width, 1)
-        _at_least("depth", depth, 2)
-        _at_least("n_candidates", n_candidates, 1)
+        words = (("preset", preset, Preset), ("shape", shape, ShapeRule), ("warp", warp, Warping))
+        for name, word, known in words:
+            if word not in get_args(known) and (word is not None or name == "preset"):
+                raise ValueError(f"{name} must be one of {get_args(known)}, got {word!r}")
+        for name, number, least in (("width", width, 1), ("depth", depth, 2), ("n_candidates", n_candidates, 1)):
+            if number is not None and not number >= least:
+                raise ValueError(f"{name} must be a whole number of at least {least}, got {number!r}")
         if ridge is not None and not 0 < ridge < math.inf:
             raise ValueError(f"ridge must be a positive number, got {ridge!r}")
         if additive is not None and not 0 <= additive < 1:
@@ -192,6 +176,8 @@ class NeuralBO(Method):
         self._told_inputs: Array = np.empty((0, 1))
         domain = self._inputs(probe)
         width = WIDTH[preset] if width is None else width
+        if (depth - 2) * width**2 + domain.shape[1] * width > MOST_WEIGHTS:
+            raise ValueError(f"a net of width {width} and depth {depth} has more than {MOST_WEIGHTS:.3g} weights")
         self._model: ClosedForm | TrainNN
         if preset == "paper":
             self._model = TrainNN(paper_net(rng, domain.shape[1], width, depth), seed=self.seed, lam=self._lam)
@@ -293,11 +279,6 @@ class NeuralBO(Method):
         descent = self._model.descent if isinstance(self._model, TrainNN) else None
         return None if descent is None else (descent.rate, descent.asked)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes the default's model holds beside the data."""
-        return self._model.nbytes if isinstance(self._model, ClosedForm) else 0
-
     def _certificate(self, delta: float) -> Certificate:
         model, n = self._model, len(self.y)
         if not isinstance(model, ClosedForm):
@@ -306,9 +287,8 @@ class NeuralBO(Method):
             return Certificate.none(f"{n} values are too few for a bound in {self.dim} dimensions", delta)
         self._refresh()
         if not model.is_exact:
-            return Certificate.none(
-                f"beyond {EXACT_UP_TO} values the model is a sketch, whose deviation is no bound", delta
-            )
+            why = f"beyond {EXACT_UP_TO} values the model is a sketch, whose deviation is no bound"
+            return Certificate.none(why, delta)
         Z = self._certificate_points()
         searched = f"the largest upper bound is that of {len(Z)} points"
         if self._norm_bound is not None:
@@ -350,13 +330,3 @@ def _bounds(
     if not math.isfinite(upper - lower):
         return Certificate.none("the bounds lie beyond the range of floats", delta)
     return Certificate(max(upper - lower, 0.0), lower, upper, delta, kind, assumptions)
-
-
-def _one_of(name: str, value: str | None, known: tuple[str | None, ...]) -> None:
-    if value not in known:
-        raise ValueError(f"{name} must be one of {known}, got {value!r}")
-
-
-def _at_least(name: str, value: int | None, least: int) -> None:
-    if value is not None and not value >= least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")

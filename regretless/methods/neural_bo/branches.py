@@ -1,8 +1,8 @@
-"""The net of NeuralBO's default, which has two branches, and the choice of its shape by evidence.
+"""The net of NeuralBO's default preset, and how the evidence chooses its shape.
 
-One branch is a dense tangent net, whose units see every input. The units of the other see one input each; they are
-random features of an additive function or, with many inputs, the inputs themselves. The shares, scales and noise are
-chosen on a small grid by the marginal likelihood, with the signal variance at its best value for each setting.
+The net has two branches. Units of the dense one see every input; units of the other see one input each, or are the
+inputs themselves where there are many. Shares, scales and noise are those of the largest marginal likelihood on a small
+grid, with the signal variance at its best for each setting.
 
     h(x) = sqrt(1 - share) f_dense(scale x) + sqrt(share) sum_j c_j sin(coordinate_scale v_j x_{i(j)} + b_j)
 """
@@ -24,25 +24,17 @@ if TYPE_CHECKING:
     from regretless.methods.neural_bo.module_tangent import ModuleTangent
 
 UNITS_PER_INPUT, LEAST_UNITS, MOST_UNITS = 32, 256, 1024
-"""Units of the coordinate branch per input, and at least and at most in all (docs/methods/neural-bo.md)."""
-MOST_INPUTS = 128
-"""With more inputs than this the coordinate branch is linear: its units would be fewer than eight per input."""
-TAIL = 5
-"""Degrees of freedom of the frequencies' Student law, which make the sine's kernel a Matern kernel of order 5/2."""
+"""Units of the coordinate branch per input, and at least and at most in all (docs/lab/neural-bo.md)."""
+MOST_INPUTS = 128  # with more inputs the coordinate branch is linear: its units would be fewer than eight per input
+TAIL = 5  # degrees of freedom of the frequencies' Student law, with which the sine's kernel is Matern-5/2
 SCALES = (0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
 """Dense input scales tried, each over sqrt(number of inputs), as squared distances grow; the last two suit Ackley."""
-COORDINATE_SCALES = (1.0, 3.0, 9.0, 18.0)
-"""Coordinate scales tried: from one arch over the range to the valleys of Michalewicz."""
-SHARES = (0.0, 0.5, 0.9)
-"""Additive shares tried: a dense function, half of each, and a function that is nearly additive."""
-NOISES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
-"""Noise variances tried, over the mean prior variance; the first stands for none."""
-EVIDENCE_POINTS = 300
-"""The evidence is that of the last values, which lie where the search is (docs/methods/neural-bo.md)."""
-USUAL_SCALE, USUAL_NOISE = 1.6, 1e-2
-"""Where the prior of scale and noise is centred; one sd is a factor of 2^sqrt(2) and of 10."""
-LEAST_VARIANCE = 1e-6
-"""The signal variance of standardised values is never taken below this, where its logarithm would run away."""
+COORDINATE_SCALES = (1.0, 3.0, 9.0, 18.0)  # coordinate scales tried: from one arch to the valleys of Michalewicz
+SHARES = (0.0, 0.5, 0.9)  # additive shares tried: a dense function, half of each, and one that is nearly additive
+NOISES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # noise variances tried, by the mean prior variance; the first is none
+EVIDENCE_POINTS = 300  # the evidence is that of so many last values, which lie where the search is (docs)
+USUAL_SCALE, USUAL_NOISE = 1.6, 1e-2  # the centre of the prior of scale and noise; sds are 2^sqrt(2) and 10, as factors
+LEAST_VARIANCE = 1e-6  # the least signal variance of standardised values: the logarithm of less would run away
 
 
 @dataclass(frozen=True)

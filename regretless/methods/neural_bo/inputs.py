@@ -1,7 +1,5 @@
 """What the net reads for a point of the cube: the point, a row of a pool, or what an encoder makes of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -10,9 +8,9 @@ from numpy.typing import NDArray
 
 from regretless.parameters import Array
 from regretless.space import Cube
+from regretless.tangent.inputs import NetInputs
 
-Encode: TypeAlias = Callable[[Array], Any]
-"""Cube points (n x d) to what the net reads: n x ..., an array or a tensor."""
+Encode: TypeAlias = Callable[[Array], Any]  # cube points (n x d) to what the net reads: n x ..., an array or a tensor
 
 
 class Inputs:
@@ -20,11 +18,10 @@ class Inputs:
     points `probe` (n x d). A user's module reads its features as they are (`raw`)."""
 
     def __init__(self, cube: Cube, probe: Array, *, pool: Array | None, encode: Encode | None, raw: bool) -> None:
-        self._axis = cube.axes[0]
+        self._axis, self._plain = cube.axes[0], NetInputs(cube)
         self._encode, self._raw = encode, raw
         self._offset, self._factor = np.zeros(1), 1.0
-        self.pool = None if pool is None else _checked_pool(pool, cube)
-        """The rows of a finite pool, n x q."""
+        self.pool = None if pool is None else _checked_pool(pool, cube)  # the rows of a finite pool, n x q
         if not raw and self.pool is not None:
             self.pool = self._normalised(self.pool)
         elif not raw and encode is not None:
@@ -34,7 +31,7 @@ class Inputs:
         if self.pool is not None:
             return np.take(self.pool, self.rows(U), axis=0)
         if self._encode is None:
-            return 2 * U - 1
+            return self._plain(U)
         features = self._encoded(U)
         return features if self._raw else (features - self._offset) * self._factor
 
@@ -51,9 +48,7 @@ class Inputs:
         made = self._encode(U)
         array: Array = np.asarray(made.detach().cpu() if hasattr(made, "detach") else made, dtype=np.float64)
         if len(array) != len(U) or not np.isfinite(array).all():
-            raise ValueError(
-                f"encode must give one finite row per point: {len(U)} points, result of shape {array.shape}"
-            )
+            raise ValueError(f"encode must give one finite row per point, got shape {array.shape} for {len(U)} points")
         return array if self._raw else array.reshape(len(U), -1)
 
     def _normalised(self, features: Array) -> Array:
@@ -67,12 +62,7 @@ def _checked_pool(candidates: Array, cube: Cube) -> Array:
     """The pool's features, float64, n x q, once they fit the cube."""
     pool = np.asarray(candidates, dtype=np.float64)
     if pool.ndim != 2 or not np.isfinite(pool).all():
-        raise ValueError(
-            f"candidates must be a finite array of features, one row per candidate, got shape {pool.shape}"
-        )
+        raise ValueError(f"candidates must be finite features, one row per candidate, got shape {pool.shape}")
     if cube.dim != 1 or cube.axes[0].levels != len(pool):
-        raise ValueError(
-            f"with {len(pool)} candidates the space must be one whole number, Int(0, {len(pool) - 1}), that says which"
-            " row is meant"
-        )
+        raise ValueError(f"with {len(pool)} candidates the space must be one Int(0, {len(pool) - 1}), the row meant")
     return pool

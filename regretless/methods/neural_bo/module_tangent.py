@@ -1,7 +1,5 @@
 """The tangent features of a user's `torch.nn.Module`, by per-sample gradients (`torch.func`); this file needs torch."""
 
-from __future__ import annotations
-
 import copy
 from typing import TYPE_CHECKING
 
@@ -15,10 +13,8 @@ if TYPE_CHECKING:
 else:
     torch = optional("torch", "torch")
 
-BUCKETS = 8192
-"""Gradients of larger modules are hashed into this many numbers (Weinberger et al., ICML 2009)."""
-GRADIENT_ROWS = 64
-"""Rows of per-sample gradients taken at once: the widest temporary holds 64 x p numbers."""
+BUCKETS = 8192  # gradients of larger modules are hashed into this many numbers (Weinberger et al., ICML 2009)
+GRADIENT_ROWS = 64  # rows of per-sample gradients taken at once: the widest temporary holds 64 x p numbers
 
 
 class ModuleTangent:
@@ -33,8 +29,7 @@ class ModuleTangent:
         size = sum(p.numel() for p in self._parameters.values())
         if size == 0:
             raise ValueError("network has no parameters: its tangent kernel is zero")
-        self.features = min(size, BUCKETS)
-        """The length of a feature vector."""
+        self.features = min(size, BUCKETS)  # the length of a feature vector
         self._norm = 1.0
         self._hash: tuple[torch.Tensor, torch.Tensor] | None = None
         if size > BUCKETS:

@@ -1,15 +1,14 @@
-"""Bayesian ridge regression on tangent features: kernel form with an append-only factor, and a sketch.
+"""Bayesian ridge regression on tangent features, in two forms: exact, and a sketch for many values.
 
-Both hold the posterior of f = g(x) . w, w ~ N(0, I), y = f + N(0, lam v), where v is 1 unless rows differ in noise, and
-give the mean and a draw as weights that `values` evaluates anywhere. In kernel form all targets may change whenever the
-history grows; the sketch keeps those that rows came with. Rows enter in blocks whose edges depend on their number
-alone, so the arithmetic, bit for bit, is a function of the history and not of how it was cut into tells.
+Both hold the posterior of f = g(x) . w, w ~ N(0, I), y = f + N(0, lam v), v being 1 unless rows differ in noise. They
+give the mean and a draw as weights that `values` evaluates anywhere.
 
-    KernelRidge   O(n^2) numbers; append O(n^2) per row; exact
-    SketchRidge   r^2 numbers whatever n; each row costs O(r^2); the kernel is replaced by z(x) . z(x') with E = k
+    KernelRidge   exact; O(n^2) numbers, O(n^2) per row appended; all targets may change when the history grows
+    SketchRidge   r^2 numbers whatever n, O(r^2) per row; its kernel z(x) . z(x') has expectation k; targets stay
+
+Rows enter in blocks whose edges depend on their number alone. So the arithmetic follows, bit for bit, from the history
+and not from how it was cut into tells.
 """
-
-from __future__ import annotations
 
 import math
 from typing import Any, Protocol
@@ -22,14 +21,9 @@ from regretless.parameters import Array
 from regretless.tangent import ntk
 from regretless.tangent.ntk import Direction, Factors, Tensor, like, namespace, on_device
 
-KERNEL_BLOCK = 32
-"""Rows per block of the append-only factor; at most this many are redone per ask."""
-SKETCH_BLOCK = 128
-"""Rows per block of the sketch's second moments: a redone block costs less than the factorisation that follows."""
-RAISES = 8
-"""Times the diagonal is raised tenfold, from a rounding error upwards, before a factorisation gives up."""
-LEAST_ROOM = 64
-"""Rows for which room is made at first: two blocks."""
+KERNEL_BLOCK = 32  # rows per block of the append-only factor; at most this many are redone per ask
+SKETCH_BLOCK = 128  # rows per block of the sketch's moments: redoing one costs less than the factorisation that follows
+RAISES = 8  # times the diagonal is raised tenfold, from a rounding error upwards, before a factorisation gives up
 
 
 class Tangent(Protocol):
@@ -66,7 +60,7 @@ class KernelRidge:
         self._n = n
 
     def _append(self, new: Factors, start: int, stop: int) -> None:
-        self._factors = _grown(self._factors, new, start, stop)
+        self._factors = _joined(ntk.rows_of(self._factors if start else new, slice(0, start)), new)
         noise = self._noise if isinstance(self._noise, float) else self._noise[start:stop]
         block = ntk.kernel(new, new) + _eye(stop - start, new[0][0]) * noise
         L21: Tensor = None
@@ -79,10 +73,6 @@ class KernelRidge:
             L[start:stop, :start] = L21
         L[start:stop, start:stop] = cholesky(block)
 
-    @property
-    def _data(self) -> Factors:
-        return ntk.rows_of(self._factors, slice(0, self._n))
-
     def _lower(self, B: Tensor, n: int) -> Tensor:
         """L^-1 B for the first n rows; B is padded to the rows L has room for, whose part of L is the identity."""
         return solve_lower(self._L, _padded(B, len(self._L)))[:n]
@@ -92,14 +82,14 @@ class KernelRidge:
 
     def mean(self, targets: Tensor | None = None) -> Direction:
         """The posterior mean of w, k(x, X) (K + lam I)^-1 y, as a direction; of other targets (n) where given."""
-        return ntk.combine(self._data, self._solve(self._targets if targets is None else targets))
+        return ntk.combine(self._factors, self._solve(self._targets if targets is None else targets))
 
     def draw(self, nu: float, rng: np.random.Generator) -> Direction:
         """Mean plus nu times a draw of the posterior deviation (Matheron's rule): a direction."""
         prior = self._net.random_direction(rng)
         noise = like(rng.standard_normal(self._n), self._L) * self._noise**0.5
-        off = self._targets - nu * (ntk.inner(self._data, prior) + noise)
-        return ntk.add_scaled(ntk.combine(self._data, self._solve(off)), prior, nu)
+        off = self._targets - nu * (ntk.inner(self._factors, prior) + noise)
+        return tuple(a + nu * b for a, b in zip(ntk.combine(self._factors, self._solve(off)), prior, strict=True))
 
     def values(self, factors: Factors, w: Direction) -> Tensor:
         """The function w at points given by their factors, C."""
@@ -107,7 +97,7 @@ class KernelRidge:
 
     def deviation(self, factors: Factors) -> Tensor:
         """The posterior standard deviation (Alg. 1, l. 3, in kernel form), C."""
-        v = self._lower(ntk.kernel(self._data, factors), self._n)
+        v = self._lower(ntk.kernel(self._factors, factors), self._n)
         return (ntk.diagonal(factors) - (v**2).sum(0)).clip(0.0) ** 0.5
 
     def leave_one_out(self) -> tuple[Tensor, Tensor]:
@@ -115,16 +105,10 @@ class KernelRidge:
         precision = (self._lower(_eye(self._n, self._L), self._n) ** 2).sum(0)
         return self._solve(self._targets) / precision, precision**-0.5
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held beside the data."""
-        return _nbytes(self._L, *(part for pair in self._factors for part in pair if part is not None))
-
 
 class SketchRidge:
     """The posterior on r random features z(x) with E z(x).z(x') = k(x, x'). A layer's outer-product gradient is
-    sketched by z_i = (s_i . in)(t_i . out) / sqrt(r), s and t random signs; one with out = 1 is kept, or hashed when it
-    is long."""
+    sketched by z_i = (s_i . in)(t_i . out) / sqrt(r), s and t random signs; one with out = 1 is kept, or hashed."""
 
     def __init__(
         self, net: Tangent, lam: float, size: int, rng: np.random.Generator, example: Factors, *, device: str = "cpu"
@@ -202,17 +186,6 @@ class SketchRidge:
         """The function w at points given by their factors, C."""
         return self.sketch(factors) @ w
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held beside the data, whatever n."""
-        maps = [part for how in self._maps if isinstance(how, tuple) for part in how]
-        hashes = sum(how.nbytes for how in self._maps if isinstance(how, _Hash))
-        return hashes + _nbytes(self._moments, self._sums, *maps)
-
-
-def _nbytes(*arrays: Tensor) -> int:
-    return sum(math.prod(array.shape) * 8 for array in arrays)
-
 
 # ---------------------------------------------------------------- linear algebra that NumPy and torch spell differently
 
@@ -231,9 +204,7 @@ def cholesky(A: Tensor) -> Tensor:
         if not failed:
             return L
         raised = float(abs(A.diagonal()).max()) * 1e-15 * 10.0**attempt
-    raise FloatingPointError(
-        "the kernel matrix is not positive definite, not even with its diagonal raised; are all features finite?"
-    )
+    raise FloatingPointError("the kernel matrix is not positive definite, however raised; are all features finite?")
 
 
 def solve_lower(L: Tensor, B: Tensor, *, transposed: bool = False) -> Tensor:
@@ -270,11 +241,6 @@ class _Hash:
         """n x p to n x r."""
         return np.ascontiguousarray((self._matrix @ A.T).T) if self._sparse else A @ self._matrix.T
 
-    @property
-    def nbytes(self) -> int:
-        M = self._matrix
-        return int(M.data.nbytes + M.indices.nbytes + M.indptr.nbytes) if self._sparse else 8 * M.shape[0] * M.shape[1]
-
 
 def _with_block(L: Tensor, start: int, stop: int, other: Tensor) -> Tensor:
     """L with rows start:stop set to those of the identity, in a new contiguous square when it has no room for them."""
@@ -297,23 +263,12 @@ def _padded(B: Tensor, n: int) -> Tensor:
     return wide
 
 
-def _grown(old: Factors, new: Factors, start: int, stop: int) -> Factors:
-    """The factors with rows start:stop set to the new ones, grown by doubling."""
-    if not old:
-        old = tuple((a_in[:0], None if a_out is None else a_out[:0]) for a_in, a_out in new)
-    grown = []
-    for (old_in, old_out), (new_in, new_out) in zip(old, new):
-        grown.append(
-            (_put(old_in, new_in, start, stop), None if new_out is None else _put(old_out, new_out, start, stop))
-        )
-    return tuple(grown)
+def _joined(A: Factors, B: Factors) -> Factors:
+    """The rows of A, then those of B, each row contiguous, which decides how sums over it are rounded."""
 
+    def join(a: Tensor, b: Tensor) -> Tensor:
+        both = namespace(b).concatenate([a, b])
+        return np.ascontiguousarray(both) if isinstance(both, np.ndarray) else both
 
-def _put(old: Tensor, new: Tensor, start: int, stop: int) -> Tensor:
-    if len(old) < stop:
-        room = max(LEAST_ROOM, stop, 2 * len(old))
-        bigger = np.empty((room, new.shape[1])) if isinstance(new, np.ndarray) else new.new_empty((room, new.shape[1]))
-        bigger[:start] = old[:start]
-        old = bigger
-    old[start:stop] = new
-    return old
+    pairs = zip(A, B, strict=True)
+    return tuple((join(a, b), None if a_out is None else join(a_out, b_out)) for (a, a_out), (b, b_out) in pairs)

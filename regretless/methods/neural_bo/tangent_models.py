@@ -29,31 +29,22 @@ Net: TypeAlias = "BranchNet | ModuleTangent"
 Warping: TypeAlias = Literal["strong", "gentle", "none"]
 ShapeRule: TypeAlias = Literal["fixed", "noise", "evidence"]
 """What the evidence chooses: nothing; the noise level and the warp; or the whole shape."""
-Path: TypeAlias = Callable[[Array], Array]
-"""A drawn function: inputs C x ... to values C."""
+Path: TypeAlias = Callable[[Array], Array]  # a drawn function: inputs C x ... to values C
 
 WARPINGS: dict[Warping, float] = {"strong": 0.0, "none": -2.0}
-"""Warps the evidence chooses among, and the logarithms of their prior odds, our choice (docs/methods/neural-bo.md)."""
+"""Warps the evidence chooses among, and the logarithms of their prior odds, our choice (docs/lab/neural-bo.md)."""
 EXACT_UP_TO, SKETCH_SIZE = 1500, 1000
 """Values up to which the posterior is exact, and the features of the sketch beyond (docs, Cost)."""
 FIRST_FIT, GROWTH, LATE_GROWTH = 4, 1.2, 2.0
 """The shape is chosen at 4 values, then at each fifth more, or at twice as many once there is a sketch."""
-MISFIT, MISFIT_SHARE = 4.0, 0.05
-"""No bound where more than this share of the leave-one-out residuals exceeds so many deviations."""
-MOST_UNEQUAL = 1e4
-"""A value's known noise variance counts as at most this many times the typical one, and at least that share of it."""
-NEAREST = 4
-"""One value in so many, those closest to another one, shows how much noise there is at most; our choice."""
-ROWS = 2048
-"""Rows whose features are held at once: 2048 x 256 numbers per layer are 4 MB."""
-BEND = 0.5
-"""The gentle warp compresses values that lie more than this many deviations below the median; our choice."""
-ROBUST = 4.5
-"""The gentle warp's deviation is the standard one or, where outliers make that larger, so many median absolute ones."""
-LARGEST_EXPONENT = 700.0
-"""exp of this is a float, with room for a factor of 10,000."""
-PAPER_RATE, PAPER_BATCH, PAPER_EPOCHS = 1e-3, 50, 50
-"""SGD's learning rate, batch and epochs (Sec. 7)."""
+MISFIT, MISFIT_SHARE = 4.0, 0.05  # no bound where a larger share of leave-one-out residuals exceeds so many deviations
+MOST_UNEQUAL = 1e4  # a known noise variance counts as at most this many times the typical one, at least its inverse
+NEAREST = 4  # one value in so many, those closest to another one, shows how much noise there is at most; our choice
+ROWS = 2048  # rows whose features are held at once: 2048 x 256 numbers per layer are 4 MB
+BEND = 0.5  # the gentle warp compresses values that lie more than this many deviations below the median; our choice
+ROBUST = 4.5  # the gentle warp's deviation is at most this many median absolute deviations, for outliers; our choice
+LARGEST_EXPONENT = 700.0  # exp of this is a float, with room for a factor of 10,000
+PAPER_RATE, PAPER_BATCH, PAPER_EPOCHS = 1e-3, 50, 50  # SGD's learning rate, batch and epochs (Sec. 7)
 
 
 class ClosedForm:
@@ -67,8 +58,7 @@ class ClosedForm:
         self._warpings: dict[Warping, float] = {"strong": 0.0} if rule == "fixed" else WARPINGS
         if warping is not None:
             self._warpings = {warping: 0.0}
-        self.warping: Warping = next(iter(self._warpings))
-        """The warp in use."""
+        self.warping: Warping = next(iter(self._warpings))  # the warp in use
         self._shaped: Net = net.at(shape) if isinstance(net, BranchNet) else net
         self._shape_size = 0
         self._posterior: KernelRidge | SketchRidge | None = None
@@ -82,7 +72,8 @@ class ClosedForm:
         self._unit = exact_unit(y)
         self._X, self._y, self._yvar = X, y / self._unit, yvar
         self._choose(n)
-        self._warp = self._warp_of(self._y if n <= EXACT_UP_TO else self._y[: self._size(n)], self.warping)
+        seen = self._y if n <= EXACT_UP_TO else self._y[: self._size(n)]
+        self._warp = Warp.of(seen, self.warping, of_equal=1.0 / self._unit)
         if isinstance(self._shaped, BranchNet) and self._shaped.shape != self.shape:
             self._shaped = self._shaped.at(self.shape)
         if self._posterior is None or (n > EXACT_UP_TO) != isinstance(self._posterior, SketchRidge):
@@ -95,10 +86,6 @@ class ClosedForm:
         rng = keyed_generator(self._seed, 0, Stream.NEURAL_BO_SKETCH)
         example = self._shaped.factors(on_device(self._X[:1], self._device))
         return SketchRidge(self._shaped, self.shape.lam, SKETCH_SIZE, rng, example, device=self._device)
-
-    def _warp_of(self, y: Array, warping: Warping) -> Warp:
-        """The warp of y; equal values have deviation 1 in the units told, whatever the unit is."""
-        return Warp.of(y, warping, of_equal=1.0 / self._unit)
 
     def _relative_noise(self, n: int) -> Array | None:
         """Noise variances over the median of those known by the last scheduled size, n; None where none is known."""
@@ -128,7 +115,7 @@ class ClosedForm:
             return
         y = self._y[:size]
         last = slice(max(0, size - EVIDENCE_POINTS), size)
-        warps = [self._warp_of(y, warping) for warping in self._warpings]
+        warps = [Warp.of(y, warping, of_equal=1.0 / self._unit) for warping in self._warpings]
         targets = np.stack([warp(y[last]) for warp in warps], axis=1)
         offsets = np.array([warp.log_jacobian(y[last]) for warp in warps]) + list(self._warpings.values())
         inputs = on_device(self._X[last], self._device)
@@ -195,11 +182,6 @@ class ClosedForm:
     def is_exact(self) -> bool:
         """Whether the posterior is exact, and no sketch."""
         return isinstance(self._posterior, KernelRidge)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held beside the data."""
-        return 0 if self._posterior is None else self._posterior.nbytes
 
     def _over_rows(self, Z: Array, values: Callable[[Factors], Tensor], net: BranchNet | None = None) -> Array:
         """`values` of the factors of inputs Z (C x ...), ROWS of them at a time, C."""

@@ -1,7 +1,5 @@
 """Where NeuralBO's default looks for the maximum of a draw: a trust region that follows from the values alone."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
@@ -11,12 +9,9 @@ from regretless.gp.trust_region import PERTURBED, TrustRegion
 from regretless.parameters import Array
 from regretless.space import Cube
 
-MARGIN = 1e-3
-"""A value is a success when it beats the best before it by this share of the range seen (TuRBO: of the best's size)."""
-MORE_AXES = (0.5, 0.25)
-"""The chance that a hop moves a second coordinate, and that it moves one more; our choice."""
-GRID_REACH = 4.0
-"""Along a grid the box spans at least this many positions, two to either side, so that it never holds one alone."""
+MARGIN = 1e-3  # a success beats the best value before it by this share of the range seen (TuRBO: of the best's size)
+MORE_AXES = (0.5, 0.25)  # the chance that a hop moves a second coordinate, and that it moves one more; our choice
+GRID_REACH = 4.0  # along a grid the box spans at least this many positions, never one alone; our choice
 
 
 class Progress:
@@ -40,9 +35,8 @@ class Progress:
 
 
 def local_points(centre: Array, length: float, n: int, cube: Cube, rng: Generator, *, hops: float = 0.0) -> Array:
-    """n points around the centre (d), n x d, that move some coordinates within the box of that side length. Every
-    second point is *sparse*; a share `hops` of all, taken from these, draws one to three coordinates over the whole
-    range."""
+    """n points around the centre (d), n x d, that move some coordinates within the box of that side length, few of them
+    at every second point. A share `hops`, taken from these, draws one to three coordinates over the whole range."""
     moved, hop = _moved_coordinates(n, cube, rng, round(hops * n))
     reach = np.array([max(length, GRID_REACH / axis.levels) if axis.levels else length for axis in cube.axes])
     anywhere = sobol_points(n, cube.dim, rng)

@@ -326,12 +326,82 @@ def test_the_paper_preset_ascends_in_the_users_units_and_comes_back_to_the_cube(
         best = max(optimizer.trials, key=lambda t: t.value)
 
 
+def response(w, x):
+    return w[0] * np.exp(-w[1] * (x[:, 0] - w[2]) ** 2) + 0.1 * x[:, 1]
+
+
+def worked(budget: int, seed: int = 0) -> GOUCB:
+    """Algorithm 1 with the least-squares oracle on a family of three parameters, in units far from the unit cube."""
+    space = Space([Float(-3, 5), Float(20, 900)])
+    bounds = [(0.5, 4), (0.05, 2), (-3, 5)]
+    recipe = RECIPE(preset="paper", oracle="least-squares", model=response, w_bounds=bounds, noise_sd=0.05)
+    method = recipe.build(space.cube(), seed=seed, budget=budget)
+    method.bind(space, 1.0)
+    noise = np.random.default_rng(seed)
+    for _ in range(budget):
+        X = method.ask()
+        x = np.array([list(space.decode(X[0]).values())])
+        method.tell(X, response(np.array([2.0, 0.4, 1.7]), x / [1, 900]) + 0.05 * noise.standard_normal(1))
+    return method
+
+
+def test_algorithm_1_with_a_working_oracle_against_its_equations():
+    """Sigma_t and w_t from the dense Eq. 3 and 5, the ridge around w_0, Phase II alone."""
+    method = worked(42)
+    n, T = method.initial, method.horizon
+    assert (n, T) == (6, 36)  # n = sqrt(T)
+    oracle, _, phase = method._bound()
+    phase.take_in(method.X, method.y, method.yvar)
+    fit = phase.first
+    assert np.array_equal(fit.v, oracle(method.X[:n], method.y[:n], method.yvar[:n]).v)
+    lam, w = fit.sigma2 * np.sqrt(T), fit.v
+    Sigma, right = lam * np.eye(3), lam * fit.v
+    for x, y in zip(method.X[n:], method.y[n:], strict=True):
+        F, J = oracle.predict(fit, w[None], x[None])
+        g, z = J[0, 0], (y - fit.offset) / fit.scale
+        Sigma = Sigma + np.outer(g, g)
+        right = right + g * (g @ w + z - F[0, 0])
+        w = np.linalg.solve(Sigma, right)
+    np.testing.assert_allclose(phase.w, w, rtol=1e-9)
+    q = np.array([[0.3, -1.0, 2.0]])
+    np.testing.assert_allclose(phase.ball.norms(q)[0] ** 2, q[0] @ np.linalg.solve(Sigma, q[0]), rtol=1e-9)
+    gram = fit.rows.T @ fit.rows + fit.sigma2 * np.eye(3)
+    rho = np.sqrt(fit.sigma2 * np.trace(np.linalg.inv(gram)))
+    gained = np.log(np.linalg.det(Sigma / lam))
+    wanted = np.sqrt(lam) * rho + np.sqrt(fit.sigma2 * (2 * np.log(10) + gained))
+    assert phase.radius(phase.ball) == pytest.approx(wanted)
+
+
+def test_algorithm_1_puts_out_a_uniform_draw_from_phase_two():
+    method = GOUCB(2, seed=0, budget=30, preset="paper")
+    method.tell(method.cube.snap(np.random.default_rng(1).random((30, 2))), np.arange(30.0))
+    n = method.initial
+    places = {x.tobytes(): i for i, x in enumerate(method.X)}
+    assert np.array_equal(method.recommend(), method.recommend())  # a function of history and seed
+    drawn = []
+    for seed in range(200):
+        method.seed = seed
+        drawn.append(places[method.recommend().tobytes()])
+    assert min(drawn) >= n
+    counts = np.bincount(drawn, minlength=30)[n:]
+    assert ((counts - counts.mean()) ** 2 / counts.mean()).sum() < 55  # chi squared, 24 degrees of freedom: p 3e-4
+    early = GOUCB(2, seed=0, budget=30, preset="paper")
+    early.tell(early.ask(2), [1.0, 2.0])
+    assert any(np.array_equal(early.recommend(), x) for x in early.X)
+
+
+def test_the_working_oracle_belongs_to_the_paper_preset():
+    with pytest.raises(ValueError, match='oracle="least-squares" belongs to preset="paper"'):
+        GOUCB(2, seed=0, oracle="least-squares")
+
+
 @pytest.mark.parametrize(
     "options",
     [
         {},
         {"guard": False},
         {"preset": "paper"},
+        {"preset": "paper", "oracle": "least-squares"},
         {"model": "mlp", "width": 2, "guard": False},
         {"model": lambda w, x: w[0] - w[1] * (x[:, 0] - w[2]) ** 2, "w_bounds": [(-9, 9), (0, 3), (-3, 5)]},
         {"model": lambda w, x: w[0] * x[:, 0] + w[1], "w_bounds": [(-9, 9)] * 2, "realizable": True, "noise_sd": 0.1},

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from regretless.methods.go_ucb.parametric import (
+    CENTRED,
     FAMILIES,
     Bounds,
     TwoLayerNet,
-    inputs_for,
     named_family,
     quadratic,
     user_units,
@@ -72,6 +72,5 @@ def test_user_units_agree_with_the_space():
     U = space.cube().snap(np.random.default_rng(3).random((20, 5)))
     expected = [[{"red": 0, "green": 1, "blue": 2}.get(v, v) for v in space.decode(u).values()] for u in U]
     np.testing.assert_allclose(user_units(space)(U), np.array(expected, dtype=float), rtol=1e-12)
-    for kind in ("user", "centred"):
-        inputs = inputs_for(kind, space)
+    for inputs in (user_units(space), CENTRED):
         np.testing.assert_allclose(space.cube().snap(inputs.back(inputs(U))), U, atol=1e-9)

@@ -1,5 +1,6 @@
 """NeuralBO: presets, pools, encoders, modules, the sketch, replay across all of them, certificates."""
 
+import pickle
 import subprocess
 import sys
 
@@ -19,6 +20,14 @@ PRESETS = [
     {"ridge": 0.01},
     {"depth": 3, "activation": "tanh", "width": 32},
 ]
+
+
+def held(method: NeuralBO) -> int:
+    """Bytes that the model of a method holds beside the data."""
+    posterior = method._model._posterior
+    return len(
+        pickle.dumps([getattr(posterior, name, None) for name in ("_L", "_factors", "_moments", "_sums", "_maps")])
+    )
 
 
 @pytest.fixture
@@ -103,7 +112,7 @@ def test_sketch_finds_the_hill_and_holds_at_most_ten_megabytes():
     method = NeuralBO(4, seed=4)
     method.tell(X, bowl(X) + 0.01 * rng.standard_normal(1700))
     asked = method.ask(4)
-    assert method.nbytes <= 10e6
+    assert held(method) <= 10e6
     assert bowl(asked).mean() > np.quantile(bowl(X), 0.95)
 
 
@@ -113,7 +122,7 @@ def test_sketch_holds_at_most_ten_megabytes_in_a_hundred_dimensions(small_sketch
     method = NeuralBO(100, seed=5)
     method.tell(X, bowl(X))
     method.ask()
-    assert 8e6 < method.nbytes <= 10e6
+    assert 8e6 < held(method) <= 10e6
 
 
 def test_default_beats_the_presets_of_the_paper_on_a_bowl():

@@ -1,0 +1,185 @@
+"""The verdicts of the published findings again, by the present rules, from the compact records beside them.
+
+    python experiments/rejudge.py            all that can be judged from what is stored
+    python experiments/publish.py            then the page and the table
+
+Nothing is run. Charts and tables of medians stay as they are; checks, verdict and sentence are made anew by the same
+functions that the experiments use. GP-ThreDS's Fig. 4 (a, b) compares at equal times, which compact records do not
+hold: it is judged where it is run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, TypeAlias
+
+import bilevel_tables
+import go_ucb_fig2
+import go_ucb_fig3
+import gp_threds_cnn
+import ms_ucb_fig1
+import ms_ucb_fig2
+import ms_ucb_fig3
+import ms_ucb_real
+import neural_bo_coco
+import neural_bo_fig1
+import neural_bo_fig6
+import neural_bo_pushing
+import neural_bo_reviews
+import neural_bo_sensitive
+import numpy as np
+from publish import RESULTS
+from regretless_bench.compact import Line, read_lines
+from regretless_bench.finding import Finding, Table
+from regretless_bench.problems import PROBLEMS
+from regretless_bench.verdicts import Check, checks_table, judged
+
+from regretless.statefile import write_whole
+
+QUICK = argparse.Namespace(full=False, quick=True)
+"""What is published is the quick size."""
+Cases: TypeAlias = dict[str, dict[str, list[Line]]]
+
+
+def least(line: Line) -> float:
+    """The best value of a task that is minimised."""
+    return line.best[-1]
+
+
+def grouped(lines: Sequence[Line], name: Callable[[Line], str] = lambda line: line.problem) -> Cases:
+    """Lines by problem and method, ordered by seed."""
+    groups: Cases = {}
+    for line in sorted(lines, key=lambda line: (name(line), line.label, line.seed)):
+        groups.setdefault(name(line), {}).setdefault(line.label, []).append(line)
+    return groups
+
+
+def rejudged(
+    old: Finding, checks: list[Check], ours: list[Check], seeds: int, beside: Sequence[Table] = (), prefix: str = ""
+) -> Finding:
+    """The finding with new checks, verdict and sentence; the tables of numbers stay."""
+    verdict, sentence = judged(checks, seeds, ours)
+    words = ("check", "holds", "found")
+    numbers = [table for table in old.tables if tuple(table.columns[:3]) != words or table.title.startswith("Table 2")]
+    made = [
+        checks_table(checks, "checks of the method as printed"),
+        checks_table(ours, "the same checks of our default"),
+    ]
+    return replace(old, verdict=verdict, sentence=f"{prefix}{sentence}", tables=[*made, *beside, *numbers])
+
+
+def runs_of(cases: Mapping[str, Mapping[str, Sequence[Any]]]) -> int:
+    return min(len(lines) for methods in cases.values() for lines in methods.values())
+
+
+# ---------------------------------------------------------------- one function per paper
+
+
+def go_ucb(old: Finding, lines: list[Line]) -> Finding:
+    if old.figure == "fig2":
+        names = {problem: name for name, (problem, *_) in go_ucb_fig2.PROBLEMS.items()}
+        cases = grouped(lines, lambda line: names[line.problem.partition("(")[0]])
+        tops = {name: float(PROBLEMS[problem](seed=0).optimum) for problem, name in names.items()}
+        top = {line.problem: tops[names[line.problem.partition("(")[0]]] for line in lines}
+        start, checks, ours, beside = go_ucb_fig2.claimed(cases, lambda r: r.evaluations * (top[r.problem] - r.mean))
+        prefix = f"{go_ucb_fig2.STARTED.format(start=start)}: "
+    else:
+        cases = grouped(lines, lambda line: line.problem.partition("classifier=")[2].partition(",")[0])
+        top = {line.problem: max(r.best[-1] for r in lines if r.problem == line.problem) for line in lines}
+        start, checks, ours, beside = go_ucb_fig3.claimed(cases, lambda r: r.evaluations * (top[r.problem] - r.mean))
+        prefix = f"{start.capitalize()}: "
+    return rejudged(old, checks, ours, runs_of(cases), [beside], prefix)
+
+
+def ms_ucb(old: Finding, lines: list[Line]) -> Finding:
+    cases = grouped(lines)
+    if old.figure == "fig1":
+        checks, ours = (ms_ucb_fig1.leading(cases, label, least) for label in ("ms-ucb (paper)", "ms-ucb"))
+    elif old.figure in ("fig2", "fig3"):
+        study = ms_ucb_fig2 if old.figure == "fig2" else ms_ucb_fig3
+        checks, ours = (ms_ucb_fig1.ordered(cases, p, study.ORDERS, study.QUOTE, least) for p in ("paper", "default"))
+    else:
+        task = "mnist-net" if old.figure == "fig4" else "ramp-loss"
+        checks, ours = (ms_ucb_real.claimed(cases, label, task, least) for label in ("ms-ucb (paper)", "ms-ucb"))
+    return rejudged(old, checks, ours, runs_of(cases))
+
+
+def neural_bo(old: Finding, lines: list[Line]) -> Finding:
+    cases = grouped(lines)
+    labels = ("neural-bo (paper)", "neural-bo")
+    if old.figure == "fig1":
+        checks, ours = (neural_bo_fig1.claimed(cases, label, False, least) for label in labels)
+        beside = [checks_table(neural_bo_fig1.beside(cases, least), "beside the claim: shifted functions")]
+        prefix = ""
+    elif old.figure == "fig5":
+        evaluations = lines[0].evaluations
+        checks, ours = (neural_bo_pushing.claimed(cases, label, evaluations, lambda r: -r.best[-1]) for label in labels)
+        beside, prefix = [neural_bo_pushing.beside(cases, evaluations, lambda r: -r.best[-1])], ""
+    else:
+        table = next(table for table in old.tables if table.title.startswith("detection rate"))
+        rates = {str(row[0]): np.array(row[1:], dtype=float) for row in table.rows}
+        checks, ours = (neural_bo_sensitive.claimed(rates, label) for label in labels)
+        beside, prefix = [neural_bo_sensitive.beside(cases, lambda r: -r.best[-1])], ""
+    return rejudged(old, checks, ours, runs_of(cases), beside, prefix)
+
+
+def from_json(old: Finding, records: list[dict[str, Any]]) -> Finding:
+    """Experiments that keep records of their own: the whole finding again, from these."""
+    if old.paper == "bilevel":
+        made = bilevel_tables.finding(records, bilevel_tables.REDUCED, bilevel_tables.REDUCED_TS, False)
+    elif old.paper == "gp-threds":
+        made = gp_threds_cnn.finding(records, None, gp_threds_cnn.SMALL)
+    elif old.figure == "fig2":
+        made = neural_bo_coco.finding([row for block in records for row in block["rows"]], QUICK, old.seconds)
+    elif old.figure == "fig6":
+        made = neural_bo_fig6.finding(records, QUICK)
+    else:
+        return old
+    return replace(made, around=old.around, seconds=old.seconds, charts=old.charts)
+
+
+def reviews(old: Finding, records: dict[str, dict[str, Any]]) -> Finding:
+    """Document retrieval: a record's name holds its method."""
+    found: dict[str, list[list[float]]] = {}
+    took: dict[str, list[float]] = {}
+    for name, record in records.items():
+        method = name.rpartition("-n")[0].rpartition("-s")[0]
+        found.setdefault(method, []).append(record["scores"])
+        took.setdefault(method, []).append(record["seconds"])
+    curves = {m: np.maximum.accumulate(np.array(runs), axis=1) for m, runs in found.items()}
+    made = neural_bo_reviews.finding(curves, {m: float(np.mean(s)) for m, s in took.items()}, QUICK)
+    return replace(made, around=old.around, seconds=old.seconds, charts=old.charts)
+
+
+def again(name: str) -> tuple[Finding, Finding] | None:
+    """A published finding and what it comes to now; None where its records do not hold what its checks need."""
+    old = Finding.read(RESULTS / "findings" / f"{name}.json")
+    place = RESULTS / "records" / name
+    if place.with_suffix(".csv").is_file():
+        by_paper = {"go-ucb": go_ucb, "ms-ucb": ms_ucb, "neural-bo": neural_bo}
+        if old.paper not in by_paper:
+            return None
+        return old, by_paper[old.paper](old, read_lines(place.with_suffix(".csv")))
+    stored: dict[str, dict[str, Any]] = json.loads(place.with_suffix(".json").read_text(encoding="utf-8"))["records"]
+    if (old.paper, old.figure) == ("neural-bo", "fig4"):
+        return old, reviews(old, stored)
+    return old, from_json(old, list(stored.values()))
+
+
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__.split("\n")[0]).parse_args()
+    for path in sorted((RESULTS / "findings").glob("*.json")):
+        pair = again(path.stem)
+        if pair is None:
+            print(f"{path.stem}: its records do not hold what its checks need")
+            continue
+        old, new = pair
+        write_whole(path, json.dumps(asdict(new), separators=(",", ":")).encode())
+        print(f"{path.stem}: {old.verdict} -> {new.verdict}: {new.sentence}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""`auto`: one optimiser made of those of this library; not in any paper.
+
+At every ask it decides from the history which of its parts proposes. The decision is a function of the space, the
+budget and the history, so the replay law holds for it as for any method, and `why` names each change and the value that
+brought it.
+
+    the model        up to 19 parameters: a Gaussian process whose axes turn where that explains the values better
+                     (`gp/frame.py`); expected improvement and the confidence bound take turns, because each loses on
+                     functions on which the other wins; with whole numbers and steps, and from 8 parameters on,
+                     expected improvement alone
+    the contest      beyond that: MS-UCB, where of several models the one is searched that predicted best
+    the evolution    many evaluations: CMA-ES with restarts, which learns from all values, also at the model's points
+
+Noise. A fitted noise variance is a suspicion only, because ripples look like noise to a smooth model. When there is
+one, the best point is evaluated a second time, once in a run: equal values say that there is no noise, and nothing
+changes; different ones say that there is, and where the fitted variance is large too, functions drawn from the
+posterior (Thompson) and a wider confidence bound take turns, so that one lucky value does not settle the search. Finite
+spaces are not probed: without noise no setting of them is evaluated twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from regretless.auto.noise import NoiseEvidence
+from regretless.baselines import BASELINES
+from regretless.certificate import Certificate
+from regretless.gp.acquisition import log_expected_improvement, upper_confidence
+from regretless.gp.maximiser import Acquisition, Effort
+from regretless.gp.method import GPMethod
+from regretless.gp.posterior import GP
+from regretless.gp.step import best_told
+from regretless.gp.surrogate import Surrogate
+from regretless.method import Method, State
+from regretless.methods import METHODS
+from regretless.parameters import Array
+from regretless.space import Cube
+
+MODEL_UP_TO = 19  # parameters that the model is taken for; beyond, the contest (docs/lab/auto.md)
+IMPROVE_FROM = 8  # parameters from which expected improvement proposes alone, on axes as they are (docs/lab/auto.md)
+LONG = 3000  # a larger budget means cheap evaluations: there an ask of the model would take longer than they do
+UNPLANNED = 1000  # values after which the evolution takes over where no budget was given; the model then asks in 0.1 s
+TURNS, TURNS_UNTIL = 8, 200  # in a long run every eighth ask is the model's, until there are 200 values
+KAPPA = 1.0  # the width of the confidence bound, as in gp-ucb
+PENDING_SCALE = 2.0  # with p points pending the squared width is divided by 1 + p / 2 (docs/lab/auto.md)
+EXPLOIT_FROM = 0.8  # the share of a known budget after which the mean alone is maximised, as in gp-ucb
+NOISE_FROM = 1e-3  # the fitted noise variance, relative to the signal's, from which noise is suspected and matters
+NOISY_KAPPA = 2.0  # the width of the confidence bound under noise: one good value may be luck (docs/lab/auto.md)
+DRAWN = Effort(raw=96)  # a drawn function is valued at a quarter of an ask's candidates: each costs 20 times more
+LISTED = 10_000  # settings of a finite space up to which one that is left is found by listing all of them
+NEIGHBOURS = 10  # values whose mean ranks the points of a long noisy run
+LOCAL = 300  # values nearest to the best of them that the recommendation of a long noisy run is modelled on
+
+
+class Auto(GPMethod):
+    """Reads the history and takes, ask by ask, the search that suits it: the default."""
+
+    def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
+        dim = cube if isinstance(cube, int) else cube.dim
+        tree = isinstance(cube, Cube) and bool(cube.gates)
+        super().__init__(cube, seed=seed, budget=budget, rotate=dim < IMPROVE_FROM and not tree)
+        self.long = self.budget is not None and self.budget > LONG
+        self.wide = self.cube.widest > MODEL_UP_TO
+        self.stepped = bool((self.cube.discrete & ~self.cube.categorical).any())
+        self.many = self.dim >= IMPROVE_FROM or tree  # in trees the bound stays in its branch (docs/conditions.md)
+        self.cells = self.cube.size
+        self.evidence = NoiseEvidence()
+        self._members: dict[str, Method] = {}
+
+    # -- who proposes
+
+    def _propose(self, rng: np.random.Generator) -> Array:
+        part = self._part()
+        if part == "model":
+            x = super()._propose(rng)
+        else:
+            member = self._member(part)
+            member.step = self.step
+            x = member._propose(rng)
+        if self.cells > LISTED or self.evidence.noisy_at is not None or not self.is_known(x):
+            return x
+        return nearest_unknown(self, x)
+
+    def _part(self) -> str:
+        """The part that proposes now."""
+        n = self._evaluations
+        if self.long:
+            model = not self.wide and (n < self._design.size or (n < TURNS_UNTIL and self.step % TURNS == 0))
+            return "model" if model else "cma-es"
+        if len(self.y) >= (UNPLANNED if self.budget is None else LONG):
+            return "cma-es"
+        return "ms-ucb" if self.wide else "model"
+
+    def _member(self, name: str) -> Method:
+        """A method that reads this one's history."""
+        if name not in self._members:
+            recipe = METHODS[name] if name in METHODS else BASELINES[name]
+            member = self._members[name] = recipe.build(self.cube, seed=self.seed, budget=self.budget)
+            member.follow(self)
+            if len(self.y):
+                member._update(self.X, self.y)
+        return self._members[name]
+
+    # -- the model's step
+
+    def _step(self, rng: np.random.Generator) -> Array:
+        gp = self._posterior()
+        if self._wants_probe(gp):
+            return best_told(gp, self.X)
+        noisy = self.evidence.noisy_at is not None and self._noise_shows(gp)
+        late = self.budget is not None and self._evaluations >= EXPLOIT_FROM * self.budget and (noisy or not self.many)
+        if late and len(self.pending) == 0:  # with others under way the largest mean would be proposed to all of them
+            return self._best_step(gp, upper_confidence(gp, 0.0), rng)
+        if noisy and self.step % 2 == 0:
+            told = self._surrogate.gp(*self.basis)  # each draw is another: pending points need no care
+            path = told.path(rng)
+            return self._best_step(told, Acquisition(path, path.values), rng, effort=DRAWN)
+        if not noisy and (self.stepped or self.many or self.step % 2 == 0):
+            return self._best_step(gp, log_expected_improvement(gp, self._value_to_beat(gp)), rng, logarithmic=True)
+        width = (NOISY_KAPPA if noisy else KAPPA) / math.sqrt(1.0 + len(self.pending) / PENDING_SCALE)
+        return self._best_step(gp, upper_confidence(gp, width), rng)
+
+    def _noise_shows(self, gp: GP) -> bool:
+        return float(gp.factor.noise.mean()) >= NOISE_FROM
+
+    def _wants_probe(self, gp: GP) -> bool:
+        """Whether noise is suspected and nothing has settled the question, nor will when a pending point is told."""
+        if self.evidence.settled or np.isfinite(self.cells) or not self._noise_shows(gp):
+            return False
+        return not any(key in self._settled for key in self._pending_keys)
+
+    # -- what follows from the values
+
+    def _update(self, X: Array, y: Array) -> None:
+        n = len(self.y)
+        self.evidence.take_in(X, y, self.yvar[n - len(y) :], n - len(y))
+        for member in self._members.values():
+            member._update(X, y)
+
+    def _recommend(self) -> Array:
+        part = self._part()
+        if part == "ms-ucb":
+            return self._member(part)._recommend()
+        if part == "model" and not self.long:
+            return super()._recommend()
+        if self.evidence.noisy_at is None:
+            return np.asarray(self.X[int(np.argmax(self.y))])
+        return best_of_many(self.cube, self.X, self.y, self.yvar)
+
+    def _certificate(self, delta: float) -> Certificate:
+        if self._part() == "cma-es" or self.long:
+            return Certificate.none("an evolution strategy keeps no model that could bound the regret", delta)
+        return super()._certificate(delta)
+
+    def _state(self) -> State:
+        return {} if self._part() == "cma-es" else super()._state()
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        super()._load(state)
+        if len(self.y):
+            self._update(self.X, self.y)
+
+    @property
+    def why(self) -> str:
+        """How the run began and each change, with the number of values at which it came."""
+        n, handed = self.dim, UNPLANNED if self.budget is None else LONG
+        if self.long:
+            first = f"{self.budget} evaluations: CMA-ES, whose asks take microseconds, learns from all values"
+        elif self.wide:
+            first = f"{n} parameters: of several GPs the one that predicted best is searched (ms-ucb)"
+        elif self.stepped:
+            first = f"{n} parameters, some of them whole numbers or steps: an exact GP with expected improvement"
+        elif self.many:
+            first = f"{n} parameters: an exact GP with expected improvement"
+        else:
+            first = f"{n} parameters: an exact GP; expected improvement and a confidence bound take turns"
+        changes = []
+        if self.evidence.exact_at is not None:
+            changes.append((self.evidence.exact_at, "a setting gave the same value again, so there is no noise"))
+        if self.evidence.noisy_at is not None:
+            found = "a noise variance was told" if self.evidence.told else "a setting gave two different values"
+            changes.append((self.evidence.noisy_at, f"{found}, so the search reckons with noise"))
+        if not self.long and len(self.y) >= handed:
+            changes.append((handed, "asks of a model would take long, so CMA-ES goes on"))
+        return "; ".join([first, *(f"after {at} values: {change}" for at, change in sorted(changes))])
+
+
+def nearest_unknown(history: Method, x: Array) -> Array:
+    """The legal point nearest to x (d) that is not known; x itself when all of them are."""
+    every = history.cube.all_points()
+    order = np.argsort(((every - x) ** 2).sum(axis=1), kind="stable")
+    return next((every[i] for i in order if not history.is_known(every[i])), x)
+
+
+def best_of_many(cube: Cube, X: Array, y: Array, yvar: Array) -> Array:
+    """The point, d, to recommend among many noisy values y (n) at X (n x d): the best by a model of those around the
+    point whose neighbours have the best mean value."""
+    top = np.argsort(-y, kind="stable")[:LOCAL]
+    squares = (X * X).sum(axis=1)
+    distances = squares[top][:, None] + squares - 2.0 * X[top] @ X.T
+    near = np.argsort(distances, axis=1, kind="stable")[:, : max(NEIGHBOURS, 2)]
+    centre = top[int(np.argmax(y[near].mean(axis=1)))]
+    around = np.sort(np.argsort(((X - X[centre]) ** 2).sum(axis=1), kind="stable")[:LOCAL])
+    gp = Surrogate(cube).gp(X[around], y[around], yvar[around])
+    return best_told(gp, X[around])

@@ -1,0 +1,226 @@
+"""CMA-ES with restarts: Hansen, "The CMA Evolution Strategy: A Tutorial", arXiv 1604.00772; Hansen, "Benchmarking a
+BI-population CMA-ES on the BBOB-2009 function testbed", GECCO 2009.
+
+Points are drawn from a normal distribution; after each generation its mean moves to the better ones and its covariance
+learns the directions in which they lay. When a search has converged, the next one starts elsewhere, in turn with a
+larger population or with a smaller one and a shorter step. An ask costs microseconds, whatever was told before.
+
+Notation
+    m, sigma, C     mean, step size and covariance: points are m + sigma N(0, C)
+    lambda, w       population, and the weights of its points, best first; those of the worse half are negative
+    p_s, p_c        evolution paths of the step size and of the covariance
+    y, z            a step (x - m) / sigma, and C^(-1/2) y
+
+Deviations
+    1. A generation is the next lambda values told, whoever chose their points and whichever distribution they came
+       from; steps longer than a sample's are shortened (Hansen, "Injecting external solutions into CMA-ES", 2011). So
+       the distribution is a function of the history alone, also with workers, warm starts and other methods beside it.
+    2. Points outside the cube are moved to its border, and the strategy learns from the points as evaluated.
+    3. A discrete coordinate keeps at least a part of a share as its standard deviation, a choice keeps a rate of fresh
+       labels: a distribution narrower than that would propose one and the same point.
+    4. Beyond 100 dimensions the covariance is diagonal (Ros and Hansen, PPSN 2008): a full one costs d^2 a value.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from regretless.gp.design import away_from_known
+from regretless.method import Method, keyed_generator
+from regretless.parameters import Array
+from regretless.space import Cube
+from regretless.streams import Stream
+
+SIGMA = 0.3  # the first step size, in sides of the cube: a third of the range, as the tutorial advises
+SMALLEST = 1e-11  # a search whose largest standard deviation is below this has converged; the tutorial's TolX
+LARGEST = 1.0  # no coordinate's standard deviation exceeds the side of the cube: such points would all be clipped
+CONDITION = 1e14  # a covariance beyond this condition number has lost its digits (tutorial, App. B.3)
+FLAT = 1e-12  # a search whose values of late differ by less than this share of all its values has converged (TolFun)
+DIAGONAL_ABOVE = 100  # the dimension beyond which C is diagonal; in 100 a full update costs 0.1 ms a value
+SMALL_STEP = 2.0  # first steps of a small-population search are shorter by up to ten to this power (GECCO 2009)
+LEAST_SHARE = 0.4  # the least sd of a discrete coordinate, in shares: one draw in five leaves the middle of its share
+FRESH_LABELS = 0.5  # expected fresh labels of a point whose space has choices, spread over them; chosen by hand
+TINY = 1e-300  # keeps a logarithm or a quotient of zeros defined
+
+
+class CMAES(Method):
+    """CMA-ES with restarts in two sizes of population (BIPOP): for many cheap evaluations.
+
+    Args:
+        sigma: the first step size, as a share of the cube's side.
+        population: values per generation of the first search; None: 4 + 3 log d.
+    """
+
+    def __init__(
+        self,
+        cube: int | Cube,
+        *,
+        seed: int,
+        budget: int | None = None,
+        sigma: float = SIGMA,
+        population: int | None = None,
+    ) -> None:
+        super().__init__(cube, seed=seed, budget=budget)
+        if not 0 < sigma <= 1:
+            raise ValueError(f"sigma must be above 0 and at most 1, got {sigma!r}")
+        if population is not None and population < 4:
+            raise ValueError(f"population must be at least 4 or None, got {population!r}")
+        self.sigma, self.population = sigma, population or 4 + int(3 * math.log(self.dim))
+        shares = np.array([LEAST_SHARE / axis.levels if axis.levels else 0.0 for axis in self.cube.axes])
+        self._least_sd = np.where(self.cube.categorical, 0.0, shares)
+        self._choices = np.flatnonzero(self.cube.categorical)
+        self.restarts, self._doublings, self._taken = 0, 0, 0
+        self._spent = {"large": 0, "small": 0}
+        self._size = "large"
+        self.search = Search(np.full(self.dim, 0.5), sigma, self.population)
+
+    def _propose(self, rng: np.random.Generator) -> Array:
+        x = self.search.draw(rng)
+        lacking = self._least_sd**2 - self.search.variances()
+        if (lacking > 0).any():
+            x = x + np.sqrt(np.maximum(lacking, 0.0)) * rng.standard_normal(self.dim)
+        if len(self._choices):
+            fresh = self._choices[rng.random(len(self._choices)) < FRESH_LABELS / len(self._choices)]
+            x[fresh] = rng.random(len(fresh))
+        return away_from_known(self.cube.snap(x), self, rng)
+
+    def _update(self, X: Array, y: Array) -> None:
+        while len(self.y) - self._taken >= self.search.population:
+            stop = self._taken + self.search.population
+            self.search.learn(self.X[self._taken : stop], self.y[self._taken : stop])
+            self._spent[self._size] += stop - self._taken
+            self._taken = stop
+            if self.search.finished():
+                self._restart()
+
+    def _restart(self) -> None:
+        """The next search: the larger populations and the smaller ones get the same number of values (GECCO 2009)."""
+        self.restarts += 1
+        rng = keyed_generator(self.seed, self.restarts, stream=Stream.CMA_ES_RESTART)
+        mean, u = rng.random(self.dim), rng.random(2)
+        self._size = "large" if self._spent["large"] <= self._spent["small"] or self._doublings == 0 else "small"
+        if self._size == "large":
+            self._doublings += 1
+            population, sigma = self.population * 2**self._doublings, self.sigma
+        else:
+            population = int(self.population * (0.5 * 2**self._doublings) ** (u[0] ** 2))
+            sigma = self.sigma * 10 ** (-SMALL_STEP * u[1])
+        self.search = Search(mean, sigma, max(population, 4))
+
+
+class Search:
+    """One search: the distribution, and what it has seen (tutorial, Fig. 6 and Table 1).
+
+    Args:
+        mean: where it starts, d.
+        sigma: its first step size.
+        population: lambda.
+    """
+
+    def __init__(self, mean: Array, sigma: float, population: int) -> None:
+        d, self.population = len(mean), population
+        self.mean, self.sigma = mean.copy(), sigma
+        raw = math.log((population + 1) / 2) - np.log(np.arange(1, population + 1))
+        better, worse = raw[raw > 0], raw[raw <= 0]
+        self.mu = len(better)
+        self.mueff = float(better.sum() ** 2 / (better**2).sum())
+        mueff_worse = float(worse.sum() ** 2 / max((worse**2).sum(), TINY))
+        self.c_s = (self.mueff + 2) / (d + self.mueff + 5)
+        self.damping = 1 + 2 * max(0.0, math.sqrt((self.mueff - 1) / (d + 1)) - 1) + self.c_s
+        self.c_c = (4 + self.mueff / d) / (d + 4 + 2 * self.mueff / d)
+        self.diagonal = d > DIAGONAL_ABOVE
+        faster = (d + 2) / 3 if self.diagonal else 1.0  # a diagonal has d numbers to learn, not d^2 / 2
+        self.c_1 = min(1.0, faster * 2 / ((d + 1.3) ** 2 + self.mueff))
+        c_mu = faster * 2 * (0.25 + self.mueff + 1 / self.mueff - 2) / ((d + 2) ** 2 + self.mueff)
+        self.c_mu = min(1 - self.c_1, c_mu)
+        least = [1 + self.c_1 / max(self.c_mu, TINY), 1 + 2 * mueff_worse / (self.mueff + 2)]
+        least.append((1 - self.c_1 - self.c_mu) / max(d * self.c_mu, TINY))
+        negative = min(least) * worse / max(float(-worse.sum()), TINY)
+        self.weights = np.concatenate([better / better.sum(), negative])
+        self.p_s, self.p_c = np.zeros(d), np.zeros(d)
+        self.C = np.ones(d) if self.diagonal else np.eye(d)
+        self.axes, self.scales = np.eye(0 if self.diagonal else d), np.ones(d)  # eigenvectors, roots of the eigenvalues
+        self.generation, self._decomposed = 0, 0
+        self._gap = 0 if self.diagonal else int(1 / ((self.c_1 + self.c_mu) * d * 10))
+        self._longest = math.sqrt(d) + 2 * d / (d + 2)  # a sample's step is hardly ever longer (Hansen 2011)
+        self._expected = math.sqrt(d) * (1 - 1 / (4 * d) + 1 / (21 * d * d))  # E |N(0, I)|
+        self._best: list[float] = []  # of each generation
+        self._worst = math.inf
+
+    def draw(self, rng: np.random.Generator) -> Array:
+        """A point of the distribution, d; it may lie outside the cube."""
+        z = self.scales * rng.standard_normal(len(self.mean))
+        return np.asarray(self.mean + self.sigma * (z if self.diagonal else self.axes @ z))
+
+    def variances(self) -> Array:
+        """The variance of each coordinate, d."""
+        return np.asarray(self.sigma**2 * (self.C if self.diagonal else np.diagonal(self.C)))
+
+    def learn(self, X: Array, y: Array) -> None:
+        """Takes in a generation: points X (lambda x d) and their values y (lambda), to be maximised."""
+        d, g = len(self.mean), self.generation
+        steps = (X[np.argsort(-y, kind="stable")] - self.mean) / self.sigma
+        white = self._whitened(steps)
+        lengths = np.sqrt((white**2).sum(axis=1))
+        shorter = np.minimum(1.0, self._longest / np.maximum(lengths, TINY))
+        steps, white, lengths = steps * shorter[:, None], white * shorter[:, None], lengths * shorter
+        w = self.weights[: self.mu]
+        move = w @ steps[: self.mu]
+        self.mean = np.clip(self.mean + self.sigma * move, 0.0, 1.0)
+        fresh = math.sqrt(self.c_s * (2 - self.c_s) * self.mueff)
+        self.p_s = (1 - self.c_s) * self.p_s + fresh * self._unscaled(w @ white[: self.mu])
+        norm = float(np.sqrt(self.p_s @ self.p_s))
+        steady = norm / math.sqrt(1 - (1 - self.c_s) ** (2 * (g + 1))) < (1.4 + 2 / (d + 1)) * self._expected
+        self.p_c = (1 - self.c_c) * self.p_c
+        if steady:
+            self.p_c += math.sqrt(self.c_c * (2 - self.c_c) * self.mueff) * move
+        weights = np.where(self.weights >= 0, self.weights, self.weights * d / np.maximum(lengths**2, TINY))
+        weights = np.maximum(weights, -d)  # a step of length zero must not blow up
+        keep = 1 - self.c_1 - self.c_mu * float(self.weights.sum())
+        keep += 0.0 if steady else self.c_1 * self.c_c * (2 - self.c_c)
+        if self.diagonal:
+            self.C = keep * self.C + self.c_1 * self.p_c**2 + self.c_mu * (weights @ steps**2)
+            self.C = np.maximum(self.C, TINY)
+        else:
+            self.C = keep * self.C + self.c_1 * np.outer(self.p_c, self.p_c)
+            self.C += self.c_mu * (steps.T * weights) @ steps
+        self.sigma *= math.exp(min(1.0, self.c_s / self.damping * (norm / self._expected - 1)))
+        self.generation += 1
+        self._decompose()
+        self.sigma = min(
+            self.sigma, LARGEST / math.sqrt(float(np.max(self.C if self.diagonal else np.diagonal(self.C))))
+        )
+        self._best.append(float(y.max()))
+        self._worst = min(self._worst, float(y.min()))
+
+    def finished(self) -> bool:
+        """Whether the search has converged, cannot go on, or has had its time (tutorial, App. B.3)."""
+        d, g = len(self.mean), self.generation
+        late = self._best[-(10 + math.ceil(30 * d / self.population)) :]
+        spread = max(self._best) - self._worst
+        flat = g >= 10 + 30 * d / self.population and max(late) - min(late) <= FLAT * spread
+        window = int(120 + 30 * d / self.population)
+        stale = g >= window and np.median(self._best[-20:]) <= np.median(self._best[-window : -window + 20])
+        shape = float(self.scales.max() / self.scales.min()) ** 2
+        return bool(flat or stale or self.sigma * float(self.scales.max()) < SMALLEST or shape > CONDITION)
+
+    def _whitened(self, steps: Array) -> Array:
+        """D^(-1) B' y of each step, lambda x d: as long as C^(-1/2) y."""
+        return np.asarray((steps if self.diagonal else steps @ self.axes) / self.scales)
+
+    def _unscaled(self, white: Array) -> Array:
+        """C^(-1/2) y from D^(-1) B' y, d."""
+        return white if self.diagonal else np.asarray(self.axes @ white)
+
+    def _decompose(self) -> None:
+        """Axes and scales of C, once it has changed enough."""
+        if self.diagonal:
+            self.scales = np.sqrt(self.C)
+        elif self.generation - self._decomposed > self._gap:
+            self.C = (self.C + self.C.T) / 2
+            values, self.axes = np.linalg.eigh(self.C)
+            if values[0] <= 0:  # rounding of a covariance at the end of its digits
+                values = np.maximum(values, values[-1] / CONDITION / 10)
+            self.scales, self._decomposed = np.sqrt(values), self.generation

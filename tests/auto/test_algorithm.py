@@ -1,0 +1,150 @@
+"""`Auto`: who proposes when, the probe for noise, long runs, and that all of it follows from the history."""
+
+import numpy as np
+import pytest
+
+from regretless.auto import AUTO
+from regretless.auto import algorithm as auto
+from regretless.auto.algorithm import best_of_many
+from regretless.baselines import BASELINES
+from regretless.methods import METHODS
+from regretless.optimizer import Optimizer
+from regretless.parameters import Choice, Float, Int
+from regretless.space import Cube, Space
+from regretless.testing import bowl, run
+
+RIPPLES = Space({"lr": Float(1e-5, 1e-1, log=True), "drop": Float(0.1, 0.9)})
+
+
+def noisy_bowl(sd: float):
+    rng = np.random.default_rng(3)
+    return lambda X: bowl(X) + sd * rng.standard_normal(len(X))
+
+
+def repeats(method) -> int:
+    return len(method.X) - len({x.tobytes() for x in method.X})
+
+
+# ---------------------------------------------------------------- who proposes
+
+
+def test_beyond_the_model_s_dimensions_it_is_ms_ucb() -> None:
+    """The wide part is ms-ucb itself: the same points from the same history."""
+    dim = auto.MODEL_UP_TO + 1
+    ours, theirs = AUTO.build(dim, seed=5, budget=40), METHODS["ms-ucb"].build(dim, seed=5, budget=40)
+    assert np.array_equal(run(ours, 12), run(theirs, 12))
+    assert np.array_equal(ours.recommend(), theirs.recommend())
+    assert f"{dim} parameters" in ours.why
+
+
+def test_whole_numbers_are_searched_by_expected_improvement() -> None:
+    """With whole numbers a run without a budget is gp-ei's, with turning axes; with lines alone it is not."""
+    for space, same in (
+        (Space({"n": Int(3, 40), "a": Float(-2, 7), "b": Float(1e-3, 1, log=True), "s": Float(0, 1, step=0.25)}), True),
+        (Space({"a": Float(-2, 7), "b": Float(1e-3, 1, log=True), "c": Choice(["x", "y", "z"])}), False),
+    ):
+        cube = space.cube()
+        ours, theirs = AUTO.build(cube, seed=2), BASELINES["gp-ei"](rotate=True).build(cube, seed=2)
+        assert np.array_equal(run(ours, 14), run(theirs, 14)) is same
+        assert ("whole numbers" in ours.why) is same
+
+
+def test_with_others_under_way_the_end_of_a_budget_is_not_one_point() -> None:
+    """The largest mean is asked once; while it is pending, proposals are those of a run without an end."""
+    method, endless = AUTO.build(2, seed=0, budget=20), AUTO.build(2, seed=0)
+    run(method, 17)
+    X = method.ask(3)
+    endless.tell(method.X, method.y)
+    endless.wait_for(X[:1])
+    assert np.array_equal(endless.ask(2, step=18), X[1:])
+
+
+# ---------------------------------------------------------------- noise
+
+
+def test_noise_is_found_by_one_second_evaluation() -> None:
+    method = AUTO.build(RIPPLES.cube(), seed=1, budget=40)
+    run(method, 40, noisy_bowl(0.05))
+    assert repeats(method) == 1
+    assert method.evidence.noisy_at is not None
+    assert f"after {method.evidence.noisy_at} values: a setting gave two different values" in method.why
+
+
+def test_without_noise_nothing_is_evaluated_twice() -> None:
+    method = AUTO.build(RIPPLES.cube(), seed=1, budget=30)
+    run(method, 30)
+    assert repeats(method) == 0
+    assert "noise" not in method.why
+
+
+def test_ripples_are_told_from_noise() -> None:
+    """A function too fine for the model looks noisy; one repetition shows that it is not, and no second is made."""
+
+    def ripples(X):
+        return bowl(X) + 0.05 * np.sin(1e6 * X.sum(axis=1))
+
+    method = AUTO.build(RIPPLES.cube(), seed=1, budget=40)
+    run(method, 40, ripples)
+    assert repeats(method) == 1
+    assert method.evidence.noisy_at is None
+    assert "so there is no noise" in method.why
+
+
+def test_a_finite_space_is_not_probed_and_ends() -> None:
+    """Every cell is asked once, whatever the values look like, and then the space is exhausted."""
+    space = {"n": Int(2, 6), "s": Float(0.5, 2.0, step=0.5), "c": Choice(["relu", "tanh"])}
+    opt, rng = Optimizer(space, seed=0), np.random.default_rng(0)
+    while not opt.exhausted:
+        opt.tell(opt.ask(), float(rng.standard_normal()))
+        assert len(opt.trials) <= 40
+    assert len(opt.trials) == 40
+
+
+def test_told_variances_are_noise() -> None:
+    opt = Optimizer(RIPPLES, seed=0)
+    assert "noise" not in opt.why
+    opt.tell(opt.ask(), 1.0, var=0.2)
+    assert "after 1 values: a noise variance was told" in opt.why
+
+
+# ---------------------------------------------------------------- long runs
+
+
+@pytest.mark.parametrize("dim", [3, 30])
+def test_a_long_run_resumes_and_replays_bit_for_bit(dim, monkeypatch) -> None:
+    """As for every method, and across the change from turns with the model to the evolution alone."""
+    monkeypatch.setattr(auto, "TURNS_UNTIL", 30)
+    whole, first = (AUTO.build(dim, seed=7, budget=5000) for _ in range(2))
+    expected = run(whole, 90)
+    run(first, 60)
+    resumed = AUTO.build(dim, seed=7, budget=5000)
+    resumed.load_state_dict(first.state_dict())
+    assert np.array_equal(run(resumed, 30), expected[60:])
+    bulk = AUTO.build(dim, seed=7, budget=5000)
+    bulk.tell(whole.X, whole.y)
+    assert np.array_equal(bulk.ask(3, step=90), whole.ask(3, step=90))
+    assert "5000 evaluations: CMA-ES" in whole.why
+    assert not whole.certificate().certified
+
+
+def test_without_a_budget_the_evolution_takes_over(monkeypatch) -> None:
+    monkeypatch.setattr(auto, "UNPLANNED", 20)
+    method, strategy = AUTO.build(3, seed=4), BASELINES["cma-es"].build(3, seed=4)
+    run(method, 19)
+    assert "CMA-ES" not in method.why
+    method.tell([[0.2, 0.4, 0.6]], [-1.0])
+    strategy.tell(method.X, method.y)
+    assert np.array_equal(method.ask(1, step=20), strategy.ask(1, step=20))
+    assert "after 20 values: asks of a model would take long" in method.why
+
+
+def test_the_recommendation_of_many_noisy_values_is_not_the_luckiest() -> None:
+    lucky, found = [], []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = rng.random((1500, 2))
+        y = bowl(X) + 0.05 * rng.standard_normal(len(X))
+        lucky.append(bowl(X[int(np.argmax(y))]))
+        found.append(bowl(best_of_many(Cube.box(2), X, y, np.full(len(y), np.nan))))
+    assert np.mean(found) > np.mean(lucky)
+    assert np.mean(found) > -0.02

@@ -1,0 +1,98 @@
+"""CMA-ES: the strategy against its definition, convergence, restarts, workers, discrete spaces."""
+
+import numpy as np
+import pytest
+
+from regretless.baselines import BASELINES
+from regretless.baselines.cma_es import CMAES, Search
+from regretless.parameters import Choice, Float, Int
+from regretless.space import Space
+from regretless.testing import run
+
+RECIPE = BASELINES["cma-es"]
+TARGET = np.array([0.23, 0.61, 0.48, 0.82])
+
+
+def valley(X):
+    """A narrow valley across the coordinates, condition 10^4, its top at TARGET."""
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((4, 4)))[0]
+    return -(((np.asarray(X) - TARGET) @ turn) ** 2 @ np.array([1.0, 10.0, 1e2, 1e4]))
+
+
+def test_converges_along_a_turned_valley() -> None:
+    method = RECIPE.build(4, seed=3)
+    run(method, 1200, valley)
+    assert method.y.max() > -1e-9
+
+
+def test_a_first_generation_follows_the_definition() -> None:
+    """The mean of a generation drawn from it is the weighted mean of its better half (tutorial, Eq. 41 and 42)."""
+    search, rng = Search(np.full(3, 0.5), 0.2, 8), np.random.default_rng(1)
+    X = np.array([search.draw(rng) for _ in range(8)])
+    X = 0.5 + (X - 0.5) * np.minimum(1.0, 0.4 / np.abs(X - 0.5).max())
+    y = rng.standard_normal(8)
+    w = np.log(4.5) - np.log(np.arange(1, 5))
+    best = X[np.argsort(-y)[:4]]
+    search.learn(X, y)
+    assert np.allclose(search.mean, (w / w.sum()) @ best, rtol=0, atol=1e-12)
+    assert np.allclose(search.C, search.C.T)
+    assert (np.linalg.eigvalsh(search.C) > 0).all()
+
+
+@pytest.mark.parametrize("dim", [1, 3, 120])
+def test_the_distribution_depends_on_the_order_told_alone(dim) -> None:
+    """Points of workers and of others: told one by one or at once, the strategy ends in the same place, bit for bit."""
+    rng = np.random.default_rng(5)
+    X, y = rng.random((200, dim)), rng.standard_normal(200)
+    one, bulk = RECIPE.build(dim, seed=1), RECIPE.build(dim, seed=1)
+    bulk.tell(X, y)
+    for i in range(200):
+        one.tell(X[i : i + 1], y[i : i + 1])
+    assert np.array_equal(one.ask(4, step=200), bulk.ask(4, step=200))
+    assert isinstance(one, CMAES)
+    assert one.search.generation > 3
+
+
+def test_restarts_leave_a_local_optimum() -> None:
+    """Two peaks, the lower of which fills most of the space: the first search ends there, a later one does not."""
+
+    def peaks(X):
+        low = np.exp(-((X - 0.5) ** 2).sum(axis=1) / 0.18)
+        return np.maximum(low, 2 * np.exp(-((X - 0.87) ** 2).sum(axis=1) / 0.015))
+
+    method = RECIPE.build(2, seed=2)
+    run(method, 3000, peaks)
+    assert method.restarts > 1
+    assert method.y.max() > 1.99
+
+
+def test_discrete_coordinates_never_freeze() -> None:
+    """Whole numbers, steps and labels are still searched when the lines have converged."""
+    space = Space(
+        {
+            "a": Float(1e-4, 1e2, log=True),
+            "n": Int(3, 12),
+            "s": Float(-1, 2, step=0.5),
+            "c": Choice(["u", "v", "w", "x", "y"]),
+        }
+    )
+    cube = space.cube()
+
+    def value(X):
+        settings = [space.decode(x) for x in X]
+        return np.array(
+            [-abs(np.log(s["a"])) - abs(s["n"] - 9) - abs(s["s"] - 1.5) - 3 * (s["c"] != "y") for s in settings]
+        )
+
+    method = RECIPE.build(cube, seed=0)
+    X = run(method, 600, value)
+    assert np.array_equal(cube.snap(X), X)
+    best = space.decode(method.recommend())
+    assert (best["n"], best["s"], best["c"]) == (9, 1.5, "y")
+    assert len(np.unique(X[-100:, cube.discrete], axis=0)) > 10
+
+
+def test_bad_options_raise() -> None:
+    for options in ({"sigma": 0.0}, {"sigma": 2.0}, {"population": 3}):
+        with pytest.raises(ValueError, match="must be"):
+            RECIPE(**options).build(2, seed=0)

@@ -1,0 +1,203 @@
+"""Verdicts mean their claims: ties are ties, luck does not pass the tests, and what was not run is not judged."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_records import BAD, GOOD, record, study
+from regretless_bench.claims import fewest, final_loss, grouped
+from regretless_bench.compact import read_lines
+from regretless_bench.finding import FILE, Finding
+from regretless_bench.stats import holm, shifted_t
+from regretless_bench.verdicts import (
+    LEAST_SEEDS,
+    Check,
+    checks_table,
+    common,
+    improves,
+    judged,
+    leads,
+    lowest,
+    measured,
+    not_run,
+    outcomes,
+)
+from scipy import stats
+
+ROOT = Path(__file__).parents[2]
+
+
+def outcome(check: Check) -> str:
+    return outcomes([check])[0]
+
+
+def test_a_method_leads_where_it_is_lower_than_every_rival() -> None:
+    worse = [2.0, 2.4, 2.2, 2.1, 2.5]
+    cases = grouped(
+        [*study({"ours": GOOD, "rival": worse, "other": [9.0] * 5}), *study({"ours": worse, "rival": GOOD}, "hill")]
+    )
+    held, lost = leads(cases, "ours", ["rival", "other", "absent"], final_loss, "regret")
+    assert (held.what, outcome(held), outcome(lost)) == ("bowl: regret of ours lowest", "holds", "fails")
+    assert "median 1.2, the hardest rival rival 2.2; lower on 5 of 5 paired seeds" in held.found
+    assert leads(cases, "absent", ["rival"], final_loss) == []
+    assert [outcome(c) for c in leads(cases, "rival", ["ours"], final_loss)] == ["fails", "holds"]
+
+
+def test_what_is_within_the_noise_or_the_margin_is_a_tie() -> None:
+    same = {"a": np.ones(5), "b": np.ones(5)}
+    assert outcome(lowest("same", same, "a")) == "tie"
+    hardly = {"a": np.array([2.6488e-05] * 5), "b": np.array([2.6492e-05] * 5)}
+    assert outcome(lowest("hardly", hardly, "a")) == "tie"
+    lucky = {"a": np.array([1.0, 1.2, 5.0, 0.9, 1.1]), "b": np.array([1.3, 1.4, 1.2, 1.5, 1.3])}
+    assert np.median(lucky["a"]) < np.median(lucky["b"])
+    assert outcome(lowest("lucky", lucky, "a")) == "tie"
+    assert outcome(lowest("clearly", {"a": np.full(5, -1.02), "b": -np.ones(5)}, "a")) == "holds"
+
+
+def test_comparable_means_not_much_worse() -> None:
+    rival = np.array([10.0, 11.0, 9.0, 10.5, 10.2])
+    assert outcome(lowest("", {"a": rival + 0.5, "b": rival}, "a", level=True)) == "holds"
+    assert outcome(lowest("", {"a": rival + 0.5, "b": rival}, "a")) == "fails"
+    assert outcome(lowest("", {"a": rival + 2, "b": rival}, "a", level=True)) == "fails"
+
+
+def test_tests_are_corrected_over_the_checks_of_a_claim() -> None:
+    once = Check("c", "", 0.02, 1.0)
+    assert outcomes([once]) == ["holds"]
+    assert outcomes([once] * 13) == ["tie"] * 13
+    assert outcomes([once, not_run("more", "too large")]) == ["holds", "not run"]  # what was not run costs nothing
+    assert holm([0.01, 0.04, 0.03, 0.005]) == [
+        True,
+        False,
+        False,
+        True,
+    ]  # 0.005 < .05 / 4, 0.01 < .05 / 3, 0.03 > .05 / 2
+    assert holm([]) == []
+
+
+def test_the_test_is_the_paired_t_test() -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.standard_normal(7), rng.standard_normal(7) + 0.4
+    assert shifted_t(a - b) == pytest.approx(stats.ttest_rel(a, b, alternative="less").pvalue)
+    assert shifted_t(a - b, -0.3) == pytest.approx(stats.ttest_rel(a + 0.3, b, alternative="less").pvalue)
+    assert (shifted_t(np.array([-1.0])), shifted_t(-np.ones(3)), shifted_t(np.zeros(3))) == (1.0, 0.0, 1.0)
+
+
+def test_leads_turns_round_for_what_is_maximised() -> None:
+    higher = [
+        record(label, "bowl", s, [end], direction="maximize", optimum=None)
+        for label, of in (("a", GOOD), ("b", [g + 1 for g in GOOD]))
+        for s, end in enumerate(of)
+    ]
+    assert [outcome(c) for c in leads(grouped(higher), "b", ["a"], final_loss)] == ["holds"]
+    assert [outcome(c) for c in leads(grouped(higher), "a", ["b"], final_loss)] == ["fails"]
+
+
+def test_losses_are_over_common_seeds() -> None:
+    lucky = [record("ours", "bowl", seed, [end]) for seed, end in ((0, 5.0), (1, 5.0), (7, 0.0), (8, 0.0), (9, 0.0))]
+    cases = grouped([*lucky, *(record("rival", "bowl", seed, [1.0]) for seed in range(3))])
+    np.testing.assert_array_equal(common(cases["bowl"], ["ours", "rival"], final_loss)["ours"], [5.0, 5.0])
+    assert [outcome(c) for c in leads(cases, "ours", ["rival"], final_loss)] == ["fails"]
+    assert fewest(cases) == 3
+    apart = grouped([record("ours", "bowl", 0, [1.0]), record("rival", "bowl", 1, [2.0])])
+    assert leads(apart, "ours", ["rival"], final_loss) == []
+    assert improves(apart, "ours", "rival", final_loss) == []
+
+
+def test_runs_without_a_value_have_lost() -> None:
+    nothing = float("nan")
+    cases = grouped([*study({"ours": GOOD}), *(record("rival", "bowl", s, [nothing]) for s in range(5))])
+    assert [outcome(c) for c in leads(cases, "ours", ["rival"], final_loss)] == ["holds"]
+    assert [outcome(c) for c in leads(cases, "rival", ["ours"], final_loss)] == ["fails"]
+    with pytest.raises(ValueError, match="no run of a, b has a loss"):
+        leads(grouped([record(label, "bowl", 0, [nothing]) for label in "ab"]), "a", ["b"], final_loss)
+
+
+def test_improvement_needs_a_difference() -> None:
+    cases = grouped(study({"more": GOOD, "less": [g + 1 for g in GOOD], "same": GOOD, "mixed": BAD}))
+    for better, worse, found in (("more", "less", "holds"), ("less", "more", "fails"), ("more", "same", "tie")):
+        assert [outcome(c) for c in improves(cases, better, worse, final_loss)] == [found]
+
+
+@pytest.mark.parametrize(
+    ("printed", "ours", "seeds", "verdict"),
+    [
+        ("hh", "", LEAST_SEEDS, "reproduces"),
+        ("hf", "", LEAST_SEEDS, "reproduces only in part"),
+        ("hn", "", LEAST_SEEDS, "reproduces only in part"),  # all that was run holds, and the rest is open
+        ("ffh", "", LEAST_SEEDS, "does not reproduce"),
+        ("tth", "", LEAST_SEEDS, "not decided yet"),  # nothing speaks against it, too little for it
+        ("ff", "hh", LEAST_SEEDS, "reproduces only with our default"),
+        ("ff", "hn", LEAST_SEEDS, "does not reproduce"),
+        ("hh", "ff", LEAST_SEEDS, "reproduces"),
+        ("ff", "hf", LEAST_SEEDS, "does not reproduce"),  # half of another method is no part of this claim
+        ("hh", "hh", LEAST_SEEDS - 1, "not decided yet"),
+        ("nn", "nn", LEAST_SEEDS, "not decided yet"),
+        ("", "", LEAST_SEEDS, "not decided yet"),
+    ],
+)
+def test_verdicts(printed, ours, seeds, verdict) -> None:
+    made = {
+        "h": measured("c", True, "", "as the paper says"),
+        "f": measured("c", False, "", "as the paper says"),
+        "t": Check("c", "", 0.3, 0.7, "as the paper says"),
+        "n": not_run("c", "too large", "as the paper says"),
+    }
+    checks, mine = (
+        [made[of]._replace(what=f"{word}{i}") for i, of in enumerate(s)] for word, s in (("c", printed), ("d", ours))
+    )
+    found, sentence = judged(checks, seeds, mine)
+    assert found == verdict
+    assert sentence.endswith(".")
+    if verdict == "does not reproduce":
+        assert "c0" in sentence  # names what fails
+    if ours and seeds == LEAST_SEEDS and set(printed) != {"n"}:
+        assert f"{printed.count('h')} of {len(printed) - printed.count('n')} checks hold" in sentence
+
+
+def test_a_check_of_a_claim_quotes_the_paper() -> None:
+    with pytest.raises(ValueError, match="a check of a claim quotes the paper; this does not: ours"):
+        judged([measured("ours", True, "")], 5)
+    with_quote = checks_table([measured("a", False, "b", "the words")])
+    assert (list(with_quote.columns), with_quote.rows) == (
+        ["check", "holds", "found", "the paper says"],
+        [["a", "no", "b", "the words"]],
+    )
+    assert checks_table([measured("a", True, "b")]).rows == [["a", "yes", "b"]]
+
+
+def test_the_quick_size_never_overrules_a_larger_one(tmp_path, capsys) -> None:
+    def found(size: str, verdict: str) -> Finding:
+        return Finding("ms-ucb", "fig1", "t", "c", verdict, "s", {"size": size})  # type: ignore[arg-type]
+
+    found("full", "does not reproduce").write(tmp_path)
+    found("quick: smaller", "reproduces").write(tmp_path)
+    assert Finding.read(tmp_path / FILE).verdict == "does not reproduce"
+    assert "has a larger size" in capsys.readouterr().err
+    found("full", "reproduces only in part").write(tmp_path)
+    assert Finding.read(tmp_path / FILE).verdict == "reproduces only in part"
+    (tmp_path / FILE).write_text("damaged")
+    found("quick", "reproduces").write(tmp_path)
+    assert Finding.read(tmp_path / FILE).verdict == "reproduces"
+
+
+def test_published_checks_quote_and_published_verdicts_follow() -> None:
+    """The findings under docs/results were judged by these rules: each check has a quotation, and a verdict of
+    "reproduces" has neither a tie nor a part that was not run."""
+    for path in sorted((ROOT / "docs" / "results" / "findings").glob("*.json")):
+        stored = json.loads(path.read_text())
+        (table,) = [t for t in stored["tables"] if t["title"] in ("checks", "checks of the method as printed")]
+        assert table["columns"][-1] == "the paper says", path.name
+        assert all(row[-1] for row in table["rows"]), path.name
+        held = [row[1] == "yes" for row in table["rows"]]
+        assert (stored["verdict"] == "reproduces") == all(held), path.name
+
+
+def test_lines_of_compact_records(tmp_path) -> None:
+    (line, *_) = read_lines(ROOT / "docs" / "results" / "records" / "go-ucb-fig2.csv")
+    assert (line.label, line.seed, line.evaluations, line.initial, line.best[-1]) == ("GO-UCB, net", 0, 30, 5, 26.0)
+    assert "noise_sd=" in line.problem  # under its present name
+    (tmp_path / "records.csv").write_text("problem,method\na,b\n")
+    with pytest.raises(ValueError, match="does not hold the lines of runs"):
+        read_lines(tmp_path / "records.csv")
