@@ -164,6 +164,8 @@ COUNT, POSITIVE = click.IntRange(1), click.FloatRange(0, min_open=True)
 @click.option("--checkpoint", type=NEW_FILE, help="File to write after every evaluation and to resume from.")
 @click.option("--timeout", type=POSITIVE, help="Seconds after which no new evaluation starts.")
 @click.option("--until-gap", type=POSITIVE, help="Stop once the certified regret is at most this.")
+@click.option("--constraints", default=0, type=click.IntRange(0), help="Constraints that FUNCTION returns (Value).")
+@click.option("--earlier", help="Earlier evaluations: a checkpoint, a CSV or an Optuna storage.")
 @click.option("--report", type=NEW_FILE, help="Write an HTML page with the result.")
 @click.option("--storage", help=f"Keep the run in an Optuna storage and resume it: {STORAGES}.")
 @click.option("--study", default="regretless", show_default=True, help="Name of the study in the storage.")
@@ -179,6 +181,8 @@ def tune(
     checkpoint: str | None,
     timeout: float | None,
     until_gap: float | None,
+    constraints: int,
+    earlier: str | None,
     report: str | None,
     storage: str | None,
     study: str,
@@ -199,6 +203,8 @@ def tune(
     if storage is not None:
         if checkpoint is not None or jobs != 1:
             raise click.UsageError("--storage keeps the run: leave out --checkpoint, and use --workers for --jobs")
+        if constraints or earlier is not None:
+            raise click.UsageError("a study learns constraints from its trials and has its own past: leave out these")
         runner = optional("regretless.storage.runner", "optuna")
         exporter = optional("regretless.storage.export", "optuna")
         with traced(objective):
@@ -217,8 +223,9 @@ def tune(
         stop = None if until_gap is None else regretless.GapBelow(until_gap)
         with traced(objective):
             result = search(
-                load_function(objective), space_file, n_jobs=jobs, checkpoint=checkpoint, stop=stop, **common
-            )
+                load_function(objective), space_file, n_jobs=jobs, checkpoint=checkpoint, stop=stop,
+                constraints=constraints, earlier=earlier, **common,
+            )  # fmt: skip
     click.echo(str(result))
     if storage is not None:
         click.echo(f"to look at it: pip install optuna-dashboard; optuna-dashboard {masked(storage)}")

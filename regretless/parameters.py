@@ -328,7 +328,7 @@ def width_of(parameter: Parameter, choices: Encoding) -> int:
 
 def conditions_of(when: Mapping[str, Any] | Conditions | None) -> Conditions:
     """`when` as the parameters keep it, in the order of the names; a list or a range stands for one of its values."""
-    if when is None or when == ():
+    if when is None or len(when) == 0:
         return ()
     items = list(when.items() if isinstance(when, Mapping) else when) if isinstance(when, Mapping | tuple) else []
     if not items or not all(isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) for item in items):

@@ -358,7 +358,7 @@ class _Bar:
 
     def __init__(self, optimizer: Optimizer, trials: int, shown: bool) -> None:
         self.better = max if optimizer.direction == "maximize" else min
-        self.best = self.better((t.value for t in optimizer.trials if t.value is not None), default=None)
+        self.best = self.better((t.value for t in optimizer.trials if t.feasible), default=None)
         self.failed = 0
         told = sum(t.state != "pending" for t in optimizer.trials)
         self.bar = tqdm(
@@ -373,7 +373,7 @@ class _Bar:
 
     def advance(self, trial: Trial) -> None:
         self.failed += trial.value is None
-        if trial.value is not None:
+        if trial.value is not None and trial.feasible:
             self.best = trial.value if self.best is None else self.better(self.best, trial.value)
         if not self.bar.disable:
             words = [] if self.best is None else [f"best {self.best:.6g}"]

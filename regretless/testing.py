@@ -183,16 +183,16 @@ def check_conditions_and_rules(recipe: Recipe) -> None:
     cube = space.cube(encoding)
     if cube.dim > recipe.method.max_dim:
         return
-    method = recipe.build(space, seed=20, budget=16)
-    X = run(method, 5)
+    method = recipe.build(space, seed=20, budget=8)
+    X = run(method, 3)
     pins = space.pins({"kind": "curve", "low": 2.25}, encoding)
     state = method.state_dict()
     held = method.ask(pins=pins)
-    again = recipe.build(space, seed=20, budget=16)
+    again = recipe.build(space, seed=20, budget=8)
     again.load_state_dict(state)
     assert np.array_equal(again.ask(pins=pins), held), "a loaded state asks for another point"
     assert all(held[0, i] == place for i, place in pins.items()), "a pinned coordinate has moved"
-    X = np.concatenate([X, held, method.ask(2)])
+    X = np.concatenate([X, held, method.ask()])
     assert np.array_equal(cube.snap(X), X), "a proposal is not canonical: what does not exist must rest"
     for x in X:
         setting = space.decode(x, encoding)

@@ -36,7 +36,7 @@ from regretless.doors.distributions import (
     parameter_of,
     searchable,
 )
-from regretless.doors.replica import CONSTRAINTS, Replica, constraint_names, has_ended, when
+from regretless.doors.replica import CONSTRAINTS, ConstraintNames, Replica, has_ended, when
 from regretless.doors.replica import VARIANCE as VARIANCE
 from regretless.doors.tree import Tree, TreeLearner
 from regretless.doors.workers import OWNER, Sightings, announce, announced, announcement, is_dead, lost_after
@@ -62,7 +62,7 @@ REPLICAS = 8
 
 STARTED = datetime.now()
 """When this process began to use samplers."""
-CACHES = ("_lock", "_replicas", "_trees", "_warned", "_sightings", "_steps")
+CACHES = ("_lock", "_replicas", "_trees", "_names", "_warned", "_sightings", "_steps")
 """Attributes of a sampler that only save time, and are made anew in another process."""
 
 
@@ -141,6 +141,7 @@ class Sampler(BaseSampler):
         """The step of each trial of this process, by study and number."""
         self._replicas: weakref.WeakKeyDictionary[BaseStorage, list[Replica]] = weakref.WeakKeyDictionary()
         self._trees: weakref.WeakKeyDictionary[BaseStorage, dict[Any, TreeLearner]] = weakref.WeakKeyDictionary()
+        self._names: weakref.WeakKeyDictionary[BaseStorage, dict[int, ConstraintNames]] = weakref.WeakKeyDictionary()
         self._warned: weakref.WeakKeyDictionary[BaseStorage, set[int]] = weakref.WeakKeyDictionary()
 
     # -- Optuna's hooks
@@ -256,7 +257,7 @@ class Sampler(BaseSampler):
         else a new one."""
         kept = self._replicas.setdefault(study._storage, [])
         conditions = self._tree(study).when if self.search_space is None else {}
-        names = constraint_names(trials)
+        names = self._names.setdefault(study._storage, {}).setdefault(study._study_id, ConstraintNames()).read(trials)
         for replica in kept:
             if (
                 replica.study_id == study._study_id

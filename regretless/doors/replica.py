@@ -129,17 +129,31 @@ def constraints_of(trial: FrozenTrial) -> dict[str, float]:
     return {name: float(value) for name, value in found.items()}
 
 
-def constraint_names(trials: Sequence[FrozenTrial]) -> tuple[str, ...]:
-    """The constraints of a study, in the order of their names; a trial that has others raises ValueError."""
-    first: tuple[int, tuple[str, ...]] | None = None
-    for trial in trials:
-        names = tuple(sorted(constraints_of(trial))) if trial.state == TrialState.COMPLETE else ()
-        if not names:
-            continue
-        if first is not None and names != first[1]:
-            raise ValueError(
-                f"trial {trial.number} has the constraints {list(names)}, trial {first[0]} has {list(first[1])}: their "
-                "number must not change within a study"
-            )
-        first = first or (trial.number, names)
-    return () if first is None else first[1]
+class ConstraintNames:
+    """The constraints of a study, in the order of their names, read trial by trial."""
+
+    def __init__(self) -> None:
+        self.names: tuple[str, ...] = ()
+        self._first = self._leading = 0
+
+    def read(self, trials: Sequence[FrozenTrial]) -> tuple[str, ...]:
+        """The names after these trials; a trial that has others raises ValueError."""
+        for trial in trials[self._leading :]:
+            names = tuple(sorted(constraints_of(trial))) if trial.state == TrialState.COMPLETE else ()
+            if names and self.names and names != self.names:
+                raise ValueError(
+                    f"trial {trial.number} has the constraints {list(names)}, trial {self._first} has "
+                    f"{list(self.names)}: their number must not change within a study"
+                )
+            if names and not self.names:
+                self.names, self._first = names, trial.number
+        while self._leading < len(trials) and trials[self._leading].state.is_finished():
+            self._leading += 1
+        return self.names
+
+
+def named_constraints(found: Sequence[float] | Mapping[str, float] | None) -> dict[str, float]:
+    """The values of constraints by name; those without names by their position."""
+    if found is None:
+        return {}
+    return {str(name): float(v) for name, v in (found.items() if isinstance(found, Mapping) else enumerate(found))}

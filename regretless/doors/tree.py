@@ -16,7 +16,9 @@ from typing import TypeAlias
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 from optuna.trial import FrozenTrial
 
-from regretless.doors.distributions import Distributions, searchable
+from regretless.doors.distributions import Distributions, parameter_of, searchable
+from regretless.parameters import Choice
+from regretless.space import Space
 
 When: TypeAlias = dict[str, tuple[float, ...]]
 """Names of other parameters, and those of their values, as Optuna stores them, with which a parameter exists."""
@@ -85,6 +87,19 @@ def learn_tree(trials: Sequence[FrozenTrial]) -> Tree:
         for name in lost:  # what depends on a parameter that is not searched cannot be searched either
             del when[name], kept[name]
     return Tree(kept, when, frozenset(latest))
+
+
+def space_of(tree: Tree) -> Space:
+    """The space of a tree, with the labels of choices themselves."""
+    parameters = {}
+    for name, d in tree.distributions.items():
+        conditions = {
+            other: [tree.distributions[other].to_external_repr(value) for value in values]
+            for other, values in tree.when.get(name, {}).items()
+        }
+        own = isinstance(d, CategoricalDistribution)
+        parameters[name] = Choice(d.choices, when=conditions) if own else parameter_of(d, conditions)  # type: ignore[attr-defined]
+    return Space(parameters)
 
 
 def _comparable(a: BaseDistribution, b: BaseDistribution) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,13 +63,14 @@ def _sections(result: Result) -> list[Section]:
     sections.append(page.scatter_section("Every value", every, log_y=wide))
     names = list(optimizer.space.names)[:MOST_SLICES]
     logs = [name for name in names if getattr(optimizer.space.parameters[name], "log", False)]
-    panels = {name: [Points("value", [_place(t.params[name]) for t in done], values, words)] for name in names}
+    panels = {name: [_points(name, done)] for name in names}
     left_out = len(optimizer.space) - len(names)
     note = f"{left_out} further parameters are not drawn." if left_out else ""
     sections.append(page.scatter_section("Value against each parameter", panels, x_log=logs, log_y=wide, note=note))
     failed = sum(t.state == "failed" for t in result.trials)
     rows = [
-        [t.number, t.value, *(_text(t.params[name]) for name in names)] for t in sorted(done, key=lambda t: t.number)
+        [t.number, t.value, *(_text(t.params.get(name, "")) for name in names)]
+        for t in sorted(done, key=lambda t: t.number)
     ]
     note = f"{failed} evaluation{'s' if failed != 1 else ''} failed." if failed else ""
     best = {"value": "min" if optimizer.direction == "minimize" else "max"}
@@ -95,17 +97,25 @@ def figure(result: Result) -> Figure:
     axes[0].legend(frameon=False)
     for ax, name in zip(axes[1:], names, strict=False):
         parameter = result.optimizer.space.parameters[name]
+        having = [t for t in done if name in t.params]
         if isinstance(parameter, Choice):
             labels = [_text(label) for label in parameter.labels]
-            ax.plot([parameter.index(t.params[name]) for t in done], values, ".", color="tab:blue")
+            ax.plot([parameter.index(t.params[name]) for t in having], [t.value for t in having], ".", color="tab:blue")
             ax.set_xticks(range(len(labels)), labels)
         else:
-            ax.plot([t.params[name] for t in done], values, ".", color="tab:blue")
+            ax.plot([t.params[name] for t in having], [t.value for t in having], ".", color="tab:blue")
             ax.set_xscale("log" if parameter.log else "linear")
         ax.set(xlabel=name, ylabel="value")
     for ax in axes[len(names) + 1 :]:
         ax.remove()
     return drawing
+
+
+def _points(name: str, done: Sequence[Trial]) -> Points:
+    """The values of the trials in which a parameter exists, against it."""
+    having = [t for t in done if name in t.params]
+    values = np.array([t.value for t in having])
+    return Points("value", [_place(t.params[name]) for t in having], values, [_words(t) for t in having])
 
 
 def _words(trial: Trial) -> str:

@@ -563,3 +563,56 @@ def test_certificate_and_recommendation_follow_the_study() -> None:
     study.optimize(bowl_trial, n_trials=5)
     assert sampler.recommend(study) == pytest.approx(study.best_params)
     assert not sampler.certificate(study, 0.1).certified
+
+
+# ---------------------------------------------------------------- constraints
+
+
+def held(trial: optuna.trial.FrozenTrial) -> list[float]:
+    """x + log10(y) >= 1.2 and x <= 3.4; the least x + 2 log10(y) under them is 1.2 + log10(y) at x = 3.4: -1."""
+    x, y = trial.params["x"], math.log10(trial.params["y"])
+    return [1.2 - x - y, x - 3.4]
+
+
+def weighed(trial: optuna.Trial) -> float:
+    return trial.suggest_float("x", 0.5, 5.0) + 2 * math.log10(trial.suggest_float("y", 1e-3, 1e2, log=True))
+
+
+def test_constraints_come_by_a_function_or_by_the_trial() -> None:
+    def by_trial(trial: optuna.Trial) -> float:
+        value = weighed(trial)
+        for name, constraint in zip("ab", held(trial), strict=True):  # type: ignore[arg-type]
+            trial.set_constraint(name, constraint)
+        return value
+
+    by_function = optuna.create_study(sampler=Sampler("gp-ei", seed=2, constraints_func=held))
+    by_function.optimize(weighed, n_trials=18)
+    study = optuna.create_study(sampler=Sampler("gp-ei", seed=2))
+    study.optimize(by_trial, n_trials=18)
+    assert params_of(study) == params_of(by_function)
+    feasible = [t.value for t in study.trials if max(held(t)) <= 0]
+    assert min(v for v in feasible if v is not None) < -0.9  # the optimum is -1
+    sampler = study.sampler
+    assert isinstance(sampler, Sampler)
+    best = sampler.recommend(study)
+    assert 1.2 - best["x"] - math.log10(best["y"]) <= 0
+    study.add_trial(
+        optuna.create_trial(
+            params=study.trials[0].params, distributions=study.trials[0].distributions, value=1.0,
+            system_attrs={"constraints": [0.5]},
+        )
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="must not change"):
+        weighed(study.ask())
+
+
+def test_ranges_may_change_in_mid_study() -> None:
+    """What was evaluated outside the present range still counts, and nothing is proposed there."""
+    study = optuna.create_study(sampler=Sampler("gp-ei", seed=0))
+    for low, high in ((-4.0, 2.0), (1.0, 6.0)):
+        for _ in range(7):
+            trial = study.ask()
+            x = trial.suggest_float("x", low, high)
+            assert low <= x <= high
+            study.tell(trial, (x - 3.3) ** 2)
+    assert study.best_value < 0.05
