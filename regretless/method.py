@@ -131,8 +131,7 @@ class Method(ABC):
     @property
     def feasible(self) -> NDArray[np.bool_]:
         """Whether all constraints hold at each told point, n."""
-        ok: NDArray[np.bool_] = (self.constraints <= 0).all(axis=1)
-        return ok
+        return np.asarray((self.constraints <= 0).all(axis=1))
 
     @property
     def costs(self) -> Array:
@@ -216,7 +215,7 @@ class Method(ABC):
         if self.cube.belief is not None and not self.weighs_belief:
             draws = keyed_generator(self.seed, self.step, Stream.BELIEF)
             if draws.random() < BELIEVED / (2.0 * BELIEVED + len(self.y)):
-                return self.cube.belief.drawn(draws.random((1, self.dim)))[0]
+                return np.asarray(self.cube.belief.drawn(draws.random((1, self.dim)))[0])
         return self._propose(rng)
 
     def tell(

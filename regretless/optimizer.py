@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 
-from regretless.agreement import MethodLike, as_recipe, check_history, same_recipe, same_space
+from regretless.agreement import MethodLike as MethodLike
+from regretless.agreement import as_recipe as as_recipe
+from regretless.agreement import check_history, same_recipe, same_space
 from regretless.auto import choose_method
 from regretless.certificate import Certificate
 from regretless.earlier import evaluations, placed, say_left_out
@@ -149,8 +151,7 @@ class Optimizer:
         with self._lock:
             pins = self.space.pins(fixed, self.method.choices) if fixed else None
             X = self.method.ask(1 if n is None else n, step=len(self.trials), pins=pins)
-            settings = [self.space.decode(u, self.method.choices) | dict(fixed or {}) for u in X]
-            trials = [self._new_trial(u, setting) for u, setting in zip(X, settings, strict=True)]
+            trials = [self._new_trial(u, self.space.decode(u, self.method.choices) | dict(fixed or {})) for u in X]
         return trials[0] if n is None else trials
 
     def adopt(self, params: Mapping[str, Any] | Sequence[float] | Array) -> Trial:
@@ -201,7 +202,7 @@ class Optimizer:
                 return
             trial.state, trial.value, trial.var, trial.constraints, trial.cost = "done", value, var, values, cost
             y = self._sign * value if self._models or trial.feasible else math.nan
-            sides = [*values[: self._models], *([cost] if self.cost is not None else [])]
+            sides = [*values[: self._models], *([cost] if self.cost is not None and cost is not None else [])]
             self.method.tell(
                 trial.unit[None], y, yvar=None if var is None else np.array([var]), sides=[sides] if sides else None
             )
@@ -209,16 +210,15 @@ class Optimizer:
     def learn(self, source: Any, *, missing: Mapping[str, Any] | None = None) -> int:
         """Takes in what was evaluated before this run and returns how many evaluations that were; they are no trials.
 
-        Args:
-            source: a `Result`, another `Optimizer`, the file of a checkpoint, a CSV with a column per parameter and one
-                called "value", an Optuna study or storage URL, or (setting, value) pairs. Ranges may differ: settings
-                outside of this space are used by the model and never proposed.
-            missing: values for parameters that the earlier settings do not have.
+        source: a `Result`, an `Optimizer`, the file of a checkpoint, a CSV with a column per parameter and one called
+            "value", an Optuna study or storage URL, or (setting, value) pairs. Ranges may differ: settings outside of
+            this space are used by the model and never proposed.
+        missing: values for parameters that the earlier settings do not have.
         """
         found = placed(evaluations(source), self.space, self.method.choices, missing or {}, self.n_constraints)
         beyond = found.beyond if self.method.uses_outside and not self.n_constraints else []
         outside = {f"outside the ranges, which {self.recipe.name} cannot use": len(found.beyond) - len(beyond)}
-        if self.cost is not None and found.inside:
+        if self.cost is not None:
             raise ValueError("earlier evaluations say nothing about costs; learn them without cost=")
         with self._lock:
             if beyond:

@@ -98,8 +98,8 @@ class Float:
     high: float
     log: bool = False
     step: float | None = None
-    when: Conditions = field(default=(), kw_only=True)
-    prior: tuple[float, ...] = field(default=(), kw_only=True)
+    when: Any = field(default=(), kw_only=True)  # a mapping; kept as Conditions
+    prior: Any = field(default=(), kw_only=True)  # (mean, sd); kept as a tuple
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "when", conditions_of(self.when))
@@ -204,8 +204,8 @@ class Int:
     high: int
     log: bool = False
     step: int = 1
-    when: Conditions = field(default=(), kw_only=True)
-    prior: tuple[float, ...] = field(default=(), kw_only=True)
+    when: Any = field(default=(), kw_only=True)  # a mapping; kept as Conditions
+    prior: Any = field(default=(), kw_only=True)  # (mean, sd); kept as a tuple
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "when", conditions_of(self.when))

@@ -146,13 +146,14 @@ class Region:
         )  # fmt: skip
         if middle.status != 0:
             return np.zeros((0, self.dim))
-        found = [np.asarray(middle.x[:-1])]
+        found = [np.asarray(middle.x, dtype=np.float64)[:-1]]
         for _ in range(CORNERS):
             corner = linprog(
                 rng.standard_normal(self.dim), A_ub=walls, b_ub=ends, A_eq=A, b_eq=b, bounds=[(0, 1)] * self.dim
             )
             if corner.status == 0:
-                found += [np.asarray(corner.x), 0.5 * (corner.x + found[0])]
+                end = np.asarray(corner.x, dtype=np.float64)
+                found += [end, 0.5 * (end + found[0])]
         return np.array(found)
 
     def _walked(self, found: Array, snap: Snap, rng: np.random.Generator) -> Array:

@@ -30,7 +30,13 @@ Predicate: TypeAlias = Callable[[dict[str, Any]], Any]
 
 MOST_POWER = 16
 """The largest exponent in a rule: more would say nothing about sizes that a float can hold."""
-BINARY = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: np.divide, ast.Pow: np.power}
+BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: np.divide,
+    ast.Pow: np.power,
+}
 """The operators of a text between numbers."""
 ORDERS = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.NotEq: operator.ne,

@@ -358,7 +358,7 @@ class _Bar:
 
     def __init__(self, optimizer: Optimizer, trials: int, shown: bool) -> None:
         self.better = max if optimizer.direction == "maximize" else min
-        self.best = self.better((t.value for t in optimizer.trials if t.feasible), default=None)
+        self.best = self.better((t.value for t in optimizer.trials if t.value is not None and t.feasible), default=None)
         self.failed = 0
         told = sum(t.state != "pending" for t in optimizer.trials)
         self.bar = tqdm(

@@ -62,15 +62,16 @@ class Space:
     """
 
     def __init__(self, parameters: SpaceLike, *, where: Where = ()) -> None:
-        known: tuple[Any, ...] = (where,) if isinstance(where, str) or callable(where) else tuple(where)
+        self.where: tuple[Any, ...] = (where,) if isinstance(where, str) or callable(where) else tuple(where)
+        """The rules that every proposal obeys, as they were given."""
         if isinstance(parameters, Space):
             self.as_array: bool = parameters.as_array
-            known, parameters = (*parameters.where, *known), parameters.parameters
+            self.where, parameters = (*parameters.where, *self.where), parameters.parameters
         else:
             self.as_array = isinstance(parameters, Sequence) and not isinstance(parameters, str)
         if isinstance(parameters, str | Path):
             parameters, rules = read_toml(parameters)
-            known = (*rules, *known)
+            self.where = (*rules, *self.where)
         if isinstance(parameters, Mapping):
             items = list(parameters.items())
         elif isinstance(parameters, Sequence):
@@ -97,9 +98,7 @@ class Space:
                 "a space given as a list has all its parameters in every setting; use a mapping for `when`"
             )
         self._cubes: dict[Encoding, Cube] = {}
-        self.where = known
-        """The rules that every proposal obeys, as they were given."""
-        self._rules, self._equations = read_rules(known, self.parameters) if known else ([], [])
+        self._rules, self._equations = read_rules(self.where, self.parameters) if self.where else ([], [])
         self.names = tuple(self.parameters)
         self.coordinates = tuple(sorted(self.names, key=_natural))
         """The names in the order in which methods see them."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from regretless.parameters import Choice, Float, Int, Parameter, is_number
+
+T = TypeVar("T")
 
 
 def read_toml(path: str | Path) -> tuple[dict[str, Parameter], list[str]]:
@@ -82,7 +84,7 @@ def meant_parameter(name: str, value: Any, *, pairs: bool) -> Parameter:
     )
 
 
-def named(name: str, build: Callable[[], Any]) -> Any:
+def named(name: str, build: Callable[[], T]) -> T:
     try:
         return build()
     except (ValueError, TypeError) as error:

@@ -66,7 +66,7 @@ class Auto(GPMethod):
         self.long = self.budget is not None and self.budget > LONG
         self.wide = self.cube.widest > MODEL_UP_TO
         self.stepped = bool((self.cube.discrete & ~self.cube.categorical).any())
-        self.many = self.dim >= IMPROVE_FROM or tree  # in trees the bound stays in its branch (docs/conditions.md)
+        self.many = self.dim >= IMPROVE_FROM or tree  # in trees the bound stays in its branch (docs/lab/spaces.md)
         self.cells = self.cube.size
         self.evidence = NoiseEvidence()
         self._members: dict[str, Method] = {}

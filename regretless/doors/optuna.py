@@ -292,7 +292,7 @@ class Sampler(BaseSampler):
         """What a finished trial tells the method: its value, NaN for an infeasible one, None for nothing at
         all."""
         if trial.state == TrialState.COMPLETE:
-            return trial.values[0]
+            return float(trial.values[0])
         if trial.state == TrialState.PRUNED:
             if self.pruned == "ignore" or trial.last_step is None:
                 return None
