@@ -44,7 +44,7 @@ from regretless.report.page import Cell, Section, html_page, table_section
 from regretless.statefile import write_whole
 
 OURS = ("gp-ucb", "gp-ei", "neural-bo")
-"""`method="auto"` is gp-ucb up to 20 parameters and ms-ucb beyond; it is not a contestant of its own, because ties
+"""`method="auto"` is made of these; it is measured by experiments/auto_choice.py, because near-ties with its own parts
 would blur the ranks."""
 PEERS = (
     "optuna-gp",

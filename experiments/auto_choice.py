@@ -14,6 +14,7 @@ the point recommended.
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
@@ -104,30 +105,47 @@ def table(title: str, records: list[Record], methods: tuple[str, ...]) -> str:
     return "\n".join([*lines, "", f"{methods[0]} by group, beside the best of the others: {', '.join(words)}"])
 
 
+def keep(path: Path, records: list[Record], methods: tuple[str, ...]) -> None:
+    """Function, instance, best loss, recommended loss and milliseconds per ask of every run, by method."""
+    kept: dict[str, list[list[float]]] = {}
+    for r in records:
+        if r.label in methods and r.error is None:
+            options = r.settings["options"]
+            losses = [-r.sign * float(r.best()[-1]), -r.sign * float(r.recommended)]
+            kept.setdefault(r.label, []).append(
+                [options["function"], options["instance"], *losses, round(ms_per_ask(r), 3)]
+            )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({m: sorted(rows) for m, rows in sorted(kept.items())}), encoding="utf-8")
+
+
 def chart(path: Path, found: dict[str, list[Record]], methods: tuple[str, ...]) -> None:
-    """One row per suite, one dot with its standard error per method: the mean rank of the recommendation."""
+    """One panel per kind of suite: the mean rank of the recommendation, with its standard error, against the
+    milliseconds of an ask. A panel has the methods that ran on all of its suites."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(8, 1 + 0.55 * len(found)))
-    for row, records in enumerate(found.values()):
-        ran, cases, values = outcomes(records, methods)
-        rank = ranks(values[:, :, 1])
-        for i, method in enumerate(ran):
-            at = methods.index(method)
-            mean, error = rank[:, i].mean(), rank[:, i].std(ddof=1) / len(cases) ** 0.5
-            axes.errorbar(
-                mean, row + 0.09 * (at - len(methods) / 2), xerr=error, fmt="D" if at == 0 else "o", color=f"C{at}",
-                markersize=7 if at == 0 else 5, label=method if row == 0 else None,
-            )  # fmt: skip
-    axes.set_yticks(range(len(found)), list(found))
-    axes.invert_yaxis()
-    axes.set_xlabel("mean rank of the recommended point, with its standard error (1 is best)")
-    handles = [plt.Line2D([], [], marker="D" if i == 0 else "o", ls="", color=f"C{i}") for i in range(len(methods))]
-    axes.legend(handles, methods, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
-    figure.savefig(path, dpi=120, bbox_inches="tight")
+    titles = {"clean": "no noise", "noise": "noise of 5 to 30 %", "mixint": "whole numbers"}
+    kinds = [kind for kind in titles if any(suite.startswith(kind) for suite in found)]
+    figure, panels = plt.subplots(1, len(kinds), figsize=(4.2 * len(kinds), 3.8), squeeze=False, layout="constrained")
+    for panel, kind in zip(panels[0], kinds, strict=True):
+        suites_of_kind = [suite for suite in found if suite.startswith(kind)]
+        ran = [set(outcomes(found[suite], methods)[0]) for suite in suites_of_kind]
+        common = tuple(m for m in methods if all(m in names for names in ran))
+        values = np.concatenate([outcomes(found[suite], common)[2] for suite in suites_of_kind])
+        rank, cost = ranks(values[:, :, 1]), np.median(values[:, :, 2], axis=0)
+        for i, method in enumerate(common):
+            mean, error = rank[:, i].mean(), rank[:, i].std(ddof=1) / len(rank) ** 0.5
+            colour = "C3" if method == "auto" else "0.35"
+            panel.errorbar(cost[i], mean, yerr=error, fmt="D" if method == "auto" else "o", color=colour)
+            panel.annotate(method, (cost[i], mean), xytext=(5, 4), textcoords="offset points", fontsize=8, color=colour)
+        panel.set(xscale="log", xlabel="CPU ms per ask", title=f"{titles[kind]}: {len(values)} cases")
+        panel.margins(x=0.28)
+        panel.invert_yaxis()
+    panels[0][0].set_ylabel("mean rank of the recommendation (1 is best)")
+    figure.savefig(path, dpi=110)
 
 
 def main() -> None:
@@ -139,6 +157,7 @@ def main() -> None:
     parser.add_argument("--methods", help="names separated by blanks, instead of the set's own")
     parser.add_argument("--out", type=Path, default=Path("runs/auto_choice"))
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--keep", type=Path, help="a folder for the outcomes of all runs, one JSON file per suite")
     parser.add_argument("--chart", type=Path, help="a PNG file of the mean ranks of all suites")
     parser.add_argument("--table", action="store_true", help="only the tables of the records that exist")
     options = parser.parse_args()
@@ -154,6 +173,8 @@ def main() -> None:
             run_all(runs(suite, chosen, options.instances, methods), folder, jobs=options.jobs)
         found[suite] = records = [r for r in load_records(folder) if r.settings["options"]["function"] in functions]
         print(f"\n{table(f'{suite}, functions of the set {options.set}', records, methods)}", flush=True)
+        if options.keep is not None:
+            keep(options.keep / f"{suite}-{options.set}.json", records, methods)
     if options.chart is not None:
         chart(options.chart, found, methods)
 

@@ -61,9 +61,11 @@ def recipes(n: int) -> dict[str, Any]:
 
 
 def runs(seeds: int) -> list[Run]:
+    """The cells. Our tuned GP rivals ask the centre of the box, the optimum of f3, so they do not run there."""
     return [
         Run(recipe, problem, {"noise_sd": NOISE}, seed, n + T, init=n, label=label)
-        for problem, n, T in PROBLEMS.values() for label, recipe in recipes(n).items() for seed in range(seeds)
+        for name, (problem, n, T) in PROBLEMS.items() for label, recipe in recipes(n).items() for seed in range(seeds)
+        if not (name == "f3" and label in THERE and label.startswith("gp-"))
     ]  # fmt: skip
 
 

@@ -55,14 +55,16 @@ NOISES = 401
 KNOWN = {"kernel": "matern52", "lengthscale": 0.2, "noise_sd": NOISE}
 TESTS = {"interval": (0.3, 1.4), "delta": 2e-2, "threshold_slack": 0.1, "patience": 8}
 THREDS = {**KNOWN, **TESTS, "points_per_axis": (4, 4, 4, 4, 6)}
+WHOLE = {**KNOWN, "points_per_axis": (8, 4, 4, 31, 6)}
+"""The rivals' grid: every one of the 23,808 settings, as in the authors' code."""
 RECIPES: dict[str, Recipe] = {
     "GP-ThreDS (paper)": METHODS["gp-threds"](preset="paper", gain="root", assumed_norm=0.5, **THREDS),
     "GP-ThreDS": METHODS["gp-threds"](**THREDS),
     "range unknown": METHODS["gp-threds"],
-    "IGP-UCB": BASELINES["igp-ucb"](preset="paper", delta=2e-2, **KNOWN),
+    "IGP-UCB": BASELINES["igp-ucb"](preset="paper", gain="root", delta=2e-2, **WHOLE),
     "AD": BASELINES["adaptive-discretization"](preset="paper", **KNOWN),
-    "GP-EI": BASELINES["grid-ei"](preset="paper", margin=0.01, **KNOWN),
-    "GP-PI": BASELINES["grid-pi"](preset="paper", margin=0.01, **KNOWN),
+    "GP-EI": BASELINES["grid-ei"](preset="paper", margin=0.01, **WHOLE),
+    "GP-PI": BASELINES["grid-pi"](preset="paper", margin=0.01, **WHOLE),
     "random": BASELINES["random"],
 }
 PAPER_CURVE = "GP-ThreDS (paper)"
@@ -82,10 +84,11 @@ class Size(NamedTuple):
     tested: int
 
     def __str__(self) -> str:
-        return f"i{self.images}e{self.epochs}"
+        return f"i{self.images}e{self.epochs}t{self.tested}"
 
 
-SMALL, FULL = Size(100, 10, 100), Size(1000, 3, 500)
+SMALL, FULL = Size(100, 10, 100), Size(1000, 3, 10_000)
+"""The full size tests on all of the 10,000 test images."""
 
 
 def setting(x: np.ndarray) -> tuple[int, int, int, int, int]:
@@ -320,7 +323,7 @@ def main() -> None:
 
 
 def _path(out: Path, label: str, seed: int, size: Size) -> Path:
-    return out / f"{label.replace(' ', '_')}-n{T}-{size}-s{seed}.json"
+    return out / f"{label.replace(' ', '_')}-n{T}-{size}-whole-s{seed}.json"
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@ shifted.
     python experiments/neural_bo_fig1.py --out runs/neural_bo_fig1 --full --report
         tables and the finding from the records there are
 
-Noise sd is 0.1 of the function's own sd; 20 initial points common to all methods; the value compared is the best
-noiseless one among the points evaluated, as the paper plots it. Shifted, Ackley's and Levy's optimum moves by up to 0.6
-of the half-width; Michalewicz, whose formula has other optima outside its box, is turned cyclically along every axis
-instead.
+The variance of the noise is 1 % of the function's range, as the paper says; 20 initial points common to all methods;
+the value compared is the best noiseless one among the points evaluated, as the paper plots it. Shifted, Ackley's and
+Levy's optimum moves by up to 0.6 of the half-width; Michalewicz, whose formula has other optima outside its box, is
+turned cyclically along every axis instead.
 
 --forms, --dims and --methods choose cells; --first-seed takes other seeds than those the default was tuned on (0-13).
 Methods are compared over the seeds both ran, so those whose asks cost most may be given fewer.
@@ -22,7 +22,9 @@ Methods are compared over the seeds both ran, so those whose asks cost most may 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,7 @@ from regretless_bench.claims import (
     medians_table,
 )
 from regretless_bench.finding import Finding
+from regretless_bench.problems import make_problem
 from regretless_bench.record import Record, Run, by_problem
 from regretless_bench.rivals import RIVALS, as_printed, with_printed
 from regretless_bench.stats import benjamini_hochberg, larger, normality
@@ -45,10 +48,13 @@ from regretless_bench.summary import ms_per_ask
 from regretless_bench.verdicts import Check, Runs, checks_table, common, judged, leads, measured, not_run
 
 from regretless.baselines import BASELINES
+from regretless.gp.sobol import sobol_points
 from regretless.methods import METHODS as FIVE
 
 OURS, PRINTED = "neural-bo", "neural-bo (paper)"
-RECIPES = {PRINTED: FIVE["neural-bo"](preset="paper"), "rf-ei": BASELINES["rf-ei"](trees=20), **RIVALS}
+NUS = {f"{PRINTED}, nu = {nu:g}": FIVE["neural-bo"](preset="paper", exploration=nu) for nu in (1.0, 10.0)}
+"""The rest of the paper's grid {0.1, 1, 10}: the full size runs it, and the best of the grid stands for the method."""
+RECIPES = {PRINTED: FIVE["neural-bo"](preset="paper"), "rf-ei": BASELINES["rf-ei"](trees=20), **RIVALS, **NUS}
 """Labels that are not names; the forest has 20 trees (SMAC's own has 10), as 100 would cost a second per ask in 100
 dimensions."""
 THERE = ("neural-greedy", "gp-ucb", "gp-ts", "gp-ei", "dngo", "rf-ei")
@@ -60,16 +66,21 @@ ALPHA = 0.05
 THEIRS = (65, 72)
 """Pairs of Table 2 that differ significantly, and all pairs."""
 PROBLEMS = ("ackley", "levy", "michalewicz")
+CENTRED = ("gp-ucb", "gp-ts", "gp-ei")
+"""Methods whose design asks the centre of the box, which is the optimum of Ackley as printed and near that of Levy:
+they run on shifted functions alone."""
 FORMS: dict[str, dict[str, dict[str, Any]]] = {
     "printed": {name: {} for name in PROBLEMS},
     "shifted": {"ackley": {"shift": 0.6}, "levy": {"shift": 0.6}, "michalewicz": {"turned": True}},
 }
-DIMS, NOISE_SHARE, INITIAL = (10, 20, 50, 100), 0.1, 20
+DIMS, INITIAL = (10, 20, 50, 100), 20
+NOISE_SHARE, SURVEY = 0.01, 8192
+"""The variance of the noise over the range of the function (Sec. 7.1), and the points that measure the range."""
 
 
 def settings(options: argparse.Namespace) -> list[Run]:
     """The cells asked for, those with few dimensions first."""
-    methods = options.methods.split(",") if options.methods else METHODS
+    methods = options.methods.split(",") if options.methods else (*METHODS, *NUS) if options.full else METHODS
     dims = (
         (20,)
         if options.long
@@ -84,7 +95,7 @@ def settings(options: argparse.Namespace) -> list[Run]:
         Run(
             RECIPES.get(m, m),
             name,
-            {"dim": dim, "noise_share": NOISE_SHARE, **FORMS[form][name]},
+            {"dim": dim, "noise_sd": noise_of(name, dim), **FORMS[form][name]},
             seed,
             budget=budget,
             init=INITIAL,
@@ -95,7 +106,15 @@ def settings(options: argparse.Namespace) -> list[Run]:
         for m in methods
         for form in (("printed",) if options.long else options.forms.split(","))
         for name in (("levy",) if options.long else PROBLEMS)
+        if not (form == "printed" and m in CENTRED)
     ]
+
+
+@functools.cache
+def noise_of(name: str, dim: int) -> float:
+    """The sd of noise whose variance is NOISE_SHARE of the function's range (Sec. 7.1), the range over Sobol points."""
+    points = sobol_points(SURVEY, dim, np.random.default_rng(0))
+    return float(f"{math.sqrt(NOISE_SHARE * np.ptp(make_problem(name, dim=dim).true_unit(points))):.3g}")
 
 
 def final(records: Sequence[Record]) -> np.ndarray:
@@ -107,7 +126,7 @@ def tables(records: list[Record]) -> str:
     """Medians, processor time per ask, Table 1 (normality) and Table 2 (one-sided t-tests with Benjamini-Hochberg) in
     Markdown."""
     cases = by_problem(records)
-    methods = sorted({label for runs in cases.values() for label in runs}, key=METHODS.index)
+    methods = sorted({label for runs in cases.values() for label in runs}, key=(*METHODS, *NUS).index)
     head = "| problem | " + " | ".join(methods) + " |\n|" + " --- |" * (len(methods) + 1)
     medians, asks, first, second = [head], [head], [head], [head]
     p_values, places = [], []
@@ -191,11 +210,20 @@ def beaten(cases: Cases, label: str) -> list[Check]:
 def claimed(cases: Runs, label: str, full: bool, loss: Callable[[Any], float] = final_loss) -> list[Check]:
     """Comparable or lower on the functions as printed; the shifted ones are ours and stand beside the claim."""
     printed = {problem: methods for problem, methods in cases.items() if not is_shifted(problem)}
+    if label == PRINTED:
+        printed = {problem: best_of_grid(methods, loss) for problem, methods in printed.items()}
     found = leads(printed, label, as_printed(cases, THERE), loss, "best value", quote=QUOTE, level=True)
     for dim in DIMS:
         if not any(f"dim={dim}," in problem for problem in printed):
             found.append(not_run(f"D = {dim}", "not run in this size", QUOTE))
     return found if full else [*found, not_run("2000 evaluations", "the quick size has 100", QUOTE)]
+
+
+def best_of_grid(methods: Mapping[str, Sequence[Any]], loss: Callable[[Any], float]) -> Mapping[str, Sequence[Any]]:
+    """The methods with the printed one at the nu of its grid whose median loss is least, as the paper chose it."""
+    grid = [label for label in (PRINTED, *NUS) if methods.get(label)]
+    best = min(grid, key=lambda label: float(np.median([loss(r) for r in methods[label]])), default=PRINTED)
+    return {**methods, PRINTED: methods.get(best, ())}
 
 
 def beside(cases: Runs, loss: Callable[[Any], float] = final_loss) -> list[Check]:
@@ -231,7 +259,7 @@ def finding(records: list[Record], options: argparse.Namespace) -> Finding:
             "seeds": fewest(cases),
             "evaluations": records[0].settings["budget"],
             "initial points": INITIAL,
-            "noise sd": f"{NOISE_SHARE} of the function's sd",
+            "noise variance": f"{NOISE_SHARE} of the function's range",
             "methods": ", ".join(METHODS),
         },
         charts=charts(cases, {"best value so far": Record.best}, log_y=False),

@@ -142,7 +142,7 @@ def main() -> None:
     budget, models = options.budget or (300 if options.full else 60), options.models or (1000 if options.full else 300)
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     runs = [
-        Run(RECIPES.get(m, m), "sensitive", {}, seed, budget=budget, init=INITIAL, label=m)
+        Run(RECIPES.get(m, m), "sensitive", {"outputs": "all"}, seed, budget=budget, init=INITIAL, label=m)
         for seed in seeds
         for m in options.methods.split(",")
     ]

@@ -72,7 +72,7 @@ def one_run(method: str, function: int, dim: int, instance: int, with_optuna: bo
     optimizer = Optimizer(
         problem.space, method=METHODS[method], direction="minimize", budget=PER_DIM * dim, seed=instance
     )
-    rule, terminator = GapBelow(EPS, DELTA, relative=True), _Terminator(problem.space) if with_optuna else None
+    rule, terminator = GapBelow(EPS, delta=DELTA, relative=True), _Terminator(problem.space) if with_optuna else None
     record: dict[str, Any] = {
         "method": method,
         "function": function,

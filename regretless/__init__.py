@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from regretless.bilevel import Bilevel, minimize_bilevel, plan
     from regretless.doors.optuna import Sampler
     from regretless.doors.sklearn import RegretlessSearchCV
-    from regretless.stopping import GapBelow
+    from regretless.stopping import GapBelow, StopWhen
 
 __version__ = "0.1.0"
 
@@ -47,6 +47,7 @@ _LATER = {
     "Sampler": "regretless.doors.optuna",
     "RegretlessSearchCV": "regretless.doors.sklearn",
     "GapBelow": "regretless.stopping",
+    "StopWhen": "regretless.stopping",
     "Bilevel": "regretless.bilevel",
     "minimize_bilevel": "regretless.bilevel",
     "plan": "regretless.bilevel",
@@ -58,8 +59,8 @@ _EXTRAS = {"Sampler": "optuna", "RegretlessSearchCV": "sklearn"}
 __all__ = [
     "BASELINES", "BBO", "GOUCB", "GPEI", "GPPI", "GPTS", "GPUCB", "METHODS", "MSUCB", "Bilevel", "Certificate",
     "Choice", "Cube", "Float", "GPThreDS", "GapBelow", "Int", "Method", "NeuralBO", "Optimizer", "RandomSearch",
-    "Recipe", "RegretlessSearchCV", "Result", "Sampler", "SobolSearch", "Space", "Trial", "TuRBO", "Value",
-    "maximize", "minimize", "minimize_bilevel", "plan",
+    "Recipe", "RegretlessSearchCV", "Result", "Sampler", "SobolSearch", "Space", "StopWhen", "Trial", "TuRBO",
+    "Value", "maximize", "minimize", "minimize_bilevel", "plan",
 ]  # fmt: skip
 
 

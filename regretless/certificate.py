@@ -1,20 +1,25 @@
-"""`Certificate`: how much regret may be left, under which assumptions, or why that is not known."""
+"""`Certificate`: how much of the space can be better, how much regret may be left, or why that is not known."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """How much regret may be left: with probability at least 1 - delta, f* - f(recommended) <= gap.
+    """Two statements about the recommended setting, each with its own standing.
 
-    `lower` and `upper` bracket the optimal value f*. `kind` is "theory" (the bounds follow from stated, known
-    constants), "fitted" (the model was fitted to the data; coverage is an empirical fact, measured and published in the
-    docs) or "none": not certified, and `reason` says why. Values are in the caller's units; in a minimisation `lower <=
-    f* <= upper` still brackets the optimum.
+    The share: with probability at least 1 - delta, at most `share` of the search space holds a better setting. It
+    rests on `probes` independent uniform draws and on nothing else (`regretless.probes`); None: not certified, and
+    `share_reason` says why.
+
+    The gap: f* - f(recommended) <= gap. `lower` and `upper` bracket the optimal value f*. `kind` is "theory" (the
+    bounds follow from stated, known constants, and hold with probability at least 1 - delta; `certain`: without any
+    exception), "fitted" (the model was fitted to the data; how often that holds is an empirical fact, measured and
+    published in the docs) or "none": not certified, and `reason` says why. Values are in the caller's units; in a
+    minimisation `lower <= f* <= upper` still brackets the optimum.
     """
 
     gap: float
@@ -27,9 +32,14 @@ class Certificate:
     feasible: float | None = None
     """With constraints: the probability that the recommended setting satisfies them; the bounds then speak of settings
     that do."""
+    certain: bool = False
+    share: float | None = None
+    share_reason: str = "no probes were drawn"
+    probes: int = 0
 
     @property
     def certified(self) -> bool:
+        """Whether the gap is."""
         return self.kind != "none"
 
     @classmethod
@@ -41,9 +51,59 @@ class Certificate:
         """The same statement about sign * f, sign being 1 or -1."""
         return self if sign > 0 else replace(self, lower=-self.upper, upper=-self.lower)
 
+    def below(self, top: float, value: float | None, why: str) -> Certificate:
+        """The same statement about a maximisation in which no value lies above `top`, for the reason `why`; value: that
+        of the recommended setting, where it is known without noise."""
+        if value is not None and (not self.certified or top - value <= self.gap):
+            gap = max(top - value, 0.0)
+            return replace(
+                self,
+                gap=gap,
+                lower=value,
+                upper=value + gap,
+                kind="theory",
+                certain=True,
+                assumptions=(why,),
+                reason="",
+            )
+        if not self.certified or top >= self.upper:
+            return self
+        upper = max(top, self.lower)
+        return replace(self, upper=upper, gap=upper - self.lower, assumptions=(*self.assumptions, why))
+
+    def to_json(self) -> dict[str, Any]:
+        """The statements as plain values; infinite numbers stand as None."""
+        numbers = {name: getattr(self, name) for name in ("gap", "lower", "upper", "delta", "share")}
+        finite = {name: x if x is not None and math.isfinite(x) else None for name, x in numbers.items()}
+        words = {"kind": self.kind, "assumptions": list(self.assumptions), "reason": self.reason}
+        share = {"certain": self.certain, "share_reason": self.share_reason, "probes": self.probes}
+        return {**finite, **words, **share, "text": str(self)}
+
     def __str__(self) -> str:
+        return f"{self.share_sentence()} {self.gap_sentence()}"
+
+    def share_sentence(self) -> str:
+        """What is known of the space as a whole, in one sentence."""
+        if self.share is None:
+            return f"How much of the search space is better is not certified because {self.share_reason}."
+        most = f"at most {100 * self.share:.2g} % of the search space holds a better setting"
+        if not self.probes:
+            return f"{most[0].upper()}{most[1:]}: all others were evaluated."
+        return f"With probability {1 - self.delta:.4g} {most} ({self.probes} independent uniform probes)."
+
+    def gap_sentence(self) -> str:
+        """What is known of the best value, in one sentence."""
         if not self.certified:
-            return f"not certified: {self.reason}"
-        rests = f"; assumes {', '.join(self.assumptions)}" if self.assumptions else ""
-        among = "" if self.feasible is None else f" among feasible settings, itself feasible with {self.feasible:.3g},"
-        return f"regret at most {self.gap:.4g}{among} with probability {1 - self.delta:.2g} ({self.kind}{rests})"
+            return f"How much better the best setting is, is not certified because {self.reason}."
+        rests = f"assuming {', '.join(self.assumptions)}" if self.assumptions else ""
+        one = (
+            "one"
+            if self.feasible is None
+            else f"feasible one, and itself feasible with probability {self.feasible:.3g}"
+        )
+        says = f"the recommended setting is at most {self.gap:.4g} worse than the best {one}"
+        if self.certain:
+            return f"{says[0].upper()}{says[1:]}, because {', '.join(self.assumptions)}."
+        if self.kind == "theory":
+            return f"With probability {1 - self.delta:.4g} {says} (theory, {rests})."
+        return f"As measured at nominal {1 - self.delta:.4g}, {says} (fitted, {rests})."

@@ -25,12 +25,22 @@ from regretless.methods import METHODS
 
 EXTENSIONS = "regretless.commands"
 """The group of entry points by which other distributions, such as regretless-bench, add commands."""
-ELSEWHERE = ("bench", "report", "reproduce", "data")
+ELSEWHERE = ("bench", "reproduce", "data")
 """Commands of regretless-bench, named so that they can be answered for where it is not installed."""
-DEFAULTS = ("gp-ucb", "gp-ei")
-"""What `--method auto` is made of in most cases; they stand first in the list."""
-AUTO = "The default: reads the values as they come, takes the search that suits them, and says why"
-"""What `list` says of "auto"."""
+USES = {
+    "auto": "the default: reads the values as they come, takes the search that suits them, and says why",
+    "gp-ucb": "up to 20 parameters and 3,000 evaluations; its certificate can end the run",
+    "gp-ei": "the same, and the better one of the two with whole numbers, steps and choices",
+    "ms-ucb": "20 to 5,000 parameters, 50 to 1,000 evaluations",
+    "cma-es": "thousands of cheap evaluations of up to 1,000 parameters",
+    "neural-bo": "thousands of evaluations; images, texts and finite pools",
+    "go-ucb": "10 to 200 evaluations when you know the formula: dose-response, growth, decay",
+    "gp-threds": "thousands of cheap and noisy evaluations of 1 to 3 parameters",
+    "bilevel": "training loops with checkpoints, by `minimize_bilevel`",
+}
+"""When to use which method, in the words of docs/explanation/choosing.md; what most people need stands first."""
+INSTALL_BENCH = "in a source checkout, pip install ./bench"
+"""How the second distribution is installed."""
 INTERRUPTED = 130
 """The exit code of a command that was ended by Ctrl-C, as shells have it: 128 and the number of the signal."""
 
@@ -50,7 +60,7 @@ class Commands(click.Group):
         if name in ELSEWHERE and name not in found:
             raise click.ClickException(
                 f"`regretless {name}` belongs to the distribution regretless-bench, which is not installed: "
-                "in a source checkout, pip install ./bench"
+                f"{INSTALL_BENCH}"
             )
         return found.get(name)
 
@@ -74,8 +84,8 @@ class Commands(click.Group):
 
 @functools.cache
 def extensions() -> tuple[Any, ...]:
-    """The extensions that are installed: objects with `commands`, a list of click commands, and `listed()`, sections of
-    `regretless list`."""
+    """The extensions that are installed: objects with `commands`, a list of click commands, `listed()`, sections of
+    `regretless list`, and `report(folder)`, which writes the page of a folder and returns its path."""
     return tuple(found.load() for found in importlib.metadata.entry_points(group=EXTENSIONS))
 
 
@@ -92,17 +102,14 @@ def main() -> None:
 
 @main.command("list")
 def list_everything() -> None:
-    """Shows the methods, the defaults first, and what extensions add (peers and problems), one line each.
+    """Shows the methods with when to use each, the defaults first; then what else there is, one line each.
 
     \b
     Example:
       regretless list
     """
-    methods = {**{name: BASELINES[name] for name in DEFAULTS}, **METHODS}
-    sections = [
-        ("methods", {"auto": AUTO, **{name: _summary(entry) for name, entry in methods.items()}}),
-        ("baselines", {name: _summary(entry) for name, entry in BASELINES.items() if name not in methods}),
-    ]
+    others = {name: _summary(entry) for name, entry in {**METHODS, **BASELINES}.items() if name not in USES}
+    sections = [("methods, and when to use them", USES), ("baselines", others)]
     for title, entries in (section for extension in extensions() for section in extension.listed()):
         sections.append((title, {name: _summary(entry) for name, entry in entries.items()}))
     for title, lines in sections:
@@ -166,6 +173,18 @@ COUNT, POSITIVE = click.IntRange(1), click.FloatRange(0, min_open=True)
 @click.option("--until-gap", type=POSITIVE, help="Stop once the certified regret is at most this.")
 @click.option("--constraints", default=0, type=click.IntRange(0), help="Constraints that FUNCTION returns (Value).")
 @click.option("--earlier", help="Earlier evaluations: a checkpoint, a CSV or an Optuna storage.")
+@click.option(
+    "--until-share",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Stop once at most this share of the space is proven to be better; brings --probes 0.2.",
+)
+@click.option("--until-value", type=float, help="Stop once a value is at least this good.")
+@click.option("--until-stalled", type=COUNT, help="Stop after so many trials without an improvement.")
+@click.option("--floor", type=float, help="A value that no setting can fall below, known beforehand.")
+@click.option("--ceiling", type=float, help="A value that no setting can exceed, with --maximize.")
+@click.option(
+    "--probes", type=click.FloatRange(0, 1), help="Share of the trials that are uniform draws, to certify a share."
+)
 @click.option("--report", type=NEW_FILE, help="Write an HTML page with the result.")
 @click.option("--storage", help=f"Keep the run in an Optuna storage and resume it: {STORAGES}.")
 @click.option("--study", default="regretless", show_default=True, help="Name of the study in the storage.")
@@ -183,6 +202,12 @@ def tune(
     until_gap: float | None,
     constraints: int,
     earlier: str | None,
+    until_share: float | None,
+    until_value: float | None,
+    until_stalled: int | None,
+    floor: float | None,
+    ceiling: float | None,
+    probes: float | None,
     report: str | None,
     storage: str | None,
     study: str,
@@ -196,7 +221,11 @@ def tune(
     """
     import regretless
 
-    common: dict[str, Any] = {"trials": trials, "method": method, "seed": seed, "timeout": timeout}
+    if (floor if maximize else ceiling) is not None:
+        raise click.UsageError("--floor bounds a minimisation, --ceiling goes with --maximize")
+    stop = stop_rule(until_gap, until_share, until_value, until_stalled)
+    common: dict[str, Any] = {"trials": trials, "method": method, "seed": seed, "timeout": timeout, "stop": stop}
+    common |= {"probes": probes, "floor": floor, "ceiling": ceiling}
     interrupted = False
     if storage is None and (study, workers) != ("regretless", 1):
         raise click.UsageError("--study and --workers need --storage; --jobs runs evaluations in threads without one")
@@ -211,7 +240,7 @@ def tune(
             try:
                 tuned = runner.tune_in_storage(
                     load_function(objective), space_file, storage=storage, study=study, workers=workers,
-                    direction="maximize" if maximize else "minimize", until_gap=until_gap, **common,
+                    direction="maximize" if maximize else "minimize", **common,
                 )  # fmt: skip
             except KeyboardInterrupt:
                 tuned, interrupted = exporter.find_study(storage, study), True
@@ -220,11 +249,10 @@ def tune(
         result = exporter.result_of_study(tuned)
     else:
         search = regretless.maximize if maximize else regretless.minimize
-        stop = None if until_gap is None else regretless.GapBelow(until_gap)
         with traced(objective):
             result = search(
-                load_function(objective), space_file, n_jobs=jobs, checkpoint=checkpoint, stop=stop,
-                constraints=constraints, earlier=earlier, **common,
+                load_function(objective), space_file, n_jobs=jobs, checkpoint=checkpoint, constraints=constraints,
+                earlier=earlier, **common,
             )  # fmt: skip
     click.echo(str(result))
     if storage is not None:
@@ -237,6 +265,15 @@ def tune(
         sys.exit(INTERRUPTED)
     if not any(trial.value is not None for trial in result.trials):
         sys.exit(1)
+
+
+def stop_rule(gap: float | None, share: float | None, value: float | None, stalled: int | None) -> Any:
+    """The rule that the --until options ask for: --until-gap and --until-share together, either of the others."""
+    from regretless import GapBelow, StopWhen
+
+    proven = GapBelow(gap, share=share) if gap is not None or share is not None else None
+    plain = StopWhen(target=value, no_improvement=stalled) if value is not None or stalled is not None else None
+    return proven | plain if proven is not None and plain is not None else proven or plain
 
 
 @main.command()
@@ -253,6 +290,55 @@ def export(study: str, storage: str, out: str | None) -> None:
     exporter = optional("regretless.storage.export", "optuna")
     for path in exporter.export_study(storage, study, out or study):
         click.echo(path)
+
+
+@main.command()
+@click.argument("source", metavar="SOURCE")
+@click.option("--study", help="Name of the study, where the storage has several.")
+@click.option("--out", type=NEW_FILE, help="The page to write; by default beside the source, or named like the study.")
+def report(source: str, study: str | None, out: str | None) -> None:
+    """Writes one HTML page of a run, a study or a comparison.
+
+    SOURCE is a checkpoint of `tune` or `minimize`; an Optuna storage, with studies of any sampler (sqlite:///FILE,
+    postgresql://..., journal:FILE, or the path of an SQLite file); or a folder of `bench run` or `reproduce`.
+
+    \b
+    Examples:
+      regretless report run.npz
+      regretless report sqlite:///study.db --study mine --out mine.html
+      regretless report runs/first
+    """
+    from regretless.optimizer import Optimizer
+    from regretless.result import Result
+
+    if Path(source).is_dir():
+        if out is not None or study is not None:
+            raise click.UsageError("a folder has its page inside: leave out --out and --study")
+        if not extensions():
+            raise click.ClickException(f"pages of folders need the distribution regretless-bench: {INSTALL_BENCH}")
+        for extension in extensions():
+            click.echo(extension.report(Path(source)))
+        return
+    if "://" in source or source.startswith("journal:") or _is_database(Path(source)):
+        storage = f"sqlite:///{source}" if _is_database(Path(source)) else source
+        exporter = optional("regretless.storage.export", "optuna")
+        found = exporter.find_study(storage, study)
+        click.echo(exporter.result_of_study(found).report(out or f"{Path(found.study_name).name}.html"))
+        return
+    if study is not None:
+        raise click.UsageError("--study names a study of a storage; this is a file of one run")
+    if not Path(source).is_file():
+        raise click.UsageError(f"there is no file, folder or storage {source}")
+    result = Result.of(Optimizer.load(source), f"as the checkpoint {Path(source).name} has it", success=True)
+    click.echo(result.report(out or Path(source).with_suffix(".html")))
+
+
+def _is_database(path: Path) -> bool:
+    """Whether a file is a database of SQLite."""
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return file.read(16) == b"SQLite format 3\0"
 
 
 @contextmanager

@@ -174,6 +174,10 @@ class Cube:
         Z = self.snap(X)
         return Z if self.region is None else self.region.pull(Z, self.snap)
 
+    def uniform(self, rng: np.random.Generator) -> Array:
+        """A canonical point, exactly uniform among the allowed ones, d; raises ValueError where they are too few."""
+        return self.snap(rng.random(self.dim)) if self.region is None else self.region.uniform(rng, self.snap)
+
     def draw(self, rng: np.random.Generator) -> Array:
         """A canonical point, uniform among the allowed ones, d."""
         return self.snap(rng.random(self.dim)) if self.region is None else self.region.draw(rng, self.snap)

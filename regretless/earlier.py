@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from regretless.extras import optional
 from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter, width_of
 from regretless.space import Space
 from regretless.statefile import read_state
+
+if TYPE_CHECKING:
+    from regretless.optimizer import Optimizer
 
 REACH = 1.0
 """How far beyond the ends of an axis, in its lengths, a number may lie and still say something about the range."""
@@ -157,11 +160,32 @@ def placed(
     return Placed(inside, beyond, left)
 
 
+def learn_earlier(optimizer: Optimizer, source: Any, missing: Mapping[str, Any]) -> int:
+    """Tells an optimizer the evaluations of a source; see `Optimizer.learn`."""
+    method = optimizer.method
+    if optimizer.cost is not None:
+        raise ValueError("earlier evaluations say nothing about costs; learn them without cost=")
+    found = placed(evaluations(source), optimizer.space, method.choices, missing, optimizer.n_constraints)
+    beyond = found.beyond if method.uses_outside and not optimizer.n_constraints else []
+    if beyond:
+        sign = 1.0 if optimizer.direction == "maximize" else -1.0
+        variances = np.array([math.nan if e.var is None else e.var for _, e in beyond])
+        method.inform(np.array([u for u, _ in beyond]), sign * np.array([e.value for _, e in beyond]), variances)
+    optimizer.take_in(
+        [u for u, _ in found.inside], [e.value for _, e in found.inside],
+        [math.nan if e.var is None else e.var for _, e in found.inside], [e.constraints for _, e in found.inside],
+    )  # fmt: skip
+    optimizer.earlier += [(method.cube.key(u), e.value) for u, e in found.inside]
+    unused = {f"outside the ranges, which {optimizer.recipe.name} cannot use": len(found.beyond) - len(beyond)}
+    say_left_out(found.left_out | unused)
+    return len(found.inside) + len(beyond)
+
+
 def say_left_out(left: Mapping[str, int]) -> None:
     """Warns of evaluations that could not be used, by reason."""
     for why, count in left.items():
         if count:
-            warnings.warn(f"{count} earlier evaluations were left out: {why}", RuntimeWarning, stacklevel=3)
+            warnings.warn(f"{count} earlier evaluations were left out: {why}", RuntimeWarning, stacklevel=4)
 
 
 def _place(params: Mapping[str, Any], space: Space, choices: Encoding) -> tuple[Array, bool]:

@@ -131,6 +131,26 @@ def shown(value: Any) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
+def checked_value(value: Any) -> float:
+    """The number that `Optimizer.tell` was given."""
+    if value is None:
+        raise ValueError("tell needs a value, or failed=True")
+    number = as_number(value)
+    if number is None:
+        raise ValueError(f"the value must be a number, got {shown(value)}")
+    return number
+
+
+def checked_variance(var: Any) -> float | None:
+    """The noise variance that `Optimizer.tell` was given."""
+    if var is None:
+        return None
+    number = checked_value(var)
+    if not (math.isfinite(number) and number >= 0):
+        raise ValueError(f"var must be a finite number of at least 0, got {shown(var)}")
+    return number
+
+
 def check_signature(fun: Objective, space: Space) -> None:
     """Refuses an objective that cannot be called with the parameters of the space."""
     if not callable(fun):

@@ -16,8 +16,6 @@ To write a method, subclass `Method`, give `_propose`, and perhaps `_update`, `_
 
 from __future__ import annotations
 
-import importlib
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeAlias
@@ -29,8 +27,9 @@ from regretless.certificate import Certificate
 from regretless.draws import Draws
 from regretless.draws import checked_seed as checked_seed
 from regretless.draws import keyed_generator as keyed_generator
-from regretless.fingerprint import fingerprint, same_content
+from regretless.noise import shows_noise
 from regretless.parameters import Array
+from regretless.recipe import Recipe as Recipe
 from regretless.rows import Rows, checked_history
 from regretless.space import Cube, Encoding, Space
 from regretless.streams import Stream
@@ -50,8 +49,6 @@ LARGEST = 1e307
 ends at 1.8e308."""
 BELIEVED = 5
 """A prior decides 5 / (10 + n) of the proposals after n values of a method that cannot weigh it; chosen by hand."""
-FORMER_PRESETS = {"practical": "default"}
-"""Former names of presets, and the present ones."""
 FIXED_DRAWS = 2**63
 """The step that keys what is drawn once for the whole run."""
 
@@ -105,6 +102,8 @@ class Method(ABC):
         self._pending_keys: list[bytes] = []
         self._settled: set[bytes] = set()
         """Identities of the points told or failed."""
+        self._noise_shown: tuple[int, bool] = 0, False
+        """After how many values noise was looked for, and whether there was any."""
 
     # -- what a subclass sees
 
@@ -132,6 +131,17 @@ class Method(ABC):
     def feasible(self) -> NDArray[np.bool_]:
         """Whether all constraints hold at each told point, n."""
         return np.asarray((self.constraints <= 0).all(axis=1))
+
+    def best_row(self) -> int:
+        """The row of the best value told among feasible points; while there are none, of the point that breaks the
+        constraints least, each in units of its median size."""
+        if self.n_constraints == 0:
+            return int(np.argmax(self.y))
+        if self.feasible.any():
+            return int(np.argmax(np.where(self.feasible, self.y, -np.inf)))
+        sizes = np.median(np.abs(self.constraints), axis=0)
+        broken: Array = np.maximum(self.constraints, 0.0) / np.where(sizes > 0, sizes, 1.0)
+        return int(np.argmin(broken.sum(axis=1)))
 
     @property
     def costs(self) -> Array:
@@ -264,10 +274,20 @@ class Method(ABC):
         self._told, self._failed, self._settled = other._told, other._failed, other._settled
         self._pending, self._pending_keys = other._pending, other._pending_keys
 
+    def shows_noise(self) -> bool:
+        """Whether the values are noisy, as far as told variances, options, repetitions or near neighbours show it."""
+        if self._noise_shown[0] != len(self.y):
+            known = None if (self.yvar > 0).any() else self._known_noise()
+            self._noise_shown = len(self.y), shows_noise(self.X, self.y, self.yvar) if known is None else known
+        return self._noise_shown[1]
+
     def recommend(self) -> Array:
-        """The point to report, d: best by the model, not the luckiest noisy value."""
+        """The point to report, d: the best value seen or, when the values show noise, the best by the model, because
+        the best value seen may be the luckiest."""
         if len(self.y) == 0:
             raise RuntimeError("recommend() needs at least one successful evaluation; none has been told yet")
+        if not self.shows_noise():
+            return np.array(self.X[self.best_row()])
         with threads_for(self.model_free):
             best = np.asarray(self._recommend(), dtype=np.float64).reshape(self.dim)
         return self.cube.snap(best)
@@ -324,9 +344,13 @@ class Method(ABC):
     def _update(self, X: Array, y: Array) -> None:  # noqa: B027 - a hook that may stay empty
         """Takes in new finite values (already in self.X and self.y); draws nothing at random."""
 
+    def _known_noise(self) -> bool | None:
+        """Whether the values are noisy, where options say so (`stated_noise`); None: the values have to show it."""
+        return None
+
     def _recommend(self) -> Array:
-        """The point to report, d; called with at least one told value."""
-        best: Array = self.X[int(np.argmax(self.y))]
+        """The point to report, d; called with at least one told value when the values are noisy."""
+        best: Array = self.X[self.best_row()]
         return best
 
     def _certificate(self, delta: float) -> Certificate:
@@ -412,85 +436,3 @@ class Method(ABC):
         if not ((var >= 0) | np.isnan(var)).all():
             raise ValueError(f"yvar must not be negative, got {np.nanmin(var)}")
         return points, values, np.where(np.isinf(var), np.nan, var)
-
-
-# ---------------------------------------------------------------- recipes
-
-
-class Recipe:
-    """A Method with its options and without a space: what users name and records store.
-
-    `path` is "module:class", or a Method class itself. A recipe is called with options to make another: `GPUCB` is the
-    default, `GPUCB(kappa=2)` the same with kappa = 2. It prints itself, compares equal to its like, and `build` makes
-    the Method for a space, seed and budget. The method's module is imported on first use.
-    """
-
-    def __init__(self, name: str, path: str | type[Method], options: Mapping[str, Any] | None = None) -> None:
-        self.name = name
-        """The name used on the command line and in records."""
-        self._path = path
-        self.options: dict[str, Any] = dict(options or {})
-
-    @property
-    def method(self) -> type[Method]:
-        """The Method class, imported on first use."""
-        if not isinstance(self._path, str):
-            return self._path
-        module, _, name = self._path.partition(":")
-        found: type[Method] = getattr(importlib.import_module(module), name)
-        return found
-
-    @property
-    def summary(self) -> str:
-        """The first paragraph of the method's docstring, in one line."""
-        return " ".join((inspect.getdoc(self.method) or "").split("\n\n")[0].split()).rstrip(".")
-
-    def __call__(self, **options: Any) -> Recipe:
-        known = [
-            p.name
-            for p in inspect.signature(self.method).parameters.values()
-            if p.name not in ("cube", "seed", "budget")
-        ]
-        for option in options:
-            if option in self.method.renamed:
-                raise TypeError(f"{self._title}: the option {option!r} is called {self.method.renamed[option]!r}")
-            if option == "preset" and options[option] in FORMER_PRESETS:
-                now = FORMER_PRESETS[options[option]]
-                raise ValueError(f"{self._title}: the preset {options[option]!r} is called {now!r}")
-            if option not in known:
-                raise TypeError(f"{self._title} has no option {option!r}; it takes {', '.join(known) or 'none'}")
-        return Recipe(self.name, self._path, {**self.options, **options})
-
-    def build(self, space: int | Cube | Space, *, seed: int, budget: int | None = None, sign: float = 1.0) -> Method:
-        """The Method for a space, whose user sees sign * f; for a number of coordinates or a bare cube there is no user
-        to bind to."""
-        cube = space.cube(self.method.choices) if isinstance(space, Space) else space
-        method = self.method(cube, seed=seed, budget=budget, **self.options)
-        if isinstance(space, Space):
-            method.bind(space, sign)
-        return method
-
-    @property
-    def _title(self) -> str:
-        return self._path.rpartition(":")[2] if isinstance(self._path, str) else self._path.__name__
-
-    def __repr__(self) -> str:
-        return f"{self._title}({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"
-
-    def __eq__(self, other: object) -> bool:
-        """Recipes are equal by content: arrays by their numbers, functions by identity."""
-        if not isinstance(other, Recipe) or (self.name, self._path) != (other.name, other._path):
-            return False
-        return same_content(self.options, other.options)
-
-    def __hash__(self) -> int:
-        return hash((self.name, tuple(sorted(self.options))))
-
-    def to_json(self) -> dict[str, Any]:
-        """The name and the options; options that are no plain values stand as their fingerprints, to be compared
-        with."""
-        plain = {
-            k: v if v is None or type(v) in (str, int, float, bool) else {"fingerprint": fingerprint(v)}
-            for k, v in self.options.items()
-        }
-        return {"name": self.name, "options": plain}

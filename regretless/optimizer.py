@@ -11,7 +11,9 @@ import math
 import secrets
 import statistics
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
@@ -19,31 +21,24 @@ import numpy as np
 
 from regretless.agreement import MethodLike as MethodLike
 from regretless.agreement import as_recipe as as_recipe
-from regretless.agreement import check_history, same_recipe, same_space
-from regretless.auto import choose_method
+from regretless.agreement import check_history, resolve_method, same_recipe, same_space, state_of, take_sides
+from regretless.bounds import KnownBound
 from regretless.certificate import Certificate
-from regretless.earlier import evaluations, placed, say_left_out
+from regretless.earlier import learn_earlier
+from regretless.evaluation import checked_value, checked_variance
 from regretless.method import Method, Recipe
-from regretless.parameters import Array, Choice, Parameter
+from regretless.parameters import Array
+from regretless.probes import Share, checked_rate, is_due, probe_point, share_left, share_unseen
 from regretless.space import Space, SpaceLike
 from regretless.statefile import pack, read_state, write_state
-from regretless.trial import (
-    STATES,
-    checked_constraints,
-    checked_cost,
-    checked_positive,
-    checked_value,
-    checked_variance,
-    column,
-    counted,
-)
+from regretless.trial import STATES, checked_constraints, checked_cost, checked_positive, counted, own_value
 from regretless.trial import CostKind as CostKind
 from regretless.trial import Trial as Trial
 from regretless.trial import TrialState as TrialState
 
 Direction: TypeAlias = Literal["minimize", "maximize"]
 
-FILE_KIND = "regretless-optimizer-3"
+FILE_KIND = "regretless-optimizer-4"
 """Marks the files `Optimizer.save` writes; the number grows when the layout changes."""
 ELSEWHERE = {"n_trials": "budget=", "trials": "budget=", "random_state": "seed=", "sampler": "method="}
 """What other libraries, and `minimize`, call our arguments."""
@@ -71,6 +66,10 @@ class Optimizer:
             its value is at most 0. Methods that cannot learn them are told infeasible settings as failures.
         cost: "told" when costs are told with the values, "seconds" when the duration is the cost: proposals then weigh
             what they promise by what they cost.
+        probes: the share of the trials that are independent uniform draws of the space; they prove how much of it can
+            be better (`Certificate.share`), whatever the function, and cost their evaluations.
+        floor, ceiling: a value that no setting can fall below, for a minimisation, or exceed, for a maximisation. The
+            certified gap is never larger than what lies between.
     """
 
     def __new__(cls, *args: Any, **options: Any) -> Optimizer:
@@ -90,6 +89,9 @@ class Optimizer:
         certify: bool = False,
         constraints: int | Sequence[str] = 0,
         cost: CostKind | None = None,
+        probes: float = 0.0,
+        floor: float | None = None,
+        ceiling: float | None = None,
     ) -> None:
         if direction not in ("minimize", "maximize"):
             raise ValueError(f'direction must be "minimize" or "maximize", got {direction!r}')
@@ -105,16 +107,23 @@ class Optimizer:
         self.recipe, self._chosen = resolve_method(method, self.space, budget, certify=certify, weighed=weighed)
         """The recipe in use, and the reason it was chosen."""
         self._sign = 1.0 if direction == "maximize" else -1.0
+        self.probes = checked_rate(probes)
+        self.probe_steps: list[int] = []
+        """The steps whose trials were to be probes, those whose draw was known already included."""
+        self.together = False
+        """Whether several trials were ever under way at once."""
+        self.bound = KnownBound(direction, floor, ceiling)
+        """The floor of a minimisation, the ceiling of a maximisation, if one is known."""
         self.method: Method = self.recipe.build(self.space, seed=self.seed, budget=budget, sign=self._sign)
-        self._models = self.n_constraints if self.method.models_constraints else 0
+        self.modelled = self.n_constraints if self.method.models_constraints else 0
         """The constraints that the method learns."""
         if cost is not None and not self.method.weighs_cost:
             raise ValueError(f"{self.recipe.name} cannot weigh gains by cost; gp-ei and gp-pi can")
-        if self._models or cost is not None:
-            self.method.expect(constraints=self._models, cost=cost is not None)
+        if self.modelled or cost is not None:
+            self.method.expect(constraints=self.modelled, cost=cost is not None)
         self.trials: list[Trial] = []
         """All trials, in the order of their numbers."""
-        self._earlier: list[tuple[bytes, float]] = []
+        self.earlier: list[tuple[bytes, float]] = []
         """Identities and values of earlier evaluations inside the space."""
         self.notes: dict[str, Any] = {}
         """Plain values that travel with the file: what a runner has to know when it goes on."""
@@ -149,10 +158,32 @@ class Optimizer:
         """The next trial, or the next n of them; legal at any time, however many are pending. `fixed` sets some
         parameters, `ask(fixed={"act": "relu"})`: the others are proposed for these values."""
         with self._lock:
-            pins = self.space.pins(fixed, self.method.choices) if fixed else None
-            X = self.method.ask(1 if n is None else n, step=len(self.trials), pins=pins)
-            trials = [self._new_trial(u, self.space.decode(u, self.method.choices) | dict(fixed or {})) for u in X]
+            self.together |= (n or 1) > 1 or len(self.method.pending) > 0
+            if fixed:
+                pins = self.space.pins(fixed, self.method.choices)
+                X = self.method.ask(1 if n is None else n, step=len(self.trials), pins=pins)
+                trials = [self._new_trial(u, self.space.decode(u, self.method.choices) | dict(fixed)) for u in X]
+            elif self.probes:
+                trials = [self._new_trial(self._probe_or_proposal()) for _ in range(1 if n is None else n)]
+            else:
+                trials = [self._new_trial(u) for u in self.method.ask(1 if n is None else n, step=len(self.trials))]
         return trials[0] if n is None else trials
+
+    def _probe_or_proposal(self) -> Array:
+        """The point of the next trial, left pending; a probe whose draw is known already needs no evaluation."""
+        step = len(self.trials)
+        if is_due(step, self.probes):
+            self.probe_steps.append(step)
+            u = self.probe_at(step)
+            if not self.method.is_known(u):
+                self.method.wait_for(u)
+                return u
+        point: Array = self.method.ask(1, step=step)[0]
+        return point
+
+    def probe_at(self, step: int) -> Array:
+        """The canonical cube point of the probe of a step, whether or not the step is to be one."""
+        return probe_point(self.space, self.seed, step, self.method.choices)
 
     def adopt(self, params: Mapping[str, Any] | Sequence[float] | Array) -> Trial:
         """A pending trial at a setting of your own: a known good one, or one evaluated before."""
@@ -162,7 +193,7 @@ class Optimizer:
         with self._lock:
             self.method.wait_for(u)
             kept = self.space.only_active(named)
-            own = {name: _own_value(self.space.parameters[name], value) for name, value in kept.items()}
+            own = {name: own_value(self.space.parameters[name], value) for name, value in kept.items()}
             return self._new_trial(u, own)
 
     def tell(
@@ -200,9 +231,10 @@ class Optimizer:
                 trial.state, trial.error = "failed", error or ("" if failed else f"the value was {value}")
                 self.method.tell(trial.unit[None], np.nan)
                 return
+            self.bound.check([value], [math.nan if var is None else var])
             trial.state, trial.value, trial.var, trial.constraints, trial.cost = "done", value, var, values, cost
-            y = self._sign * value if self._models or trial.feasible else math.nan
-            sides = [*values[: self._models], *([cost] if self.cost is not None and cost is not None else [])]
+            y = self._sign * value if self.modelled or trial.feasible else math.nan
+            sides = [*values[: self.modelled], *([cost] if self.cost is not None and cost is not None else [])]
             self.method.tell(
                 trial.unit[None], y, yvar=None if var is None else np.array([var]), sides=[sides] if sides else None
             )
@@ -215,24 +247,8 @@ class Optimizer:
             this space are used by the model and never proposed.
         missing: values for parameters that the earlier settings do not have.
         """
-        found = placed(evaluations(source), self.space, self.method.choices, missing or {}, self.n_constraints)
-        beyond = found.beyond if self.method.uses_outside and not self.n_constraints else []
-        outside = {f"outside the ranges, which {self.recipe.name} cannot use": len(found.beyond) - len(beyond)}
-        if self.cost is not None:
-            raise ValueError("earlier evaluations say nothing about costs; learn them without cost=")
         with self._lock:
-            if beyond:
-                values = np.array([self._sign * e.value for _, e in beyond])
-                variances = column([e.var for _, e in beyond])
-                self.method.inform(np.array([u for u, _ in beyond]), values, variances)
-            self.take_in(
-                [u for u, _ in found.inside], [e.value for _, e in found.inside],
-                [math.nan if e.var is None else e.var for _, e in found.inside],
-                [e.constraints for _, e in found.inside],
-            )  # fmt: skip
-            self._earlier += [(self.method.cube.key(u), e.value) for u, e in found.inside]
-        say_left_out(found.left_out | outside)
-        return len(found.inside) + len(beyond)
+            return learn_earlier(self, source, missing or {})
 
     def forget(self, trial: Trial | int) -> None:
         """Gives up a pending trial that will never be told, without holding the failure against its setting."""
@@ -255,25 +271,34 @@ class Optimizer:
         X, y, yvar = np.array(list(settings)), np.array(list(values)), np.array(list(variances))
         C = np.array(constraints if constraints is not None else [[]] * len(y)).reshape(len(y), self.n_constraints)
         if len(y):
-            if not self._models:
+            if not self.modelled:
                 y = np.where((C <= 0).all(axis=1), y, np.nan)
             with self._lock:
+                self.bound.check(y, yvar)
                 self.method.tell(
-                    X, self._sign * y, yvar=None if np.isnan(yvar).all() else yvar, sides=C if self._models else None
+                    X, self._sign * y, yvar=None if np.isnan(yvar).all() else yvar, sides=C if self.modelled else None
                 )
 
     def propose(self, step: int, pending: Sequence[Array] = (), *, ahead: int = 0) -> Array:
         """The cube point for trial number `step`, away from the pending ones and from those of `ahead` others who ask
         at the same moment; nothing is left pending."""
+        with self.waiting_for(pending):
+            if is_due(step, self.probes) and not self.method.is_known(probe := self.probe_at(step)):
+                return probe
+            point: Array = self.method.ask(1 + ahead, step=step)[-1]
+            return point
+
+    @contextmanager
+    def waiting_for(self, pending: Sequence[Array]) -> Iterator[None]:
+        """Has these cube points, and those asked meanwhile, pending for a while."""
         with self._lock:
-            before = self.method.pending
+            before = len(self.method.pending)
             if len(pending):
                 self.method.wait_for(np.array(pending))
             try:
-                point: Array = self.method.ask(1 + ahead, step=step)[-1]
+                yield
             finally:
-                self.method.forget(self.method.pending[len(before) :])
-            return point
+                self.method.forget(self.method.pending[before:])
 
     # -- what is known
 
@@ -281,6 +306,11 @@ class Optimizer:
     def pending(self) -> list[Trial]:
         """Trials asked and not yet told."""
         return [t for t in self.trials if t.state == "pending"]
+
+    @property
+    def ended(self) -> list[float | None]:
+        """The value of each trial that ended, in order of their numbers; None: it failed."""
+        return [t.value for t in self.trials if t.state != "pending"]
 
     @property
     def best(self) -> Trial:
@@ -305,7 +335,7 @@ class Optimizer:
         return size <= len(self.trials) and len({self._key(t) for t in self.trials}) >= size
 
     def recommend(self) -> dict[str, Any]:
-        """The setting to use: best by the model, not the luckiest noisy value."""
+        """The setting to use: the best value seen, or with noise the model's choice, not the luckiest value."""
         with self._lock:
             u = self.method.recommend()
         key = self.method.cube.key(u)
@@ -318,7 +348,7 @@ class Optimizer:
         """The mean of the values told for a setting; NaN when it was never evaluated."""
         key = self.method.cube.key(self.space.encode(params, self.method.choices))
         values = [t.value for t in self.trials if t.value is not None and self._key(t) == key]
-        values += [value for known, value in self._earlier if known == key]
+        values += [value for known, value in self.earlier if known == key]
         return statistics.mean(values) if values else math.nan  # exact, so that no sum leaves the range of floats
 
     @property
@@ -329,7 +359,33 @@ class Optimizer:
     def certificate_at(self, delta: float) -> Certificate:
         """The same with probability 1 - delta."""
         with self._lock:
-            return self.method.certificate(delta).scaled(self._sign)
+            found = self._within_bound(self.method.certificate(delta)).scaled(self._sign)
+            left = self.share_at(delta)
+            return replace(found, share=left.value, share_reason=left.reason, probes=left.probes)
+
+    def share_at(self, delta: float) -> Share:
+        """How much of the space can be better than `recommend()`, with probability 1 - delta."""
+        with self._lock:
+            return share_left(self.method, self.space, self.seed, self.probe_steps, delta, together=self.together)
+
+    def _within_bound(self, found: Certificate) -> Certificate:
+        """A certificate of the method's maximisation, with what the user's bound, or a space seen whole, adds."""
+        if len(self.method.y) == 0:
+            return found
+        row = self.method.best_row()
+        known = not self.method.shows_noise() and bool(self.method.feasible[row])
+        value = float(self.method.y[row]) if known else None
+        if value is not None and share_unseen(self.method.cube, self.method.X) == 0.0:
+            return found.below(value, value, "every setting of the space was evaluated")
+        return self.bound.applied(found, value)
+
+    def fresh(self) -> Optimizer:
+        """Another one of the same run, of which nothing has been asked or told."""
+        return Optimizer(
+            self.space, method=self.recipe, direction=self.direction, budget=self.budget, seed=self.seed,
+            probes=self.probes, floor=self.bound.floor, ceiling=self.bound.ceiling,
+            constraints=self.constraint_names or self.n_constraints, cost=self.cost,
+        )  # fmt: skip
 
     # -- files
 
@@ -340,26 +396,7 @@ class Optimizer:
             write_state(path, self._state())
 
     def _state(self) -> dict[str, Any]:
-        trials = self.trials
-        own = {str(t.number): t.params for t in trials if self.space.decode(t.unit, self.method.choices) != t.params}
-        return {
-            "kind": FILE_KIND,
-            "direction": self.direction,
-            "budget": self.budget,
-            "seed": self.seed,
-            "space": self.space.describe(),
-            "recipe": self.recipe.to_json(),
-            "why": self._chosen,
-            "notes": self.notes,
-            "unit": np.array([t.unit for t in trials]).reshape(-1, self.method.dim),
-            "state": np.array([STATES.index(t.state) for t in trials], dtype=np.int64),
-            "value": np.array([math.nan if t.value is None else t.value for t in trials]),
-            "var": np.array([math.nan if t.var is None else t.var for t in trials]),
-            "error": {str(t.number): t.error for t in trials if t.error},
-            "own": {number: params for number, params in own.items() if _is_plain(params)},
-            **self._sides_state(),
-            "method": self.method.state_dict(),
-        }
+        return {"kind": FILE_KIND, **state_of(self)}
 
     @classmethod
     def load(
@@ -399,7 +436,14 @@ class Optimizer:
             seed=state["seed"],
             constraints=state.get("constraint_names") or np.shape(state.get("constraints", np.empty((0, 0))))[1],
             cost=state.get("cost", {}).get("kind"),
+            probes=state["probes"],
         )
+        optimizer.bound = KnownBound.of(optimizer.direction, state["bound"])
+        optimizer.bound.broken = None if state["beyond"] is None else float(state["beyond"])
+        optimizer.together = bool(state["together"])
+        optimizer.probe_steps = [int(step) for step in state["probe_steps"]]
+        if not all(0 <= k < len(state["state"]) and is_due(k, optimizer.probes) for k in optimizer.probe_steps):
+            raise ValueError("it names probes that none of its trials can be")
         optimizer._chosen, optimizer.notes = str(state["why"]), dict(state["notes"])
         optimizer.method.load_state_dict(state["method"])
         rows = zip(state["unit"], state["state"], state["value"], state["var"], strict=True)
@@ -417,36 +461,9 @@ class Optimizer:
             trial.state, trial.error = STATES[int(code)], str(state["error"].get(str(number), ""))
             trial.value = None if math.isnan(value) else float(value)
             trial.var = None if math.isnan(var) else float(var)
-        optimizer._take_sides(state)
-        check_history(optimizer.trials, optimizer.method, optimizer._sign, optimizer._earlier)
+        take_sides(optimizer, state)
+        check_history(optimizer.trials, optimizer.method, optimizer._sign, optimizer.earlier)
         return optimizer
-
-    def _sides_state(self) -> dict[str, Any]:
-        """What a file keeps of constraints, costs and durations, where there are any."""
-        out: dict[str, Any] = {}
-        if self.n_constraints:
-            rows = [t.constraints or (math.nan,) * self.n_constraints for t in self.trials]
-            out["constraints"] = np.array(rows, dtype=np.float64).reshape(-1, self.n_constraints)
-            out["constraint_names"] = list(self.constraint_names)
-        if self._earlier:
-            units = [np.frombuffer(key, dtype=np.float64) for key, _ in self._earlier]
-            out["earlier"] = {"unit": np.array(units), "value": np.array([value for _, value in self._earlier])}
-        if self.cost is not None:
-            out["cost"] = {"kind": self.cost, "costs": column([t.cost for t in self.trials])}
-        if any(t.seconds is not None for t in self.trials):
-            out["seconds"] = column([t.seconds for t in self.trials])
-        return out
-
-    def _take_sides(self, state: Mapping[str, Any]) -> None:
-        if "earlier" in state:
-            rows = zip(state["earlier"]["unit"], state["earlier"]["value"], strict=True)
-            self._earlier = [(np.asarray(u, dtype=np.float64).tobytes(), float(value)) for u, value in rows]
-        for trial, row in zip(self.trials, state.get("constraints", ()), strict=bool(self.n_constraints)):
-            trial.constraints = () if np.isnan(row).any() else tuple(row.tolist())
-        for trial, cost in zip(self.trials, state.get("cost", {}).get("costs", ()), strict=self.cost is not None):
-            trial.cost = None if math.isnan(cost) else float(cost)
-        for trial, seconds in zip(self.trials, state.get("seconds", ()), strict="seconds" in state):
-            trial.seconds = None if math.isnan(seconds) else float(seconds)
 
     # -- inside
 
@@ -454,8 +471,8 @@ class Optimizer:
         """The identity of a trial's point, which is canonical."""
         return trial.unit.tobytes()
 
-    def _new_trial(self, u: Array, params: dict[str, Any]) -> Trial:
-        trial = Trial(len(self.trials), params, unit=u)
+    def _new_trial(self, u: Array, params: dict[str, Any] | None = None) -> Trial:
+        trial = Trial(len(self.trials), params or self.space.decode(u, self.method.choices), unit=u)
         self.trials.append(trial)
         return trial
 
@@ -473,28 +490,3 @@ class Optimizer:
         if own.state != "pending":
             raise ValueError(f"trial {number} has been told already (state {own.state!r}, value {own.value!r})")
         return own
-
-
-# ---------------------------------------------------------------- methods
-
-
-def resolve_method(
-    method: MethodLike, space: Space, budget: int | None, *, certify: bool = False, weighed: bool = False
-) -> tuple[Recipe, str]:
-    """The recipe of a name, a recipe, a Method class or "auto", and the reason it was taken."""
-    if method == "auto":
-        return choose_method(space, budget, certify=certify, weighed=weighed)
-    return as_recipe(method), "given"
-
-
-def _own_value(parameter: Parameter, value: Any) -> Any:
-    """A value of the user's as trials hold it: plain, a label as the space has it, and a float of fewer digits, which
-    may have been rounded over a bound, within the range."""
-    if isinstance(parameter, Choice):
-        return parameter.labels[parameter.index(value)]
-    plain = value.item() if isinstance(value, np.generic) else value
-    return min(max(plain, parameter.low), parameter.high)
-
-
-def _is_plain(params: Mapping[str, Any]) -> bool:
-    return all(value is None or type(value) in (str, int, float, bool) for value in params.values())

@@ -189,6 +189,14 @@ class Region:
         X[bad] = best
         return X
 
+    def uniform(self, rng: np.random.Generator, snap: Snap) -> Array:
+        """An allowed point, exactly uniform by rejection, d."""
+        for _ in range(DRAWN):
+            point = snap(rng.random((1, self.dim)))
+            if self.allows(point)[0]:
+                return np.asarray(point[0])
+        raise ValueError(f"probes are uniform draws, and none of {DRAWN} satisfied where ({self.words})")
+
     def draw(self, rng: np.random.Generator, snap: Snap) -> Array:
         """An allowed point, uniform where the region is not too small a part of the cube, d."""
         for _ in range(TRIES // 16):

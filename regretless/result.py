@@ -1,9 +1,10 @@
-"""`Result`: what a run found, readable like scipy's `OptimizeResult`, with its trials, its certificate, a table, a plot
-and
-a page."""
+"""`Result`: what a run found, readable like scipy's `OptimizeResult`, with its trials, its certificate, a table, plots
+and a page."""
 
 from __future__ import annotations
 
+import html
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,13 +20,19 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
+    from regretless.report.run_plot import Kind
+
+MOST_SHOWN = 8
+"""Parameters that a `repr` names: it should fit on a few lines of a terminal."""
+
 
 @dataclass(frozen=True, repr=False)
 class Result:
     """The outcome of `minimize` or `maximize`.
 
-    `params` is the setting the model recommends and `value` the mean of the values observed there (NaN if it was never
-    evaluated itself); `best` is the trial with the best single value, which under noise may only be the luckiest.
+    `params` is the recommended setting: that of the best value seen or, when the values show noise, the model's choice.
+    `value` is the mean of the values observed there (NaN if it was never evaluated itself); `best` is the trial with
+    the best single value, which under noise may only be the luckiest.
     """
 
     params: dict[str, Any]
@@ -75,12 +82,39 @@ class Result:
     def best(self) -> Trial:
         return self.optimizer.best
 
+    @property
+    def value_words(self) -> str:
+        """The value, and the best one seen with the reason where that is another."""
+        if not self.params:
+            return f"value {self.value:.6g}"
+        seen = f"the best value seen is {self.best.value:.6g}, of trial {self.best.number}"
+        if np.isnan(self.value):
+            return f"not evaluated there; {seen}"
+        if self.value == self.best.value:
+            return f"value {self.value:.6g}"
+        return f"value {self.value:.6g}, the model's choice, because the values are noisy; {seen}, perhaps by luck"
+
     def __getattr__(self, name: str) -> Any:
         own = {"best_params": "params", "best_value": "value", "best_trial": "best"}.get(name)
         raise AttributeError(f"a Result has no {name!r}" + (f"; it is called {own!r} here" if own else ""))
 
     def __repr__(self) -> str:
-        return f"Result(params={self.params}, value={self.value:.6g}, {self.nfev} evaluations, {self.message!r})"
+        shown = [f"{name!r}: {value!r}" for name, value in list(self.params.items())[:MOST_SHOWN]]
+        shown += [f"and {len(self.params) - MOST_SHOWN} more"] if len(self.params) > MOST_SHOWN else []
+        params = "{" + ", ".join(shown) + "}"
+        return f"Result(params={params}, value={self.value:.6g}, {self.nfev} evaluations, {self.message!r})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the setting, its value, the certificate, and how the run went."""
+        rows = [*self.params.items(), ("value", self.value)]
+        texts = [(str(name), f"{value:.6g}" if isinstance(value, float) else str(value)) for name, value in rows]
+        cells = "".join(
+            f'<tr><th style="text-align:left">{html.escape(name)}</th>'
+            f'<td style="text-align:left">{html.escape(text)}</td></tr>'
+            for name, text in texts
+        )
+        words = [f"{self.message} ({self.nfev} evaluations, {self.optimizer.recipe})", str(self.certificate)]
+        return f"<table>{cells}</table>" + "".join(f"<p>{html.escape(word)}</p>" for word in words)
 
     def __getitem__(self, name: str) -> Any:
         if name.startswith("_") or not hasattr(self, name):
@@ -90,12 +124,9 @@ class Result:
     def __str__(self) -> str:
         lines = [f"{self.message} ({self.nfev} evaluation{'s' if self.nfev != 1 else ''}, {self.optimizer.recipe})"]
         lines += [f"  {name} = {value!r}" for name, value in self.params.items()]
-        value = f"value {self.value:.6g}"
-        if np.isnan(self.value) and self.params:
-            value = f"not evaluated there; the best value seen is {self.best.value:.6g}, of trial {self.best.number}"
         failed = sum(t.state == "failed" for t in self.trials)
         failures = [f"  {failed} evaluations failed"] if failed else []
-        return "\n".join([*lines, f"  {value}", *failures, f"  {self.certificate}"])
+        return "\n".join([*lines, f"  {self.value_words}", *failures, f"  {self.certificate}"])
 
     # -- to look at
 
@@ -118,11 +149,17 @@ class Result:
         table: pandas.DataFrame = optional("pandas", "plot").DataFrame(rows)
         return table
 
-    def plot(self) -> Figure:
-        """Every value and the best so far, and the value against each parameter (needs matplotlib)."""
-        from regretless.report.run_page import figure
+    def plot(self, kind: Kind = "overview", params: Sequence[str] | None = None) -> Figure:
+        """A matplotlib figure of what the page shows (needs matplotlib).
 
-        return figure(self)
+        Args:
+            kind: "overview" (the history and the value against each parameter), "history", "slices", "importance",
+                "contour" or "parallel".
+            params: the parameters to draw; a contour takes two, by default the two most important ones.
+        """
+        from regretless.report.run_plot import figure
+
+        return figure(self, kind, params)
 
     def report(self, path: str | Path) -> Path:
         """Writes one self-contained HTML page with the result, its certificate and its plots; returns its path."""

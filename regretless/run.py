@@ -38,6 +38,7 @@ from regretless.optimizer import CostKind, Direction, MethodLike, Optimizer, Tri
 from regretless.result import Result
 from regretless.space import Space, SpaceLike
 from regretless.statefile import check_writable
+from regretless.stopping import probes_for
 
 P = ParamSpec("P")
 Callback: TypeAlias = Callable[[Optimizer, Trial], Any]
@@ -100,6 +101,9 @@ def minimize(
     constraints: int | Sequence[str] = 0,
     cost: CostKind | None = None,
     earlier: Any = None,
+    floor: float | None = None,
+    ceiling: float | None = None,
+    probes: float | None = None,
 ) -> Result:
     """Finds the setting with the smallest value of fun.
 
@@ -131,6 +135,11 @@ def minimize(
         cost: "seconds" to weigh what a proposal promises by how long it takes, "told" when fun returns
             `Value(value, cost=...)`.
         earlier: evaluations made before, which are no trials of this run; see `Optimizer.learn` for what it takes.
+        floor: a value that no setting can fall below, such as 0.0 for a loss: the certified gap is never larger than
+            what lies between. For `minimize`.
+        ceiling: a value that no setting can exceed, such as 1.0 for an accuracy. For `maximize`.
+        probes: the share of the trials that are independent uniform draws of the space, such as 0.2; they prove how
+            much of it can be better. None: 0, or 0.2 with a stop rule that asks for a share.
 
     Raises ObjectiveError, a RuntimeError, when the run ends by failures and no evaluation ever succeeded.
     """
@@ -157,6 +166,9 @@ def maximize(
     constraints: int | Sequence[str] = 0,
     cost: CostKind | None = None,
     earlier: Any = None,
+    floor: float | None = None,
+    ceiling: float | None = None,
+    probes: float | None = None,
 ) -> Result:
     """Finds the setting with the largest value of fun; the arguments are those of `minimize`."""
     return _optimize("maximize", **locals())
@@ -182,6 +194,9 @@ def _optimize(
     constraints: int | Sequence[str] = 0,
     cost: CostKind | None = None,
     earlier: Any = None,
+    floor: float | None = None,
+    ceiling: float | None = None,
+    probes: float | None = None,
 ) -> Result:
     space = Space(space)
     if isinstance(trials, bool) or not isinstance(trials, int | np.integer) or trials < 1:
@@ -195,14 +210,24 @@ def _optimize(
     if len(settings) > trials:
         raise ValueError(f"x0 holds {len(settings)} settings, more than trials={trials} allows")
     optimizer = Optimizer(
-        space, method=method, direction=direction, budget=trials, seed=seed, certify=stop is not None,
-        constraints=constraints, cost=cost,
-    )  # fmt: skip
+        space,
+        method=method,
+        direction=direction,
+        budget=trials,
+        seed=seed,
+        certify=getattr(stop, "asks_gap", stop is not None),
+        probes=probes_for(stop, probes),
+        floor=floor,
+        ceiling=ceiling,
+        constraints=constraints,
+        cost=cost,
+    )
     if checkpoint is not None:
         check_writable(checkpoint)
         if Path(checkpoint).exists():
             optimizer = _resumed(Path(checkpoint), optimizer, method, seed, fun)
-    optimizer.notes["objective"] = source_fingerprint(fun)
+    optimizer.notes["objective"], optimizer.notes["name"] = source_fingerprint(fun), _name_of(fun)
+    optimizer.notes.setdefault("began", time.time())
     if stop is not None and hasattr(stop, "load"):
         stop.load(optimizer.notes.get("stop", {}))
     if not optimizer.trials:  # a resumed run has adopted them already
@@ -323,6 +348,7 @@ class _Run:
                 seconds=outcome.seconds,
             )  # fmt: skip
         self.ended.append(outcome.value is not None)
+        self.optimizer.notes["ended"] = time.time()
         self.bar.advance(trial)
         reason = self.stop(self.optimizer) if self.stop is not None else None
         if self.checkpoint is not None:
@@ -376,7 +402,7 @@ class _Bar:
         if trial.value is not None and trial.feasible:
             self.best = trial.value if self.best is None else self.better(self.best, trial.value)
         if not self.bar.disable:
-            words = [] if self.best is None else [f"best {self.best:.6g}"]
+            words = [] if self.best is None else [f"best seen {self.best:.6g}"]
             self.bar.set_postfix_str(", ".join(words + [f"{self.failed} failed"] * bool(self.failed)), refresh=False)
         self.bar.update()
 
@@ -392,6 +418,12 @@ def _workers(n_jobs: Any) -> int | Executor:
             f"n_jobs must be a whole number of at least 1, -1 for all cores, or an Executor, got {n_jobs!r}"
         )
     return int(n_jobs) if n_jobs > 0 else os.cpu_count() or 1
+
+
+def _name_of(fun: Objective) -> str:
+    """What the objective is called, for its page; "" where it has no name."""
+    name = str(getattr(fun, "__name__", type(fun).__name__))
+    return "" if name == "<lambda>" else name
 
 
 def _width(pool: Executor) -> int | None:
@@ -428,9 +460,10 @@ def _resumed(checkpoint: Path, fresh: Optimizer, method: MethodLike, seed: int |
         resumed = Optimizer.load(checkpoint, space=fresh.space, method=None if method == "auto" else fresh.recipe)
     except ValueError as error:
         raise ValueError(f"checkpoint {checkpoint} belongs to another run or is damaged: {error}") from None
-    stored, asked = (resumed.direction, resumed.seed), (fresh.direction, resumed.seed if seed is None else seed)
+    stored = resumed.direction, resumed.seed, resumed.probes, resumed.bound.value
+    asked = fresh.direction, resumed.seed if seed is None else seed, fresh.probes, fresh.bound.value
     if stored != asked:
-        words = f"it holds (direction, seed) {stored}, this run asks for {asked}"
+        words = f"it holds (direction, seed, probes, floor or ceiling) {stored}, this run asks for {asked}"
         raise ValueError(f"checkpoint {checkpoint} belongs to another run: {words}")
     sides = [(o.n_constraints, o.constraint_names, o.cost) for o in (resumed, fresh)]
     if sides[0] != sides[1]:

@@ -102,6 +102,7 @@ class Space:
         self.names = tuple(self.parameters)
         self.coordinates = tuple(sorted(self.names, key=_natural))
         """The names in the order in which methods see them."""
+        self._cubes: dict[Encoding, Cube] = {}
         self._ordered = [(name, self.parameters[name]) for name in self.coordinates]
         self._places = [(name, self.coordinates.index(name)) for name in self.names]
         lines = [(i, p) for i, (_, p) in enumerate(self._ordered) if isinstance(p, Float) and p.line]
@@ -148,6 +149,11 @@ class Space:
 
     def cube(self, choices: Encoding = "shares") -> Cube:
         """The cube a method works in; `choices` says how choices become coordinates."""
+        if choices not in self._cubes:
+            self._cubes[choices] = self._new_cube(choices)
+        return self._cubes[choices]
+
+    def _new_cube(self, choices: Encoding) -> Cube:
         axes: list[Axis] = []
         groups: list[tuple[int, int]] = []
         for _, parameter in self._ordered:

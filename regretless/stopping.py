@@ -1,19 +1,32 @@
-"""A reason to stop: `GapBelow` ends a run when a certificate says that little regret is left, and never on a guess."""
+"""Reasons to stop: `GapBelow` ends a run by its certificate, `StopWhen` by what people ask of runs; `|` and `&` combine
+them.
+
+    stop=GapBelow(0.01, share=0.02)                            # both statements must hold
+    stop=GapBelow(0.01) | StopWhen(no_improvement=50)          # whichever comes first
+"""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
-from typing import Any
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from regretless.certificate import Certificate
+from regretless.optimizer import Direction
+from regretless.parameters import is_number
+from regretless.probes import DEFAULT_RATE, Share, checked_rate
 
 CHECKS_IN_A_ROW = 2
-"""A single lucky fit must not end a run: the certificate has to hold at this many checks in a row."""
+"""A single lucky fit must not end a run: a fitted certificate has to hold at this many checks in a row."""
 SPENT_PER_CHECK = 0.2
-"""The share of delta that one check may spend: a rule that looks after every evaluation has many chances to meet a
-bound that is too low."""
+"""The share of delta that one check of a fitted certificate asks for: a rule that looks after every evaluation has many
+chances to meet a bound that is too low, and how many of them are wrong is measured, not proven."""
+SUM_OF_SQUARES = 6 / math.pi**2
+"""The k-th look spends this share of delta over k^2; the shares of all looks add up to 1."""
 STOP_NOTE = "regretless:stop"
 """The study attribute under which the reason for stopping is kept."""
 STOP_STATE = "regretless:stop-state"
@@ -22,100 +35,331 @@ STOP_STATE = "regretless:stop-state"
 _log = logging.getLogger(__name__)
 
 
-class GapBelow:
-    """Stops when, with probability at least 1 - delta, the recommended setting is within eps of the optimum.
+class Run(Protocol):
+    """What a rule sees of a run."""
 
-        minimize(train, space, trials=200, stop=GapBelow(0.01))
-        study.optimize(objective, n_trials=200,
-        callbacks=[GapBelow(0.01)])        # with regretless.Sampler as the study's sampler
+    direction: Direction
 
-    It asks for the certificate after every `every`-th evaluation and stops once the certificate is certified with a gap
-    of at most eps at two checks in a row. Each check asks for a fifth of delta, because many checks are made. "Not
-    certified" never stops a run and starts the count afresh. `reason` then says what the stop rests on. The count is
-    kept with the run. Optuna calls a callback only after a trial: a study that the rule has ended evaluates one more
-    each time it is started again (`minimize` and `regretless tune` none).
+    @property
+    def ended(self) -> Sequence[float | None]:
+        """The value of each trial that ended, in order; None: it failed."""
 
-    Args:
-        eps: the regret that is acceptable, in the units of the objective.
-        delta: the probability with which the statement may be wrong.
-        relative: whether eps is a share of the range of the values seen so far instead.
-        every: evaluations between two checks.
-    """
+    def certificate_at(self, delta: float) -> Certificate:
+        """How much regret may be left, with probability 1 - delta."""
 
-    def __init__(self, eps: float, delta: float = 0.05, relative: bool = False, *, every: int = 1) -> None:
-        if not (isinstance(eps, int | float) and math.isfinite(eps) and eps > 0):
-            raise ValueError(f"eps must be a positive number, got {eps!r}")
-        if not 0 < delta < 1:
-            raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
-        if isinstance(every, bool) or not isinstance(every, int) or every < 1:
-            raise ValueError(f"every must be a whole number of at least 1, got {every!r}")
-        self.eps, self.delta, self.relative, self.every = float(eps), delta, relative, every
-        self.certificate = Certificate.none("not checked yet", SPENT_PER_CHECK * delta)
-        """The last certificate looked at."""
-        self.reason: str | None = None
-        """Why the run was stopped, or None."""
-        self._held = 0
-        self._checked_at = 0
+    def share_at(self, delta: float) -> Share:
+        """How much of the space can be better, with probability 1 - delta."""
 
-    def __repr__(self) -> str:
-        return f"GapBelow({self.eps:g}, delta={self.delta:g}, relative={self.relative})"
+
+class Rule(ABC):
+    """A reason to stop, as `rule(optimizer)`, which gives the reason or None, and as Optuna's callback
+    `rule(study, trial)`; a subclass gives `check`, `state` and `load`."""
+
+    reason: str | None = None
+    """Why the run was stopped, or None."""
+    _watching = False
+    """Whether the rule has looked at a study already."""
+    asks_gap = False
+    """Whether the rule needs certificates of the gap, for which "auto" takes a method that verifies."""
+    asks_share = False
+    """Whether the rule needs probes."""
+
+    @abstractmethod
+    def check(self, run: Run) -> str | None:
+        """Looks at the run; returns the reason to stop or None."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps of the rule, so that a run that it ended stays ended."""
+
+    @abstractmethod
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Takes over a state of the same rule when a run begins; with that of another, or with none, it starts
+        afresh."""
+
+    def sync(self, state: Mapping[str, Any]) -> None:  # noqa: B027 - a hook that may stay empty
+        """Takes over what another worker's copy of this rule has counted since."""
+
+    def __or__(self, other: Rule) -> Rule:
+        return Combined((self, other), every=False)
+
+    def __and__(self, other: Rule) -> Rule:
+        return Combined((self, other), every=True)
 
     def __call__(self, run: Any, trial: Any = None) -> str | None:
-        """The rule itself, `rule(optimizer)`, which gives the reason to stop or None; and Optuna's callback,
-        `rule(study, trial)`."""
         if trial is None:
-            return self.check(run, [t.value for t in run.trials if t.value is not None])
-        certified = getattr(run.sampler, "certificate", None)
-        if certified is None:
+            return self.check(run)
+        if (self.asks_gap or self.asks_share) and not hasattr(run.sampler, "certificate"):
             raise TypeError(
-                "GapBelow needs a sampler that gives certificates, such as regretless.Sampler; the study has "
+                f"{self!r} needs a sampler that gives certificates, such as regretless.Sampler; the study has "
                 f"{run.sampler!r}"
             )
-        values = [t.value for t in run.get_trials(deepcopy=False) if t.state.name == "COMPLETE"]
-        if self._checked_at == 0:  # a study that goes on: what it knew of this rule counts
-            self.load(run.user_attrs.get(STOP_STATE, {}))
-        reason = self.check(_StudyRun(run), values)
-        run.set_user_attr(STOP_STATE, self.state())
+        if self.asks_share and not run.sampler.probes:
+            raise ValueError(f"{self!r} asks for a share, which needs probes: regretless.Sampler(..., probes=0.2)")
+        reason = self.check_study(run)
         if reason is not None:
-            run.set_user_attr(STOP_NOTE, reason)
             run.stop()
         return reason
 
+    def check_study(self, study: Any) -> str | None:
+        """`check` of an Optuna study, which keeps the count and the reason: workers that share it share delta too."""
+        known = study.user_attrs.get(STOP_STATE, {})
+        (self.sync if self._watching else self.load)(known)
+        self._watching = True
+        reason = self.check(StudyRun(study))
+        study.set_user_attr(STOP_STATE, self.state())
+        if reason is not None:
+            study.set_user_attr(STOP_NOTE, reason)
+        return reason
+
+
+class GapBelow(Rule):
+    """Stops when the recommended setting is certified to be within `gap` of the optimum and, with `share`, when at most
+    that share of the search space is certified to be better; all that is asked for must hold.
+
+        minimize(train, space, trials=200, stop=GapBelow(0.01))
+        study.optimize(objective, n_trials=200, callbacks=[GapBelow(0.01)])   # with regretless.Sampler as the sampler
+
+    It looks after every `every`-th evaluation. What is proven holds with probability 1 - delta for the whole run,
+    however often the rule looks: the k-th look spends 6 / (pi k)^2 of delta, and each part half of it where both are
+    asked for. The share is looked at when there are enough probes for it to hold, not before. A fitted gap is a
+    measured statement: each check asks for a fifth of delta, and two in a row must hold. "Not certified" never stops a
+    run. `reason` then says what the stop rests on, and the counts are kept with the run. Optuna calls a callback only
+    after a trial: a study that the rule has ended evaluates one more each time it is started again (`minimize` and
+    `regretless tune` none).
+
+    Args:
+        gap: the regret that is acceptable, in the units of the objective; None: only the share counts.
+        relative: whether gap is a share of the range of the values seen so far instead.
+        share: the share of the search space that may still be better, such as 0.02; it needs probes.
+        delta: the probability with which what is proven may be wrong.
+        every: evaluations between two checks.
+    """
+
+    def __init__(
+        self,
+        gap: float | None = None,
+        *,
+        relative: bool = False,
+        share: float | None = None,
+        delta: float = 0.05,
+        every: int = 1,
+    ) -> None:
+        if gap is None and share is None:
+            raise ValueError("gap must be a positive number, or share a part of the space; got neither")
+        if gap is not None and not (is_number(gap) and math.isfinite(gap) and gap > 0):
+            raise ValueError(f"gap must be a positive number, got {gap!r}")
+        if share is not None and not (is_number(share) and 0 < share < 1):
+            raise ValueError(f"share must be between 0 and 1, got {share!r}")
+        if not (is_number(delta) and 0 < delta < 1):
+            raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
+        _check_count("every", every)
+        self.gap, self.relative, self.share, self.delta, self.every = gap, relative, share, delta, every
+        self.asks_gap, self.asks_share = gap is not None, share is not None
+        self.certificate = Certificate.none("not checked yet", delta)
+        """The last certificate looked at."""
+        self._counts = _Counts()
+
+    def __repr__(self) -> str:
+        asked = [] if self.gap is None else [f"{self.gap:g}", f"relative={self.relative}"]
+        asked += [] if self.share is None else [f"share={self.share:g}"]
+        return f"GapBelow({', '.join([*asked, f'delta={self.delta:g}'])})"
+
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps of the rule, so that a run that it ended stays ended."""
-        return {"rule": repr(self), "held": self._held, "checked_at": self._checked_at, "reason": self.reason}
+        return {"rule": repr(self), "reason": self.reason, **vars(self._counts)}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Takes over a state of the same rule; with that of another, or with none, it starts afresh."""
-        same = state.get("rule") == repr(self)
-        self._held, self._checked_at = (int(state["held"]), int(state["checked_at"])) if same else (0, 0)
-        self.reason = str(state["reason"]) if same and state["reason"] is not None else None
+        self._counts, self.reason = _Counts(), None
+        if state.get("rule") == repr(self):
+            self._counts = _Counts(**{name: type(was)(state[name]) for name, was in vars(self._counts).items()})
+            self.reason = None if state["reason"] is None else str(state["reason"])
 
-    def check(self, run: Any, values: list[float]) -> str | None:
-        """Looks at `run.certificate` if it is time to; values are those evaluated so far. Returns the reason to stop or
-        None."""
-        if len(values) < self._checked_at:  # another run: nothing of the last one counts
-            self._held, self._checked_at, self.reason = 0, 0, None
-        if len(values) < self._checked_at + self.every:
+    def sync(self, state: Mapping[str, Any]) -> None:
+        if state.get("rule") == repr(self) and int(state["checked_at"]) >= self._counts.checked_at:
+            self.load(state)
+
+    def check(self, run: Run) -> str | None:
+        values = [value for value in run.ended if value is not None]
+        if len(values) < self._counts.checked_at:  # another run: nothing of the last one counts
+            self._counts, self.reason = _Counts(), None
+        if len(values) < self._counts.checked_at + self.every:
             return self.reason
-        self._checked_at = len(values)
-        self.certificate = run.certificate_at(SPENT_PER_CHECK * self.delta)
-        allowed = self.eps * (max(values) - min(values)) if self.relative else self.eps
-        good = self.certificate.certified and self.certificate.gap <= allowed
-        self._held = self._held + 1 if good else 0
+        self._counts.checked_at = len(values)
+        self._counts.checks += 1
         self.reason = None
-        if self._held >= CHECKS_IN_A_ROW:
-            self.reason = f"stopped after {len(values)} evaluations: {self.certificate}"
+        part = 2 if self.gap is not None and self.share is not None else 1  # each part spends its own half of delta
+        if self._share_holds(run, self.delta / part) and self._gap_holds(run, values, self.delta / part):
+            shown = replace(self.certificate, delta=self.delta)  # what the whole run may spend, not this look alone
+            said = [shown.share_sentence()] * (self.share is not None) + [shown.gap_sentence()] * (self.gap is not None)
+            self.reason = f"stopped after {len(values)} evaluations: {' '.join(said)}"
             _log.info(self.reason)
         return self.reason
 
+    def _share_holds(self, run: Run, delta: float) -> bool:
+        if self.share is None or self._counts.share <= self.share:
+            return True
+        spent = delta * SUM_OF_SQUARES / (self._counts.looks + 1) ** 2
+        found = run.share_at(spent)
+        if not found.certain and found.least > self.share:  # too few probes for any answer: nothing is spent
+            return False
+        self._counts.looks += not found.certain
+        if found.value is None or found.value > self.share:
+            return False
+        self.certificate = replace(self.certificate, share=found.value, probes=found.probes, share_reason="")
+        if found.exact:  # what is recommended later is at least as good
+            self._counts.share = found.value
+        return True
 
-class _StudyRun:
-    """A study seen as something that gives certificates."""
+    def _gap_holds(self, run: Run, values: list[float], delta: float) -> bool:
+        if self.gap is None:
+            return True
+        allowed = self.gap * (max(values) - min(values)) if self.relative else self.gap
+        found = run.certificate_at(SPENT_PER_CHECK * delta)
+        good = found.certified and found.gap <= allowed
+        if good and found.kind == "theory" and not found.certain:
+            found = run.certificate_at(delta * SUM_OF_SQUARES / self._counts.checks**2)
+            good = found.certified and found.gap <= allowed
+        mine = {name: getattr(self.certificate, name) for name in ("share", "share_reason", "probes")}
+        self.certificate = found if self.share is None else replace(found, **mine)
+        self._counts.held = self._counts.held + 1 if good else 0
+        return good and (found.kind == "theory" or self._counts.held >= CHECKS_IN_A_ROW)
+
+
+@dataclass
+class _Counts:
+    """What `GapBelow` has seen of a run."""
+
+    checked_at: int = 0
+    """The evaluations at the last check."""
+    checks: int = 0
+    looks: int = 0
+    """Looks at the share, each of which spent its part of delta."""
+    held: int = 0
+    """Checks in a row at which the gap was small enough."""
+    share: float = 1.0
+    """The share that was proven for good."""
+
+
+class StopWhen(Rule):
+    """Stops when any of what is given comes true.
+
+        minimize(train, space, trials=500, stop=StopWhen(no_improvement=50, target=0.01, seconds=3600))
+
+    Args:
+        no_improvement: so many trials in a row, failed ones included, have not improved the best value.
+        target: a value that is good enough.
+        seconds: the time that the run may take, in all of its sessions.
+    """
+
+    def __init__(
+        self, *, no_improvement: int | None = None, target: float | None = None, seconds: float | None = None
+    ) -> None:
+        if no_improvement is None and target is None and seconds is None:
+            raise ValueError("StopWhen needs at least one of no_improvement=, target= and seconds=")
+        if no_improvement is not None:
+            _check_count("no_improvement", no_improvement)
+        if target is not None and not (is_number(target) and math.isfinite(target)):
+            raise ValueError(f"target must be a finite number, got {target!r}")
+        if seconds is not None and not (is_number(seconds) and seconds > 0):
+            raise ValueError(f"seconds must be a positive number, got {seconds!r}")
+        self.no_improvement, self.target, self.seconds = no_improvement, target, seconds
+        self._before = 0.0
+        """Seconds spent in former sessions of the run."""
+        self._began = time.monotonic()
+
+    def __repr__(self) -> str:
+        given = {"no_improvement": self.no_improvement, "target": self.target, "seconds": self.seconds}
+        return f"StopWhen({', '.join(f'{name}={value!r}' for name, value in given.items() if value is not None)})"
+
+    def state(self) -> dict[str, Any]:
+        return {"rule": repr(self), "reason": self.reason, "seconds": self._spent()}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        same = state.get("rule") == repr(self)
+        self._before, self._began = float(state["seconds"]) if same else 0.0, time.monotonic()
+        self.reason = str(state["reason"]) if same and state["reason"] is not None else None
+
+    def check(self, run: Run) -> str | None:
+        ended, said = run.ended, []
+        sign = 1.0 if run.direction == "maximize" else -1.0
+        best, since = -math.inf, 0
+        for value in ended:
+            better = value is not None and sign * value > best
+            best, since = (sign * value, 0) if better and value is not None else (best, since + 1)
+        if self.target is not None and best >= sign * self.target:
+            said.append(f"the target {self.target:g} was reached")
+        if self.no_improvement is not None and since >= self.no_improvement:
+            said.append(f"the last {since} trials improved nothing")
+        if self.seconds is not None and self._spent() >= self.seconds:
+            said.append(f"{self.seconds:g} seconds were spent")
+        self.reason = f"stopped after {len(ended)} trials: {', and '.join(said)}" if said else None
+        return self.reason
+
+    def _spent(self) -> float:
+        return self._before + time.monotonic() - self._began
+
+
+class Combined(Rule):
+    """Several rules of which any (`|`), or all at the same check (`&`), must hold."""
+
+    def __init__(self, rules: Sequence[Rule], *, every: bool) -> None:
+        if not all(isinstance(rule, Rule) for rule in rules):
+            raise TypeError(f"rules combine with rules, got {rules!r}")
+        self.rules, self.all_of = tuple(rules), every
+        self.asks_gap = any(rule.asks_gap for rule in rules)
+        self.asks_share = any(rule.asks_share for rule in rules)
+
+    def __repr__(self) -> str:
+        return f"({(' & ' if self.all_of else ' | ').join(map(repr, self.rules))})"
+
+    def state(self) -> dict[str, Any]:
+        parts = {str(i): rule.state() for i, rule in enumerate(self.rules)}
+        return {"rule": repr(self), "reason": self.reason, "parts": parts}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        same = state.get("rule") == repr(self)
+        for i, rule in enumerate(self.rules):
+            rule.load(state["parts"][str(i)] if same else {})
+        self.reason = str(state["reason"]) if same and state["reason"] is not None else None
+
+    def sync(self, state: Mapping[str, Any]) -> None:
+        if state.get("rule") == repr(self):
+            for i, rule in enumerate(self.rules):
+                rule.sync(state["parts"][str(i)])
+
+    def check(self, run: Run) -> str | None:
+        found = [rule.check(run) for rule in self.rules]  # each keeps its own count, so all are asked
+        said = [reason for reason in found if reason is not None]
+        self.reason = "; ".join(said) if len(said) >= (len(found) if self.all_of else 1) else None
+        return self.reason
+
+
+class StudyRun:
+    """An Optuna study as rules see runs."""
 
     def __init__(self, study: Any) -> None:
         self.study = study
+        self.direction: Direction = "maximize" if study.direction.name == "MAXIMIZE" else "minimize"
+
+    @property
+    def ended(self) -> list[float | None]:
+        trials = [t for t in self.study.get_trials(deepcopy=False) if t.state.is_finished()]
+        return [t.values[0] if t.state.name == "COMPLETE" else None for t in trials]
 
     def certificate_at(self, delta: float) -> Certificate:
         found: Certificate = self.study.sampler.certificate(self.study, delta)
         return found
+
+    def share_at(self, delta: float) -> Share:
+        found: Share = self.study.sampler.share(self.study, delta)
+        return found
+
+
+def probes_for(stop: Any, probes: float | None) -> float:
+    """The share of the trials that are probes: as given, else none unless the rule asks for a share."""
+    return (DEFAULT_RATE if getattr(stop, "asks_share", False) else 0.0) if probes is None else checked_rate(probes)
+
+
+def _check_count(name: str, count: Any) -> None:
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1, got {count!r}")

@@ -34,6 +34,8 @@ class Stream(IntEnum):
     """Where a search of CMA-ES starts anew, and how large it is."""
     BELIEF = 11
     """Proposals that follow the user's prior."""
+    PROBE = 12
+    """The point of a uniform probe; its step is the trial's number."""
     NEURAL_BO_SKETCH = 61
     """The signs of NeuralBO's sketch of its features."""
     NEURAL_BO_TRAINING = 62

@@ -11,7 +11,7 @@ import numpy as np
 
 from regretless.evaluation import as_number, shown
 from regretless.method import LARGEST
-from regretless.parameters import Array
+from regretless.parameters import Array, Choice, Parameter
 
 CostKind: TypeAlias = Literal["told", "seconds"]
 """Where the cost of an evaluation comes from."""
@@ -58,15 +58,6 @@ class Trial:
 # ---------------------------------------------------------------- values
 
 
-def checked_value(value: Any) -> float:
-    if value is None:
-        raise ValueError("tell needs a value, or failed=True")
-    number = as_number(value)
-    if number is None:
-        raise ValueError(f"the value must be a number, got {shown(value)}")
-    return number
-
-
 def checked_positive(name: str, value: Any, *, zero: bool = False) -> float:
     number = as_number(value)
     if number is None or not (math.isfinite(number) and (number > 0 or (zero and number == 0))):
@@ -87,15 +78,6 @@ def counted(constraints: Any) -> tuple[int, tuple[str, ...]]:
 
 def column(numbers: Sequence[float | None]) -> Array:
     return np.array([math.nan if number is None else number for number in numbers])
-
-
-def checked_variance(var: Any) -> float | None:
-    if var is None:
-        return None
-    number = checked_value(var)
-    if not (math.isfinite(number) and number >= 0):
-        raise ValueError(f"var must be a finite number of at least 0, got {shown(var)}")
-    return number
 
 
 def checked_constraints(
@@ -123,3 +105,12 @@ def checked_cost(kind: CostKind | None, cost: float | None, seconds: float | Non
     if kind is not None and cost is None:
         raise ValueError(f'this run has cost="{kind}": tell {"cost" if kind == "told" else "seconds"}=')
     return None if cost is None else max(checked_positive("cost", cost, zero=True), LEAST_COST)
+
+
+def own_value(parameter: Parameter, value: Any) -> Any:
+    """A value of the user's as trials hold it: plain, a label as the space has it, and a float of fewer digits, which
+    may have been rounded over a bound, within the range."""
+    if isinstance(parameter, Choice):
+        return parameter.labels[parameter.index(value)]
+    plain = value.item() if isinstance(value, np.generic) else value
+    return min(max(plain, parameter.low), parameter.high)

@@ -2,7 +2,11 @@
 the data sets, where a checkout has one beside it."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
+from browser import CHROMIUM, Browser
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
@@ -10,3 +14,12 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 DATA = Path(__file__).parents[2] / "shared" / "data"
 if DATA.is_dir():
     os.environ.setdefault("REGRETLESS_DATA", str(DATA))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One Chromium for all tests that look at pages."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium here")
+    with Browser() as opened:
+        yield opened

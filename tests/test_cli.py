@@ -54,8 +54,10 @@ def test_list_names_everything_and_the_defaults_first() -> None:
     assert result.exit_code == 0
     for name in (*METHODS, *BASELINES, "optuna-tpe", "branin", "hartmann6"):
         assert result.output.count(f"\n  {name} ") == 1
-    first = [line.split()[0] for line in result.output.splitlines()[:4]]
-    assert first == ["methods", "auto", "gp-ucb", "gp-ei"]
+    lines = result.output.splitlines()
+    assert [line.split()[0] for line in lines[1:4]] == ["auto", "gp-ucb", "gp-ei"]
+    assert lines[0] == "methods, and when to use them"
+    assert {line.split()[0] for line in lines[1 : lines.index("baselines")]} >= set(METHODS)
 
 
 @pytest.fixture
@@ -66,7 +68,7 @@ def without_bench(monkeypatch):
     extensions.cache_clear()
 
 
-@pytest.mark.parametrize("name", ["bench", "report", "reproduce", "data"])
+@pytest.mark.parametrize("name", ["bench", "reproduce", "data"])
 def test_commands_of_the_bench_say_what_to_install_where_it_is_missing(name, without_bench) -> None:
     result = call(name, "--help")
     assert result.exit_code == 2
@@ -75,6 +77,20 @@ def test_commands_of_the_bench_say_what_to_install_where_it_is_missing(name, wit
     assert name not in call("--help").output.split("Commands:")[1].split()
     assert "peers" not in call("list").output
     assert "No such command 'benhc'" in call("benhc").output
+
+
+def test_tune_stops_by_what_is_asked_and_says_what_is_proven(files) -> None:
+    tune = ("tune", "train.py:cost", "--space", "space.toml", "--trials", "60", "--method", "random", "--seed", "1")
+    good = call(*tune, "--floor", "0", "--until-gap", "0.4")
+    assert "because no value lies below floor=0" in good.output
+    share = call(*tune, "--until-share", "0.4", "--until-stalled", "50")
+    assert "stopped after 35 evaluations: With probability 0.95 at most 39 % of the search space" in share.output
+    assert "the target 1.5 was reached" in call(*tune, "--until-value", "1.5").output
+    assert "improved nothing" in call(*tune, "--until-stalled", "3").output
+    assert "12 independent uniform probes" in call(*tune, "--probes", "0.2").output
+    wrong = call(*tune, "--maximize", "--floor", "0")
+    assert wrong.exit_code == 2
+    assert "--ceiling goes with --maximize" in wrong.output
 
 
 def test_tune_resumes_and_reports(files) -> None:
@@ -95,6 +111,58 @@ def test_tune_resumes_and_reports(files) -> None:
     assert result.exit_code == 0
     assert "9 evaluations" in result.output
     assert (files / "page.html").exists()
+
+
+def test_a_page_of_a_checkpoint(files) -> None:
+    tune = ["tune", "train.py:cost", "--space", "space.toml", "--method", "sobol", "--trials", "6"]
+    assert call(*tune, "--checkpoint", "run.npz").exit_code == 0
+    result = call("report", "run.npz")
+    assert (result.exit_code, result.output) == (0, "run.html\n")
+    page = (files / "run.html").read_text()
+    assert "<dt>Objective</dt><dd>cost</dd>" in page
+    assert "<dt>Ended because</dt><dd>as the checkpoint run.npz has it</dd>" in page
+
+
+@pytest.mark.parametrize("source", ["sqlite:///s.db", "s.db"])
+def test_a_page_of_a_study_of_any_sampler(files, source) -> None:
+    optuna = pytest.importorskip("optuna")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    for name in ("mine", "yours"):
+        study = optuna.create_study(
+            study_name=name, storage="sqlite:///s.db", sampler=optuna.samplers.TPESampler(seed=1)
+        )
+        study.optimize(lambda t: t.suggest_float("rate", 1e-3, 7.0, log=True) + t.suggest_int("n", 2, 5), n_trials=7)
+    result = call("report", source, "--study", "mine")
+    assert (result.exit_code, result.output) == (0, "mine.html\n")
+    page = (files / "mine.html").read_text()
+    assert "<dt>Method</dt><dd>the study&#x27;s own sampler</dd>" in page
+    assert "<dt>Ran</dt>" in page
+    result = call("report", source)
+    assert result.exit_code == 2
+    assert "the storage has 2 studies; name one of them: mine, yours" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["nothing.npz"], "there is no file, folder or storage nothing.npz"),
+        (["space.toml"], "space.toml is not a readable state file"),
+        (["space.toml", "--study", "mine"], "--study names a study of a storage"),
+        ([".", "--out", "page.html"], "a folder has its page inside"),
+        (["sqlite:///nothing.db"], "the file nothing.db does not exist"),
+    ],
+)
+def test_what_has_no_page_is_answered_in_a_line(files, words, answer) -> None:
+    result = call("report", *words)
+    assert result.exit_code == 2
+    assert answer in result.output
+    assert len(result.output.splitlines()) == 1
+
+
+def test_a_page_of_a_folder_needs_the_bench(files, without_bench) -> None:
+    result = call("report", ".")
+    assert result.exit_code == 2
+    assert "pages of folders need the distribution regretless-bench" in result.output
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ PACKAGE = ROOT / "regretless"
 
 FLOORS = {
     "extras": 0, "threads": 0, "certificate": 0, "parameters": 0, "statefile": 0, "streams": 0, "fingerprint": 0,
-    "belief": 1, "region": 1, "rules": 1, "rows": 1, "draws": 1, "spelling": 1,
-    "cube": 2, "conditions": 3, "space": 4, "evaluation": 5, "earlier": 6,
-    "method": 5, "trial": 6, "gp": 6, "grid": 7, "tangent": 7, "methods": 8, "baselines": 8, "auto": 9,
-    "agreement": 10, "optimizer": 11, "stopping": 12,
-    "report": 12, "result": 13, "run": 14, "testing": 14, "bilevel": 14, "doors": 15, "storage": 16,
-    "cli": 17,
+    "noise": 0, "bounds": 1, "belief": 1, "region": 1, "rules": 1, "rows": 1, "draws": 1, "spelling": 1,
+    "cube": 2, "conditions": 3, "space": 4, "evaluation": 5, "earlier": 6, "recipe": 5,
+    "method": 6, "trial": 7, "probes": 7, "gp": 7, "grid": 8, "tangent": 8, "methods": 9, "baselines": 9, "auto": 10,
+    "agreement": 11, "optimizer": 12, "stopping": 13,
+    "report": 13, "result": 14, "run": 15, "testing": 15, "bilevel": 15, "doors": 16, "storage": 17,
+    "cli": 18,
 }  # fmt: skip
 """Each room (a file or folder of the package) and the floor it stands on."""
 LIBRARIES = ("gp", "grid", "tangent")

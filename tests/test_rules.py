@@ -127,6 +127,14 @@ def test_files_hold_texts_and_compare_functions(tmp_path: Path) -> None:
         Space(tmp_path / "bad.toml")
 
 
+def test_probes_are_uniform_draws_of_what_is_allowed() -> None:
+    space = Space({"a": rg.Float(0, 4), "b": rg.Float(1e-2, 1e2, log=True)}, where="a > 3")
+    opt = rg.Optimizer(space, method="sobol", seed=0, probes=1.0)
+    values = [trial.params["a"] for trial in opt.ask(60)]
+    assert min(values) > 3
+    assert abs(np.mean(values) - 3.5) < 0.12
+
+
 def test_a_pull_ends_at_the_border() -> None:
     cube = Space({"a": rg.Float(0, 4), "b": rg.Float(0, 2)}, where="a + b <= 3").cube()
     X = cube.allowed(np.array([[1.0, 1.0], [0.9, 0.8], [0.1, 0.2]]))

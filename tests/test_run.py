@@ -1,7 +1,6 @@
 """minimize and maximize: failures, interruptions, executors, checkpoints after a real kill, and the result."""
 
 import inspect
-import json
 import math
 import os
 import re
@@ -70,7 +69,7 @@ def test_the_bar_shows_the_best_value_so_far(search, capsys, tmp_path) -> None:
         result = search(sometimes, SPACE, trials=trials, method="random", seed=1, checkpoint=tmp_path / search.__name__)
         bar = capsys.readouterr().err.replace("\r", "\n").splitlines()[-1]
         assert f"{trials}/{trials}" in bar
-        assert f"best {result.best.value:.6g}" in bar
+        assert f"best seen {result.best.value:.6g}" in bar
 
 
 def test_a_list_of_pairs_reads_like_scipy() -> None:
@@ -325,18 +324,6 @@ def test_the_table_the_figure_and_the_page(tmp_path) -> None:
     assert len(page) < 1_000_000
     best = result.best_so_far()
     assert (np.diff(best[np.isfinite(best)]) <= 0).all()
-
-
-@pytest.mark.parametrize(("worst", "logarithmic"), [(0.5, False), (50.0, True), (-1.0, False)])
-def test_one_bad_value_does_not_flatten_the_others(tmp_path, worst, logarithmic) -> None:
-    values = iter([0.1, worst, 0.2, 0.15])
-    page = quiet(lambda a, n: next(values), trials=4, method="random").report(tmp_path / "page.html").read_text()
-    charts = [
-        json.loads(text) for text in re.findall(r"<script type=\"application/json\">(.*?)</script>", page, re.DOTALL)
-    ]
-    dots = [chart for chart in charts if chart["series"][0]["kind"] == "dots"]
-    assert len(dots) == 3
-    assert all(chart["y"][0]["log"] is logarithmic for chart in dots)
 
 
 # ---------------------------------------------------------------- what people type

@@ -26,7 +26,8 @@ from regretless_bench.runner import run_from_names
 
 from regretless.cli import main
 from regretless.doors.distributions import as_distributions
-from regretless.doors.optuna import VARIANCE, Sampler
+from regretless.doors.optuna import Sampler
+from regretless.doors.trials import VARIANCE
 from regretless.doors.workers import ANNOUNCED
 from regretless.optimizer import Optimizer
 from regretless.parameters import Choice, Float, Int

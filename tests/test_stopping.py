@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,13 +13,14 @@ import pytest
 import regretless as rg
 from regretless.baselines.random_search import RandomSearch
 from regretless.certificate import Certificate
-from regretless.stopping import STOP_NOTE, GapBelow
+from regretless.optimizer import Optimizer
+from regretless.stopping import STOP_NOTE, STOP_STATE, GapBelow, Rule, StopWhen
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
-def certified(gap: float) -> Certificate:
-    return Certificate(gap, 0.0, gap, 0.05, "theory", ("a known norm",))
+def certified(gap: float, kind: Any = "fitted") -> Certificate:
+    return Certificate(gap, 0.0, gap, 0.05, kind, ("a known norm",))
 
 
 NONE = Certificate.none("the model does not fit", 0.05)
@@ -27,8 +30,9 @@ def replay(rule: GapBelow, certificates: list[Certificate], values: list[float] 
     """The number of evaluations after which the rule stops a run with these certificates; None if it never does."""
     for n in range(1, len(certificates) + 1):
         seen = (values or [float(i) for i in range(len(certificates))])[:n]
-        trials = [SimpleNamespace(value=v) for v in [*seen, None]]  # a failed trial says nothing
-        if rule(SimpleNamespace(trials=trials, certificate_at=lambda delta, n=n: certificates[n - 1])) is not None:
+        ended = [*seen, None]  # a failed trial says nothing
+        run = SimpleNamespace(ended=ended, certificate_at=lambda delta, n=n: certificates[n - 1], direction="minimize")
+        if rule(run) is not None:
             return n
     return None
 
@@ -78,22 +82,48 @@ def test_checks_can_be_rarer_and_asked_twice() -> None:
     rule = GapBelow(0.1, delta=0.2, every=3)
     for n in range(1, 8):
         for _ in range(2):  # a caller that polls must not count one certificate twice
-            reason = rule.check(SimpleNamespace(certificate_at=certificate), [float(i) for i in range(n)])
+            reason = rule.check(SimpleNamespace(certificate_at=certificate, ended=[float(i) for i in range(n)]))
         assert (reason is not None) == (n >= 6)
     assert asked == pytest.approx([0.04, 0.04])  # a fifth of delta each
 
 
-def test_the_reason_says_what_the_stop_rests_on() -> None:
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("fitted", ("2 evaluations", "As measured at nominal 0.95", "0.05", "a known norm")),
+        ("theory", ("1 evaluations", "With probability 0.95", "0.05", "a known norm")),
+    ],
+)
+def test_the_reason_says_what_the_stop_rests_on(kind: str, words: tuple[str, ...]) -> None:
+    """Only what is proven is said to hold with a probability; a proof needs no second look."""
     rule = GapBelow(0.1)
-    replay(rule, [certified(0.05)] * 2)
+    replay(rule, [certified(0.05, kind)] * 2)
     assert rule.reason is not None
-    for words in ("2 evaluations", "0.05", "theory", "a known norm", "0.95"):
-        assert words in rule.reason
+    assert all(word in rule.reason for word in words)
+    assert ("With probability" in rule.reason) == (kind == "theory")
     assert rule.certificate.certified
 
 
+def test_theory_spends_a_summable_delta() -> None:
+    asked: list[float] = []
+
+    def certificate(delta: float) -> Certificate:
+        asked.append(delta)
+        return certified(1.0 if delta < 0.1 * 0.2 else 0.01, "theory")  # small enough only where much is spent
+
+    rule = GapBelow(0.1, delta=0.1)
+    for n in range(1, 7):
+        assert (
+            rule.check(SimpleNamespace(certificate_at=certificate, ended=[float(i) for i in range(n)])) is None or n < 3
+        )
+    looks = asked[1::2]
+    assert looks[:2] == pytest.approx([0.1 * 6 / math.pi**2, 0.1 * 6 / math.pi**2 / 4])
+    assert sum(0.1 * 6 / math.pi**2 / k**2 for k in range(1, 10_000)) <= 0.1
+
+
 @pytest.mark.parametrize(
-    "options", [{"eps": 0}, {"eps": float("nan")}, {"eps": "1"}, {"eps": 1, "delta": 1.0}, {"eps": 1, "every": 0}]
+    "options",
+    [{"gap": 0}, {"gap": math.nan}, {"gap": "1"}, {"gap": 1, "delta": 1.0}, {"gap": 1, "every": 0}, {}, {"share": 1.0}],
 )
 def test_bad_options_are_named(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"must be"):
@@ -101,7 +131,7 @@ def test_bad_options_are_named(options: dict[str, Any]) -> None:
 
 
 def shrinking(self: RandomSearch, delta: float) -> Certificate:
-    return Certificate(1.0 / len(self.y), -1.0, 0.0, delta, "theory", ("a fake",))
+    return Certificate(1.0 / len(self.y), -1.0, 0.0, delta, "fitted", ("a fake",))
 
 
 @pytest.mark.parametrize("search", [rg.minimize, rg.maximize])
@@ -146,3 +176,153 @@ def test_on_a_fitted_model() -> None:
     assert result.nfev < 120
     assert "fitted" in result.message
     assert result.value <= 0.05 * 3.1
+
+
+# ---------------------------------------------------------------- a known bound, shares, and other reasons
+
+
+BOX = {"x": rg.Float(3.0, 5.5), "lr": rg.Float(1e-4, 1.0, log=True)}
+
+
+def test_a_bound_that_is_reached_stops_at_once() -> None:
+    result = rg.maximize(
+        lambda x, lr: 1.0 if x > 4 else 0.2, BOX, trials=50, method="random", seed=1, ceiling=1.0, progress=False,
+        stop=GapBelow(0.01),
+    )  # fmt: skip
+    assert result.value == 1.0
+    assert result.nfev == next(i for i, t in enumerate(result.trials, 1) if t.value == 1.0)
+    assert "because no value lies above ceiling=1" in result.message
+    assert "probability" not in result.message
+    assert result.certificate.kind == "theory"
+    assert (result.certificate.gap, result.certificate.upper) == (0.0, 1.0)
+
+
+def test_both_parts_must_hold() -> None:
+    options: dict[str, Any] = {"trials": 80, "method": "random", "seed": 1, "floor": 3.0, "progress": False}
+    result = rg.minimize(lambda x, lr: x, BOX, stop=GapBelow(3.0, share=0.3), **options)
+    assert result.optimizer.probes == 0.2  # a rule that asks for a share brings its probes
+    spent = 0.05 / 2 * 6 / math.pi**2
+    needed = math.ceil(math.log(spent) / math.log(0.7))
+    assert result.nfev == 5 * needed
+    assert "With probability 0.95 at most 30 % of the search space" in result.message.replace("29 %", "30 %")
+    assert "at most" in result.message.split("probes).")[1]
+    assert not rg.minimize(lambda x, lr: x, BOX, stop=GapBelow(1e-9, share=0.3), **options).message.startswith("stop")
+
+
+@pytest.mark.parametrize(
+    ("rule", "values", "stops"),
+    [
+        (StopWhen(no_improvement=3), [5.0, 4.0, 4.0, 6.0, None], 5),
+        (StopWhen(no_improvement=3), [5.0, 4.0, 4.0, 6.0, 3.0, 3.0, 3.0], None),
+        (StopWhen(target=4.0), [5.0, None, 4.0], 3),
+        (StopWhen(target=3.0), [5.0, 4.0], None),
+        (StopWhen(target=9.0, no_improvement=2), [10.0, 11.0, 12.0], 3),
+        (StopWhen(target=4.5) & StopWhen(no_improvement=2), [5.0, 6.0, 7.0, 4.0, 8.0, 8.0], 6),
+        (StopWhen(target=4.5) | StopWhen(no_improvement=2), [5.0, 6.0, 7.0, 4.0], 3),
+    ],
+)
+def test_stop_when(rule: Rule, values: list[float | None], stops: int | None) -> None:
+    for direction, sign in (("minimize", 1.0), ("maximize", -1.0)):
+        if sign < 0 and "target" in repr(rule):
+            continue  # targets have a direction of their own
+        rule.load({})
+        turned = [None if v is None else sign * v for v in values]
+        found = [rule.check(SimpleNamespace(ended=turned[:n], direction=direction)) for n in range(1, len(values) + 1)]
+        assert next((n for n, reason in enumerate(found, 1) if reason), None) == stops
+
+
+def test_targets_of_maximisations() -> None:
+    rule = StopWhen(target=4.0)
+    assert rule.check(SimpleNamespace(ended=[3.0], direction="maximize")) is None
+    assert "target 4" in (rule.check(SimpleNamespace(ended=[3.0, 4.5], direction="maximize")) or "")
+
+
+def test_time_is_counted_over_all_sessions() -> None:
+    rule, run = StopWhen(seconds=100.0), SimpleNamespace(ended=[1.0], direction="minimize")
+    assert rule.check(run) is None
+    rule._began -= 70
+    again = StopWhen(seconds=100.0)
+    again.load(rule.state())
+    assert again.check(run) is None
+    again._began -= 40
+    assert "100 seconds" in (again.check(run) or "")
+    assert time.monotonic() - again._began >= 40
+
+
+def test_counts_travel_with_checkpoints(tmp_path: Any) -> None:
+    """A combination that is interrupted stops where an uninterrupted one does, and stays stopped."""
+
+    def stop() -> Rule:
+        return (GapBelow(1e-6, share=0.4) & StopWhen(no_improvement=2)) | StopWhen(no_improvement=12)
+
+    def f(x: float, lr: float) -> float:
+        return abs(x - 4)
+
+    def go(trials: int, file: Any) -> rg.Result:
+        return rg.minimize(
+            f, BOX, trials=trials, method="random", seed=2, progress=False, stop=stop(), checkpoint=file, floor=-1.0
+        )
+
+    whole = go(60, tmp_path / "a")
+    go(9, tmp_path / "b")
+    assert whole.success
+    assert 9 < whole.nfev < 60
+    assert go(60, tmp_path / "b").message == whole.message
+    assert go(60, tmp_path / "b").nfev == whole.nfev
+
+
+def test_another_floor_is_another_run(tmp_path: Any) -> None:
+    options: dict[str, Any] = {"trials": 3, "method": "random", "seed": 2, "progress": False}
+    rg.minimize(lambda x, lr: x, BOX, checkpoint=tmp_path / "a", floor=0.0, **options)
+    for other in ({"floor": 0.5}, {"floor": 0.0, "probes": 0.2}, {}):
+        with pytest.raises(ValueError, match="floor or ceiling"):
+            rg.minimize(lambda x, lr: x, BOX, checkpoint=tmp_path / "a", **options, **other)
+
+
+def test_as_callbacks_of_optuna_they_keep_their_counts() -> None:
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    values = iter([5.0, 4.0, 4.0, 4.0, 4.0, 1.0])
+    for _ in range(2):  # two sessions, each with a rule of its own
+        study.optimize(lambda trial: next(values), n_trials=3, callbacks=[StopWhen(no_improvement=3)])
+    assert len(study.trials) == 5
+    assert "improved nothing" in study.user_attrs[STOP_NOTE]
+    assert study.user_attrs[STOP_STATE]["rule"] == "StopWhen(no_improvement=3)"
+
+
+@pytest.mark.parametrize("options", [{}, {"no_improvement": 0}, {"target": math.inf}, {"seconds": 0}])
+def test_bad_reasons_are_named(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"must be|needs"):
+        StopWhen(**options)
+    with pytest.raises(TypeError, match="combine with rules"):
+        StopWhen(target=1.0) | print  # type: ignore[operator]
+
+
+# ---------------------------------------------------------------- what the user knows
+
+
+@pytest.mark.parametrize("search", [rg.minimize, rg.maximize])
+def test_the_gap_never_exceeds_what_is_possible(search: Any) -> None:
+    low = search is rg.minimize
+    sign = 1.0 if low else -1.0
+    bound = {"floor": 2.9} if low else {"ceiling": -2.9}
+    result = search(lambda x, lr: sign * x, BOX, trials=12, method="gp-ucb", seed=0, progress=False, **bound)
+    certificate = result.certificate
+    assert certificate.gap <= abs(result.value - sign * 2.9)
+    assert min(abs(certificate.lower), abs(certificate.upper)) >= 2.9
+    assert certificate.lower <= certificate.upper
+    with pytest.raises(ValueError, match="the bound that helps"):
+        Optimizer(BOX, direction="minimize" if low else "maximize", **({"ceiling": 1.0} if low else {"floor": 1.0}))
+
+
+def test_a_bound_that_was_wrong_is_said_once_and_not_used() -> None:
+    opt = Optimizer(BOX, method="random", seed=0, floor=4.0)
+    opt.tell(opt.ask(), 4.5)
+    assert opt.certificate.gap == 0.5
+    opt.tell(opt.ask(), 3.0, var=0.1)  # noise explains it
+    with pytest.warns(RuntimeWarning, match=r"floor=4 was wrong: a value of 3 was told"):
+        opt.tell(opt.ask(), 3.0)
+    opt.tell(opt.ask(), 2.0)
+    assert not opt.certificate.certified
+    for bad in (math.nan, math.inf, "0", True):
+        with pytest.raises(ValueError, match="floor must be a finite number"):
+            Optimizer(BOX, floor=bad)

@@ -1,4 +1,5 @@
-"""What the distribution adds to the command `regretless`: `bench`, `report`, `reproduce` and `data`; no logic here."""
+"""What the distribution adds to the command `regretless`: `bench`, `reproduce` and `data`, and the pages of folders; no
+logic here."""
 
 from __future__ import annotations
 
@@ -81,26 +82,14 @@ def bench_plot(folder: str) -> None:
 
 
 @click.command()
-@click.argument("folder", type=click.Path(exists=True, file_okay=False))
-def report(folder: str) -> None:
-    """Writes one HTML page from what a folder holds: findings of `reproduce`, or records of `bench run`.
-
-    \b
-    Example:
-      regretless report runs/first
-    """
-    from regretless_bench.finding import FILE
-    from regretless_bench.report import report_folder
-    from regretless_bench.reproduce import report_findings
-
-    write = report_findings if any(Path(folder).rglob(FILE)) else report_folder
-    click.echo(write(Path(folder)))
-
-
-@click.command()
 @click.argument("paper", required=False)
 @click.argument("figure", required=False)
-@click.option("--full", is_flag=True, help="The paper's own sizes instead of the quick ones.")
+@click.option(
+    "--size",
+    type=click.Choice(["quick", "full"]),
+    help="quick: on two cores in 90 minutes, all figures; full: the paper's own. By default quick.",
+)
+@click.option("--full", is_flag=True, help="The same as --size full.")
 @click.option(
     "--seeds", type=click.IntRange(1), help="Repetitions; by default 5 quick, 10 full, or what the paper has."
 )
@@ -116,20 +105,31 @@ def report(folder: str) -> None:
     help="Folder for the results.",
 )
 def reproduce(
-    paper: str | None, figure: str | None, full: bool, seeds: int | None, jobs: int, data: Path | None, out: Path
+    paper: str | None,
+    figure: str | None,
+    size: str | None,
+    full: bool,
+    seeds: int | None,
+    jobs: int,
+    data: Path | None,
+    out: Path,
 ) -> None:
     """Reruns a figure or table of a paper, all of a paper's, or those of "all" papers; without arguments, lists them.
 
-    A run that was killed resumes with the same command.
+    A run that was killed resumes with the same command: a full size may take several days, in as many sittings as
+    there are. A quick run in the same folder leaves the finding of a full one as it is.
 
     \b
     Examples:
       regretless reproduce gp-threds fig4
-      regretless reproduce gp-threds fig4 --full --jobs 8
+      regretless reproduce gp-threds fig4 --size full --jobs 8
     """
     from regretless_bench.reproduce import find_figures, listing, reproduce_many
     from regretless_bench.reproduce import reproduce as run_figure
 
+    if full and size == "quick":
+        raise click.UsageError("--full and --size quick contradict each other")
+    full = full or size == "full"
     if paper is None:
         click.echo(listing())
         return
@@ -199,9 +199,9 @@ def data_fetch(name: str, folder: Path) -> None:
 
 
 class Extension:
-    """The commands of this distribution, and its sections of `regretless list`."""
+    """The commands of this distribution, its sections of `regretless list`, and the pages of folders."""
 
-    commands = (bench, report, reproduce, data)
+    commands = (bench, reproduce, data)
 
     @staticmethod
     def listed() -> tuple[tuple[str, Any], ...]:
@@ -209,6 +209,16 @@ class Extension:
         from regretless_bench.problems import PROBLEMS
 
         return ("peers", PEERS), ("problems", PROBLEMS)
+
+    @staticmethod
+    def report(folder: Path) -> Path:
+        """Writes one page from what a folder holds: findings of `reproduce`, or records of `bench run`."""
+        from regretless_bench.finding import FILE
+        from regretless_bench.report import report_folder
+        from regretless_bench.reproduce import report_findings
+
+        write = report_findings if any(folder.rglob(FILE)) else report_folder
+        return write(folder)
 
 
 extension = Extension()

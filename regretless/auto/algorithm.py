@@ -60,7 +60,7 @@ class Auto(GPMethod):
     """Reads the history and takes, ask by ask, the search that suits it: the default."""
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
-        dim = cube if isinstance(cube, int) else cube.dim
+        dim = cube.dim if isinstance(cube, Cube) else cube
         tree = isinstance(cube, Cube) and bool(cube.gates)
         super().__init__(cube, seed=seed, budget=budget, rotate=dim < IMPROVE_FROM and not tree)
         self.long = self.budget is not None and self.budget > LONG
@@ -110,7 +110,9 @@ class Auto(GPMethod):
     def _step(self, rng: np.random.Generator) -> Array:
         gp = self._posterior()
         if self._wants_probe(gp):
-            return best_told(gp, self.X)
+            best = best_told(gp, self.X)
+            if not self._is_taken(best):  # a second evaluation that failed is not tried again
+                return best
         noisy = self.evidence.noisy_at is not None and self._noise_shows(gp)
         late = self.budget is not None and self._evaluations >= EXPLOIT_FROM * self.budget and (noisy or not self.many)
         if late and len(self.pending) == 0:  # with others under way the largest mean would be proposed to all of them
@@ -119,7 +121,8 @@ class Auto(GPMethod):
             told = self._surrogate.gp(*self.basis)  # each draw is another: pending points need no care
             path = told.path(rng)
             return self._best_step(told, Acquisition(path, path.values), rng, effort=DRAWN)
-        if not noisy and (self.stepped or self.many or self.step % 2 == 0):
+        turn = self.step % 2 == 0 and len(self.pending) == 0
+        if not noisy and (self.stepped or self.many or turn):
             return self._best_step(gp, log_expected_improvement(gp, self._value_to_beat(gp)), rng, logarithmic=True)
         width = (NOISY_KAPPA if noisy else KAPPA) / math.sqrt(1.0 + len(self.pending) / PENDING_SCALE)
         return self._best_step(gp, upper_confidence(gp, width), rng)
@@ -148,7 +151,7 @@ class Auto(GPMethod):
         if part == "model" and not self.long:
             return super()._recommend()
         if self.evidence.noisy_at is None:
-            return np.asarray(self.X[int(np.argmax(self.y))])
+            return np.asarray(self.X[self.best_row()])
         return best_of_many(self.cube, self.X, self.y, self.yvar)
 
     def _certificate(self, delta: float) -> Certificate:
@@ -174,7 +177,7 @@ class Auto(GPMethod):
             first = f"{n} parameters: of several GPs the one that predicted best is searched (ms-ucb)"
         elif self.stepped:
             first = f"{n} parameters, some of them whole numbers or steps: an exact GP with expected improvement"
-        elif self.many:
+        elif self.many or self.many:
             first = f"{n} parameters: an exact GP with expected improvement"
         else:
             first = f"{n} parameters: an exact GP; expected improvement and a confidence bound take turns"

@@ -9,6 +9,7 @@ Deviations
     3. Once evaluations have failed, grid points among failures score less (`kept_from_failures`).
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -42,7 +43,7 @@ class GridImprovement(GridMethod):
         criterion: Literal["expected", "probability"] = "expected",
         preset: Literal["default", "paper"] = "default",
         margin: float = 0.0,
-        points_per_axis: int | None = None,
+        points_per_axis: int | Sequence[int] | None = None,
         kernel: Kind = "se",
         lengthscale: float | None = None,
         noise_sd: float | None = None,

@@ -16,7 +16,7 @@ Deviations
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -35,7 +35,8 @@ class IGPUCB(GridMethod):
         preset, points_per_axis, kernel, lengthscale, noise_sd: see `GridMethod`; the paper preset has gamma = log t.
         assumed_norm: what the width takes for the norm B of f, in standardised units; it steers and bounds nothing.
         delta: probability of error of the width.
-        gain: gamma in the width: "realised" by the samples, or "log" of their number; None: by preset.
+        gain: gamma in the width: "realised" by the samples, or the "log" (SE kernels) or "root" (Matern) of their
+            number; None: by preset.
     """
 
     renamed: ClassVar[Mapping[str, str]] = {"noise": "noise_sd", "B": "assumed_norm"}
@@ -49,8 +50,8 @@ class IGPUCB(GridMethod):
         preset: Literal["default", "paper"] = "default",
         assumed_norm: float = 0.5,
         delta: float = 1e-3,
-        gain: Literal["realised", "log"] | None = None,
-        points_per_axis: int | None = None,
+        gain: Literal["realised", "log", "root"] | None = None,
+        points_per_axis: int | Sequence[int] | None = None,
         kernel: Kind = "se",
         lengthscale: float | None = None,
         noise_sd: float | None = None,
@@ -67,5 +68,6 @@ class IGPUCB(GridMethod):
         return self._best_free(self._beta() * self._sd() + self.posterior.mean)
 
     def _beta(self) -> float:
-        gain = self.posterior.gain if self.gain == "realised" else math.log(max(self._values, 1))
+        counted = math.sqrt(self._values) if self.gain == "root" else math.log(max(self._values, 1))
+        gain = self.posterior.gain if self.gain == "realised" else counted
         return confidence_width(gain, self.B, math.sqrt(self.scale.noise_var), self.delta)

@@ -15,8 +15,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import Any, Literal
+from typing import Any, TypeVar
 
 import numpy as np
 from optuna.distributions import BaseDistribution
@@ -36,20 +35,33 @@ from regretless.doors.distributions import (
     parameter_of,
     searchable,
 )
-from regretless.doors.replica import CONSTRAINTS, ConstraintNames, Replica, has_ended, when
-from regretless.doors.replica import VARIANCE as VARIANCE
+from regretless.doors.replica import CONSTRAINTS, ConstraintNames, Pruned, Replica
+from regretless.doors.studies import check_one_objective, whole_study
 from regretless.doors.tree import Tree, TreeLearner
-from regretless.doors.workers import OWNER, Sightings, announce, announced, announcement, is_dead, lost_after
+from regretless.doors.trials import TOLD_FAILED, ended_at, has_ended, has_heartbeat, has_trial, is_lost, stale_ids
+from regretless.doors.workers import (
+    OWNER,
+    Sightings,
+    announce,
+    announced,
+    announcement,
+    is_dead,
+    lost_after,
+    mark_probe,
+    probe_steps,
+    ran_together,
+)
 from regretless.method import checked_seed, keyed_generator
 from regretless.optimizer import MethodLike, Optimizer, as_recipe
 from regretless.parameters import Array
+from regretless.probes import Share, checked_rate, is_due
 from regretless.space import Space, SpaceLike
 from regretless.streams import Stream
 
-TOLD_FAILED = "regretless:failed"
-"""Marks trials whose own worker reported the failure, as opposed to those that a stale heartbeat gave up."""
 ERROR = "regretless:error"
 """The user attribute that keeps the text of a failed trial's error."""
+NO_SPACE = "no common search space is known yet: no trial has completed"
+"""Why a study of which nothing has completed has no certificate."""
 RACES = 4
 """Proposals made at most when other workers announce nearly the same point at the same moment."""
 NEAR = 1e-3
@@ -60,11 +72,11 @@ REPLICAS = 8
 """Methods kept per storage: one per study, search space and Hyperband bracket in use."""
 
 
-STARTED = datetime.now()
-"""When this process began to use samplers."""
 CACHES = ("_lock", "_replicas", "_trees", "_names", "_warned", "_sightings", "_steps")
 """Attributes of a sampler that only save time, and are made anew in another process."""
 
+
+Answer = TypeVar("Answer")
 
 # ---------------------------------------------------------------- the sampler
 
@@ -89,10 +101,16 @@ class Sampler(BaseSampler):
             learns when they exist (`doors.tree`). What it cannot explain, or does not know yet, is drawn at random.
         budget: the number of trials planned, when known.
         certify: lets "auto" take a method whose certificate shrinks, for studies that are to end by `GapBelow`.
+        probes: the share of the trials that are independent uniform draws, for `Certificate.share` (`GapBelow(share=)`
+            needs them); trials before the space is known, and enqueued ones, are none.
+        floor, ceiling: a value that no setting can fall below (to minimize) or exceed (to maximize).
         pending_ttl: seconds after which a running trial of another machine counts as lost and is ignored; None waits
             ten times the longest completed trial and at least a minute, `math.inf` for ever. Trials whose heartbeat is
             stale, and those whose process on this machine has ended, are ignored in any case.
-        pruned: "ignore" leaves pruned trials out; "last" tells their last intermediate value.
+        pruned: "extrapolate" tells a pruned trial with the final value that the completed trials make probable for its
+            curve (`doors.curves`); "last" tells its last intermediate value; "ignore" tells nothing. None of them
+            proposes a pruned point again, and certificates rest on completed trials alone. With Hyperband, each trial
+            is proposed from the trials of all brackets.
         constraints_func: called with a finished trial, gives the values of its constraints, at most 0 where they hold;
             `trial.set_constraint` inside the objective does the same. Their values are learnt by the GP methods.
     """
@@ -105,16 +123,21 @@ class Sampler(BaseSampler):
         search_space: Mapping[str, BaseDistribution] | SpaceLike | None = None,
         budget: int | None = None,
         certify: bool = False,
+        probes: float = 0.0,
+        floor: float | None = None,
+        ceiling: float | None = None,
         pending_ttl: float | None = None,
-        pruned: Literal["ignore", "last"] = "ignore",
+        pruned: Pruned = "extrapolate",
         constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
     ) -> None:
         if method != "auto":
             method = as_recipe(method)
         if pending_ttl is not None and not pending_ttl > 0:
             raise ValueError(f"pending_ttl must be a positive number of seconds or None, got {pending_ttl!r}")
-        if pruned not in ("ignore", "last"):
-            raise ValueError(f'pruned must be "ignore" or "last", got {pruned!r}')
+        if pruned not in ("extrapolate", "last", "ignore"):
+            raise ValueError(f'pruned must be "extrapolate", "last" or "ignore", got {pruned!r}')
+        if pruned == "last" and probes:
+            raise ValueError('probes exclude pruned="last": values of trials that were cut short cannot be compared')
         self.method = method
         self.seed = secrets.randbits(32) if seed is None else checked_seed(seed)
         self.search_space = None if search_space is None else as_distributions(search_space)
@@ -122,6 +145,7 @@ class Sampler(BaseSampler):
         """The space as given, where it is one of ours that says more than distributions can."""
         self.budget, self.certify, self.pending_ttl, self.pruned = budget, certify, pending_ttl, pruned
         self.constraints_func = constraints_func
+        self.probes, self.floor, self.ceiling = checked_rate(probes), floor, ceiling
         self._forget_caches()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -157,15 +181,14 @@ class Sampler(BaseSampler):
 
     def _tree(self, study: Study) -> Tree:
         """What the finished trials of a study say about its space."""
-        trees = self._trees.setdefault(study._storage, {})
-        # Hyperband shows each trial the trials of its bracket only
-        learner = trees.setdefault((study._study_id, getattr(study, "_bracket_id", None)), TreeLearner())
+        study = whole_study(study)
+        learner = self._trees.setdefault(study._storage, {}).setdefault(study._study_id, TreeLearner())
         states = (TrialState.COMPLETE, TrialState.PRUNED) if self.pruned == "last" else (TrialState.COMPLETE,)
         return learner.learn(study.get_trials(deepcopy=False, states=states))
 
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
-        self._raise_error_if_multi_objective(study)
-        space = searchable(search_space)
+        check_one_objective(study)
+        study, space = whole_study(study), searchable(search_space)
         with self._lock:
             trials = study.get_trials(deepcopy=False)
             step = self._step(study, trial, trials)
@@ -177,10 +200,14 @@ class Sampler(BaseSampler):
                 replica = self._replica(study, space, trials)
                 others = [t for t in replica.unknown(trials) if t.number != trial.number]
                 pending = self._pending(study, replica, others, trials)
-                u = replica.optimizer.propose(step, list(pending.values()), ahead=ahead)
+                u = replica.optimizer.propose(step, [*pending.values(), *replica.untold], ahead=ahead)
                 params = replica.decode(u)
                 pieces = announce(study, trial, space, params, pieces)
-                if not others and not _has_trial(study, max(trial.number, trials[-1].number if trials else -1) + 1):
+                if is_due(step, self.probes):
+                    mark_probe(study, trial, step, space)
+                    if np.array_equal(u, replica.optimizer.probe_at(step)):
+                        break  # a draw moves for nobody: its independence is what counts
+                if not others and not has_trial(study, max(trial.number, trials[-1].number if trials else -1) + 1):
                     break  # nobody else is at work, and whoever comes now sees our announcement
                 trials = study.get_trials(deepcopy=False)
                 others = [t for t in replica.unknown(trials) if t.number != trial.number]
@@ -207,7 +234,7 @@ class Sampler(BaseSampler):
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        self._raise_error_if_multi_objective(study)
+        check_one_objective(study)
         if param_distribution.single():
             return only_value(param_distribution)
         self._warn_once(study, param_name)
@@ -223,49 +250,62 @@ class Sampler(BaseSampler):
             if any(math.isnan(value) for value in found):
                 raise ValueError(f"constraints_func gave {found} for trial {trial.number}: values must be numbers")
             study._storage.set_trial_system_attr(trial._trial_id, CONSTRAINTS, found)
-        if state == TrialState.FAIL and _has_heartbeat(study):
+        if state == TrialState.FAIL and has_heartbeat(study):
             study._storage.set_trial_system_attr(trial._trial_id, TOLD_FAILED, True)
 
     # -- what the method knows
 
     def certificate(self, study: Study, delta: float = 0.05) -> Certificate:
         """How much worse than the optimum `recommend` may be, with probability 1 - delta, or why that is not known."""
+        found = self._answer(study, lambda optimizer: optimizer.certificate_at(delta))
+        return Certificate.none(NO_SPACE, delta) if found is None else found
+
+    def share(self, study: Study, delta: float = 0.05) -> Share:
+        """How much of the space can be better than `recommend`, with probability 1 - delta, or why none can say."""
+        found = self._answer(study, lambda optimizer: optimizer.share_at(delta))
+        return Share(None, NO_SPACE) if found is None else found
+
+    def _answer(self, study: Study, question: Callable[[Optimizer], Answer]) -> Answer | None:
+        """What an optimizer says that knows the study, its probes and what is being evaluated now."""
         with self._lock:
-            replica = self._current(study)
+            # what a trial would have come to is a guess: it guides proposals, a certificate does not rest on it
+            replica = self._current(study, "ignore" if self.pruned == "extrapolate" else self.pruned)
             if replica is None:
-                return Certificate.none("no common search space is known yet: no trial has completed", delta)
-            return replica.optimizer.certificate_at(delta)
+                return None
+            trials, optimizer = study.get_trials(deepcopy=False), replica.optimizer
+            optimizer.probe_steps, optimizer.together = probe_steps(trials, replica.space), ran_together(trials)
+            pending = self._pending(study, replica, replica.unknown(trials), trials)
+            with optimizer.waiting_for(list(pending.values())):
+                return question(optimizer)
 
     def recommend(self, study: Study) -> dict[str, Any]:
-        """The parameters to use: best by the model, not the luckiest noisy value."""
+        """The parameters to use: the best value seen, or with noise the model's choice, not the luckiest value."""
         with self._lock:
             replica = self._current(study)
             if replica is None:
                 raise RuntimeError("recommend() needs at least one completed trial; the study has none yet")
             return replica.outer(replica.optimizer.recommend())
 
-    def _current(self, study: Study) -> Replica | None:
-        self._raise_error_if_multi_objective(study)
+    def _current(self, study: Study, pruned: Pruned | None = None) -> Replica | None:
+        check_one_objective(study)
         trials = study.get_trials(deepcopy=False)
         space = self.infer_relative_search_space(study, None)
-        return self._replica(study, space, trials) if space else None
+        return self._replica(study, space, trials, pruned) if space else None
 
     # -- inside
 
-    def _replica(self, study: Study, space: Distributions, trials: Sequence[FrozenTrial]) -> Replica:
+    def _replica(
+        self, study: Study, space: Distributions, trials: Sequence[FrozenTrial], pruned: Pruned | None = None
+    ) -> Replica:
         """A method that has been told exactly the finished trials, in the order they finished: a kept one if one fits,
-        else a new one."""
-        kept = self._replicas.setdefault(study._storage, [])
+        else a new one. `pruned` says what pruned trials tell, by default as the sampler's option does."""
+        kept, pruned = self._replicas.setdefault(study._storage, []), pruned or self.pruned
         conditions = self._tree(study).when if self.search_space is None else {}
         names = self._names.setdefault(study._storage, {}).setdefault(study._study_id, ConstraintNames()).read(trials)
         for replica in kept:
-            if (
-                replica.study_id == study._study_id
-                and replica.space == space
-                and replica.when == conditions
-                and replica.optimizer.constraint_names == names
-                and (fresh := replica.news(trials)) is not None
-            ):
+            fits = replica.study_id == study._study_id and replica.space == space and replica.when == conditions
+            fits = fits and replica.optimizer.constraint_names == names
+            if fits and replica.pruned in (None, pruned) and (fresh := replica.news(trials)) is not None:
                 break
         else:
             # parameters of one value have a place in the cube of `minimize`, so they have one here
@@ -277,6 +317,9 @@ class Sampler(BaseSampler):
                 budget=self.budget,
                 seed=self.seed,
                 certify=self.certify,
+                probes=self.probes,
+                floor=self.floor,
+                ceiling=self.ceiling,
                 constraints=names,
             )
             replica = Replica(study._study_id, space, conditions, optimizer, list(fixed), labels=self._own is not None)
@@ -284,19 +327,25 @@ class Sampler(BaseSampler):
         if not kept or kept[0] is not replica:
             kept[:] = [replica, *(other for other in kept if other is not replica)][:REPLICAS]
         if fresh:
-            heartbeat = _has_heartbeat(study)
-            replica.take([(t, self._value(t, heartbeat)) for t in sorted(fresh, key=when)], trials)
+            heartbeat = has_heartbeat(study)
+            replica.pruned = pruned if any(t.state == TrialState.PRUNED for t in fresh) else replica.pruned
+            history = [(t, self._value(t, heartbeat, replica)) for t in sorted(fresh, key=ended_at)]
+            replica.take(history, trials)
         return replica
 
-    def _value(self, trial: FrozenTrial, heartbeat: bool) -> float | None:
-        """What a finished trial tells the method: its value, NaN for an infeasible one, None for nothing at
-        all."""
+    def _value(self, trial: FrozenTrial, heartbeat: bool, replica: Replica) -> float | None:
+        """What a finished trial tells the method: its value, NaN for an infeasible one, None for nothing at all.
+
+        A pruned one is judged by the trials that finished before it, so that what it tells never changes.
+        """
         if trial.state == TrialState.COMPLETE:
+            replica.curves.add(trial)
             return float(trial.values[0])
         if trial.state == TrialState.PRUNED:
-            if self.pruned == "ignore" or trial.last_step is None:
+            if replica.pruned == "ignore" or trial.last_step is None:
                 return None
-            return trial.intermediate_values[trial.last_step]
+            last = trial.intermediate_values[trial.last_step]
+            return replica.curves.final(trial) if replica.pruned == "extrapolate" else last
         if trial.state == TrialState.FAIL and (not heartbeat or TOLD_FAILED in trial.system_attrs):
             return math.nan
         return None  # a worker that died says nothing about its point
@@ -308,7 +357,7 @@ class Sampler(BaseSampler):
         running = [t for t in others if t.state == TrialState.RUNNING]
         if not running:
             return {}
-        stale, ttl = _stale(study), self.pending_ttl
+        stale, ttl = stale_ids(study), self.pending_ttl
         points = {}
         for t in running:
             dead = is_dead(announcement(t).get("by"))
@@ -329,8 +378,8 @@ class Sampler(BaseSampler):
 
         So the trial that takes the place of a lost one is proposed what the lost one was.
         """
-        heartbeat, stale = _has_heartbeat(study), _stale(study)
-        lost = sum(t.number < trial.number and _is_lost(t, heartbeat, stale) for t in trials)
+        heartbeat, stale = has_heartbeat(study), stale_ids(study)
+        lost = sum(t.number < trial.number and is_lost(t, heartbeat, stale) for t in trials)
         while len(self._steps) >= STEPS:
             del self._steps[next(iter(self._steps))]
         self._steps[study._study_id, trial.number] = trial.number - lost
@@ -353,40 +402,3 @@ class Sampler(BaseSampler):
             "this study",
             stacklevel=2,
         )
-
-
-# ---------------------------------------------------------------- studies and trials
-
-
-def _has_trial(study: Study, number: int) -> bool:
-    """Whether a trial of this number has been created: one small query, where reading the trials takes several."""
-    try:
-        study._storage.get_trial_id_from_study_id_trial_number(study._study_id, number)
-    except KeyError:
-        return False
-    return True
-
-
-def _has_heartbeat(study: Study) -> bool:
-    interval = getattr(study._storage, "get_heartbeat_interval", None)
-    return interval is not None and interval() is not None
-
-
-def _stale(study: Study) -> set[int]:
-    """Ids of the running trials whose heartbeat has stopped, where the storage has heartbeats."""
-    return set(study._storage._get_stale_trial_ids(study._study_id)) if _has_heartbeat(study) else set()  # type: ignore[attr-defined]
-
-
-def _is_lost(trial: FrozenTrial, heartbeat: bool, stale: set[int]) -> bool:
-    """Whether a trial's worker died before it could tell anything; trials of `tune_in_storage` are finished by
-    others."""
-    if OWNER in trial.system_attrs:
-        return False
-    if trial.state == TrialState.FAIL:
-        return heartbeat and TOLD_FAILED not in trial.system_attrs
-    if trial.state != TrialState.RUNNING:
-        return False
-    by = announcement(trial).get("by")
-    if by is None:  # killed before it could sign: only those who work beside us could still be about to
-        return trial.datetime_start is not None and trial.datetime_start < STARTED
-    return trial._trial_id in stale or is_dead(by) is True

@@ -29,7 +29,7 @@ from regretless.optimizer import MethodLike, Optimizer, Trial
 from regretless.parameters import Choice, Float, Int, Parameter
 from regretless.space import Space, SpaceLike
 from regretless.statefile import read_state, write_state
-from regretless.stopping import GapBelow
+from regretless.stopping import Rule, probes_for
 
 FILE_KIND = "regretless-ray-2"
 """Marks the files `Searcher.save` writes."""
@@ -58,6 +58,9 @@ class Searcher(RaySearcher):  # type: ignore[misc]
         points_to_evaluate: settings to try first.
         stop: a rule such as `GapBelow(0.01)`; once it holds no new trial starts (`GapStopper` also ends the running
             ones). "auto" then takes a method whose certificate shrinks.
+        probes: the share of the trials that are independent uniform draws, for `Certificate.share`; None: 0, or 0.2
+            with a rule that asks for a share.
+        floor, ceiling: a value that no setting can fall below (mode "min") or exceed (mode "max").
     """
 
     _metric: str | None
@@ -73,10 +76,14 @@ class Searcher(RaySearcher):  # type: ignore[misc]
         seed: int | None = None,
         budget: int | None = None,
         points_to_evaluate: list[dict[str, Any]] | None = None,
-        stop: GapBelow | None = None,
+        stop: Rule | None = None,
+        probes: float | None = None,
+        floor: float | None = None,
+        ceiling: float | None = None,
     ) -> None:
         super().__init__(metric=metric, mode=mode)
         self._method, self._seed, self._budget, self._stop = method, seed, budget, stop
+        self._probes, self._floor, self._ceiling = probes_for(stop, probes), floor, ceiling
         self._first = [flatten_dict(point) for point in points_to_evaluate or []]
         self._readers: dict[str, Reader] = {}
         self._space: Space | None = None
@@ -167,7 +174,10 @@ class Searcher(RaySearcher):  # type: ignore[misc]
             direction="maximize" if self._mode == "max" else "minimize",
             budget=self._budget,
             seed=self._seed,
-            certify=self._stop is not None,
+            certify=self._stop is not None and self._stop.asks_gap,
+            probes=self._probes,
+            floor=self._floor,
+            ceiling=self._ceiling,
         )
 
     def _begun(self) -> Optimizer:
@@ -219,7 +229,7 @@ class GapStopper(Stopper):  # type: ignore[misc]
     tune.RunConfig(stop=GapStopper(GapBelow(0.01), searcher))
     """
 
-    def __init__(self, rule: GapBelow, searcher: Any) -> None:
+    def __init__(self, rule: Rule, searcher: Any) -> None:
         self.rule = rule
         self.searcher = searcher
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from optuna.distributions import CategoricalDistribution
 from optuna.trial import FrozenTrial, TrialState
 
+from regretless.doors.curves import Curves
 from regretless.doors.distributions import Distributions
 from regretless.doors.tree import When
+from regretless.doors.trials import ended_at, has_ended, variance
 from regretless.optimizer import Optimizer
 from regretless.parameters import Array
 
-VARIANCE = "regretless:var"
-"""The user attribute by which an objective tells the noise variance of its value, when it knows it."""
+Pruned: TypeAlias = Literal["extrapolate", "last", "ignore"]
+"""What pruned trials tell."""
 CONSTRAINTS = "constraints"
 """The system attribute under which Optuna keeps the values of a `constraints_func`, and the beginning of those of
 `trial.set_constraint`."""
@@ -47,6 +49,12 @@ class Replica:
         self._leading, self._leading_number = 0, -1
         """How many trials at the head of the study have all been taken in, and the number of the last of those: they
         need not be looked at again."""
+        self.curves = Curves(1.0 if optimizer.direction == "maximize" else -1.0)
+        """The curves of the completed trials that were taken in."""
+        self.pruned: Pruned | None = None
+        """What pruned trials have told; None while there were none."""
+        self.untold: list[Array] = []
+        """Points of pruned trials that told nothing, which are not to be proposed again."""
         self._labelled = {name: d for name, d in space.items() if isinstance(d, CategoricalDistribution) and not labels}
         """Choices whose labels the optimizer knows as their positions only: they may be any objects."""
 
@@ -60,7 +68,7 @@ class Replica:
             return None
         unknown = self.unknown(trials)
         fresh = [t for t in unknown if has_ended(t)]
-        fits = len(trials) - len(unknown) == len(self._told) and all(when(t) > self._last for t in fresh)
+        fits = len(trials) - len(unknown) == len(self._told) and all(ended_at(t) > self._last for t in fresh)
         return fresh if fits else None
 
     def take(self, history: list[tuple[FrozenTrial, float | None]], trials: Sequence[FrozenTrial]) -> None:
@@ -69,16 +77,19 @@ class Replica:
         points, values, variances, constraints = [], [], [], []
         names = self.optimizer.constraint_names
         for trial, value in history:
-            u = None if value is None else self.encode(trial.params)
+            pruned = trial.state == TrialState.PRUNED
+            u = self.encode(trial.params) if value is not None or pruned else None
             found = constraints_of(trial)
             known = value is not None and (math.isnan(value) or all(name in found for name in names))
-            if u is not None and value is not None and known:
+            if u is not None and value is None:
+                self.untold.append(u)
+            elif u is not None and value is not None and known:
                 points.append(u)
                 values.append(value)
                 variances.append(variance(trial))
                 constraints.append([found.get(name, math.inf) for name in names])
             self._told.add(trial.number)
-        self._last = when(history[-1][0])
+        self._last = ended_at(history[-1][0])
         self.optimizer.take_in(points, values, variances, constraints)
         while self._leading < len(trials) and (number := trials[self._leading].number) in self._told:
             self._leading, self._leading_number = self._leading + 1, number
@@ -104,20 +115,6 @@ class Replica:
 
 
 # ---------------------------------------------------------------- what a trial says
-
-
-def has_ended(trial: FrozenTrial) -> bool:
-    return trial.state.is_finished() and trial.datetime_complete is not None
-
-
-def when(trial: FrozenTrial) -> tuple[datetime, int]:
-    return trial.datetime_complete or datetime.min, trial.number
-
-
-def variance(trial: FrozenTrial) -> float:
-    found: Any = trial.user_attrs.get(VARIANCE)
-    known = isinstance(found, float | int) and not isinstance(found, bool) and 0 <= found < math.inf
-    return float(found) if known else math.nan
 
 
 def constraints_of(trial: FrozenTrial) -> dict[str, float]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state
@@ -22,6 +23,12 @@ Reader: TypeAlias = Callable[[Any], Any]
 EVERY_FIT_FAILED = "All the "
 """How scikit-learn begins to say that all fits of a round failed; it raises then, where a search that learns can go
 on."""
+AT_MOST_ONE = (
+    "accuracy", "adjusted_", "average_precision", "balanced_accuracy", "completeness_score", "d2_",
+    "explained_variance", "f1", "fowlkes_mallows_score", "homogeneity_score", "jaccard", "matthews_corrcoef",
+    "normalized_mutual_info", "precision", "r2", "rand_score", "recall", "roc_auc", "top_k_accuracy", "v_measure_score",
+)  # fmt: skip
+"""How the names of scikit-learn's scorers begin whose best score is 1; that of "neg_..." is 0."""
 TAIL = 1e-6
 """How far quantiles of unbounded distributions keep from 0 and 1."""
 
@@ -44,6 +51,9 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         n_trials: settings to evaluate.
         scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score, return_train_score: as in `RandomizedSearchCV`.
         method: a name (`regretless list` shows them), a recipe or "auto".
+        probes: the share of the settings that are independent uniform draws; they prove how much of the space can be
+            better (`certificate_.share`).
+        ceiling: a score that no setting can exceed; "scorer": that of scikit-learn's scorer, where it has one.
         batch: settings per round; `n_jobs` workers share the folds of a round. The result depends on `batch`, never on
             `n_jobs`.
         random_state: makes the search repeatable.
@@ -60,6 +70,8 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         n_trials: int = 40,
         scoring: Any = None,
         method: MethodLike = "auto",
+        probes: float = 0.0,
+        ceiling: float | Literal["scorer"] | None = "scorer",
         n_jobs: int | None = None,
         refit: Any = True,
         cv: Any = None,
@@ -77,6 +89,8 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         self.space = space
         self.n_trials = n_trials
         self.method = method
+        self.probes = probes
+        self.ceiling = ceiling
         self.batch = batch
         self.random_state = random_state
 
@@ -91,7 +105,10 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         whole = isinstance(self.random_state, int | np.integer)
         seed = self.random_state if whole else check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         n_trials = int(self.n_trials)
-        optimizer = Optimizer(space, method=self.method, direction="maximize", budget=n_trials, seed=int(seed))
+        optimizer = Optimizer(
+            space, method=self.method, direction="maximize", budget=n_trials, seed=int(seed), probes=self.probes,
+            ceiling=self._most() if self.ceiling == "scorer" else self.ceiling,
+        )  # fmt: skip
         while len(optimizer.trials) < n_trials and not optimizer.exhausted:
             trials = optimizer.ask(min(int(self.batch), n_trials - len(optimizer.trials)))
             settings = [{name: readers[name](value) for name, value in trial.params.items()} for trial in trials]
@@ -110,6 +127,20 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
                 optimizer.tell(trial, float(score))
         self.optimizer_ = optimizer
         self.certificate_ = optimizer.certificate
+
+    def _most(self) -> float | None:
+        """The largest score of the metric that is searched by, where its name or the estimator's own score says it."""
+        scoring = self.scoring
+        if isinstance(scoring, Mapping):
+            scoring = scoring.get(self.refit)
+        elif isinstance(scoring, list | tuple | set):
+            scoring = self.refit
+        if scoring is None:
+            own = getattr(type(self.estimator), "score", None)
+            return 1.0 if own in (ClassifierMixin.score, RegressorMixin.score) else None
+        if not isinstance(scoring, str):
+            return None
+        return 0.0 if scoring.startswith("neg_") else 1.0 if scoring.startswith(AT_MOST_ONE) else None
 
     def _score_name(self, results: Mapping[str, Any]) -> str:
         if "mean_test_score" in results:

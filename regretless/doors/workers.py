@@ -25,6 +25,8 @@ from regretless.doors.distributions import Distributions
 
 OWNER = "regretless:worker"
 """The trial attribute by which `tune_in_storage` signs its trials; the next worker finishes those of the dead."""
+PROBE = "regretless:probe"
+"""Marks the trials that are uniform probes: the step of the draw, and the names of the parameters it is drawn over."""
 ANNOUNCED = "regretless:params"
 """System attributes under which a trial tells other workers its proposal before Optuna stores the parameters one by
 one."""
@@ -156,3 +158,30 @@ def announced(trial: FrozenTrial, space: Distributions) -> dict[str, Any]:
         return {name: space[name].to_external_repr(value) for name, value in params.items() if name in space}  # type: ignore[union-attr]
     except (ValueError, TypeError, AttributeError, IndexError, OverflowError):
         return {}
+
+
+# ---------------------------------------------------------------- probes
+
+
+def mark_probe(study: Study, trial: FrozenTrial, step: int, space: Distributions) -> None:
+    """Writes down that a trial is the uniform probe of a step."""
+    if PROBE not in study._storage.get_trial(trial._trial_id).system_attrs:
+        study._storage.set_trial_system_attr(trial._trial_id, PROBE, {"step": step, "over": sorted(space)})
+
+
+def probe_steps(trials: Iterable[FrozenTrial], space: Iterable[str]) -> list[int]:
+    """The steps of the probes that were drawn over these parameters, each once."""
+    marks, names = [t.system_attrs.get(PROBE) for t in trials], sorted(space)
+    steps = {mark.get("step") for mark in marks if isinstance(mark, dict) and mark.get("over") == names}
+    return sorted(step for step in steps if isinstance(step, int) and step >= 0)
+
+
+def ran_together(trials: Iterable[FrozenTrial]) -> bool:
+    """Whether a trial began before one with a smaller number had ended."""
+    begun = sorted((t for t in trials if t.datetime_start is not None), key=lambda t: t.number)
+    latest = datetime.min
+    for trial in begun:
+        if trial.datetime_start is not None and trial.datetime_start < latest:
+            return True
+        latest = max(latest, trial.datetime_complete or datetime.max)
+    return False

@@ -12,9 +12,10 @@ from regretless.gp.kernels import Kind
 from regretless.gp.maximiser import USUAL, Acquisition, Effort
 from regretless.gp.posterior import GP
 from regretless.gp.sides import SideModels, belief_weight, log_belief, log_feasible, summed
-from regretless.gp.step import recommended_by_mean, step, worth_using
+from regretless.gp.step import best_of_shortlist, best_told, step, worth_using
 from regretless.gp.surrogate import Surrogate
 from regretless.method import State
+from regretless.noise import stated_noise
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -109,8 +110,12 @@ class GPMethod(DesignedMethod):
             best = float(gp.mean_at(known).max())
         return max(best, float(gp.mean_at(self.pending).max(initial=best)))
 
+    def _known_noise(self) -> bool | None:
+        return stated_noise(self.paper, self._surrogate.noise_var)
+
     def _recommend(self) -> Array:
-        return recommended_by_mean(self, self._surrogate)
+        gp = self._surrogate.gp(*self.basis)
+        return best_told(gp, worth_using(self)) if self.paper else best_of_shortlist(gp, self)
 
     def _certificate(self, delta: float) -> Certificate:
         x, rng = self.recommend(), self.fixed_generator()

@@ -137,11 +137,11 @@ class Factor:
             for r in range(i, j):
                 if r > i:
                     L1[r, i:r] = lapack.dtrtrs(L1[i:r, i:r], rest[r - i, : r - i], lower=1)[0]
-                b, noise = B[r], out.noise[n0 + r]
-                left = float(at_zero[r - i]) + noise - float(b @ b) - float(L1[r, :r] @ L1[r, :r])
-                if left < noise:  # in exact arithmetic what is left of the diagonal is at least the noise
-                    out.jitter = max(out.jitter, noise - left)
-                    left = noise
+                b, own = B[r], float(out.noise[n0 + r])
+                left = float(at_zero[r - i]) + own - float(b @ b) - float(L1[r, :r] @ L1[r, :r])
+                if left < own:  # in exact arithmetic what is left of the diagonal is at least the noise
+                    out.jitter = max(out.jitter, own - left)
+                    left = own
                 L1[r, r] = math.sqrt(left)
         out._B, out._L1 = B, L1
         return out
@@ -317,10 +317,11 @@ class SamplePath:
     def __init__(self, gp: GP, rng: np.random.Generator) -> None:
         factor, kernel, q = gp.factor, gp.factor.kernel, gp.hyper.quadratic
         m, e = len(kernel.lines), factor.Z.shape[1]
+        omega: Array
         if e <= MOST_ONEHOT:
             omega = rng.standard_normal((FEATURES, e))
         else:  # millions of draws, of which seven digits are enough
-            omega = rng.standard_normal((e, FEATURES), dtype=np.float32).T
+            omega = rng.standard_normal((e, FEATURES), dtype=np.float32).T  # type: ignore[assignment]
         if kernel.kind == "matern52":  # the spectral density is a multivariate t with 2 nu = 5 degrees of freedom
             omega /= np.sqrt(rng.chisquare(5.0, FEATURES) / 5.0)[:, None]
         omega *= factor.inverse_scales

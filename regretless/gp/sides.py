@@ -170,9 +170,3 @@ def summed(parts: Sequence[Acquisition], weights: Sequence[float] | None = None)
         return np.asarray(sum(w * part.value(P) for w, part in zip(factors, parts, strict=True)))
 
     return Acquisition(value_and_gradient, value_alone)
-
-
-def least_violation(C: Array) -> int:
-    """The row of constraint values C (n x m) that breaks them least, each in units of its typical size."""
-    sizes = np.array([typical_size(c) for c in C.T])
-    return int(np.argmin((np.maximum(C, 0.0) / sizes).sum(axis=1)))

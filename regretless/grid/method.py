@@ -6,18 +6,20 @@ from the history, so that it is a function of the history alone. With everything
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from regretless.certificate import Certificate
 from regretless.gp.acquisition import candidates_kept_from_failures
+from regretless.gp.certify import wary_surrogate
 from regretless.gp.kernels import Kind
 from regretless.grid.posterior import ProductPosterior, RowPosterior, SEFeatures, product_grid
 from regretless.grid.scale import FIRST_FIT, REFIT, Scale, fit_scale
 from regretless.grid.whole_model import whole_certificate
 from regretless.method import Method, State
+from regretless.noise import stated_noise
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -60,6 +62,7 @@ class PointsMethod(Method):
         self._kernel, self._lengthscale, self._noise_sd = kernel, lengthscale, noise_sd
         sd = PAPER_NOISE_SD if noise_sd is None else max(noise_sd, LEAST_NOISE_SD)
         self.scale = Scale(0.0, 1.0, lengthscale or PAPER_LENGTHSCALE, sd**2)
+        self._wary = wary_surrogate(self.cube)
         self._values = self._fitted_at = self._rebuilt_at = 0
         """Values taken in, and their number at the last fit and at the last rebuilding."""
         self.posterior: RowPosterior | ProductPosterior
@@ -107,8 +110,11 @@ class PointsMethod(Method):
         else:
             self.posterior.add_at(x, value, noise_var)
 
+    def _known_noise(self) -> bool | None:
+        return stated_noise(not self._fits, self._noise_sd)
+
     def _certificate(self, delta: float) -> Certificate:
-        return whole_certificate(self, self.scale.told_noise_var, delta)
+        return whole_certificate(self, self.scale.told_noise_var, delta, self._wary)
 
 
 class GridMethod(PointsMethod):
@@ -116,7 +122,8 @@ class GridMethod(PointsMethod):
 
     Args:
         preset, kernel, lengthscale, noise_sd: see `PointsMethod`.
-        points_per_axis: positions per axis; None: 80 in two dimensions, at most about 6400 points in others.
+        points_per_axis: positions per axis, one number or one for each; None: 80 in two dimensions, at most about 6400
+            points in others.
     """
 
     def __init__(
@@ -126,7 +133,7 @@ class GridMethod(PointsMethod):
         seed: int,
         budget: int | None,
         preset: Literal["default", "paper"],
-        points_per_axis: int | None,
+        points_per_axis: int | Sequence[int] | None,
         kernel: Kind,
         lengthscale: float | None,
         noise_sd: float | None,
@@ -135,11 +142,15 @@ class GridMethod(PointsMethod):
             cube, seed=seed, budget=budget, preset=preset, kernel=kernel, lengthscale=lengthscale, noise_sd=noise_sd
         )
         m = POINTS_PER_AXIS[self.dim] if points_per_axis is None else points_per_axis
-        if m**self.dim > MOST_POINTS:
-            raise ValueError(
-                f"points_per_axis={m} makes {float(m) ** self.dim:.3g} points, more than {MOST_POINTS:.3g}"
-            )
-        self._axes = [np.unique(axis.snap(np.linspace(0.0, 1.0, m))) for axis in self.cube.axes]
+        counts = [m] * self.dim if isinstance(m, int) else list(m)
+        if len(counts) != self.dim or min(counts) < 1:
+            raise ValueError(f"points_per_axis must be a number, or {self.dim} of them, of at least 1, got {m!r}")
+        if math.prod(counts) > MOST_POINTS:
+            many = float(math.prod(counts))
+            raise ValueError(f"points_per_axis={m} makes {many:.3g} points, more than {MOST_POINTS:.3g}")
+        self._axes = [
+            np.unique(axis.snap(np.linspace(0.0, 1.0, k))) for axis, k in zip(self.cube.axes, counts, strict=True)
+        ]
         self.grid = product_grid(self._axes)
         self._first = int(self.fixed_generator().integers(len(self.grid)))
         self._best_before = 0.0  # the largest posterior mean before the latest value, in the units of the values

@@ -14,7 +14,7 @@ from regretless.gp.kernels import Kernel, Kind
 from regretless.gp.maximiser import maximise
 from regretless.gp.posterior import GP
 from regretless.gp.step import best_by_mean
-from regretless.gp.surrogate import standardisation
+from regretless.gp.surrogate import Surrogate, scheduled, standardisation
 from regretless.grid.scale import merged, weights
 from regretless.method import Method
 from regretless.parameters import Array
@@ -38,10 +38,15 @@ def cautious_best(history: Method, noise_var: float, kernel: Kind) -> Array:
     return maximise(upper_confidence(gp, -CAUTION), cube, history.fixed_generator(), incumbents=incumbents)
 
 
-def whole_certificate(history: Method, noise_var: float, delta: float) -> Certificate:
-    """The fitted certificate of the recommended point; noise_var as in `cautious_best`."""
-    points, values, yvar = _averaged(history.X, history.y, history.yvar, noise_var)
-    return fitted_certificate(points, values, yvar, history.cube, history.recommend(), delta, history.fixed_generator())
+def whole_certificate(history: Method, noise_var: float, delta: float, wary: Surrogate) -> Certificate:
+    """The fitted certificate of the recommended point; noise_var as in `cautious_best`, wary: the model that the method
+    keeps, so that the next certificate fits nothing again before the history has grown by a sixteenth."""
+    X, y, yvar = history.X, history.y, history.yvar
+    size = scheduled(len(y))[1]
+    points, values, variances = _averaged(X[:size], y[:size], yvar[:size], noise_var)
+    later = np.where(np.isnan(yvar[size:]), noise_var, yvar[size:]) if len(values) < size else yvar[size:]
+    told = np.concatenate([points, X[size:]]), np.append(values, y[size:]), np.append(variances, later)
+    return fitted_certificate(*told, history.cube, history.recommend(), delta, history.fixed_generator(), wary=wary)
 
 
 def _averaged(X: Array, y: Array, yvar: Array, noise_var: float) -> tuple[Array, Array, Array]:

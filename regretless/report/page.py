@@ -6,6 +6,9 @@
 
 A `Curve` may bring several x axes (evaluations, seconds) and several quantities (simple regret, average regret); the
 page switches between them. `scatter_section` draws points, `table_section` a sortable table, `text_section` paragraphs.
+
+The charts are our own script (`js/`, 40 kB): plotly.js with contours weighs 1.5 MB and Vega 0.8 MB, in every page, and
+what a run needs beside lines and dots, such as parallel coordinates with ten thousand trials, is a hundred lines here.
 """
 
 from __future__ import annotations
@@ -27,6 +30,12 @@ MOST_POINTS = 240
 """A curve keeps at most this many points: more cannot be seen, and the page stays small."""
 DIGITS = 5
 """Significant digits of a number in a chart."""
+LONG = 10
+"""A number with more letters than this, such as one with its quartiles, may be broken at its spaces."""
+MANY = 8
+"""A table with more columns than this has narrower cells."""
+SCRIPTS = ("kit", "chart", "table", "surface", "parallel", "page")
+"""The parts of a page's script, in the order in which they need each other."""
 
 Cell: TypeAlias = str | float | int | None
 Chart: TypeAlias = dict[str, Any]
@@ -90,7 +99,7 @@ def html_page(
         body=body,
         foot=html.escape(foot),
         css=_asset("page.css"),
-        js=_asset("page.js"),
+        js="\n".join(_asset(f"js/{name}.js") for name in SCRIPTS),
     )
 
 
@@ -108,12 +117,12 @@ def curves_section(
     title: str, curves: Sequence[Curve], *, log_x: Log = False, log_y: Log = False, note: str = ""
 ) -> Section:
     """Lines with bands."""
-    return Section(title, _note(note) + _figures([curves_chart(curves, log_x=log_x, log_y=log_y)]))
+    return Section(title, note_html(note) + figures([curves_chart(curves, log_x=log_x, log_y=log_y)]))
 
 
 def charts_section(title: str, charts: Sequence[Chart], *, titles: Sequence[str] = (), note: str = "") -> Section:
     """Charts whose data are at hand (`curves_chart`, `scatter_chart`), side by side where there is room."""
-    return Section(title, _note(note) + _figures(charts, least=420 if len(charts) > 1 else 0, titles=titles))
+    return Section(title, note_html(note) + figures(charts, least=420 if len(charts) > 1 else 0, titles=titles))
 
 
 def scatter_section(
@@ -131,7 +140,7 @@ def scatter_section(
         scatter_chart(points, x_name=name, y_name=y_name, log_x=name in logs, log_y=log_y)
         for name, points in panels.items()
     ]
-    return Section(title, _note(note) + _figures(charts, least=300 if len(charts) > 1 else 0))
+    return Section(title, note_html(note) + figures(charts, least=300 if len(charts) > 1 else 0))
 
 
 def table_section(
@@ -148,16 +157,21 @@ def table_section(
         for column, kind in (best or {}).items()
     }
     wordy = [any(isinstance(row[j], str) and not _numeric(row[j]) for row in rows) for j in range(len(columns))]
-    head = "".join(
-        f'<th class="words">{html.escape(c)}</th>' if wordy[j] else f"<th>{html.escape(c)}</th>"
-        for j, c in enumerate(columns)
-    )
+    looks = [' class="words"' if words else "" for words in wordy]
+    head = "".join(f'<th scope="col"{look}>{html.escape(c)}</th>' for look, c in zip(looks, columns, strict=True))
     body = "".join(
         "<tr>" + "".join(_cell(v, wordy[j], i in marked.get(j, ())) for j, v in enumerate(row)) + "</tr>"
         for i, row in enumerate(rows)
     )
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return Section(title, _note(note) + f'<div class="scroll">{table}</div>')
+    many = ' class="many"' if len(columns) > MANY else ""
+    table = f"<table{many}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return Section(title, note_html(note) + scrolled(table, title))
+
+
+def scrolled(table: str, title: str) -> str:
+    """A table that scrolls sideways where it is wider than the page, by keys too."""
+    name = html.escape(f"table: {title}" if title else "table", quote=True)
+    return f'<div class="scroll" tabindex="0" role="group" aria-label="{name}">{table}</div>'
 
 
 def curves_chart(curves: Sequence[Curve], *, log_x: Log = False, log_y: Log = False) -> Chart:
@@ -172,9 +186,9 @@ def curves_chart(curves: Sequence[Curve], *, log_x: Log = False, log_y: Log = Fa
     series = []
     for curve in curves:
         keep, kind = thinned(len(np.asarray(curve.x[axes[0]]))), "steps" if curve.steps else "line"
-        x = [_numbers(curve.x[axis], keep) for axis in axes]
+        x = [numbers(curve.x[axis], keep) for axis in axes]
         bands = [vars(y if isinstance(y, Band) else Band(y)).items() for y in curve.y.values()]
-        y = [{part: _numbers(values, keep) for part, values in band if values is not None} for band in bands]
+        y = [{part: numbers(values, keep) for part, values in band if values is not None} for band in bands]
         series.append({"name": curve.name, "kind": kind, "dash": curve.dash, "x": x, "y": y})
     return {
         "x": [{"name": axis, "log": _says(log_x, axis)} for axis in axes],
@@ -191,9 +205,9 @@ def scatter_chart(
     labels = list(dict.fromkeys(str(v) for p in points for v in p.x)) if words else []
     series = []
     for p in points:
-        x = [labels.index(str(v)) for v in p.x] if words else _numbers(np.asarray(p.x, dtype=np.float64))
+        x = [labels.index(str(v)) for v in p.x] if words else numbers(np.asarray(p.x, dtype=np.float64))
         text = {"text": list(p.text)} if p.text else {}
-        series.append({"name": p.name, "kind": "dots", "x": [x], "y": [{"mid": _numbers(p.y)}], **text})
+        series.append({"name": p.name, "kind": "dots", "x": [x], "y": [{"mid": numbers(p.y)}], **text})
     axis: dict[str, Any] = {"name": x_name, "log": log_x and not words, "margin": 0.04}
     if words:
         axis.update(ticks=[[i, label] for i, label in enumerate(labels)], margin=0.2)
@@ -209,22 +223,24 @@ def thinned(n: int, most: int = MOST_POINTS) -> np.ndarray[Any, Any]:
     return np.unique(np.rint(np.concatenate([even, early])).astype(int))
 
 
-def _figures(charts: Sequence[Chart], least: int = 0, titles: Sequence[str] = ()) -> str:
+def figures(charts: Sequence[Chart], least: int = 0, titles: Sequence[str] = (), *, shared: bool = False) -> str:
+    """Charts side by side where there is room for `least` pixels each; `shared` ones have their buttons in common."""
     style = f' style="--least:{least}px"' if least else ""
     captions = [f"<figcaption>{html.escape(title)}</figcaption>" for title in titles] or [""] * len(charts)
-    figures = "".join(
-        f'<figure class="chart">{caption}<script type="application/json">{_json(chart)}</script></figure>'
+    drawn = "".join(
+        f'<figure class="chart">{caption}<script type="application/json">{to_json(chart)}</script></figure>'
         for caption, chart in zip(captions, charts, strict=True)
     )
-    return f'<div class="charts"{style}>{figures}</div>'
+    return f'<div class="charts{" shared" if shared else ""}"{style}>{drawn}</div>'
 
 
-def _json(chart: Chart) -> str:
+def to_json(chart: Any) -> str:
     """JSON that may stand inside a script element."""
     return json.dumps(chart, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
-def _numbers(values: ArrayLike, keep: np.ndarray[Any, Any] | slice = slice(None)) -> list[float | None]:
+def numbers(values: ArrayLike, keep: np.ndarray[Any, Any] | slice = slice(None)) -> list[float | None]:
+    """Numbers for JSON: a few digits, None for what is not finite."""
     return [
         float(f"{v:.{DIGITS}g}") if math.isfinite(v) else None
         for v in np.asarray(values, dtype=np.float64)[keep].tolist()
@@ -235,7 +251,8 @@ def _says(log: Log, name: str) -> bool:
     return log if isinstance(log, bool) else name in set(log)
 
 
-def _note(note: str) -> str:
+def note_html(note: str) -> str:
+    """A remark below a title."""
     return f'<p class="note">{html.escape(note)}</p>' if note else ""
 
 
@@ -262,7 +279,8 @@ def _best(cells: Sequence[Cell], kind: str) -> set[int]:
 def _cell(value: Cell, words: bool, marked: bool) -> str:
     text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
     number = _value(value)
-    names = " ".join(name for name, on in (("words", words), ("mark", marked)) if on)
+    long = not words and len(text) > LONG
+    names = " ".join(name for name, on in (("words", words), ("mark", marked), ("long", long)) if on)
     look = f' class="{names}"' if names else ""
     sort = f' data-v="{number:.10g}"' if math.isfinite(number) and not words else ""
     return f"<td{look}{sort}>{html.escape(text)}</td>"

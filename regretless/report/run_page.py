@@ -1,131 +1,360 @@
-"""The figure and the HTML page of a `Result`: best so far, every value, and the value against each parameter."""
+"""The HTML page of a `Result`: what was found and by which method, how sure that is, and what each parameter does."""
 
 from __future__ import annotations
 
-import math
+import datetime
+import html
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regretless.extras import optional
-from regretless.parameters import Choice
+from regretless.evaluation import last_line
 from regretless.report import page
-from regretless.report.page import Curve, Points, Section
+from regretless.report.model_view import SURFACE, ModelView, model_of
+from regretless.report.page import Chart, Curve, Section
+from regretless.report.run_data import RunData, Scale, text_of
 from regretless.statefile import write_whole
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from regretless.optimizer import Trial
+    from regretless.certificate import Certificate
     from regretless.result import Result
 
-WIDE = 20
-"""Positive values that differ by more than this factor start on a logarithmic axis."""
 MOST_SLICES = 30
 """Parameters drawn on a page; a space of thousands would make one that nobody reads."""
+MOST_SURFACES = 12
+"""Parameters of which any pair can be drawn, the most important ones: their 66 pairs take 200 kB of a page."""
+MOST_DOTS, MOST_LINES = 2000, 400
+"""Trials drawn against a parameter, and as lines (`RunData.some`); more only blacken a picture."""
+MOST_ERRORS = 30
+"""Different errors shown in full."""
+STEPS = 999
+"""Values of a surface are whole numbers from 0 to this: three digits are finer than the colours."""
 
 
 def write_page(result: Result, path: Path) -> Path:
     """Writes the page and returns its path."""
-    optimizer = result.optimizer
-    goal = "smallest" if optimizer.direction == "minimize" else "largest"
-    count = f"{result.nfev} evaluation{'s' if result.nfev != 1 else ''}"
-    lead = f"{count} of {optimizer.recipe} looking for the {goal} value; {result.message}."
-    text = page.html_page(
-        "Tuning report", _sections(result), lead=lead, foot=f"Seed {optimizer.seed}. Made by regretless."
-    )
-    write_whole(path, text.encode())
+    write_whole(path, run_page(result).encode())
     return path
 
 
-def _sections(result: Result) -> list[Section]:
-    optimizer, done = result.optimizer, [t for t in result.trials if t.value is not None]
-    setting = [[name, _text(value)] for name, value in result.params.items()]
-    sections = [
-        page.table_section("Recommended setting", ["parameter", "value"], setting),
-        page.text_section(
-            "How much better could it be?",
-            f"Value at the recommended setting: {result.value:.6g}.",
-            str(result.certificate),
-        ),
+def run_page(result: Result) -> str:
+    """The text of the page."""
+    data = RunData(result)
+    goal = "smallest" if data.better < 0 else "largest"
+    title = f"Tuning report: {_objective(data)}" if _objective(data) else "Tuning report"
+    by = "a study" if data.foreign else str(data.optimizer.recipe)
+    lead = f"{_count(result.nfev, 'evaluation')} of {by} looking for the {goal} value."
+    foot = f"Seed {data.optimizer.seed}. Made by regretless."
+    return page.html_page(title, _sections(data), lead=lead, foot=foot)
+
+
+def _sections(data: RunData) -> list[Section]:
+    sections = [_found(data), _certificate(data)]
+    if not data.done:
+        return [*sections, *_failures(data)]
+    model = model_of(data)
+    return [
+        *sections,
+        *_history(data),
+        *_importance(model),
+        _slices(data, model),
+        *_surfaces(data, model),
+        _lines(data),
+        *_durations(data),
+        *_failures(data),
+        Section("All trials", '<div class="trials"></div>'),
     ]
-    if not done:
-        return sections
-    values = np.array([t.value for t in done])
-    evaluations = {"evaluations": np.arange(1, result.nfev + 1)}
-    best_so_far = Curve("best so far", evaluations, {"value": result.best_so_far()}, steps=True)
-    sections.append(page.curves_section("Best so far", [best_so_far]))
-    words = [_words(t) for t in done]
-    wide = bool(values.min() > 0 and values.max() > WIDE * values.min())
-    every = {"trial": [Points("value", [t.number for t in done], values, words)]}
-    sections.append(page.scatter_section("Every value", every, log_y=wide))
-    names = list(optimizer.space.names)[:MOST_SLICES]
-    logs = [name for name in names if getattr(optimizer.space.parameters[name], "log", False)]
-    panels = {name: [_points(name, done)] for name in names}
-    left_out = len(optimizer.space) - len(names)
-    note = f"{left_out} further parameters are not drawn." if left_out else ""
-    sections.append(page.scatter_section("Value against each parameter", panels, x_log=logs, log_y=wide, note=note))
-    failed = sum(t.state == "failed" for t in result.trials)
-    rows = [
-        [t.number, t.value, *(_text(t.params.get(name, "")) for name in names)]
-        for t in sorted(done, key=lambda t: t.number)
+
+
+# ---------------------------------------------------------------- in words
+
+
+def _found(data: RunData) -> Section:
+    """The recommended setting beside the facts of the run, and the trials, from which the pictures are drawn."""
+    result, optimizer = data.result, data.optimizer
+    rows: list[list[page.Cell]] = [[name, text_of(value)] for name, value in result.params.items()]
+    setting = page.table_section("Recommended setting", ["parameter", "value"], rows).body
+    method, why = str(optimizer.recipe), "given by the caller" if optimizer.why == "given" else optimizer.why
+    if data.foreign:
+        method, why = "the study's own sampler", f"{method} was told its trials; it recommends and certifies"
+    ended = [_count(len(data.done), "value")] + [_count(len(data.failed), "failure")] * bool(data.failed)
+    facts = {
+        "Objective": _objective(data),
+        "Goal": optimizer.direction,
+        "Value there": f"{result.value:.6g}" if np.isfinite(result.value) else "not evaluated at that setting",
+        "Best trial": f"trial {result.best.number} with {result.best.value:.6g}" if data.done else "",
+        "Method": method,
+        "Recommendation" if data.foreign else "Why this method": why,
+        "Evaluations": ", ".join(ended),
+        "Ran": _when(optimizer.notes),
+        "One evaluation": _took(data),
+        "Ended because": result.message,
+    }
+    words = "".join(f"<dt>{name}</dt><dd>{html.escape(text)}</dd>" for name, text in facts.items() if text)
+    body = f'<div class="columns"><dl class="facts">{words}</dl><div>{setting if rows else ""}</div></div>'
+    trials = f'<script type="application/json" id="trials">{page.to_json(_trials(data))}</script>'
+    return Section("Recommended setting", body + trials)
+
+
+def _trials(data: RunData) -> dict[str, Any]:
+    """The trials as columns; charts and tables name them instead of repeating them."""
+    columns: dict[str, Any] = {"number": data.numbers.tolist(), "value": page.numbers(data.values)}
+    if data.seconds is not None:
+        columns["seconds"] = page.numbers(data.seconds)
+    names = data.names[:MOST_SLICES]
+    columns |= {f"p:{name}": page.numbers(data.column(name)) for name in names}
+    labels = {f"p:{name}": data.scales[name].labels for name in names if data.scales[name].labels}
+    errors = {str(i): last_line(t.error) for i, t in enumerate(data.trials) if t.value is None}
+    some = {"some": data.some(MOST_DOTS).tolist()} if len(data.done) > MOST_DOTS else {}
+    return {"columns": columns, "labels": labels, "errors": errors, "best": data.best, **some}
+
+
+def _objective(data: RunData) -> str:
+    return str(data.optimizer.notes.get("name", ""))
+
+
+def _when(notes: dict[str, Any]) -> str:
+    """When a run began and ended, where its notes say so: seconds since 1970."""
+    if not isinstance(notes.get("began"), float) or not isinstance(notes.get("ended"), float):
+        return ""
+    began, ended = (datetime.datetime.fromtimestamp(notes[word]) for word in ("began", "ended"))
+    to = f"{ended:%H:%M:%S}" if ended.date() == began.date() else f"{ended:%Y-%m-%d %H:%M:%S}"
+    return f"{began:%Y-%m-%d %H:%M:%S} to {to}"
+
+
+def _took(data: RunData) -> str:
+    if data.seconds is None:
+        return ""
+    return f"{np.nanmedian(data.seconds):.3g} s in the middle, {np.nansum(data.seconds):.3g} s all together"
+
+
+def _certificate(data: RunData) -> Section:
+    result, title = data.result, "How much better could it be?"
+    there = f"At the recommended setting: {result.value_words}."
+    return page.text_section(title, there, result.certificate.share_sentence(), result.certificate.gap_sentence())
+
+
+def _failures(data: RunData) -> list[Section]:
+    """Each error once, with the trials that had it, folded."""
+    if not data.failed:
+        return []
+    found: dict[str, list[Any]] = {}
+    for trial in data.failed:
+        found.setdefault(last_line(trial.error), []).append(trial)
+    body = ""
+    for line, trials in sorted(found.items(), key=lambda item: -len(item[1]))[:MOST_ERRORS]:
+        which = ", ".join(str(t.number) for t in trials[:MOST_ERRORS]) + (", ..." if len(trials) > MOST_ERRORS else "")
+        full = html.escape(trials[-1].error.strip() or line)
+        body += (
+            f"<details><summary>{_count(len(trials), 'evaluation')}: {html.escape(line)}</summary>"
+            f'<p class="note">Trial{"s" * (len(trials) > 1)} {which}; the last one said:</p>'
+            f'<pre tabindex="0">{full}</pre></details>'
+        )
+    return [Section(f"Failures: {len(data.failed)}", body)]
+
+
+# ---------------------------------------------------------------- in pictures
+
+
+def _history(data: RunData) -> list[Section]:
+    sizes, certificates = data.certificates
+    brackets = [(n, c) for n, c in zip(sizes, certificates, strict=True) if c.certified]
+    running = data.result.best_so_far()
+    keep = page.thinned(len(running))
+    chart: Chart = {
+        "x": [{"name": "trial", "log": False, "margin": 0.02}],
+        "y": [{"name": "value", "log": data.log_values, **_cut(data)}],
+        "series": [
+            _dots(data, "number", failed=True),
+            _series("best so far", "steps", data.numbers[keep], running[keep]),
+        ],
+    }
+    if brackets:
+        at = [int(data.numbers[n - 1]) for n, _ in brackets]
+        low, high = ([getattr(c, side) for _, c in brackets] for side in ("lower", "upper"))
+        bounds = {"low": page.numbers(low), "high": page.numbers(high)}
+        chart["series"].append({"name": "where the optimum may be", "kind": "band", "x": [at], "y": [bounds]})
+    words = ["Dots are values, from pale (the first) to strong (the last); the ring is the best trial."]
+    words += ["Crosses at the bottom are failures."] if data.failed else []
+    words += ["The band is where the certificate of that moment put the optimal value."] if brackets else []
+    section = page.charts_section("Values over the run", [chart], note=" ".join(words) + _cut_note(data))
+    return [section, *_certificates(sizes, certificates)]
+
+
+def _certificates(sizes: Sequence[int], found: Sequence[Certificate]) -> list[Section]:
+    """What the certificate would have said during the run: the gap and the share against evaluations."""
+    x = {"evaluations": np.array(sizes)}
+    gaps = np.array([c.gap if c.certified else np.nan for c in found])
+    shares = np.array([np.nan if c.share is None else c.share for c in found])
+    drawn = {"certified gap": gaps, "share of the space": shares}
+    charts = [
+        page.curves_chart([Curve(name, x, {name: values})], log_y=bool((values[np.isfinite(values)] > 0).all()))
+        for name, values in drawn.items()
+        if np.isfinite(values).sum() > 1
     ]
-    note = f"{failed} evaluation{'s' if failed != 1 else ''} failed." if failed else ""
-    best = {"value": "min" if optimizer.direction == "minimize" else "max"}
-    sections.append(page.table_section("All trials", ["trial", "value", *names], rows, best=best, note=note))
-    return sections
+    note = "What could be better, as certified at that time; nothing is drawn where nothing was certified."
+    return [page.charts_section("The certificate over the run", charts, note=note)] if charts else []
 
 
-def figure(result: Result) -> Figure:
-    """Every value with the best so far, and one panel per parameter (needs matplotlib)."""
-    done = [t for t in result.trials if t.value is not None]
-    names = list(result.optimizer.space.names)[:MOST_SLICES]
-    columns = min(3, len(names) + 1)
-    rows = math.ceil((len(names) + 1) / columns)
-    drawing: Figure = optional("matplotlib.figure", "plot").Figure(
-        figsize=(4.2 * columns, 3.2 * rows), layout="constrained"
+def _importance(model: ModelView | str) -> list[Section]:
+    if isinstance(model, str) or len(model.importance) < 2:
+        return []
+    rows = ""
+    for name, (main, total) in model.importance.items():
+        bar = (
+            f'<span class="total" style="width:{100 * total:.1f}%"></span><span style="width:{100 * main:.1f}%"></span>'
+        )
+        cells = f'<td data-v="{total:.6g}">{total:.0%}</td><td data-v="{main:.6g}">{main:.0%}</td>'
+        rows += f'<tr><td>{html.escape(name)}</td><td class="share" data-v="{total:.6g}">{bar}</td>{cells}</tr>'
+    heads = {"parameter": "words", "share of the variance": "words", "with its interactions": "", "alone": ""}
+    head = "".join(f'<th scope="col" class="{look}">{head}</th>' for head, look in heads.items())
+    note = (
+        "Shares of the variance of the model's mean when settings are drawn evenly from the space (functional ANOVA): "
+        "of a parameter alone (filled), and with its interactions (outlined). " + model.note
     )
-    axes = drawing.subplots(rows, columns, squeeze=False).ravel()
-    values = [t.value for t in done]
-    axes[0].plot([t.number for t in done], values, ".", color="0.6", label="every value")
-    axes[0].plot(
-        np.arange(result.nfev), result.best_so_far(), color="tab:blue", label="best so far", drawstyle="steps-post"
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    return [Section("Which parameters matter", page.note_html(note) + page.scrolled(table, "importance"))]
+
+
+def _slices(data: RunData, model: ModelView | str) -> Section:
+    names = _ranked(data, model)[:MOST_SLICES]
+    charts = []
+    for name in names:
+        series = [{**_dots(data, f"p:{name}"), "some": True}]
+        if isinstance(model, ModelView):
+            along = model.slice_of(name)
+            kind = "bars" if data.scales[name].labels else "line"
+            band = {"low": page.numbers(along.low), "high": page.numbers(along.high)}
+            series.append(_series("model", kind, along.x, along.mean, **band))
+        axis = {**_axis(name, data.scales[name]), "at": data.recommended(name)}
+        y = {"name": "value", "log": data.log_values, **_cut(data)}
+        charts.append({"x": [axis], "y": [y], "series": series})
+    words = [f"Dots are trials; the dashed line is the recommended setting.{_some_note(data, MOST_DOTS)}"]
+    words += [model] if isinstance(model, str) else [
+        "The line is the model's mean when the other parameters have their recommended values, the band two standard "
+        "deviations of the model."
+    ]  # fmt: skip
+    left_out = len(data.names) - len(names)
+    words += [f"{_count(left_out, 'further parameter')} not drawn."] if left_out else []
+    return Section(
+        "Value against each parameter",
+        page.note_html(" ".join(words) + _cut_note(data)) + page.figures(charts, least=340, shared=True),
     )
-    axes[0].set(xlabel="trial", ylabel="value")
-    axes[0].legend(frameon=False)
-    for ax, name in zip(axes[1:], names, strict=False):
-        parameter = result.optimizer.space.parameters[name]
-        having = [t for t in done if name in t.params]
-        if isinstance(parameter, Choice):
-            labels = [_text(label) for label in parameter.labels]
-            ax.plot([parameter.index(t.params[name]) for t in having], [t.value for t in having], ".", color="tab:blue")
-            ax.set_xticks(range(len(labels)), labels)
-        else:
-            ax.plot([t.params[name] for t in having], [t.value for t in having], ".", color="tab:blue")
-            ax.set_xscale("log" if parameter.log else "linear")
-        ax.set(xlabel=name, ylabel="value")
-    for ax in axes[len(names) + 1 :]:
-        ax.remove()
-    return drawing
 
 
-def _points(name: str, done: Sequence[Trial]) -> Points:
-    """The values of the trials in which a parameter exists, against it."""
-    having = [t for t in done if name in t.params]
-    values = np.array([t.value for t in having])
-    return Points("value", [_place(t.params[name]) for t in having], values, [_words(t) for t in having])
+def _surfaces(data: RunData, model: ModelView | str) -> list[Section]:
+    if isinstance(model, str) or len(data.names) < 2:
+        return []
+    names = list(model.importance)[:MOST_SURFACES]
+    pairs, counts = {}, dict.fromkeys(names, 0)
+    for (i, a), (j, b) in itertools.combinations(enumerate(names), 2):
+        x, y, mean = model.surface_of(a, b)
+        low, high = float(mean.min()), float(mean.max())
+        z = np.rint((mean - low) / ((high - low) or 1.0) * STEPS).astype(int)
+        pairs[f"{i},{j}"] = {"low": page.numbers([low])[0], "high": page.numbers([high])[0], "z": z.ravel().tolist()}
+        counts |= {a: len(x), b: len(y)}
+    levels = [model.cube.axes[model.places[name]].levels for name in names]
+    axes = [
+        {**_axis(name, data.scales[name]), "key": f"p:{name}", "count": counts[name], "cells": 0 < k <= SURFACE}
+        for name, k in zip(names, levels, strict=True)
+    ]
+    chart = {
+        "axes": axes,
+        "values": "value",
+        "minimize": data.better < 0,
+        "pairs": pairs,
+        "recommended": [data.recommended(name) for name in names],
+    }
+    note = "The model's mean when all other parameters have their recommended values; brighter is better."
+    left_out = len(data.names) - len(names)
+    note += f" The {len(names)} most important parameters can be chosen." if left_out else ""
+    return [Section("Two parameters at once", page.note_html(note) + _figure("surface", chart))]
 
 
-def _words(trial: Trial) -> str:
-    shown = list(trial.params.items())[:MOST_SLICES]
-    return f"trial {trial.number}: {trial.value:.6g}; " + ", ".join(f"{name} {_text(value)}" for name, value in shown)
+def _lines(data: RunData) -> Section:
+    kept = data.some(MOST_LINES)
+    names = data.names[:MOST_SLICES]
+    axes = [{**_axis(name, data.scales[name]), "key": f"p:{name}"} for name in names]
+    shown = data.shown
+    low, high = float(shown.min()), float(shown.max())
+    pad = 0.0 if high > low else abs(high) / 2 or 0.5
+    log = data.log_values and not pad
+    axes.append({"name": "value", "key": "value", "low": low - pad, "high": high + pad, "log": log})
+    note = "Each line is a trial; the stronger the better, and the thick one is the best."
+    note += _some_note(data, MOST_LINES)
+    chart = {"axes": axes, "lines": kept.tolist()}
+    if data.limit is not None:
+        note += f" {_count(data.beyond, 'value')} beyond {data.limit:.4g} stand at the end of their axis."
+    return Section("All parameters at once", page.note_html(note) + _figure("parallel", chart))
 
 
-def _text(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+def _durations(data: RunData) -> list[Section]:
+    if data.seconds is None:
+        return []
+    dots = {**_dots(data, "number"), "y": [{"mid": "seconds"}]}
+    finite = data.seconds[np.isfinite(data.seconds) & (data.seconds > 0)]
+    wide = len(finite) > 0 and bool(finite.max() > 20 * finite.min())
+    chart = {
+        "x": [{"name": "trial", "log": False, "margin": 0.02}],
+        "y": [{"name": "seconds", "log": wide}],
+        "series": [dots],
+    }
+    return [page.charts_section("How long evaluations took", [chart])]
 
 
-def _place(value: Any) -> Any:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+# ---------------------------------------------------------------- inside
+
+
+def _dots(data: RunData, key: str, *, failed: bool = False) -> dict[str, Any]:
+    """All trials as dots, coloured by their order."""
+    dots: dict[str, Any] = {"name": "trials, first to last", "kind": "dots", "x": [key], "y": [{"mid": "value"}]}
+    lost = {"failed": [t.number for t in data.failed]} if failed and data.failed else {}
+    return {**dots, "order": True, "trials": True, "best": data.best, **lost}
+
+
+def _series(name: str, kind: str, x: Any, mid: Any, **band: list[float | None]) -> dict[str, Any]:
+    return {"name": name, "kind": kind, "x": [page.numbers(x)], "y": [{"mid": page.numbers(mid), **band}]}
+
+
+def _axis(name: str, scale: Scale) -> dict[str, Any]:
+    axis: dict[str, Any] = {"name": name, "low": scale.low, "high": scale.high, "log": scale.log}
+    return {**axis, "ticks": [[i, label] for i, label in enumerate(scale.labels)]} if scale.labels else axis
+
+
+def _cut(data: RunData) -> dict[str, Any]:
+    if data.limit is None:
+        return {}
+    limit = page.numbers([data.limit])[0]  # rounded like the values, so that the worst one shown lies within
+    return {"cut": [None, limit] if data.better < 0 else [limit, None]}
+
+
+def _cut_note(data: RunData) -> str:
+    if not data.beyond:
+        return ""
+    side = "above" if data.better < 0 else "below"
+    return (
+        f" {_count(data.beyond, 'value')} far {side} {data.limit:.4g} would flatten the others: they are drawn at the "
+        'edge until "all values" is pressed.'
+    )
+
+
+def _some_note(data: RunData, most: int) -> str:
+    if len(data.done) <= most:
+        return ""
+    return f" Of {len(data.done)} trials {most} are drawn: the best {most // 4}, and others spread evenly by rank."
+
+
+def _ranked(data: RunData, model: ModelView | str) -> list[str]:
+    """The parameters, the most important first where that is known."""
+    return data.names if isinstance(model, str) else list(model.importance)
+
+
+def _figure(kind: str, chart: Chart) -> str:
+    return f'<figure class="{kind}"><script type="application/json">{page.to_json(chart)}</script></figure>'
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'s' if number != 1 else ''}"

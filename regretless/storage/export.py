@@ -12,9 +12,12 @@ from optuna.storages import BaseStorage
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from regretless.doors.optuna import ERROR, VARIANCE
+from regretless.bounds import KnownBound
+from regretless.doors.optuna import ERROR
 from regretless.doors.replica import ConstraintNames, constraints_of
 from regretless.doors.tree import learn_tree, space_of
+from regretless.doors.trials import VARIANCE
+from regretless.doors.workers import probe_steps, ran_together
 from regretless.optimizer import Optimizer
 from regretless.result import Result
 from regretless.statefile import write_whole
@@ -30,7 +33,10 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
     The method is the one the study was tuned with by `tune_in_storage`, with its seed and budget, unless one is given;
     "auto" for studies of others.
     """
-    settings = Settings.read(study) or Settings("auto", seed=0, certify=False, budget=None)
+    if len(study.directions) > 1:
+        raise ValueError(f"study {study.study_name!r} has {len(study.directions)} objectives; a result has one")
+    own = Settings.read(study)
+    settings = own or Settings("auto", seed=0, certify=False, budget=None)
     tree = learn_tree(study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)))
     space = tree.distributions
     if not space:
@@ -45,7 +51,9 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
         seed=settings.seed,
         certify=settings.certify,
         constraints=names,
+        probes=settings.probes,
     )
+    optimizer.bound = KnownBound.of(optimizer.direction, settings.bound)
     for t in trials:
         if not all(d._contains(d.to_internal_repr(t.params[name])) for name, d in space.items() if name in t.params):
             continue
@@ -58,13 +66,26 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
             optimizer.tell(trial, t.values[0], var=t.user_attrs.get(VARIANCE), constraints=found or None)
         else:
             optimizer.tell(trial, failed=True, error=str(t.user_attrs.get(ERROR, "")))
+    optimizer.notes["name"], optimizer.notes["foreign"] = study.study_name, own is None
+    moments = [moment.timestamp() for t in trials for moment in (t.datetime_start, t.datetime_complete) if moment]
+    if moments:
+        optimizer.notes["began"], optimizer.notes["ended"] = min(moments), max(moments)
+    searched = {name for name, d in space.items() if not d.single()}
+    everything = study.get_trials(deepcopy=False)
+    optimizer.probe_steps, optimizer.together = probe_steps(everything, searched), ran_together(everything)
     note = study.user_attrs.get(STOP_NOTE)
     return Result.of(optimizer, str(note) if note else f"study {study.study_name}", success=True)
 
 
-def find_study(storage: str | BaseStorage, study: str) -> Study:
-    """The study of a name; one that is not there raises ValueError with the names of those that are."""
+def find_study(storage: str | BaseStorage, study: str | None) -> Study:
+    """The study of a name, or the only one; one that is not there raises ValueError with the names of those that
+    are."""
     opened = open_storage(storage, create=False) if isinstance(storage, str) else storage
+    if study is None:
+        names = sorted(optuna.get_all_study_names(opened))
+        if len(names) != 1:
+            raise ValueError(f"the storage has {len(names)} studies; name one of them: {', '.join(names)}")
+        study = names[0]
     try:
         return optuna.load_study(study_name=study, storage=opened)
     except KeyError:
@@ -76,9 +97,7 @@ def export_study(storage: str | BaseStorage, study: str, out: str | Path) -> lis
     """Writes a study of any Optuna storage as `trials.csv`, `study.json` and `report.html` into a folder; returns the
     paths."""
     found = find_study(storage, study)
-    if len(found.directions) > 1:
-        raise ValueError(f"study {study!r} has {len(found.directions)} objectives; only one can be exported")
-    out = Path(out)
+    result, out = result_of_study(found), Path(out)
     trials = found.get_trials(deepcopy=False)
     names = sorted({name for t in trials for name in t.params})
     out.mkdir(parents=True, exist_ok=True)
@@ -91,8 +110,9 @@ def export_study(storage: str | BaseStorage, study: str, out: str | Path) -> lis
             value = "" if not t.values else t.values[0]
             writer.writerow([t.number, t.state.name, value, *times, *(t.params.get(n, "") for n in names)])
     page = out / "study.json"
-    write_whole(page, json.dumps(_description(found, trials), indent=1, default=str).encode())
-    return [table, page, result_of_study(found).report(out / "report.html")]
+    description = {**_description(found, trials), "certificate": result.certificate.to_json()}
+    write_whole(page, json.dumps(description, indent=1, default=str).encode())
+    return [table, page, result.report(out / "report.html")]
 
 
 def _description(study: Study, trials: list[FrozenTrial]) -> dict[str, Any]:

@@ -30,8 +30,10 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 from tqdm.auto import tqdm
 
-from regretless.doors.optuna import ERROR, VARIANCE, Sampler
+from regretless.bounds import KnownBound
+from regretless.doors.optuna import ERROR, Sampler
 from regretless.doors.replica import CONSTRAINTS, named_constraints
+from regretless.doors.trials import VARIANCE
 from regretless.doors.workers import OWNER, Sightings, exclusive, is_dead, lost_after, signature
 from regretless.evaluation import (
     Catch,
@@ -46,7 +48,7 @@ from regretless.evaluation import (
 )
 from regretless.optimizer import Direction
 from regretless.space import Space, SpaceLike
-from regretless.stopping import STOP_NOTE, GapBelow
+from regretless.stopping import Rule, probes_for
 from regretless.storage.settings import Settings, check_space, objective_changed
 from regretless.storage.urls import open_storage, patiently, quiet
 
@@ -72,7 +74,10 @@ def tune_in_storage(
     method: str = "auto",
     direction: Direction = "minimize",
     seed: int | None = None,
-    until_gap: float | None = None,
+    stop: Rule | None = None,
+    probes: float | None = None,
+    floor: float | None = None,
+    ceiling: float | None = None,
     timeout: float | None = None,
     catch: Catch = Exception,
     max_failures: float | None = None,
@@ -91,8 +96,9 @@ def tune_in_storage(
         method: a name; "auto" keeps the method of an existing study.
         direction: "minimize" or "maximize".
         seed: makes the run repeatable; an existing study keeps its own.
-        until_gap: stop once the certified regret is at most this; "auto" then begins a study with a method whose
-            certificate shrinks.
+        stop: a rule such as `regretless.GapBelow(0.01)`; all workers count for it. "auto" then begins a study with a
+            method whose certificate shrinks.
+        probes, floor, ceiling: as in `minimize` and `maximize`; an existing study keeps its own.
         timeout: seconds after which no new trial starts.
         catch: exceptions of the objective that count as failed trials, which keep the error's text; all others end the
             run.
@@ -111,16 +117,21 @@ def tune_in_storage(
         )
     if found.direction.name.lower() != direction:
         raise ValueError(f"study {study!r} exists and its direction is {found.direction.name.lower()}, not {direction}")
-    settings = Settings.agree(found, method, seed, until_gap is not None, trials)
+    bound = KnownBound(direction, floor, ceiling)
+    rate = None if stop is None and probes is None else probes_for(stop, probes)
+    certify = stop is not None and stop.asks_gap
+    settings = Settings.agree(found, method, seed, certify, trials, probes=rate, bound=bound.value)
+    known = KnownBound.of(direction, settings.bound)
     found.sampler = sampler = Sampler(
-        settings.method, seed=settings.seed, search_space=Space(space), budget=settings.budget, certify=settings.certify
-    )
+        settings.method, seed=settings.seed, search_space=Space(space), budget=settings.budget,
+        certify=settings.certify, probes=settings.probes, floor=known.floor, ceiling=known.ceiling,
+    )  # fmt: skip
     check_space(found, sampler.search_space or {}, Space(space).conditional)
     if objective_changed(found, objective):
         words = f"the source of the objective has changed since study {study!r} began: old and new values are mixed"
         warnings.warn(words, RuntimeWarning, stacklevel=2)
     worker = _Worker(
-        objective, sampler.search_space or {}, Space(space), trials, None if until_gap is None else GapBelow(until_gap),
+        objective, sampler.search_space or {}, Space(space), trials, stop,
         None if timeout is None else time.time() + timeout, catch, max_failures, _lock_file(storage, study),
     )  # fmt: skip
     done = sum(t.state.is_finished() for t in found.get_trials(deepcopy=False))
@@ -140,7 +151,7 @@ class _Worker:
     space: Mapping[str, BaseDistribution]
     own: Space
     trials: int
-    rule: GapBelow | None
+    rule: Rule | None
     deadline: float | None
     catch: Catch
     max_failures: float | None
@@ -164,9 +175,6 @@ class _Worker:
             if failures:
                 raise ObjectiveError(failures, self.last_error)
 
-    def certificate_at(self, delta: float) -> Any:
-        return self.study.sampler.certificate(self.study, delta)  # type: ignore[union-attr]
-
     def _should_stop(self) -> bool:
         if self.deadline is not None and time.time() >= self.deadline:
             return True
@@ -174,10 +182,8 @@ class _Worker:
             return False
         if self.study.user_attrs.get(STOP_RULE) == repr(self.rule):
             return True
-        done = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        reason = self.rule.check(self, [t.values[0] for t in done])
+        reason = self.rule.check_study(self.study)
         if reason is not None:
-            self.study.set_user_attr(STOP_NOTE, reason)
             self.study.set_user_attr(STOP_RULE, repr(self.rule))
         return reason is not None
 

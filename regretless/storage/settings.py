@@ -3,6 +3,7 @@ same."""
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -22,12 +23,15 @@ OBJECTIVE = "regretless:objective"
 
 @dataclass(frozen=True)
 class Settings:
-    """The method and the seed of a study, whether "auto" was to choose for a certificate, and the planned trials."""
+    """The method and the seed of a study, whether "auto" was to choose for a certificate, the planned trials, the share
+    of probes and the floor or ceiling."""
 
     method: str
     seed: int
     certify: bool
     budget: int | None
+    probes: float = 0.0
+    bound: float | None = None
 
     @classmethod
     def read(cls, study: Study) -> Settings | None:
@@ -38,20 +42,42 @@ class Settings:
         method, seed, budget = stored.get("method"), stored.get("seed"), stored.get("budget")
         if not isinstance(method, str) or isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             return None
-        return cls(method, seed, stored.get("certify") is True, budget if isinstance(budget, int) else None)
+        probes, bound = stored.get("probes"), stored.get("bound")
+        return cls(
+            method,
+            seed,
+            stored.get("certify") is True,
+            budget if isinstance(budget, int) else None,
+            probes if isinstance(probes, float) and 0 <= probes <= 1 else 0.0,
+            bound if isinstance(bound, float) and math.isfinite(bound) else None,
+        )
 
     @classmethod
-    def agree(cls, study: Study, method: str, seed: int | None, certify: bool, budget: int) -> Settings:
+    def agree(
+        cls,
+        study: Study,
+        method: str,
+        seed: int | None,
+        certify: bool,
+        budget: int,
+        *,
+        probes: float | None = None,
+        bound: float | None = None,
+    ) -> Settings:
         """Those the study has, or the ones given, which are written into it; given ones that differ are refused."""
         stored = cls.read(study)
         if stored is None:
             if method != "auto":
                 as_recipe(method)
-            stored = cls(method, secrets.randbits(32) if seed is None else seed, certify, budget)
+            seed = secrets.randbits(32) if seed is None else seed
+            stored = cls(method, seed, certify, budget, probes or 0.0, bound)
             study.set_user_attr(SETTINGS, asdict(stored))
         if method not in ("auto", stored.method) or seed not in (None, stored.seed):
             runs = f"study {study.study_name!r} runs with method {stored.method!r} and seed {stored.seed}"
             raise ValueError(f"{runs}, not {method!r} and {seed}; leave them out, or choose another study name")
+        if probes not in (None, stored.probes) or bound not in (None, stored.bound):
+            runs = f"study {study.study_name!r} runs with probes={stored.probes:g}, floor or ceiling {stored.bound}"
+            raise ValueError(f"{runs}, not {probes} and {bound}; leave them out, or choose another study name")
         return stored
 
 

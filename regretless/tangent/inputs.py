@@ -17,7 +17,9 @@ class NetInputs:
 
     def __init__(self, cube: Cube) -> None:
         self._plain = np.flatnonzero(~cube.categorical)
-        self._codes = [(i, cube.axes[i], _codes(cube.axes[i].levels, i)) for i in np.flatnonzero(cube.categorical)]
+        self._codes = [
+            (i, cube.axes[i], _codes(cube.axes[i].levels, i)) for i in np.flatnonzero(cube.categorical).tolist()
+        ]
         self.dim = len(self._plain) + CODE * len(self._codes)
 
     def __call__(self, U: Array) -> Array:
@@ -38,4 +40,4 @@ class NetInputs:
 def _codes(labels: int, key: int) -> Array:
     """A code per label, labels x CODE: the same in every run, so that no state has to hold it."""
     signs = np.random.Generator(np.random.Philox(key=key)).integers(2, size=(labels, CODE), dtype=np.int8)
-    return SIDE * (2.0 * signs - 1.0)
+    return np.asarray(SIDE * (2.0 * signs - 1.0))

@@ -5,6 +5,7 @@ training and the tangent kernel share one forward and one backward pass.
 """
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,6 +45,11 @@ def epoch_batches(rng: np.random.Generator, n: int, size: int, epochs: int) -> B
     return np.concatenate(passes).astype(np.int64)
 
 
+def whole_epochs(rng: np.random.Generator, n: int, size: int, epochs: int) -> list[Batches]:
+    """Index rows of `epochs` passes over n points in batches of `size`, the last of a pass as small as it comes."""
+    return [rows for _ in range(epochs) for rows in np.split(rng.permutation(n), range(size, n, size))]
+
+
 @dataclass(frozen=True)
 class Descent:
     """A trained net and how it was trained: the learning rate used, and the one that was asked for."""
@@ -54,7 +60,8 @@ class Descent:
 
 
 def stable_rate(net: Mlp, X: Array, ridge: float, batch: int) -> float:
-    """Half of 2 / (lambda_max(G G') b / n + ridge), the largest stable step on batches of b; G the gradients."""
+    """Half of 2 / (lambda_max(G G') b / n + ridge), the largest stable step on batches of b; G the gradients, `ridge`
+    that of a batch."""
     A = replace(net, norm=1.0).factors(X)
     K = kernel(A, A)
     v = np.ones(len(K)) / len(K) ** 0.5
@@ -67,11 +74,25 @@ def stable_rate(net: Mlp, X: Array, ridge: float, batch: int) -> float:
     return 1.0 / (float(v @ K @ v) * min(batch, len(X)) / len(X) + ridge)
 
 
-def descend(net: Mlp, X: Array, y: Array, *, rate: float, ridge: float, batches: Batches) -> Descent:
+def descend(
+    net: Mlp,
+    X: Array,
+    y: Array,
+    *,
+    rate: float,
+    ridge: float,
+    batches: Batches | Sequence[Batches],
+    shared: bool = False,
+) -> Descent:
     """One step per row of `batches` (indices of rows of X) on sum (h - y)^2 / 2 + ridge |theta - theta0|^2 / 2, from
-    theta0 = net.weights. The rate is clipped to the stable limit, and halved while the error still runs away."""
+    theta0 = net.weights. The rate is clipped to the stable limit, and halved while the error still runs away.
+
+    shared: the ridge is a term of the objective over all n values, of which a batch of b has the share b / n; a pass
+    then sums to one gradient of the objective. Otherwise every batch has the whole of it.
+    """
     net, given = replace(net, norm=1.0), net
-    used = min(rate, stable_rate(net, X, ridge, batches.shape[1]))
+    batch = max(len(rows) for rows in batches)
+    used = min(rate, stable_rate(net, X, ridge * batch / len(X) if shared else ridge, batch))
     limit = RUNAWAY * (1.0 + float(np.abs(y).max()) + float(np.abs(net.outputs(X)).max()))
     for _ in range(HALVINGS):
         weights = net.weights
@@ -80,7 +101,8 @@ def descend(net: Mlp, X: Array, y: Array, *, rate: float, ridge: float, batches:
             if not np.abs(h).max() < limit:
                 break
             step = combine(A, h - y[rows])
-            weights = tuple(w - used * (g + ridge * (w - w0)) for w, g, w0 in zip(weights, step, net.weights))
+            pull = ridge * len(rows) / len(X) if shared else ridge
+            weights = tuple(w - used * (g + pull * (w - w0)) for w, g, w0 in zip(weights, step, net.weights))
         else:
             return Descent(given.at(weights), used, rate)
         used /= 2

@@ -70,6 +70,16 @@ def test_noise_is_found_by_one_second_evaluation() -> None:
     assert f"after {method.evidence.noisy_at} values: a setting gave two different values" in method.why
 
 
+def test_a_second_evaluation_that_fails_is_not_tried_again() -> None:
+    method, fun, failures = AUTO.build(RIPPLES.cube(), seed=1, budget=30), noisy_bowl(0.05), 0
+    for _ in range(30):
+        x = method.ask()
+        again = any(np.array_equal(x[0], told) for told in method.X)
+        failures += again
+        method.tell(x, [np.nan] if again else fun(x))
+    assert failures <= 2, "the same point was asked again and again"
+
+
 def test_without_noise_nothing_is_evaluated_twice() -> None:
     method = AUTO.build(RIPPLES.cube(), seed=1, budget=30)
     run(method, 30)

@@ -216,7 +216,7 @@ def noisy_gap(name, seed, share, d=2):
 @pytest.mark.parametrize("share", [0.05, 0.1])
 def test_the_recommendation_beats_the_luckiest_value_under_noise(share):
     gaps = np.array([noisy_gap("gp-ucb", seed, share) for seed in range(12)])
-    assert np.median(gaps) > 0
+    assert np.median(gaps) >= 0  # the luckiest is kept where nothing shows that the values are noisy
     assert (gaps > 0).sum() > (gaps < 0).sum()
 
 
@@ -225,7 +225,8 @@ def test_the_recommendation_beats_the_luckiest_value_under_noise(share):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_recommendation_beats_the_luckiest_value_under_noise_over_many_seeds(name, share):
     gaps = np.array([noisy_gap(name, seed, share) for seed in range(100, 160)])
-    assert np.median(gaps) > 0
+    assert np.median(gaps) >= 0
+    assert (gaps > 0).sum() > (gaps < 0).sum()
 
 
 @pytest.mark.parametrize("name", ["stay-at-best", "random-mutation"])

@@ -292,3 +292,17 @@ def test_the_baselines_have_the_regret_of_the_paper(problem: str, name: str) -> 
         means.append(float(target.optimum or 0) - target.true_unit(method.X).mean())
     low, high = REGRET[problem, name]
     assert low <= np.mean(means) <= high
+
+
+def test_a_grid_may_have_its_own_number_of_points_on_every_axis():
+    """The CNN of GP-ThreDS has 8 x 4 x 4 x 31 x 6 settings, which its rivals see all of."""
+    method = BASELINES["igp-ucb"](preset="paper", points_per_axis=(8, 4, 31), gain="root").build(3, seed=0, budget=20)
+    assert len(method.grid) == 8 * 4 * 31
+    method.tell(method.grid[[3, 90, 400, 700]], [0.1, 0.4, 0.2, 0.3])
+    wanted = 0.5 + 0.1 * np.sqrt(
+        2 * (np.sqrt(4) + 1 + np.log(1e3))
+    )  # B + R sqrt(2 (gamma + 1 + ln 1/delta)), gamma = sqrt t
+    assert method._beta() == pytest.approx(wanted)
+    for wrong in ((3, 3), (3, 3, 0)):
+        with pytest.raises(ValueError, match="points_per_axis must be a number, or 3 of them"):
+            BASELINES["grid-ei"](points_per_axis=wrong).build(3, seed=0)

@@ -25,9 +25,12 @@ from worker import PLANE, SPACE, STORAGES, bowl, bowl_trial, mixed_trial, start_
 import regretless
 from regretless.baselines import BASELINES
 from regretless.doors.distributions import as_distributions
-from regretless.doors.optuna import VARIANCE, Sampler
+from regretless.doors.optuna import Sampler
+from regretless.doors.trials import VARIANCE
 from regretless.doors.workers import ANNOUNCED
 from regretless.methods import METHODS
+from regretless.parameters import Float
+from regretless.probes import most_better
 from regretless.storage.urls import open_storage
 
 EVERY = [*METHODS, *BASELINES]
@@ -516,7 +519,7 @@ def test_enqueued_and_foreign_trials_are_told() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
-def test_hyperband_brackets_keep_their_own_methods() -> None:
+def test_hyperbands_brackets_learn_from_each_other() -> None:
     def objective(trial: optuna.Trial) -> float:
         value = bowl_trial(trial)
         for step in range(1, 10):
@@ -531,7 +534,55 @@ def test_hyperband_brackets_keep_their_own_methods() -> None:
     study.optimize(objective, n_trials=12)
     sampler = study.sampler
     assert isinstance(sampler, Sampler)
-    assert 1 < len(sampler._replicas[study._storage]) <= 8
+    replica = sampler._current(study)
+    assert replica is not None
+    assert len(sampler._replicas[study._storage]) == 1
+    assert len(replica.optimizer.method.y) == 12
+
+
+def pruned_trial(trial: optuna.Trial, reports: int = 6) -> float:
+    """A bowl whose curves fall from above by a common amount."""
+    value = bowl_trial(trial)
+    for step in range(reports):
+        trial.report(value + math.exp(-step), step)
+        if trial.should_prune():
+            raise optuna.TrialPruned
+    return value
+
+
+@pytest.mark.parametrize("pruned", ["extrapolate", "last", "ignore"])
+def test_pruned_points_are_not_proposed_again(pruned: Any) -> None:
+    study = optuna.create_study(
+        sampler=Sampler("gp-ei", seed=1, pruned=pruned), pruner=optuna.pruners.MedianPruner(n_startup_trials=2)
+    )
+    study.optimize(pruned_trial, n_trials=14)
+    points = [tuple(t.params.values()) for t in study.trials]
+    assert len(study.get_trials(states=(TrialState.PRUNED,))) >= 3
+    assert len(set(points)) == 14
+
+
+def test_pruned_trials_tell_what_they_would_have_come_to() -> None:
+    """With curves that fall alike the extrapolated values are the final ones, and a resumed study tells the same."""
+    storage = optuna.storages.InMemoryStorage()
+
+    def study(method: str) -> optuna.Study:
+        return optuna.create_study(
+            storage=storage, study_name="s", load_if_exists=True, sampler=Sampler(method, seed=1),
+            pruner=optuna.pruners.MedianPruner(n_startup_trials=3),
+        )  # fmt: skip
+
+    first = study("random")
+    first.optimize(pruned_trial, n_trials=16)
+    best = min(t.values[0] for t in first.trials if t.state == TrialState.COMPLETE)
+    expected = [max(bowl(**t.params), best if t.state == TrialState.PRUNED else 0.0) for t in first.trials]
+    assert any(t.state == TrialState.PRUNED for t in first.trials)
+    for sampler in (first.sampler, study("gp-ei").sampler):
+        assert isinstance(sampler, Sampler)
+        replica = sampler._current(first)
+        assert replica is not None
+        np.testing.assert_allclose(-replica.optimizer.method.y, expected, rtol=1e-9)
+    guided, plain = Sampler("gp-ucb", seed=1), Sampler("gp-ucb", seed=1, pruned="ignore")
+    assert guided.certificate(first) == plain.certificate(first)  # guesses are no ground for a certificate
 
 
 # ---------------------------------------------------------------- errors
@@ -544,7 +595,7 @@ def test_hyperband_brackets_keep_their_own_methods() -> None:
         ({"pending_ttl": 0}, "pending_ttl must be a positive number"),
         ({"seed": "a"}, "seed must be a whole number of at least 0, got 'a'"),
         ({"method": 3}, 'method must be a name, a recipe or "auto", got 3'),
-        ({"pruned": "maybe"}, 'pruned must be "ignore" or "last"'),
+        ({"pruned": "maybe"}, 'pruned must be "extrapolate", "last" or "ignore", got \'maybe\''),
         ({"search_space": {}}, "empty"),
     ],
 )
@@ -563,6 +614,39 @@ def test_certificate_and_recommendation_follow_the_study() -> None:
     study.optimize(bowl_trial, n_trials=5)
     assert sampler.recommend(study) == pytest.approx(study.best_params)
     assert not sampler.certificate(study, 0.1).certified
+
+
+def test_probes_of_a_study_count_whatever_became_of_them() -> None:
+    """Completed probes are compared; failed, pruned and running ones may be better; enqueued trials are none."""
+    sampler = Sampler("random", seed=3, search_space={"x": Float(-3.7, 11.2)}, probes=0.5, floor=-4.0)
+    study = optuna.create_study(sampler=sampler)
+    study.enqueue_trial({"x": 1.0})
+    study.enqueue_trial({"x": 2.0})  # trial 1 would have been a probe
+
+    def f(trial: optuna.Trial) -> float:
+        x = trial.suggest_float("x", -3.7, 11.2)
+        if trial.number == 5:
+            raise ValueError
+        if trial.number == 7:
+            raise optuna.TrialPruned
+        return x
+
+    study.optimize(f, n_trials=20, catch=(ValueError,))
+    found = sampler.share(study, 0.05)
+    assert (found.probes, found.undecided) == (9, 2)
+    assert found.value == pytest.approx(most_better(9, 2, 0.05))
+    certificate = sampler.certificate(study)
+    assert certificate.share == found.value
+    assert certificate.gap == pytest.approx(study.best_value + 4.0)
+    study.ask().suggest_float("x", -3.7, 11.2)  # number 20 is none
+    study.ask().suggest_float("x", -3.7, 11.2)
+    waiting = sampler.share(study, 0.05)
+    assert (waiting.probes, waiting.undecided) == (10, 3)
+    assert waiting.value == pytest.approx(most_better(10, 3, 0.05 / 16))
+    again = Sampler("random", seed=3, search_space={"x": Float(-3.7, 11.2)}, probes=0.5, floor=-4.0)
+    assert again.share(study, 0.05) == waiting  # nothing lives outside the storage
+    with pytest.raises(ValueError, match="cut short"):
+        Sampler("random", probes=0.5, pruned="last")
 
 
 # ---------------------------------------------------------------- constraints

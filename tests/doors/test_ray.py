@@ -298,7 +298,7 @@ def test_a_certificate_ends_the_experiment(cluster: None, tmp_path: Path, monkey
     monkeypatch.setattr(
         RandomSearch,
         "_certificate",
-        lambda self, delta: Certificate(1.0 / len(self.y), -1.0, 0.0, delta, "theory", ("a fake",)),
+        lambda self, delta: Certificate(1.0 / len(self.y), -1.0, 0.0, delta, "fitted", ("a fake",)),
     )
     for stop_running in (False, True):
         rule = GapBelow(0.25)

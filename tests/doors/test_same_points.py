@@ -19,6 +19,8 @@ from regretless.doors.sklearn import RegretlessSearchCV
 from regretless.storage.runner import tune_in_storage
 
 TRIALS, SEED = 14, 5
+OPTIONS: dict[str, Any] = {}
+"""What a test gives every door besides."""
 
 SPACES: dict[str, dict[str, Any]] = {
     "log and offset": {"lr": rg.Float(1e-5, 1e-1, log=True), "drop": rg.Float(0.1, 0.9)},
@@ -42,11 +44,14 @@ def value(**params: Any) -> float:
 
 
 def by_minimize(space: dict[str, Any], method: str, folder: Path) -> list[dict[str, Any]]:
-    return [t.params for t in rg.minimize(value, space, trials=TRIALS, method=method, seed=SEED, progress=False).trials]
+    return [
+        t.params
+        for t in rg.minimize(value, space, trials=TRIALS, method=method, seed=SEED, progress=False, **OPTIONS).trials
+    ]
 
 
 def by_ask_and_tell(space: dict[str, Any], method: str, folder: Path) -> list[dict[str, Any]]:
-    opt = rg.Optimizer(dict(reversed(space.items())), method=method, budget=TRIALS, seed=SEED)
+    opt = rg.Optimizer(dict(reversed(space.items())), method=method, budget=TRIALS, seed=SEED, **OPTIONS)
     for _ in range(TRIALS):
         trial = opt.ask()
         opt.tell(trial, value(**trial.params))
@@ -56,7 +61,7 @@ def by_ask_and_tell(space: dict[str, Any], method: str, folder: Path) -> list[di
 
 
 def by_optuna(space: dict[str, Any], method: str, folder: Path) -> list[dict[str, Any]]:
-    study = optuna.create_study(sampler=rg.Sampler(method, seed=SEED, search_space=space, budget=TRIALS))
+    study = optuna.create_study(sampler=rg.Sampler(method, seed=SEED, search_space=space, budget=TRIALS, **OPTIONS))
     for _ in range(TRIALS):
         trial = study.ask()
         params = {name: suggest(trial, name, space[name]) for name in reversed(space)}
@@ -81,13 +86,14 @@ def by_storage(space: dict[str, Any], method: str, folder: Path) -> list[dict[st
         method=method,
         seed=SEED,
         progress=False,
+        **OPTIONS,
     )
     return [t.params for t in study.trials]
 
 
 def by_ray(space: dict[str, Any], method: str, folder: Path) -> list[dict[str, Any]]:
     ray_door = pytest.importorskip("regretless.doors.ray", reason="Ray is not installed")
-    searcher = ray_door.Searcher(space, metric="loss", mode="min", method=method, seed=SEED, budget=TRIALS)
+    searcher = ray_door.Searcher(space, metric="loss", mode="min", method=method, seed=SEED, budget=TRIALS, **OPTIONS)
     points = []
     for i in range(TRIALS):
         points.append(searcher.suggest(str(i)))
@@ -117,7 +123,13 @@ class Scored(BaseEstimator):
 
 def by_scikit_learn(space: dict[str, Any], method: str, folder: Path) -> list[dict[str, Any]]:
     search = RegretlessSearchCV(
-        Scored(**dict.fromkeys(space, 1.0)), space, n_trials=TRIALS, method=method, random_state=SEED, cv=KFold(2)
+        Scored(**dict.fromkeys(space, 1.0)),
+        space,
+        n_trials=TRIALS,
+        method=method,
+        random_state=SEED,
+        cv=KFold(2),
+        **OPTIONS,
     )
     search.fit(np.zeros((4, 1)), np.zeros(4))
     return list(search.cv_results_["params"])
@@ -138,9 +150,22 @@ def test_the_same_points_through_every_door(
     assert len({tuple(sorted(map(repr, p.items()))) for p in expected}) == TRIALS
 
 
+@pytest.mark.parametrize("name", ["unsorted", "mixed"])
+@pytest.mark.parametrize("door", DOORS)
+def test_the_same_probes_through_every_door(
+    door: Callable[..., list[dict[str, Any]]], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(OPTIONS, "probes", 0.4)
+    expected = by_minimize(SPACES[name], "sobol", tmp_path)
+    assert door(SPACES[name], "sobol", tmp_path) == expected
+    monkeypatch.setitem(OPTIONS, "probes", 0.0)
+    plain = by_minimize(SPACES[name], "sobol", tmp_path)
+    assert sum(a != b for a, b in zip(expected, plain, strict=True)) >= 5
+
+
 def test_whole_numbers_that_optuna_cannot_keep_are_refused() -> None:
     """Optuna stores whole numbers as floats."""
-    for exact in (rg.Int(-7, 2**53), rg.Int(0, 2**60, step=2**20), rg.Int(2**20, 2**60, step=3 * 2**20)):
+    for exact in (rg.Int(-7, 2**51), rg.Int(0, 2**60, step=2**20), rg.Int(2**20, 2**60, step=3 * 2**20)):
         kept = as_distributions({"n": exact})["n"]
         assert kept.to_external_repr(kept.to_internal_repr(exact.from_unit(0.987))) == exact.from_unit(0.987)
     for inexact in (rg.Int(0, 10**17, step=101), rg.Int(1, 2**60, step=2**20)):

@@ -251,3 +251,27 @@ def test_drop_in_for_randomized_search() -> None:
         )
     assert np.median(ours) >= np.median(theirs)
     assert np.median(ours) >= grid - 0.01
+
+
+@pytest.mark.parametrize(
+    ("scoring", "refit", "ceiling"),
+    [
+        ("accuracy", True, 1.0), ("roc_auc_ovr", True, 1.0), ("neg_log_loss", True, 0.0),
+        ("mutual_info_score", True, None),
+        (None, True, 1.0), ({"a": "neg_brier_score", "b": "f1"}, "a", 0.0), (["f1", "neg_log_loss"], "f1", 1.0),
+        (lambda model, X, y: 7.0, True, None),
+    ],
+)  # fmt: skip
+def test_scorers_bring_their_own_ceiling(scoring: Any, refit: Any, ceiling: float | None) -> None:
+    search = RegretlessSearchCV(LogisticRegression(), {"C": [1.0]}, scoring=scoring, refit=refit)
+    assert search._most() == ceiling
+
+
+def test_a_score_never_promises_more_than_its_metric() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    search = RegretlessSearchCV(
+        RidgeClassifier(), {"alpha": stats.loguniform(1e-3, 1e3)}, n_trials=6, random_state=0, probes=0.5
+    ).fit(X, y)
+    assert search.certificate_.upper <= 1.0
+    assert search.certificate_.gap <= 1.0 - search.best_score_ + 1e-12
+    assert search.certificate_.probes == 3

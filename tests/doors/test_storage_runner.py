@@ -17,6 +17,7 @@ from typing import Any
 
 import optuna
 import pytest
+import sqlalchemy.exc
 from click.testing import CliRunner
 from optuna.trial import TrialState
 from postgres import PostgresServer
@@ -25,7 +26,7 @@ from worker import PLANE, SPACE, STORAGES, Deadly, Failing, Logged, bowl, mixed,
 import regretless as rg
 from regretless.cli import main
 from regretless.doors.optuna import ERROR
-from regretless.stopping import STOP_NOTE
+from regretless.stopping import STOP_NOTE, GapBelow, StopWhen
 from regretless.storage.export import export_study, result_of_study
 from regretless.storage.runner import tune_in_storage
 from regretless.storage.urls import open_storage, patiently
@@ -310,7 +311,7 @@ def test_a_gap_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         RandomSearch,
         "_certificate",
-        lambda self, delta: Certificate(2.0 / len(self.y), -1.0, 0.0, delta, "theory", ("a fake",)),
+        lambda self, delta: Certificate(2.0 / len(self.y), -1.0, 0.0, delta, "fitted", ("a fake",)),
     )
     study = tune_in_storage(
         bowl,
@@ -319,7 +320,7 @@ def test_a_gap_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
         study="s",
         trials=50,
         method="random",
-        until_gap=0.2,
+        stop=GapBelow(0.2),
         progress=False,
     )
     assert len(study.trials) == 11  # the gap is 0.2 after 10 and has to hold twice
@@ -355,7 +356,8 @@ def test_the_command_stops_at_a_gap_and_never_without_a_certificate(
     stopped = CliRunner().invoke(main, [*tune, *where])
     assert stopped.exit_code == 0, stopped.output
     found = re.search(
-        r"stopped after (\d+) evaluations: regret at most (\S+) with probability 0.99 \(fitted", stopped.output
+        r"stopped after (\d+) evaluations: As measured at nominal 0.95, .* at most (\S+) worse .* \(fitted",
+        stopped.output,
     )
     assert found is not None, stopped.output
     assert int(found[1]) < 80
@@ -392,3 +394,40 @@ def test_an_interrupted_trial_is_finished_by_the_next_run(tmp_path: Path) -> Non
     whole = tune_in_storage(bowl, PLANE, storage=f"sqlite:///{tmp_path}/whole.db", study="s", **common)
     assert [t.params for t in again.trials] == [t.params for t in whole.trials]
     assert all(t.state == TrialState.COMPLETE for t in again.trials)
+
+
+def test_rules_probes_and_bounds_live_in_the_study() -> None:
+    """Two commands on one study share what a rule counts, the probes and the floor; others are refused."""
+    storage = optuna.storages.InMemoryStorage()
+    rule = (GapBelow(5.0, share=0.5) & StopWhen(target=200.0)) | StopWhen(no_improvement=60)
+    common = {"storage": storage, "study": "s", "method": "random", "seed": 2, "floor": 0.0, "progress": False}
+    tune_in_storage(bowl, PLANE, trials=7, stop=rule, **common)
+    study = tune_in_storage(bowl, PLANE, trials=70, stop=rule, **common)
+    assert len(study.trials) < 70
+    note = study.user_attrs["regretless:stop"]
+    assert "of the search space holds a better setting" in note
+    result = result_of_study(study)
+    probes = sum(t % 5 == 4 for t in range(len(study.trials)))
+    assert result.certificate.probes == probes
+    assert result.certificate.share == pytest.approx(1 - 0.05 ** (1 / probes))
+    assert result.certificate.gap <= result.value
+    with pytest.raises(ValueError, match="floor or ceiling"):
+        tune_in_storage(bowl, PLANE, trials=9, **{**common, "floor": -1.0})
+    with pytest.raises(ValueError, match="probes"):
+        tune_in_storage(bowl, PLANE, trials=9, probes=0.5, **common)
+
+
+def test_a_slow_try_to_make_the_tables_is_not_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine one try may take longer than the patience; what others make meanwhile is found by the next."""
+    made, tries = optuna.storages.RDBStorage, []
+
+    def slow(url: str, **options: Any) -> Any:
+        tries.append(url)
+        if len(tries) < 3:
+            raise sqlalchemy.exc.ProgrammingError("CREATE TABLE", {}, Exception('relation "studies" already exists'))
+        return made(url, **options)
+
+    monkeypatch.setattr("regretless.storage.urls.CREATION_PATIENCE", -1.0)
+    monkeypatch.setattr(optuna.storages, "RDBStorage", slow)
+    assert open_storage(f"sqlite:///{tmp_path}/s.db") is not None
+    assert len(tries) == 3

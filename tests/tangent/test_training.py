@@ -11,6 +11,7 @@ from regretless.tangent.training import (
     scheduled_size,
     stable_rate,
     train_with_adam,
+    whole_epochs,
 )
 
 
@@ -50,6 +51,36 @@ def test_a_reckless_learning_rate_is_clipped_and_reported_and_nothing_is_nan():
     assert np.mean((made.net.outputs(X) - y) ** 2) < np.mean((net.outputs(X) - y) ** 2)
     gentle = descend(net, X, y, rate=1e-6, ridge=0.01, batches=batches[:2])
     assert gentle.rate == gentle.asked == 1e-6
+
+
+@pytest.mark.parametrize("n", [23, 120])
+def test_a_pass_over_batches_is_one_gradient_of_the_whole_objective(n):
+    """TrainNN (NeuralBO, Alg. 2): L = sum (h - y)^2 / 2 + m lam |theta - theta0|^2 / 2. By autograd, batch by batch,
+    the incomplete one included; a ridge in full at every batch would be n / 50 times too strong."""
+    import torch
+
+    weights = (rng(67).standard_normal((3, 8)) / 8**0.5, rng(71).standard_normal(8) / 8**0.5)
+    net = Mlp(weights, (False, False), "tanh", output_gain=8**0.5, norm=8.0)
+    X, y = rng(68).uniform(-1, 1, (n, 3)), rng(69).standard_normal(n)
+    batches = whole_epochs(rng(70), n, 50, 3)
+    assert [len(b) for b in batches] == 3 * ([50] * (n // 50) + ([n % 50] if n % 50 else []))
+    for rows in (np.concatenate(batches[i : i + len(batches) // 3]) for i in range(0, len(batches), len(batches) // 3)):
+        assert np.array_equal(np.sort(rows), np.arange(n))
+    ridge, rate = 8 * 0.5, 1e-3
+    made = descend(net, X, y, rate=rate, ridge=ridge, batches=batches, shared=True)
+    start = [torch.tensor(w) for w in net.weights]
+    theta = [w.clone() for w in start]
+    for rows in batches:
+        for w in theta:
+            w.requires_grad_(True)
+        h = net.output_gain * (torch.tanh(torch.tensor(X[rows]) @ theta[0]) @ theta[1])
+        away = sum(((w - v) ** 2).sum() for w, v in zip(theta, start, strict=True))
+        loss = 0.5 * ((h - torch.tensor(y[rows])) ** 2).sum() + len(rows) / n * 0.5 * ridge * away
+        steps = torch.autograd.grad(loss, theta)
+        theta = [(w - rate * g).detach() for w, g in zip(theta, steps, strict=True)]
+    assert made.rate == rate
+    for ours, theirs in zip(made.net.weights, theta, strict=True):
+        np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-10, atol=1e-12)
 
 
 def test_adam_matches_torch():

@@ -1,17 +1,9 @@
 """Finding a document by its category alone: real Amazon reviews, scored by hierarchical F1 against an unknown target
 (NeuralBO, Sec. 7.2.2).
 
-A document is a row of TF-IDF features; its score is how much of its category path it shares with the target's. The
-optimiser names rows; what it may learn from is in `features`, for methods that take a finite pool
-(`NeuralBO(candidates=problem.features)`).
-
-With label sets A and B (each path with its ancestors, the root left out): P = |A n B| / |A|, R = |A n B| / |B|, F = 2 P
-R / (P + R), so two paths of three levels score 0, 1/3, 2/3 or 1. Nodes are whole paths: a name under two parents is two
-nodes.
-
-Needs scikit-learn and the data set `amazon_reviews_hierarchical` (9046 reviews; the paper's 37,738 are not to be had
-offline). Stop words are scikit-learn's and nothing is lemmatised: the corpora the authors' preprocessing needs do not
-come with a package.
+A document is a row of word counts (the authors' code has TF-IDF); its score is how much of its category path it shares
+with the target's. The optimiser names rows; what it may learn from is in `features`, for methods that take a finite
+pool (`NeuralBO(candidates=problem.features)`).
 """
 
 from __future__ import annotations
@@ -19,7 +11,7 @@ from __future__ import annotations
 import csv
 import gzip
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,14 +24,19 @@ from regretless_bench.problems.problem import Problem
 from regretless_bench.streams import BenchStream
 
 LEVELS = 3
+Features: TypeAlias = Literal["counts", "tf-idf"]
+
 WORDS, LONGEST = 500, 4
 """Vocabulary, and the longest n-gram in it (the authors' settings)."""
 
 
 @lru_cache(maxsize=2)
-def corpus(folder: str | None = None, words: int = WORDS) -> tuple[Array, NDArray[np.int64]]:
-    """TF-IDF features (n x words) and category paths as whole numbers (n x 3: node of each level), of all reviews."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
+def corpus(
+    folder: str | None = None, words: int = WORDS, features: Features = "counts"
+) -> tuple[Array, NDArray[np.int64]]:
+    """Word counts or TF-IDF features (n x words) and category paths as whole numbers (n x 3: node of each level), of
+    all reviews."""
+    from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
     with gzip.open(
         data_folder("amazon_reviews_hierarchical", folder) / "reviews.csv.gz", "rt", encoding="utf-8", newline=""
@@ -47,11 +44,12 @@ def corpus(folder: str | None = None, words: int = WORDS) -> tuple[Array, NDArra
         rows = list(csv.DictReader(file))
     names = [tuple(row[f"Cat{level}"] for level in range(1, LEVELS + 1)) for row in rows]
     known = [i for i, path in enumerate(names) if "unknown" not in path]
-    vectors = TfidfVectorizer(max_features=words, ngram_range=(1, LONGEST), stop_words="english", dtype=np.float64)
-    features: Array = vectors.fit_transform([rows[i]["Text"] for i in known]).toarray()
+    maker = CountVectorizer if features == "counts" else TfidfVectorizer
+    vectors = maker(max_features=words, ngram_range=(1, LONGEST), stop_words="english", dtype=np.float64)
+    table: Array = vectors.fit_transform([rows[i]["Text"] for i in known]).toarray()
     nodes: dict[tuple[str, ...], int] = {}
     paths = [[nodes.setdefault(names[i][:level], len(nodes)) for level in range(1, LEVELS + 1)] for i in known]
-    return features, np.array(paths, dtype=np.int64)
+    return table, np.array(paths, dtype=np.int64)
 
 
 def hierarchical_f1(path: NDArray[np.int64], paths: NDArray[np.int64]) -> Array:
@@ -67,21 +65,30 @@ class Reviews(Problem):
     Args:
         target: the hidden review; None draws one from the seed among those whose path is not theirs alone.
         words: size of the vocabulary.
+        features: "counts" of the words (the paper's text), or "tf-idf" (the authors' code).
         folder: where the data sets are.
     """
 
     def __init__(
-        self, *, target: int | None = None, words: int = WORDS, folder: str | None = None, seed: int = 0
+        self,
+        *,
+        target: int | None = None,
+        words: int = WORDS,
+        features: Features = "counts",
+        folder: str | None = None,
+        seed: int = 0,
     ) -> None:
-        features, paths = corpus(folder, words)
+        if features not in ("counts", "tf-idf"):
+            raise ValueError(f"features must be 'counts' or 'tf-idf', got {features!r}")
+        table, paths = corpus(folder, words, features)
         if target is None:
             _, leaf, count = np.unique(paths[:, -1], return_inverse=True, return_counts=True)
             target = int(keyed_generator(seed, 2, stream=BenchStream.INSTANCE).choice(np.flatnonzero(count[leaf] > 1)))
         if not 0 <= target < len(paths):
             raise ValueError(f"target must be a row of the {len(paths)} reviews, got {target!r}")
         others = np.arange(len(paths)) != target
-        self.features = features[others]
-        """TF-IDF of the documents that can be retrieved, n x words, row i being document i."""
+        self.features = table[others]
+        """Features of the documents that can be retrieved, n x words, row i being document i."""
         self.scores = hierarchical_f1(paths[target], paths[others])
         """The F1 of every document, n."""
         space = Space({"document": Int(0, len(self.scores) - 1)})
@@ -91,6 +98,13 @@ class Reviews(Problem):
         return float(self.scores[int(params["document"])])
 
 
-def reviews(*, target: int | None = None, words: int = WORDS, folder: str | None = None, seed: int = 0) -> Reviews:
+def reviews(
+    *,
+    target: int | None = None,
+    words: int = WORDS,
+    features: Features = "counts",
+    folder: str | None = None,
+    seed: int = 0,
+) -> Reviews:
     """Document retrieval: hierarchical F1 over 9045 real reviews, a finite pool."""
-    return Reviews(target=target, words=words, folder=folder, seed=seed)
+    return Reviews(target=target, words=words, features=features, folder=folder, seed=seed)

@@ -1,8 +1,9 @@
 """Sensitive samples: an image whose label gives away that a classifier was tampered with (He et al., CVPR 2019;
 NeuralBO, Sec. 7.2.1).
 
-The image is 7 x 7, enlarged to 28 x 28; the value is the norm of the gradient, in all weights, of the largest
-log-probability that a trained MNIST classifier gives it. A large gradient means that small changes of the weights
+The image is 7 x 7, enlarged to 28 x 28; the value is the Frobenius norm of the derivative, in all weights, of the ten
+log-probabilities that a trained MNIST classifier gives it (the authors' code takes the largest of them alone). A large
+gradient means that small changes of the weights
 change the answer. The classifier is a 784-10-10 ReLU net trained here on the real digits. `tampered` makes altered
 copies and `detection_rates` counts which of them a set of images gives away.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ from regretless.space import Space
 from regretless_bench.problems.data import data_folder, read_idx
 from regretless_bench.problems.problem import Problem
 from regretless_bench.streams import BenchStream
+
+Outputs: TypeAlias = Literal["all", "largest"]
 
 SMALL, LARGE, CLASSES, HIDDEN = 7, 28, 10, 10
 PIXEL_MEAN, PIXEL_SD = 0.1307, 0.3081
@@ -50,24 +53,26 @@ class Classifier:
         best: NDArray[np.int64] = np.argmax(self.scores(images), axis=1)
         return best
 
-    def sensitivity(self, images: Array) -> Array:
-        """|d log p_max / d(all weights and biases)|_F of each image, n.
+    def sensitivity(self, images: Array, outputs: Outputs = "all") -> Array:
+        """|d f / d(all weights and biases)|_F of each image, n; f are the ten log-probabilities (`outputs` "all", as
+        the paper has it), or the largest of them (as the authors' code has it).
 
-        With e = onehot(max) - p the gradient in layer 2 is the outer product of e and the hidden units, that in layer 1
-        of the back-propagated e and the image; a 1 is added to each squared norm for the bias.
+        With e_k = onehot(k) - p the gradient of output k in layer 2 is the outer product of e_k and the hidden units,
+        that in layer 1 of the back-propagated e_k and the image; a 1 is added to each squared norm for the bias.
         """
         u = images @ self.W1 + self.b1
         h = np.maximum(u, 0.0)
         s = h @ self.W2 + self.b2
         p = np.exp(s - s.max(axis=1, keepdims=True))
         p /= p.sum(axis=1, keepdims=True)
-        e = -p
-        e[np.arange(len(s)), np.argmax(s, axis=1)] += 1.0
-        back = (e @ self.W2.T) * (u > 0)
-        second = (e**2).sum(1) * ((h**2).sum(1) + 1)
-        first = (back**2).sum(1) * ((images**2).sum(1) + 1)
-        norm: Array = np.sqrt(first + second)
-        return norm
+        chosen = [np.argmax(s, axis=1)] if outputs == "largest" else [np.full(len(s), k) for k in range(s.shape[1])]
+        squared = np.zeros(len(s))
+        for k in chosen:
+            e = np.negative(p)
+            e[np.arange(len(s)), k] += 1.0
+            back = (e @ self.W2.T) * (u > 0)
+            squared += (e**2).sum(1) * ((h**2).sum(1) + 1) + (back**2).sum(1) * ((images**2).sum(1) + 1)
+        return np.sqrt(squared)
 
     def tampered(self, sd: float, rng: np.random.Generator) -> Classifier:
         """A copy with normal noise of that sd on every weight and bias."""
@@ -138,24 +143,34 @@ class Sensitive(Problem):
 
     Args:
         classifier: the net to guard; None trains one on MNIST (about 5 seconds, kept for the process).
+        outputs: the log-probabilities whose derivative counts, "all" or the "largest".
         folder: where the data sets are.
     """
 
-    def __init__(self, *, classifier: Classifier | None = None, folder: str | None = None, seed: int = 0) -> None:
-        self.classifier = classifier or train_classifier(folder)
+    def __init__(
+        self,
+        *,
+        classifier: Classifier | None = None,
+        outputs: Outputs = "all",
+        folder: str | None = None,
+        seed: int = 0,
+    ) -> None:
+        if outputs not in ("all", "largest"):
+            raise ValueError(f"outputs must be 'all' or 'largest', got {outputs!r}")
+        self.classifier, self.outputs = classifier or train_classifier(folder), outputs
         super().__init__("sensitive", Space([(LOW, HIGH)] * SMALL**2), direction="maximize", seed=seed)
 
     def _true(self, params: dict[str, Any]) -> float:
         x = np.array([params[name] for name in self.space.names], dtype=np.float64)
-        return float(self.classifier.sensitivity(enlarge(x[None]))[0])
+        return float(self.classifier.sensitivity(enlarge(x[None]), self.outputs)[0])
 
     def _true_unit(self, U: Array) -> Array:
-        return self.classifier.sensitivity(enlarge(LOW + (HIGH - LOW) * U))
+        return self.classifier.sensitivity(enlarge(LOW + (HIGH - LOW) * U), self.outputs)
 
 
-def sensitive(*, folder: str | None = None, seed: int = 0) -> Sensitive:
+def sensitive(*, outputs: Outputs = "all", folder: str | None = None, seed: int = 0) -> Sensitive:
     """Sensitive samples: 49-pixel images that give a tampered MNIST classifier away, maximised."""
-    return Sensitive(folder=folder, seed=seed)
+    return Sensitive(outputs=outputs, folder=folder, seed=seed)
 
 
 # ---------------------------------------------------------------- tampering and its detection

@@ -43,7 +43,7 @@ from scipy.special import stdtrit
 from regretless.certificate import Certificate
 from regretless.extras import optional
 from regretless.gp.acquisition import kept_from_failures, log_expected_improvement
-from regretless.gp.certify import fitted_certificate
+from regretless.gp.certify import fitted_certificate, wary_surrogate
 from regretless.gp.maximiser import maximise
 from regretless.gp.sobol import MAX_DIM, sobol_points
 from regretless.gp.step import best_by_mean, step
@@ -56,6 +56,7 @@ from regretless.methods.go_ucb.paper_preset import PaperPhaseTwo, Start
 from regretless.methods.go_ucb.parametric import CENTRED, BoundsLike, Family, TwoLayerNet, user_units
 from regretless.methods.go_ucb.user_model import Gradients, family_of
 from regretless.methods.go_ucb.working_oracle import WorkingPhaseTwo
+from regretless.noise import stated_noise
 from regretless.parameters import Array
 from regretless.space import Cube, Space
 from regretless.streams import Stream
@@ -161,6 +162,7 @@ class GOUCB(Method):
         self._space: Space | None = None
         self._sign = 1.0
         variance = None if noise_sd is None else noise_sd**2
+        self._wary = wary_surrogate(self.cube)
         self._guard = Guard(self.cube, noise_var=variance, flexible=self.family.flexible)
 
     def bind(self, space: Space, sign: float) -> None:
@@ -243,6 +245,9 @@ class GOUCB(Method):
         leader = self._guard.verdict(self.X, self.y, self.yvar, self._fit())[0]
         return "process" if leader == "hybrid" and self.family.flexible else leader
 
+    def _known_noise(self) -> bool | None:
+        return stated_noise(self.paper, self.noise_sd)
+
     def _recommend(self) -> Array:
         if self.paper:  # (Alg. 1, output): uniform over x_1, ..., x_T; over Phase I while that is all there is
             points = self.X[self.initial :] if len(self.y) > self.initial else self.X
@@ -269,7 +274,7 @@ class GOUCB(Method):
         leader = self._leader(verdict=True)
         if leader == "process":
             x, rng = self.recommend(), self.fixed_generator()
-            return fitted_certificate(self.X, self.y, self.yvar, self.cube, x, delta, rng)
+            return fitted_certificate(self.X, self.y, self.yvar, self.cube, x, delta, rng, wary=self._wary)
         fit = self._fit()
         name = "the family" if leader == "family" else "the family plus a residual process"
         return linearised_certificate(self, fit, self._belief(leader, fit), name, delta)

@@ -42,6 +42,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from regretless.certificate import Certificate
+from regretless.gp.certify import wary_surrogate
 from regretless.gp.kernels import Kind
 from regretless.gp.sobol import sobol_points
 from regretless.grid.scale import LEAST_NOISE_VAR, REFIT, Scale, fit_scale
@@ -51,6 +52,7 @@ from regretless.methods.gp_threds.norm_ball import norm_certificate
 from regretless.methods.gp_threds.random_walk import Search, Told, walk
 from regretless.methods.gp_threds.threshold_tree import Cell, CellTest, GridPriors, ThresholdTree, beside_the_best
 from regretless.methods.gp_threds.widths import Gain, Widths
+from regretless.noise import stated_noise
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
@@ -177,6 +179,7 @@ class GPThreDS(Method):
         ties = keyed_generator(self.seed, 0, stream=Stream.GP_THREDS_TIES) if self.fresh else None
         self._grids = GridPriors(self.cube, points_per_axis or POINTS_PER_AXIS[self.dim], ties)
         self._first = sobol_points(FIRST_PER_DIM * self.dim, self.dim, self.fixed_generator())
+        self._wary = wary_surrogate(self.cube)
         self._recommended: tuple[int, Array] | None = None
         self._begin()
 
@@ -217,6 +220,9 @@ class GPThreDS(Method):
             self._seen += 1
             self._running.send(told)
 
+    def _known_noise(self) -> bool | None:
+        return stated_noise(self.paper, self.noise_sd)
+
     def _recommend(self) -> Array:
         n = len(self.y)
         if self._recommended is None or self._recommended[0] != n:
@@ -230,7 +236,7 @@ class GPThreDS(Method):
             a, b = self.tree.interval
             said = f"the paper's own interval [{a:.4g}, {b:.4g}] is not a guarantee, and norm_bound is not known"
             return Certificate.none(said, delta)
-        return whole_certificate(self, self.scale.told_noise_var, delta)
+        return whole_certificate(self, self.scale.told_noise_var, delta, self._wary)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in ("_running", "_test", "tree")}

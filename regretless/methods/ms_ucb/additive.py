@@ -13,7 +13,9 @@ once, so a fit costs O(n^3) whatever the dimension. Refits follow the schedule o
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import blas, lapack
@@ -22,7 +24,8 @@ from regretless.gp.fit import WALL
 from regretless.gp.kernels import Kernel, kernel_of, squared_distances
 from regretless.gp.lbfgs import minimise, row_by_row
 from regretless.gp.posterior import factor_with_jitter, profiled
-from regretless.gp.surrogate import FRESH_EVERY, SIZES, agreeing_values, scheduled, softened, standardisation
+from regretless.gp.surrogate import MOST_FITTED, SIZES, agreeing_values, is_fresh, scheduled, softened, standardisation
+from regretless.method import State
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -42,6 +45,7 @@ STARTS = ((0.5, -1.0, 1e-4), (2.0, -8.0, 1e-6), (1.0, -4.0, 1e-2))
 FRESH_ROUNDS, WARM_ROUNDS = 40, 15  # evaluations of a fit from `STARTS`, and of one from the fit before; our choice
 REACH, TOLERANCE = 0.3, 1e-5  # the first step of a fit in theta, and where it ends (see `minimise`); our choice
 SUBSET = 250  # values on which the starts of a fresh fit are compared, because a fit costs O(n^3); our choice
+LARGEST_LOG = 50.0  # every logarithm that a fit can find is smaller than this
 CHUNK = 2**20  # numbers in one temporary array (8 MB)
 
 
@@ -319,10 +323,7 @@ class AdditiveSurrogate:
         """The posterior for X (n x d), y (n >= 1), noise variances yvar (n, NaN unknown) and pending points (p x d)."""
         if len(y) == 0:
             raise ValueError("a surrogate needs at least one value")
-        yvar = np.full(len(y), np.nan) if yvar is None else np.asarray(yvar, dtype=np.float64)
-        if self.noise_var is not None:
-            yvar = np.where(np.isnan(yvar), self.noise_var, yvar)
-        self._forget_what_differs(X, y, yvar)
+        yvar = self._take_in(X, y, yvar)
         k, size = scheduled(len(y))
         theta = self._theta(k, size, X, y, yvar)
         if self._products is None or self._products[0] != k:
@@ -357,9 +358,12 @@ class AdditiveSurrogate:
             values, slope = self.seen_as(y[:size], y[:size])
             offset, scale = standardisation(values)
             standard, known = (values - offset) / scale, _relative(yvar[:size] * slope**2, scale)
-            products = self._products_of(X[:size])
-            density = NegativeLogDensity(self.kernel, standard, known, products, X.shape[1])
-            if k % FRESH_EVERY:
+            products, kept = self._products_of(X[:size]), np.arange(size)
+            if size > MOST_FITTED:
+                kept = np.linspace(0, size - 1, MOST_FITTED).astype(np.intp)
+                products = tuple(product[np.ix_(kept, kept)] for product in products)
+            density = NegativeLogDensity(self.kernel, standard[kept], known[kept], products, X.shape[1])
+            if not is_fresh(k):
                 starts, rounds = self._theta(k - 1, SIZES[k - 1], X, y, yvar)[None], WARM_ROUNDS
             else:
                 starts, rounds = density.starts(), FRESH_ROUNDS
@@ -369,17 +373,39 @@ class AdditiveSurrogate:
                     fewer = (standard[part], known[part], points.products(points))
                     starts = NegativeLogDensity(self.kernel, *fewer, X.shape[1]).minimum(starts, rounds)[None]
             self._fits[k] = density.minimum(starts, rounds)
-            self._products = k, products
+            self._products = k, self._products_of(X[:size])
         return self._fits[k]
 
-    def _forget_what_differs(self, X: Array, y: Array, yvar: Array) -> None:
-        """Drops what the cache holds about histories of which this one is no continuation."""
+    def latest_fit(self, X: Array, y: Array, yvar: Array) -> State:
+        """As `Surrogate.latest_fit`."""
+        self._take_in(X, y, yvar)
+        return {"size": SIZES[max(self._fits)], "theta": self._fits[max(self._fits)].copy()} if self._fits else {}
+
+    def take_fit(self, X: Array, y: Array, yvar: Array, state: Mapping[str, Any]) -> None:
+        """As `Surrogate.take_fit`."""
+        try:
+            size, theta = int(state["size"]), np.array(state["theta"], dtype=np.float64)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"the state is damaged: the fit of the model is not readable ({error!r})") from None
+        fits = 1 <= size <= len(y) and size == scheduled(size)[1] and theta.shape == (2 + ORDERS * self.trend,)
+        if not fits or not (np.abs(theta) < LARGEST_LOG).all():
+            raise ValueError(f"the state is damaged: it holds no fit of this model to {len(y)} values")
+        self._take_in(X, y, yvar)
+        self._fits[scheduled(size)[0]] = theta
+
+    def _take_in(self, X: Array, y: Array, yvar: Array | None) -> Array:
+        """The noise variances as they are modelled; drops what the cache holds about histories of which this one is no
+        continuation."""
+        yvar = np.full(len(y), np.nan) if yvar is None else np.asarray(yvar, dtype=np.float64)
+        if self.noise_var is not None:
+            yvar = np.where(np.isnan(yvar), self.noise_var, yvar)
         agree = agreeing_values(self._seen, (X, y, yvar))
         self._fits = {k: theta for k, theta in self._fits.items() if SIZES[k] <= agree}
         if self._products is not None and SIZES[self._products[0]] > agree:
             self._products = None
         if len(y) != len(self._seen[1]) or agree < len(y):
             self._seen = X, y.copy(), yvar.copy()  # X is not copied: it may be large, and told points never change
+        return yvar
 
 
 def _relative(yvar: Array, scale: float) -> Array:

@@ -6,18 +6,21 @@ one scheduled size predicts the values up to the next, so the choice follows fro
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from regretless.gp.surrogate import Surrogate, scheduled, standardisation
+from regretless.method import State
 from regretless.methods.ms_ucb.additive import AdditiveSurrogate
 from regretless.parameters import Array
 from regretless.space import Cube
 
 WINDOW = 30  # told values over which scores are summed, rounded up to a scheduled size; our choice
 FIRST = 6  # values told before the first score; our choice
+KEPT = WINDOW + 2  # scores that a state takes along: those of a window, whose gaps are of one value at least
 LEAST = -8.0  # a log density of standardised values counts as at least this, that of 3.8 sds off the mean; our choice
 PER_COORDINATE_UP_TO = 1000  # the largest dimension with length-scales per coordinate, for the cost of fits
 CURVED_UP_TO = 50  # the largest dimension with a full quadratic trend in the contest; our choice (docs)
@@ -70,6 +73,31 @@ class Contest:
             total[0] += self.head_start * (size - first)
             self._last = size, int(np.argmax(total))
         return self.entrants[self._last[1]]
+
+    def state(self) -> State:
+        """The choice, and the scores that the next one may need."""
+        kept = sorted(self._scores)[-KEPT:]
+        scores = np.array([self._scores[before] for before in kept]).reshape(len(kept), len(self.entrants))
+        return {
+            "size": self._last[0],
+            "chosen": self._last[1],
+            "before": np.array(kept, dtype=np.int64),
+            "scores": scores,
+        }
+
+    def load(self, n: int, state: Mapping[str, Any]) -> None:
+        """Takes over what `state` gave for n values."""
+        try:
+            size, chosen, before = int(state["size"]), int(state["chosen"]), [int(b) for b in state["before"]]
+            scores = np.array(state["scores"], dtype=np.float64)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"the state is damaged: the contest is not readable ({error!r})") from None
+        sizes = all(1 <= s <= n and s == scheduled(s)[1] for s in before) and 0 <= size <= n
+        if not (sizes and 0 <= chosen < len(self.entrants) and scores.shape == (len(before), len(self.entrants))):
+            raise ValueError(f"the state is damaged: it holds no contest of these models over {n} values")
+        if not np.isfinite(scores).all():
+            raise ValueError("the state is damaged: a score is not finite")
+        self._last, self._scores = (size, chosen), dict(zip(before, scores, strict=True))
 
 
 def log_density(

@@ -19,7 +19,7 @@ Notation
 Deviations ("paper" follows the text, "default" is what a user should have; measured in docs/lab/neural-bo.md)
     1. both: sigma^2 is in kernel form, which equals that of the rank-one updates of U (Alg. 1, l. 7).
     2. paper: values are standardised, and the rate is clipped to its stable limit, because training as printed gives
-       NaN at the rate stated. The ridge enters every batch in full, and an incomplete last batch is dropped.
+       NaN at the rate stated. A module of the user's has the mean of |g|^2 over the domain where the paper has m.
     3. default: the start is mirrored (h = 0 exactly) and a 1 is appended to the inputs, because a bias-free ReLU net is
        0 with certainty at the origin; units are sines, because the gradient features of ReLU jump; the mean is in
        closed form; a draw is one coherent function, because the maximum of independent draws is inflated.
@@ -49,8 +49,18 @@ from regretless.gp.sobol import sobol_points
 from regretless.method import Method
 from regretless.methods.neural_bo.branches import TAIL, BranchNet, Shape
 from regretless.methods.neural_bo.inputs import Encode, Inputs
-from regretless.methods.neural_bo.tangent_models import EXACT_UP_TO, ClosedForm, ShapeRule, TrainNN, Warping, paper_net
+from regretless.methods.neural_bo.tangent_models import (
+    ALPHA,
+    EXACT_UP_TO,
+    ClosedForm,
+    ShapeRule,
+    TrainNN,
+    Warping,
+    paper_net,
+    theorem_constants,
+)
 from regretless.methods.neural_bo.trust_region import Progress, local_points
+from regretless.noise import stated_noise
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.tangent.ntk import draw_mlp, on_device
@@ -59,8 +69,10 @@ if TYPE_CHECKING:
     import torch
 
     from regretless.methods.neural_bo.module_tangent import ModuleTangent
+    from regretless.methods.neural_bo.module_training import ModuleTrainNN
 
 Preset: TypeAlias = Literal["default", "paper"]
+Constants: TypeAlias = Literal["experiments", "theorem"]
 
 WIDTH: dict[Preset, int] = {"default": 256, "paper": 500}
 """The paper's width (Sec. 7); half of it keeps the default's promised time of an ask (benchmarks/neural_bo.py)."""
@@ -104,8 +116,11 @@ class NeuralBO(Method):
         n_candidates: points over which a draw is maximised.
         norm_bound, noise_sd: B and R of Thm. 1; with both the certificate is of kind "theory" and the shape is fixed.
         device: "cpu" (NumPy) or a torch device such as "cuda".
+        constants: of the paper preset: those of its "experiments" (Sec. 7), or of its "theorem": lam, eta and J of
+            Thm. 1, weights N(0, 2/m) and a last layer of zeros; nu as well where norm_bound and noise_sd are given.
 
-    Everything from `activation` to `network`, and `device`, belongs to the default preset.
+    Everything from `activation` to `hops` belongs to the default preset; in the paper preset another device than the
+    CPU needs a `network`.
     """
 
     choices = "onehot"
@@ -135,11 +150,12 @@ class NeuralBO(Method):
         norm_bound: float | None = None,
         noise_sd: float | None = None,
         device: str = "cpu",
+        constants: Constants = "experiments",
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         words = (("preset", preset, Preset), ("shape", shape, ShapeRule), ("warp", warp, Warping))
-        for name, word, known in words:
-            if word not in get_args(known) and (word is not None or name == "preset"):
+        for name, word, known in (*words, ("constants", constants, Constants)):
+            if word not in get_args(known) and (word is not None or name in ("preset", "constants")):
                 raise ValueError(f"{name} must be one of {get_args(known)}, got {word!r}")
         for name, number, least in (("width", width, 1), ("depth", depth, 2), ("n_candidates", n_candidates, 1)):
             if number is not None and not number >= least:
@@ -155,8 +171,12 @@ class NeuralBO(Method):
         fixes = ridge is not None or additive is not None or norm_bound is not None
         if shape in ("noise", "evidence") and fixes:
             raise ValueError(f"ridge, additive and norm_bound belong to shape='fixed', got shape={shape!r}")
-        given = {"activation": activation, "shape": shape, "additive": additive, "warp": warp, "network": network}
-        ignored = [name for name, value in given.items() if value is not None] + ["device"] * (device != "cpu")
+        given = {"activation": activation, "shape": shape, "additive": additive, "warp": warp}
+        ignored = [name for name, value in given.items() if value is not None]
+        ignored += ["device without network"] * (device != "cpu" and network is None)
+        theorem = constants == "theorem"
+        if theorem and (preset != "paper" or network is not None or budget is None):
+            raise ValueError("constants='theorem' belongs to preset='paper', with its own net and a known budget")
         if preset == "paper" and ignored:
             raise ValueError(f"{', '.join(ignored)}: the paper's preset has no such option")
         self.preset = preset
@@ -178,7 +198,20 @@ class NeuralBO(Method):
         width = WIDTH[preset] if width is None else width
         if (depth - 2) * width**2 + domain.shape[1] * width > MOST_WEIGHTS:
             raise ValueError(f"a net of width {width} and depth {depth} has more than {MOST_WEIGHTS:.3g} weights")
-        self._model: ClosedForm | TrainNN
+        self._model: ClosedForm | TrainNN | ModuleTrainNN
+        if preset == "paper" and network is not None:
+            from regretless.methods.neural_bo.module_training import ModuleTrainNN
+
+            self._model = ModuleTrainNN(network, domain, rng, seed=self.seed, lam=self._lam, device=device)
+            return
+        if theorem and budget is not None:
+            set_by = theorem_constants(budget, width, depth)
+            self._lam = set_by.lam
+            plain = paper_net(rng, domain.shape[1], width, depth, variance=2.0, zero=True)
+            self._model = TrainNN(plain, seed=self.seed, lam=set_by.lam, rate=set_by.rate, steps=set_by.steps)
+            if norm_bound is not None and noise_sd is not None and exploration is None:
+                self.exploration = theory_nu(norm_bound, noise_sd, set_by.lam, ALPHA)
+            return
         if preset == "paper":
             self._model = TrainNN(paper_net(rng, domain.shape[1], width, depth), seed=self.seed, lam=self._lam)
             return
@@ -224,6 +257,9 @@ class NeuralBO(Method):
         """One draw of the posterior function at cube points U (C x d), C: what `ask` maximises over its candidates."""
         self._refresh()
         return self._model.draw(self.exploration, rng)(self._inputs(U))
+
+    def _known_noise(self) -> bool | None:
+        return stated_noise(self.preset == "paper", self._noise_sd)
 
     def _recommend(self) -> Array:
         """The largest posterior mean or, as far as neighbours show less noise than assumed, the largest value."""
@@ -307,7 +343,7 @@ class NeuralBO(Method):
 
     def _certificate_points(self) -> Array:
         """The recommended point, then those among which the largest upper bound is looked for, C x d."""
-        best = self._recommend()[None]
+        best = self.recommend()[None]
         if self._inputs.pool is not None:
             return np.concatenate([best, self._inputs.points(np.arange(len(self._inputs.pool)))])
         rng = self.fixed_generator()

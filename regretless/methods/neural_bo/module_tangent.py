@@ -1,5 +1,7 @@
 """The tangent features of a user's `torch.nn.Module`, by per-sample gradients (`torch.func`); this file needs torch."""
 
+from __future__ import annotations
+
 import copy
 from typing import TYPE_CHECKING
 
@@ -44,6 +46,20 @@ class ModuleTangent:
 
         self._gradients = torch.func.vmap(torch.func.grad(output), in_dims=(None, 0))
         self._norm = float(diagonal(self.factors(domain)).mean()) or 1.0
+
+    @property
+    def norm(self) -> float:
+        """The mean of |g|^2 over the domain, by which the kernel is divided."""
+        return self._norm
+
+    def start(self) -> dict[str, torch.Tensor]:
+        """theta0, by the module's own names."""
+        return dict(self._parameters)
+
+    def outputs(self, theta: dict[str, torch.Tensor], X: torch.Tensor) -> torch.Tensor:
+        """h(x; theta) of every row, n."""
+        made: torch.Tensor = torch.func.functional_call(self._network, (theta, self._buffers), (X,))
+        return made.reshape(len(X))
 
     def factors(self, X: Tensor) -> Factors:
         """Gradients at theta0 over the root of the norm, n x features."""

@@ -326,7 +326,7 @@ def test_the_paper_preset_ascends_in_the_users_units_and_comes_back_to_the_cube(
         best = max(optimizer.trials, key=lambda t: t.value)
 
 
-def response(w, x):
+def bell(w, x):
     return w[0] * np.exp(-w[1] * (x[:, 0] - w[2]) ** 2) + 0.1 * x[:, 1]
 
 
@@ -334,14 +334,14 @@ def worked(budget: int, seed: int = 0) -> GOUCB:
     """Algorithm 1 with the least-squares oracle on a family of three parameters, in units far from the unit cube."""
     space = Space([Float(-3, 5), Float(20, 900)])
     bounds = [(0.5, 4), (0.05, 2), (-3, 5)]
-    recipe = RECIPE(preset="paper", oracle="least-squares", model=response, w_bounds=bounds, noise_sd=0.05)
+    recipe = RECIPE(preset="paper", oracle="least-squares", model=bell, w_bounds=bounds, noise_sd=0.05)
     method = recipe.build(space.cube(), seed=seed, budget=budget)
     method.bind(space, 1.0)
     noise = np.random.default_rng(seed)
     for _ in range(budget):
         X = method.ask()
         x = np.array([list(space.decode(X[0]).values())])
-        method.tell(X, response(np.array([2.0, 0.4, 1.7]), x / [1, 900]) + 0.05 * noise.standard_normal(1))
+        method.tell(X, bell(np.array([2.0, 0.4, 1.7]), x / [1, 900]) + 0.05 * noise.standard_normal(1))
     return method
 
 

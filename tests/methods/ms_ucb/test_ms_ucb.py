@@ -10,10 +10,11 @@ import warnings
 import numpy as np
 import pytest
 from regretless_bench.problems import make_problem
+from scipy.optimize import minimize
 
 from regretless.baselines.gp_ei import GPEI
 from regretless.baselines.gp_ucb import GPUCB
-from regretless.gp.acquisition import log_expected_improvement
+from regretless.gp.acquisition import confidence_bound, log_expected_improvement, of_posterior
 from regretless.gp.design import design_size
 from regretless.gp.maximiser import Acquisition
 from regretless.methods import METHODS
@@ -313,3 +314,28 @@ def test_the_default_beats_the_literal_method_by_a_wide_margin(name):
             points(method, 150, lambda X, p=problem: -p.evaluate_unit(X))
             results.append(math.log10(-method.y.max()))
     assert np.median(gaps["default"]) < np.median(gaps["paper"]) - 0.2
+
+
+@pytest.mark.parametrize(("D", "d", "t", "growth"), [(6, 2, 1, 0.0), (7, 3, 4, 0.0), (6, 2, 4, 1.0)])
+def test_the_maximum_over_subspaces_is_that_of_many_ascents_in_each(D, d, t, growth):
+    """The slow form of Alg. 1, l. 5-6: L-BFGS-B from 10 D uniform starts in every subspace of Z_t."""
+    method = METHODS["ms-ucb"](preset="paper", low_dim=d, growth=growth).build(D, seed=t, budget=100)
+    rng = np.random.default_rng(t)
+    X = method.cube.snap(rng.random((19 + t, D)))
+    method.tell(X, -((X - 0.4) ** 2).sum(1) + np.sin(9 * X).sum(1))
+    gp = method._isotropic.gp(method.X, method.y, method.yvar, method.pending)
+    bound = confidence_bound(method._width(0.1), gp.signal)
+    _, found = method._best_of_subspaces(gp, bound, method.pending, rng)
+    acquisition, best, free = of_posterior(gp, bound), -np.inf, np.arange(D - d, D)
+    for z in method._bases.Z[: method._sizes[method._t()]]:
+
+        def negative(y, z=z):
+            u = z.copy()
+            u[free] = y
+            value, slope = acquisition.value_and_gradient(u[None])
+            return -value[0], -slope[0][free]
+
+        for start in rng.random((10 * D, d)):
+            ended = minimize(negative, start, jac=True, bounds=[(0, 1)] * d, method="L-BFGS-B")
+            best = max(best, -ended.fun)
+    assert found == pytest.approx(best, rel=1e-6)

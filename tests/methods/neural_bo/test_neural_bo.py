@@ -1,8 +1,10 @@
 """NeuralBO: presets, pools, encoders, modules, the sketch, replay across all of them, certificates."""
 
+import math
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +12,8 @@ import pytest
 from regretless.methods import METHODS
 from regretless.methods.neural_bo import tangent_models
 from regretless.methods.neural_bo.algorithm import POOL_NU, NeuralBO, theory_nu
-from regretless.methods.neural_bo.tangent_models import paper_net
+from regretless.methods.neural_bo.ridge import KernelRidge
+from regretless.methods.neural_bo.tangent_models import TrainNN, paper_net, theorem_constants
 from regretless.parameters import Float, Int
 from regretless.space import Cube, Space
 from regretless.tangent.ntk import combine, inner, kernel
@@ -319,6 +322,56 @@ def test_pending_draws_are_independent():
 def test_bad_options_name_themselves(options, message):
     with pytest.raises(ValueError, match=message):
         NeuralBO(Cube.box(2), seed=0, **options)
+
+
+def test_constants_of_the_theorem():
+    """lam, eta and J of Thm. 1 by hand for T = 10, m = 20, L = 2, alpha = 0.1, and h(x; theta0) = 0 (Sec. 4)."""
+    found = theorem_constants(10, 20, 2)
+    assert found.lam == pytest.approx(1.1)
+    assert found.rate == pytest.approx(1 / (20 * 1.1 + 20 * 2 * 10))
+    assert found.steps == math.ceil((1 + 20 / 1.1) * (1 + math.log(1000 * 2 * math.log(10) / 1.1)))
+    method = run(NeuralBO(3, seed=1, budget=10, preset="paper", constants="theorem", width=20), 9)
+    assert method._lam == pytest.approx(1.1)
+    assert method.learning_rate == pytest.approx((found.rate, found.rate))
+    net = method._model._net
+    assert not net.weights[-1].any()
+    assert np.ptp(net.outputs(np.random.default_rng(0).random((5, 3)))) == 0.0
+    assert net.weights[0].var() == pytest.approx(2 / 20, rel=0.5)
+    known = NeuralBO(3, seed=1, budget=10, preset="paper", constants="theorem", norm_bound=2.0, noise_sd=0.3)
+    assert known.exploration == pytest.approx(2**0.5 * 2 + 0.3 / 1.1**0.5 * math.sqrt(2 * math.log(10)))
+    with pytest.raises(ValueError, match="constants='theorem' belongs to preset='paper'"):
+        NeuralBO(3, seed=1, preset="paper", constants="theorem")
+
+
+def test_a_module_is_trained_as_the_papers_net_is():
+    """The paper's net as a user's module: the same features, the same training, hence the same mean and deviation."""
+    torch = pytest.importorskip("torch")
+    from regretless.methods.neural_bo.module_training import ModuleTrainNN
+
+    net = paper_net(np.random.default_rng(6), 2, 30, 2)
+    X, y = np.random.default_rng(7).uniform(-1, 1, (70, 2)), np.random.default_rng(8).standard_normal(70)
+
+    class Same(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = (torch.nn.Parameter(torch.tensor(w)) for w in net.weights)
+
+        def forward(self, x):
+            return 30**0.5 * (torch.relu(x @ self.first) @ self.last)
+
+    rng = np.random.default_rng(9)
+    module = ModuleTrainNN(Same(), X, rng, seed=4, lam=0.01)
+    m = module._tangent.norm  # where the paper has m = 30
+    scaled = TrainNN(replace(net, norm=m), seed=4, lam=0.01 * m / 30)
+    scaled._posterior = KernelRidge(replace(net, norm=m), 0.01)
+    for model in (module, scaled):
+        model.refresh(X, y, np.full(70, np.nan))
+    np.testing.assert_allclose(module.mean(X), scaled.mean(X), rtol=1e-8)
+    ours = module._posterior.deviation(module._tangent.factors(X))
+    np.testing.assert_allclose(ours, scaled._posterior.deviation(replace(net, norm=m).factors(X)), rtol=1e-8)
+    assert module.rate == pytest.approx(scaled.descent.rate, rel=1e-6)
+    method = run(NeuralBO(2, seed=3, preset="paper", network=torch.nn.Linear(2, 1)), 9)
+    assert method.recommend().shape == (2,)
 
 
 def test_paper_net_is_as_printed():

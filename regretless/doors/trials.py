@@ -1,0 +1,76 @@
+"""What a storage says of a study's trials: whether they ended, were lost, were feasible, and how noisy they are."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from typing import Any
+
+from optuna.study import Study
+from optuna.trial import FrozenTrial, TrialState
+
+from regretless.doors.workers import OWNER, announcement, is_dead
+
+TOLD_FAILED = "regretless:failed"
+"""Marks trials whose own worker reported the failure, as opposed to those that a stale heartbeat gave up."""
+VARIANCE = "regretless:var"
+"""The user attribute by which an objective tells the noise variance of its value, when it knows it."""
+STARTED = datetime.now()
+"""When this process began to use samplers."""
+
+
+def has_ended(trial: FrozenTrial) -> bool:
+    return trial.state.is_finished() and trial.datetime_complete is not None
+
+
+def has_trial(study: Study, number: int) -> bool:
+    """Whether a trial of this number has been created: one small query, where reading the trials takes several."""
+    try:
+        study._storage.get_trial_id_from_study_id_trial_number(study._study_id, number)
+    except KeyError:
+        return False
+    return True
+
+
+def ended_at(trial: FrozenTrial) -> tuple[datetime, int]:
+    return trial.datetime_complete or datetime.min, trial.number
+
+
+def variance(trial: FrozenTrial) -> float:
+    found: Any = trial.user_attrs.get(VARIANCE)
+    known = isinstance(found, float | int) and not isinstance(found, bool) and 0 <= found < math.inf
+    return float(found) if known else math.nan
+
+
+def has_heartbeat(study: Study) -> bool:
+    interval = getattr(study._storage, "get_heartbeat_interval", None)
+    return interval is not None and interval() is not None
+
+
+def stale_ids(study: Study) -> set[int]:
+    """Ids of the running trials whose heartbeat has stopped, where the storage has heartbeats."""
+    return set(study._storage._get_stale_trial_ids(study._study_id)) if has_heartbeat(study) else set()  # type: ignore[attr-defined]
+
+
+def is_lost(trial: FrozenTrial, heartbeat: bool, stale: set[int]) -> bool:
+    """Whether a trial's worker died before it could tell anything; trials of `tune_in_storage` are finished by
+    others."""
+    if OWNER in trial.system_attrs:
+        return False
+    if trial.state == TrialState.FAIL:
+        return heartbeat and TOLD_FAILED not in trial.system_attrs
+    if trial.state != TrialState.RUNNING:
+        return False
+    by = announcement(trial).get("by")
+    if by is None:  # killed before it could sign: only those who work beside us could still be about to
+        return trial.datetime_start is not None and trial.datetime_start < STARTED
+    return trial._trial_id in stale or is_dead(by) is True
+
+
+def feasible(trial: FrozenTrial) -> bool:
+    for key, value in trial.system_attrs.items():
+        if key == "constraints" and any(v > 0 for v in value or ()):
+            return False
+        if key.startswith("constraints:") and value > 0:
+            return False
+    return True

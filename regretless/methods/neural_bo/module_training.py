@@ -1,0 +1,127 @@
+"""TrainNN for a user's `torch.nn.Module`, on any device (preset="paper"); this file needs torch.
+
+As `tangent_models.TrainNN`, with the module's own theta0. What the paper calls m, the width, is the factor between its
+features g / sqrt(m) and the gradients; here it is the mean of |g|^2 over the domain, so that the kernel has unit size
+and lam means the same for every module.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from regretless.extras import optional
+from regretless.method import keyed_generator
+from regretless.methods.neural_bo.module_tangent import ModuleTangent
+from regretless.methods.neural_bo.ridge import KernelRidge
+from regretless.methods.neural_bo.tangent_models import PAPER_BATCH, PAPER_EPOCHS, PAPER_RATE, Path
+from regretless.parameters import Array
+from regretless.streams import Stream
+from regretless.tangent.ntk import kernel, on_host
+from regretless.tangent.training import HALVINGS, RUNAWAY, whole_epochs
+from regretless.tangent.values import exact_unit, standardisation, times_unit
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = optional("torch", "torch")
+
+
+class ModuleTrainNN:
+    """The module trained by SGD from theta0 on sum (h - y)^2 / 2 + m lam |theta - theta0|^2 / 2 (Alg. 2); sigma is that
+    of the gradients at theta0 (Alg. 1, l. 3)."""
+
+    def __init__(
+        self,
+        network: torch.nn.Module,
+        domain: Array,
+        rng: np.random.Generator,
+        *,
+        seed: int,
+        lam: float,
+        device: str = "cpu",
+    ) -> None:
+        self._tangent = ModuleTangent(network, domain, rng, device=device)
+        self._seed, self._lam, self._device = seed, lam, device
+        self._posterior = KernelRidge(self._tangent, lam, device=device)
+        self._unit, self._centre, self._spread = 1.0, 0.0, 1.0
+        self.theta = self._tangent.start()
+        self.rate = PAPER_RATE
+        """The learning rate of the last training, clipped to its stable limit."""
+        self._trained = 0
+
+    def refresh(self, X: Array, y: Array, yvar: Array) -> None:
+        """Takes the history: inputs n x ... and values n; the paper knows no noise variances (yvar)."""
+        n = len(y)
+        if n == self._trained:
+            return
+        self._unit = exact_unit(y)
+        scaled = y / self._unit
+        self._centre, self._spread = standardisation(scaled)
+        targets = (scaled - self._centre) / self._spread
+        self._posterior.extend(X, targets)
+        self._train(self._place(X), self._place(targets))
+        self._trained = n
+
+    def draw(self, nu: float, rng: np.random.Generator) -> Path:
+        """f(x) ~ N(h(x; theta), nu^2 sigma^2(x)) for each x by itself (Alg. 1, l. 4)."""
+
+        def path(Z: Array) -> Array:
+            inputs = self._place(Z)
+            deviation = on_host(self._posterior.deviation(self._tangent.factors(inputs)))
+            return self._outputs(inputs) + nu * deviation * rng.standard_normal(len(Z))
+
+        return path
+
+    def mean(self, Z: Array) -> Array:
+        """The trained module, in the units told, C."""
+        return times_unit(self._centre + self._spread * self._outputs(self._place(Z)), self._unit)
+
+    def _train(self, X: torch.Tensor, y: torch.Tensor) -> None:
+        n, norm = len(y), self._tangent.norm
+        A = self._tangent.factors(X)
+        largest = norm * float(np.linalg.norm(on_host(kernel(A, A)), 2))
+        share = min(PAPER_BATCH, n) / n
+        self.rate = min(PAPER_RATE, 1.0 / (share * (largest + norm * self._lam)))
+        first = self._tangent.start()
+        limit = RUNAWAY * (1.0 + float(y.abs().max()) + float(self._tangent.outputs(first, X).abs().max()))
+        order = keyed_generator(self._seed, n, Stream.NEURAL_BO_TRAINING)
+        batches = whole_epochs(order, n, PAPER_BATCH, PAPER_EPOCHS)
+        for _ in range(HALVINGS):
+            theta = first
+            for rows in batches:
+                after = self._stepped(theta, first, X[rows], y[rows], norm * self._lam * len(rows) / n, limit)
+                if after is None:
+                    break
+                theta = after
+            else:
+                self.theta = theta
+                return
+            self.rate /= 2
+        raise FloatingPointError("training diverges at every learning rate; are the inputs finite?")
+
+    def _stepped(
+        self,
+        theta: dict[str, torch.Tensor],
+        first: dict[str, torch.Tensor],
+        X: torch.Tensor,
+        y: torch.Tensor,
+        ridge: float,
+        limit: float,
+    ) -> dict[str, torch.Tensor] | None:
+        """theta after one step on a batch, or None where its outputs have run away."""
+        at = {name: value.detach().requires_grad_(True) for name, value in theta.items()}
+        h = self._tangent.outputs(at, X)
+        if not float(h.detach().abs().max()) < limit:
+            return None
+        gradients = torch.autograd.grad(0.5 * ((h - y) ** 2).sum(), list(at.values()))
+        steps = zip(theta.items(), gradients, strict=True)
+        return {name: value - self.rate * (g + ridge * (value - first[name])) for (name, value), g in steps}
+
+    def _outputs(self, X: torch.Tensor) -> Array:
+        with torch.no_grad():
+            return np.asarray(on_host(self._tangent.outputs(self.theta, X)))
+
+    def _place(self, values: Array) -> torch.Tensor:
+        return torch.as_tensor(values, dtype=torch.float64, device=self._device)

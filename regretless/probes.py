@@ -1,0 +1,212 @@
+"""Uniform probes, and what they prove: how much of the search space can be better than the recommended setting.
+
+A probe is a trial at a point drawn uniformly, and independently of everything else, from the space as the user wrote
+it: log scales by their logarithm, each label and each whole number with its share of the axis. Which trials are probes,
+and where they lie, follows from (seed, step) alone, so the replay law holds.
+
+The statement needs no assumption on the function f. Write S(v) for the share of the space whose value is better than v,
+and let m probes be drawn.
+
+1. The share better than the best of them. S falls as v gets better. Let v_s be the worst v with S(v) <= s. The best
+   probe leaves more than s only if every probe is worse than v_s, and a probe is at least as good as v_s with
+   probability s or more; so P(S(best probe) > s) <= (1 - s)^m, which is delta for s = 1 - delta^(1/m). Ties and
+   plateaus change nothing. The recommended setting is at least as good as the best probe, whoever found it, so its S
+   is no larger.
+2. k probes that may be better. At most k probes beat a value v exactly when v is at least as good as the (k+1)-th
+   best probe, and by the argument of 1 that one leaves more than s with probability at most P(Bin(m, s) <= k). So the
+   limit of Clopper and Pearson, P(Bin(m, s_k) <= k) = delta_k, holds for every value that at most k probes beat,
+   however it was chosen. Which k it will be is known only afterwards; the statement is therefore true at all k at
+   once when the delta_k add up to delta. Here delta_k = delta / 2^(k+1).
+3. Failures alone. Without noise, and in a run that never had two trials under way, only failed probes count as
+   possibly better, and no spending is needed: given which probes failed, the others are independent draws from where
+   evaluations succeed, and (1 - s_k)^(m - k) <= P(Bin(m, s_k) <= k). So delta_k = delta is right, for the share of
+   settings whose evaluation returns a better value. In a run with several trials at once how many probes are pending
+   at the look is left to chance, also when it is none; there 2 applies.
+4. A draw that repeats a known setting (spaces of few cells) counts with the value known there, and its trial goes to
+   the method. The draws that count are those of all probe steps, so they stay independent; an evaluation would only
+   have repeated the value.
+5. Noise. Each told setting gets an interval that holds for all of them at once with probability 1 - delta / 2; a
+   probe may be better when the top of its interval lies above the bottom of the recommended one's. The rest is 2 at
+   delta / 2.
+
+A probe that is pending, failed or pruned, or whose trial was lost, may be better. Settings chosen by a design, a method
+or the user do not count: they are not independent uniform draws, and neither are Sobol points.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import betaincinv, ndtri, stdtrit
+
+from regretless.method import Method, keyed_generator
+from regretless.parameters import Array, Axis
+from regretless.space import Cube, Encoding, Space
+from regretless.streams import Stream
+
+DEFAULT_RATE = 0.2
+"""The share of trials that are probes where a stop rule asks for a share and the user names none: 59 probes prove 5 %,
+and a fifth of the trials costs the search little (docs/certificates.md)."""
+NOT_ASKED = "no probes were asked for; with probes=0.2 every fifth trial is an independent uniform draw"
+"""Why a run without probes says nothing about the space as a whole."""
+
+
+def checked_rate(probes: Any) -> float:
+    """The share of trials that are probes, if it is one."""
+    if isinstance(probes, bool) or not isinstance(probes, int | float | np.number) or not 0 <= probes <= 1:
+        raise ValueError(f"probes must be a share of the trials between 0 and 1, got {probes!r}")
+    return float(probes)
+
+
+def is_due(step: int, rate: float) -> bool:
+    """Whether the trial of this step is a probe: evenly spaced, so that n trials hold the whole part of n rate."""
+    return math.floor((step + 1) * rate + ROUNDING) > math.floor(step * rate + ROUNDING)
+
+
+ROUNDING = 1e-9
+"""Keeps 5 times 0.2 from falling below 1."""
+
+
+def probe_point(space: Space, seed: int, step: int, choices: Encoding) -> Array:
+    """The canonical cube point of the probe of (seed, step), d; the same setting however a method encodes choices."""
+    u = space.cube().uniform(keyed_generator(seed, step, Stream.PROBE))
+    return u if choices == "shares" else space.encode(space.decode(u), choices)
+
+
+# ---------------------------------------------------------------- the statement
+
+
+@dataclass(frozen=True)
+class Share:
+    """At most `value` of the space is better, with the probability asked for; None: not certified, for `reason`."""
+
+    value: float | None
+    reason: str = ""
+    probes: int = 0
+    """The probes drawn."""
+    undecided: int = 0
+    """Those of them that may be better than the recommended setting."""
+    certain: bool = False
+    """Whether the statement holds without a probability: the settings of a finite space were counted."""
+    least: float = 1.0
+    """What `value` would be if no probe were undecided."""
+    exact: bool = True
+    """Whether the values are free of noise, so that a later recommendation is at least as good."""
+
+
+def most_better(m: int, k: int, delta: float) -> float:
+    """The limit of Clopper and Pearson: P(Bin(m, s) <= k) = delta at this s; 1 - delta^(1/m) for k = 0."""
+    return 1.0 if k >= m else float(betaincinv(k + 1, m - k, 1 - delta)) if k else -math.expm1(math.log(delta) / m)
+
+
+def share_left(
+    method: Method, space: Space, seed: int, steps: list[int], delta: float, *, together: bool = False
+) -> Share:
+    """The share of the space that can be better than what the method recommends, by the probes of these steps;
+    together: whether several trials were ever under way at once."""
+    if len(method.y) == 0:
+        return Share(None, "nothing has been evaluated yet")
+    exact = not method.shows_noise()
+    unseen = share_unseen(method.cube, method.X) if exact else 1.0
+    if not steps:
+        return Share(unseen, certain=True) if unseen < 1 else Share(None, NOT_ASKED)
+    steps = sorted(set(steps))
+    keys = [probe_point(space, seed, step, method.choices).tobytes() for step in steps]
+    bounds = _exact_bounds(method) if exact else _noisy_bounds(method, len(steps), delta / 2)
+    if isinstance(bounds, str):
+        return Share(None, bounds, len(steps), exact=False)
+    tops, bottom = bounds
+    undecided = sum(not tops.get(key, math.inf) <= bottom for key in keys)
+    by_chance = together or not exact or len(method.pending) > 0
+    whole = delta if exact else delta / 2
+    share = most_better(len(steps), undecided, whole / 2 ** (undecided + 1) if by_chance else whole)
+    least = most_better(len(steps), 0, whole / 2 if by_chance else whole)
+    if unseen <= share:
+        return Share(unseen, probes=len(steps), undecided=undecided, certain=True)
+    if share >= 1:
+        return Share(None, "every probe may be better", len(steps), undecided, least=least, exact=exact)
+    return Share(share, "", len(steps), undecided, least=least, exact=exact)
+
+
+def share_unseen(cube: Cube, X: Array) -> float:
+    """The share of the space that lies outside the settings X (n x d): 1 unless every coordinate has few positions."""
+    if not math.isfinite(cube.size):
+        return 1.0
+    seen = np.unique(X, axis=0)
+    grouped = {i for start, stop in cube.groups for i in range(start, stop)}
+    weight = np.full(len(seen), 1.0 / math.prod(stop - start for start, stop in cube.groups))
+    for i, axis in enumerate(cube.axes):
+        if i not in grouped:
+            weight *= _width(axis, seen[:, i])
+    return 0.0 if len(seen) >= cube.size else max(1.0 - float(weight.sum()), 0.0)
+
+
+def _width(axis: Axis, u: Array) -> Array:
+    """The share of an axis that each position u (n) owns."""
+    if not axis.log_low:
+        return np.full(len(u), 1.0 / axis.levels)
+    number = axis.index(u) + float(axis.log_low)
+    whole = math.log(axis.log_low + axis.levels - 0.5) - math.log(axis.log_low - 0.5)
+    return np.asarray((np.log(number + 0.5) - np.log(number - 0.5)) / whole)
+
+
+# ---------------------------------------------------------------- values and their intervals
+
+Bounds = tuple[dict[bytes, float], float]
+"""The most that each told setting can be worth, by identity, and the least that the recommended one is worth."""
+
+
+def _exact_bounds(method: Method) -> Bounds:
+    usable = np.where(method.feasible, method.y, -math.inf)  # a setting that breaks a constraint is none to use
+    values = {x.tobytes(): float(v) for x, v in zip(method.X, usable, strict=True)}
+    return values, values.get(method.recommend().tobytes(), -math.inf)
+
+
+def _noisy_bounds(method: Method, probes: int, delta: float) -> Bounds | str:
+    """The same from noisy values, all at once with probability 1 - delta, or why they cannot be had."""
+    groups: dict[bytes, list[int]] = {}
+    for i, x in enumerate(method.X):
+        groups.setdefault(x.tobytes(), []).append(i)
+    best = method.recommend().tobytes()
+    if best not in groups:
+        return "the recommended setting was never evaluated itself, and the values are noisy"
+    known = np.isfinite(method.yvar)
+    spare = sum(len(rows) - 1 for rows in groups.values())
+    if not known.all() and spare < LEAST_REPEATS:
+        return (
+            "the values are noisy, and neither are their variances told nor "
+            f"{LEAST_REPEATS} evaluations repeated: whether a probe is better cannot be said"
+        )
+    level = delta / (len(groups) + probes)
+    tops: dict[bytes, float] = {}
+    bottom = -math.inf
+    pooled = math.nan if known.all() else _pooled_variance(method.y, groups)
+    for key, rows in groups.items():
+        share = level * LOOKS_AT_ONE / len(rows) ** 2
+        if known.all():
+            w = 1.0 / np.maximum(method.yvar[rows], np.finfo(np.float64).tiny)
+            mean, sd, width = float(w @ method.y[rows] / w.sum()), 1 / math.sqrt(w.sum()), -float(ndtri(share))
+        else:
+            mean, sd = float(method.y[rows].mean()), math.sqrt(pooled / len(rows))
+            width = -float(stdtrit(spare, share))
+        tops[key] = mean + width * sd
+        if key == best:
+            bottom = mean - width * sd
+    tops[best] = bottom  # the recommended setting does not beat itself
+    return tops, bottom
+
+
+LEAST_REPEATS = 3
+"""Repeated evaluations from which the noise is estimated when no variances are told; with fewer the quantiles of
+Student's distribution are too wide to separate any two settings."""
+LOOKS_AT_ONE = 6 / math.pi**2
+"""The k-th value of one setting spends this share over k^2 of its delta, because the run decides how often it looks."""
+
+
+def _pooled_variance(y: Array, groups: dict[bytes, list[int]]) -> float:
+    """The noise variance by the differences of repeated evaluations."""
+    squares = sum(float(((y[rows] - y[rows].mean()) ** 2).sum()) for rows in groups.values())
+    return squares / sum(len(rows) - 1 for rows in groups.values())

@@ -1,0 +1,163 @@
+// What the parts of a page share: elements, numbers as text, ticks, colours, the trials of a run, and redrawing.
+
+const SVG = "http://www.w3.org/2000/svg";
+const FLOOR = 1e-300; // values at or below this have no place on a log axis
+const LETTER = 6.8; // the width of a letter of an axis label in pixels, about
+const HEAVY = 2000; // a picture of more points than this is drawn when it comes near the window, not before
+
+const make = (tag, attributes = {}, parent = null, text = null) => {
+  const node = tag.startsWith("svg:") ? document.createElementNS(SVG, tag.slice(4)) : document.createElement(tag);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  if (text !== null) node.textContent = text;
+  if (parent) parent.append(node);
+  return node;
+};
+const raised = (k) => "10" + [...String(k)].map((c) => ({ "-": "⁻" })[c] ?? "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]).join("");
+const show = (v) => {
+  if (v === 0 || v === null || !Number.isFinite(v)) return String(v);
+  const a = Math.abs(v);
+  return a >= 1e5 || a < 1e-3 ? v.toExponential(2).replace(/\.?0*e\+?/, "e") : String(Number(v.toPrecision(4)));
+};
+const short = (text, most = 14) => text.length > most ? text.slice(0, most - 1) + "…" : text;
+const isNumber = (v) => v !== null && Number.isFinite(v);
+
+// Tick positions with labels between two ends, about `count` of them.
+function ticks(low, high, log, count) {
+  if (log) {
+    const a = Math.ceil(Math.log10(low) - 1e-9), b = Math.floor(Math.log10(high) + 1e-9), found = [];
+    if (b - a >= 2) {
+      const step = Math.max(1, Math.ceil((b - a) / count));
+      for (let k = a; k <= b; k += step) found.push([10 ** k, k >= 0 && k <= 3 ? String(10 ** k) : raised(k)]);
+      return found;
+    }
+    for (let k = a - 1; k <= b + 1; k++) {
+      for (const m of b > a ? [1, 2, 5] : [1, 2, 3, 5]) {
+        const v = m * 10 ** k;
+        if (v >= low * 0.999 && v <= high * 1.001) found.push([v, show(v)]);
+      }
+    }
+    if (found.length >= 2) return found;
+  }
+  const raw = (high - low) / count, size = 10 ** Math.floor(Math.log10(raw));
+  const step = size * [1, 2, 5, 10].find((m) => m * size >= raw * 0.75), found = [];
+  for (let v = Math.ceil(low / step - 1e-9) * step; v <= high + step * 1e-9; v += step)
+    found.push([v, show(Math.abs(v) < step * 1e-9 ? 0 : v)]);
+  return found;
+}
+
+// The ticks whose labels do not run into the one before: `size` is the room that a label takes along the axis.
+function apart(marks, place, size) {
+  let last = -Infinity;
+  return [...marks].sort((a, b) => place(a[0]) - place(b[0])).filter(([v, label]) => {
+    if (place(v) - size(label) / 2 < last) return false;
+    last = place(v) + size(label) / 2;
+    return true;
+  });
+}
+const across = (label) => label.length * LETTER + 8, upright = () => 15;
+
+// Where v lies between two pixels, on an axis from a to b.
+const scaled = (v, a, b, from, to, log) =>
+  (log ? Math.log(v / a) / Math.log(b / a) : (v - a) / (b - a)) * (to - from) + from;
+
+// The trials of the run that a page is about: columns of numbers, which charts name instead of repeating them.
+const trials = (() => {
+  const found = document.getElementById("trials");
+  return found ? JSON.parse(found.textContent) : null;
+})();
+const column = (given) => typeof given === "string" ? trials.columns[given] : given;
+const textOf = (key, v) => v === null || v === undefined ? "" : trials.labels[key]?.[v] ?? show(v);
+const MOST_WORDS = 12; // parameters named when the pointer is on a trial
+function trialWords(i) {
+  const value = trials.columns.value[i], named = Object.keys(trials.columns).filter((key) => key.startsWith("p:"));
+  const lines = named.filter((key) => trials.columns[key][i] !== null).map((key) =>
+    `${key.slice(2)} ${textOf(key, trials.columns[key][i])}`);
+  const rest = lines.length > MOST_WORDS ? [`and ${lines.length - MOST_WORDS} more`] : [];
+  const head = `trial ${trials.columns.number[i]}: ${value === null ? "failed" : show(value)}`;
+  return [i === trials.best ? `${head}, the best` : head, ...lines.slice(0, MOST_WORDS), ...rest].join("\n");
+}
+
+// Colours: those of the style sheet, mixed; `ramp` runs from dark blue over green to yellow (after viridis).
+const styled = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const parts = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+const mixed = (a, b, t) => {
+  const [u, v] = [parts(a), parts(b)];
+  return `rgb(${u.map((c, i) => Math.round(c + t * (v[i] - c))).join(",")})`;
+};
+const RAMP = ["#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725"];
+const ramp = (t) => {
+  const at = Math.min(Math.max(t, 0), 1) * (RAMP.length - 1), k = Math.min(Math.floor(at), RAMP.length - 2);
+  return mixed(RAMP[k], RAMP[k + 1], at - k);
+};
+
+// Draws now, or when the node comes near the window (`late`), and again when its width or the colours change.
+const redraws = [];
+function drawn(node, draw, late = false) {
+  let last = 0, seen = !late;
+  const again = () => { if (seen) { last = node.clientWidth; draw(); } };
+  redraws.push((all) => { seen ||= all; again(); });
+  new ResizeObserver(() => { if (node.clientWidth !== last) again(); }).observe(node);
+  if (late) {
+    const watch = new IntersectionObserver((entries) => {
+      if (!entries.some((e) => e.isIntersecting)) return;
+      watch.disconnect();
+      seen = true;
+      again();
+    }, { rootMargin: "300px" });
+    watch.observe(node);
+  }
+  again();
+  return again;
+}
+const redrawAll = (all = false) => redraws.forEach((redraw) => redraw(all));
+window.addEventListener("beforeprint", () => redrawAll(true));
+
+// A canvas for many small shapes; its pixels are those of the screen, its units those of the picture.
+function canvasOf(parent, width, height) {
+  const zoom = window.devicePixelRatio || 1, canvas = make("canvas", { "aria-hidden": "true" }, parent);
+  Object.assign(canvas, { width: width * zoom, height: height * zoom });
+  const pen = canvas.getContext("2d");
+  pen.scale(zoom, zoom);
+  return pen;
+}
+
+// The hint beside the pointer, inside a figure.
+function hintOf(figure) {
+  const tip = make("div", { class: "tip", hidden: "" }, figure);
+  const put = (clientX, clientY) => {
+    tip.hidden = !tip.childNodes.length;
+    if (tip.hidden) return;
+    const home = figure.getBoundingClientRect(), left = clientX - home.left, top = clientY - home.top;
+    const beside = left + 14 + tip.offsetWidth > home.width ? left - tip.offsetWidth - 14 : left + 14;
+    tip.style.left = `${Math.max(0, beside)}px`;
+    tip.style.top = `${Math.max(0, top - tip.offsetHeight / 2)}px`;
+  };
+  return { tip, put };
+}
+
+// A box to choose one of several words from.
+function selectOf(parent, label, words, at, change) {
+  const wrap = make("label", {}, parent, `${label} `), box = make("select", {}, wrap);
+  words.forEach((word, i) => make("option", { value: i }, box, word));
+  box.value = String(at);
+  box.addEventListener("change", () => change(Number(box.value)));
+  return box;
+}
+
+// The axes of a picture: grid lines, labels that keep apart, and the names; px and py map values to pixels.
+function axesOf(svg, box, height, { xs, ys, px, py, xName, yName, grid = true }) {
+  for (const [v, label] of apart(ys, (v) => py(v), upright)) {
+    if (grid) make("svg:line", { class: "grid", x1: box.left, x2: box.right, y1: py(v), y2: py(v) }, svg);
+    const text = make("svg:text", { x: box.left - 7, y: py(v) + 4, "text-anchor": "end" }, svg, short(label, 8));
+    if (label.length > 8) make("svg:title", {}, text, label);
+  }
+  for (const [v, label] of apart(xs, px, (label) => across(short(label)))) {
+    if (grid) make("svg:line", { class: "grid", x1: px(v), x2: px(v), y1: box.top, y2: box.bottom }, svg);
+    const half = across(short(label)) / 2 - 4, x = Math.min(Math.max(px(v), half), box.right + 14 - half);
+    const text = make("svg:text", { x, y: box.bottom + 16, "text-anchor": "middle" }, svg, short(label));
+    if (label.length > 14) make("svg:title", {}, text, label);
+  }
+  make("svg:text", { x: (box.left + box.right) / 2, y: height - 6, "text-anchor": "middle" }, svg, short(xName, 40));
+  const middle = (box.top + box.bottom) / 2, turned = `rotate(-90 13 ${middle})`;
+  make("svg:text", { x: 13, y: middle, "text-anchor": "middle", transform: turned }, svg, short(yName, 30));
+}

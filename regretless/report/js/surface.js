@@ -1,0 +1,125 @@
+// A filled contour of the model for any two parameters: <figure class="surface"> with its data as JSON inside:
+//   {axes: [{name, key, low, high, log, ticks, cells}], values, pairs: {"i,j": {low, high, z: [...]}}, recommended}
+// z holds the means as whole numbers from 0 (low) to 999 (high), rows from the bottom, i across and j up, i < j.
+const BANDS = 12; // colours of a filled contour
+const STEPS = 999;
+const THINNED = 5; // of the trials that slices show in a long run every fifth is drawn, the best one among them
+
+function surface(figure) {
+  const data = JSON.parse(figure.querySelector("script").textContent), { axes } = data;
+  const controls = make("div", { class: "controls" }, figure);
+  const stage = make("div", { class: "stage", role: "img" }, figure);
+  const legend = make("div", { class: "legend" }, figure), { tip, put } = hintOf(figure);
+  const state = { x: 0, y: 1, dots: true };
+  let frame = null, redraw = () => {};
+  const choose = (axis, other) => (to) => {
+    if (state[other] === to) { state[other] = state[axis]; boxes[other].value = String(state[other]); }
+    state[axis] = to;
+    redraw();
+  };
+  const names = axes.map((axis) => axis.name), boxes = {};
+  boxes.x = selectOf(controls, "across", names, 0, choose("x", "y"));
+  boxes.y = selectOf(controls, "up", names, 1, choose("y", "x"));
+  const toggle = make("button", { type: "button", "aria-pressed": "true" }, controls, "trials");
+  toggle.addEventListener("click", () => {
+    state.dots = !state.dots;
+    toggle.setAttribute("aria-pressed", String(state.dots));
+    redraw();
+  });
+
+  // The mean at shares u across and v up of the picture: between grid points where both axes are lines.
+  function sampler() {
+    const { x, y } = state, turned = x > y, pair = data.pairs[turned ? `${y},${x}` : `${x},${y}`];
+    const [a, b] = turned ? [axes[y], axes[x]] : [axes[x], axes[y]], { count: columns } = a, { count: rows } = b;
+    const value = (c, r) => pair.low + (pair.high - pair.low) * pair.z[r * columns + c] / STEPS;
+    const split = (share, n, cells) => {
+      if (cells) { const k = Math.min(Math.floor(share * n), n - 1); return [k, k, 0]; }
+      const at = share * (n - 1), k = Math.min(Math.floor(at), n - 2);
+      return [k, k + 1, at - k];
+    };
+    return { pair, at: (u, v) => {
+      if (turned) [u, v] = [v, u];
+      const [c, d, s] = split(u, columns, a.cells), [r, q, t] = split(v, rows, b.cells);
+      return (1 - t) * ((1 - s) * value(c, r) + s * value(d, r)) + t * ((1 - s) * value(c, q) + s * value(d, q));
+    } };
+  }
+
+  function draw() {
+    const width = Math.max(260, figure.clientWidth), height = Math.round(Math.min(520, Math.max(260, width * 0.6)));
+    const box = { left: 72, right: width - 14, top: 10, bottom: height - 42 }, [X, Y] = [axes[state.x], axes[state.y]];
+    const { pair, at } = sampler(), wide = Math.round(box.right - box.left), tall = Math.round(box.bottom - box.top);
+    stage.replaceChildren();
+    const range = `from ${show(pair.low)} to ${show(pair.high)}`;
+    stage.setAttribute("aria-label", `${data.values} of the model over ${X.name} and ${Y.name}, ${range}`);
+    const picture = make("canvas", { "aria-hidden": "true", class: "picture" }, stage);
+    Object.assign(picture, { width: wide, height: tall });
+    const shares = `left:${box.left / width * 100}%;width:${wide / width * 100}%`;
+    picture.style.cssText = `${shares};top:${box.top}px;height:${tall}px`;
+    const brush = picture.getContext("2d"), image = brush.createImageData(wide, tall), span = pair.high - pair.low || 1;
+    const colours = [...Array(BANDS).keys()].map((k) => ramp(shade(k / (BANDS - 1))).match(/\d+/g).map(Number));
+    for (let j = 0, p = 0; j < tall; j++) {
+      for (let i = 0; i < wide; i++, p += 4) {
+        const k = Math.floor((at((i + 0.5) / wide, 1 - (j + 0.5) / tall) - pair.low) / span * BANDS);
+        const [r, g, b] = colours[Math.min(Math.max(k, 0), BANDS - 1)];
+        image.data[p] = r; image.data[p + 1] = g; image.data[p + 2] = b; image.data[p + 3] = 255;
+      }
+    }
+    brush.putImageData(image, 0, 0);
+    const svg = make("svg:svg", { viewBox: `0 0 ${width} ${height}`, height, "aria-hidden": "true" }, stage);
+    const px = (v) => scaled(v, X.low, X.high, box.left, box.right, X.log);
+    const py = (v) => scaled(v, Y.low, Y.high, box.bottom, box.top, Y.log);
+    const marks = (axis, n) => axis.ticks ?? ticks(axis.low, axis.high, axis.log, n);
+    const names = { xName: X.name, yName: Y.name }, fit = Math.max(2, Math.round(wide / 90));
+    axesOf(svg, box, height, { xs: marks(X, fit), ys: marks(Y, 6), px, py, ...names, grid: false });
+    const drawn = trials.some?.filter((_, k) => (trials.some.length - 1 - k) % THINNED === 0);
+    const places = (drawn ?? trials.columns.number.map((_, i) => i))
+      .map((i) => [px(column(X.key)[i] ?? NaN), py(column(Y.key)[i] ?? NaN), i])
+      .filter(([x, y, i]) => isNumber(x) && isNumber(y) && trials.columns.value[i] !== null);
+    if (state.dots) {
+      const pen = canvasOf(stage, width, height);
+      pen.lineWidth = 1;
+      pen.strokeStyle = "#ffffff";
+      pen.fillStyle = "#1c2430";
+      pen.beginPath();
+      for (const [x, y] of places) { pen.moveTo(x + 2.6, y); pen.arc(x, y, 2.6, 0, 7); }
+      pen.fill();
+      pen.stroke();
+    }
+    const [x, y] = [data.recommended[state.x], data.recommended[state.y]];
+    if (isNumber(x) && isNumber(y)) {
+      const cross = `M${px(x) - 8} ${py(y)}h16M${px(x)} ${py(y) - 8}v16`;
+      const look = { d: cross, "stroke-linecap": "round" };
+      make("svg:path", { ...look, stroke: "#000000", "stroke-width": 7 }, svg);
+      make("svg:path", { ...look, stroke: "#ffffff", "stroke-width": 3 }, svg);
+    }
+    legend.replaceChildren();
+    make("span", {}, legend, show(pair.low));
+    const bar = make("span", { class: "bar", "aria-hidden": "true" }, legend);
+    colours.forEach((c) => make("i", { style: `background:rgb(${c.join(",")})` }, bar));
+    make("span", {}, legend, show(pair.high));
+    const key = `${data.values}, by the model; + is the recommended setting, dots are trials`;
+    make("span", { class: "note" }, legend, key);
+    frame = { svg, width, box, at, places, X, Y };
+  }
+  const shade = (t) => data.minimize ? 1 - t : t; // the better, the brighter
+
+  stage.addEventListener("pointermove", (e) => {
+    if (!frame) return;
+    const { svg, width, box, at, places, X, Y } = frame;
+    const where = svg.getBoundingClientRect(), zoom = width / where.width;
+    const mx = (e.clientX - where.left) * zoom, my = (e.clientY - where.top) * zoom;
+    tip.replaceChildren();
+    const u = (mx - box.left) / (box.right - box.left), v = (box.bottom - my) / (box.bottom - box.top);
+    if (u >= 0 && u <= 1 && v >= 0 && v <= 1) {
+      const near = state.dots ? places.filter(([x, y]) => Math.hypot(x - mx, y - my) < 8) : [];
+      const value = (axis, share) => axis.ticks
+        ? axis.ticks[Math.min(Math.floor(share * axis.count), axis.count - 1)][1]
+        : show(axis.log ? axis.low * (axis.high / axis.low) ** share : axis.low + share * (axis.high - axis.low));
+      tip.append(near.length ? trialWords(near[0][2])
+        : `${X.name} ${value(X, u)}\n${Y.name} ${value(Y, v)}\nmodel ${show(at(u, v))}`);
+    }
+    put(e.clientX, e.clientY);
+  });
+  stage.addEventListener("pointerleave", () => { tip.hidden = true; });
+  redraw = drawn(figure, draw, trials.columns.number.length > HEAVY);
+}

@@ -1,0 +1,191 @@
+"""What the pictures of a run show, as arrays: its trials, its axes, and which values would flatten the others.
+
+The page (`run_page`) and the figures (`run_plot`) draw from here, so that they show the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regretless.parameters import Array, Choice, Int, Parameter
+
+if TYPE_CHECKING:
+    from regretless.certificate import Certificate
+    from regretless.optimizer import Optimizer, Trial
+    from regretless.result import Result
+
+WIDE = 20
+"""Positive values that differ by more than this factor start on a logarithmic axis."""
+FAR = 3.0
+"""A value is far off when it lies more than this many interquartile ranges beyond the worse quartile: Tukey's "far
+out"."""
+FLATTENED = 3.0
+"""Far values are cut from an axis only when they make it longer than the others need by more than this factor."""
+REPLAYED, MOST_REPLAYED = 12, 400
+"""Certificates drawn over a run, and the evaluations of the longest run that is told again for it: a few seconds."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """An axis of a parameter: its ends, which the unit interval is mapped to evenly (on a log scale where `log`), and
+    the texts of its labels, where it has some; a label stands at its index."""
+
+    low: float
+    high: float
+    log: bool = False
+    labels: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, parameter: Parameter) -> Scale:
+        if isinstance(parameter, Choice):
+            return cls(-0.5, len(parameter.labels) - 0.5, labels=tuple(text_of(label) for label in parameter.labels))
+        half, top = 0.0, parameter.high
+        if isinstance(parameter, Int) or not parameter.line:  # each value has an equal share around it
+            step = 1.0 if parameter.step is None else float(parameter.step)
+            half, top = step / 2, parameter.low + (parameter.axis.levels - 1) * step
+        return cls(parameter.low - half, top + half, parameter.log and parameter.low > half)
+
+    def at(self, u: Array) -> Array:
+        """The values at places of the unit interval, n; labels have whole numbers."""
+        if self.labels:
+            return np.rint(u * len(self.labels) - 0.5) + 0.0
+        if self.log:
+            return np.exp((1 - u) * math.log(self.low) + u * math.log(self.high))
+        return np.asarray((1 - u) * self.low + u * self.high)
+
+
+class RunData:
+    """The trials of a result that ended, in the order of their numbers."""
+
+    def __init__(self, result: Result) -> None:
+        self.result, self.optimizer = result, result.optimizer
+        self.space = self.optimizer.space
+        self.names = list(self.space.names)
+        self.better = -1.0 if self.optimizer.direction == "minimize" else 1.0
+        """The sign that makes larger values better ones."""
+        self.trials: list[Trial] = sorted((t for t in result.trials if t.state != "pending"), key=lambda t: t.number)
+        self.done = [t for t in self.trials if t.value is not None]
+        self.failed = [t for t in self.trials if t.value is None]
+        self.numbers = np.array([t.number for t in self.trials])
+        self.values = np.array([math.nan if t.value is None else t.value for t in self.trials])
+        self.foreign = bool(self.optimizer.notes.get("foreign", False))
+        """Whether another library's sampler chose the settings, and this one was only told of them."""
+        self.scales = {name: Scale.of(parameter) for name, parameter in self.space.parameters.items()}
+
+    @functools.cached_property
+    def best(self) -> int | None:
+        """The position of the best trial among `trials`."""
+        return self.trials.index(self.result.best) if self.done else None
+
+    @functools.cached_property
+    def seconds(self) -> Array | None:
+        """How long each evaluation took, n, NaN where that is not known; None where it is known of none."""
+        found = np.array([getattr(t, "seconds", None) or math.nan for t in self.trials], dtype=np.float64)
+        return None if np.isnan(found).all() else found
+
+    def column(self, name: str) -> Array:
+        """The values of a parameter, n; labels as their indices, NaN where a trial does not have the parameter."""
+        parameter = self.space.parameters[name]
+        return np.array([place(parameter, t.params[name]) if name in t.params else math.nan for t in self.trials])
+
+    def recommended(self, name: str) -> float | None:
+        """Where the recommended setting lies on the axis of a parameter."""
+        params = self.result.params
+        return place(self.space.parameters[name], params[name]) if name in params else None
+
+    @functools.cached_property
+    def log_values(self) -> bool:
+        """Whether the values start on a logarithmic axis."""
+        values = self.values[np.isfinite(self.values)]
+        if len(values) == 0 or values.min() <= 0:
+            return False
+        limit = worse_limit(values, self.better)
+        kept = values if limit is None else values[self.better * values >= self.better * limit]
+        return bool(kept.max() > WIDE * kept.min())
+
+    @functools.cached_property
+    def limit(self) -> float | None:
+        """Values worse than this would flatten the others: an axis ends here. None where there are none."""
+        values = self.values[np.isfinite(self.values)]
+        if not self.log_values:
+            return worse_limit(values, self.better)
+        limit = worse_limit(np.log(values), self.better)
+        return None if limit is None else math.exp(limit)
+
+    def some(self, most: int) -> NDArray[np.int64]:
+        """Positions of trials with a value, the worst first: all, or `most` of them, a quarter of which are the best
+        ones and the others spread evenly by rank."""
+        order = np.argsort(self.better * self.values, kind="stable")[: len(self.done)]  # NaN, which failed, comes last
+        if len(order) <= most:
+            return order
+        best, rest = order[-(most // 4) :], order[: -(most // 4)]
+        return np.concatenate([rest[np.linspace(0, len(rest) - 1, most - len(best)).astype(int)], best])
+
+    @property
+    def shown(self) -> Array:
+        """The values within the axes."""
+        values: Array = self.values[np.isfinite(self.values)]
+        if self.limit is not None:
+            values = values[self.better * values >= self.better * self.limit]
+        return values
+
+    @property
+    def beyond(self) -> int:
+        """How many values the axes leave out."""
+        return 0 if self.limit is None else int((self.better * self.values < self.better * self.limit).sum())
+
+    @functools.cached_property
+    def certificates(self) -> tuple[list[int], list[Certificate]]:
+        return certificates_of(self.optimizer, self.trials)
+
+
+def worse_limit(values: Array, better: float) -> float | None:
+    """The worst of the values that are not far off; None when no value is, or when those do not flatten the others.
+
+    Only the worse side has a limit (better: 1 or -1, the sign that makes larger values better), because the best value
+    must always be seen.
+    """
+    if len(values) < 4:
+        return None
+    good = better * values
+    low, high = np.quantile(good, [0.25, 0.75])
+    inside = good[good >= low - FAR * (high - low)]
+    shown, whole = float(inside.max() - inside.min()), float(good.max() - good.min())
+    if len(inside) == len(good) or whole <= FLATTENED * shown:
+        return None
+    return float(better * inside.min())
+
+
+def certificates_of(optimizer: Optimizer, ended: Sequence[Trial]) -> tuple[list[int], list[Certificate]]:
+    """Numbers of evaluations, and the certificate after each: the run's trials are told again to a fresh optimizer."""
+    if not 2 <= len(ended) <= MOST_REPLAYED:
+        return [], []
+    sizes = sorted({round(n) for n in np.geomspace(min(4, len(ended)), len(ended), REPLAYED)})
+    again, found = optimizer.fresh(), []
+    for n, trial in enumerate(ended, 1):
+        again.tell(
+            again.adopt(trial.params), trial.value, trial.var, failed=trial.value is None, cost=trial.cost,
+            constraints=trial.constraints or None, seconds=trial.seconds,
+        )  # fmt: skip
+        if n in sizes:
+            again.together = optimizer.together
+            again.probe_steps = [step for step in optimizer.probe_steps if step <= trial.number]
+            found.append(again.certificate)
+    return sizes, found
+
+
+def place(parameter: Parameter, value: Any) -> float:
+    """Where a value stands on the axis of its parameter; a label at its index."""
+    return float(parameter.index(value)) if isinstance(parameter, Choice) else float(value)
+
+
+def text_of(value: Any) -> str:
+    """A value of a parameter in a few digits."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,249 @@
+"""The page of a run says what was found, why, and what failed; its pictures draw the run's own numbers."""
+
+import json
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import regretless as rg
+from regretless.report.model_view import MOST_DIM, MOST_VALUES, ModelView, model_of
+from regretless.report.run_data import RunData, Scale, worse_limit
+from regretless.report.run_page import run_page
+from regretless.result import Result
+
+SPACE = {
+    "rate": rg.Float(1e-4, 0.3, log=True),
+    "size": rg.Int(-3, 17, step=4),
+    "kind": rg.Choice(["u<b>", "v", None]),
+    "share": rg.Float(-1.25, 3.5),
+}
+
+
+def cost(rate: float, size: int, kind: str | None, share: float) -> float:
+    return math.log10(rate / 0.01) ** 2 + 0.002 * (size - 9) ** 2 + 0.2 * (kind == "v") + 0.01 * share
+
+
+def told(
+    values: list[float | None] | None = None, n: int = 30, direction: str = "minimize", space: Any = SPACE
+) -> Result:
+    """A finished run of random settings: their costs, or the values given; None has failed."""
+    optimizer = rg.Optimizer(space, method="random", direction=direction, seed=3)  # type: ignore[arg-type]
+    for i in range(n if values is None else len(values)):
+        trial = optimizer.ask()
+        value = cost(**trial.params) if values is None else values[i]
+        error = "" if value is not None else f"line\nValueError: <{i % 2}>"
+        optimizer.tell(trial, value, failed=value is None, error=error)
+    return Result.of(optimizer, "all trials were evaluated", success=True)
+
+
+def charts(page: str) -> list[dict[str, Any]]:
+    return [json.loads(text) for text in re.findall(r'<script type="application/json">(.*?)</script>', page, re.DOTALL)]
+
+
+def trials(page: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="trials">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+def test_the_page_says_what_why_and_when() -> None:
+    result = rg.minimize(cost, SPACE, trials=8, seed=1, method="random", progress=False)
+    page = run_page(result)
+    facts = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page))
+    assert facts["Objective"] == "cost"
+    assert facts["Why this method"] == "given by the caller"
+    assert facts["Best trial"].startswith(f"trial {result.best.number} with ")
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d to \d\d:\d\d:\d\d$", facts["Ran"])
+    assert facts["Ended because"] == "all trials were evaluated"
+    assert "u<b>" not in page
+    assert trials(page)["labels"]["p:kind"] == ["u<b>", "v", "None"]
+    automatic = rg.minimize(cost, SPACE, trials=3, seed=1, progress=False)
+    assert automatic.optimizer.why in run_page(automatic)
+
+
+def test_failures_are_folded_with_their_text_and_their_trials() -> None:
+    page = run_page(told([1.0, None, 2.0, None, None, 3.0]))
+    assert "Failures: 3" in page
+    assert re.search(r"<details><summary>2 evaluations: ValueError: &lt;1&gt;</summary>.*?Trials 1, 3;", page)
+    assert '<pre tabindex="0">line\nValueError: &lt;0&gt;</pre>' in page
+    (history, *_) = charts(page)
+    assert history["series"][0]["failed"] == [1, 3, 4]
+    assert trials(page)["columns"]["value"] == [1.0, None, 2.0, None, None, 3.0]
+    nothing = run_page(told([None, None]))
+    assert "no evaluation succeeded" in nothing
+    assert "Failures: 2" in nothing
+
+
+def test_charts_draw_the_trials_and_mark_the_best() -> None:
+    result = told()
+    page, best = run_page(result), result.best.number
+    columns = trials(page)["columns"]
+    np.testing.assert_allclose(columns["p:rate"], [t.params["rate"] for t in result.trials], rtol=1e-4)
+    assert columns["p:size"] == [t.params["size"] for t in result.trials]
+    history, *others = charts(page)
+    assert history["series"][0]["best"] == best == int(np.argmin(columns["value"]))
+    slices = [
+        chart for chart in others if "series" in chart and len(chart["x"]) == 1 and chart["x"][0]["name"] in SPACE
+    ]
+    assert {chart["x"][0]["name"] for chart in slices} == set(SPACE)
+    rate = next(chart for chart in slices if chart["x"][0]["name"] == "rate")
+    assert (rate["x"][0]["log"], rate["x"][0]["at"]) == (True, result.params["rate"])
+    model = rate["series"][1]
+    assert (np.array(model["y"][0]["low"]) <= np.array(model["y"][0]["mid"])).all()
+    surface = next(chart for chart in others if "pairs" in chart)
+    assert len(surface["pairs"]) == 6
+    counts = [axis["count"] for axis in surface["axes"]]
+    for pair, drawn in surface["pairs"].items():
+        i, j = map(int, pair.split(","))
+        assert len(drawn["z"]) == counts[i] * counts[j]
+        assert (min(drawn["z"]), max(drawn["z"])) == (0, 999)
+
+
+@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+def test_one_outlier_does_not_flatten_the_others(direction: str) -> None:
+    sign = 1.0 if direction == "minimize" else -1.0
+    values = [sign * (1 + 0.01 * i) for i in range(20)]
+    data = RunData(told([*values, sign * 900.0], direction=direction))  # type: ignore[list-item]
+    assert data.limit == values[-1]
+    assert data.beyond == 1
+    page = run_page(told([*values, sign * 900.0], direction=direction))
+    assert "1 value far" in page
+    assert charts(page)[0]["y"][0]["cut"] == ([None, 1.19] if sign > 0 else [-1.19, None])
+    lucky = RunData(told([*values, -sign * 900.0], direction=direction))
+    assert lucky.limit is None, "the best value is always in sight"
+
+
+def test_limits_are_only_for_values_that_flatten() -> None:
+    assert worse_limit(np.array([1.0, 2.0, 3.0]), -1.0) is None
+    assert worse_limit(np.arange(30.0), -1.0) is None
+    assert worse_limit(np.array([0.0] * 20 + [5.0]), -1.0) == 0.0
+    data = RunData(told([10.0 ** (i / 4) for i in range(20)] + [1e30]))
+    assert data.log_values
+    assert data.limit == pytest.approx(10**4.75)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "scale"),
+    [
+        (rg.Float(-2.5, 7.0), Scale(-2.5, 7.0)),
+        (rg.Float(1e-3, 0.5, log=True), Scale(1e-3, 0.5, log=True)),
+        (rg.Float(0.5, 2.0, step=0.4), Scale(0.3, 1.9)),
+        (rg.Int(3, 9), Scale(2.5, 9.5)),
+        (rg.Int(-3, 17, step=4), Scale(-5.0, 19.0)),
+        (rg.Int(2, 64, log=True), Scale(1.5, 64.5, log=True)),
+        (rg.Choice(["a", None, 0.25]), Scale(-0.5, 2.5, labels=("a", "None", "0.25"))),
+    ],
+)
+def test_places_of_the_cube_are_values_of_the_axis(parameter: Any, scale: Scale) -> None:
+    found = Scale.of(parameter)
+    assert (found.labels, found.log) == (scale.labels, scale.log)
+    np.testing.assert_allclose([found.low, found.high], [scale.low, scale.high])
+    for u in (0.07, 0.5, 0.93):
+        value = parameter.from_unit(u)
+        at = found.at(np.array([parameter.to_unit(value)]))[0]
+        shown = parameter.index(value) if found.labels else value
+        assert at == pytest.approx(shown, rel=0.05)  # on a log scale of whole numbers the middle is not the number
+
+
+# ---------------------------------------------------------------- the model
+
+
+def test_importance_is_the_share_of_the_variance() -> None:
+    """f = 3 a + b + a b on [-1, 1]^2 has the variances 3, 1/3 and 1/9; c plays no part."""
+    space = {name: rg.Float(low, low + 2.0) for name, low in (("c", 4.0), ("a", -1.0), ("b", 11.0))}
+    optimizer = rg.Optimizer(space, method="sobol", direction="maximize", seed=0)
+    for _ in range(60):
+        trial = optimizer.ask()
+        a, b = trial.params["a"], trial.params["b"] - 12.0
+        optimizer.tell(trial, 3 * a + b + a * b)
+    model = model_of(RunData(Result.of(optimizer, "", success=True)))
+    assert isinstance(model, ModelView)
+    assert list(model.importance) == ["a", "b", "c"]
+    all_of = 3 + 1 / 3 + 1 / 9
+    expected = {"a": (3 / all_of, (3 + 1 / 9) / all_of), "b": (1 / 3 / all_of, (4 / 9) / all_of), "c": (0.0, 0.0)}
+    for name, shares in expected.items():
+        np.testing.assert_allclose(model.importance[name], shares, atol=0.03)
+
+
+@pytest.mark.parametrize(("direction", "factor"), [("minimize", 1.0), ("maximize", -1.0), ("minimize", 1e3)])
+def test_slices_and_surfaces_pass_through_the_values(direction: str, factor: float) -> None:
+    optimizer = rg.Optimizer(SPACE, method="sobol", direction=direction, seed=0)  # type: ignore[arg-type]
+    for _ in range(50):
+        trial = optimizer.ask()
+        optimizer.tell(trial, factor * cost(**trial.params))
+    result = Result.of(optimizer, "", success=True)
+    model = model_of(RunData(result))
+    assert isinstance(model, ModelView)
+    along = model.slice_of("rate")
+    true = [factor * cost(**{**result.params, "rate": float(x)}) for x in along.x]
+    assert np.mean(np.abs(along.mean - true)) < 0.1 * np.ptp(true)
+    assert along.x[0] == pytest.approx(1e-4)
+    across, up, mean = model.surface_of("kind", "rate")
+    assert mean.shape == (len(up), len(across)) == (25, 3)
+    np.testing.assert_allclose(across, [0, 1, 2])
+    best = np.unravel_index(np.argmin(mean) if factor > 0 else np.argmax(mean), mean.shape)
+    assert best[1] != 1, "v costs 0.2 more"
+    assert up[best[0]] == pytest.approx(0.01, rel=0.8)
+
+
+def test_without_a_model_there_is_a_sentence() -> None:
+    few = run_page(told([1.0, 2.0, 3.0, 4.0]))
+    assert "No model is drawn: it needs 5 values, and the run has 4." in few
+    assert "Which parameters matter" not in few
+    assert "No model is drawn: all values are equal." in run_page(told([2.0] * 9))
+    wide = told([float(i) for i in range(60)], space={f"x{i}": rg.Float(-2, 5) for i in range(MOST_DIM + 1)})
+    page = run_page(wide)
+    assert "No model is drawn: the space has 31 parameters" in page
+    assert "1 further parameter not drawn." in page
+
+
+def test_of_many_trials_some_are_modelled_and_drawn_as_lines() -> None:
+    page = run_page(told(n=1500))
+    assert f"fitted to {MOST_VALUES} of 1500 values" in page
+    (lines,) = [chart for chart in charts(page) if "lines" in chart]
+    assert len(lines["lines"]) == 400
+    assert lines["lines"][-1] == trials(page)["best"]
+    assert len(trials(page)["columns"]["value"]) == 1500
+
+
+# ---------------------------------------------------------------- figures and texts of a result
+
+
+@pytest.mark.parametrize(("kind", "panels"), [("overview", 5), ("history", 1), ("slices", 4), ("parallel", 1)])
+def test_figures(kind: Any, panels: int) -> None:
+    pytest.importorskip("matplotlib")
+    figure = told().plot(kind)
+    assert len(figure.axes) == panels
+    figure.canvas.draw()
+
+
+def test_figures_of_the_model() -> None:
+    pytest.importorskip("matplotlib")
+    result = told()
+    bars = result.plot("importance").axes[0]
+    assert [label.get_text() for label in bars.get_yticklabels()][-1] == "rate"
+    contour = result.plot("contour", ["rate", "share"]).axes[0]
+    assert (contour.get_xlabel(), contour.get_xscale(), contour.get_ylabel()) == ("rate", "log", "share")
+    for kind, params, words in (
+        ("histroy", None, "kind must be one of overview, history"),
+        ("contour", ["rate"], "a contour has two params, got 1"),
+        ("slices", ["rat"], "params are not of this space: rat; it has rate, size, kind, share"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            result.plot(kind, params)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="No model is drawn"):
+        told([1.0, 2.0]).plot("importance")
+
+
+def test_a_result_is_short_and_has_a_table_for_notebooks() -> None:
+    result = told([float(i) for i in range(5)], space={f"x{i}": rg.Float(-2, 5) for i in range(40)})
+    assert len(repr(result)) < 500
+    assert "and 32 more" in repr(result)
+    table = told()._repr_html_()
+    assert "<th" in table
+    assert "u<b>" not in table
+    assert "rate" in table

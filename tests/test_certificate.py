@@ -1,0 +1,81 @@
+"""The words of a certificate: two sentences, each with its own standing."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+import regretless as rg
+from regretless.certificate import Certificate
+from regretless.report.run_data import certificates_of
+
+FITTED = Certificate(0.25, 1.0, 1.25, 0.05, "fitted", ("a process",), share=0.0301, share_reason="", probes=98)
+
+
+@pytest.mark.parametrize(
+    ("certificate", "share", "gap"),
+    [
+        (
+            FITTED,
+            "With probability 0.95 at most 3 % of the search space holds a better setting (98 independent uniform "
+            "probes).",
+            "As measured at nominal 0.95, the recommended setting is at most 0.25 worse than the best one (fitted, "
+            "assuming a process).",
+        ),
+        (
+            replace(FITTED, kind="theory", share=None, share_reason="nobody probed"),
+            "How much of the search space is better is not certified because nobody probed.",
+            "With probability 0.95 the recommended setting is at most 0.25 worse than the best one (theory, assuming a "
+            "process).",
+        ),
+        (
+            replace(FITTED, kind="theory", certain=True, assumptions=("no value lies below 0",), probes=0, share=0.5),
+            "At most 50 % of the search space holds a better setting: all others were evaluated.",
+            "The recommended setting is at most 0.25 worse than the best one, because no value lies below 0.",
+        ),
+        (
+            Certificate.none("it is too early", 0.1),
+            "How much of the search space is better is not certified because no probes were drawn.",
+            "How much better the best setting is, is not certified because it is too early.",
+        ),
+    ],
+)  # fmt: skip
+def test_two_plain_sentences(certificate: Certificate, share: str, gap: str) -> None:
+    assert str(certificate) == f"{share} {gap}"
+
+
+def test_a_certificate_is_plain_values() -> None:
+    for certificate in (FITTED, Certificate.none("it is too early", 0.1)):
+        said = json.loads(json.dumps(certificate.to_json(), allow_nan=False))
+        assert said["share"] == certificate.share
+        assert said["gap"] == (certificate.gap if math.isfinite(certificate.gap) else None)
+        assert said["text"] == str(certificate)
+
+
+def test_known_tops_bound_a_maximisation() -> None:
+    assert FITTED.below(1.1, None, "why").upper == 1.1
+    assert FITTED.below(1.1, None, "why").gap == pytest.approx(0.1)
+    assert FITTED.below(2.0, None, "why") == FITTED
+    assert FITTED.below(1.1, 1.0, "why").kind == "theory"
+    assert FITTED.below(2.0, 1.0, "why").kind == "fitted"
+    none = Certificate.none("it is too early", 0.1)
+    assert none.below(2.0, None, "why") == none  # a noisy value proves nothing
+    assert none.below(2.0, 1.5, "why").gap == 0.5
+
+
+def test_the_page_draws_both_over_the_run(tmp_path) -> None:
+    space = {"x": rg.Float(-5.1, 10.2), "lr": rg.Float(1e-3, 2.0, log=True)}
+    result = rg.minimize(
+        lambda x, lr: (x - 3) ** 2 + lr, space, trials=20, seed=0, method="gp-ei", probes=0.5, floor=-1, progress=False
+    )  # fmt: skip
+    sizes, found = certificates_of(result.optimizer, result.trials)
+    assert sizes[-1] == 20
+    assert found[-1] == result.certificate
+    shares = [c.share for c in found if c.share is not None]
+    assert shares == sorted(shares, reverse=True)
+    page = result.report(tmp_path / "page.html").read_text()
+    for words in ("The certificate over the run", "share of the space", "certified gap"):
+        assert words in page

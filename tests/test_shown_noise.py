@@ -1,0 +1,89 @@
+"""What shows noise, and what is recommended without it: the best value seen, never a worse one."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import regretless as rg
+from regretless.baselines import BASELINES
+from regretless.methods import METHODS
+from regretless.noise import shows_noise
+from regretless.optimizer import Optimizer
+
+UNKNOWN = np.full(60, np.nan)
+
+
+def clustered(seed: int = 0) -> np.ndarray:
+    """Settings as a search leaves them: some anywhere, most ever closer to one of them."""
+    rng = np.random.default_rng(seed)
+    near = 0.3 + rng.standard_normal((40, 2)) * np.geomspace(0.1, 1e-5, 40)[:, None]
+    return np.concatenate([rng.random((20, 2)), np.clip(near, 0, 1)])
+
+
+@pytest.mark.parametrize("ripple", [0.0, 0.2, 2.0])
+def test_ripples_are_no_noise_and_noise_is(ripple: float) -> None:
+    X = clustered()
+    f = ((X - 0.31) ** 2).sum(axis=1) + ripple * np.cos(40 * X).sum(axis=1)
+    assert not shows_noise(X, f, UNKNOWN)
+    assert not shows_noise(X, 1e300 * f, UNKNOWN)
+    noise = np.random.default_rng(1).standard_normal(60)
+    for level in (0.05, 0.3):
+        assert shows_noise(X, f + level * f.std() * noise, UNKNOWN)
+
+
+def test_told_variances_and_repetitions_settle_it() -> None:
+    X = np.random.default_rng(0).random((60, 2))
+    y = X.sum(axis=1)
+    assert shows_noise(X, y, np.where(np.arange(60) == 7, 0.1, np.nan))
+    assert not shows_noise(X, y, np.zeros(60))
+    again = np.concatenate([X, X[:1]])
+    assert not shows_noise(again, np.append(y, y[0]), np.full(61, np.nan))
+    assert shows_noise(again, np.append(y, y[0] + 1e-6), np.full(61, np.nan))
+
+
+def test_too_few_or_equal_values_show_nothing() -> None:
+    X = clustered()
+    assert not shows_noise(X[:3], np.array([1.0, 5.0, 2.0]), UNKNOWN[:3])
+    assert not shows_noise(X, np.ones(60), UNKNOWN)
+    assert not shows_noise(np.tile(X[:1], (60, 1)), np.ones(60), UNKNOWN)
+
+
+QUICK = ["random", "gp-ei", "gp-ucb", "ms-ucb", "neural-bo", "bilevel", "turbo", "grid-ei", "gp-threds", "linebo"]
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_every_method_recommends_the_best_value_seen(name: str) -> None:
+    """A rough function, of which models see less than there is: the model's choice would often be a worse one."""
+    assert name in {**METHODS, **BASELINES}
+    opt = Optimizer([(-5.1, 4.7), (2.0, 30.0)], method=name, seed=1, direction="maximize")
+    peak = None
+    for i in range(16):
+        trial = opt.ask()
+        peak = trial.params if i == 5 else peak  # a peak of its own, which every later visit finds again
+        rough = -float(np.sum(trial.x**2 + 10 * np.cos(2 * math.pi * trial.x))) / 100
+        opt.tell(trial, 7.0 if trial.params == peak else rough)
+    assert opt.recommend() == opt.best.params
+    assert opt.observed(opt.recommend()) == 7.0
+
+
+def test_with_noise_the_model_chooses() -> None:
+    def told(noisy: bool) -> Optimizer:
+        opt = Optimizer({"x": rg.Float(1.0, 4.0)}, method="gp-ucb", seed=0)
+        for x in np.linspace(1.0, 4.0, 21):
+            value = (x - 3) ** 2 - 3 * (abs(x - 1.45) < 0.1)  # one lucky value far from the minimum at 3
+            opt.tell(opt.adopt({"x": float(x)}), value, var=0.5 if noisy else None)
+        return opt
+
+    assert told(False).recommend()["x"] == pytest.approx(1.45)
+    assert told(True).recommend()["x"] == pytest.approx(3.0, abs=0.3)
+
+
+@pytest.mark.parametrize(("options", "noisy"), [({"noise_var": 0.1}, True), ({"noise_var": 0.0}, False), ({}, False)])
+def test_options_that_state_the_noise_settle_it(options: dict, noisy: bool) -> None:
+    opt = Optimizer([(0.5, 2.5)], method=rg.GPUCB(**options), seed=0)
+    for _ in range(4):
+        opt.tell(opt.ask(), 1.0)
+    assert opt.method.shows_noise() is noisy
