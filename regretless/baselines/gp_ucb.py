@@ -27,7 +27,6 @@ from regretless.gp.certify import verifying_point
 from regretless.gp.kernels import Kind
 from regretless.gp.method import GPMethod
 from regretless.gp.posterior import GP
-from regretless.gp.step import step
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -80,10 +79,10 @@ class GPUCB(GPMethod):
 
     def _step(self, rng: np.random.Generator) -> Array:
         if self.verify and self.step % self.verify == 0:
-            wary = self._wary.gp(self.X, self.y, self.yvar, self.pending)
+            wary = self._wary.gp(*self.basis, self.pending)
             return verifying_point(wary, self.cube, CERTIFIED_DELTA, rng)
         gp = self._posterior()
-        return step(self, gp, upper_confidence(gp, self._width(gp)), rng)
+        return self._best_step(gp, upper_confidence(gp, self._width(gp)), rng)
 
     def _width(self, gp: GP) -> float:
         """kappa of this step."""

@@ -21,6 +21,7 @@ How often the gap is right is an empirical fact, which `experiments/certificate_
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple, Self
 
@@ -32,6 +33,7 @@ from regretless.certificate import Certificate
 from regretless.gp.acquisition import upper_confidence
 from regretless.gp.maximiser import Effort, candidates, maximise_many
 from regretless.gp.posterior import GP, Factor
+from regretless.gp.sides import Border, probability_feasible
 from regretless.gp.surrogate import LEAST_SCALE, Surrogate
 from regretless.parameters import Array
 from regretless.space import Cube
@@ -52,6 +54,7 @@ POINTS, FEWEST_POINTS, WORK = 1024, 256, 500_000
 values between them, so that a check costs no more than an ask at any number of values."""
 NEAR_SHARE = 2  # a third of the places divided by this lies around the best points; hundreds are enough for a hill
 PER_SCALE = 0.5  # cells along an axis by its inverse length-scale; measured beside .25 (docs/lab/certificates.md)
+REACH = 2.6  # sds by which a constraint may be better than its model expects: the two-sided 1 % quantile of a normal
 RAW, STARTS = 2000, 8  # candidates and ascents of the search for the largest bound, more than those of an ask
 INCUMBENTS = 5  # the told points with the best posterior means around which a third of the candidates are drawn
 
@@ -66,9 +69,11 @@ def fitted_certificate(
     rng: np.random.Generator,
     *,
     wary: Surrogate | None = None,
+    borders: Sequence[Border] | None = None,
 ) -> Certificate:
     """The certificate of the point x (d) after values y (n) at X (n x d) with noise variances yvar (n, NaN unknown);
-    wary: a `wary_surrogate` that the caller keeps, so that the next certificate need not fit everything again."""
+    wary: a `wary_surrogate` that the caller keeps, so that the next certificate need not fit everything again.
+    borders: wary models of the constraints; the bound then speaks of the points that may satisfy them."""
     least, why = LEAST_PER_DIM * cube.dim, ""
     spread = float(y.max()) - float(y.min()) if len(y) else 0.0
     if cube.dim > MOST_DIMENSIONS:
@@ -80,7 +85,7 @@ def fitted_certificate(
     if why:
         return Certificate.none(why, delta)
     gp = (wary or wary_surrogate(cube)).gp(X, y, yvar)
-    lower, upper = Evidence.of(gp, cube, np.asarray(x), rng).bounds(delta)
+    lower, upper = Evidence.of(gp, cube, np.asarray(x), rng, borders).bounds(delta)
     if not math.isfinite(upper - lower):
         why = f"the values seen differ by {spread:.3g}: a bound would leave the range of floats"
     elif upper - lower > VACUOUS * spread:
@@ -88,8 +93,14 @@ def fitted_certificate(
     if why:
         return Certificate.none(why, delta)
     model = f"a Matern-5/2 process with {SHORTENED:g} times the fitted length-scales"
-    assumptions = (model, "coverage as measured on test functions")
-    return Certificate(gap=upper - lower, lower=lower, upper=upper, delta=delta, kind="fitted", assumptions=assumptions)
+    assumptions: tuple[str, ...] = (model, "coverage as measured on test functions")
+    feasible = None if borders is None else probability_feasible(borders, np.asarray(x))
+    if borders is not None:
+        assumptions = (*assumptions, f"constraints that hold where their model is within {REACH:.3g} sds of the border")
+    return Certificate(
+        gap=upper - lower, lower=lower, upper=upper, delta=delta, kind="fitted", assumptions=assumptions,
+        feasible=feasible,
+    )  # fmt: skip
 
 
 class Spread(NamedTuple):
@@ -143,14 +154,18 @@ class Unseen(NamedTuple):
     freedom: float
 
     @classmethod
-    def of(cls, gp: GP, cube: Cube, freedom: float, rng: np.random.Generator) -> Self:
+    def of(
+        cls, gp: GP, cube: Cube, freedom: float, rng: np.random.Generator, borders: Sequence[Border] | None = None
+    ) -> Self:
         count = min(POINTS, max(FEWEST_POINTS, WORK // gp.n))
         far = places(cube, count, rng)
         best = gp.X[np.argsort(-gp.mean_at(gp.X), kind="stable")[:INCUMBENTS]]
         near = candidates(cube, rng, best, count // NEAR_SHARE)[-count // NEAR_SHARE // 3 :]
+        share = max(cells(gp, cube), 1.0) / len(far)
+        far, near = (P[may_be_feasible(borders or (), P)] for P in (far, near))
         mean, variance = gp.mean_var(np.concatenate([far, near]))
         sd, q = np.sqrt(variance) + LEAST_SCALE, len(far)
-        return cls(mean[:q], sd[:q], (mean[q:], sd[q:]), max(cells(gp, cube), 1.0) / q, freedom)
+        return cls(mean[:q], sd[:q], (mean[q:], sd[q:]), share, freedom)
 
     def upper(self, delta: float, widening: float) -> float:
         """The level that delta cells exceed on average, standardised, with sds that are `widening` times as large; at
@@ -161,6 +176,8 @@ class Unseen(NamedTuple):
         def excess(u: float) -> float:
             return self.share * float(stdtr(self.freedom, (self.mean - u) / sd).sum()) - delta
 
+        if not len(sd):  # no place may satisfy the constraints: the bound is that of the points near the best ones
+            return least
         low, reach = max(float(self.mean.max()), least), float(sd.max())
         if excess(low) <= 0.0:
             return low
@@ -171,6 +188,15 @@ class Unseen(NamedTuple):
     def width(self, upper: float) -> float:
         """The least b with which m(x) + b s(x) reaches a level somewhere."""
         return float(((upper - self.mean) / self.sd).min())
+
+
+def may_be_feasible(borders: Sequence[Border], P: Array) -> Array:
+    """Which points P (q x d) satisfy all constraints if these are REACH sds better than their models expect, q."""
+    kept = np.ones(len(P), dtype=bool)
+    for gp, at in borders:
+        mean, variance = gp.mean_var(P)
+        kept &= mean + REACH * np.sqrt(variance) >= at
+    return kept
 
 
 def places(cube: Cube, count: int, rng: np.random.Generator) -> Array:
@@ -217,11 +243,14 @@ class Evidence(NamedTuple):
     scale: float
 
     @classmethod
-    def of(cls, wary: GP, cube: Cube, x: Array, rng: np.random.Generator) -> Self:
-        """The evidence about the point x (d) in a wary model without pending points."""
+    def of(
+        cls, wary: GP, cube: Cube, x: Array, rng: np.random.Generator, borders: Sequence[Border] | None = None
+    ) -> Self:
+        """The evidence about the point x (d) in a wary model without pending points; borders: wary models of the
+        constraints."""
         spread, (mean, variance) = step_spread(wary), wary.mean_var(x[None])
         here = float(mean[0]), math.sqrt(float(variance[0]))
-        unseen = Unseen.of(wary, cube, spread.freedom, rng)
+        unseen = Unseen.of(wary, cube, spread.freedom, rng, borders)
         return cls(spread, unseen, here, plausible_at(wary, x), wary.offset, wary.scale)
 
     def bounds(self, delta: float, scaled: float = SCALED, roughness: float = ROUGHNESS) -> tuple[float, float]:
