@@ -92,8 +92,14 @@ def test_nothing_is_broken_clipped_or_laid_over(kind: str, width: int, opened: C
     assert page.run(COLLIDING) == []
     wide = '[...document.querySelectorAll(".scroll")].filter((e) => e.scrollWidth > e.clientWidth + 1).length'
     assert width < 1200 or page.run(wide) == 0, "the last column is cut"
+
+
+@pytest.mark.parametrize("kind", ["run", "bench", "reproduce"])
+def test_pages_pass_the_check_for_accessibility(kind: str, opened: Callable[..., Page]) -> None:
     if not AXE.is_file():
-        pytest.skip("the check for accessibility needs axe-core: npm install --no-save axe-core")
+        pytest.skip("needs axe-core: npm install --no-save axe-core")
+    page = opened(kind, 400)
+    page.run('document.querySelectorAll("details").forEach((d) => { d.open = true; })')
     assert page.violations() == []
 
 
