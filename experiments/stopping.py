@@ -1,12 +1,12 @@
-"""When `GapBelow` stops, and whether it was right to: 24 bbob functions, d = 2, 3, eps = 5 % of the range, delta =
-0.05, at most 60 d evaluations.
+"""When `GapBelow` stops, and whether it was right to, family by family: eps = 5 % of the range, delta = .05, at most
+60 d evaluations of the verifying GP-UCB.
 
-    python experiments/stopping.py --jobs 2 --out runs/stopping [--seeds 3] [--first 19] [--quick]
+    python experiments/stopping.py --jobs 2 --out runs/stopping [--seeds 0-5] [--dims 1,2,3] [--optuna]
 
 A stop is right when the true gap of the recommended point is at most eps, 5 % of the range of the values seen by then.
-Optuna's terminator (`RegretBoundEvaluator`, asked after every fifth trial, the same eps as its error) watches the very
-same runs; its point is the best one observed. Instances 1 to 18 were in view when the certificate's constants,
-`verify=2` and what a check spends were chosen: the default starts after them.
+The rule is that of `regretless.stopping`: certified at SPENT_PER_CHECK of delta, at CHECKS_IN_A_ROW checks in a row.
+With --optuna the regret bound of Optuna's terminator (`RegretBoundEvaluator`, asked after every fifth trial from the
+twentieth on, the same eps as its error) watches the very same runs; its point is the best one observed.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from regretless_bench.problems import make_problem
+from regretless_bench.histories import History, case, history, recommended
+from regretless_bench.problems.families import FAMILIES
 from tqdm import tqdm
 
-from regretless.baselines import BASELINES
-from regretless.optimizer import Optimizer
+from regretless.gp.certify import LEAST_PER_DIM, fitted_certificate, wary_surrogate
+from regretless.gp.surrogate import Surrogate
 from regretless.space import Space
-from regretless.stopping import GapBelow
+from regretless.stopping import CHECKS_IN_A_ROW, SPENT_PER_CHECK
 
 EPS, DELTA, PER_DIM = 0.05, 0.05, 60
-METHODS = {"gp-ucb": BASELINES["gp-ucb"], "gp-ucb-verify": BASELINES["gp-ucb"](verify=2), "gp-ei": BASELINES["gp-ei"]}
 OPTUNA_EVERY, OPTUNA_FROM = 5, 20
 """Trials between two looks of Optuna's terminator, and its own least number of trials."""
 RULES = {"ours": "GapBelow", "optuna": "Optuna's terminator"}
@@ -38,151 +38,119 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("runs/stopping"))
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--seeds", type=int, default=3, help="bbob instances per function")
-    parser.add_argument("--first", type=int, default=19, help="the first of them")
-    parser.add_argument("--methods", default=",".join(METHODS))
-    parser.add_argument("--dims", default="2,3")
-    parser.add_argument("--quick", action="store_true", help="six functions, one instance")
-    parser.add_argument(
-        "--without-optuna", action="store_true", help="leave out the terminator, which costs most of the time"
-    )
+    parser.add_argument("--seeds", default="0-5", help="first and last seed")
+    parser.add_argument("--dims", default="1,2,3")
+    parser.add_argument("--families", default=",".join(name for name, family in FAMILIES.items() if not family.aside))
+    parser.add_argument("--optuna", action="store_true", help="let Optuna's terminator watch, which costs most")
+    parser.add_argument("--record", type=Path, help="a JSON file for the stops")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    functions = (1, 3, 8, 12, 17, 21) if options.quick else range(1, 25)
-    instances = range(options.first, options.first + (1 if options.quick else options.seeds))
+    first, _, last = options.seeds.partition("-")
+    dims = [int(d) for d in options.dims.split(",")]
     tasks = [
-        (m, f, int(d), i, not options.without_optuna)
-        for m in options.methods.split(",")
-        for d in options.dims.split(",")
-        for f in functions
-        for i in instances
+        (options.out, family, seed, options.optuna)
+        for seed in range(int(first), int(last) + 1)
+        for family in options.families.split(",")
+        if FAMILIES[family].dims[seed % len(FAMILIES[family].dims)] in dims
     ]
-    left = [task for task in tasks if not _file(options.out, task).exists()]
     with ProcessPoolExecutor(options.jobs) as pool:
-        futures = {pool.submit(one_run, *task): task for task in left}
-        for future in tqdm(as_completed(futures), total=len(left), desc="runs"):
-            _file(options.out, futures[future]).write_text(json.dumps(future.result()))
-    records = [json.loads(_file(options.out, task).read_text()) for task in tasks if _file(options.out, task).exists()]
+        futures = [pool.submit(one_run, *task) for task in tasks]
+        records = [f.result() for f in tqdm(as_completed(futures), total=len(futures), desc="runs")]
+    records.sort(key=lambda r: (list(FAMILIES).index(r["family"]), r["seed"]))
     print(table(records), wrong_stops(records), sep="\n\n")
+    if options.record:
+        options.record.write_text(json.dumps(records, indent=1) + "\n")
 
 
-def one_run(method: str, function: int, dim: int, instance: int, with_optuna: bool) -> dict[str, Any]:
-    """One run until both rules have stopped or 60 d evaluations are spent."""
-    problem = make_problem("bbob", function=function, dim=dim, instance=instance, seed=instance)
-    optimizer = Optimizer(
-        problem.space, method=METHODS[method], direction="minimize", budget=PER_DIM * dim, seed=instance
-    )
-    rule, terminator = GapBelow(EPS, delta=DELTA, relative=True), _Terminator(problem.space) if with_optuna else None
-    record: dict[str, Any] = {
-        "method": method,
-        "function": function,
-        "dim": dim,
-        "instance": instance,
-        "ours": None,
-        **({"optuna": None} if with_optuna else {}),
-    }
-    for n in range(1, PER_DIM * dim + 1):
-        trial = optimizer.ask()
-        optimizer.tell(trial, problem.true(trial.params))
-        values = [t.value for t in optimizer.trials if t.value is not None]
-        allowed = EPS * (max(values) - min(values))
-        if record["ours"] is None and rule(optimizer) is not None:
-            gap = problem.regret(optimizer.recommend())
-            record["ours"] = {
-                "n": n,
-                "gap": gap,
-                "allowed": allowed,
-                "right": bool(gap <= allowed),
-                "claimed": rule.certificate.gap,
-            }
-        if terminator is not None and record["optuna"] is None and n >= OPTUNA_FROM and n % OPTUNA_EVERY == 0:
-            bound = terminator.bound(optimizer)
-            if bound < allowed:
-                gap = problem.regret(optimizer.best.params)
-                record["optuna"] = {
-                    "n": n,
-                    "gap": gap,
-                    "allowed": allowed,
-                    "right": bool(gap <= allowed),
-                    "claimed": bound,
-                }
-        if record["ours"] is not None and (terminator is None or record["optuna"] is not None):
-            break
-    record["last"] = rule.certificate.reason if record["ours"] is None else ""
+def one_run(out: Path, family: str, seed: int, with_optuna: bool) -> dict[str, Any]:
+    """Where each rule stops on one run; kept in a file."""
+    path = out / f"{family}-{seed}-stop{'-optuna' if with_optuna else ''}.json"
+    if path.exists():
+        stored: dict[str, Any] = json.loads(path.read_text())
+        return stored
+    run, space = history(out, family, seed, "verify", PER_DIM), case(family, seed).space
+    record = {"family": family, "seed": seed, "dim": run.X.shape[1], "noise": run.noise, "ours": our_stop(run, space)}
+    if with_optuna:
+        record["optuna"] = optuna_stop(run, space)
+    path.write_text(json.dumps(record))
     return record
 
 
-class _Terminator:
-    """Optuna's regret bound on the trials of an optimizer of ours."""
+def our_stop(run: History, space: Space) -> dict[str, Any] | None:
+    """Where the certificate holds at enough checks in a row."""
+    cube = space.cube()
+    ours, wary, held = Surrogate(cube), wary_surrogate(cube), 0
+    for n in range(LEAST_PER_DIM * cube.dim, PER_DIM * cube.dim + 1):
+        X, y = run.X[:n], run.y[:n]
+        at, unknown = recommended(run, n, ours), np.full(n, np.nan)
+        rng = np.random.default_rng(0)
+        found = fitted_certificate(X, y, unknown, cube, X[at], SPENT_PER_CHECK * DELTA, rng, wary=wary)
+        held = held + 1 if found.certified and found.gap <= EPS * np.ptp(y) else 0
+        if held == CHECKS_IN_A_ROW:
+            return _stop(run, n, at, found.gap)
+    return None
 
-    def __init__(self, space: Space) -> None:
-        import optuna
-        import optuna.terminator
 
-        from regretless.doors.distributions import as_distributions
+def optuna_stop(run: History, space: Space) -> dict[str, Any] | None:
+    """Where Optuna's regret bound falls below eps."""
+    import optuna
+    import optuna.terminator
 
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self.evaluator = optuna.terminator.RegretBoundEvaluator(seed=0)
-        self.optuna, self.distributions = optuna, as_distributions(space)
+    from regretless.doors.distributions import as_distributions
 
-    def bound(self, optimizer: Optimizer) -> float:
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    distributions, maximise = as_distributions(space), optuna.study.StudyDirection.MAXIMIZE
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        evaluator = optuna.terminator.RegretBoundEvaluator(seed=0)
         trials = [
-            self.optuna.create_trial(params=t.params, distributions=self.distributions, value=t.value)
-            for t in optimizer.trials
+            optuna.create_trial(params=space.decode(x), distributions=distributions, value=float(value))
+            for x, value in zip(run.X, run.y, strict=True)
         ]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return float(self.evaluator.evaluate(trials, self.optuna.study.StudyDirection.MINIMIZE))
+        for n in range(OPTUNA_FROM, PER_DIM * run.X.shape[1] + 1, OPTUNA_EVERY):
+            bound = float(evaluator.evaluate(trials[:n], maximise))
+            if bound < EPS * np.ptp(run.y[:n]):
+                return _stop(run, n, int(np.argmax(run.y[:n])), bound)
+    return None
+
+
+def _stop(run: History, n: int, at: int, claimed: float) -> dict[str, Any]:
+    spread = float(np.ptp(run.y[:n]))
+    gap = run.best - float(run.f[at])
+    return {"n": n, "gap": gap / spread, "claimed": claimed / spread, "right": bool(gap <= EPS * spread)}
 
 
 def table(records: list[dict[str, Any]]) -> str:
-    """The Markdown table: for each method and dimension, how many runs each rule stopped, when, and how often
-    rightly."""
-    lines = [
-        "| method | d | rule | runs | stopped | functions stopped in most runs | right | median evaluations at the "
-        "stop |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    """The Markdown table: for each family how many runs each rule stopped, how often rightly, and when."""
+    out = [
+        "| family | rule | runs | stopped | right | median evaluations at the stop |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
-    for method in dict.fromkeys(r["method"] for r in records):
-        for dim in [*dict.fromkeys(r["dim"] for r in records), None]:
-            chosen = [r for r in records if r["method"] == method and dim in (None, r["dim"])]
-            for rule, title in RULES.items():
-                if all(rule not in r for r in chosen):
-                    continue
-                stopped = [r for r in chosen if r[rule] is not None]
-                runs: dict[tuple[int, int], list[bool]] = {}
-                for r in chosen:
-                    runs.setdefault((r["function"], r["dim"]), []).append(r[rule] is not None)
-                most = sum(np.mean(stops) > 0.5 for stops in runs.values())
-                right = f"{np.mean([r[rule]['right'] for r in stopped]):.3f}" if stopped else "-"
-                when = f"{np.median([r[rule]['n'] / r['dim'] for r in stopped]):.0f} d" if stopped else "-"
-                share = f"{len(chosen)} | {len(stopped)} ({len(stopped) / len(chosen):.0%}) | {most} of {len(runs)}"
-                lines.append(f"| {method} | {'all' if dim is None else dim} | {title} | {share} | {right} | {when} |")
-    return "\n".join(lines)
+    plain = [name for name, family in FAMILIES.items() if not family.needles]
+    groups = [(name, [name]) for name in dict.fromkeys(r["family"] for r in records)]
+    for name, families in [*groups, ("all but needles", plain)]:
+        for rule, title in RULES.items():
+            chosen = [r for r in records if r["family"] in families and rule in r]
+            if not chosen:
+                continue
+            stopped = [r for r in chosen if r[rule] is not None]
+            right = f"{sum(r[rule]['right'] for r in stopped)} of {len(stopped)}" if stopped else "-"
+            when = f"{np.median([r[rule]['n'] / r['dim'] for r in stopped]):.0f} d" if stopped else "-"
+            needles = " (needles)" if name in FAMILIES and FAMILIES[name].needles else ""
+            share = f"{len(stopped) / len(chosen):.0%}"
+            out.append(f"| {name}{needles} | {title} | {len(chosen)} | {share} | {right} | {when} |")
+    return "\n".join(out)
 
 
 def wrong_stops(records: list[dict[str, Any]]) -> str:
-    """One line per rule and method: on which functions the stops were wrong, and by how much."""
+    """One line per rule: which stops were wrong, with the true gap as a share of the range."""
     lines = []
     for rule, title in RULES.items():
-        for method in dict.fromkeys(r["method"] for r in records):
-            wrong = [r for r in records if r["method"] == method and r.get(rule) is not None and not r[rule]["right"]]
-            named = (
-                f"f{r['function']} d={r['dim']} i={r['instance']} ({EPS * r[rule]['gap'] / r[rule]['allowed']:.0%})"
-                for r in wrong
-            )
-            lines.append(
-                f"wrong stops of {title} on {method}, with the true gap as a share of the range: "
-                f"{', '.join(named) or 'none'}"
-            )
+        wrong = [r for r in records if r.get(rule) is not None and not r[rule]["right"]]
+        named = ", ".join(f"{r['family']} {r['seed']} d={r['dim']} ({r[rule]['gap']:.0%})" for r in wrong)
+        if any(rule in r for r in records):
+            lines.append(f"wrong stops of {title}: {named or 'none'}")
     return "\n".join(lines)
-
-
-def _file(out: Path, task: tuple[str, int, int, int, bool]) -> Path:
-    method, function, dim, instance, with_optuna = task
-    return out / f"{method}-f{function:02d}-d{dim}-i{instance}{'' if with_optuna else '-alone'}.json"
 
 
 if __name__ == "__main__":

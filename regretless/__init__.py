@@ -24,6 +24,7 @@ from regretless.space import Cube, Space
 
 if TYPE_CHECKING:
     from regretless.bilevel import Bilevel, minimize_bilevel, plan
+    from regretless.doors.certify import certify
     from regretless.doors.optuna import Sampler
     from regretless.doors.sklearn import RegretlessSearchCV
     from regretless.stopping import GapBelow, StopWhen
@@ -47,20 +48,21 @@ _LATER = {
     "Sampler": "regretless.doors.optuna",
     "RegretlessSearchCV": "regretless.doors.sklearn",
     "GapBelow": "regretless.stopping",
+    "certify": "regretless.doors.certify",
     "StopWhen": "regretless.stopping",
     "Bilevel": "regretless.bilevel",
     "minimize_bilevel": "regretless.bilevel",
     "plan": "regretless.bilevel",
 }
 """Names whose modules import a library most runs do not need; loaded on first use."""
-_EXTRAS = {"Sampler": "optuna", "RegretlessSearchCV": "sklearn"}
+_EXTRAS = {"Sampler": "optuna", "certify": "optuna", "RegretlessSearchCV": "sklearn"}
 """The group of optional dependencies that a name needs, where it is not "bilevel"."""
 
 __all__ = [
     "BASELINES", "BBO", "GOUCB", "GPEI", "GPPI", "GPTS", "GPUCB", "METHODS", "MSUCB", "Bilevel", "Certificate",
     "Choice", "Cube", "Float", "GPThreDS", "GapBelow", "Int", "Method", "NeuralBO", "Optimizer", "RandomSearch",
     "Recipe", "RegretlessSearchCV", "Result", "Sampler", "SobolSearch", "Space", "StopWhen", "Trial", "TuRBO",
-    "Value", "maximize", "minimize", "minimize_bilevel", "plan",
+    "Value", "certify", "maximize", "minimize", "minimize_bilevel", "plan",
 ]  # fmt: skip
 
 

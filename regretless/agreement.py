@@ -9,12 +9,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from regretless.auto import find_recipe
+import numpy as np
+
+from regretless.auto import choose_method, find_recipe
 from regretless.method import LARGEST, Method, Recipe
 from regretless.space import Space
+from regretless.trial import STATES, column
 
 if TYPE_CHECKING:
-    from regretless.optimizer import Trial
+    from regretless.optimizer import Optimizer
+    from regretless.trial import Trial
 
 MethodLike: TypeAlias = str | Recipe | type[Method]
 """A name, a recipe, a Method class, or "auto"."""
@@ -32,6 +36,15 @@ def as_recipe(method: MethodLike) -> Recipe:
     return find_recipe(method)  # type: ignore[arg-type]
 
 
+def resolve_method(
+    method: MethodLike, space: Space, budget: int | None, *, certify: bool = False, weighed: bool = False
+) -> tuple[Recipe, str]:
+    """The recipe of a name, a recipe, a Method class or "auto", and the reason it was taken."""
+    if method == "auto":
+        return choose_method(space, budget, certify=certify, weighed=weighed)
+    return as_recipe(method), "given"
+
+
 def same_space(description: Mapping[str, Any], given: Space | None) -> Space:
     """The space of a file, from its description or, where no file could hold that, as given; a given one must be the
     same.
@@ -44,6 +57,11 @@ def same_space(description: Mapping[str, Any], given: Space | None) -> Space:
     stored, own = description["parameters"], given.describe()["parameters"]
     if list(stored) != list(own):
         raise ValueError(f"the file was written for parameters {list(stored)}, the space given has {list(own)}")
+    if description.get("where", []) != given.describe().get("where", []):
+        raise ValueError(
+            f"the file was written for where = {description.get('where', [])}, the space given has "
+            f"{given.describe().get('where', [])}"
+        )
     for name, table in stored.items():
         if _text(table) != _text(own[name]):
             raise ValueError(
@@ -76,18 +94,30 @@ def same_recipe(stored: Mapping[str, Any], given: Recipe | type[Method] | None) 
     return recipe
 
 
-def check_history(trials: Sequence[Trial], method: Method, sign: float) -> None:
-    """Raises ValueError unless the trials of a file, whose values times sign are maximised, are the history of its
-    method."""
+def check_history(
+    trials: Sequence[Trial], method: Method, sign: float, earlier: Sequence[tuple[bytes, float]] = ()
+) -> None:
+    """Raises ValueError unless the trials of a file, whose values times sign are maximised, and the earlier evaluations
+    that it learnt are the history of its method."""
     for trial in trials:
         if (trial.value is not None and math.isfinite(trial.value)) != (trial.state == "done"):
             raise ValueError(f"trial {trial.number} is {trial.state} with the value {trial.value}")
-    told = [(t.unit.tobytes(), sign * t.value, t.var) for t in trials if t.value is not None]
+    learns = method.n_constraints > 0  # others are told infeasible settings as failures
+    known = [t for t in trials if t.value is not None and (learns or t.feasible)]
+    told = [(t.unit.tobytes(), sign * t.value, t.var) for t in known if t.value is not None]
     of_trials = Counter((key, min(max(value, -LARGEST), LARGEST), var) for key, value, var in told)
+    known_before = Counter((key, sign * value) for key, value in earlier)
     rows = zip(method.X, method.y.tolist(), method.yvar.tolist(), strict=True)
     of_method = Counter((x.tobytes(), y, None if math.isnan(var) else var) for x, y, var in rows)
+    for key, y, var in list(of_method):
+        if known_before[key, y] and (left := of_method[key, y, var] - of_trials[key, y, var]) > 0:
+            used = min(left, known_before[key, y])
+            known_before[key, y] -= used
+            of_method[key, y, var] -= used
+    of_method = +of_method
     pending = Counter(t.unit.tobytes() for t in trials if t.state == "pending")
-    failed = Counter(t.unit.tobytes() for t in trials if t.state == "failed")
+    failed = Counter(t.unit.tobytes() for t in trials if t.state == "failed" or not (learns or t.feasible))
+    failed += Counter(key for key, _ in earlier)
     if of_trials != of_method or pending != Counter(x.tobytes() for x in method.pending):
         raise ValueError("the trials are not those that the method was told or waits for")
     if not Counter(x.tobytes() for x in method.failed) <= failed:  # a forgotten trial is failed for its user alone
@@ -97,3 +127,72 @@ def check_history(trials: Sequence[Trial], method: Method, sign: float) -> None:
 def _text(value: Any) -> str:
     """Plain values as text that tells 1, 1.0 and True apart and has a NaN equal itself."""
     return json.dumps(value, sort_keys=True)
+
+
+# ---------------------------------------------------------------- what a file holds
+
+
+def state_of(optimizer: Optimizer) -> dict[str, Any]:
+    """Everything that a file keeps of an optimizer."""
+    trials = optimizer.trials
+    own = {
+        str(t.number): t.params for t in trials if optimizer.space.decode(t.unit, optimizer.method.choices) != t.params
+    }
+    return {
+        "direction": optimizer.direction,
+        "budget": optimizer.budget,
+        "seed": optimizer.seed,
+        "probes": optimizer.probes,
+        "probe_steps": np.array(optimizer.probe_steps, dtype=np.int64),
+        "together": optimizer.together,
+        "bound": optimizer.bound.value,
+        "beyond": optimizer.bound.broken,
+        "space": optimizer.space.describe(),
+        "recipe": optimizer.recipe.to_json(),
+        "why": optimizer._chosen,
+        "notes": optimizer.notes,
+        "unit": np.array([t.unit for t in trials]).reshape(-1, optimizer.method.dim),
+        "state": np.array([STATES.index(t.state) for t in trials], dtype=np.int64),
+        "value": np.array([math.nan if t.value is None else t.value for t in trials]),
+        "var": np.array([math.nan if t.var is None else t.var for t in trials]),
+        "error": {str(t.number): t.error for t in trials if t.error},
+        "own": {number: params for number, params in own.items() if _is_plain(params)},
+        **sides_state(optimizer),
+        "method": optimizer.method.state_dict(),
+    }
+
+
+def sides_state(optimizer: Optimizer) -> dict[str, Any]:
+    """What a file keeps of constraints, costs, durations and earlier evaluations, where there are any."""
+    out: dict[str, Any] = {}
+    m, trials = optimizer.n_constraints, optimizer.trials
+    if m:
+        rows = [t.constraints or (math.nan,) * m for t in trials]
+        out["constraints"] = np.array(rows, dtype=np.float64).reshape(-1, m)
+        out["constraint_names"] = list(optimizer.constraint_names)
+    if optimizer.earlier:
+        units = [np.frombuffer(key, dtype=np.float64) for key, _ in optimizer.earlier]
+        out["earlier"] = {"unit": np.array(units), "value": np.array([value for _, value in optimizer.earlier])}
+    if optimizer.cost is not None:
+        out["cost"] = {"kind": optimizer.cost, "costs": column([t.cost for t in trials])}
+    if any(t.seconds is not None for t in trials):
+        out["seconds"] = column([t.seconds for t in trials])
+    return out
+
+
+def take_sides(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
+    """Gives an optimizer and its trials what `sides_state` kept."""
+    trials = optimizer.trials
+    if "earlier" in state:
+        rows = zip(state["earlier"]["unit"], state["earlier"]["value"], strict=True)
+        optimizer.earlier = [(np.asarray(u, dtype=np.float64).tobytes(), float(value)) for u, value in rows]
+    for trial, row in zip(trials, state.get("constraints", ()), strict=bool(optimizer.n_constraints)):
+        trial.constraints = () if np.isnan(row).any() else tuple(row.tolist())
+    for trial, cost in zip(trials, state.get("cost", {}).get("costs", ()), strict=optimizer.cost is not None):
+        trial.cost = None if math.isnan(cost) else float(cost)
+    for trial, seconds in zip(trials, state.get("seconds", ()), strict="seconds" in state):
+        trial.seconds = None if math.isnan(seconds) else float(seconds)
+
+
+def _is_plain(params: Mapping[str, Any]) -> bool:
+    return all(value is None or type(value) in (str, int, float, bool) for value in params.values())

@@ -29,6 +29,9 @@ class Certificate:
     kind: Literal["theory", "fitted", "none"]
     assumptions: tuple[str, ...] = ()
     reason: str = ""
+    feasible: float | None = None
+    """With constraints: the probability that the recommended setting satisfies them; the bounds then speak of settings
+    that do."""
     certain: bool = False
     share: float | None = None
     share_reason: str = "no probes were drawn"
@@ -93,7 +96,12 @@ class Certificate:
         if not self.certified:
             return f"How much better the best setting is, is not certified because {self.reason}."
         rests = f"assuming {', '.join(self.assumptions)}" if self.assumptions else ""
-        says = f"the recommended setting is at most {self.gap:.4g} worse than the best one"
+        one = (
+            "one"
+            if self.feasible is None
+            else f"feasible one, and itself feasible with probability {self.feasible:.3g}"
+        )
+        says = f"the recommended setting is at most {self.gap:.4g} worse than the best {one}"
         if self.certain:
             return f"{says[0].upper()}{says[1:]}, because {', '.join(self.assumptions)}."
         if self.kind == "theory":

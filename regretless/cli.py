@@ -171,6 +171,8 @@ COUNT, POSITIVE = click.IntRange(1), click.FloatRange(0, min_open=True)
 @click.option("--checkpoint", type=NEW_FILE, help="File to write after every evaluation and to resume from.")
 @click.option("--timeout", type=POSITIVE, help="Seconds after which no new evaluation starts.")
 @click.option("--until-gap", type=POSITIVE, help="Stop once the certified regret is at most this.")
+@click.option("--constraints", default=0, type=click.IntRange(0), help="Constraints that FUNCTION returns (Value).")
+@click.option("--earlier", help="Earlier evaluations: a checkpoint, a CSV or an Optuna storage.")
 @click.option(
     "--until-share",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
@@ -198,6 +200,8 @@ def tune(
     checkpoint: str | None,
     timeout: float | None,
     until_gap: float | None,
+    constraints: int,
+    earlier: str | None,
     until_share: float | None,
     until_value: float | None,
     until_stalled: int | None,
@@ -228,6 +232,8 @@ def tune(
     if storage is not None:
         if checkpoint is not None or jobs != 1:
             raise click.UsageError("--storage keeps the run: leave out --checkpoint, and use --workers for --jobs")
+        if constraints or earlier is not None:
+            raise click.UsageError("a study learns constraints from its trials and has its own past: leave out these")
         runner = optional("regretless.storage.runner", "optuna")
         exporter = optional("regretless.storage.export", "optuna")
         with traced(objective):
@@ -244,7 +250,10 @@ def tune(
     else:
         search = regretless.maximize if maximize else regretless.minimize
         with traced(objective):
-            result = search(load_function(objective), space_file, n_jobs=jobs, checkpoint=checkpoint, **common)
+            result = search(
+                load_function(objective), space_file, n_jobs=jobs, checkpoint=checkpoint, constraints=constraints,
+                earlier=earlier, **common,
+            )  # fmt: skip
     click.echo(str(result))
     if storage is not None:
         click.echo(f"to look at it: pip install optuna-dashboard; optuna-dashboard {masked(storage)}")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import math
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,11 +35,15 @@ class Value:
 
         return Value(np.mean(scores), var=np.var(scores, ddof=1) / len(scores))
 
-    `var` is the variance of the noise in the value, None when it is not known.
+    `var` is the variance of the noise in the value, None when it is not known. `constraints` are the values of the
+    constraints that the run was told to expect, at most 0 where they hold, or a mapping of their names to them. `cost`
+    is what the evaluation cost.
     """
 
     value: float
     var: float | None = None
+    constraints: Sequence[float] | Mapping[str, float] | None = None
+    cost: float | None = None
 
 
 class ObjectiveError(RuntimeError):
@@ -56,6 +61,9 @@ class Outcome:
     value: float | None
     var: float | None = None
     error: str = ""
+    constraints: Sequence[float] | Mapping[str, float] | None = None
+    cost: float | None = None
+    seconds: float | None = None
 
 
 def evaluate(fun: Objective, argument: Any, catch: Catch, *, lenient: bool = False) -> Outcome:
@@ -63,12 +71,14 @@ def evaluate(fun: Objective, argument: Any, catch: Catch, *, lenient: bool = Fal
 
     What it returns must be a number: anything else raises, unless `lenient`, for runs that have values to lose.
     """
+    started = time.perf_counter()
     try:
         out = fun(**argument) if isinstance(argument, Mapping) else fun(argument)
     except catch:
         return Outcome(None, error=traceback.format_exc())
+    seconds = time.perf_counter() - started
     try:
-        return outcome_of(out, argument)
+        return replace(outcome_of(out, argument), seconds=seconds)
     except ValueError as error:
         if not lenient:
             raise
@@ -94,7 +104,8 @@ def outcome_of(out: Any, argument: Any) -> Outcome:
         raise ValueError(f"the objective returned {shown(out)} at {setting}; {wrong}")
     if not math.isfinite(number):
         return Outcome(None, error=f"the objective returned {number}")
-    return Outcome(number, var)
+    more = (out.constraints, out.cost) if isinstance(out, Value) else (None, None)
+    return Outcome(number, var, constraints=more[0], cost=more[1])
 
 
 def as_number(value: Any) -> float | None:
@@ -148,11 +159,14 @@ def check_signature(fun: Objective, space: Space) -> None:
         signature = inspect.signature(fun)
     except (TypeError, ValueError):  # built-ins without a signature: the first call will tell
         return
-    try:
-        signature.bind(*([None] if space.as_array else []), **({} if space.as_array else dict.fromkeys(space.names)))
-    except TypeError as error:
-        how = "fun(x) with one array" if space.as_array else f"fun({', '.join(f'{n}=...' for n in space.names)})"
-        raise TypeError(f"fun is called as {how}, but it has the signature {signature}: {error}") from None
+    always = [name for name in space.names if name not in space.conditional]
+    for names in (space.names, always):
+        try:
+            signature.bind(*([None] if space.as_array else []), **({} if space.as_array else dict.fromkeys(names)))
+        except TypeError as error:
+            how = "fun(x) with one array" if space.as_array else f"fun({', '.join(f'{n}=...' for n in names)})"
+            why = "" if names is space.names else "; parameters with `when` need a default, because they may be absent"
+            raise TypeError(f"fun is called as {how}, but it has the signature {signature}: {error}{why}") from None
 
 
 def check_catch(catch: Any) -> None:

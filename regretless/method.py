@@ -16,21 +16,23 @@ To write a method, subclass `Method`, give `_propose`, and perhaps `_update`, `_
 
 from __future__ import annotations
 
-import importlib
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from regretless.certificate import Certificate
-from regretless.fingerprint import fingerprint, same_content
+from regretless.draws import Draws
+from regretless.draws import checked_seed as checked_seed
+from regretless.draws import keyed_generator as keyed_generator
 from regretless.noise import shows_noise
 from regretless.parameters import Array
-from regretless.rows import Rows
+from regretless.recipe import Recipe as Recipe
+from regretless.rows import Rows, checked_history
 from regretless.space import Cube, Encoding, Space
+from regretless.streams import Stream
 from regretless.threads import threads_for
 
 State: TypeAlias = dict[str, Any]
@@ -45,42 +47,10 @@ still be traced finely."""
 LARGEST = 1e307
 """Methods see values beyond this as this: differences and sums of a few of them would leave the range of floats, which
 ends at 1.8e308."""
-FORMER_PRESETS = {"practical": "default"}
-"""Former names of presets, and the present ones."""
+BELIEVED = 5
+"""A prior decides 5 / (10 + n) of the proposals after n values of a method that cannot weigh it; chosen by hand."""
 FIXED_DRAWS = 2**63
 """The step that keys what is drawn once for the whole run."""
-
-
-# ---------------------------------------------------------------- randomness
-
-
-def keyed_generator(seed: int, step: int, stream: int = 0) -> np.random.Generator:
-    """The generator of (seed, step, stream): counter-based, so any step can be had without the ones before."""
-    key = np.array([seed & 0xFFFFFFFFFFFFFFFF, step & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64)
-    return np.random.Generator(np.random.Philox(key=key, counter=np.array([0, 0, 0, stream], dtype=np.uint64)))
-
-
-def checked_seed(seed: Any) -> int:
-    """The seed, if it is one."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"seed must be a whole number of at least 0, got {seed!r}")
-    return int(seed)
-
-
-class _Draws:
-    """One generator that is set to the start of any step: a tenth of the cost of a new one, and the numbers of
-    `keyed_generator(seed, step)`."""
-
-    def __init__(self, seed: int) -> None:
-        self._generator = keyed_generator(seed, 0)
-        self._start: Any = self._generator.bit_generator.state
-
-    def at(self, step: int) -> np.random.Generator:
-        """The generator of this step; the one of an earlier step is no longer valid."""
-        self._start["state"]["key"][1] = step & 0xFFFFFFFFFFFFFFFF
-        self._generator.bit_generator.state = self._start
-        return self._generator
-
 
 # ---------------------------------------------------------------- method
 
@@ -100,6 +70,14 @@ class Method(ABC):
     """The largest dimension this method accepts."""
     model_free: ClassVar[bool] = False
     """Whether this is a floor to measure from, which learns nothing and need not beat random search."""
+    models_constraints: ClassVar[bool] = False
+    """Whether this method learns the values of constraints; others are told infeasible points as failures."""
+    weighs_cost: ClassVar[bool] = False
+    """Whether this method can weigh what a point promises by what it costs."""
+    uses_outside: ClassVar[bool] = False
+    """Whether this method's model uses values at points outside the cube."""
+    weighs_belief: ClassVar[bool] = False
+    """Whether this method weighs its acquisition by where the user expects good values."""
     renamed: ClassVar[Mapping[str, str]] = {}
     """Former names of options, and the present ones; `Recipe` answers a former name with the present one."""
 
@@ -112,11 +90,14 @@ class Method(ABC):
         if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int | np.integer) or budget < 1):
             raise ValueError(f"budget must be a whole number of at least 1 or None, got {budget!r}")
         self.budget = None if budget is None else int(budget)
+        self.n_constraints, self.has_cost, self._n_sides = 0, False, 0
+        """How many values of constraints are told with every value, and whether a cost is."""
         self.step = 0
         """The number of asks so far: the key of the next proposal."""
-        self._draws = _Draws(self.seed)
+        self._draws = Draws(self.seed)
         self._told = Rows(self.dim)
         self._failed = Rows(self.dim)
+        self._outside = Rows(self.dim)
         self._pending: list[Array] = []
         self._pending_keys: list[bytes] = []
         self._settled: set[bytes] = set()
@@ -140,6 +121,41 @@ class Method(ABC):
     def yvar(self) -> Array:
         """The known noise variance of each value, NaN where unknown, n."""
         return self._told.column(1)
+
+    @property
+    def constraints(self) -> Array:
+        """The values of the constraints at the told points, at most 0 where they hold, n x m."""
+        return self._told.columns(2, 2 + self.n_constraints)
+
+    @property
+    def feasible(self) -> NDArray[np.bool_]:
+        """Whether all constraints hold at each told point, n."""
+        return np.asarray((self.constraints <= 0).all(axis=1))
+
+    def best_row(self) -> int:
+        """The row of the best value told among feasible points; while there are none, of the point that breaks the
+        constraints least, each in units of its median size."""
+        if self.n_constraints == 0:
+            return int(np.argmax(self.y))
+        if self.feasible.any():
+            return int(np.argmax(np.where(self.feasible, self.y, -np.inf)))
+        sizes = np.median(np.abs(self.constraints), axis=0)
+        broken: Array = np.maximum(self.constraints, 0.0) / np.where(sizes > 0, sizes, 1.0)
+        return int(np.argmin(broken.sum(axis=1)))
+
+    @property
+    def costs(self) -> Array:
+        """What the evaluation of each told point cost, n; without costs there are none."""
+        return self._told.column(2 + self.n_constraints)
+
+    @property
+    def basis(self) -> tuple[Array, Array, Array]:
+        """Points, values and noise variances for a model: what lies outside the cube, then what was told."""
+        if len(self._outside) == 0:
+            return self.X, self.y, self.yvar
+        pairs = zip((self._outside.X, self._outside.column(0), self._outside.column(1)), (self.X, self.y, self.yvar))
+        X, y, yvar = (np.concatenate(pair) for pair in pairs)
+        return X, y, yvar
 
     @property
     def failed(self) -> Array:
@@ -173,42 +189,71 @@ class Method(ABC):
 
     # -- the contract
 
-    def ask(self, n: int = 1, *, step: int | None = None) -> Array:
+    def expect(self, *, constraints: int = 0, cost: bool = False) -> None:
+        """Says, before anything is told, how many constraints, and whether a cost, come with every value."""
+        if (constraints and not self.models_constraints) or (cost and not self.weighs_cost):
+            raise ValueError(f"{type(self).__name__} learns no {'constraints' if constraints else 'costs'}")
+        self.n_constraints, self.has_cost, self._n_sides = constraints, cost, constraints + cost
+        self._told = Rows(self.dim, 2 + constraints + cost)
+        self._expect()
+
+    def ask(self, n: int = 1, *, step: int | None = None, pins: Mapping[int, float] | None = None) -> Array:
         """n points to evaluate next, n x d; legal at any time. They are pending until told or forgotten.
 
         `step` sets the key of the first proposal; a caller that numbers its own trials passes the number, others leave
-        it.
+        it. `pins` holds coordinates at canonical places.
         """
         if not isinstance(n, int | np.integer) or n < 1:
             raise ValueError(f"n must be a whole number of at least 1, got {n!r}")
         if step is not None:
             self.step = int(step)
-        first = len(self._pending)
-        with threads_for(self.model_free):
-            for _ in range(n):
-                rng = self._draws.at(self.step)
-                proposal = np.asarray(self._propose(rng), dtype=np.float64).reshape(self.dim)
-                self._pend(self._distinct(self.cube.snap(proposal), rng), canonical=True)
-                self.step += 1
+        first, whole = len(self._pending), self.cube
+        self.cube = whole.pinned(pins) if pins else whole
+        try:
+            with threads_for(self.model_free):
+                for _ in range(n):
+                    rng = self._draws.at(self.step)
+                    proposal = np.asarray(self._believed(rng), dtype=np.float64).reshape(self.dim)
+                    self._pend(self._distinct(self.cube.allowed(proposal[None])[0], rng), canonical=True)
+                    self.step += 1
+        finally:
+            self.cube = whole
         return np.array(self._pending[first:])
 
-    def tell(self, X: ArrayLike, y: ArrayLike, *, yvar: ArrayLike | None = None) -> None:
+    def _believed(self, rng: np.random.Generator) -> Array:
+        """The method's proposal or, for a method that cannot weigh a prior itself, now and then a draw from it."""
+        if self.cube.belief is not None and not self.weighs_belief:
+            draws = keyed_generator(self.seed, self.step, Stream.BELIEF)
+            if draws.random() < BELIEVED / (2.0 * BELIEVED + len(self.y)):
+                return np.asarray(self.cube.belief.drawn(draws.random((1, self.dim)))[0])
+        return self._propose(rng)
+
+    def tell(
+        self, X: ArrayLike, y: ArrayLike, *, yvar: ArrayLike | None = None, sides: ArrayLike | None = None
+    ) -> None:
         """Values y (n) of the points X (n x d), asked or not; NaN and infinite values mean that the evaluation failed.
 
         yvar: the known noise variance of each value, where there is one.
+        sides: what `expect` announced: the values of the constraints and then the cost, n x k.
         """
         points, values, variances = self._checked(X, y, yvar)
+        more = self._checked_sides(sides, len(points))
         for x in points:
             self._settled.add(self._unpend(x))
         good = np.isfinite(values)
         if not good.all():
             self._failed.append(points[~good])
             points, values, variances = points[good], values[good], None if variances is None else variances[good]
+            more = more[good]
         if len(values):
             values = np.clip(values, -LARGEST, LARGEST)
-            self._told.append(points, values, np.nan if variances is None else variances)
+            self._told.append(points, values, np.nan if variances is None else variances, *more.T)
             with threads_for(self.model_free):
                 self._update(points, values)
+
+    def inform(self, X: Array, y: Array, yvar: Array) -> None:
+        """Values y (n) known at points X (n x d) outside the cube, for models; nothing is proposed there."""
+        self._outside.append(np.asarray(X, dtype=np.float64), np.clip(y, -LARGEST, LARGEST), yvar)
 
     def forget(self, X: ArrayLike) -> None:
         """Drops pending points that will never be told (crashed, timed out); points that are not pending are
@@ -242,7 +287,7 @@ class Method(ABC):
         if len(self.y) == 0:
             raise RuntimeError("recommend() needs at least one successful evaluation; none has been told yet")
         if not self.shows_noise():
-            return np.array(self.X[int(np.argmax(self.y))])
+            return np.array(self.X[self.best_row()])
         with threads_for(self.model_free):
             best = np.asarray(self._recommend(), dtype=np.float64).reshape(self.dim)
         return self.cube.snap(best)
@@ -260,8 +305,11 @@ class Method(ABC):
 
     def state_dict(self) -> State:
         """Everything that `load_state_dict` needs to go on as if never interrupted."""
+        sides = {"sides": self._told.columns(2, 2 + self._n_sides).copy()} if self._n_sides else {}
+        if len(self._outside):
+            sides["outside"] = np.concatenate([self._outside.X, self._outside.columns(0, 2)], axis=1)
         return {
-            "X": self.X.copy(), "y": self.y.copy(), "yvar": self.yvar.copy(), "failed": self.failed.copy(),
+            "X": self.X.copy(), "y": self.y.copy(), "yvar": self.yvar.copy(), "failed": self.failed.copy(), **sides,
             "pending": self.pending.copy(), "step": self.step, "own": self._state(),
         }  # fmt: skip
 
@@ -269,43 +317,25 @@ class Method(ABC):
         """Takes over a state of a Method with the same options, seed and cube; only legal before anything was told."""
         if len(self.y) or len(self.failed) or self._pending:
             raise RuntimeError("load_state_dict() needs a fresh method; this one has been used")
-        try:
-            X, y, yvar, failed, pending = (state[k] for k in ("X", "y", "yvar", "failed", "pending"))
-            step, own = state["step"], state["own"]
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"not the state of a method: {error!r}") from None
-        if any(not isinstance(a, np.ndarray) or a.dtype != np.float64 for a in (X, y, yvar, failed, pending)):
-            raise ValueError("the state is damaged: points, values and variances must be arrays of float64")
-        if isinstance(step, bool) or not isinstance(step, int) or not isinstance(own, Mapping):
-            raise ValueError(f"the state is damaged: its step is {step!r}, its own part a {type(own).__name__}")
-        n = y.size
-        if (
-            y.ndim != 1
-            or X.shape != (n, self.dim)
-            or yvar.shape != (n,)
-            or failed.shape[1:] != (self.dim,)
-            or pending.shape[1:] != (self.dim,)
-        ):
-            raise ValueError(f"the state holds {X.shape[-1] if X.ndim else 0} coordinates, this method has {self.dim}")
-        points = np.concatenate([X, failed, pending])
-        if not ((points >= 0) & (points <= 1)).all():  # NaN is neither
-            raise ValueError("the state is damaged: every point must lie in the unit cube")
-        if not np.isfinite(y).all() or (yvar < 0).any() or step < 0:
-            raise ValueError("the state is damaged: values must be finite, variances and the step at least 0")
+        X, y, yvar, failed, pending, sides, outside = checked_history(state, self.dim, self._n_sides)
+        self._outside.append(outside[:, :-2], outside[:, -2], outside[:, -1])
         self._failed.append(failed)
-        self._told.append(X, y, yvar)
+        self._told.append(X, y, yvar, *sides.T)
         for x in pending:
             self._pend(x)
         self._settled.update(self.cube.key(x) for x in (*X, *failed))
-        self.step = step
+        self.step = state["step"]
         with threads_for(self.model_free):
-            self._load(own)
+            self._load(state["own"])
 
     # -- what a subclass gives
 
     def bind(self, space: Space, sign: float) -> None:  # noqa: B027 - a hook that may stay empty
         """Shows the user's own space, and the sign that turns told values into the user's, to methods whose model works
         in those units."""
+
+    def _expect(self) -> None:  # noqa: B027 - a hook that may stay empty
+        """Makes ready for the constraints and costs that `expect` announced."""
 
     @abstractmethod
     def _propose(self, rng: np.random.Generator) -> Array:
@@ -320,7 +350,7 @@ class Method(ABC):
 
     def _recommend(self) -> Array:
         """The point to report, d; called with at least one told value when the values are noisy."""
-        best: Array = self.X[int(np.argmax(self.y))]
+        best: Array = self.X[self.best_row()]
         return best
 
     def _certificate(self, delta: float) -> Certificate:
@@ -343,7 +373,7 @@ class Method(ABC):
         if not self._is_taken(x) or len(self._pending) + len(self._failed) >= self.cube.size:
             return x
         for _ in range(REDRAWS):
-            other = self.cube.snap(rng.random(self.dim))
+            other = self.cube.draw(rng)
             if not self._is_taken(other):
                 return other
         return x
@@ -380,6 +410,16 @@ class Method(ABC):
             raise ValueError("X must lie in the unit cube; a coordinate is outside [0, 1] or NaN")
         return points
 
+    def _checked_sides(self, sides: ArrayLike | None, n: int) -> Array:
+        """Values of constraints and costs, n x k; costs are positive."""
+        more = np.empty((n, 0)) if sides is None else np.asarray(sides, dtype=np.float64).reshape(n, -1)
+        if more.shape[1] != self._n_sides:
+            raise ValueError(
+                f"every value comes with {self.n_constraints} constraints{' and a cost' * self.has_cost}, got "
+                f"{more.shape[1]} numbers"
+            )
+        return more
+
     def _checked(self, X: ArrayLike, y: ArrayLike, yvar: ArrayLike | None) -> tuple[Array, Array, Array | None]:
         points = self._points(X)
         n = len(points)
@@ -396,90 +436,3 @@ class Method(ABC):
         if not ((var >= 0) | np.isnan(var)).all():
             raise ValueError(f"yvar must not be negative, got {np.nanmin(var)}")
         return points, values, np.where(np.isinf(var), np.nan, var)
-
-
-# ---------------------------------------------------------------- recipes
-
-
-class Recipe:
-    """A Method with its options and without a space: what users name and records store.
-
-    `path` is "module:class", or a Method class itself. A recipe is called with options to make another: `GPUCB` is the
-    default, `GPUCB(kappa=2)` the same with kappa = 2. It prints itself, compares equal to its like, and `build` makes
-    the Method for a space, seed and budget. The method's module is imported on first use.
-    """
-
-    def __init__(self, name: str, path: str | type[Method], options: Mapping[str, Any] | None = None) -> None:
-        self.name = name
-        """The name used on the command line and in records."""
-        self._path = path
-        self.options: dict[str, Any] = dict(options or {})
-
-    @property
-    def method(self) -> type[Method]:
-        """The Method class, imported on first use."""
-        if not isinstance(self._path, str):
-            return self._path
-        module, _, name = self._path.partition(":")
-        found: type[Method] = getattr(importlib.import_module(module), name)
-        return found
-
-    @property
-    def summary(self) -> str:
-        """The first paragraph of the method's docstring, in one line."""
-        return " ".join((inspect.getdoc(self.method) or "").split("\n\n")[0].split()).rstrip(".")
-
-    def __call__(self, **options: Any) -> Recipe:
-        known = [
-            p.name
-            for p in inspect.signature(self.method).parameters.values()
-            if p.name not in ("cube", "seed", "budget")
-        ]
-        for option in options:
-            if option in self.method.renamed:
-                raise TypeError(f"{self._title}: the option {option!r} is called {self.method.renamed[option]!r}")
-            if option == "preset" and options[option] in FORMER_PRESETS:
-                now = FORMER_PRESETS[options[option]]
-                raise ValueError(f"{self._title}: the preset {options[option]!r} is called {now!r}")
-            if option not in known:
-                raise TypeError(f"{self._title} has no option {option!r}; it takes {', '.join(known) or 'none'}")
-        return Recipe(self.name, self._path, {**self.options, **options})
-
-    def build(self, space: int | Cube | Space, *, seed: int, budget: int | None = None, sign: float = 1.0) -> Method:
-        """The Method for a space, whose user sees sign * f; for a number of coordinates or a bare cube there is no user
-        to bind to."""
-        cube = space.cube(self.method.choices) if isinstance(space, Space) else space
-        method = self.method(cube, seed=seed, budget=budget, **self.options)
-        if isinstance(space, Space):
-            method.bind(space, sign)
-        return method
-
-    @property
-    def _title(self) -> str:
-        return self._path.rpartition(":")[2] if isinstance(self._path, str) else self._path.__name__
-
-    def __str__(self) -> str:
-        """As people name it: auto, gp-ucb(verify=2)."""
-        options = ", ".join(f"{option}={value!r}" for option, value in self.options.items())
-        return f"{self.name}({options})" if options else self.name
-
-    def __repr__(self) -> str:
-        return f"{self._title}({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"
-
-    def __eq__(self, other: object) -> bool:
-        """Recipes are equal by content: arrays by their numbers, functions by identity."""
-        if not isinstance(other, Recipe) or (self.name, self._path) != (other.name, other._path):
-            return False
-        return same_content(self.options, other.options)
-
-    def __hash__(self) -> int:
-        return hash((self.name, tuple(sorted(self.options))))
-
-    def to_json(self) -> dict[str, Any]:
-        """The name and the options; options that are no plain values stand as their fingerprints, to be compared
-        with."""
-        plain = {
-            k: v if v is None or type(v) in (str, int, float, bool) else {"fingerprint": fingerprint(v)}
-            for k, v in self.options.items()
-        }
-        return {"name": self.name, "options": plain}

@@ -13,7 +13,7 @@ import statistics
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
@@ -21,48 +21,27 @@ import numpy as np
 
 from regretless.agreement import MethodLike as MethodLike
 from regretless.agreement import as_recipe as as_recipe
-from regretless.agreement import check_history, same_recipe, same_space
-from regretless.auto import choose_method
+from regretless.agreement import check_history, resolve_method, same_recipe, same_space, state_of, take_sides
 from regretless.bounds import KnownBound
 from regretless.certificate import Certificate
+from regretless.earlier import learn_earlier
 from regretless.evaluation import checked_value, checked_variance
 from regretless.method import Method, Recipe
-from regretless.parameters import Array, Choice, Parameter
+from regretless.parameters import Array
 from regretless.probes import Share, checked_rate, is_due, probe_point, share_left, share_unseen
 from regretless.space import Space, SpaceLike
 from regretless.statefile import pack, read_state, write_state
+from regretless.trial import STATES, checked_constraints, checked_cost, checked_positive, counted, own_value
+from regretless.trial import CostKind as CostKind
+from regretless.trial import Trial as Trial
+from regretless.trial import TrialState as TrialState
 
 Direction: TypeAlias = Literal["minimize", "maximize"]
-TrialState: TypeAlias = Literal["pending", "done", "failed"]
 
 FILE_KIND = "regretless-optimizer-4"
 """Marks the files `Optimizer.save` writes; the number grows when the layout changes."""
 ELSEWHERE = {"n_trials": "budget=", "trials": "budget=", "random_state": "seed=", "sampler": "method="}
 """What other libraries, and `minimize`, call our arguments."""
-STATES: tuple[TrialState, ...] = ("pending", "done", "failed")
-"""What becomes of trials, in the order of their codes in a file."""
-
-
-@dataclass(eq=False)
-class Trial:
-    """One evaluation: its number, its parameters, and what came of it."""
-
-    number: int
-    params: dict[str, Any]
-    state: TrialState = "pending"
-    value: float | None = None
-    """The value told, in the user's units; None while pending and when failed."""
-    var: float | None = None
-    """The known noise variance of the value, when one was told."""
-    error: str = ""
-    """Why the evaluation failed, when it did and the reason was told."""
-    unit: Array = field(repr=False, default_factory=lambda: np.empty(0))
-    """The point in the method's cube, d."""
-
-    @property
-    def x(self) -> Array:
-        """The parameters as an array, for spaces of numbers alone."""
-        return np.array(list(self.params.values()), dtype=np.float64)
 
 
 class Optimizer:
@@ -83,6 +62,10 @@ class Optimizer:
         budget: the number of evaluations planned; methods use it to plan and it may be exceeded.
         seed: makes the run repeatable; drawn at random, and kept in `seed`, when not given.
         certify: lets "auto" take a method whose certificate shrinks, for runs that are to end by it.
+        constraints: how many values of constraints are told with every value, or their names; a constraint holds where
+            its value is at most 0. Methods that cannot learn them are told infeasible settings as failures.
+        cost: "told" when costs are told with the values, "seconds" when the duration is the cost: proposals then weigh
+            what they promise by what they cost.
         probes: the share of the trials that are independent uniform draws of the space; they prove how much of it can
             be better (`Certificate.share`), whatever the function, and cost their evaluations.
         floor, ceiling: a value that no setting can fall below, for a minimisation, or exceed, for a maximisation. The
@@ -104,6 +87,8 @@ class Optimizer:
         budget: int | None = None,
         seed: int | None = None,
         certify: bool = False,
+        constraints: int | Sequence[str] = 0,
+        cost: CostKind | None = None,
         probes: float = 0.0,
         floor: float | None = None,
         ceiling: float | None = None,
@@ -114,7 +99,12 @@ class Optimizer:
         self.direction: Direction = direction
         self.budget = budget
         self.seed = secrets.randbits(32) if seed is None else seed
-        self.recipe, self._chosen = resolve_method(method, self.space, budget, certify=certify)
+        self.n_constraints, self.constraint_names = counted(constraints)
+        if cost not in (None, "told", "seconds"):
+            raise ValueError(f'cost must be "told", "seconds" or None, got {cost!r}')
+        self.cost: CostKind | None = cost
+        weighed = bool(self.n_constraints or cost)
+        self.recipe, self._chosen = resolve_method(method, self.space, budget, certify=certify, weighed=weighed)
         """The recipe in use, and the reason it was chosen."""
         self._sign = 1.0 if direction == "maximize" else -1.0
         self.probes = checked_rate(probes)
@@ -125,8 +115,16 @@ class Optimizer:
         self.bound = KnownBound(direction, floor, ceiling)
         """The floor of a minimisation, the ceiling of a maximisation, if one is known."""
         self.method: Method = self.recipe.build(self.space, seed=self.seed, budget=budget, sign=self._sign)
+        self.modelled = self.n_constraints if self.method.models_constraints else 0
+        """The constraints that the method learns."""
+        if cost is not None and not self.method.weighs_cost:
+            raise ValueError(f"{self.recipe.name} cannot weigh gains by cost; gp-ei and gp-pi can")
+        if self.modelled or cost is not None:
+            self.method.expect(constraints=self.modelled, cost=cost is not None)
         self.trials: list[Trial] = []
         """All trials, in the order of their numbers."""
+        self.earlier: list[tuple[bytes, float]] = []
+        """Identities and values of earlier evaluations inside the space."""
         self.notes: dict[str, Any] = {}
         """Plain values that travel with the file: what a runner has to know when it goes on."""
         self._lock = threading.RLock()
@@ -153,14 +151,19 @@ class Optimizer:
     # -- ask and tell
 
     @overload
-    def ask(self, n: None = None) -> Trial: ...
+    def ask(self, n: None = None, *, fixed: Mapping[str, Any] | None = None) -> Trial: ...
     @overload
-    def ask(self, n: int) -> list[Trial]: ...
-    def ask(self, n: int | None = None) -> Trial | list[Trial]:
-        """The next trial, or the next n of them; legal at any time, however many are pending."""
+    def ask(self, n: int, *, fixed: Mapping[str, Any] | None = None) -> list[Trial]: ...
+    def ask(self, n: int | None = None, *, fixed: Mapping[str, Any] | None = None) -> Trial | list[Trial]:
+        """The next trial, or the next n of them; legal at any time, however many are pending. `fixed` sets some
+        parameters, `ask(fixed={"act": "relu"})`: the others are proposed for these values."""
         with self._lock:
             self.together |= (n or 1) > 1 or len(self.method.pending) > 0
-            if self.probes:
+            if fixed:
+                pins = self.space.pins(fixed, self.method.choices)
+                X = self.method.ask(1 if n is None else n, step=len(self.trials), pins=pins)
+                trials = [self._new_trial(u, self.space.decode(u, self.method.choices) | dict(fixed)) for u in X]
+            elif self.probes:
                 trials = [self._new_trial(self._probe_or_proposal()) for _ in range(1 if n is None else n)]
             else:
                 trials = [self._new_trial(u) for u in self.method.ask(1 if n is None else n, step=len(self.trials))]
@@ -186,9 +189,12 @@ class Optimizer:
         """A pending trial at a setting of your own: a known good one, or one evaluated before."""
         u = self.space.encode(params, self.method.choices)
         named = params if isinstance(params, Mapping) else dict(zip(self.space.names, params, strict=True))
+        self.space.check(named)
         with self._lock:
             self.method.wait_for(u)
-            return self._new_trial(u, {name: _own_value(p, named[name]) for name, p in self.space.parameters.items()})
+            kept = self.space.only_active(named)
+            own = {name: own_value(self.space.parameters[name], value) for name, value in kept.items()}
+            return self._new_trial(u, own)
 
     def tell(
         self,
@@ -198,6 +204,9 @@ class Optimizer:
         *,
         failed: bool = False,
         error: str = "",
+        constraints: Sequence[float] | Mapping[str, float] | None = None,
+        cost: float | None = None,
+        seconds: float | None = None,
     ) -> None:
         """The value of a pending trial (or of its number); NaN, infinities and `failed=True` mean that the evaluation
         failed.
@@ -206,18 +215,40 @@ class Optimizer:
             var: the known noise variance of the value, for instance the squared standard error of a mean over
                 repetitions.
             error: why the evaluation failed; the trial keeps it.
+            constraints: the values of the constraints, by position or by name, at most 0 where they hold.
+            cost: what the evaluation cost; with cost="seconds" its duration is taken.
+            seconds: how long the evaluation took; the trial keeps it.
         """
         with self._lock:
             trial = self._pending_trial(trial)
             if not failed:
                 value, var = checked_value(value), checked_variance(var)
+                values = checked_constraints(constraints, self.n_constraints, self.constraint_names)
+                seconds = None if seconds is None else checked_positive("seconds", seconds, zero=True)
+                cost = checked_cost(self.cost, cost, seconds)
+            trial.seconds = None if failed else seconds
             if failed or value is None or not math.isfinite(value):
                 trial.state, trial.error = "failed", error or ("" if failed else f"the value was {value}")
                 self.method.tell(trial.unit[None], np.nan)
                 return
             self.bound.check([value], [math.nan if var is None else var])
-            trial.state, trial.value, trial.var = "done", value, var
-            self.method.tell(trial.unit[None], self._sign * value, yvar=None if var is None else np.array([var]))
+            trial.state, trial.value, trial.var, trial.constraints, trial.cost = "done", value, var, values, cost
+            y = self._sign * value if self.modelled or trial.feasible else math.nan
+            sides = [*values[: self.modelled], *([cost] if self.cost is not None and cost is not None else [])]
+            self.method.tell(
+                trial.unit[None], y, yvar=None if var is None else np.array([var]), sides=[sides] if sides else None
+            )
+
+    def learn(self, source: Any, *, missing: Mapping[str, Any] | None = None) -> int:
+        """Takes in what was evaluated before this run and returns how many evaluations that were; they are no trials.
+
+        source: a `Result`, an `Optimizer`, the file of a checkpoint, a CSV with a column per parameter and one called
+            "value", an Optuna study or storage URL, or (setting, value) pairs. Ranges may differ: settings outside of
+            this space are used by the model and never proposed.
+        missing: values for parameters that the earlier settings do not have.
+        """
+        with self._lock:
+            return learn_earlier(self, source, missing or {})
 
     def forget(self, trial: Trial | int) -> None:
         """Gives up a pending trial that will never be told, without holding the failure against its setting."""
@@ -228,13 +259,25 @@ class Optimizer:
 
     # -- for doors whose trials live elsewhere
 
-    def take_in(self, settings: Iterable[Array], values: Iterable[float], variances: Iterable[float]) -> None:
-        """Tells many finished evaluations at once: cube points, values (NaN: failed) and variances (NaN: not known)."""
+    def take_in(
+        self,
+        settings: Iterable[Array],
+        values: Iterable[float],
+        variances: Iterable[float],
+        constraints: Sequence[Sequence[float]] | None = None,
+    ) -> None:
+        """Tells many finished evaluations at once: cube points, values (NaN: failed), variances (NaN: not known) and
+        the values of the constraints, where there are some."""
         X, y, yvar = np.array(list(settings)), np.array(list(values)), np.array(list(variances))
+        C = np.array(constraints if constraints is not None else [[]] * len(y)).reshape(len(y), self.n_constraints)
         if len(y):
+            if not self.modelled:
+                y = np.where((C <= 0).all(axis=1), y, np.nan)
             with self._lock:
                 self.bound.check(y, yvar)
-                self.method.tell(X, self._sign * y, yvar=None if np.isnan(yvar).all() else yvar)
+                self.method.tell(
+                    X, self._sign * y, yvar=None if np.isnan(yvar).all() else yvar, sides=C if self.modelled else None
+                )
 
     def propose(self, step: int, pending: Sequence[Array] = (), *, ahead: int = 0) -> Array:
         """The cube point for trial number `step`, away from the pending ones and from those of `ahead` others who ask
@@ -275,7 +318,10 @@ class Optimizer:
         done = [t for t in self.trials if t.value is not None]
         if not done:
             raise RuntimeError("there is no best trial yet: no value has been told")
-        return max(done, key=lambda t: self._sign * t.value)  # type: ignore[operator]
+        feasible = [t for t in done if t.feasible]
+        if not feasible:  # nothing satisfies the constraints: the one that breaks them least, whatever its value
+            return min(done, key=lambda t: sum(max(c, 0.0) for c in t.constraints))
+        return max(feasible, key=lambda t: self._sign * t.value)  # type: ignore[operator]
 
     @property
     def why(self) -> str:
@@ -302,6 +348,7 @@ class Optimizer:
         """The mean of the values told for a setting; NaN when it was never evaluated."""
         key = self.method.cube.key(self.space.encode(params, self.method.choices))
         values = [t.value for t in self.trials if t.value is not None and self._key(t) == key]
+        values += [value for known, value in self.earlier if known == key]
         return statistics.mean(values) if values else math.nan  # exact, so that no sum leaves the range of floats
 
     @property
@@ -325,7 +372,9 @@ class Optimizer:
         """A certificate of the method's maximisation, with what the user's bound, or a space seen whole, adds."""
         if len(self.method.y) == 0:
             return found
-        value = None if self.method.shows_noise() else float(self.method.y.max())
+        row = self.method.best_row()
+        known = not self.method.shows_noise() and bool(self.method.feasible[row])
+        value = float(self.method.y[row]) if known else None
         if value is not None and share_unseen(self.method.cube, self.method.X) == 0.0:
             return found.below(value, value, "every setting of the space was evaluated")
         return self.bound.applied(found, value)
@@ -335,6 +384,7 @@ class Optimizer:
         return Optimizer(
             self.space, method=self.recipe, direction=self.direction, budget=self.budget, seed=self.seed,
             probes=self.probes, floor=self.bound.floor, ceiling=self.bound.ceiling,
+            constraints=self.constraint_names or self.n_constraints, cost=self.cost,
         )  # fmt: skip
 
     # -- files
@@ -346,30 +396,7 @@ class Optimizer:
             write_state(path, self._state())
 
     def _state(self) -> dict[str, Any]:
-        trials = self.trials
-        own = {str(t.number): t.params for t in trials if self.space.decode(t.unit, self.method.choices) != t.params}
-        return {
-            "kind": FILE_KIND,
-            "direction": self.direction,
-            "budget": self.budget,
-            "seed": self.seed,
-            "probes": self.probes,
-            "probe_steps": np.array(self.probe_steps, dtype=np.int64),
-            "together": self.together,
-            "bound": self.bound.value,
-            "beyond": self.bound.broken,
-            "space": self.space.describe(),
-            "recipe": self.recipe.to_json(),
-            "why": self._chosen,
-            "notes": self.notes,
-            "unit": np.array([t.unit for t in trials]).reshape(-1, self.method.dim),
-            "state": np.array([STATES.index(t.state) for t in trials], dtype=np.int64),
-            "value": np.array([math.nan if t.value is None else t.value for t in trials]),
-            "var": np.array([math.nan if t.var is None else t.var for t in trials]),
-            "error": {str(t.number): t.error for t in trials if t.error},
-            "own": {number: params for number, params in own.items() if _is_plain(params)},
-            "method": self.method.state_dict(),
-        }
+        return {"kind": FILE_KIND, **state_of(self)}
 
     @classmethod
     def load(
@@ -407,6 +434,8 @@ class Optimizer:
             direction=state["direction"],
             budget=state["budget"],
             seed=state["seed"],
+            constraints=state.get("constraint_names") or np.shape(state.get("constraints", np.empty((0, 0))))[1],
+            cost=state.get("cost", {}).get("kind"),
             probes=state["probes"],
         )
         optimizer.bound = KnownBound.of(optimizer.direction, state["bound"])
@@ -432,7 +461,8 @@ class Optimizer:
             trial.state, trial.error = STATES[int(code)], str(state["error"].get(str(number), ""))
             trial.value = None if math.isnan(value) else float(value)
             trial.var = None if math.isnan(var) else float(var)
-        check_history(optimizer.trials, optimizer.method, optimizer._sign)
+        take_sides(optimizer, state)
+        check_history(optimizer.trials, optimizer.method, optimizer._sign, optimizer.earlier)
         return optimizer
 
     # -- inside
@@ -460,28 +490,3 @@ class Optimizer:
         if own.state != "pending":
             raise ValueError(f"trial {number} has been told already (state {own.state!r}, value {own.value!r})")
         return own
-
-
-# ---------------------------------------------------------------- methods
-
-
-def resolve_method(
-    method: MethodLike, space: Space, budget: int | None, *, certify: bool = False
-) -> tuple[Recipe, str]:
-    """The recipe of a name, a recipe, a Method class or "auto", and the reason it was taken."""
-    if method == "auto":
-        return choose_method(space, budget, certify=certify)
-    return as_recipe(method), "given"
-
-
-def _own_value(parameter: Parameter, value: Any) -> Any:
-    """A value of the user's as trials hold it: plain, a label as the space has it, and a float of fewer digits, which
-    may have been rounded over a bound, within the range."""
-    if isinstance(parameter, Choice):
-        return parameter.labels[parameter.index(value)]
-    plain = value.item() if isinstance(value, np.generic) else value
-    return min(max(plain, parameter.low), parameter.high)
-
-
-def _is_plain(params: Mapping[str, Any]) -> bool:
-    return all(value is None or type(value) in (str, int, float, bool) for value in params.values())

@@ -8,15 +8,22 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field, fields
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[np.float64]
+Encoding: TypeAlias = Literal["shares", "onehot"]
+"""How a choice becomes coordinates: one with equal shares, or one per label up to MOST_ONEHOT labels."""
+MOST_ONEHOT = 256
+"""A choice with more labels is never one coordinate per label: an ask would cost time and memory for labels that no
+budget can try. The value is the number of labels that the maximiser tries in one sweep."""
+Conditions: TypeAlias = tuple[tuple[str, tuple[Hashable, ...]], ...]
+"""When a parameter exists: names of other parameters, and the values of theirs with which it does."""
 
 MOST_CELLS = 2**40
 """The most cells a line has: settings closer than 2^-40 of the range are the same experiment, and cells of this size
@@ -31,6 +38,9 @@ MOST_ON_A_LOG_SCALE = 0.1 / float(np.finfo(np.float64).eps)
 """The largest n log n of a whole number n on a log scale: its logarithm, with a few roundings, must lead back to it."""
 LEAST_ON_A_LOG_SCALE = sys.float_info.min
 """The least number on a log scale: those below it are floats with fewer and fewer digits, which many places share."""
+INSIDE = 2.0**-20
+"""How far inside its bounds an open range begins and ends, as a share of its length: about a millionth, which no
+objective that cares for the bounds can tell from them, and which keeps logarithms and divisions finite."""
 STEP_SLACK = 1e-9
 """Steps that miss the upper bound by less than this share of a step still include it (0.1 * 3 is not 0.3 in binary)."""
 
@@ -78,24 +88,33 @@ class Axis:
         return canonical
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Float:
     """A real number in [low, high]; `log=True` searches its logarithm; `step` keeps low, low + step, ... only.
 
-    With low = high the parameter is fixed.
+    With low = high the parameter is fixed. `open=True` leaves out low and high themselves: the range then begins and
+    ends a millionth of its length inside them. `when={"model": "svm"}` says that the parameter exists only in settings
+    in which the parameter "model" has that value, or one of a list of values. `prior=(mean, sd)` says where good values
+    are expected; with `log=True` the sd is a factor.
     """
 
     low: float
     high: float
     log: bool = False
     step: float | None = None
+    when: Any = field(default=(), kw_only=True)  # a mapping; kept as Conditions
+    prior: Any = field(default=(), kw_only=True)  # (mean, sd); kept as a tuple
+    open: InitVar[bool] = field(default=False, kw_only=True)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, open: bool) -> None:
+        object.__setattr__(self, "when", conditions_of(self.when))
         _check_bounds(self, self.low, self.high, self.log)
         object.__setattr__(self, "low", float(self.low))
         object.__setattr__(self, "high", float(self.high))
         if is_finite(self.step):
             object.__setattr__(self, "step", float(self.step))  # type: ignore[arg-type]
+        if open:
+            _keep_inside(self)
         if self.log and self.low < LEAST_ON_A_LOG_SCALE:
             raise ValueError(f"{self}: numbers below {LEAST_ON_A_LOG_SCALE:.3g} have too few digits for log; raise low")
         if self.log and self.low < self.high and math.log(self.low) == math.log(self.high):
@@ -111,6 +130,10 @@ class Float:
                 raise ValueError(
                     f"{self}: {self._levels():.3g} steps are more than a coordinate can tell apart; use a larger step"
                 )
+        object.__setattr__(self, "prior", _prior_of(self))
+
+    def __repr__(self) -> str:
+        return _shown(self)
 
     def _levels(self) -> int:
         if self.step is None:
@@ -177,19 +200,22 @@ class Float:
         return float(self.axis.snap(np.array(min(max(u, 0.0), 1.0))))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Int:
     """A whole number in [low, high]; `log=True` searches its logarithm; `step` keeps low, low + step, ... only.
 
-    With low = high the parameter is fixed.
+    With low = high the parameter is fixed; `when` and `prior` as for `Float`.
     """
 
     low: int
     high: int
     log: bool = False
     step: int = 1
+    when: Any = field(default=(), kw_only=True)  # a mapping; kept as Conditions
+    prior: Any = field(default=(), kw_only=True)  # (mean, sd); kept as a tuple
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "when", conditions_of(self.when))
         for name in ("low", "high", "step"):
             value = getattr(self, name)
             if not is_finite(value) or int(value) != value:
@@ -207,6 +233,10 @@ class Int:
                 f"{self}: {Decimal(self._levels()):.3g} values are more than a coordinate can tell apart; use a "
                 "larger step"
             )
+        object.__setattr__(self, "prior", _prior_of(self))
+
+    def __repr__(self) -> str:
+        return _shown(self)
 
     def _levels(self) -> int:
         return (self.high - self.low) // self.step + 1
@@ -228,11 +258,20 @@ class Int:
 
 @dataclass(frozen=True, init=False)
 class Choice:
-    """One of several labels without an order; any hashable labels, kept in the order given."""
+    """One of several labels without an order; any hashable labels, kept in the order given; `when` as for `Float`;
+    `prior` holds a weight for each label."""
 
     labels: tuple[Hashable, ...]
+    when: Conditions = ()
+    prior: tuple[float, ...] = ()
 
-    def __init__(self, labels: Sequence[Hashable], *others: Hashable) -> None:
+    def __init__(
+        self,
+        labels: Sequence[Hashable],
+        *others: Hashable,
+        when: Mapping[str, Any] | Conditions | None = (),
+        prior: Sequence[float] | None = (),
+    ) -> None:
         if others:
             raise TypeError(f"Choice takes one list of labels: write Choice({[labels, *others]!r})")
         if isinstance(labels, str) or not isinstance(labels, Sequence):
@@ -246,9 +285,16 @@ class Choice:
         if distinct < len(labels) or sum(label != label for label in labels) > 1:
             raise ValueError(f"Choice({list(labels)!r}): labels must differ from each other")
         object.__setattr__(self, "labels", tuple(labels))
+        object.__setattr__(self, "when", conditions_of(when))
+        weights = tuple(prior or ())
+        if weights and not (
+            len(weights) == len(labels) and all(is_finite(w) and w >= 0 for w in weights) and sum(weights) > 0
+        ):
+            raise ValueError(f"{self}: prior must hold a weight of at least 0 for each label, got {prior!r}")
+        object.__setattr__(self, "prior", tuple(float(w) for w in weights))
 
     def __repr__(self) -> str:
-        return f"Choice({list(self.labels)!r})"
+        return f"Choice({list(self.labels)!r}{_shown_more(self)})"
 
     @property
     def axis(self) -> Axis:
@@ -274,7 +320,79 @@ class Choice:
 Parameter: TypeAlias = Float | Int | Choice
 
 
+def one_per_label(parameter: Parameter, choices: Encoding) -> TypeGuard[Choice]:
+    """Whether a parameter becomes one coordinate per label."""
+    return choices == "onehot" and isinstance(parameter, Choice) and len(parameter.labels) <= MOST_ONEHOT
+
+
+def width_of(parameter: Parameter, choices: Encoding) -> int:
+    """The number of coordinates that a parameter has."""
+    return len(parameter.labels) if one_per_label(parameter, choices) else 1
+
+
+# ---------------------------------------------------------------- conditions
+
+
+def conditions_of(when: Mapping[str, Any] | Conditions | None) -> Conditions:
+    """`when` as the parameters keep it, in the order of the names; a list or a range stands for one of its values."""
+    if when is None or len(when) == 0:
+        return ()
+    items = list(when.items() if isinstance(when, Mapping) else when) if isinstance(when, Mapping | tuple) else []
+    if not items or not all(isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) for item in items):
+        raise ValueError(f'when must name parameters and their values, such as {{"model": "svm"}}, got {when!r}')
+    found = []
+    for name, values in items:
+        known = isinstance(values, tuple) and not isinstance(when, Mapping)
+        several = tuple(values) if known or isinstance(values, list | range) else (values,)
+        if not several:
+            raise ValueError(f"when: the list of values of {name!r} is empty")
+        found.append((name, several))
+    return tuple(sorted(found))
+
+
+def _prior_of(p: Float | Int) -> tuple[float, ...]:
+    """The prior (mean, sd) of numbers, checked; () for none."""
+    if p.prior is None or len(p.prior) == 0:
+        return ()
+    given = tuple(p.prior)
+    if len(given) != 2 or not all(map(is_finite, given)):
+        raise ValueError(f"{p}: prior must be (mean, sd), got {p.prior!r}")
+    mean, sd = float(given[0]), float(given[1])
+    if not p.low <= mean <= p.high:
+        raise ValueError(f"{p}: the mean of the prior must lie within the range, got {mean!r}")
+    if not sd > (1 if p.log else 0):
+        words = "with log=True the sd of the prior is a factor above 1" if p.log else "the sd of the prior is above 0"
+        raise ValueError(f"{p}: {words}, got {sd!r}")
+    return mean, sd
+
+
+def _shown_more(p: Parameter) -> str:
+    """What was given of `when` and `prior`."""
+    given = {name: values[0] if len(values) == 1 else list(values) for name, values in getattr(p, "when", ())}
+    prior = getattr(p, "prior", ()) or ()
+    return (f", when={given!r}" if given else "") + (f", prior={prior!r}" if len(prior) else "")
+
+
+def _shown(parameter: Float | Int) -> str:
+    """A parameter as it is written; what was not given stays away."""
+    words = [f"{f.name}={getattr(parameter, f.name)!r}" for f in fields(parameter) if not f.kw_only]
+    return f"{type(parameter).__name__}({', '.join(words)}{_shown_more(parameter)})"
+
+
 # ---------------------------------------------------------------- checks
+
+
+def _keep_inside(parameter: Float) -> None:
+    """Moves the bounds of an open range inside."""
+    low, high = parameter.low, parameter.high
+    if parameter.step is not None or not low < high:
+        raise ValueError(f"{parameter}: open is for ranges without steps, and low must be below high")
+    from_unit = Float(low, high, log=parameter.log).from_unit
+    inside = from_unit(INSIDE), from_unit(1 - INSIDE)
+    if not low < inside[0] < inside[1] < high:
+        raise ValueError(f"{parameter}: there is no room inside the range for open=True")
+    object.__setattr__(parameter, "low", inside[0])
+    object.__setattr__(parameter, "high", inside[1])
 
 
 def _share(u: float, levels: int) -> int:

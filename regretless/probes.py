@@ -72,7 +72,7 @@ ROUNDING = 1e-9
 
 def probe_point(space: Space, seed: int, step: int, choices: Encoding) -> Array:
     """The canonical cube point of the probe of (seed, step), d; the same setting however a method encodes choices."""
-    u = space.cube().snap(keyed_generator(seed, step, Stream.PROBE).random(len(space)))
+    u = space.cube().uniform(keyed_generator(seed, step, Stream.PROBE))
     return u if choices == "shares" else space.encode(space.decode(u), choices)
 
 
@@ -160,7 +160,8 @@ Bounds = tuple[dict[bytes, float], float]
 
 
 def _exact_bounds(method: Method) -> Bounds:
-    values = {x.tobytes(): float(v) for x, v in zip(method.X, method.y, strict=True)}
+    usable = np.where(method.feasible, method.y, -math.inf)  # a setting that breaks a constraint is none to use
+    values = {x.tobytes(): float(v) for x, v in zip(method.X, usable, strict=True)}
     return values, values.get(method.recommend().tobytes(), -math.inf)
 
 

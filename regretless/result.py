@@ -3,7 +3,10 @@ and a page."""
 
 from __future__ import annotations
 
+import base64
 import html
+import json
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +16,11 @@ import numpy as np
 
 from regretless.certificate import Certificate
 from regretless.extras import optional
+from regretless.method import Method, Recipe
 from regretless.optimizer import Optimizer, Trial
 from regretless.parameters import Array
+from regretless.space import SpaceLike
+from regretless.statefile import write_whole
 
 if TYPE_CHECKING:
     import pandas
@@ -24,6 +30,10 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 8
 """Parameters that a `repr` names: it should fit on a few lines of a terminal."""
+
+
+FILE_KIND = "regretless-result-1"
+"""Marks the files `Result.to_json` writes; the number grows when the layout changes."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -128,12 +138,66 @@ class Result:
         failures = [f"  {failed} evaluations failed"] if failed else []
         return "\n".join([*lines, f"  {self.value_words}", *failures, f"  {self.certificate}"])
 
+    # -- files
+
+    def to_json(self, path: str | Path) -> Path:
+        """Writes the result as JSON, for any program to read, and for `from_json`; returns the path.
+
+        Its entry "state" is the file of `Optimizer.save` in base64, so that a run can go on from it exactly. Labels
+        that are no text, number or truth value stand as their printed forms elsewhere.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            self.optimizer.save(Path(folder) / "state")
+            state = base64.b64encode((Path(folder) / "state").read_bytes()).decode()
+        content = {
+            "kind": FILE_KIND,
+            "message": self.message,
+            "success": self.success,
+            "direction": self.optimizer.direction,
+            "method": str(self.optimizer.recipe),
+            "params": self.params,
+            "value": None if np.isnan(self.value) else self.value,
+            "certificate": self.certificate.to_json(),
+            "trials": [
+                {"number": t.number, "state": t.state, "value": t.value, "var": t.var, "error": t.error,
+                 "params": t.params}
+                for t in self.trials
+            ],
+            "state": state,
+        }  # fmt: skip
+        write_whole(Path(path), json.dumps(content, indent=1, default=str, allow_nan=False).encode())
+        return Path(path)
+
+    @classmethod
+    def from_json(
+        cls, path: str | Path, *, space: SpaceLike | None = None, method: Recipe | type[Method] | None = None
+    ) -> Result:
+        """Reads a file of `to_json`; `space` and `method` are needed where `Optimizer.load` needs them."""
+        try:
+            content = json.loads(Path(path).read_bytes())
+            kind, message, success = content.get("kind"), content.get("message"), content.get("success")
+            state = base64.b64decode(content.get("state", ""), validate=True)
+        except (ValueError, AttributeError, TypeError, RecursionError) as error:
+            raise ValueError(f"{path} is not a file of Result.to_json: {error}") from None
+        if kind != FILE_KIND or not isinstance(message, str) or not isinstance(success, bool):
+            raise ValueError(f"{path} is not a file of Result.to_json (kind {kind!r})")
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "state").write_bytes(state)
+            optimizer = Optimizer.load(Path(folder) / "state", space=space, method=method)
+        return cls.of(optimizer, message, success=success)
+
     # -- to look at
 
     def best_so_far(self) -> Array:
         """The best value after each trial that ended, NaN before the first success."""
         sign = 1.0 if self.optimizer.direction == "maximize" else -1.0
-        values = np.array([-np.inf if t.value is None else sign * t.value for t in self.trials if t.state != "pending"])
+        values = np.array(
+            [
+                sign * t.value if t.feasible and t.value is not None else -np.inf
+                for t in self.trials
+                if t.state != "pending"
+            ]
+        )
         running = np.maximum.accumulate(values) if len(values) else values
         return np.where(np.isfinite(running), sign * running, np.nan)
 

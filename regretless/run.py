@@ -34,7 +34,7 @@ from regretless.evaluation import (
     too_many_failures,
 )
 from regretless.fingerprint import source_fingerprint
-from regretless.optimizer import Direction, MethodLike, Optimizer, Trial
+from regretless.optimizer import CostKind, Direction, MethodLike, Optimizer, Trial
 from regretless.result import Result
 from regretless.space import Space, SpaceLike
 from regretless.statefile import check_writable
@@ -98,6 +98,9 @@ def minimize(
     checkpoint: str | Path | None = None,
     x0: Mapping[str, Any] | Sequence[Any] | None = None,
     stop: StopRule | None = None,
+    constraints: int | Sequence[str] = 0,
+    cost: CostKind | None = None,
+    earlier: Any = None,
     floor: float | None = None,
     ceiling: float | None = None,
     probes: float | None = None,
@@ -126,6 +129,12 @@ def minimize(
             as if never interrupted.
         x0: a setting, or a list of settings, to evaluate first.
         stop: a rule such as `regretless.GapBelow(0.01)`, asked after every evaluation.
+        constraints: how many constraints there are, or their names; fun then returns
+            `Value(value, constraints=[...])`, each at most 0 where it holds, and the result is the best feasible
+            setting.
+        cost: "seconds" to weigh what a proposal promises by how long it takes, "told" when fun returns
+            `Value(value, cost=...)`.
+        earlier: evaluations made before, which are no trials of this run; see `Optimizer.learn` for what it takes.
         floor: a value that no setting can fall below, such as 0.0 for a loss: the certified gap is never larger than
             what lies between. For `minimize`.
         ceiling: a value that no setting can exceed, such as 1.0 for an accuracy. For `maximize`.
@@ -154,6 +163,9 @@ def maximize(
     checkpoint: str | Path | None = None,
     x0: Mapping[str, Any] | Sequence[Any] | None = None,
     stop: StopRule | None = None,
+    constraints: int | Sequence[str] = 0,
+    cost: CostKind | None = None,
+    earlier: Any = None,
     floor: float | None = None,
     ceiling: float | None = None,
     probes: float | None = None,
@@ -179,6 +191,9 @@ def _optimize(
     checkpoint: str | Path | None = None,
     x0: Mapping[str, Any] | Sequence[Any] | None = None,
     stop: StopRule | None = None,
+    constraints: int | Sequence[str] = 0,
+    cost: CostKind | None = None,
+    earlier: Any = None,
     floor: float | None = None,
     ceiling: float | None = None,
     probes: float | None = None,
@@ -204,6 +219,8 @@ def _optimize(
         probes=probes_for(stop, probes),
         floor=floor,
         ceiling=ceiling,
+        constraints=constraints,
+        cost=cost,
     )
     if checkpoint is not None:
         check_writable(checkpoint)
@@ -214,6 +231,8 @@ def _optimize(
     if stop is not None and hasattr(stop, "load"):
         stop.load(optimizer.notes.get("stop", {}))
     if not optimizer.trials:  # a resumed run has adopted them already
+        if earlier is not None:
+            optimizer.learn(earlier)
         for params in settings:
             optimizer.adopt(params)
     with _Bar(optimizer, trials, progress) as bar:
@@ -324,7 +343,10 @@ class _Run:
                 warnings.warn(f"trial {trial.number} failed: {last_line(outcome.error)}", RuntimeWarning, stacklevel=2)
             self.last_error = outcome.error
         else:
-            self.optimizer.tell(trial, outcome.value, var=outcome.var)
+            self.optimizer.tell(
+                trial, outcome.value, var=outcome.var, constraints=outcome.constraints, cost=outcome.cost,
+                seconds=outcome.seconds,
+            )  # fmt: skip
         self.ended.append(outcome.value is not None)
         self.optimizer.notes["ended"] = time.time()
         self.bar.advance(trial)
@@ -362,7 +384,7 @@ class _Bar:
 
     def __init__(self, optimizer: Optimizer, trials: int, shown: bool) -> None:
         self.better = max if optimizer.direction == "maximize" else min
-        self.best = self.better((t.value for t in optimizer.trials if t.value is not None), default=None)
+        self.best = self.better((t.value for t in optimizer.trials if t.value is not None and t.feasible), default=None)
         self.failed = 0
         told = sum(t.state != "pending" for t in optimizer.trials)
         self.bar = tqdm(
@@ -377,7 +399,7 @@ class _Bar:
 
     def advance(self, trial: Trial) -> None:
         self.failed += trial.value is None
-        if trial.value is not None:
+        if trial.value is not None and trial.feasible:
             self.best = trial.value if self.best is None else self.better(self.best, trial.value)
         if not self.bar.disable:
             words = [] if self.best is None else [f"best seen {self.best:.6g}"]
@@ -442,6 +464,10 @@ def _resumed(checkpoint: Path, fresh: Optimizer, method: MethodLike, seed: int |
     asked = fresh.direction, resumed.seed if seed is None else seed, fresh.probes, fresh.bound.value
     if stored != asked:
         words = f"it holds (direction, seed, probes, floor or ceiling) {stored}, this run asks for {asked}"
+        raise ValueError(f"checkpoint {checkpoint} belongs to another run: {words}")
+    sides = [(o.n_constraints, o.constraint_names, o.cost) for o in (resumed, fresh)]
+    if sides[0] != sides[1]:
+        words = f"it holds (constraints, their names, cost) {sides[0]}, this run asks for {sides[1]}"
         raise ValueError(f"checkpoint {checkpoint} belongs to another run: {words}")
     if resumed.notes.get("objective", "") not in ("", source_fingerprint(fun)):
         warnings.warn(

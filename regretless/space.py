@@ -12,86 +12,39 @@ which one is 1 and the others are 0; each method says which form it wants.
 
 from __future__ import annotations
 
-import math
 import re
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeGuard
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from regretless.belief import belief_of
+from regretless.conditions import gated_names, gates_of
+from regretless.cube import Cube
 from regretless.fingerprint import fingerprint
-from regretless.parameters import Array, Axis, Choice, Float, Int, Parameter, is_number
+from regretless.parameters import (
+    MOST_ONEHOT,
+    Array,
+    Axis,
+    Choice,
+    Encoding,
+    Float,
+    Parameter,
+    is_number,
+    one_per_label,
+    width_of,
+)
+from regretless.region import Region
+from regretless.rules import Predicate, equations_in_the_cube, linear_in_the_cube, read_rules
+from regretless.spelling import from_table, meant_parameter, named, read_toml
 
-Encoding: TypeAlias = Literal["shares", "onehot"]
-"""How a choice becomes coordinates: one with equal shares, or one per label up to MOST_ONEHOT labels."""
-MOST_ONEHOT = 256
-"""A choice with more labels is never one coordinate per label: an ask would cost time and memory for labels that no
-budget can try. The value is the number of labels that the maximiser tries in one sweep."""
+__all__ = ["MOST_ONEHOT", "Cube", "Encoding", "Space", "SpaceLike", "read_toml"]
 
-
-# ---------------------------------------------------------------- the cube
-
-
-class Cube:
-    """What a Method knows of the space: `dim` coordinates in [0, 1] and, for each, an `Axis`.
-
-    `groups` are the (start, stop) ranges of one-hot coordinates: a legal point has a single 1 in each.
-    """
-
-    def __init__(self, axes: Sequence[Axis], groups: Sequence[tuple[int, int]] = ()) -> None:
-        if not axes:
-            raise ValueError("a cube needs at least one coordinate")
-        self.axes = tuple(axes)
-        self.groups = tuple(groups)
-        self.dim = len(self.axes)
-        self.discrete = np.array([axis.levels > 0 for axis in self.axes])
-        """Coordinates that only take certain positions, d."""
-        self.categorical = np.array([axis.categorical for axis in self.axes])
-        """Coordinates of choices in equal-share encoding, whose positions have no order, d."""
-        self._stepped = [(i, axis) for i, axis in enumerate(self.axes) if axis.levels]
-        self._cells = np.array([float(axis.cells) for axis in self.axes])
-
-    @classmethod
-    def box(cls, dim: int) -> Cube:
-        """A plain cube, all coordinates continuous."""
-        if not isinstance(dim, int | np.integer) or dim < 1:
-            raise ValueError(f"dim must be a whole number of at least 1, got {dim!r}")
-        return cls([Axis()] * int(dim))
-
-    @property
-    def plain(self) -> bool:
-        """Whether every coordinate is a line."""
-        return not self._stepped and not self.groups
-
-    @property
-    def size(self) -> float:
-        """The number of legal points; infinite as soon as one coordinate is a line."""
-        grouped = {i for start, stop in self.groups for i in range(start, stop)}
-        lines = [i for i, axis in enumerate(self.axes) if not axis.levels and i not in grouped]
-        if lines:
-            return math.inf
-        return math.prod(
-            [float(axis.levels) for _, axis in self._stepped] + [float(stop - start) for start, stop in self.groups]
-        )
-
-    def snap(self, X: Array) -> Array:
-        """The canonical points nearest in meaning to X, n x d (a copy): clipped to the cube, lines at the ends of their
-        cells, positions at the centres of their shares."""
-        inside = np.minimum(np.maximum(np.asarray(X, dtype=np.float64), 0.0), 1.0)
-        Z: Array = np.rint(inside * self._cells) / self._cells + 0.0  # no negative zero: it has bytes of its own
-        for i, axis in self._stepped:
-            Z[..., i] = axis.snap(inside[..., i])
-        for start, stop in self.groups:
-            hot = np.argmax(inside[..., start:stop], axis=-1)
-            Z[..., start:stop] = np.eye(stop - start)[hot]
-        return Z
-
-    def key(self, x: Array) -> bytes:
-        """The identity of a point, d: equal for two points exactly when they are the same setting."""
-        return self.snap(x).tobytes()
-
+MEANT = 1e-6
+"""A setting given by the user satisfies an equation when its sides differ by less than this share of the largest term:
+people write 0.333333."""
 
 # ---------------------------------------------------------------- the space
 
@@ -103,16 +56,22 @@ class Space:
     parameters (scipy style: names x0, x1, ... and the objective gets an array, `as_array`); another Space; or the path
     of a TOML file (see `from_toml`). Settings have the parameters in the order given; methods see them in the order of
     their names (x2 before x10), so that the same space gives the same points however and wherever it was written.
+
+    `where` holds what is known to be forbidden: texts such as "a < b", "x + 2*y <= 3" or "p1 + p2 + p3 == 1", and
+    functions of a setting; every proposal obeys them.
     """
 
-    def __init__(self, parameters: SpaceLike) -> None:
+    def __init__(self, parameters: SpaceLike, *, where: Where = ()) -> None:
+        self.where: tuple[Any, ...] = (where,) if isinstance(where, str) or callable(where) else tuple(where)
+        """The rules that every proposal obeys, as they were given."""
         if isinstance(parameters, Space):
             self.as_array: bool = parameters.as_array
-            parameters = parameters.parameters
+            self.where, parameters = (*parameters.where, *self.where), parameters.parameters
         else:
             self.as_array = isinstance(parameters, Sequence) and not isinstance(parameters, str)
         if isinstance(parameters, str | Path):
-            parameters = read_toml(parameters)
+            parameters, rules = read_toml(parameters)
+            self.where = (*rules, *self.where)
         if isinstance(parameters, Mapping):
             items = list(parameters.items())
         elif isinstance(parameters, Sequence):
@@ -124,7 +83,7 @@ class Space:
         if not items:
             raise ValueError("the space is empty: give at least one parameter")
         self.parameters: dict[str, Parameter] = {
-            str(name): _parameter(str(name), value, pairs=self.as_array) for name, value in items
+            str(name): meant_parameter(str(name), value, pairs=self.as_array) for name, value in items
         }
         if len(self.parameters) < len(items):
             raise ValueError("two parameters have the same name once written as text")
@@ -132,6 +91,14 @@ class Space:
             raise ValueError(
                 "a space given as a list passes an array of numbers to the objective; use a mapping for choices"
             )
+        self.conditional = gated_names(self.parameters)
+        """The parameters that exist in some settings only, parents before their children."""
+        if self.as_array and self.conditional:
+            raise ValueError(
+                "a space given as a list has all its parameters in every setting; use a mapping for `when`"
+            )
+        self._cubes: dict[Encoding, Cube] = {}
+        self._rules, self._equations = read_rules(self.where, self.parameters) if self.where else ([], [])
         self.names = tuple(self.parameters)
         self.coordinates = tuple(sorted(self.names, key=_natural))
         """The names in the order in which methods see them."""
@@ -164,19 +131,21 @@ class Space:
         type = "choice"
         labels = ["relu", "tanh"]
         """
-        return cls(read_toml(path))
+        return cls(path)
 
     def __len__(self) -> int:
         return len(self.names)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Space) and list(self.parameters.items()) == list(other.parameters.items())
+        same = isinstance(other, Space) and list(self.parameters.items()) == list(other.parameters.items())
+        return same and self.where == other.where  # type: ignore[attr-defined]
 
     def __hash__(self) -> int:
         return hash(tuple(self.parameters.items()))
 
     def __repr__(self) -> str:
-        return "Space({" + ", ".join(f"{name!r}: {p}" for name, p in self.parameters.items()) + "})"
+        rules = f", where={list(self.where)!r}" if self.where else ""
+        return "Space({" + ", ".join(f"{name!r}: {p}" for name, p in self.parameters.items()) + f"}}{rules})"
 
     def cube(self, choices: Encoding = "shares") -> Cube:
         """The cube a method works in; `choices` says how choices become coordinates."""
@@ -188,12 +157,74 @@ class Space:
         axes: list[Axis] = []
         groups: list[tuple[int, int]] = []
         for _, parameter in self._ordered:
-            if _one_per_label(parameter, choices):
+            if one_per_label(parameter, choices):
                 groups.append((len(axes), len(axes) + len(parameter.labels)))
                 axes.extend([Axis()] * len(parameter.labels))
             else:
                 axes.append(parameter.axis)
-        return Cube(axes, groups)
+        belief = belief_of(self._ordered, choices)
+        if not self.conditional and not self.where:
+            return Cube(axes, groups, belief=belief)
+        spans, at = {}, 0
+        for name, p in self._ordered:
+            width = width_of(p, choices)
+            spans[name], at = (at, at + width), at + width
+        gates = gates_of(self.parameters, self.conditional, spans, choices)
+        return Cube(axes, groups, gates, self._region(spans, at, choices) if self.where else None, belief)
+
+    def _region(self, spans: Mapping[str, tuple[int, int]], dim: int, choices: Encoding) -> Region:
+        """What `where` allows of a cube in which each parameter has the coordinates of its span."""
+
+        def rule(X: Array) -> NDArray[np.bool_]:
+            return self.allows(X if choices == "shares" else np.array([self._shares_from_onehot(x) for x in X]))
+
+        places = {name: start for name, (start, _) in spans.items()}
+        return Region(
+            dim,
+            rule=rule if self._rules else None,
+            equations=equations_in_the_cube(self._equations, self.parameters, places, dim),
+            linear=linear_in_the_cube(self._rules, self.parameters, places, dim),
+            words="; ".join(map(_rule_text, self.where)),
+        )
+
+    def allows(self, U: Array) -> NDArray[np.bool_]:
+        """Which canonical points of the cube of equal shares (n x d) the rules allow, n; equations hold by the
+        points."""
+        lines = dict(zip((self.coordinates[i] for i in self._line.tolist()), self._line_values(U).T, strict=True))
+        on = self._tree.active(U)
+        values = {name: lines[name] if name in lines else self._values(name, U[:, i]) for name, i in self._places}
+        columns = {name: as_column(column) for name, column in values.items()}
+        exists = {name: on[:, i] for name, i in self._places}
+        ok = np.ones(len(U), dtype=bool)
+        for rule in sorted(self._rules, key=lambda rule: rule.predicate is not None):  # functions are slow: last
+            if rule.predicate is None:
+                ok &= rule.allows(columns, exists)
+            else:
+                listed = {name: c.tolist() if isinstance(c, np.ndarray) else c for name, c in values.items()}
+                for row in np.flatnonzero(ok).tolist():
+                    setting = {name: column[row] for name, column in listed.items() if exists[name][row]}
+                    ok[row] = bool(rule.predicate(setting))
+        return ok
+
+    def _values(self, name: str, u: Array) -> list[Any]:
+        """The values of a parameter that is no line, at its coordinate in several points, n."""
+        p = self.parameters[name]
+        places = p.axis.index(u).tolist()
+        if isinstance(p, Choice):
+            return [p.labels[i] for i in places]
+        known = {i: p.from_unit(x) for i, x in dict(zip(places, u.tolist(), strict=True)).items()}
+        return [known[i] for i in places]
+
+    def _known_cube(self, choices: Encoding) -> Cube:
+        """The cube, made once."""
+        if choices not in self._cubes:
+            self._cubes[choices] = self.cube(choices)
+        return self._cubes[choices]
+
+    @property
+    def _tree(self) -> Cube:
+        """The cube of equal shares, which knows what exists where."""
+        return self._known_cube("shares")
 
     def encode(self, params: Mapping[str, Any] | Sequence[float] | Array, choices: Encoding = "shares") -> Array:
         """The canonical cube point of a setting, d."""
@@ -202,6 +233,8 @@ class Space:
             if len(values) != len(self):
                 raise ValueError(f"a point of this space has {len(self)} values, got {len(values)}")
             params = dict(zip(self.names, values, strict=True))
+        if self.conditional:
+            params = self._completed(params)
         missing = [n for n in self.names if n not in params]
         unknown = [n for n in params if n not in self.parameters]
         if missing or unknown:
@@ -209,37 +242,122 @@ class Space:
         u: list[float] = []
         for name, parameter in self._ordered:
             try:
-                if _one_per_label(parameter, choices):
+                if one_per_label(parameter, choices):
                     hot = parameter.index(params[name])
                     u.extend(float(i == hot) for i in range(len(parameter.labels)))
                 else:
                     u.append(parameter.to_unit(params[name]))
             except ValueError as error:
                 raise ValueError(f"parameter {name!r}: {error}") from None
-        return np.array(u)
+        point = np.array(u)
+        if self._equations:
+            self._check_equations(params)
+            return self._known_cube(choices).snap(point)
+        return point
+
+    def _check_equations(self, params: Mapping[str, Any]) -> None:
+        for equation in self._equations:
+            terms = [weight * float(params[name]) for name, weight in equation.weights]
+            size = max(map(abs, [equation.level, *terms]))
+            if abs(sum(terms) - equation.level) > MEANT * size:
+                shown = {name: params[name] for name, _ in equation.weights}
+                raise ValueError(f"the setting {shown} does not satisfy {equation.text!r} of where")
+
+    def check(self, params: Mapping[str, Any]) -> None:
+        """Raises ValueError when a setting breaks a rule of `where`, with the rule."""
+        if not self.where:
+            return
+        self._check_equations(params)
+        setting = self.only_active(params)
+        columns = {name: as_column([value]) for name, value in setting.items()}
+        exists = {name: np.array([name in setting]) for name in self.names}
+        for rule in self._rules:
+            if rule.predicate is not None:
+                fine = bool(rule.predicate(dict(setting)))
+            else:
+                fine = not all(name in setting for name in rule.names) or bool(rule.allows(columns, exists)[0])
+            if not fine:
+                raise ValueError(f"the setting {setting} breaks a rule of where: {rule.text}")
+
+    def active(self, params: Mapping[str, Any]) -> dict[str, bool]:
+        """Of every parameter: whether it exists in a setting, by the values of those it depends on."""
+        exists = dict.fromkeys(self.names, True)
+        for name in self.conditional:
+            for parent, values in self.parameters[name].when:
+                if not exists[parent] or not exists[name]:
+                    exists[name] = False
+                elif parent in params:  # one that is missing is named by whoever needs it
+                    place = self.parameters[parent].to_unit(params[parent])
+                    exists[name] = any(self.parameters[parent].to_unit(value) == place for value in values)
+        return exists
+
+    def pins(self, fixed: Mapping[str, Any], choices: Encoding = "shares") -> dict[int, float]:
+        """The coordinates of some parameters and their places; a parameter with `when` needs those it depends on."""
+        unknown = [name for name in fixed if name not in self.parameters]
+        if unknown:
+            raise ValueError(f"fixed names {unknown[0]!r}; the parameters are {', '.join(self.names)}")
+        pins: dict[int, float] = {}
+        at = 0
+        exists = self.active(fixed) if self.conditional else {}
+        for name, p in self._ordered:
+            width = width_of(p, choices)
+            if name in fixed:
+                needed = [parent for parent, _ in p.when if parent not in fixed]
+                if needed or not exists.get(name, True):
+                    why = f"fix {needed[0]!r} too" if needed else "it does not exist with the other fixed values"
+                    raise ValueError(f"fixed sets {name!r}, which exists in some settings only: {why}")
+                place = named(name, lambda p=p, name=name: p.to_unit(fixed[name]))  # type: ignore[misc]
+                if not one_per_label(p, choices):
+                    pins[at] = place
+                else:
+                    hot = p.index(fixed[name])
+                    pins |= {at + i: float(i == hot) for i in range(width)}
+            at += width
+        return pins
+
+    def only_active(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """A complete setting in the user's order, without what does not exist in it."""
+        exists = self.active(params)
+        return {name: params[name] for name in self.names if exists[name]}
+
+    def _completed(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """A setting with values at the resting places for what does not exist in it; given ones are not looked at."""
+        try:
+            exists = self.active(params)
+        except ValueError as error:
+            raise ValueError(f"params do not fit the space: {error}") from None
+        rest = dict(zip(self.coordinates, self._tree.rest.tolist(), strict=True))
+        kept = {name: value for name, value in params.items() if exists.get(name, True)}
+        return kept | {name: self.parameters[name].from_unit(rest[name]) for name in self.names if not exists[name]}
 
     def decode(self, u: Array, choices: Encoding = "shares") -> dict[str, Any]:
         """The setting of a cube point, which is made canonical first."""
         u = np.asarray(u, dtype=np.float64)
         if choices == "onehot":
             u = self._shares_from_onehot(u)
-        v = np.rint(u[self._line] * self._cells) / self._cells
+        out: list[Any] = [None] * len(self)
+        for i, number in zip(self._line.tolist(), self._line_values(u).tolist(), strict=True):
+            out[i] = number
+        for i, parameter in self._others:
+            out[i] = parameter.from_unit(float(u[i]))
+        if self.conditional:
+            exists = self._tree.active(u)
+            return {name: out[i] for name, i in self._places if exists[i]}
+        return {name: out[i] for name, i in self._places}
+
+    def _line_values(self, u: Array) -> Array:
+        """The values of the lines at points (... x d), in the order of their coordinates."""
+        v = np.rint(u[..., self._line] * self._cells) / self._cells
         with np.errstate(over="ignore"):
             value = (1 - v) * self._from + v * self._to
             if self._any_log:
                 value = np.where(self._log, np.exp(np.where(self._log, value, 0.0)), value)
-        value = np.minimum(np.maximum(value, self._low), self._high)
-        out: list[Any] = [None] * len(self)
-        for i, number in zip(self._line.tolist(), value.tolist(), strict=True):
-            out[i] = number
-        for i, parameter in self._others:
-            out[i] = parameter.from_unit(float(u[i]))
-        return {name: out[i] for name, i in self._places}
+        return np.asarray(np.minimum(np.maximum(value, self._low), self._high))
 
     def _shares_from_onehot(self, u: Array) -> Array:
         shares, at = [], 0
         for _, parameter in self._ordered:
-            if _one_per_label(parameter, "onehot"):
+            if one_per_label(parameter, "onehot"):
                 k = len(parameter.labels)
                 shares.append((int(np.argmax(u[at : at + k])) + 0.5) / k)
                 at += k
@@ -254,12 +372,16 @@ class Space:
         tables: dict[str, Any] = {}
         for name, p in self.parameters.items():
             if isinstance(p, Choice):
-                labels = [label if _is_plain(label) else {"fingerprint": fingerprint(label)} for label in p.labels]
-                tables[name] = {"type": "choice", "labels": labels}
+                tables[name] = {"type": "choice", "labels": _in_plain(p.labels)}
             else:
                 kind = type(p).__name__.lower()
                 tables[name] = {"type": kind, "low": p.low, "high": p.high, "log": p.log, "step": p.step}
-        return {"as_array": self.as_array, "parameters": tables}
+            if p.when:
+                tables[name]["when"] = {parent: _in_plain(values) for parent, values in p.when}
+            if p.prior:
+                tables[name]["prior"] = list(p.prior)
+        rules = {"where": [r if isinstance(r, str) else {"fingerprint": fingerprint(r)} for r in self.where]}
+        return {"as_array": self.as_array, "parameters": tables, **(rules if self.where else {})}
 
     def to_json(self) -> dict[str, Any]:
         """A description that `Space.from_json` reads back; labels that are no plain text, number or truth value raise
@@ -275,7 +397,12 @@ class Space:
             for name, table in description["parameters"].items():
                 if any(isinstance(label, dict) for label in table.get("labels", ())):
                     raise ValueError(f"the file could not hold the labels of parameter {name!r}: pass space=")
-            space = cls({name: _from_table(name, table) for name, table in description["parameters"].items()})
+            where = description.get("where", [])
+            if not all(isinstance(rule, str) for rule in where):
+                raise ValueError("the file could not hold a rule of where that is a function: pass space=")
+            space = cls(
+                {name: from_table(name, table) for name, table in description["parameters"].items()}, where=where
+            )
             space.as_array = description["as_array"]
             if not isinstance(space.as_array, bool):
                 raise ValueError(f"not the description of a space: as_array is {space.as_array!r}")
@@ -284,80 +411,9 @@ class Space:
         return space
 
 
-def _one_per_label(parameter: Parameter, choices: Encoding) -> TypeGuard[Choice]:
-    """Whether a parameter becomes one coordinate per label."""
-    return choices == "onehot" and isinstance(parameter, Choice) and len(parameter.labels) <= MOST_ONEHOT
-
-
+Where: TypeAlias = str | Predicate | Sequence[str | Predicate]
+"""One rule or several: texts, and functions of a setting."""
 SpaceLike: TypeAlias = Space | Mapping[str, Any] | Sequence[Any] | str | Path
-
-
-def read_toml(path: str | Path) -> dict[str, Parameter]:
-    """The parameters of a TOML file; every error names the file and the parameter."""
-    try:
-        with open(path, "rb") as file:
-            tables = tomllib.load(file)
-    except OSError as error:
-        raise ValueError(f"cannot read the space {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not valid TOML: {error}") from None
-    except RecursionError:
-        raise ValueError(f"{path} is not valid TOML: nested too deeply") from None
-    try:
-        return {name: _from_table(name, table) for name, table in tables.items()}
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-
-
-TABLE_KEYS = {
-    "float": ({"low", "high"}, {"log", "step"}),
-    "int": ({"low", "high"}, {"log", "step"}),
-    "choice": ({"labels"}, set()),
-}
-"""Required and optional keys of a parameter's table, by type."""
-
-
-def _from_table(name: str, table: Any) -> Parameter:
-    if not isinstance(table, Mapping):
-        raise ValueError(f"parameter {name!r}: expected a table such as [{name}] with a type, got {table!r}")
-    kind = table.get("type")
-    if not isinstance(kind, str) or kind not in TABLE_KEYS:
-        raise ValueError(f"parameter {name!r}: type must be one of {sorted(TABLE_KEYS)}, got {kind!r}")
-    required, optional = TABLE_KEYS[kind]
-    unknown = sorted(set(table) - required - optional - {"type"})
-    missing = sorted(required - set(table))
-    if unknown or missing:
-        raise ValueError(
-            f"parameter {name!r}: unknown keys {unknown}, missing keys {missing}; {kind} takes "
-            f"{sorted(required | optional)}"
-        )
-    if kind == "choice":
-        return _named(name, lambda: Choice(table["labels"]))
-    options = {key: table[key] for key in ("log", "step") if table.get(key) is not None}
-    if not isinstance(options.get("log", False), bool):
-        raise ValueError(f"parameter {name!r}: log must be true or false, got {options['log']!r}")
-    kinds: dict[str, type[Float] | type[Int]] = {"float": Float, "int": Int}
-    return _named(name, lambda: kinds[kind](table["low"], table["high"], **options))
-
-
-def _parameter(name: str, value: Any, *, pairs: bool) -> Parameter:
-    """The parameter meant by a value of a mapping or, where (low, high) `pairs` are meant, of a list."""
-    if isinstance(value, Float | Int | Choice):
-        return value
-    pair = isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2 and all(map(is_number, value))
-    if pairs and pair:
-        return _named(name, lambda: Float(value[0], value[1]))
-    if pair:
-        raise ValueError(
-            f"parameter {name!r}: {value!r} can mean a range or two values; write Float({value[0]!r}, {value[1]!r}) or "
-            f"Int({value[0]!r}, {value[1]!r}) for a range, Choice({list(value)!r}) for the values"
-        )
-    if value is None or isinstance(value, str | bool) or is_number(value):
-        return Choice([value])
-    hint = f"; write Choice({list(value)!r}) for one of them" if isinstance(value, list | tuple) and value else ""
-    raise ValueError(
-        f"parameter {name!r}: expected Float, Int, Choice or a plain value to keep fixed, got {value!r}{hint}"
-    )
 
 
 def _natural(name: str) -> tuple[list[tuple[str, int]], str]:
@@ -365,11 +421,24 @@ def _natural(name: str) -> tuple[list[tuple[str, int]], str]:
     return [(text, int(digits or -1)) for text, digits in re.findall(r"([^0-9]*)([0-9]*)", name)], name
 
 
-def _named(name: str, build: Callable[[], Parameter]) -> Parameter:
-    try:
-        return build()
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"parameter {name!r}: {error}") from None
+def _rule_text(rule: Any) -> str:
+    return rule if isinstance(rule, str) else getattr(rule, "__name__", repr(rule))
+
+
+def as_column(values: list[Any] | Array) -> NDArray[Any]:
+    """Values of one parameter as an array, numbers as floats."""
+    if isinstance(values, np.ndarray):
+        return values
+    if all(map(is_number, values)):
+        return np.array(values, dtype=np.float64)
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
+def _in_plain(labels: Sequence[Any]) -> list[Any]:
+    """Labels as a file holds them; one that no file can hold stands as its fingerprint."""
+    return [label if _is_plain(label) else {"fingerprint": fingerprint(label)} for label in labels]
 
 
 def _is_plain(label: Any) -> bool:

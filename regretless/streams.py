@@ -32,6 +32,8 @@ class Stream(IntEnum):
     """The point of a worker whose proposals kept meeting those of others."""
     CMA_ES_RESTART = 9
     """Where a search of CMA-ES starts anew, and how large it is."""
+    BELIEF = 11
+    """Proposals that follow the user's prior."""
     PROBE = 12
     """The point of a uniform probe; its step is the trial's number."""
     NEURAL_BO_SKETCH = 61

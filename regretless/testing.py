@@ -167,6 +167,39 @@ def check_pending(recipe: Recipe) -> None:
     assert np.isfinite(method.ask()).all()
 
 
+def check_conditions_and_rules(recipe: Recipe) -> None:
+    """Proposals in a space with conditions, rules and a prior are canonical and allowed, with pinned coordinates too,
+    and go on after a state is loaded."""
+    space = Space(
+        {
+            "kind": Choice(["line", "curve"]),
+            "low": Float(-2, 6, prior=(1.5, 2)),
+            "high": Float(1, 9),
+            "bend": Float(1e-3, 1e2, log=True, when={"kind": "curve"}),
+        },
+        where=["low < high", "kind == 'line' or low <= 3"],
+    )
+    encoding = recipe.method.choices
+    cube = space.cube(encoding)
+    if cube.dim > recipe.method.max_dim:
+        return
+    method = recipe.build(space, seed=20, budget=8)
+    X = run(method, 3)
+    pins = space.pins({"kind": "curve", "low": 2.25}, encoding)
+    state = method.state_dict()
+    held = method.ask(pins=pins)
+    again = recipe.build(space, seed=20, budget=8)
+    again.load_state_dict(state)
+    assert np.array_equal(again.ask(pins=pins), held), "a loaded state asks for another point"
+    assert all(held[0, i] == place for i, place in pins.items()), "a pinned coordinate has moved"
+    X = np.concatenate([X, held, method.ask()])
+    assert np.array_equal(cube.snap(X), X), "a proposal is not canonical: what does not exist must rest"
+    for x in X:
+        setting = space.decode(x, encoding)
+        space.check(setting)
+        assert ("bend" in setting) == (setting["kind"] == "curve"), "a parameter exists where it must not"
+
+
 def check_same_seed(recipe: Recipe) -> None:
     """The same seed gives the same points; another seed gives others."""
     a, b, c = (run(recipe.build(2, seed=seed, budget=12), 8) for seed in (10, 10, 11))
@@ -262,7 +295,7 @@ def check_recipe(recipe: Recipe) -> None:
 
 METHOD_CHECKS: tuple[Callable[[Recipe], None], ...] = (
     check_recipe, check_shapes, check_few_data, check_scales, check_extreme_values, check_legal_points, check_identity,
-    check_foreign_points, check_failures, check_pending, check_same_seed, check_global_random_state, check_replay,
-    check_state, check_certificate, check_bad_input,
+    check_foreign_points, check_failures, check_pending, check_conditions_and_rules, check_same_seed,
+    check_global_random_state, check_replay, check_state, check_certificate, check_bad_input,
 )  # fmt: skip
 """Every law, in the order in which `check_method` runs them."""

@@ -56,24 +56,6 @@ def run(page: str, code: str, names: dict | None = None) -> dict:
     return names
 
 
-def test_the_readme_runs(tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    import optuna
-
-    def train(lr, layers, act):
-        return (lr - 0.01) ** 2 + layers + (act == "tanh")
-
-    minimised, asked, optuna_world = blocks(ROOT / "README.md")
-    names = run("README.md", minimised, {"train": train})
-    assert len(names["result"].trials) == 6
-    assert (tmp_path / "run.html").stat().st_size > 1000
-    names = run("README.md", asked, {**names, "objective": train})
-    assert regretless.Optimizer.load("run.npz").space == names["opt"].space
-    objective = lambda trial: (trial.suggest_float("x", -1, 2) - 0.3) ** 2  # noqa: E731
-    names = run("README.md", optuna_world, {**names, "objective": objective, "optuna": optuna})
-    assert len(names["study"].trials) == 4
-
-
 MODEL = """
 class Model:
     def __init__(self, lr, momentum, weight_decay, dropout, channels, seed):

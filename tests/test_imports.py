@@ -12,11 +12,12 @@ PACKAGE = ROOT / "regretless"
 
 FLOORS = {
     "extras": 0, "threads": 0, "certificate": 0, "parameters": 0, "statefile": 0, "streams": 0, "fingerprint": 0,
-    "noise": 0, "bounds": 1, "rows": 1, "space": 1, "evaluation": 2,
-    "method": 2, "probes": 3, "gp": 3, "grid": 4, "tangent": 4, "methods": 5, "baselines": 5, "auto": 6,
-    "agreement": 7, "optimizer": 8, "stopping": 9,
-    "report": 9, "result": 10, "run": 11, "testing": 11, "bilevel": 11, "doors": 12, "storage": 13,
-    "cli": 14,
+    "noise": 0, "bounds": 1, "belief": 1, "region": 1, "rules": 1, "rows": 1, "draws": 1, "spelling": 1,
+    "cube": 2, "conditions": 3, "space": 4, "evaluation": 5, "earlier": 6, "recipe": 5,
+    "method": 6, "trial": 7, "probes": 7, "gp": 7, "grid": 8, "tangent": 8, "methods": 9, "baselines": 9, "auto": 10,
+    "agreement": 11, "optimizer": 12, "stopping": 13,
+    "report": 13, "result": 14, "run": 15, "testing": 15, "bilevel": 15, "doors": 16, "storage": 17,
+    "cli": 18,
 }  # fmt: skip
 """Each room (a file or folder of the package) and the floor it stands on."""
 LIBRARIES = ("gp", "grid", "tangent")

@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -263,3 +264,29 @@ def test_numbers_without_digits_are_refused_on_a_log_scale(low: float) -> None:
     for u in (0.0, 2.0**-40, 0.3, 1.0):
         place = whole.to_unit(whole.from_unit(u))
         assert whole.to_unit(whole.from_unit(place)) == place
+
+
+@pytest.mark.parametrize(("low", "high", "log"), [(0.0, 1.0, False), (-3.0, 900.0, False), (1e-6, 1e3, True)])
+def test_an_open_range_leaves_its_bounds_out(low: float, high: float, log: bool) -> None:
+    parameter = Float(low, high, log=log, open=True)
+    ends = parameter.from_unit(0.0), parameter.from_unit(1.0)
+    assert low < ends[0] < ends[1] < high
+    middle = Float(low, high, log=log).from_unit(0.5)
+    assert parameter.from_unit(0.5) == pytest.approx(middle)
+    assert parameter.to_unit(middle) == pytest.approx(0.5)
+    space = Space({"x": parameter})
+    assert Space.from_json(space.to_json()) == space
+    with pytest.raises(ValueError, match="not a number within"):
+        parameter.to_unit(low)
+    with pytest.raises(ValueError, match="open is for ranges without steps"):
+        Float(0, 1, step=0.1, open=True)
+    with pytest.raises(ValueError, match="no room inside"):
+        Float(1.0, float(np.nextafter(1.0, 2.0)), open=True)
+
+
+def test_an_open_range_in_toml(tmp_path: Path) -> None:
+    (tmp_path / "space.toml").write_text('[p]\ntype = "float"\nlow = 0\nhigh = 1\nopen = true\n')
+    assert Space.from_toml(tmp_path / "space.toml").parameters["p"] == Float(0, 1, open=True)
+    (tmp_path / "space.toml").write_text('[p]\ntype = "float"\nlow = 0\nhigh = 1\nopen = "yes"\n')
+    with pytest.raises(ValueError, match="open must be true or false, got 'yes'"):
+        Space.from_toml(tmp_path / "space.toml")

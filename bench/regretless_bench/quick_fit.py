@@ -13,7 +13,7 @@ from typing import Any
 
 from regretless.gp.fit import Objective, Prior
 from regretless.gp.kernels import Kernel
-from regretless.gp.lbfgs import minimise
+from regretless.gp.lbfgs import minimise, row_by_row
 from regretless.gp.posterior import GP
 
 QUICK_ROUNDS = 200
@@ -42,7 +42,7 @@ def fit_quickly(model: Any) -> None:
     kernel = Kernel("se", X.shape[1])
     objective = Objective(kernel, X, y, None, prior, ard=True)
     theta, _ = minimise(
-        objective.at,
+        row_by_row(objective.one),
         objective.centre[None],
         objective.lower,
         objective.upper,

@@ -17,10 +17,14 @@ VERIFY_EVERY = 2
 """Asks per verifying one when the run is to end by its certificate (docs/certificates.md)."""
 
 
-def choose_method(space: Space, budget: int | None, *, certify: bool = False) -> tuple[Recipe, str]:
+def choose_method(
+    space: Space, budget: int | None, *, certify: bool = False, weighed: bool = False
+) -> tuple[Recipe, str]:
     """The recipe that "auto" means for a space, and the reason in one sentence; `certify` when the run is to end by its
-    certificate, which needs evaluations that no search would make."""
+    certificate, which needs evaluations that no search would make; `weighed` when constraints or costs are told."""
     dim = len(space)
+    if weighed:
+        return BASELINES["gp-ei"], "constraints or costs: expected improvement weighs a gain by both"
     if certify and dim <= CERTIFIED_UP_TO:
         reason = f"{dim} parameters and a certificate to reach: every second evaluation goes where the bound is largest"
         return BASELINES["gp-ucb"](verify=VERIFY_EVERY), reason

@@ -33,7 +33,7 @@ from regretless.gp.acquisition import log_expected_improvement, upper_confidence
 from regretless.gp.maximiser import Acquisition, Effort
 from regretless.gp.method import GPMethod
 from regretless.gp.posterior import GP
-from regretless.gp.step import best_told, step
+from regretless.gp.step import best_told
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method, State
 from regretless.methods import METHODS
@@ -61,11 +61,12 @@ class Auto(GPMethod):
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
         dim = cube.dim if isinstance(cube, Cube) else cube
-        super().__init__(cube, seed=seed, budget=budget, rotate=dim < IMPROVE_FROM)
+        tree = isinstance(cube, Cube) and bool(cube.gates)
+        super().__init__(cube, seed=seed, budget=budget, rotate=dim < IMPROVE_FROM and not tree)
         self.long = self.budget is not None and self.budget > LONG
-        self.wide = self.dim > MODEL_UP_TO
+        self.wide = self.cube.widest > MODEL_UP_TO
         self.stepped = bool((self.cube.discrete & ~self.cube.categorical).any())
-        self.many = self.dim >= IMPROVE_FROM
+        self.many = self.dim >= IMPROVE_FROM or tree  # in trees the bound stays in its branch (docs/lab/spaces.md)
         self.cells = self.cube.size
         self.evidence = NoiseEvidence()
         self._members: dict[str, Method] = {}
@@ -115,16 +116,16 @@ class Auto(GPMethod):
         noisy = self.evidence.noisy_at is not None and self._noise_shows(gp)
         late = self.budget is not None and self._evaluations >= EXPLOIT_FROM * self.budget and (noisy or not self.many)
         if late and len(self.pending) == 0:  # with others under way the largest mean would be proposed to all of them
-            return step(self, gp, upper_confidence(gp, 0.0), rng)
+            return self._best_step(gp, upper_confidence(gp, 0.0), rng)
         if noisy and self.step % 2 == 0:
-            told = self._surrogate.gp(self.X, self.y, self.yvar)  # each draw is another: pending points need no care
+            told = self._surrogate.gp(*self.basis)  # each draw is another: pending points need no care
             path = told.path(rng)
-            return step(self, told, Acquisition(path, path.values), rng, effort=DRAWN)
+            return self._best_step(told, Acquisition(path, path.values), rng, effort=DRAWN)
         turn = self.step % 2 == 0 and len(self.pending) == 0
         if not noisy and (self.stepped or self.many or turn):
-            return step(self, gp, log_expected_improvement(gp, self._value_to_beat(gp)), rng, logarithmic=True)
+            return self._best_step(gp, log_expected_improvement(gp, self._value_to_beat(gp)), rng, logarithmic=True)
         width = (NOISY_KAPPA if noisy else KAPPA) / math.sqrt(1.0 + len(self.pending) / PENDING_SCALE)
-        return step(self, gp, upper_confidence(gp, width), rng)
+        return self._best_step(gp, upper_confidence(gp, width), rng)
 
     def _noise_shows(self, gp: GP) -> bool:
         return float(gp.factor.noise.mean()) >= NOISE_FROM
@@ -150,7 +151,7 @@ class Auto(GPMethod):
         if part == "model" and not self.long:
             return super()._recommend()
         if self.evidence.noisy_at is None:
-            return np.asarray(self.X[int(np.argmax(self.y))])
+            return np.asarray(self.X[self.best_row()])
         return best_of_many(self.cube, self.X, self.y, self.yvar)
 
     def _certificate(self, delta: float) -> Certificate:
@@ -176,9 +177,7 @@ class Auto(GPMethod):
             first = f"{n} parameters: of several GPs the one that predicted best is searched (ms-ucb)"
         elif self.stepped:
             first = f"{n} parameters, some of them whole numbers or steps: an exact GP with expected improvement"
-        elif self.many:
-            first = f"{n} parameters: an exact GP with expected improvement"
-        elif self.many:
+        elif self.many or self.many:
             first = f"{n} parameters: an exact GP with expected improvement"
         else:
             first = f"{n} parameters: an exact GP; expected improvement and a confidence bound take turns"
@@ -195,8 +194,7 @@ class Auto(GPMethod):
 
 def nearest_unknown(history: Method, x: Array) -> Array:
     """The legal point nearest to x (d) that is not known; x itself when all of them are."""
-    places = [axis.centre(np.arange(axis.levels)) for axis in history.cube.axes]
-    every = np.stack(np.meshgrid(*places, indexing="ij"), axis=-1).reshape(-1, len(places))
+    every = history.cube.all_points()
     order = np.argsort(((every - x) ** 2).sum(axis=1), kind="stable")
     return next((every[i] for i in order if not history.is_known(every[i])), x)
 

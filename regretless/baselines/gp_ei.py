@@ -20,14 +20,15 @@ import numpy as np
 
 from regretless.gp.acquisition import log_expected_improvement
 from regretless.gp.method import GPMethod
-from regretless.gp.step import step
 from regretless.parameters import Array
 
 
 class GPEI(GPMethod):
     """GP-EI: maximises the log expected improvement of a fitted Gaussian process."""
 
+    weighs_cost = True
+
     def _step(self, rng: np.random.Generator) -> Array:
         gp = self._posterior()
         improvement = log_expected_improvement(gp, self._value_to_beat(gp))
-        return step(self, gp, improvement, rng, logarithmic=True)
+        return self._best_step(gp, improvement, rng, logarithmic=True)

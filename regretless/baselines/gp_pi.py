@@ -19,7 +19,6 @@ import numpy as np
 
 from regretless.gp.acquisition import log_probability_of_improvement
 from regretless.gp.method import GPMethod
-from regretless.gp.step import step
 from regretless.parameters import Array
 
 XI = 0.01  # the margin that implementations of PI customarily take on values of unit scale
@@ -29,10 +28,12 @@ FIRST_XI = 0.3  # where the falling margin of the paper preset starts, in sds of
 class GPPI(GPMethod):
     """GP-PI: maximises the log probability of improvement of a fitted Gaussian process."""
 
+    weighs_cost = True
+
     def _step(self, rng: np.random.Generator) -> Array:
         gp = self._posterior()
         improvement = log_probability_of_improvement(gp, self._value_to_beat(gp) + self._margin())
-        return step(self, gp, improvement, rng, logarithmic=True)
+        return self._best_step(gp, improvement, rng, logarithmic=True)
 
     def _margin(self) -> float:
         """xi of this step."""

@@ -24,7 +24,6 @@ import numpy as np
 from regretless.gp.maximiser import Acquisition
 from regretless.gp.method import GPMethod
 from regretless.gp.posterior import GP, SamplePath
-from regretless.gp.step import step
 from regretless.parameters import Array
 
 NORM = 1.0  # B of the paper preset, relative to the signal's sd; not in paper, which assumes it known
@@ -35,10 +34,10 @@ class GPTS(GPMethod):
     """GP-TS: maximises a function drawn from the posterior of a fitted Gaussian process."""
 
     def _step(self, rng: np.random.Generator) -> Array:
-        gp = self._surrogate.gp(self.X, self.y, self.yvar)
+        gp = self._surrogate.gp(*self.basis)
         path = gp.path(rng)
         drawn = widen(path, gp, widening(gp, DELTA)) if self.paper else Acquisition(path, path.values)
-        return step(self, gp, drawn, rng)
+        return self._best_step(gp, drawn, rng)
 
 
 def widening(gp: GP, delta: float) -> float:

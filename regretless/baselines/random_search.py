@@ -26,7 +26,7 @@ class RandomSearch(Method):
     model_free = True
 
     def _propose(self, rng: np.random.Generator) -> Array:
-        return rng.random(self.dim)
+        return rng.random(self.dim) if self.cube.region is None else self.cube.draw(rng)
 
 
 class SobolSearch(Method):

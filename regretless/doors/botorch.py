@@ -8,28 +8,34 @@
     Optimizer(space, method=driven, seed=0)                     # ask() now maximises that acquisition
 
 The model computes in torch with the kernel and hyper-parameters of the fitted surrogate, so gradients flow; its
-posterior is that of `regretless.gp.posterior.GP` in the caller's units.
+posterior is that of `regretless.gp.posterior.GP` in the caller's units. It can be conditioned on further values
+(`condition_on_observations`, `fantasize`), in batches too, and its sample paths are functions.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 from botorch.acquisition import AcquisitionFunction
+from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 from botorch.optim import optimize_acqf
 from botorch.posteriors import GPyTorchPosterior, Posterior
+from botorch.sampling import MCSampler
+from botorch.sampling.pathwise.paths import SamplePath as BoTorchPath
+from botorch.sampling.pathwise.posterior_samplers import DrawMatheronPaths
 from gpytorch.distributions import MultivariateNormal
 from torch import Tensor
 
 from regretless.gp.design import DesignedMethod, away_from_known
 from regretless.gp.kernels import correlation
-from regretless.gp.posterior import GP
+from regretless.gp.posterior import GP, SamplePath
 from regretless.gp.step import recommended_by_mean
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Recipe
@@ -64,9 +70,11 @@ class SurrogateModel(Model):  # type: ignore[misc]
         factor = gp.factor
         residual = (gp.y - gp.offset) / gp.scale - gp.mean
         self._alpha = torch.from_numpy(factor.upper(factor.lower(residual[None]))[0])
+        self._residual = torch.from_numpy(factor.lower(residual[None])[0])
         self._whiten = torch.from_numpy(np.ascontiguousarray(factor.lower(np.eye(factor.n))))  # k @ this = L^-1 k
         self._Z, self._W = torch.from_numpy(factor.Z), torch.from_numpy(factor.W)
         self._inverse = torch.from_numpy(np.asarray(factor.inverse_scales))
+        self._further: _Further | None = None
 
     @classmethod
     def of(cls, optimizer: Optimizer, *, tame: bool = False) -> SurrogateModel:
@@ -85,7 +93,27 @@ class SurrogateModel(Model):  # type: ignore[misc]
 
     @property
     def batch_shape(self) -> torch.Size:
-        return torch.Size([])
+        """That of the values it was conditioned on."""
+        return torch.Size([]) if self._further is None else self._further.Y.shape[:-1]
+
+    @property
+    def train_inputs(self) -> tuple[Tensor]:
+        """The told points, and those it was conditioned on, ... x n x d."""
+        told = torch.from_numpy(self.gp.X)
+        if self._further is None:
+            return (told,)
+        X = self._further.X.expand(*self.batch_shape, *self._further.X.shape[-2:])
+        return (torch.cat([told.expand(*self.batch_shape, *told.shape), X], dim=-2),)
+
+    @property
+    def train_targets(self) -> Tensor:
+        """Their values, ... x n, to be maximised."""
+        told = torch.from_numpy(self.gp.y)
+        return (
+            told
+            if self._further is None
+            else torch.cat([told.expand(*self.batch_shape, len(told)), self._further.Y], dim=-1)
+        )
 
     @property
     def best(self) -> float:
@@ -104,7 +132,12 @@ class SurrogateModel(Model):  # type: ignore[misc]
         Z = self._embedded(X.to(torch.float64))
         K = self._kernel(Z, self._Z)
         V = K @ self._whiten
-        mean = gp.offset + gp.scale * (gp.mean + K @ self._alpha)
+        standard = gp.mean + K @ self._alpha
+        if self._further is not None:
+            new = self._whitened(self._kernel(Z, self._further.Z), V)
+            standard = standard + (new @ self._further.residual[..., None])[..., 0]
+            V = torch.cat(_aligned(V, new), dim=-1)
+        mean = gp.offset + gp.scale * standard
         q = X.shape[-2]
         covariance = self._kernel(Z, Z) - V @ V.transpose(-1, -2) + LEAST_VARIANCE * torch.eye(q, dtype=torch.float64)
         if isinstance(observation_noise, Tensor):
@@ -116,10 +149,50 @@ class SurrogateModel(Model):  # type: ignore[misc]
         posterior = GPyTorchPosterior(MultivariateNormal(mean, gp.scale**2 * covariance))
         return posterior if posterior_transform is None else posterior_transform(posterior)
 
+    def condition_on_observations(self, X: Tensor, Y: Tensor, noise: Tensor | None = None, **_: Any) -> SurrogateModel:
+        """The model once the values Y (... x p x 1) of the points X (... x p x d) are told as well; hyper-parameters
+        stay.
+
+        noise: the noise variances of Y in its own units squared, of the shape of Y; None: the fitted one.
+        """
+        gp, X, Y = self.gp, X.to(torch.float64), Y.to(torch.float64)[..., 0]
+        relative = torch.full_like(Y, max(float(gp.hyper.noise), LEAST_VARIANCE))
+        if noise is not None:
+            relative = (noise.to(torch.float64)[..., 0] / (gp.scale**2 * gp.signal)).clamp_min(LEAST_VARIANCE)
+        if self._further is not None:
+            X = torch.cat(_aligned(self._further.X, X, keep=2), dim=-2)
+            Y = torch.cat(_aligned(self._further.Y, Y, keep=1), dim=-1)
+            relative = torch.cat(_aligned(self._further.noise, relative, keep=1), dim=-1)
+        model = copy.copy(self)
+        model._further = None
+        Z = self._embedded(X)
+        V = self._kernel(Z, self._Z) @ self._whiten
+        left = self._kernel(Z, Z) - V @ V.transpose(-1, -2) + torch.diag_embed(relative)
+        lower = torch.linalg.cholesky(left)
+        residual = (Y - gp.offset) / gp.scale - gp.mean - V @ self._residual
+        white = torch.linalg.solve_triangular(lower, residual[..., None], upper=False)[..., 0]
+        model._further = _Further(X, Y, relative, Z, V, lower, white)
+        return model
+
+    def fantasize(
+        self, X: Tensor, sampler: MCSampler, observation_noise: Tensor | None = None, **_: Any
+    ) -> SurrogateModel:
+        """The model conditioned on values at X (... x p x d) that are drawn from its own posterior with noise."""
+        posterior = self.posterior(X, observation_noise=True if observation_noise is None else observation_noise)
+        return self.condition_on_observations(X, sampler(posterior), observation_noise)
+
+    def _whitened(self, K: Tensor, V: Tensor) -> Tensor:
+        """The further columns of L^-1 k, ... x q x p: K is the kernel with the further points, V the first columns."""
+        assert self._further is not None
+        rest = K - V @ self._further.V.transpose(-1, -2)
+        columns: Tensor = torch.linalg.solve_triangular(self._further.lower, rest.transpose(-1, -2), upper=False)
+        return columns.transpose(-1, -2)
+
     def _embedded(self, X: Tensor) -> Tensor:
         """`Kernel.embed` in torch, ... x d to ... x e."""
-        kernel = self.gp.factor.kernel
-        parts = [X[..., torch.from_numpy(kernel.lines)] - 0.5]
+        kernel, rotation = self.gp.factor.kernel, self.gp.hyper.rotation
+        lines = X[..., torch.from_numpy(kernel.lines)] - 0.5
+        parts = [lines if rotation is None else lines @ torch.from_numpy(rotation)]
         for i, k in kernel.choices:
             label = (X[..., i] * k).floor().clamp(0, k - 1)
             parts.append((label[..., None] == torch.arange(k)).to(X) * math.sqrt(0.5))
@@ -138,6 +211,72 @@ class SurrogateModel(Model):  # type: ignore[misc]
         return K
 
 
+class _Further(NamedTuple):
+    """What a model was conditioned on beyond its posterior: points ... x p x d, values and relative noise ... x p, the
+    embedded points, and the further rows of the factor: V beside the old ones, `lower` below them, and the whitened
+    residuals."""
+
+    X: Tensor
+    Y: Tensor
+    noise: Tensor
+    Z: Tensor
+    V: Tensor
+    lower: Tensor
+    residual: Tensor
+
+
+def _aligned(*tensors: Tensor, keep: int = 2) -> list[Tensor]:
+    """The tensors with a common batch shape; the last `keep` dimensions stay."""
+    shape = torch.broadcast_shapes(*(t.shape[:-keep] for t in tensors))  # type: ignore[no-untyped-call]
+    return [t.expand(*shape, *t.shape[-keep:]) for t in tensors]
+
+
+class Paths(BoTorchPath):  # type: ignore[misc]
+    """Functions drawn from the posterior of a `SurrogateModel`, in the values' own units: ... x q x d to sample_shape x
+    ... x q."""
+
+    def __init__(self, model: SurrogateModel, sample_shape: torch.Size) -> None:
+        super().__init__()
+        self.model, self.sample_shape = model, sample_shape
+        rng = np.random.default_rng(int(torch.randint(2**62, (1,))))  # torch's stream, as BoTorch's own paths
+        drawn = [SamplePath(model.gp, rng) for _ in range(sample_shape.numel())]
+
+        def stacked(name: str) -> Tensor:
+            return torch.from_numpy(np.array([getattr(path, name) for path in drawn], dtype=np.float64))
+
+        self._omega, self._a, self._b = stacked("_omega"), stacked("_a"), stacked("_b")
+        self._c, self._h, self._M = stacked("_c"), stacked("_h"), stacked("_M")
+        self._weights = stacked("_weights")
+
+    def forward(self, x: Tensor, **_: Any) -> Tensor:
+        model, gp, n = self.model, self.model.gp, len(self._weights)
+        x = x.to(torch.float64)
+        if len(self.sample_shape) and x.ndim > 2 and x.shape[: len(self.sample_shape)] == self.sample_shape:
+            X = x.reshape(n, -1, x.shape[-1])  # every path has points of its own
+        else:
+            X = x.reshape(1, -1, x.shape[-1]).expand(n, -1, -1)
+            x = x.expand(*self.sample_shape, *x.shape)
+        Z = model._embedded(X)
+        phase = Z @ self._omega.transpose(-1, -2)
+        values = (phase.cos() @ self._a[..., None] + phase.sin() @ self._b[..., None])[..., 0]
+        U = 2.0 * Z[..., : self._h.shape[-1]]
+        values = values + self._c[:, None] + (U @ self._h[..., None])[..., 0] + ((U @ self._M) * U).sum(-1)
+        told = (model._kernel(Z, model._Z) @ self._weights[..., None])[..., 0]
+        standard = gp.mean + math.sqrt(gp.signal) * values + told
+        return (gp.offset + gp.scale * standard).reshape(x.shape[:-1])
+
+    def set_ensemble_as_batch(self, ensemble_as_batch: bool) -> None:
+        """A model is no ensemble: nothing to do."""
+
+
+@DrawMatheronPaths.register(SurrogateModel)  # type: ignore[misc, untyped-decorator]
+def _draw_paths(model: SurrogateModel, *, sample_shape: torch.Size, **_: Any) -> Paths:
+    """BoTorch's `draw_matheron_paths` and `get_matheron_path_model` for our model."""
+    if model._further is not None:
+        raise UnsupportedError("paths of a conditioned model are not drawn: tell its values to the optimizer first")
+    return Paths(model, torch.Size(sample_shape))
+
+
 # ---------------------------------------------------------------- BoTorch's acquisitions in our optimizer
 
 
@@ -146,7 +285,7 @@ class AcquisitionSearch(DesignedMethod):
 
     Args:
         acquisition: makes the acquisition function from the `SurrogateModel` of this step; pending points are set on it
-            as `X_pending`.
+            as `X_pending`, or where it takes none (analytic ones) the model counts them as told with their own means.
         restarts: local searches of BoTorch's optimiser.
         candidates: random points they start from.
     """
@@ -177,12 +316,22 @@ class AcquisitionSearch(DesignedMethod):
             torch.manual_seed(int(rng.integers(2**31)))
             acquisition = self.acquisition(model)
             if len(self._pending):
-                acquisition.set_X_pending(torch.from_numpy(self.pending))
+                acquisition = self._aware(acquisition, model)
             found, _ = optimize_acqf(
                 acquisition, bounds=bounds, q=1, num_restarts=self.restarts, raw_samples=self.candidates
             )
         x = self.cube.snap(found.detach().numpy()[0])
         return away_from_known(x, self, rng)
+
+    def _aware(self, acquisition: AcquisitionFunction, model: SurrogateModel) -> AcquisitionFunction:
+        """An acquisition function that knows the pending points."""
+        pending = torch.from_numpy(self.pending)
+        try:
+            acquisition.set_X_pending(pending)
+        except UnsupportedError:
+            means = model.posterior(pending).mean.detach()
+            return self.acquisition(model.condition_on_observations(pending, means))
+        return acquisition
 
     def _recommend(self) -> Array:
         return recommended_by_mean(self, self._surrogate)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
@@ -27,6 +27,14 @@ def as_distributions(space: Mapping[str, BaseDistribution] | SpaceLike) -> Distr
     return found
 
 
+def own_space(space: Mapping[str, BaseDistribution] | SpaceLike) -> Space | None:
+    """A search space that says when its parameters exist, or what is forbidden; None for any other."""
+    if isinstance(space, Mapping) and all(isinstance(p, BaseDistribution) for p in space.values()):
+        return None
+    own = Space(space)  # type: ignore[arg-type]
+    return own if own.conditional or own.where else None
+
+
 def as_space(distributions: Mapping[str, BaseDistribution]) -> Space:
     """The space of Optuna distributions, with the labels of choices themselves; parameters with a single value are left
     out."""
@@ -38,8 +46,13 @@ def as_space(distributions: Mapping[str, BaseDistribution]) -> Space:
     )
 
 
-def cube_space(space: Distributions) -> Space:
-    return Space({name: parameter_of(distribution) for name, distribution in space.items()})
+def cube_space(space: Distributions, when: Mapping[str, Mapping[str, Sequence[float]]] | None = None) -> Space:
+    """The space that a method searches; `when` holds values as Optuna stores them."""
+    conditions = {
+        name: {other: [int(value) for value in values] for other, values in given.items()}
+        for name, given in (when or {}).items()
+    }
+    return Space({name: parameter_of(distribution, conditions.get(name)) for name, distribution in space.items()})
 
 
 def distribution_of(parameter: Parameter) -> BaseDistribution:
@@ -51,15 +64,16 @@ def distribution_of(parameter: Parameter) -> BaseDistribution:
     return CategoricalDistribution(parameter.labels)  # type: ignore[arg-type]
 
 
-def parameter_of(distribution: BaseDistribution) -> Parameter:
+def parameter_of(distribution: BaseDistribution, when: Mapping[str, Any] | None = None) -> Parameter:
     """The parameter of a distribution that is not single; a choice is represented by the indices of its labels, which
     may be any objects."""
     if isinstance(distribution, FloatDistribution):
-        return Float(distribution.low, distribution.high, log=distribution.log, step=distribution.step)
+        return Float(distribution.low, distribution.high, log=distribution.log, step=distribution.step, when=when)
     if isinstance(distribution, IntDistribution):
-        return _check_exact(Int(distribution.low, distribution.high, log=distribution.log, step=distribution.step))
+        low, high, log, step = distribution.low, distribution.high, distribution.log, distribution.step
+        return _check_exact(Int(low, high, log=log, step=step, when=when))
     if isinstance(distribution, CategoricalDistribution):
-        return Choice(range(len(distribution.choices)))
+        return Choice(range(len(distribution.choices)), when=when)
     raise ValueError(f"unknown kind of distribution: {distribution!r}")
 
 

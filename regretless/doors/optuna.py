@@ -2,7 +2,7 @@
 
 A proposal follows from the finished trials, the running trials, the seed and the trial's number. The study's storage
 holds all of these, as numbers and JSON. So nothing else is saved, and a fresh process, or another storage with the same
-trials, gets the same proposal bit for bit. To save time a sampler keeps `_Replica`s, optimizers that were told the
+trials, gets the same proposal bit for bit. To save time a sampler keeps `Replica`s, optimizers that were told the
 trials of a storage already. A replica that no longer agrees with the storage is replaced by a new one.
 """
 
@@ -15,40 +15,30 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler
-from optuna.search_space import IntersectionSearchSpace
 from optuna.storages import BaseStorage
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from regretless.certificate import Certificate
-from regretless.doors.curves import Curves
 from regretless.doors.distributions import (
     Distributions,
     as_distributions,
     cube_space,
     external,
     only_value,
+    own_space,
     parameter_of,
     searchable,
 )
+from regretless.doors.replica import CONSTRAINTS, ConstraintNames, Pruned, Replica
 from regretless.doors.studies import check_one_objective, whole_study
-from regretless.doors.trials import (
-    TOLD_FAILED,
-    ended_at,
-    feasible,
-    has_ended,
-    has_heartbeat,
-    has_trial,
-    is_lost,
-    stale_ids,
-    variance,
-)
+from regretless.doors.tree import Tree, TreeLearner
+from regretless.doors.trials import TOLD_FAILED, ended_at, has_ended, has_heartbeat, has_trial, is_lost, stale_ids
 from regretless.doors.workers import (
     OWNER,
     Sightings,
@@ -82,9 +72,7 @@ REPLICAS = 8
 """Methods kept per storage: one per study, search space and Hyperband bracket in use."""
 
 
-Pruned: TypeAlias = Literal["extrapolate", "last", "ignore"]
-"""What pruned trials tell."""
-CACHES = ("_lock", "_replicas", "_spaces", "_warned", "_sightings", "_steps")
+CACHES = ("_lock", "_replicas", "_trees", "_names", "_warned", "_sightings", "_steps")
 """Attributes of a sampler that only save time, and are made anew in another process."""
 
 
@@ -100,8 +88,8 @@ class Sampler(BaseSampler):
         load_if_exists=True, study_name="s")
 
     With a seed, runs are exact: interrupted and resumed runs, and runs over any storage, give the same trials. Workers
-    that share a study see each other's running trials and do not repeat them, seeded alike or not. Failed trials (and
-    those that violate a constraint of `trial.set_constraint`) are told to the method as infeasible.
+    that share a study see each other's running trials and do not repeat them, seeded alike or not. Failed trials are
+    told to the method as failures.
 
     Args:
         method: a name (`regretless list` shows them), a recipe such as `regretless.MSUCB(low_dim=5)`, or "auto".
@@ -109,8 +97,8 @@ class Sampler(BaseSampler):
         search_space: the parameters, as Optuna distributions or anything `regretless.Space` takes. Optuna reveals
             parameters only when they are first suggested; with this argument the method proposes from the first trial
             on. Without it the first trials are drawn at random until one completes, and then the method searches the
-            parameters that all completed trials share. Parameters outside are drawn at random, and a warning says so
-            once per study.
+            parameters of the completed trials, each with its latest range; of those that only some trials have it
+            learns when they exist (`doors.tree`). What it cannot explain, or does not know yet, is drawn at random.
         budget: the number of trials planned, when known.
         certify: lets "auto" take a method whose certificate shrinks, for studies that are to end by `GapBelow`.
         probes: the share of the trials that are independent uniform draws, for `Certificate.share` (`GapBelow(share=)`
@@ -123,6 +111,8 @@ class Sampler(BaseSampler):
             curve (`doors.curves`); "last" tells its last intermediate value; "ignore" tells nothing. None of them
             proposes a pruned point again, and certificates rest on completed trials alone. With Hyperband, each trial
             is proposed from the trials of all brackets.
+        constraints_func: called with a finished trial, gives the values of its constraints, at most 0 where they hold;
+            `trial.set_constraint` inside the objective does the same. Their values are learnt by the GP methods.
     """
 
     def __init__(
@@ -138,6 +128,7 @@ class Sampler(BaseSampler):
         ceiling: float | None = None,
         pending_ttl: float | None = None,
         pruned: Pruned = "extrapolate",
+        constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
     ) -> None:
         if method != "auto":
             method = as_recipe(method)
@@ -150,7 +141,10 @@ class Sampler(BaseSampler):
         self.method = method
         self.seed = secrets.randbits(32) if seed is None else checked_seed(seed)
         self.search_space = None if search_space is None else as_distributions(search_space)
+        self._own = None if search_space is None else own_space(search_space)
+        """The space as given, where it is one of ours that says more than distributions can."""
         self.budget, self.certify, self.pending_ttl, self.pruned = budget, certify, pending_ttl, pruned
+        self.constraints_func = constraints_func
         self.probes, self.floor, self.ceiling = checked_rate(probes), floor, ceiling
         self._forget_caches()
 
@@ -169,8 +163,9 @@ class Sampler(BaseSampler):
         self._sightings = Sightings()
         self._steps: dict[tuple[int, int], int] = {}
         """The step of each trial of this process, by study and number."""
-        self._replicas: weakref.WeakKeyDictionary[BaseStorage, list[_Replica]] = weakref.WeakKeyDictionary()
-        self._spaces: weakref.WeakKeyDictionary[BaseStorage, dict[Any, Any]] = weakref.WeakKeyDictionary()
+        self._replicas: weakref.WeakKeyDictionary[BaseStorage, list[Replica]] = weakref.WeakKeyDictionary()
+        self._trees: weakref.WeakKeyDictionary[BaseStorage, dict[Any, TreeLearner]] = weakref.WeakKeyDictionary()
+        self._names: weakref.WeakKeyDictionary[BaseStorage, dict[int, ConstraintNames]] = weakref.WeakKeyDictionary()
         self._warned: weakref.WeakKeyDictionary[BaseStorage, set[int]] = weakref.WeakKeyDictionary()
 
     # -- Optuna's hooks
@@ -181,12 +176,15 @@ class Sampler(BaseSampler):
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial | None) -> Distributions:
         if self.search_space is not None:
             return searchable(self.search_space)
-        study = whole_study(study)
         with self._lock:
-            spaces = self._spaces.setdefault(study._storage, {})
-            if study._study_id not in spaces:
-                spaces[study._study_id] = IntersectionSearchSpace(include_pruned=self.pruned == "last")
-            return searchable(spaces[study._study_id].calculate(study))
+            return dict(self._tree(study).distributions)
+
+    def _tree(self, study: Study) -> Tree:
+        """What the finished trials of a study say about its space."""
+        study = whole_study(study)
+        learner = self._trees.setdefault(study._storage, {}).setdefault(study._study_id, TreeLearner())
+        states = (TrialState.COMPLETE, TrialState.PRUNED) if self.pruned == "last" else (TrialState.COMPLETE,)
+        return learner.learn(study.get_trials(deepcopy=False, states=states))
 
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
         check_one_objective(study)
@@ -202,7 +200,10 @@ class Sampler(BaseSampler):
                 replica = self._replica(study, space, trials)
                 others = [t for t in replica.unknown(trials) if t.number != trial.number]
                 pending = self._pending(study, replica, others, trials)
-                u = replica.optimizer.propose(step, [*pending.values(), *replica.untold], ahead=ahead)
+                away = [*pending.values(), *replica.untold]
+                u = replica.optimizer.propose(step, away, ahead=ahead)
+                if u.tobytes() in replica.cut_short:  # a repetition would settle noise, but end as early as the first
+                    u = replica.optimizer.propose(step, [*away, u], ahead=ahead)
                 params = replica.decode(u)
                 pieces = announce(study, trial, space, params, pieces)
                 if is_due(step, self.probes):
@@ -247,6 +248,11 @@ class Sampler(BaseSampler):
         return external(param_distribution, space.decode(u)[param_name])
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
+        if self.constraints_func is not None and state in (TrialState.COMPLETE, TrialState.PRUNED):
+            found = [float(value) for value in self.constraints_func(trial)]
+            if any(math.isnan(value) for value in found):
+                raise ValueError(f"constraints_func gave {found} for trial {trial.number}: values must be numbers")
+            study._storage.set_trial_system_attr(trial._trial_id, CONSTRAINTS, found)
         if state == TrialState.FAIL and has_heartbeat(study):
             study._storage.set_trial_system_attr(trial._trial_id, TOLD_FAILED, True)
 
@@ -283,7 +289,7 @@ class Sampler(BaseSampler):
                 raise RuntimeError("recommend() needs at least one completed trial; the study has none yet")
             return replica.outer(replica.optimizer.recommend())
 
-    def _current(self, study: Study, pruned: Pruned | None = None) -> _Replica | None:
+    def _current(self, study: Study, pruned: Pruned | None = None) -> Replica | None:
         check_one_objective(study)
         trials = study.get_trials(deepcopy=False)
         space = self.infer_relative_search_space(study, None)
@@ -293,19 +299,22 @@ class Sampler(BaseSampler):
 
     def _replica(
         self, study: Study, space: Distributions, trials: Sequence[FrozenTrial], pruned: Pruned | None = None
-    ) -> _Replica:
+    ) -> Replica:
         """A method that has been told exactly the finished trials, in the order they finished: a kept one if one fits,
         else a new one. `pruned` says what pruned trials tell, by default as the sampler's option does."""
         kept, pruned = self._replicas.setdefault(study._storage, []), pruned or self.pruned
+        conditions = self._tree(study).when if self.search_space is None else {}
+        names = self._names.setdefault(study._storage, {}).setdefault(study._study_id, ConstraintNames()).read(trials)
         for replica in kept:
-            fits = replica.study_id == study._study_id and replica.space == space
+            fits = replica.study_id == study._study_id and replica.space == space and replica.when == conditions
+            fits = fits and replica.optimizer.constraint_names == names
             if fits and replica.pruned in (None, pruned) and (fresh := replica.news(trials)) is not None:
                 break
         else:
             # parameters of one value have a place in the cube of `minimize`, so they have one here
             fixed = {name: d for name, d in (self.search_space or {}).items() if d.single()}
             optimizer = Optimizer(
-                cube_space({**space, **fixed}),
+                self._own or cube_space({**space, **fixed}, conditions),
                 method=self.method,
                 direction="maximize" if study.direction == StudyDirection.MAXIMIZE else "minimize",
                 budget=self.budget,
@@ -314,8 +323,9 @@ class Sampler(BaseSampler):
                 probes=self.probes,
                 floor=self.floor,
                 ceiling=self.ceiling,
+                constraints=names,
             )
-            replica = _Replica(study._study_id, space, optimizer, list(fixed))
+            replica = Replica(study._study_id, space, conditions, optimizer, list(fixed), labels=self._own is not None)
             fresh = [t for t in trials if has_ended(t)]
         if not kept or kept[0] is not replica:
             kept[:] = [replica, *(other for other in kept if other is not replica)][:REPLICAS]
@@ -326,14 +336,14 @@ class Sampler(BaseSampler):
             replica.take(history, trials)
         return replica
 
-    def _value(self, trial: FrozenTrial, heartbeat: bool, replica: _Replica) -> float | None:
+    def _value(self, trial: FrozenTrial, heartbeat: bool, replica: Replica) -> float | None:
         """What a finished trial tells the method: its value, NaN for an infeasible one, None for nothing at all.
 
         A pruned one is judged by the trials that finished before it, so that what it tells never changes.
         """
         if trial.state == TrialState.COMPLETE:
             replica.curves.add(trial)
-            return trial.values[0] if feasible(trial) else math.nan
+            return float(trial.values[0])
         if trial.state == TrialState.PRUNED:
             if replica.pruned == "ignore" or trial.last_step is None:
                 return None
@@ -344,7 +354,7 @@ class Sampler(BaseSampler):
         return None  # a worker that died says nothing about its point
 
     def _pending(
-        self, study: Study, replica: _Replica, others: Iterable[FrozenTrial], trials: Sequence[FrozenTrial]
+        self, study: Study, replica: Replica, others: Iterable[FrozenTrial], trials: Sequence[FrozenTrial]
     ) -> dict[int, Array]:
         """Cube points of those trials of other workers that are being evaluated now, by number."""
         running = [t for t in others if t.state == TrialState.RUNNING]
@@ -382,88 +392,16 @@ class Sampler(BaseSampler):
         warned = self._warned.setdefault(study._storage, set())
         if study._study_id in warned:
             return
-        if self.search_space is None and not study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
-            return  # there is no common space yet that it could be outside of
+        if self.search_space is None:
+            tree = self._tree(study)
+            if param_name not in tree.seen or param_name in tree.distributions:
+                return  # it is new, or exists where no trial had it: the method knows it from now on
+            why = "some completed trials have it and others do not, and no values of others explain which"
+        else:
+            why = "it is not part of search_space, or its range changed"
         warned.add(study._study_id)
-        known = "every completed trial" if self.search_space is None else "search_space"
         warnings.warn(
-            f"parameter {param_name!r} is not part of {known}, or its range changed: the method does not search it, "
-            "it is drawn at random, and so is every further parameter like it in this study",
+            f"parameter {param_name!r} is drawn at random, because {why}; so is every further parameter like it in "
+            "this study",
             stacklevel=2,
         )
-
-
-# ---------------------------------------------------------------- a method and what it was told
-
-
-class _Replica:
-    """An optimizer on the common space of a study, and the finished trials it has been told."""
-
-    def __init__(self, study_id: int, space: Distributions, optimizer: Optimizer, fixed: Sequence[str]) -> None:
-        self.study_id, self.space, self.optimizer = study_id, space, optimizer
-        middle = optimizer.space.decode(np.full(optimizer.method.dim, 0.5), optimizer.method.choices)
-        self._fixed = {name: middle[name] for name in fixed}
-        """The parameters of one value, which Optuna sets itself."""
-        self._told: set[int] = set()
-        """Numbers of the finished trials that were taken in."""
-        self._last: tuple[datetime, int] = datetime.min, -1
-        """When the last of them finished, and its number."""
-        self._leading, self._leading_number = 0, -1
-        """How many trials at the head of the study have all been taken in, and the number of the last of those: they
-        need not be looked at again."""
-        self._labelled = {name: d for name, d in space.items() if isinstance(d, CategoricalDistribution)}
-        self.curves = Curves(1.0 if optimizer.direction == "maximize" else -1.0)
-        """The curves of the completed trials that were taken in."""
-        self.pruned: Pruned | None = None
-        """What pruned trials have told; None while there were none."""
-        self.untold: list[Array] = []
-        """Points of pruned trials that told nothing, which are not to be proposed again."""
-
-    def unknown(self, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
-        """The trials not taken in."""
-        return [t for t in trials[self._leading :] if t.number not in self._told]
-
-    def news(self, trials: Sequence[FrozenTrial]) -> list[FrozenTrial] | None:
-        """The finished trials not yet taken in; None when what was taken in is no beginning of this history."""
-        if self._leading and (len(trials) < self._leading or trials[self._leading - 1].number != self._leading_number):
-            return None
-        unknown = self.unknown(trials)
-        fresh = [t for t in unknown if has_ended(t)]
-        fits = len(trials) - len(unknown) == len(self._told) and all(ended_at(t) > self._last for t in fresh)
-        return fresh if fits else None
-
-    def take(self, history: list[tuple[FrozenTrial, float | None]], trials: Sequence[FrozenTrial]) -> None:
-        """Tells the method those of `trials` that finished after the ones it knows, with their values: NaN is
-        infeasible, None nothing to tell."""
-        points, values, variances = [], [], []
-        for trial, value in history:
-            pruned = trial.state == TrialState.PRUNED
-            u = self.encode(trial.params) if value is not None or pruned else None
-            if u is not None and value is None:
-                self.untold.append(u)
-            elif u is not None and value is not None:
-                points.append(u)
-                values.append(value)
-                variances.append(variance(trial))
-            self._told.add(trial.number)
-        self._last = ended_at(history[-1][0])
-        self.optimizer.take_in(points, values, variances)
-        while self._leading < len(trials) and (number := trials[self._leading].number) in self._told:
-            self._leading, self._leading_number = self._leading + 1, number
-
-    def encode(self, params: Mapping[str, Any]) -> Array | None:
-        """The cube point of a trial's parameters; None when they do not cover the space or lie outside it."""
-        try:
-            inner = {**self._fixed, **{name: params[name] for name in self.space}}
-            inner.update((name, int(d.to_internal_repr(params[name]))) for name, d in self._labelled.items())
-            return self.optimizer.space.encode(inner, self.optimizer.method.choices)
-        except (KeyError, ValueError, TypeError, OverflowError):
-            return None
-
-    def decode(self, u: Array) -> dict[str, Any]:
-        return self.outer(self.optimizer.space.decode(u, self.optimizer.method.choices))
-
-    def outer(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Parameters of our space as the study knows them: labels instead of their positions."""
-        labels = {name: d.choices[params[name]] for name, d in self._labelled.items()}
-        return {name: value for name, value in {**params, **labels}.items() if name in self.space}

@@ -10,31 +10,26 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 import ray
 from ray.tune.result import DEFAULT_METRIC
 from ray.tune.search import Searcher as RaySearcher
-from ray.tune.search import sample
 from ray.tune.search.variant_generator import parse_spec_vars
 from ray.tune.stopper import Stopper
-from ray.tune.utils.util import flatten_dict, unflatten_dict
-from scipy.special import ndtri
 
+from regretless.doors.ray_spaces import RaySpace, read_space
 from regretless.optimizer import MethodLike, Optimizer, Trial
-from regretless.parameters import Choice, Float, Int, Parameter
-from regretless.space import Space, SpaceLike
+from regretless.space import SpaceLike
 from regretless.statefile import read_state, write_state
 from regretless.stopping import Rule, probes_for
 
-FILE_KIND = "regretless-ray-2"
+FILE_KIND = "regretless-ray-3"
 """Marks the files `Searcher.save` writes."""
-TAIL = 1e-6
-"""How far quantiles of normal parameters keep from 0 and 1."""
 
 
 # ---------------------------------------------------------------- the searcher
@@ -55,7 +50,7 @@ class Searcher(RaySearcher):  # type: ignore[misc]
         method: a name (`regretless list` shows them), a recipe or "auto".
         seed: makes the search repeatable, up to the order in which concurrent trials end.
         budget: the number of trials planned, when known.
-        points_to_evaluate: settings to try first.
+        points_to_evaluate: settings to try first; the method proposes the parameters that a setting leaves out.
         stop: a rule such as `GapBelow(0.01)`; once it holds no new trial starts (`GapStopper` also ends the running
             ones). "auto" then takes a method whose certificate shrinks.
         probes: the share of the trials that are independent uniform draws, for `Certificate.share`; None: 0, or 0.2
@@ -84,15 +79,14 @@ class Searcher(RaySearcher):  # type: ignore[misc]
         super().__init__(metric=metric, mode=mode)
         self._method, self._seed, self._budget, self._stop = method, seed, budget, stop
         self._probes, self._floor, self._ceiling = probes_for(stop, probes), floor, ceiling
-        self._first = [flatten_dict(point) for point in points_to_evaluate or []]
-        self._readers: dict[str, Reader] = {}
-        self._space: Space | None = None
+        self._first = list(points_to_evaluate or [])
+        self._space: RaySpace | None = None
         self._live: dict[str, int] = {}
         """Ray's ids of running trials -> our numbers."""
         self.optimizer: Optimizer | None = None
         """The optimizer behind the search, once the space and the mode are known."""
         if space is not None:
-            self._space, self._readers = read_space(space)
+            self._space = read_space(space)
             self._begin()
 
     # -- Ray's hooks
@@ -102,20 +96,18 @@ class Searcher(RaySearcher):  # type: ignore[misc]
             return False
         self._metric, self._mode = metric or self._metric, mode or self._mode
         if self._space is None:
-            self._space, self._readers = read_space(config)
+            self._space = read_space(config)
         self._begin()
         return True
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        optimizer = self._begun()
+        optimizer, space = self._begun()
         if trial_id not in self._live:
             if optimizer.exhausted or (self._stop is not None and self._stop(optimizer) is not None):
                 return str(RaySearcher.FINISHED)
             trial = self._adopt(self._first.pop(0)) if self._first else optimizer.ask()
             self._live[trial_id] = trial.number
-        params = optimizer.trials[self._live[trial_id]].params
-        config: dict[str, Any] = unflatten_dict({name: self._readers[name](value) for name, value in params.items()})
-        return config
+        return space.config(optimizer.trials[self._live[trial_id]].params)
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         number = self._live.pop(trial_id, None)
@@ -137,7 +129,11 @@ class Searcher(RaySearcher):  # type: ignore[misc]
         pruned: bool = False,
         intermediate_values: list[float] | None = None,
     ) -> None:
-        self._begun().tell(self._adopt(flatten_dict(parameters)), None if error else value, failed=error)
+        self._begun()[0].tell(self._adopt(parameters), None if error else value, failed=error)
+
+    def on_pause(self, trial_id: str) -> None:
+        """Asked by the BOHB scheduler alone."""
+        raise RuntimeError("HyperBandForBOHB works with TuneBOHB only: use HyperBandScheduler or ASHAScheduler here")
 
     def save(self, checkpoint_path: str) -> None:
         """Writes the state to a file, without a pickle."""
@@ -169,7 +165,7 @@ class Searcher(RaySearcher):  # type: ignore[misc]
             return
         self._metric = self._metric or DEFAULT_METRIC
         self.optimizer = Optimizer(
-            self._space,
+            self._space.space,
             method=self._method,
             direction="maximize" if self._mode == "max" else "minimize",
             budget=self._budget,
@@ -180,14 +176,18 @@ class Searcher(RaySearcher):  # type: ignore[misc]
             ceiling=self._ceiling,
         )
 
-    def _begun(self) -> Optimizer:
-        if self.optimizer is None:
+    def _begun(self) -> tuple[Optimizer, RaySpace]:
+        if self.optimizer is None or self._space is None:
             raise RuntimeError("the search needs a space and a mode: pass space= and mode=, or both to the Tuner")
-        return self.optimizer
+        return self.optimizer, self._space
 
     def _adopt(self, point: Mapping[str, Any]) -> Trial:
-        """A trial at a setting in Ray's terms."""
-        return self._begun().adopt({name: reader.back(point[name]) for name, reader in self._readers.items()})
+        """A trial at a setting in Ray's terms; what it leaves out is proposed."""
+        optimizer, space = self._begun()
+        given = space.params(point)
+        if any(name not in given for name in optimizer.space.names):
+            given = optimizer.space.decode(optimizer.propose(len(optimizer.trials)), optimizer.method.choices) | given
+        return optimizer.adopt(given)
 
     def _state(self) -> dict[str, Any]:
         optimizer = np.empty(0, dtype=np.uint8)
@@ -198,7 +198,7 @@ class Searcher(RaySearcher):  # type: ignore[misc]
         return {
             "kind": FILE_KIND, "metric": self._metric, "mode": self._mode, "live": self._live,
             "left": len(self._first), "optimizer": optimizer, "stop": {} if self._stop is None else self._stop.state(),
-            "readers": {name: reader.description() for name, reader in self._readers.items()},
+            "space": None if self._space is None else self._space.description(),
         }  # fmt: skip
 
     def _adopt_state(self, state: Mapping[str, Any]) -> None:
@@ -212,13 +212,10 @@ class Searcher(RaySearcher):  # type: ignore[misc]
             with tempfile.TemporaryDirectory() as folder:
                 (Path(folder) / "optimizer").write_bytes(content)
                 given = None if isinstance(self._method, str) else self._method
-                self.optimizer = Optimizer.load(Path(folder) / "optimizer", space=self._space, method=given)
+                own = None if self._space is None else self._space.space
+                self.optimizer = Optimizer.load(Path(folder) / "optimizer", space=own, method=given)
             if self._space is None:  # Ray restores experiments without telling the space again
-                self._space = self.optimizer.space
-                for name, description in state["readers"].items():
-                    if description is None:
-                        raise ValueError(f"the file does not hold the categories of parameter {name!r}: pass space=")
-                    self._readers[name] = Reader(*next(iter(description.items()), ()))
+                self._space = RaySpace.from_description(self.optimizer.space, state["space"])
         self._begin()
 
 
@@ -241,90 +238,6 @@ class GapStopper(Stopper):  # type: ignore[misc]
         while not hasattr(searcher, "optimizer") and hasattr(searcher, "searcher"):
             searcher = searcher.searcher  # it is inside a ConcurrencyLimiter or the like
         return searcher.optimizer is not None and self.rule(searcher.optimizer) is not None
-
-
-# ---------------------------------------------------------------- spaces
-
-
-def read_space(space: Mapping[str, Any] | SpaceLike) -> tuple[Space, dict[str, Reader]]:
-    """The space of a Ray search space (or of ours), and for each parameter the way back to what the trainable gets."""
-    if not isinstance(space, Mapping) or any(isinstance(p, Float | Int | Choice) for p in space.values()):
-        own = Space(space)
-        return own, dict.fromkeys(own.names, Reader())
-    _, _, grids = parse_spec_vars(dict(space))
-    if grids:
-        names = ["/".join(map(str, path)) for path, _ in grids]
-        raise ValueError(f"a method chooses its own points, not those of grid_search; use tune.choice for {names}")
-    _, domains, _ = parse_spec_vars(flatten_dict(dict(space), prevent_delimiter=True))
-    parameters: dict[str, Parameter] = {}
-    readers: dict[str, Reader] = {}
-    for path, domain in domains:
-        name = "/".join(map(str, path))
-        try:
-            parameters[name], readers[name] = _from_domain(domain)
-        except ValueError as error:
-            raise ValueError(f"parameter {name!r}: {error}") from None
-    return Space(parameters), readers
-
-
-def _from_domain(domain: sample.Domain) -> tuple[Parameter, Reader]:
-    sampler, q = domain.get_sampler(), None
-    if isinstance(sampler, sample.Quantized):
-        sampler, q = sampler.sampler, sampler.q
-    low: Any = getattr(domain, "lower", None)
-    high: Any = getattr(domain, "upper", None)
-    log = isinstance(sampler, sample.LogUniform)
-    if isinstance(domain, sample.Categorical):
-        return Choice(range(len(domain.categories))), Reader("listed", list(domain.categories))
-    if isinstance(domain, sample.Float) and isinstance(sampler, sample.Normal):
-        return Float(0.0, 1.0), Reader("normal", [sampler.mean, sampler.sd, q])
-    if isinstance(domain, sample.Float) and isinstance(sampler, sample.Uniform | sample.LogUniform):
-        if q and not log:
-            return Float(math.ceil(low / q - 1e-9) * q, math.floor(high / q + 1e-9) * q, step=q), Reader()
-        return Float(low, high, log=log), Reader("rounded", [q, low, high]) if q else Reader()
-    if isinstance(domain, sample.Integer) and isinstance(sampler, sample.Uniform | sample.LogUniform):
-        if not q or q == 1:  # Ray includes the upper bound of quantised ranges only
-            return Int(low, high - 1, log=log), Reader()
-        if log:
-            return Int(low, high, log=True), Reader("rounded", [q, low, high])
-        return Int(low, high, step=q), Reader()
-    kind = f"{type(domain).__name__} with a {type(sampler).__name__} sampler"
-    raise ValueError(f"{kind} cannot be searched; give a range, a choice or a fixed value")
-
-
-class Reader(NamedTuple):
-    """The way from a value of our space to the value the trainable gets: as it is, unless a kind says otherwise.
-
-    "listed": the category at this position, because categories may be any objects; "rounded": the nearest multiple of q
-    within bounds; "normal": the quantile of a normal distribution, rounded to multiples of q where there is one.
-    """
-
-    kind: Literal["", "listed", "rounded", "normal"] = ""
-    content: Sequence[Any] = ()
-
-    def __call__(self, value: Any) -> Any:
-        if self.kind == "listed":
-            return self.content[value]
-        if self.kind == "rounded":
-            q, low, high = self.content
-            return min(max(round(value / q) * q, low), high)
-        if self.kind == "normal":
-            mean, sd, q = self.content
-            value = mean + sd * float(ndtri(min(max(value, TAIL), 1 - TAIL)))
-            return round(value / q) * q if q else value
-        return value
-
-    def back(self, value: Any) -> Any:
-        """The value of our space that stands for one of the trainable's."""
-        if self.kind == "normal":
-            raise ValueError("points cannot be given for normal parameters, which are searched by their quantiles")
-        return self.content.index(value) if self.kind == "listed" else value
-
-    def description(self) -> dict[str, Any] | None:
-        """This reader as plain values for a file; None when its categories are objects that no file can hold."""
-        if not all(value is None or isinstance(value, str | int | float | bool) for value in self.content):
-            return None
-        return {self.kind: list(self.content)} if self.kind else {}
 
 
 # ---------------------------------------------------------------- executor

@@ -1,11 +1,12 @@
-"""scikit-learn's door: `RegretlessSearchCV`, a drop-in for `RandomizedSearchCV` that learns from every
-cross-validation."""
+"""scikit-learn's door: `RegretlessSearchCV`, a drop-in for `RandomizedSearchCV` and scikit-optimize's `BayesSearchCV`
+that learns from every cross-validation."""
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
@@ -13,12 +14,9 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state
 
+from regretless.doors.sklearn_spaces import SearchSpace, read_search_space
 from regretless.optimizer import MethodLike, Optimizer
-from regretless.parameters import Choice, Float, Int, Parameter
-from regretless.space import Space
-
-Reader: TypeAlias = Callable[[Any], Any]
-"""From a value of our space to the value the estimator gets."""
+from regretless.parameters import Array
 
 EVERY_FIT_FAILED = "All the "
 """How scikit-learn begins to say that all fits of a round failed; it raises then, where a search that learns can go
@@ -29,8 +27,8 @@ AT_MOST_ONE = (
     "normalized_mutual_info", "precision", "r2", "rand_score", "recall", "roc_auc", "top_k_accuracy", "v_measure_score",
 )  # fmt: skip
 """How the names of scikit-learn's scorers begin whose best score is 1; that of "neg_..." is 0."""
-TAIL = 1e-6
-"""How far quantiles of unbounded distributions keep from 0 and 1."""
+N_TRIALS = 40
+"""The settings evaluated when nothing else is said."""
 
 
 class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
@@ -40,20 +38,25 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         random_state=0) search.fit(X, y).best_params_
 
     Everything scikit-learn's own searches offer works here: `cv_results_`, `best_params_`, `refit`, pipelines with
-    `step__parameter`, several metrics (`refit` then names the one to search by). Settings whose fit fails or scores NaN
-    are told to the method as infeasible; those of a round in which every single fit failed are not listed in
-    `cv_results_`, because scikit-learn gives no results for them.
+    `step__parameter`, several metrics. A space of finitely many settings ends when all are evaluated. Settings
+    whose fit fails or scores NaN are told to the method as infeasible; those of a round in which every single fit
+    failed are not listed in `cv_results_`, because scikit-learn gives no results for them.
 
     Args:
         estimator: the estimator to tune.
         space: parameter name -> a scipy distribution, a list of values (searched as a scale if they are numbers in
-            order), or `Float`, `Int`, `Choice` of this library.
-        n_trials: settings to evaluate.
+            order), or `Float`, `Int`, `Choice` of this library; or a list of such mappings, of which each setting
+            follows one.
+        param_distributions, search_spaces: the space under the names of `RandomizedSearchCV` and `BayesSearchCV`; in
+            the latter a tuple of two numbers is a range, and (low, high, "log-uniform") one on a log scale.
+        n_trials: settings to evaluate; n_iter is another name of it.
         scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score, return_train_score: as in `RandomizedSearchCV`.
         method: a name (`regretless list` shows them), a recipe or "auto".
+        metric: with several metrics, the name of the one to search by; left out, the one `refit` names, or the first.
         probes: the share of the settings that are independent uniform draws; they prove how much of the space can be
             better (`certificate_.share`).
         ceiling: a score that no setting can exceed; "scorer": that of scikit-learn's scorer, where it has one.
+        fold_noise: tell the noise of each score, judged by how the folds differ (`FoldNoise`).
         batch: settings per round; `n_jobs` workers share the folds of a round. The result depends on `batch`, never on
             `n_jobs`.
         random_state: makes the search repeatable.
@@ -65,11 +68,16 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
     def __init__(
         self,
         estimator: Any,
-        space: Mapping[str, Any],
+        space: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         *,
-        n_trials: int = 40,
+        param_distributions: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        search_spaces: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        n_trials: int = N_TRIALS,
+        n_iter: int | None = None,
         scoring: Any = None,
+        metric: str | None = None,
         method: MethodLike = "auto",
+        fold_noise: bool = True,
         probes: float = 0.0,
         ceiling: float | Literal["scorer"] | None = "scorer",
         n_jobs: int | None = None,
@@ -87,8 +95,13 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
             pre_dispatch=pre_dispatch, error_score=error_score, return_train_score=return_train_score,
         )  # fmt: skip
         self.space = space
+        self.param_distributions = param_distributions
+        self.search_spaces = search_spaces
         self.n_trials = n_trials
+        self.n_iter = n_iter
+        self.metric = metric
         self.method = method
+        self.fold_noise = fold_noise
         self.probes = probes
         self.ceiling = ceiling
         self.batch = batch
@@ -97,21 +110,18 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
     def _run_search(self, evaluate_candidates: Callable[[list[dict[str, Any]]], dict[str, Any]]) -> None:
         """scikit-learn's hook: proposes settings round by round; the results of all rounds so far come back from
         each."""
-        for name in ("n_trials", "batch"):
-            number = getattr(self, name)
-            if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}")
-        space, readers = read_space(self.space)
+        n_trials, batch = self._counts()
+        searched = self._search_space()
         whole = isinstance(self.random_state, int | np.integer)
         seed = self.random_state if whole else check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        n_trials = int(self.n_trials)
         optimizer = Optimizer(
-            space, method=self.method, direction="maximize", budget=n_trials, seed=int(seed), probes=self.probes,
-            ceiling=self._most() if self.ceiling == "scorer" else self.ceiling,
+            searched.space, method=self.method, direction="maximize", budget=n_trials, seed=int(seed),
+            probes=self.probes, ceiling=self._most() if self.ceiling == "scorer" else self.ceiling,
         )  # fmt: skip
+        noise = FoldNoise()
         while len(optimizer.trials) < n_trials and not optimizer.exhausted:
-            trials = optimizer.ask(min(int(self.batch), n_trials - len(optimizer.trials)))
-            settings = [{name: readers[name](value) for name, value in trial.params.items()} for trial in trials]
+            trials = optimizer.ask(min(batch, n_trials - len(optimizer.trials)))
+            settings = [searched.setting(trial.params) for trial in trials]
             try:
                 results = evaluate_candidates(settings)
             except ValueError as error:
@@ -123,8 +133,9 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
                 for trial in trials:
                     optimizer.tell(trial, failed=True)
                 continue
-            for trial, score in zip(trials, results[self._score_name(results)][-len(trials) :], strict=True):
-                optimizer.tell(trial, float(score))
+            means, folds = self._scores(results)
+            for trial, mean, scores in zip(trials, means[-len(trials) :], folds[-len(trials) :], strict=True):
+                optimizer.tell(trial, float(mean), var=noise.variance(scores) if self.fold_noise else None)
         self.optimizer_ = optimizer
         self.certificate_ = optimizer.certificate
 
@@ -132,9 +143,11 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         """The largest score of the metric that is searched by, where its name or the estimator's own score says it."""
         scoring = self.scoring
         if isinstance(scoring, Mapping):
-            scoring = scoring.get(self.refit)
+            scoring = scoring.get(self._metric(list(scoring)))
         elif isinstance(scoring, list | tuple | set):
-            scoring = self.refit
+            if isinstance(scoring, set) and not self.metric and not isinstance(self.refit, str):
+                return None  # the first of a set can be any
+            scoring = self._metric(list(scoring))
         if scoring is None:
             own = getattr(type(self.estimator), "score", None)
             return 1.0 if own in (ClassifierMixin.score, RegressorMixin.score) else None
@@ -142,72 +155,62 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
             return None
         return 0.0 if scoring.startswith("neg_") else 1.0 if scoring.startswith(AT_MOST_ONE) else None
 
-    def _score_name(self, results: Mapping[str, Any]) -> str:
-        if "mean_test_score" in results:
-            return "mean_test_score"
-        name = f"mean_test_{self.refit}"
-        if not isinstance(self.refit, str) or name not in results:
-            raise ValueError(f"with several metrics, refit must be the name of one of them, got refit={self.refit!r}")
-        return name
+    def _counts(self) -> tuple[int, int]:
+        """The settings to evaluate, and those per round."""
+        if self.n_iter is not None and self.n_trials not in (N_TRIALS, self.n_iter):
+            raise ValueError(f"n_iter is another name of n_trials: give one, got {self.n_iter!r} and {self.n_trials!r}")
+        name = "n_trials" if self.n_iter is None else "n_iter"
+        counts = []
+        for option in (name, "batch"):
+            number = getattr(self, option)
+            if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
+                raise ValueError(f"{option} must be a whole number of at least 1, got {number!r}")
+            counts.append(int(number))
+        return counts[0], counts[1]
+
+    def _search_space(self) -> SearchSpace:
+        names = ("space", "param_distributions", "search_spaces")
+        given = [name for name in names if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"the search needs one of {', '.join(names)}, got {' and '.join(given) or 'none of them'}")
+        return read_search_space(getattr(self, given[0]), pairs=given[0] == "search_spaces")
+
+    def _metric(self, metrics: Sequence[str]) -> str:
+        """The one of the metrics that is searched by."""
+        named = self.metric or (self.refit if isinstance(self.refit, str) and len(metrics) > 1 else metrics[0])
+        if named not in metrics:
+            raise ValueError(f"metric must be one of {metrics}, got {named!r}")
+        return named
+
+    def _scores(self, results: Mapping[str, Any]) -> tuple[Array, Array]:
+        """The mean scores that are searched by, n, and those of the folds, n x folds."""
+        metrics = [key.removeprefix("mean_test_") for key in results if key.startswith("mean_test_")]
+        name = self._metric(metrics)
+        folds = [scores for key, scores in results.items() if re.fullmatch(rf"split\d+_test_{re.escape(name)}", key)]
+        return results[f"mean_test_{name}"], np.array(folds).T
 
 
-# ---------------------------------------------------------------- spaces
+class FoldNoise:
+    """The noise variance of mean scores over folds, judged by the settings so far.
 
+    All settings are scored on the same folds, and a fold that is hard is hard for all of them. So a setting's scores
+    are compared with the mean scores of the earlier settings fold by fold: what varies is the noise of their
+    difference. One setting has few folds, so the variances of all settings so far are averaged. The first setting has
+    none to be compared with: the variance of its own scores stands in.
+    """
 
-def read_space(space: Mapping[str, Any]) -> tuple[Space, dict[str, Reader]]:
-    """The search space, and for each parameter the way back to what the estimator gets."""
-    if not isinstance(space, Mapping) or not space:
-        raise ValueError(f"space must be a mapping of names to distributions or lists of values, got {space!r}")
-    parameters: dict[str, Parameter] = {}
-    readers: dict[str, Reader] = {}
-    for name, values in space.items():
-        try:
-            parameters[str(name)], readers[str(name)] = _read(values)
-        except ValueError as error:
-            raise ValueError(f"parameter {name!r}: {error}") from None
-    return Space(parameters), readers
+    def __init__(self) -> None:
+        self._scores: list[Array] = []
+        self._variances: list[float] = []
 
-
-def _read(values: Any) -> tuple[Parameter, Reader]:
-    if isinstance(values, Float | Int | Choice):
-        return values, _as_is
-    if hasattr(values, "ppf") and hasattr(values, "rvs"):
-        return _from_distribution(values)
-    if isinstance(values, Sequence | np.ndarray) and not isinstance(values, str):
-        listed = list(values)  # searched by position: values may be unhashable, such as lists and estimators
-        return (Int(0, len(listed) - 1) if _is_scale(listed) else Choice(range(len(listed)))), listed.__getitem__
-    raise ValueError(f"expected a scipy distribution, a list of values, Float, Int or Choice, got {values!r}")
-
-
-def _is_scale(values: Sequence[Any]) -> bool:
-    """Whether values are three or more numbers that rise or fall throughout, as those of a grid do: neighbours then
-    score alike."""
-    numbers = all(isinstance(v, int | float | np.number) and not isinstance(v, bool | np.bool_) for v in values)
-    if len(values) < 3 or not numbers:
-        return False
-    steps = np.diff(np.asarray(values, dtype=np.float64))
-    return bool((steps > 0).all() or (steps < 0).all())
-
-
-def _from_distribution(distribution: Any) -> tuple[Parameter, Reader]:
-    """Uniform kinds become ranges; any other distribution is searched by its quantiles, so that likely values have the
-    most room."""
-    kind = getattr(getattr(distribution, "dist", None), "name", "")
-    low, high = (float(end) for end in distribution.support())
-    if kind == "uniform":
-        return Float(low, high), _as_is
-    if kind in ("loguniform", "reciprocal"):
-        return Float(low, high, log=True), _as_is
-    if kind == "randint" and high > low:
-        return Int(int(low), int(high)), _as_is
-    whole = hasattr(distribution, "pmf") or hasattr(getattr(distribution, "dist", None), "pmf")
-
-    def quantile(u: float) -> float | int:
-        value = float(distribution.ppf(min(max(u, TAIL), 1 - TAIL)))
-        return int(value) if whole else value
-
-    return Float(0.0, 1.0), quantile
-
-
-def _as_is(value: Any) -> Any:
-    return value
+    def variance(self, scores: Array) -> float | None:
+        """The variance of the mean of a new setting's scores; None when one fold, or a failed one, says nothing."""
+        if len(scores) < 2 or not np.isfinite(scores).all():
+            return None
+        if self._scores:
+            earlier = len(self._scores)
+            difference = scores - np.mean(self._scores, axis=0)
+            shrunk = earlier / (earlier + 1)  # the earlier settings' mean has noise of its own
+            self._variances.append(float(difference.var(ddof=1)) / len(scores) * shrunk)
+        self._scores.append(scores)
+        return float(np.mean(self._variances)) if self._variances else float(scores.var(ddof=1)) / len(scores)

@@ -5,6 +5,7 @@ from collections.abc import Collection
 
 import numpy as np
 
+from regretless.cube import MOST_COUNTED
 from regretless.gp.sobol import sobol_points
 from regretless.method import Method
 from regretless.parameters import Array
@@ -31,6 +32,15 @@ class Design:
         self.size = size
         first = np.full((int(centre), cube.dim), 0.5)
         self.points = cube.snap(np.concatenate([first, sobol_points(size + SPARE, cube.dim, rng)]))
+        if cube.belief is not None:  # every other point follows the user's prior, the first one its peak
+            follow = cube.belief.drawn(self.points[::2])
+            if centre:
+                for i, place in cube.belief.peak.items():
+                    follow[0, i] = place
+            self.points[::2] = follow
+            self.points = cube.snap(self.points)
+        if cube.region is not None:
+            self.points = allowed_points(cube, self.points, rng)
 
     def next_point(self, history: Method, rng: np.random.Generator) -> Array | None:
         """The first design point that is not known; None when the design is complete, whoever chose the points. While
@@ -41,6 +51,12 @@ class Design:
             if not history.is_known(point):
                 return np.asarray(point)
         return rng.random(len(self.points[0])) if len(history.y) == 0 else None
+
+
+def allowed_points(cube: Cube, points: Array, rng: np.random.Generator) -> Array:
+    """The allowed ones of some points (n x d), then draws from the region in place of the others, n x d."""
+    good = points[cube.allows(points)]
+    return np.concatenate([good, *(cube.draw(rng)[None] for _ in range(len(points) - len(good)))])
 
 
 class DesignedMethod(Method):
@@ -98,4 +114,8 @@ def away_from_known(x: Array, history: Method, rng: np.random.Generator, *, also
             return point
         point = history.cube.snap(x + step * rng.standard_normal(len(x)))
         step = min(2.0 * step, 1.0)
+    if (history.cube.gates or history.cube.region is not None) and history.cube.size <= MOST_COUNTED:
+        points = history.cube.all_points()  # rare branches are seldom met by chance
+        left = [p for p in points if not history.is_known(p) and history.cube.key(p) not in also]
+        return min(left, key=lambda p: float(((p - x) ** 2).sum()), default=x)
     return x

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from regretless.gp.lbfgs import minimise
 from regretless.gp.sobol import sobol_points
 from regretless.parameters import Array
+from regretless.region import FEW, Region
 from regretless.space import Cube
 
 ValueAndGradient: TypeAlias = Callable[[Array], tuple[Array, Array]]
@@ -36,6 +37,7 @@ class Acquisition(NamedTuple):
         return cls(function, lambda X: function(X)[0])
 
 
+BRANCHES = 6  # branches of a conditional space, the most promising ones, that have a start of their own
 MOVED = 20  # the mean number of coordinates that a local candidate changes, at most; TuRBO perturbs as many (App. B)
 STEPS = (1e-3, 0.3)  # the sd of a local candidate's normal steps is log-uniform between these, in sides of the cube
 MOST_MOVES = 24  # the most positions tried for one coordinate in a sweep; on longer grids near and far ones are sampled
@@ -43,6 +45,8 @@ FINE_GRID = 1000  # an ordered grid with more positions is climbed as a line and
 MOST_LABELS = 256  # the most labels tried for one one-hot group in a sweep; of larger groups this many are drawn
 SWEEPS = 10  # the most alternations of ascent and sweep, which end by themselves when a sweep gains nothing
 ROUGH, FINE = 1e-6, 1e-12  # tolerances of the joint ascent, which only has to tell the starts apart, and of the best's
+BORDER_STEPS = (0.1, 0.03, 0.01, 0.003, 0.001)  # sds of the steps tried beside an ascent inside a region, in turn
+BORDER_MOVES = 32  # steps tried for each start and sd; enough to go along a border in a few dimensions
 SOBOL_DIM = 2000  # the largest dimension with candidates from a Sobol sequence; beyond, uniform draws are no worse
 
 
@@ -69,7 +73,7 @@ def maximise_many(
 ) -> tuple[Array, Array]:
     """The local maxima reached from the best candidates, best first: legal points (starts x d) and values (starts)."""
     X = candidates(cube, rng, incumbents, effort.raw)
-    X = X[_distinct_best(X, _finite(acquisition.value(X)), effort.starts)]
+    X = X[_starts(cube, X, _finite(acquisition.value(X)), effort.starts)]
     X, f = _climb(acquisition, cube, rng, X, effort.rounds, ROUGH)
     order = np.argsort(-f, kind="stable")
     X, f = X[order], f[order]
@@ -86,7 +90,7 @@ def candidates(cube: Cube, rng: np.random.Generator, incumbents: Array, raw: int
     far = _spread(raw - local, d) + rng.random(d) if d <= SOBOL_DIM else rng.random((raw - local, d))
     far -= np.floor(far)
     if not local:
-        return cube.snap(far)
+        return _allowed(cube, far)
     centre = np.asarray(incumbents)[np.arange(local) % k]
     sd = np.exp(rng.uniform(np.log(STEPS[0]), np.log(STEPS[1]), (local, 1)))
     moved = rng.random((local, d)) < min(1.0, MOVED / d)
@@ -99,7 +103,18 @@ def candidates(cube: Cube, rng: np.random.Generator, incumbents: Array, raw: int
         again = moved[:, start:stop].any(axis=1) & (rng.random(local) < 0.5)
         near[again, start:stop] = rng.random((int(again.sum()), stop - start))
     near = np.where((near < 0.0) | (near > 1.0), np.clip(near, 0.0, 1.0), near)
-    return cube.snap(np.concatenate([far, near, incumbents]))
+    return _allowed(cube, np.concatenate([far, near, incumbents]))
+
+
+def _allowed(cube: Cube, X: Array) -> Array:
+    """Canonical points: all of X (n x d) in a cube without a region, else those that are allowed, and of the others as
+    many as a quarter, pulled to the region."""
+    Z = cube.snap(X)
+    if cube.region is None:
+        return Z
+    good = cube.allows(Z)
+    pulled = cube.region.pull(Z[~good][: len(Z) // 4], cube.snap, halvings=FEW)
+    return np.concatenate([Z[good], pulled])
 
 
 @functools.lru_cache(maxsize=16)
@@ -112,6 +127,21 @@ def _spread(n: int, d: int) -> Array:
 
 def _finite(values: Array) -> Array:
     return np.where(np.isnan(values), -np.inf, values)
+
+
+def _starts(cube: Cube, X: Array, values: Array, count: int) -> list[int]:
+    """Rows to start from: the best distinct candidates and, where coordinates exist in some settings only, the best of
+    each of the most promising branches: near the incumbents alone no other branch would ever be looked at."""
+    chosen = _distinct_best(X, values, count)
+    if cube.gates:
+        branches: dict[bytes, int] = {}
+        active = cube.active(X)
+        for i in np.argsort(-values, kind="stable").tolist():
+            branches.setdefault(active[i].tobytes(), i)
+            if len(branches) == BRANCHES:
+                break
+        chosen += [i for i in branches.values() if i not in chosen]
+    return chosen
 
 
 def _distinct_best(X: Array, values: Array, count: int) -> list[int]:
@@ -129,14 +159,14 @@ def _climb(
     acquisition: Acquisition, cube: Cube, rng: np.random.Generator, X: Array, rounds: int, tolerance: float
 ) -> tuple[Array, Array]:
     """Each row advanced to a local maximum: legal points (q x d) and values (q)."""
+    if cube.region is not None:
+        return _climb_in_region(acquisition, cube, cube.region, rng, X, rounds, tolerance)
     fine = np.array([axis.levels > FINE_GRID and not axis.categorical for axis in cube.axes])
-    held = cube.discrete & ~fine
-    for start, stop in cube.groups:
-        held[start:stop] = True
     if cube.plain:
-        return _ascend_lines(acquisition.value_and_gradient, X, held, rounds, tolerance)
+        return _ascend_lines(acquisition.value_and_gradient, X, cube.held(X), rounds, tolerance)
     f = _finite(acquisition.value(X))
     for _ in range(SWEEPS):
+        held = cube.held(X, fine)
         if not held.all():
             higher, g = _ascend_lines(acquisition.value_and_gradient, X, held, rounds, tolerance)
             if fine.any():
@@ -147,6 +177,48 @@ def _climb(
         X, f, improved = _sweep(acquisition.value, cube, rng, X, f)
         if not improved:
             break
+    return X, f
+
+
+def _climb_in_region(
+    acquisition: Acquisition,
+    cube: Cube,
+    region: Region,
+    rng: np.random.Generator,
+    X: Array,
+    rounds: int,
+    tolerance: float,
+) -> tuple[Array, Array]:
+    """As `_climb`, among allowed points: an ascent ends where it would leave the region, and from there the best of
+    many steps is taken, along the border too."""
+
+    def following(P: Array) -> tuple[Array, Array]:
+        Q = P.copy()
+        region.complete(Q)
+        value, gradient = acquisition.value_and_gradient(Q)
+        return value, region.chained(gradient)
+
+    f = _finite(acquisition.value(X))
+    for sd in BORDER_STEPS:
+        held = cube.held(X)
+        tried: list[Array] = []
+        if not held.all():
+            ends, _ = _ascend_lines(following, X, held, rounds, tolerance)
+            tried.append(region.pull(cube.snap(ends), cube.snap, towards=X))
+        moves = np.repeat(X, BORDER_MOVES, axis=0)
+        moves = moves + sd * rng.standard_normal(moves.shape)
+        tried.append(region.pull(cube.snap(moves), cube.snap, halvings=FEW))
+        for i in range(len(X) if not cube.plain else 0):
+            swept = cube.snap(_moves(cube, rng, X[i]))
+            tried.append(swept[cube.allows(swept)])
+        points = np.concatenate(tried)
+        values = _finite(acquisition.value(points))
+        for i in range(len(X)):  # each start takes the best point found from it; the first few are its own
+            own = np.abs(points - X[i]).max(axis=1) <= max(4.0 * sd, 0.5 * (sd == BORDER_STEPS[0]))
+            if own.any():
+                best = int(np.flatnonzero(own)[np.argmax(values[own])])
+                if values[best] > f[i]:
+                    X[i], f[i] = points[best], values[best]
     return X, f
 
 
@@ -210,4 +282,5 @@ def _moves(cube: Cube, rng: np.random.Generator, x: Array) -> Array:
         block[:, start:stop] = 0.0
         block[np.arange(len(labels)), labels] = 1.0
         moves.append(block)
-    return np.concatenate(moves)
+    found = np.concatenate(moves)
+    return cube.snap(found) if cube.gates or cube.pins else found

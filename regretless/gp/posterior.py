@@ -146,10 +146,14 @@ class Factor:
         out._B, out._L1 = B, L1
         return out
 
+    def diagonal(self, n: int) -> Array:
+        """L_ii of the first n points: the sd of each given those before it, noise included, relative to the signal."""
+        parts = [np.diagonal(self._L0)[: min(n, self.full)], np.diagonal(self._L1)[: max(n - self.full, 0)]]
+        return np.concatenate(parts)
+
     def log_diagonal(self, n: int) -> float:
         """The sum of log L_ii over the first n points: half the log-determinant of their covariance."""
-        parts = [np.diagonal(self._L0)[: min(n, self.full)], np.diagonal(self._L1)[: max(n - self.full, 0)]]
-        return float(np.log(np.concatenate(parts)).sum())
+        return float(np.log(self.diagonal(n)).sum())
 
 
 def appended_blocks(done: int, rows: int) -> Iterator[tuple[int, int]]:
@@ -304,6 +308,14 @@ class GP:
             return self
         factor = self.factor.extended(X, np.full(len(X), self.hyper.noise))
         return GP(factor, self.y, offset=self.offset, scale=self.scale, profile=self.profile)
+
+    def steps(self) -> tuple[Array, Array]:
+        """How far each told value lay from what those before it predict, standardised (n), and the variance of that
+        prediction relative to the signal, noise included (n)."""
+        away = np.zeros((1, self.factor.n))
+        away[0, : self.n] = (self.y - self.offset) / self.scale - self.mean
+        sd = self.factor.diagonal(self.n)
+        return sd * self.factor.lower(away)[0, : self.n], sd * sd
 
     def information(self) -> float:
         """What the told values say about the function, in nats: 1/2 log|I + K / noise|."""

@@ -36,10 +36,17 @@ def step(
     effort: Effort = USUAL,
 ) -> Array:
     """The point that maximises an acquisition of the posterior, kept from failures and off the known points, d."""
-    x = best_point(
-        gp, acquisition, history.X, history.failed, history.cube, rng, logarithmic=logarithmic, effort=effort
-    )
+    kept = kept_from_failures(acquisition, history.X, history.failed, logarithmic=logarithmic)
+    x = maximise(kept, history.cube, rng, incumbents=best_by_mean(gp, worth_using(history), INCUMBENTS), effort=effort)
     return away_from_known(x, history, rng)
+
+
+def worth_using(history: Method) -> Array:
+    """The told points that satisfy all constraints; while there are none, the one that breaks them least, k x d."""
+    if history.n_constraints == 0:
+        return history.X
+    ok = history.feasible
+    return history.X[ok] if ok.any() else history.X[[history.best_row()]]
 
 
 def step_through(
@@ -85,11 +92,15 @@ def best_told(gp: HasMean, X: Array) -> Array:
 
 def recommended_by_mean(history: Method, surrogate: Surrogate) -> Array:
     """The told point with the largest posterior mean among those of the best values, d."""
-    return best_of_shortlist(surrogate.gp(history.X, history.y, history.yvar), history)
+    return best_of_shortlist(surrogate.gp(*history.basis), history)
 
 
 def best_of_shortlist(gp: HasMean, history: Method) -> Array:
     """The told point with the largest posterior mean among those of the best tenth of the values, d: a model that takes
-    ripples for noise likes points whose own values are poor."""
-    best = np.sort(np.argsort(-history.y, kind="stable")[: max(LEAST_LISTED, len(history.y) // SHORTLISTED)])
+    ripples for noise likes points whose own values are poor. With constraints, of those that satisfy them."""
+    if history.n_constraints and not history.feasible.any():
+        return best_told(gp, worth_using(history))
+    usable = np.flatnonzero(history.feasible) if history.n_constraints else np.arange(len(history.y))
+    order = usable[np.argsort(-history.y[usable], kind="stable")]
+    best = np.sort(order[: max(LEAST_LISTED, len(order) // SHORTLISTED)])
     return best_told(gp, history.X[best])

@@ -170,7 +170,10 @@ def certificates_of(optimizer: Optimizer, ended: Sequence[Trial]) -> tuple[list[
     sizes = sorted({round(n) for n in np.geomspace(min(4, len(ended)), len(ended), REPLAYED)})
     again, found = optimizer.fresh(), []
     for n, trial in enumerate(ended, 1):
-        again.tell(again.adopt(trial.params), trial.value, trial.var, failed=trial.value is None)
+        again.tell(
+            again.adopt(trial.params), trial.value, trial.var, failed=trial.value is None, cost=trial.cost,
+            constraints=trial.constraints or None, seconds=trial.seconds,
+        )  # fmt: skip
         if n in sizes:
             again.together = optimizer.together
             again.probe_steps = [step for step in optimizer.probe_steps if step <= trial.number]

@@ -139,7 +139,9 @@ def _draw_contour(drawing: Figure, ax: Axes, data: RunData, model: ModelView, ac
     drawing.colorbar(filled, ax=ax, label="value, by the model")
     done = np.isfinite(data.values)
     ax.plot(data.column(across)[done], data.column(up)[done], "o", ms=3, color="black", mec="white", mew=0.5)
-    ax.plot([data.recommended(across)], [data.recommended(up)], "P", ms=10, color="white", mec="black")
+    at = data.recommended(across), data.recommended(up)
+    if at[0] is not None and at[1] is not None:
+        ax.plot(at[0], at[1], "P", ms=10, color="white", mec="black")
     _parameter_axis(ax.xaxis, ax.set_xscale, ax.set_xlim, data, across)
     _parameter_axis(ax.yaxis, ax.set_yscale, ax.set_ylim, data, up)
 

@@ -13,8 +13,10 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from regretless.bounds import KnownBound
-from regretless.doors.distributions import as_space
 from regretless.doors.optuna import ERROR
+from regretless.doors.replica import ConstraintNames, constraints_of
+from regretless.doors.studies import check_one_objective
+from regretless.doors.tree import learn_tree, space_of
 from regretless.doors.trials import VARIANCE
 from regretless.doors.workers import probe_steps, ran_together
 from regretless.optimizer import Optimizer
@@ -32,30 +34,36 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
     The method is the one the study was tuned with by `tune_in_storage`, with its seed and budget, unless one is given;
     "auto" for studies of others.
     """
-    if len(study.directions) > 1:
-        raise ValueError(f"study {study.study_name!r} has {len(study.directions)} objectives; a result has one")
+    check_one_objective(study)
     own = Settings.read(study)
     settings = own or Settings("auto", seed=0, certify=False, budget=None)
-    space = optuna.search_space.intersection_search_space(study.get_trials(deepcopy=False))
+    tree = learn_tree(study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)))
+    space = tree.distributions
     if not space:
         raise ValueError(f"study {study.study_name!r} has no completed trials with parameters in common")
     trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.FAIL))
+    names = ConstraintNames().read(trials)
     optimizer = Optimizer(
-        as_space(space),
+        space_of(tree),
         method=method or settings.method,
         direction="maximize" if study.direction.name == "MAXIMIZE" else "minimize",
         budget=settings.budget or len(trials),
         seed=settings.seed,
         certify=settings.certify,
+        constraints=names,
         probes=settings.probes,
     )
     optimizer.bound = KnownBound.of(optimizer.direction, settings.bound)
     for t in trials:
-        if not all(name in t.params and d._contains(d.to_internal_repr(t.params[name])) for name, d in space.items()):
+        if not all(d._contains(d.to_internal_repr(t.params[name])) for name, d in space.items() if name in t.params):
             continue
-        trial = optimizer.adopt({name: t.params[name] for name in optimizer.space.names})
-        if t.state == TrialState.COMPLETE:
-            optimizer.tell(trial, t.values[0], var=t.user_attrs.get(VARIANCE))
+        found = constraints_of(t)
+        try:
+            trial = optimizer.adopt({name: t.params[name] for name in optimizer.space.names if name in t.params})
+        except ValueError:  # a parameter is missing
+            continue
+        if t.state == TrialState.COMPLETE and set(found) == set(names):
+            optimizer.tell(trial, t.values[0], var=t.user_attrs.get(VARIANCE), constraints=found or None)
         else:
             optimizer.tell(trial, failed=True, error=str(t.user_attrs.get(ERROR, "")))
     optimizer.notes["name"], optimizer.notes["foreign"] = study.study_name, own is None

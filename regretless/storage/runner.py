@@ -31,8 +31,8 @@ from optuna.trial import FrozenTrial, TrialState
 from tqdm.auto import tqdm
 
 from regretless.bounds import KnownBound
-from regretless.doors.distributions import cube_space
 from regretless.doors.optuna import ERROR, Sampler
+from regretless.doors.replica import CONSTRAINTS, named_constraints
 from regretless.doors.trials import VARIANCE
 from regretless.doors.workers import OWNER, Sightings, exclusive, is_dead, lost_after, signature
 from regretless.evaluation import (
@@ -126,13 +126,13 @@ def tune_in_storage(
         settings.method, seed=settings.seed, search_space=Space(space), budget=settings.budget,
         certify=settings.certify, probes=settings.probes, floor=known.floor, ceiling=known.ceiling,
     )  # fmt: skip
-    check_space(found, sampler.search_space or {})
+    check_space(found, sampler.search_space or {}, Space(space).conditional)
     if objective_changed(found, objective):
         words = f"the source of the objective has changed since study {study!r} began: old and new values are mixed"
         warnings.warn(words, RuntimeWarning, stacklevel=2)
     worker = _Worker(
-        objective, sampler.search_space or {}, trials, stop, None if timeout is None else time.time() + timeout, catch,
-        max_failures, _lock_file(storage, study),
+        objective, sampler.search_space or {}, Space(space), trials, stop,
+        None if timeout is None else time.time() + timeout, catch, max_failures, _lock_file(storage, study),
     )  # fmt: skip
     done = sum(t.state.is_finished() for t in found.get_trials(deepcopy=False))
     with tqdm(total=trials, initial=min(done, trials), disable=not progress, unit="trial", desc=settings.method) as bar:
@@ -149,6 +149,7 @@ class _Worker:
 
     objective: Objective
     space: Mapping[str, BaseDistribution]
+    own: Space
     trials: int
     rule: Rule | None
     deadline: float | None
@@ -196,8 +197,9 @@ class _Worker:
 
         def suggest() -> optuna.Trial:
             trial = optuna.Trial(self.study, trial_id)
-            for name, distribution in self.space.items():
-                trial._suggest(name, distribution)
+            for name in (*self.own.names, *self.own.conditional):  # a parent has its value before its children
+                if name not in trial.params and self.own.active(trial.params)[name]:
+                    trial._suggest(name, self.space[name])
             return trial
 
         return patiently(suggest)
@@ -233,7 +235,7 @@ class _Worker:
 
     def _exhausted(self, trials: list[FrozenTrial]) -> bool:
         """Whether the space is finite and every setting of it has been evaluated."""
-        size = cube_space(dict(self.space)).cube().size
+        size = self.own.cube().size
         if len(trials) < size:
             return False
         return len({repr(sorted(t.params.items())) for t in trials if t.state.is_finished()}) >= size
@@ -255,6 +257,9 @@ class _Worker:
             patiently(lambda: trial.set_user_attr(ERROR, outcome.error[-ERROR_LENGTH:]))
             patiently(lambda: self.study.tell(trial, state=TrialState.FAIL, skip_if_finished=True))
             return
+        for name, value in named_constraints(outcome.constraints).items():
+            key = f"{CONSTRAINTS}:{name}"
+            patiently(lambda: self.study._storage.set_trial_system_attr(trial._trial_id, key, value))  # noqa: B023
         if outcome.var is not None:
             patiently(lambda: trial.set_user_attr(VARIANCE, float(outcome.var)))  # type: ignore[arg-type]
         patiently(lambda: self.study.tell(trial, outcome.value, skip_if_finished=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 
 from optuna.distributions import BaseDistribution
@@ -81,13 +81,14 @@ class Settings:
         return stored
 
 
-def check_space(study: Study, space: Mapping[str, BaseDistribution]) -> None:
+def check_space(study: Study, space: Mapping[str, BaseDistribution], conditional: Iterable[str] = ()) -> None:
     """Refuses a space other than the one the study was begun with: its trials would share only some of their
-    parameters."""
+    parameters; those that are `conditional` may be absent."""
+    absent = {name: space[name] for name in conditional}
     for t in study.get_trials(deepcopy=False):
         # trials that did not complete may have been cut short
-        begun = t.distributions if t.state == TrialState.COMPLETE else {**space, **t.distributions}
-        for name in [n for n in (*space, *begun) if begun and space.get(n) != begun.get(n)]:
+        begun = {**(absent if t.state == TrialState.COMPLETE else space), **t.distributions}
+        for name in [n for n in (*space, *begun) if t.distributions and space.get(n) != begun.get(n)]:
             has = f"study {study.study_name!r} has trials with {name} = {begun.get(name)}, the space now has"
             remedy = "go on with the space it was begun with, or choose another study name"
             raise ValueError(f"{has} {space.get(name)}; {remedy}")

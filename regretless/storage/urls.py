@@ -21,6 +21,8 @@ PATIENCE = 300.0
 """Seconds a storage may be away before a worker gives up."""
 CREATION_PATIENCE = 60.0
 """Seconds for which the creation of a storage's tables is tried again: another process may be making them."""
+LEAST_TRIES = 4
+"""The least number of such tries: on a machine with too much to do, one of them may take longer than the patience."""
 FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0
 """Seconds between two tries to reach a storage: doubled from the first to the longest."""
 
@@ -57,18 +59,21 @@ def _open_database(url: str) -> BaseStorage:
     if url.startswith("sqlite"):
         options["connect_args"] = {"timeout": 60}  # seconds to wait for another worker's lock
     name, deadline, wait = masked(url), time.monotonic() + CREATION_PATIENCE, FIRST_WAIT
+    tries = 0
     while True:
+        tries += 1
+        last = tries >= LEAST_TRIES and time.monotonic() > deadline
         try:
             with quiet():
                 return optuna.storages.get_storage(optuna.storages.RDBStorage(url, engine_kwargs=options))
         except (sqlalchemy.exc.ArgumentError, sqlalchemy.exc.NoSuchModuleError, ImportError) as error:
             raise ValueError(f"the storage {name!r} cannot be opened: {_unsaid(error, url)}") from None
         except (sqlalchemy.exc.DatabaseError, optuna.exceptions.StorageInternalError) as error:
-            if not _in_the_making(error) or time.monotonic() > deadline:
+            if not _in_the_making(error) or last:
                 words = _unsaid(error.__cause__ or error, url)
                 raise ConnectionError(f"the storage {name!r} cannot be reached: {words}") from None
         except (AssertionError, RuntimeError) as error:  # tables of another version, or half of them
-            if isinstance(error, RuntimeError) or time.monotonic() > deadline:
+            if isinstance(error, RuntimeError) or last:
                 raise ValueError(f"the storage {name!r} cannot be used: {_unsaid(error, url)}") from None
         time.sleep(wait)
         wait = min(2 * wait, LONGEST_WAIT)

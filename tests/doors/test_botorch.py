@@ -9,15 +9,21 @@ import pytest
 import torch
 from botorch.acquisition import (
     LogExpectedImprovement,
+    PosteriorMean,
     UpperConfidenceBound,
+    qKnowledgeGradient,
     qLogExpectedImprovement,
     qLogNoisyExpectedImprovement,
 )
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.exceptions import UnsupportedError
 from botorch.optim import optimize_acqf
+from botorch.sampling import SobolQMCNormalSampler
+from botorch.sampling.pathwise import draw_matheron_paths, get_matheron_path_model
 from scipy.stats import norm
 
 from regretless.doors.botorch import BoTorchAcquisition, SurrogateModel
+from regretless.gp.posterior import GP
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Recipe
 from regretless.optimizer import Optimizer
@@ -140,6 +146,116 @@ def test_the_model_of_an_optimizer_predicts_low_values_unless_they_are_clipped()
     far = torch.from_numpy(optimizer.space.encode({"x": -3.0}))[None, None]
     assert SurrogateModel.of(optimizer).posterior(far).mean.item() == pytest.approx(-36, abs=4)
     assert SurrogateModel.of(optimizer, tame=True).posterior(far).mean.item() > -1
+
+
+# ---------------------------------------------------------------- conditioning, fantasies, paths
+
+
+@pytest.mark.parametrize("cube", [Cube.box(3), MIXED], ids=["box", "mixed"])
+def test_conditioning_equals_a_posterior_of_all_values(cube: Cube) -> None:
+    gp, rng = surrogate_gp(cube, noise=0.1), np.random.default_rng(4)
+    X, more = cube.snap(rng.random((7, cube.dim))), cube.snap(rng.random((5, cube.dim)))
+    Y = gp.offset + gp.scale * rng.standard_normal(5)
+    whole = GP(
+        gp.factor.extended(more, np.full(5, gp.hyper.noise)), np.concatenate([gp.y, Y]), offset=gp.offset,
+        scale=gp.scale, profile=False,
+    )  # fmt: skip
+    # the constant mean and the signal variance of a conditioned model stay what they were
+    white = whole.factor.lower(((whole.y - gp.offset) / gp.scale - gp.mean)[None])
+    K = whole.factor.cross(X)
+    mean = gp.mean + whole.factor.lower(K) @ white[0]
+    points, values = torch.from_numpy(more), torch.from_numpy(Y)[:, None]
+    model = SurrogateModel(gp)
+    once = model.condition_on_observations(points, values)
+    twice = model.condition_on_observations(points[:2], values[:2]).condition_on_observations(points[2:], values[2:])
+    for conditioned in (once, twice):
+        posterior = conditioned.posterior(torch.from_numpy(X))
+        np.testing.assert_allclose(posterior.mean.numpy()[:, 0], gp.offset + gp.scale * mean, rtol=1e-7)
+        left = whole.mean_var(X)[1] / whole.signal * gp.signal
+        np.testing.assert_allclose(posterior.variance.numpy()[:, 0], gp.scale**2 * left, rtol=1e-4, atol=1e-6)
+    assert once.train_inputs[0].shape == (20, cube.dim)
+    assert once.train_targets.shape == (20,)
+    torch.testing.assert_close(model.train_inputs[0], torch.from_numpy(gp.X))
+    exact = model.condition_on_observations(points, values, noise=torch.full_like(values, 1e-12))
+    torch.testing.assert_close(exact.posterior(points).mean, values, rtol=1e-4, atol=1e-4 * gp.scale)
+
+
+def test_fantasies_are_batches_of_conditioned_models() -> None:
+    gp = surrogate_gp(Cube.box(2), noise=0.2)
+    model, X = SurrogateModel(gp), torch.rand(4, 1, 2, dtype=torch.float64, requires_grad=True)
+    sampler = SobolQMCNormalSampler(torch.Size([64]), seed=0)
+    fantasies = model.fantasize(X, sampler)
+    assert fantasies.batch_shape == (64, 4)
+    assert fantasies.train_inputs[0].shape == (64, 4, 16, 2)
+    at = torch.rand(64, 4, 3, 2, dtype=torch.float64)
+    posterior = fantasies.posterior(at)
+    assert posterior.mean.shape == (64, 4, 3, 1)
+    posterior.mean.sum().backward()
+    assert X.grad is not None
+    assert torch.isfinite(X.grad).all()
+    one = torch.rand(1, 1, 3, 2, dtype=torch.float64).expand(64, 4, 3, 2)
+    # a model's own expectation of its later means is its mean, and every fantasy leaves the same variance
+    expected = model.posterior(one[0, 0]).mean
+    torch.testing.assert_close(fantasies.posterior(one).mean.mean((0, 1)), expected, rtol=0.02, atol=0.02 * gp.scale)
+    torch.testing.assert_close(fantasies.posterior(one).variance[0], fantasies.posterior(one).variance[5])
+
+
+def test_paths_have_the_moments_of_the_posterior() -> None:
+    gp = surrogate_gp(MIXED, noise=0.2)
+    model, X = SurrogateModel(gp), torch.from_numpy(MIXED.snap(np.random.default_rng(5).random((6, 4))))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        values = draw_matheron_paths(model, sample_shape=torch.Size([400]))(X)
+        path = get_matheron_path_model(model)
+    posterior = model.posterior(X)
+    sd = posterior.variance.sqrt()[:, 0]
+    assert values.shape == (400, 6)
+    assert ((values.mean(0) - posterior.mean[:, 0]).abs() < 4 * sd / 20).all()
+    torch.testing.assert_close(values.std(0), sd, rtol=0.2, atol=1e-6)
+    leaf = X[:, None].clone().requires_grad_()
+    drawn = path.posterior(leaf).mean
+    assert drawn.shape == (6, 1, 1)
+    drawn.sum().backward()
+    assert leaf.grad is not None
+    with pytest.raises(UnsupportedError, match="tell its values to the optimizer first"):
+        draw_matheron_paths(model.condition_on_observations(X, posterior.mean.detach()), sample_shape=torch.Size([1]))
+
+
+def test_the_knowledge_gradient_runs_on_our_model() -> None:
+    """As in BoTorch's tutorial on one-shot knowledge gradients: the candidate is worth more than none."""
+    optimizer = Optimizer({"x": Float(-5, 10), "y": Float(1, 4)}, method="sobol", direction="minimize", seed=0)
+    for _ in range(8):
+        trial = optimizer.ask()
+        optimizer.tell(trial, (trial.params["x"] - 3) ** 2 + 9 * (trial.params["y"] - 2) ** 2)
+    model = SurrogateModel.of(optimizer)
+    bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        gain = qKnowledgeGradient(model, num_fantasies=4)
+        found, value = optimize_acqf(gain, bounds=bounds, q=2, num_restarts=2, raw_samples=16)
+        _, now = optimize_acqf(PosteriorMean(model), bounds=bounds, q=1, num_restarts=2, raw_samples=32)
+    assert found.shape == (2, 2)
+    assert value >= now - 1e-6 * abs(now)
+    driven = BoTorchAcquisition(acquisition=lambda m: qKnowledgeGradient(m, num_fantasies=4), restarts=1, candidates=8)
+    second = Optimizer({"x": Float(-5, 10)}, method=driven, seed=0)
+    for x in (-4.0, 1.0, 4.5, 9.0):
+        second.tell(second.adopt({"x": x}), (x - 3) ** 2)
+    assert second.ask().params != second.ask().params
+
+
+def test_analytic_acquisitions_know_pending_points() -> None:
+    """The recipe of the page with asks before the tells: the points differ, and the same history gives the same."""
+    runs = []
+    for _ in range(2):
+        optimizer = Optimizer(
+            {"x": Float(-5, 10)}, method=BoTorchAcquisition(acquisition=log_ei, restarts=2, candidates=16), seed=0
+        )
+        for _ in range(5):
+            trial = optimizer.ask()
+            optimizer.tell(trial, (trial.params["x"] - 3) ** 2)
+        runs.append([optimizer.ask().params["x"] for _ in range(3)])
+    assert runs[0] == runs[1]
+    assert len(set(runs[0])) == 3
 
 
 def log_ei(model: SurrogateModel) -> Any:

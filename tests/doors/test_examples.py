@@ -41,10 +41,26 @@ def python_of(page: Path) -> str:
     )
 
 
+TRACKERS = """
+class MLflowCallback:
+    def __init__(self, metric_name):
+        self.metric_name = metric_name
+
+    def __call__(self, study, trial):
+        print("tracked", self.metric_name, trial.value)
+
+
+WeightsAndBiasesCallback = MLflowCallback
+"""
+"""Stands for the package of Optuna's callbacks, which needs a server."""
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_page(page: Path, tmp_path: Path) -> None:
     (tmp_path / "page.py").write_text(python_of(page))
-    run(["page.py"], tmp_path)
+    (tmp_path / "optuna_integration.py").write_text(TRACKERS)
+    printed = run(["page.py"], tmp_path)
+    assert printed.count("tracked loss") == (10 if page.stem == "optuna" else 0)
 
 
 def test_pages_on_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

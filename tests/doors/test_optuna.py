@@ -22,6 +22,7 @@ from optuna.testing.pytest_samplers import BasicSamplerTestCase, RelativeSampler
 from optuna.trial import TrialState
 from worker import PLANE, SPACE, STORAGES, bowl, bowl_trial, mixed_trial, start_worker, wait_for
 
+import regretless
 from regretless.baselines import BASELINES
 from regretless.doors.distributions import as_distributions
 from regretless.doors.optuna import Sampler
@@ -408,19 +409,77 @@ def test_violated_constraints_are_infeasible_and_variances_are_used() -> None:
 # ---------------------------------------------------------------- define by run
 
 
-def test_conditional_parameters_are_drawn_and_one_warning_says_so() -> None:
+def branches(trial: optuna.Trial) -> float:
+    if trial.suggest_categorical("kind", ["line", "curve"]) == "line":
+        return abs(math.log10(trial.suggest_float("slope", 1e-4, 1e2, log=True)) + 2.3)
+    knots = trial.suggest_int("knots", 2, 7)
+    bend = trial.suggest_float("bend", 1.0, 3.0) - 1.9 if knots > 3 else 0.6
+    return 0.1 * abs(knots - 5) + bend**2
+
+
+def test_the_sampler_learns_when_parameters_exist() -> None:
+    study = optuna.create_study(sampler=Sampler("gp-ei", seed=3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        study.optimize(branches, n_trials=24)
+    sampler = study.sampler
+    assert isinstance(sampler, Sampler)
+    assert sampler._tree(study).when == {
+        "slope": {"kind": (0.0,)}, "knots": {"kind": (1.0,)}, "bend": {"knots": (4.0, 5.0, 6.0, 7.0)},
+    }  # fmt: skip
+    assert study.best_value < 0.02  # 24 random draws: 0.13 in the median
+    assert set(sampler.recommend(study)) in ({"kind", "slope"}, {"kind", "knots", "bend"}, {"kind", "knots"})
+
+
+def test_a_learnt_tree_goes_on_exactly(tmp_path: Path) -> None:
+    whole = optuna.create_study(sampler=Sampler("gp-ei", seed=5))
+    whole.optimize(branches, n_trials=14)
+    for part in (8, 6):
+        study = optuna.create_study(
+            study_name="s", storage=f"sqlite:///{tmp_path}/s.db", load_if_exists=True, sampler=Sampler("gp-ei", seed=5)
+        )
+        study.optimize(branches, n_trials=part)
+    assert params_of(study) == params_of(whole)
+
+
+def test_what_nothing_explains_is_drawn_and_one_warning_says_so() -> None:
     def objective(trial: optuna.Trial) -> float:
-        if trial.suggest_categorical("kind", ["line", "curve"]) == "line":
-            return trial.suggest_float("slope", 0.0, 1.0)
-        return trial.suggest_float("bend", 1.0, 2.0) + trial.suggest_int("knots", 2, 5)
+        x = trial.suggest_float("x", 0.5, 3.0)
+        if trial.number % 3 == 1:
+            x += trial.suggest_float("slope", 0.0, 1.0) + trial.suggest_int("knots", 2, 5)
+        return x
 
     study = optuna.create_study(sampler=Sampler("random", seed=0))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        study.optimize(objective, n_trials=20)
+        study.optimize(objective, n_trials=12)
     said = [str(w.message) for w in caught if "drawn at random" in str(w.message)]
     assert len(said) == 1
-    assert "'slope'" in said[0] or "'bend'" in said[0] or "'knots'" in said[0]
+    assert "'slope'" in said[0] or "'knots'" in said[0]
+
+
+def test_a_space_with_conditions_and_rules_is_searched_from_the_first_trial() -> None:
+    space = regretless.Space(
+        {
+            "kind": regretless.Choice(["line", "curve"]),
+            "low": regretless.Float(-2.0, 6.0),
+            "high": regretless.Float(1.0, 9.0),
+            "bend": regretless.Float(1e-3, 1e2, log=True, when={"kind": "curve"}),
+        },
+        where=["low < high", "kind == 'line' or low <= 3"],
+    )
+    study = optuna.create_study(sampler=Sampler("gp-ei", seed=1, search_space=space))
+    for _ in range(12):
+        trial = study.ask()
+        params = trial.relative_params
+        space.check(params)
+        assert ("bend" in params) == (params["kind"] == "curve")
+        kind = trial.suggest_categorical("kind", ["line", "curve"])
+        value = trial.suggest_float("high", 1.0, 9.0) - trial.suggest_float("low", -2.0, 6.0)
+        if kind == "curve":
+            value += trial.suggest_float("bend", 1e-3, 1e2, log=True)
+        study.tell(trial, value)
+    assert study.best_value < 0.5
 
 
 def test_a_static_space_needs_no_warning() -> None:
@@ -500,6 +559,26 @@ def test_pruned_points_are_not_proposed_again(pruned: Any) -> None:
     points = [tuple(t.params.values()) for t in study.trials]
     assert len(study.get_trials(states=(TrialState.PRUNED,))) >= 3
     assert len(set(points)) == 14
+
+
+def test_no_method_repeats_a_pruned_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even one that proposes the best point again, to see how noisy it is."""
+
+    def again(self: Any, rng: np.random.Generator) -> Any:
+        return self.X[-1] if len(self.X) else rng.random(self.dim)
+
+    monkeypatch.setattr(BASELINES["random"].method, "_propose", again)
+    study = optuna.create_study(
+        sampler=Sampler("random", seed=1), pruner=optuna.pruners.MedianPruner(n_startup_trials=1)
+    )
+    study.enqueue_trial({"x": 3.1, "y": 1.9})
+    study.optimize(pruned_trial, n_trials=1)
+    study.enqueue_trial({"x": -4.0, "y": 1.0})
+    study.optimize(pruned_trial, n_trials=4)
+    states = [t.state for t in study.trials]
+    assert states[:2] == [TrialState.COMPLETE, TrialState.PRUNED]
+    cut = [tuple(t.params.items()) for t in study.trials if t.state == TrialState.PRUNED]
+    assert len(set(cut)) == len(cut)
 
 
 def test_pruned_trials_tell_what_they_would_have_come_to() -> None:
@@ -588,3 +667,56 @@ def test_probes_of_a_study_count_whatever_became_of_them() -> None:
     assert again.share(study, 0.05) == waiting  # nothing lives outside the storage
     with pytest.raises(ValueError, match="cut short"):
         Sampler("random", probes=0.5, pruned="last")
+
+
+# ---------------------------------------------------------------- constraints
+
+
+def held(trial: optuna.trial.FrozenTrial) -> list[float]:
+    """x + log10(y) >= 1.2 and x <= 3.4; the least x + 2 log10(y) under them is 1.2 + log10(y) at x = 3.4: -1."""
+    x, y = trial.params["x"], math.log10(trial.params["y"])
+    return [1.2 - x - y, x - 3.4]
+
+
+def weighed(trial: optuna.Trial) -> float:
+    return trial.suggest_float("x", 0.5, 5.0) + 2 * math.log10(trial.suggest_float("y", 1e-3, 1e2, log=True))
+
+
+def test_constraints_come_by_a_function_or_by_the_trial() -> None:
+    def by_trial(trial: optuna.Trial) -> float:
+        value = weighed(trial)
+        for name, constraint in zip("ab", held(trial), strict=True):  # type: ignore[arg-type]
+            trial.set_constraint(name, constraint)
+        return value
+
+    by_function = optuna.create_study(sampler=Sampler("gp-ei", seed=2, constraints_func=held))
+    by_function.optimize(weighed, n_trials=18)
+    study = optuna.create_study(sampler=Sampler("gp-ei", seed=2))
+    study.optimize(by_trial, n_trials=18)
+    assert params_of(study) == params_of(by_function)
+    feasible = [t.value for t in study.trials if max(held(t)) <= 0]
+    assert min(v for v in feasible if v is not None) < -0.9  # the optimum is -1
+    sampler = study.sampler
+    assert isinstance(sampler, Sampler)
+    best = sampler.recommend(study)
+    assert 1.2 - best["x"] - math.log10(best["y"]) <= 0
+    study.add_trial(
+        optuna.create_trial(
+            params=study.trials[0].params, distributions=study.trials[0].distributions, value=1.0,
+            system_attrs={"constraints": [0.5]},
+        )
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="must not change"):
+        weighed(study.ask())
+
+
+def test_ranges_may_change_in_mid_study() -> None:
+    """What was evaluated outside the present range still counts, and nothing is proposed there."""
+    study = optuna.create_study(sampler=Sampler("gp-ei", seed=0))
+    for low, high in ((-4.0, 2.0), (1.0, 6.0)):
+        for _ in range(7):
+            trial = study.ask()
+            x = trial.suggest_float("x", low, high)
+            assert low <= x <= high
+            study.tell(trial, (x - 3.3) ** 2)
+    assert study.best_value < 0.05

@@ -28,7 +28,8 @@ from ray.tune.schedulers import ASHAScheduler  # noqa: E402
 from regretless import Choice, Float, Int, minimize  # noqa: E402
 from regretless.baselines.random_search import RandomSearch  # noqa: E402
 from regretless.certificate import Certificate  # noqa: E402
-from regretless.doors.ray import GapStopper, RayExecutor, Searcher, read_space  # noqa: E402
+from regretless.doors.ray import GapStopper, RayExecutor, Searcher  # noqa: E402
+from regretless.doors.ray_spaces import read_space  # noqa: E402
 from regretless.stopping import GapBelow  # noqa: E402
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(600)]
@@ -175,14 +176,14 @@ def test_points_and_values_known_before() -> None:
 
 
 def test_spaces_are_read_as_ray_means_them() -> None:
-    space, readers = read_space({
+    read = read_space({
         "u": tune.uniform(-1, 2), "l": tune.loguniform(1e-4, 1), "q": tune.quniform(0.5, 2.0, 0.5),
         "i": tune.randint(2, 9),
         "li": tune.lograndint(1, 65), "qi": tune.qrandint(0, 10, 2), "c": tune.choice([[1], {"a": 2}]),
         "n": tune.randn(5, 2),
         "ql": tune.qloguniform(0.1, 10, 0.1), "deep": {"er": tune.uniform(0, 1)},
     })  # fmt: skip
-    p = space.parameters
+    p, readers = read.space.parameters, read.readers
     assert p["u"] == Float(-1.0, 2.0)
     assert p["l"] == Float(1e-4, 1.0, log=True)
     assert p["q"] == Float(0.5, 2.0, step=0.5)
@@ -194,10 +195,65 @@ def test_spaces_are_read_as_ray_means_them() -> None:
     assert readers["n"](0.5) == pytest.approx(5)
     assert readers["ql"](0.333) == pytest.approx(0.3)
     assert p["deep/er"] == Float(0.0, 1.0)
-    with pytest.raises(ValueError, match=r"use tune.choice for \['g'\]"):
+    with pytest.raises(ValueError, match=r"write tune.choice for \['g'\], or leave search_alg out"):
         read_space({"g": tune.grid_search([1, 2])})
     with pytest.raises(ValueError, match=r"parameter 'f'.*cannot be searched"):
         read_space({"f": tune.sample_from(lambda spec: 1)})
+    with pytest.raises(ValueError, match=r'the key \'a/b\' holds "/"'):
+        read_space({"a/b": tune.uniform(0, 1)})
+
+
+LISTS = {
+    "layers": [tune.randint(8, 65), tune.randint(8, 65)],
+    "betas": (0.9, tune.uniform(0.99, 0.9999)),
+    "blocks": [{"width": tune.lograndint(1, 9), "act": "relu"}, {"width": 3}],
+    "plain": [1, 2],
+}
+
+
+def test_lists_of_domains_stay_lists(tmp_path: Path) -> None:
+    searcher = Searcher(LISTS, metric="loss", mode="min", method="random", seed=3)
+    config = searcher.suggest("a")
+    assert isinstance(config, dict)
+    assert type(config["layers"]) is list
+    assert len(config["layers"]) == 2
+    assert all(8 <= width <= 64 for width in config["layers"])
+    assert type(config["betas"]) is tuple
+    assert config["betas"][0] == 0.9
+    assert config["blocks"][0]["act"] == "relu"
+    assert config["blocks"][1] == {"width": 3}
+    assert "plain" not in config  # Ray has it
+    searcher.save(str(tmp_path / "lists"))
+    again = Searcher(method="random", seed=3)
+    with pytest.raises(ValueError, match="fixed values beside the parameters: pass space="):
+        again.restore(str(tmp_path / "lists"))
+    plain = {"layers": LISTS["layers"], "betas": LISTS["betas"]}
+    searcher = Searcher(plain, metric="loss", mode="min", method="random", seed=3)
+    searcher.save(str(tmp_path / "plain"))
+    again = Searcher(method="random", seed=3)
+    again.restore(str(tmp_path / "plain"))
+    assert [again.suggest(f"t{i}") for i in range(3)] == [searcher.suggest(f"t{i}") for i in range(3)]
+
+
+def test_points_to_evaluate_may_leave_parameters_out() -> None:
+    points = [{"net": {"act": "tanh"}}, {"net/lr": 1e-3}, {}]
+    searcher, other = (make(method, points_to_evaluate=points) for method in ("gp-ei", "gp-ei"))
+    configs = [searcher.suggest(f"t{i}") for i in range(4)]
+    assert configs == [other.suggest(f"t{i}") for i in range(4)]
+    assert all(isinstance(c, dict) and set(c) == {"x", "net"} and set(c["net"]) == {"lr", "act"} for c in configs)
+    assert isinstance(configs[0], dict)
+    assert configs[0]["net"]["act"] == "tanh"
+    assert isinstance(configs[1], dict)
+    assert configs[1]["net"]["lr"] == pytest.approx(1e-3)
+    with pytest.raises(ValueError, match=r"parameter 'net/act': 'sin' is not one of \['relu', 'tanh'\]"):
+        make(points_to_evaluate=[{"net": {"act": "sin"}}]).suggest("a")
+    normal = Searcher({"n": tune.randn(5, 2)}, metric="m", mode="min", seed=0, points_to_evaluate=[{"n": 6.5}])
+    assert normal.suggest("a") == {"n": pytest.approx(6.5, abs=1e-9)}
+
+
+def test_the_scheduler_of_bohb_is_answered() -> None:
+    with pytest.raises(RuntimeError, match="use HyperBandScheduler or ASHAScheduler"):
+        make().on_pause("t0")
 
 
 def test_a_search_without_a_space_says_what_is_missing() -> None:

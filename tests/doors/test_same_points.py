@@ -129,6 +129,7 @@ def by_scikit_learn(space: dict[str, Any], method: str, folder: Path) -> list[di
         method=method,
         random_state=SEED,
         cv=KFold(2),
+        fold_noise=False,
         **OPTIONS,
     )
     search.fit(np.zeros((4, 1)), np.zeros(4))

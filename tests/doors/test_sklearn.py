@@ -20,7 +20,8 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from regretless.baselines import BASELINES
-from regretless.doors.sklearn import RegretlessSearchCV, read_space
+from regretless.doors.sklearn import FoldNoise, RegretlessSearchCV
+from regretless.doors.sklearn_spaces import read_search_space
 from regretless.parameters import Choice, Float, Int
 
 X, Y = make_classification(n_samples=120, n_features=5, random_state=0)
@@ -127,8 +128,83 @@ def test_several_metrics_are_searched_by_the_one_refit_names() -> None:
     fitted = search(scoring=scoring, refit="roc_auc").fit(X, Y)
     assert fitted.optimizer_.best.value == pytest.approx(max(fitted.cv_results_["mean_test_roc_auc"]))
     assert "rank_test_accuracy" in fitted.cv_results_
-    with pytest.raises(ValueError, match="refit must be the name"):
-        search(scoring=scoring, refit=False).fit(X, Y)
+    with pytest.raises(ValueError, match=r"metric must be one of \['roc_auc', 'accuracy'\], got 'f1'"):
+        search(scoring=scoring, refit=False, metric="f1").fit(X, Y)
+
+
+def test_several_metrics_with_a_callable_refit_or_none_are_searched_by_the_first() -> None:
+    """The pattern of a refit that takes the simplest setting close to the best one."""
+    scoring = {"auc": "roc_auc", "hits": "accuracy"}
+
+    def smallest_good(results: dict[str, Any]) -> int:
+        good = results["mean_test_hits"] >= results["mean_test_hits"].max() - 0.02
+        return int(np.where(good, [p["C"] for p in results["params"]], np.inf).argmin())
+
+    for refit in (smallest_good, False):
+        fitted = search(scoring=scoring, refit=refit, fold_noise=False).fit(X, Y)
+        assert fitted.optimizer_.best.value == pytest.approx(max(fitted.cv_results_["mean_test_auc"]))
+        assert hasattr(fitted, "best_estimator_") == callable(refit)
+        assert fitted.optimizer_.best.var is None
+    by_hits = search(scoring=scoring, refit=False, metric="hits").fit(X, Y)
+    assert by_hits.optimizer_.best.value == pytest.approx(max(by_hits.cv_results_["mean_test_hits"]))
+
+
+def test_the_names_of_other_searches() -> None:
+    """A call of `RandomizedSearchCV` and one of `BayesSearchCV`, with another class name."""
+    with parallel_config(backend="threading"):
+        randomized = RegretlessSearchCV(
+            estimator=LogisticRegression(), param_distributions=C, n_iter=3, cv=2, n_jobs=-1, random_state=0
+        ).fit(X, Y)
+    assert len(randomized.cv_results_["params"]) == 3
+    assert clone(randomized).get_params()["n_iter"] == 3
+    plain = search(space=C, n_trials=3, method="auto").fit(X, Y)
+    assert plain.cv_results_["params"] == randomized.cv_results_["params"]
+
+    bayes = RegretlessSearchCV(
+        SVC(),
+        search_spaces={"C": (1e-2, 1e3, "log-uniform"), "degree": (1, 8), "kernel": ["linear", "poly"]},
+        n_iter=2,
+        cv=2,
+    )
+    space = bayes._search_space().space
+    assert list(space.parameters.values()) == [Float(1e-2, 1e3, log=True), Int(1, 8), Choice(range(2))]
+    assert len(bayes.fit(X, Y).cv_results_["params"]) == 2
+
+
+class Real:
+    """As scikit-optimize's dimension of this name."""
+
+    def __init__(self, low: float, high: float, prior: str = "uniform") -> None:
+        self.low, self.high, self.prior = low, high, prior
+
+
+def test_dimensions_of_scikit_optimize() -> None:
+    parameters = read_search_space({"a": Real(1, 100, "log-uniform"), "b": Real(-3, 2)}).space.parameters
+    assert list(parameters.values()) == [Float(1.0, 100.0, log=True), Float(-3.0, 2.0)]
+    with pytest.raises(ValueError, match=r"parameter 'a': the scale of a range is .* got 'normal'"):
+        read_search_space({"a": Real(1, 2, "normal")})
+
+
+def test_a_finite_grid_ends_when_it_is_exhausted() -> None:
+    grid = {"C": [0.01, 1.0, 30.0], "fit_intercept": [True, False]}
+    fitted = search(space=grid, n_trials=20, method="auto").fit(X, Y)
+    settings = [tuple(params.items()) for params in fitted.cv_results_["params"]]
+    assert len(settings) == len(set(settings)) == 6
+    assert fitted.best_score_ == GridSearchCV(LogisticRegression(), grid, cv=2).fit(X, Y).best_score_
+
+
+def test_fold_scores_are_told_as_noise() -> None:
+    """A fold that is hard for every setting is no noise; what remains is."""
+    rng = np.random.default_rng(0)
+    hard, noise = np.array([0.2, 0.0, -0.1, 0.05]), FoldNoise()
+    assert noise.variance(0.8 + hard) == pytest.approx(hard.var(ddof=1) / 4)
+    assert noise.variance(0.9 + hard) == pytest.approx(0.0, abs=1e-30)
+    drawn, noise = 0.03 * rng.standard_normal((400, 4)), FoldNoise()
+    variances = [noise.variance(0.8 + hard + row) for row in drawn]
+    assert variances[-1] == pytest.approx(0.03**2 / 4, rel=0.1)
+    assert noise.variance(np.array([0.5])) is None
+    told = search(n_trials=4).fit(X, Y).optimizer_.trials
+    assert all(t.var is not None and t.var >= 0 for t in told)
 
 
 def test_the_result_depends_on_the_seed_and_the_batch_not_on_the_jobs() -> None:
@@ -176,11 +252,12 @@ def test_a_search_in_which_everything_fails_says_so() -> None:
 
 
 def test_spaces_are_read_as_scikit_learn_means_them() -> None:
-    space, readers = read_space({
+    searched = read_search_space({
         "uniform": stats.uniform(2, 3), "log": stats.loguniform(1e-3, 10), "whole": stats.randint(2, 9),
         "normal": stats.norm(5, 2),
         "counts": stats.poisson(4), "list": [1, [2, 3], None], "array": np.array([0.5, 1.5]), "own": Int(1, 4),
     })  # fmt: skip
+    space, readers = searched.space, searched.readers
     assert space.parameters["uniform"] == Float(2.0, 5.0)
     assert space.parameters["log"] == Float(1e-3, 10.0, log=True)
     assert space.parameters["whole"] == Int(2, 8)
@@ -211,9 +288,9 @@ def test_spaces_are_read_as_scikit_learn_means_them() -> None:
     ids=str,
 )
 def test_numbers_in_order_are_a_scale(values: Any, parameter: Any) -> None:
-    space, readers = read_space({"p": values})
-    assert space.parameters["p"] == parameter
-    assert readers["p"](1) is values[1] or readers["p"](1) == values[1]
+    searched = read_search_space({"p": values})
+    assert searched.space.parameters["p"] == parameter
+    assert searched.setting({"p": 1})["p"] == values[1]
 
 
 @pytest.mark.parametrize("space", [{}, [("C", [1])], {"C": 3.0}, {"C": "abc"}, {"C": []}])
@@ -223,7 +300,13 @@ def test_bad_spaces_are_named(space: Any) -> None:
 
 
 def test_bad_counts_are_named() -> None:
-    for options in ({"n_trials": 0}, {"batch": 0}):
+    with pytest.raises(ValueError, match="n_iter is another name of n_trials: give one, got 3 and 4"):
+        search(n_trials=4, n_iter=3).fit(X, Y)
+    with pytest.raises(ValueError, match="needs one of space, param_distributions, search_spaces, got none of them"):
+        RegretlessSearchCV(LogisticRegression(), n_trials=2).fit(X, Y)
+    with pytest.raises(ValueError, match="got space and param_distributions"):
+        search(param_distributions=C).fit(X, Y)
+    for options in ({"n_trials": 0}, {"batch": 0}, {"n_iter": 0, "n_trials": 40}):
         with pytest.raises(ValueError, match="must be a whole number of at least 1"):
             search(**options).fit(X, Y)
 
@@ -270,8 +353,9 @@ def test_scorers_bring_their_own_ceiling(scoring: Any, refit: Any, ceiling: floa
 def test_a_score_never_promises_more_than_its_metric() -> None:
     X, y = load_breast_cancer(return_X_y=True)
     search = RegretlessSearchCV(
-        RidgeClassifier(), {"alpha": stats.loguniform(1e-3, 1e3)}, n_trials=6, random_state=0, probes=0.5
-    ).fit(X, y)
+        RidgeClassifier(), {"alpha": stats.loguniform(1e-3, 1e3)}, n_trials=6, random_state=0, probes=0.5,
+        fold_noise=False,
+    ).fit(X, y)  # fmt: skip
     assert search.certificate_.upper <= 1.0
     assert search.certificate_.gap <= 1.0 - search.best_score_ + 1e-12
     assert search.certificate_.probes == 3

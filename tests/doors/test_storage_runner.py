@@ -17,6 +17,7 @@ from typing import Any
 
 import optuna
 import pytest
+import sqlalchemy.exc
 from click.testing import CliRunner
 from optuna.trial import TrialState
 from postgres import PostgresServer
@@ -414,3 +415,21 @@ def test_rules_probes_and_bounds_live_in_the_study() -> None:
         tune_in_storage(bowl, PLANE, trials=9, **{**common, "floor": -1.0})
     with pytest.raises(ValueError, match="probes"):
         tune_in_storage(bowl, PLANE, trials=9, probes=0.5, **common)
+
+
+def test_a_slow_try_to_make_the_tables_is_not_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine one try may take longer than the patience; what others make meanwhile is found by the next."""
+    tries: list[str] = []
+
+    class Slow(optuna.storages.RDBStorage):  # type: ignore[misc]
+        def __init__(self, url: str, **options: Any) -> None:
+            tries.append(url)
+            if len(tries) < 3:
+                told = Exception('relation "studies" already exists')
+                raise sqlalchemy.exc.ProgrammingError("CREATE TABLE", {}, told)
+            super().__init__(url, **options)
+
+    monkeypatch.setattr("regretless.storage.urls.CREATION_PATIENCE", -1.0)
+    monkeypatch.setattr(optuna.storages, "RDBStorage", Slow)
+    assert open_storage(f"sqlite:///{tmp_path}/s.db") is not None
+    assert len(tries) == 3

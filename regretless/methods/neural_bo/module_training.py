@@ -60,7 +60,7 @@ class ModuleTrainNN:
         scaled = y / self._unit
         self._centre, self._spread = standardisation(scaled)
         targets = (scaled - self._centre) / self._spread
-        self._posterior.extend(self._place(X), self._place(targets))
+        self._posterior.extend(X, targets)
         self._train(self._place(X), self._place(targets))
         self._trained = n
 
@@ -89,12 +89,13 @@ class ModuleTrainNN:
         order = keyed_generator(self._seed, n, Stream.NEURAL_BO_TRAINING)
         batches = whole_epochs(order, n, PAPER_BATCH, PAPER_EPOCHS)
         for _ in range(HALVINGS):
-            theta: dict[str, torch.Tensor] | None = first
+            theta = first
             for rows in batches:
-                theta = self._stepped(theta, first, X[rows], y[rows], norm * self._lam * len(rows) / n, limit)
-                if theta is None:
+                after = self._stepped(theta, first, X[rows], y[rows], norm * self._lam * len(rows) / n, limit)
+                if after is None:
                     break
-            if theta is not None:
+                theta = after
+            else:
                 self.theta = theta
                 return
             self.rate /= 2

@@ -1,0 +1,251 @@
+"""What was evaluated before: earlier runs, studies and tables as settings with values, and their places in a space.
+
+Sources are a `Result`, an `Optimizer`, the file of a checkpoint, a CSV with a column per parameter and one called
+"value", an Optuna study, the URL of an Optuna storage, or (setting, value) pairs. Their ranges may differ from the
+space's: a number outside has a place beyond the end of its axis, where a model can use it and nothing is proposed.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regretless.evaluation import as_number, shown
+from regretless.extras import optional
+from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter, width_of
+from regretless.space import Space
+from regretless.statefile import read_state
+
+if TYPE_CHECKING:
+    from regretless.optimizer import Optimizer
+
+REACH = 1.0
+"""How far beyond the ends of an axis, in its lengths, a number may lie and still say something about the range."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One evaluation of an earlier run."""
+
+    params: Mapping[str, Any]
+    value: float
+    var: float | None = None
+    constraints: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Evaluations with places in a cube: inside it, beyond it, and how many could not be placed and why."""
+
+    inside: list[tuple[Array, Evaluation]]
+    beyond: list[tuple[Array, Evaluation]]
+    left_out: dict[str, int]
+
+
+# ---------------------------------------------------------------- reading
+
+
+def evaluations(source: Any) -> list[Evaluation]:
+    """The finished evaluations of a source; see the module's text."""
+    if isinstance(source, str) and "://" in source:
+        return _of_storage(source)
+    if isinstance(source, str | Path):
+        return _of_csv(Path(source)) if Path(source).suffix.lower() == ".csv" else _of_file(Path(source))
+    trials = source.get_trials(deepcopy=False) if hasattr(source, "get_trials") else getattr(source, "trials", None)
+    if trials is not None:
+        return [found for trial in trials if (found := _of_trial(trial)) is not None]
+    if isinstance(source, Iterable):
+        return [_of_pair(item) for item in source]
+    raise ValueError(
+        f"earlier: expected a Result, an Optimizer, a study, a file or (setting, value) pairs, got {shown(source)}"
+    )
+
+
+def _of_trial(trial: Any) -> Evaluation | None:
+    """The evaluation of one of our trials, or of Optuna's; None when it has no value."""
+    state = getattr(trial.state, "name", trial.state)
+    if state not in ("done", "COMPLETE") or trial.value is None:
+        return None
+    found = trial.constraints
+    constraints = tuple(found[name] for name in sorted(found)) if isinstance(found, Mapping) else tuple(found)
+    var = getattr(trial, "var", None) if state == "done" else trial.user_attrs.get("regretless:var")
+    return Evaluation(dict(trial.params), float(trial.value), var, constraints)
+
+
+def _of_pair(item: Any) -> Evaluation:
+    if isinstance(item, Sequence) and len(item) == 2 and isinstance(item[0], Mapping):
+        value = as_number(item[1])
+        if value is not None and math.isfinite(value):
+            return Evaluation(dict(item[0]), value)
+    raise ValueError(f"earlier: expected (setting, value) pairs, got {shown(item)}")
+
+
+def _of_storage(url: str) -> list[Evaluation]:
+    optuna = optional("optuna", "optuna")
+    studies = optuna.study.get_all_study_summaries(url)
+    if len(studies) != 1:
+        names = ", ".join(study.study_name for study in studies) or "none"
+        raise ValueError(f"earlier: {url} holds the studies {names}; load the one you mean and pass it")
+    return evaluations(optuna.load_study(study_name=studies[0].study_name, storage=url))
+
+
+def _of_file(path: Path) -> list[Evaluation]:
+    """The trials of a file of `Optimizer.save`, in its own space."""
+    state = read_state(path)
+    if not str(state.get("kind", "")).startswith("regretless-optimizer"):
+        raise ValueError(f"earlier: {path} is neither a CSV nor a file of Optimizer.save")
+    space = Space.from_json(state["space"])
+    out = []
+    shares = space.cube().dim == np.shape(state["unit"])[1]
+    constraints = state.get("constraints", np.empty((len(state["value"]), 0)))
+    for number, (u, value, var, row) in enumerate(
+        zip(state["unit"], state["value"], state["var"], constraints, strict=True)
+    ):
+        if not math.isnan(value):
+            params = state["own"].get(str(number)) or space.decode(np.asarray(u), "shares" if shares else "onehot")
+            out.append(Evaluation(params, float(value), None if math.isnan(var) else float(var), tuple(row.tolist())))
+    return out
+
+
+def _of_csv(path: Path) -> list[Evaluation]:
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"earlier: cannot read {path}: {error}") from None
+    if not rows or "value" not in rows[0]:
+        raise ValueError(f'earlier: {path} needs a column per parameter and one called "value"')
+    out = []
+    for row in rows:
+        try:
+            value = float(row["value"])
+        except (TypeError, ValueError):
+            continue  # a failed evaluation has no number there
+        params = {name: text for name, text in row.items() if name != "value" and text not in (None, "")}
+        if math.isfinite(value):
+            out.append(Evaluation({name: Written(text) for name, text in params.items()}, value))
+    return out
+
+
+class Written(str):
+    """A value as a table holds it: a text that stands for a number or a label."""
+
+
+# ---------------------------------------------------------------- placing
+
+
+def placed(
+    found: Sequence[Evaluation], space: Space, choices: Encoding, missing: Mapping[str, Any], n_constraints: int
+) -> Placed:
+    """Where evaluations lie in the cube of a space; `missing` holds values for parameters that they do not have."""
+    inside: list[tuple[Array, Evaluation]] = []
+    beyond: list[tuple[Array, Evaluation]] = []
+    left: dict[str, int] = {}
+    for evaluation in found:
+        try:
+            if len(evaluation.constraints) != n_constraints:
+                raise ValueError(f"{len(evaluation.constraints)} constraints where this run has {n_constraints}")
+            u, outside = _place({**missing, **evaluation.params}, space, choices)
+        except ValueError as error:
+            left[str(error)] = left.get(str(error), 0) + 1
+            continue
+        (beyond if outside else inside).append((u, evaluation))
+    return Placed(inside, beyond, left)
+
+
+def learn_earlier(optimizer: Optimizer, source: Any, missing: Mapping[str, Any]) -> int:
+    """Tells an optimizer the evaluations of a source; see `Optimizer.learn`."""
+    method = optimizer.method
+    if optimizer.cost is not None:
+        raise ValueError("earlier evaluations say nothing about costs; learn them without cost=")
+    found = placed(evaluations(source), optimizer.space, method.choices, missing, optimizer.n_constraints)
+    beyond = found.beyond if method.uses_outside and not optimizer.n_constraints else []
+    if beyond:
+        sign = 1.0 if optimizer.direction == "maximize" else -1.0
+        variances = np.array([math.nan if e.var is None else e.var for _, e in beyond])
+        method.inform(np.array([u for u, _ in beyond]), sign * np.array([e.value for _, e in beyond]), variances)
+    optimizer.take_in(
+        [u for u, _ in found.inside], [e.value for _, e in found.inside],
+        [math.nan if e.var is None else e.var for _, e in found.inside], [e.constraints for _, e in found.inside],
+    )  # fmt: skip
+    optimizer.earlier += [(method.cube.key(u), e.value) for u, e in found.inside]
+    unused = {f"outside the ranges, which {optimizer.recipe.name} cannot use": len(found.beyond) - len(beyond)}
+    say_left_out(found.left_out | unused)
+    return len(found.inside) + len(beyond)
+
+
+def say_left_out(left: Mapping[str, int]) -> None:
+    """Warns of evaluations that could not be used, by reason."""
+    for why, count in left.items():
+        if count:
+            warnings.warn(f"{count} earlier evaluations were left out: {why}", RuntimeWarning, stacklevel=4)
+
+
+def _place(params: Mapping[str, Any], space: Space, choices: Encoding) -> tuple[Array, bool]:
+    """The point of a setting, d, and whether it lies beyond the cube."""
+    known = {name: _value(space.parameters[name], params[name]) for name in space.names if name in params}
+    known |= {n: p.from_unit(0.5) for n, p in space.parameters.items() if n not in known and p.axis.levels == 1}
+    near, past = dict(known), {}
+    for name, value in known.items():
+        p = space.parameters[name]
+        if not isinstance(p, Choice):
+            u = _unit(p, value)
+            if not -REACH <= u <= 1.0 + REACH:
+                raise ValueError(f"{name} lies too far outside its range")
+            if not p.low <= value <= p.high:
+                past[name] = u
+            near[name] = _nearest(p, value)
+    lost = [name for name, exists in space.active(near).items() if exists and name not in near]
+    if lost:
+        raise ValueError(f"no value for {lost[0]!r} (give one by missing={{{lost[0]!r}: ...}})")
+    point = space.encode(near, choices)
+    at = 0
+    for name in space.coordinates:
+        p = space.parameters[name]
+        if name in past:
+            point[at] = past[name]
+        at += width_of(p, choices)
+    return point, bool(past)
+
+
+def _value(p: Parameter, value: Any) -> Any:
+    """A value as the parameter means it; texts of tables are read as its numbers or labels."""
+    if isinstance(p, Choice):
+        if isinstance(value, Written):
+            alike = [label for label in p.labels if str(label) == value]
+            return alike[0] if alike else p.labels[p.index(str(value))]
+        return p.labels[p.index(value)]
+    number = as_number(float(value)) if isinstance(value, Written) else as_number(value)
+    if number is None or not math.isfinite(number) or (p.log and number <= 0):
+        raise ValueError(f"{value!r} is no value of {p}")
+    return number
+
+
+def _unit(p: Float | Int, value: float) -> float:
+    """The place of a number on its axis, beyond the ends too."""
+    half = 0.5 * (p.step or 0.0) if not (isinstance(p, Float) and p.line) else 0.0
+    low, high = p.low - half, p.high + half
+    if p.axis.levels == 1:
+        return 0.5 if p.low <= value <= p.high else math.inf
+    if p.log:
+        return (math.log(value) - math.log(low)) / (math.log(high) - math.log(low))
+    return (value - low) / (high - low)
+
+
+def _nearest(p: Float | Int, value: float) -> Any:
+    """The nearest value that the parameter can take."""
+    inside = min(max(value, p.low), p.high)
+    if isinstance(p, Float) and p.line:
+        return inside
+    step = p.step or 1
+    on_step = p.low + step * round((inside - p.low) / step)
+    while on_step > p.high:
+        on_step -= step
+    return int(on_step) if isinstance(p, Int) else p.from_unit(_unit(p, on_step))

@@ -1,0 +1,116 @@
+"""`Trial`: one evaluation, and the checks of what may be told about it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from regretless.evaluation import as_number, shown
+from regretless.method import LARGEST
+from regretless.parameters import Array, Choice, Parameter
+
+CostKind: TypeAlias = Literal["told", "seconds"]
+"""Where the cost of an evaluation comes from."""
+TrialState: TypeAlias = Literal["pending", "done", "failed"]
+LEAST_COST = 1e-9
+"""Costs below this count as this: their logarithms are modelled, and a clock may say 0."""
+STATES: tuple[TrialState, ...] = ("pending", "done", "failed")
+"""What becomes of trials, in the order of their codes in a file."""
+
+
+@dataclass(eq=False)
+class Trial:
+    """One evaluation: its number, its parameters, and what came of it."""
+
+    number: int
+    params: dict[str, Any]
+    state: TrialState = "pending"
+    value: float | None = None
+    """The value told, in the user's units; None while pending and when failed."""
+    var: float | None = None
+    """The known noise variance of the value, when one was told."""
+    error: str = ""
+    """Why the evaluation failed, when it did and the reason was told."""
+    unit: Array = field(repr=False, default_factory=lambda: np.empty(0))
+    """The point in the method's cube, d."""
+    constraints: tuple[float, ...] = ()
+    """The values of the constraints, at most 0 where they hold."""
+    cost: float | None = None
+    """What the evaluation cost, when that was told or measured."""
+    seconds: float | None = None
+    """How long the evaluation took, when that is known."""
+
+    @property
+    def feasible(self) -> bool:
+        """Whether it was evaluated and satisfies all constraints."""
+        return self.value is not None and all(c <= 0 for c in self.constraints)
+
+    @property
+    def x(self) -> Array:
+        """The parameters as an array, for spaces of numbers alone."""
+        return np.array(list(self.params.values()), dtype=np.float64)
+
+
+# ---------------------------------------------------------------- values
+
+
+def checked_positive(name: str, value: Any, *, zero: bool = False) -> float:
+    number = as_number(value)
+    if number is None or not (math.isfinite(number) and (number > 0 or (zero and number == 0))):
+        raise ValueError(f"{name} must be a finite number of at least 0, got {shown(value)}")
+    return number
+
+
+def counted(constraints: Any) -> tuple[int, tuple[str, ...]]:
+    """The number of constraints, and their names where they have some."""
+    if isinstance(constraints, int | np.integer) and not isinstance(constraints, bool) and constraints >= 0:
+        return int(constraints), ()
+    if isinstance(constraints, Sequence) and not isinstance(constraints, str):
+        names = tuple(constraints)
+        if len(set(names)) == len(names) and all(isinstance(name, str) for name in names):
+            return len(names), names
+    raise ValueError(f"constraints must be a number of them or a list of different names, got {constraints!r}")
+
+
+def column(numbers: Sequence[float | None]) -> Array:
+    return np.array([math.nan if number is None else number for number in numbers])
+
+
+def checked_constraints(
+    given: Sequence[float] | Mapping[str, float] | None, count: int, names: Sequence[str]
+) -> tuple[float, ...]:
+    """The values of a run's constraints, in their order."""
+    if isinstance(given, Mapping):
+        if set(given) != set(names):
+            raise ValueError(f"constraints are {list(names)}, got {list(given)}")
+        given = [given[name] for name in names]
+    numbers = [] if given is None else [as_number(c) for c in given]
+    if len(numbers) != count:
+        raise ValueError(
+            f"this run has {count} constraints, got {len(numbers)} values; their number is fixed by constraints= when "
+            "the run begins"
+        )
+    if any(c is None or math.isnan(c) for c in numbers):
+        raise ValueError(f"values of constraints must be numbers, got {shown(given)}")
+    return tuple(float(np.clip(c, -LARGEST, LARGEST)) for c in numbers)  # type: ignore[arg-type]
+
+
+def checked_cost(kind: CostKind | None, cost: float | None, seconds: float | None) -> float | None:
+    """The cost of an evaluation, for a run whose costs are of this kind."""
+    cost = seconds if kind == "seconds" else cost
+    if kind is not None and cost is None:
+        raise ValueError(f'this run has cost="{kind}": tell {"cost" if kind == "told" else "seconds"}=')
+    return None if cost is None else max(checked_positive("cost", cost, zero=True), LEAST_COST)
+
+
+def own_value(parameter: Parameter, value: Any) -> Any:
+    """A value of the user's as trials hold it: plain, a label as the space has it, and a float of fewer digits, which
+    may have been rounded over a bound, within the range."""
+    if isinstance(parameter, Choice):
+        return parameter.labels[parameter.index(value)]
+    plain = value.item() if isinstance(value, np.generic) else value
+    return min(max(plain, parameter.low), parameter.high)

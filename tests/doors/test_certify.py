@@ -1,0 +1,62 @@
+"""Certificates for studies of other samplers, and the package for OptunaHub."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import optuna
+import pytest
+
+import regretless as rg
+
+HUB = Path(__file__).parents[2] / "optunahub" / "package" / "samplers" / "regretless"
+
+
+def bowl(trial: optuna.Trial) -> float:
+    x = trial.suggest_float("x", -5.0, 10.0)
+    return (x - 3) ** 2 / 25 + 0.02 * (trial.suggest_int("k", 1, 9) - 4) ** 2
+
+
+def test_a_study_of_another_sampler_gets_a_certificate() -> None:
+    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=0))
+    assert "no trial has completed" in rg.certify(study).reason
+    study.optimize(bowl, n_trials=30)
+    before = [(t.params, t.user_attrs, t.system_attrs) for t in study.trials]
+    found = rg.certify(study, delta=0.1)
+    assert found.certified
+    assert found.delta == 0.1
+    assert 0.0 <= study.best_value <= found.gap  # the optimum is 0
+    assert found == rg.certify(study, delta=0.1)
+    assert [(t.params, t.user_attrs, t.system_attrs) for t in study.trials] == before
+    assert rg.certify(study, floor=0.0).gap <= study.best_value + 1e-12
+    assert not rg.certify(study, method="random").certified
+
+
+def test_several_objectives_are_refused_everywhere() -> None:
+    study = optuna.create_study(directions=["minimize", "maximize"], sampler=rg.Sampler("random", seed=0))
+    said = "has 2 objectives and regretless searches one: use optuna.samplers.NSGAIISampler"
+    for call in (lambda: rg.certify(study), lambda: study.optimize(lambda t: (t.suggest_float("x", 0, 1), 1.0), 1)):
+        with pytest.raises(ValueError, match=said):
+            call()
+
+
+def test_the_package_for_optunahub() -> None:
+    """As `optunahub.load_local_module` does: a folder with a sampler class, and a README that names it."""
+    spec = importlib.util.spec_from_file_location("hub_package", HUB / "__init__.py")
+    assert spec is not None
+    assert spec.loader is not None
+    package = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(package)
+    study = optuna.create_study(sampler=package.RegretlessSampler("random", seed=0))
+    study.optimize(bowl, n_trials=2)
+    readme = (HUB / "README.md").read_text()
+    head = re.match(r"---\n(.*?)\n---\n", readme, re.S)
+    assert head is not None
+    keys = {line.split(":")[0] for line in head[1].splitlines()}
+    assert keys == {"author", "title", "description", "tags", "optuna_versions", "license"}
+    for section in ("Abstract", "APIs", "Installation", "Example"):
+        assert f"## {section}\n" in readme
+    assert "- RegretlessSampler\n" in readme
+    assert (HUB / "LICENSE").read_text() == (HUB.parents[3] / "LICENSE").read_text()

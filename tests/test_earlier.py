@@ -1,0 +1,125 @@
+"""What was evaluated before a run, and asks with some parameters fixed."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+import pytest
+
+import regretless as rg
+
+OLD: dict[str, Any] = {"lr": rg.Float(1e-5, 1e-1, log=True), "n": rg.Int(2, 9), "act": rg.Choice(["relu", "tanh"])}
+NEW: dict[str, Any] = {**OLD, "lr": rg.Float(1e-3, 1e-1, log=True), "n": rg.Int(4, 12), "drop": rg.Float(0, 0.5)}
+
+
+def loss(lr: float, n: int, act: str, drop: float = 0.0) -> float:
+    return (math.log10(lr) + 1.7) ** 2 + abs(n - 6) / 10 + 0.3 * (act == "tanh") + drop
+
+
+@pytest.fixture(scope="module")
+def old() -> rg.Result:
+    return rg.minimize(loss, OLD, trials=16, seed=0, method="sobol", progress=False)
+
+
+def sources(old: rg.Result, tmp_path: Path) -> dict[str, Any]:
+    old.optimizer.save(tmp_path / "run")
+    rows = [f"{t.params['lr']!r},{t.params['n']},{t.params['act']},{t.value!r}" for t in old.trials]
+    (tmp_path / "t.csv").write_text("\n".join(["lr,n,act,value", *rows, "0.01,5,relu,"]))
+    url = f"sqlite:///{tmp_path}/s.db"
+    study = optuna.create_study(storage=url)
+    for t in old.trials:
+        distributions = {
+            "lr": optuna.distributions.FloatDistribution(1e-5, 1e-1, log=True),
+            "n": optuna.distributions.IntDistribution(2, 9),
+            "act": optuna.distributions.CategoricalDistribution(["relu", "tanh"]),
+        }
+        study.add_trial(optuna.create_trial(params=t.params, distributions=distributions, value=t.value))
+    return {
+        "result": old, "optimizer": old.optimizer, "file": tmp_path / "run", "csv": str(tmp_path / "t.csv"),
+        "study": study, "storage": url, "pairs": [(t.params, t.value) for t in old.trials],
+    }  # fmt: skip
+
+
+def test_every_source_says_the_same(old: rg.Result, tmp_path: Path) -> None:
+    outside = sum(t.params["lr"] < 1e-3 or t.params["n"] < 4 for t in old.trials)
+    reachable = [t for t in old.trials if t.params["lr"] >= 1e-5]
+    asked = {}
+    for name, source in sources(old, tmp_path).items():
+        opt = rg.Optimizer(NEW, method="gp-ei", seed=1, budget=20)
+        used = opt.learn(source, missing={"drop": 0.1})
+        assert used == len(reachable) == 16, name
+        assert len(opt.method.y) == 16 - outside
+        assert 0 < outside < 16
+        asked[name] = opt.ask().params
+        assert 1e-3 <= asked[name]["lr"] <= 1e-1
+        assert 4 <= asked[name]["n"] <= 12
+    assert all(params == asked["result"] for params in asked.values())
+
+
+def test_a_run_that_knows_more_is_better_and_resumes_exactly(old: rg.Result, tmp_path: Path) -> None:
+    opt = rg.Optimizer(NEW, method="gp-ei", seed=1, budget=12)
+    opt.learn(old, missing={"drop": 0.0})
+    for i in range(6):
+        opt.tell(trial := opt.ask(), loss(**trial.params))
+        if i == 3:
+            opt.save(tmp_path / "run")
+    assert opt.best.value is not None
+    assert opt.best.value < 0.12  # six random settings: 0.5 in the median
+    again = rg.Optimizer.load(tmp_path / "run")
+    assert again.ask().params == opt.trials[4].params
+    inside = next(t for t in old.trials if t.params["lr"] >= 1e-3 and t.params["n"] >= 4)
+    assert again.observed({**inside.params, "drop": 0.0}) == inside.value
+
+
+def test_what_cannot_be_used_is_said() -> None:
+    opt = rg.Optimizer(OLD, method="sobol", seed=0)
+    pairs = [({"lr": 1e-2, "n": 5, "act": "gelu"}, 1.0), ({"lr": 3.0, "n": 5, "act": "relu"}, 1.0), ({"lr": 1e-2}, 1.0)]
+    with pytest.warns(RuntimeWarning) as said:
+        assert opt.learn(pairs) == 0
+    words = " ".join(str(w.message) for w in said)
+    for word in ("'gelu'", "which sobol cannot use", "no value for 'n'"):
+        assert word in words
+    for bad in (3, [1, 2], [({"lr": 1e-2}, math.nan)]):
+        with pytest.raises(ValueError, match="earlier"):
+            opt.learn(bad)
+
+
+def test_earlier_evaluations_through_minimize(old: rg.Result, tmp_path: Path) -> None:
+    result = rg.minimize(loss, OLD, trials=5, seed=3, method="gp-ei", earlier=old, progress=False)
+    assert len(result.trials) == 5
+    assert result.value <= min(t.value for t in old.trials if t.value is not None)
+
+
+# ---------------------------------------------------------------- fixed asks
+
+
+@pytest.mark.parametrize("method", ["gp-ei", "turbo", "random", "neural-greedy"])
+def test_fixed_parameters_keep_their_values(method: str) -> None:
+    opt = rg.Optimizer(OLD, method=method, seed=0, budget=20)
+    for i in range(8):
+        fixed = {"act": "tanh", "lr": 3e-3} if i % 2 else None
+        trial = opt.ask(fixed=fixed)
+        if fixed:
+            assert trial.params["act"] == "tanh"
+            assert trial.params["lr"] == 3e-3, "to the last digit"
+        opt.tell(trial, loss(**trial.params))
+    assert np.ptp([t.params["n"] for t in opt.trials]) > 0
+
+
+def test_bad_fixed_values_are_named() -> None:
+    tree = {"m": rg.Choice(["a", "b"]), "x": rg.Float(1, 3, when={"m": "a"})}
+    opt = rg.Optimizer(tree, method="random", seed=0)
+    for fixed, words in (({"q": 1}, "'q'"), ({"m": "c"}, "labels"), ({"x": 2.0}, "fix 'm' too")):
+        with pytest.raises(ValueError, match=words):
+            opt.ask(fixed=fixed)
+    with pytest.raises(ValueError, match="does not exist"):
+        opt.ask(fixed={"m": "b", "x": 2.0})
+    assert opt.ask(fixed={"m": "a", "x": 2.0}).params == {"m": "a", "x": 2.0}
+
+
+def test_parameters_of_one_value_stay_fixed() -> None:
+    space = {"n": rg.Int(3, 3), "x": rg.Float(2.5, 2.5), "c": rg.Choice(["only"]), "y": rg.Float(-1, 4)}
+    result = rg.minimize(lambda n, x, c, y: n + x + y * y, space, trials=6, seed=0, progress=False)
+    assert all((t.params["n"], t.params["x"], t.params["c"]) == (3, 2.5, "only") for t in result.trials)
