@@ -118,12 +118,11 @@ def model_of(data: RunData) -> ModelView | str:
     dim = len(data.space)
     if dim > MOST_DIM:
         return f"No model is drawn: the space has {dim} parameters, and more than {MOST_DIM} cannot be shown by slices."
-    have = [t for t in data.done if len(t.params) == dim]
-    least = max(LEAST_VALUES, dim + 1)
+    have, least = data.done, max(LEAST_VALUES, dim + 1)
     if len(have) < least:
         return f"No model is drawn: it needs {least} values, and the run has {len(have)}."
-    if len(data.result.params) < dim:
-        return "No model is drawn: the recommended setting does not have every parameter."
+    if any(len(params) < dim for params in (data.result.params, *(t.params for t in have))):
+        return "No model is drawn: not every setting has every parameter."
     values = np.array([t.value for t in have], dtype=np.float64)
     if values.max() == values.min():
         return "No model is drawn: all values are equal."

@@ -6,7 +6,8 @@ const compared = (u, v) => bothNumbers(u, v) ? u - v : (u === "") - (v === "") |
 function sortHead(head, sort) {
   const words = head.textContent;
   head.textContent = "";
-  const b = make("button", { type: "button", class: "sort" }, head, words);
+  const b = make("button", { type: "button", class: "sort" }, head);
+  for (const piece of words.split(/(?<=_)/)) b.append(piece, make("wbr")); // long names may break after underscores
   b.addEventListener("click", () => {
     const up = head.getAttribute("aria-sort") !== "ascending";
     for (const other of head.parentNode.cells) other.removeAttribute("aria-sort");
@@ -29,6 +30,7 @@ function sortable(table) {
 
 // The table of all trials, a page of rows at a time: <div class="trials">, its data the trials of the page.
 const ROWS = 50; // rows in sight at once
+const MANY = 8; // a table with more columns than this has narrower cells, as in page.py
 function trialTable(home) {
   const params = Object.keys(trials.columns).filter((key) => key.startsWith("p:"));
   const keys = ["number", "value", ...(trials.columns.seconds ? ["seconds"] : []), ...params];
@@ -36,7 +38,7 @@ function trialTable(home) {
   let order = trials.columns.number.map((_, i) => i), page = 0;
   const bar = make("div", { class: "pager" }, home);
   const scroll = make("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "all trials" }, home);
-  const table = make("table", {}, scroll), top = make("tr", {}, make("thead", {}, table));
+  const table = make("table", keys.length > MANY ? { class: "many" } : {}, scroll), top = make("tr", {}, make("thead", {}, table));
   const body = make("tbody", {}, table);
   for (const key of keys) {
     const words = trials.labels[key] ? { class: "words", scope: "col" } : { scope: "col" };
