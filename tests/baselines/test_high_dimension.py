@@ -167,7 +167,7 @@ def test_dropout_with_all_coordinates_is_gp_ucb_point_for_point():
     theirs = GPUCB(4, seed=3, preset="paper", kappa=1.5, kernel="matern52", ard=False)
     X = np.random.default_rng(7).random(
         (14, 4)
-    )  # more than either design, which the paper's preset has without a centre
+    )  # more than either design has
     for method in (ours, theirs):
         method.tell(X, -((X - 0.3) ** 2).sum(axis=1))
     assert np.array_equal(run(ours, 8), run(theirs, 8))
