@@ -6,8 +6,8 @@ python experiments/pruning.py trained hyperband 5
 
 from __future__ import annotations
 
+import argparse
 import math
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -133,8 +133,13 @@ def run(curve: Callable[[optuna.Trial], Iterator[float]], sampler: Any, pruner: 
 
 
 def main() -> None:
-    family, pruner, seeds = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    chosen = sys.argv[4].split(";") if len(sys.argv) > 4 else list(SAMPLERS)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("family", choices=FAMILIES)
+    parser.add_argument("pruner", choices=PRUNERS)
+    parser.add_argument("seeds", type=int)
+    parser.add_argument("samplers", nargs="*", default=list(SAMPLERS), choices=[*SAMPLERS, []])
+    options = parser.parse_args()
+    family, pruner, seeds, chosen = options.family, options.pruner, options.seeds, options.samplers
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.simplefilter("ignore")
     for curve in FAMILIES[family]:

@@ -275,7 +275,7 @@ class Method(ABC):
         self._pending, self._pending_keys = other._pending, other._pending_keys
 
     def shows_noise(self) -> bool:
-        """Whether the values are noisy, as far as told variances, options, repetitions or near neighbours show it."""
+        """Whether the values are noisy, as far as told variances, options or repeated settings show it."""
         if self._noise_shown[0] != len(self.y):
             known = None if (self.yvar > 0).any() else self._known_noise()
             self._noise_shown = len(self.y), shows_noise(self.X, self.y, self.yvar) if known is None else known

@@ -97,7 +97,6 @@ class Space:
             raise ValueError(
                 "a space given as a list has all its parameters in every setting; use a mapping for `when`"
             )
-        self._cubes: dict[Encoding, Cube] = {}
         self._rules, self._equations = read_rules(self.where, self.parameters) if self.where else ([], [])
         self.names = tuple(self.parameters)
         self.coordinates = tuple(sorted(self.names, key=_natural))
@@ -215,16 +214,10 @@ class Space:
         known = {i: p.from_unit(x) for i, x in dict(zip(places, u.tolist(), strict=True)).items()}
         return [known[i] for i in places]
 
-    def _known_cube(self, choices: Encoding) -> Cube:
-        """The cube, made once."""
-        if choices not in self._cubes:
-            self._cubes[choices] = self.cube(choices)
-        return self._cubes[choices]
-
     @property
     def _tree(self) -> Cube:
         """The cube of equal shares, which knows what exists where."""
-        return self._known_cube("shares")
+        return self.cube("shares")
 
     def encode(self, params: Mapping[str, Any] | Sequence[float] | Array, choices: Encoding = "shares") -> Array:
         """The canonical cube point of a setting, d."""
@@ -252,7 +245,7 @@ class Space:
         point = np.array(u)
         if self._equations:
             self._check_equations(params)
-            return self._known_cube(choices).snap(point)
+            return self.cube(choices).snap(point)
         return point
 
     def _check_equations(self, params: Mapping[str, Any]) -> None:

@@ -69,7 +69,7 @@ def read_search_space(space: Any, *, pairs: bool = False) -> SearchSpace:
         for name, one in _read_all(mapping, pairs).items():
             inner = inner_names.setdefault((name, one.meaning), f"{name} ({i})")
             others = parameters[inner].when[0][1] if inner in parameters else ()
-            parameters[inner] = dataclasses.replace(one.parameter, when={WHICH: [*others, i]})
+            parameters[inner] = dataclasses.replace(one.parameter, when=((WHICH, (*others, i)),))
             readers[inner], names[inner] = one.reader, name
     return SearchSpace(Space(parameters), readers, names)
 

@@ -115,7 +115,8 @@ class GPMethod(DesignedMethod):
 
     def _recommend(self) -> Array:
         gp = self._surrogate.gp(*self.basis)
-        return best_told(gp, worth_using(self)) if self.paper else best_of_shortlist(gp, self)
+        known = self.paper or self._surrogate.noise_var is not None
+        return best_told(gp, worth_using(self)) if known else best_of_shortlist(gp, self)
 
     def _certificate(self, delta: float) -> Certificate:
         x, rng = self.recommend(), self.fixed_generator()

@@ -96,9 +96,10 @@ def recommended_by_mean(history: Method, surrogate: Surrogate) -> Array:
 
 
 def best_of_shortlist(gp: HasMean, history: Method) -> Array:
-    """The told point with the largest posterior mean among those of the best tenth of the values, d: a model that takes
-    ripples for noise likes points whose own values are poor. With constraints, of those that satisfy them."""
-    if history.n_constraints and not history.feasible.any():
+    """The told point with the largest posterior mean, d; where the noise had to be fitted, among those of the best
+    tenth of the values: a model that takes ripples for noise likes points whose own values are poor. With constraints,
+    of those that satisfy them."""
+    if np.isfinite(history.yvar).all() or (history.n_constraints and not history.feasible.any()):
         return best_told(gp, worth_using(history))
     usable = np.flatnonzero(history.feasible) if history.n_constraints else np.arange(len(history.y))
     order = usable[np.argsort(-history.y[usable], kind="stable")]

@@ -139,13 +139,13 @@ def test_default_beats_the_presets_of_the_paper_on_a_bowl():
 def test_what_neighbours_share_is_recommended_and_what_they_do_not_is_noise():
     rng = np.random.default_rng(8)
     base = 0.999 * rng.random((40, 2))
-    X = np.concatenate([base, base + 1e-4])
-    rough, luck = 0.3 * rng.standard_normal(40), 0.3 * rng.standard_normal(80)
+    X = np.concatenate([base, base + 1e-4, base[:1]])  # one of them twice: what is noise must show itself
+    rough, luck = 0.3 * rng.standard_normal(40), 0.3 * rng.standard_normal(81)
     shared, noisy = (
         NeuralBO(2, seed=8, shape="noise"),
         NeuralBO(2, seed=8, shape="noise"),
     )  # too smooth for the rough part
-    shared.tell(X, bowl(X) + np.tile(rough, 2))
+    shared.tell(X, bowl(X) + np.concatenate([rough, rough, rough[:1]]))
     noisy.tell(X, bowl(X) + luck)
     assert not np.allclose(noisy.recommend(), noisy.X[np.argmax(noisy.y)], atol=1e-9)  # the luckiest one
     np.testing.assert_allclose(shared.recommend(), shared.X[np.argmax(shared.y)], atol=1e-9)  # its twin is 1e-4 away
