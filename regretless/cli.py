@@ -299,8 +299,9 @@ def export(study: str, storage: str, out: str | None) -> None:
 def report(source: str, study: str | None, out: str | None) -> None:
     """Writes one HTML page of a run, a study or a comparison.
 
-    SOURCE is a checkpoint of `tune` or `minimize`; an Optuna storage, with studies of any sampler (sqlite:///FILE,
-    postgresql://..., journal:FILE, or the path of an SQLite file); or a folder of `bench run` or `reproduce`.
+    SOURCE is a checkpoint of `tune` or `minimize`, or a file of `Result.to_json`; an Optuna storage, with studies of
+    any sampler (sqlite:///FILE, postgresql://..., journal:FILE, or the path of an SQLite file); or a folder of
+    `bench run` or `reproduce`.
 
     \b
     Examples:
@@ -329,7 +330,10 @@ def report(source: str, study: str | None, out: str | None) -> None:
         raise click.UsageError("--study names a study of a storage; this is a file of one run")
     if not Path(source).is_file():
         raise click.UsageError(f"there is no file, folder or storage {source}")
-    result = Result.of(Optimizer.load(source), f"as the checkpoint {Path(source).name} has it", success=True)
+    if Path(source).suffix == ".json":
+        result = Result.from_json(source)
+    else:
+        result = Result.of(Optimizer.load(source), f"as the checkpoint {Path(source).name} has it", success=True)
     click.echo(result.report(out or Path(source).with_suffix(".html")))
 
 

@@ -121,8 +121,6 @@ def model_of(data: RunData) -> ModelView | str:
     have, least = data.done, max(LEAST_VALUES, dim + 1)
     if len(have) < least:
         return f"No model is drawn: it needs {least} values, and the run has {len(have)}."
-    if any(len(params) < dim for params in (data.result.params, *(t.params for t in have))):
-        return "No model is drawn: not every setting has every parameter."
     values = np.array([t.value for t in have], dtype=np.float64)
     if values.max() == values.min():
         return "No model is drawn: all values are equal."

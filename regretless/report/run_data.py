@@ -87,13 +87,20 @@ class RunData:
     @functools.cached_property
     def seconds(self) -> Array | None:
         """How long each evaluation took, n, NaN where that is not known; None where it is known of none."""
-        found = np.array([getattr(t, "seconds", None) or math.nan for t in self.trials], dtype=np.float64)
+        found = np.array([math.nan if t.seconds is None else t.seconds for t in self.trials])
         return None if np.isnan(found).all() else found
 
     def column(self, name: str) -> Array:
         """The values of a parameter, n; labels as their indices, NaN where a trial does not have the parameter."""
         parameter = self.space.parameters[name]
         return np.array([place(parameter, t.params[name]) if name in t.params else math.nan for t in self.trials])
+
+    @functools.cached_property
+    def constraints(self) -> dict[str, Array]:
+        """The values of each constraint by its name, n each, NaN where there is none."""
+        names = self.optimizer.constraint_names or [f"constraint {k}" for k in range(self.optimizer.n_constraints)]
+        rows = [t.constraints or (math.nan,) * len(names) for t in self.trials]
+        return {name: np.array([row[k] for row in rows]) for k, name in enumerate(names)}
 
     def recommended(self, name: str) -> float | None:
         """Where the recommended setting lies on the axis of a parameter."""
@@ -165,7 +172,7 @@ def worse_limit(values: Array, better: float) -> float | None:
 
 def certificates_of(optimizer: Optimizer, ended: Sequence[Trial]) -> tuple[list[int], list[Certificate]]:
     """Numbers of evaluations, and the certificate after each: the run's trials are told again to a fresh optimizer."""
-    if not 2 <= len(ended) <= MOST_REPLAYED:
+    if not 2 <= len(ended) <= MOST_REPLAYED or optimizer.earlier:  # earlier evaluations cannot be told again
         return [], []
     sizes = sorted({round(n) for n in np.geomspace(min(4, len(ended)), len(ended), REPLAYED)})
     again, found = optimizer.fresh(), []

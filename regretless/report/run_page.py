@@ -81,6 +81,8 @@ def _found(data: RunData) -> Section:
     if data.foreign:
         method, why = "the study's own sampler", f"{method} was told its trials; it recommends and certifies"
     ended = [_count(len(data.done), "value")] + [_count(len(data.failed), "failure")] * bool(data.failed)
+    broken = sum(not t.feasible for t in data.done)
+    ended += [f"{broken} of the values break a constraint"] if broken else []
     facts = {
         "Objective": _objective(data),
         "Goal": optimizer.direction,
@@ -106,6 +108,7 @@ def _trials(data: RunData) -> dict[str, Any]:
         columns["seconds"] = page.numbers(data.seconds)
     names = data.names[:MOST_SLICES]
     columns |= {f"p:{name}": page.numbers(data.column(name)) for name in names}
+    columns |= {f"c:{name}": page.numbers(values) for name, values in data.constraints.items()}
     labels = {f"p:{name}": data.scales[name].labels for name in names if data.scales[name].labels}
     errors = {str(i): last_line(t.error) for i, t in enumerate(data.trials) if t.value is None}
     some = {"some": data.some(MOST_DOTS).tolist()} if len(data.done) > MOST_DOTS else {}
@@ -224,7 +227,7 @@ def _slices(data: RunData, model: ModelView | str) -> Section:
     charts = []
     for name in names:
         series = [{**_dots(data, f"p:{name}"), "some": True}]
-        if isinstance(model, ModelView):
+        if isinstance(model, ModelView) and name in data.result.params:
             along = model.slice_of(name)
             kind = "bars" if data.scales[name].labels else "line"
             band = {"low": page.numbers(along.low), "high": page.numbers(along.high)}
@@ -246,9 +249,9 @@ def _slices(data: RunData, model: ModelView | str) -> Section:
 
 
 def _surfaces(data: RunData, model: ModelView | str) -> list[Section]:
-    if isinstance(model, str) or len(data.names) < 2:
+    if isinstance(model, str) or len(data.result.params) < 2:
         return []
-    names = list(model.importance)[:MOST_SURFACES]
+    names = [name for name in model.importance if name in data.result.params][:MOST_SURFACES]
     pairs, counts = {}, dict.fromkeys(names, 0)
     for (i, a), (j, b) in itertools.combinations(enumerate(names), 2):
         x, y, mean = model.surface_of(a, b)

@@ -58,9 +58,9 @@ def figure(result: Result, kind: Kind = "overview", params: Sequence[str] | None
     elif kind == "contour":
         model = _needed(data)
         if params is None:
-            names = list(model.importance)[:2]
-        if len(names) != 2:
-            raise ValueError(f"a contour has two params, got {len(names)}")
+            names = [name for name in model.importance if name in result.params][:2]
+        if len(names) != 2 or not set(names) <= set(result.params):
+            raise ValueError(f"a contour has two params of the recommended setting, got {', '.join(names)}")
         drawing, axes = _panels(1)
         _draw_contour(drawing, axes[0], data, model, names[0], names[1])
     else:
@@ -105,7 +105,7 @@ def _draw_history(ax: Axes, data: RunData) -> None:
 def _draw_slice(ax: Axes, data: RunData, model: ModelView | str, name: str) -> None:
     scale = data.scales[name]
     _draw_dots(ax, data, data.column(name))
-    if isinstance(model, ModelView):
+    if isinstance(model, ModelView) and name in data.result.params:
         along = model.slice_of(name)
         if scale.labels:
             errors = np.array([along.mean - along.low, along.high - along.mean])

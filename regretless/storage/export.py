@@ -63,7 +63,9 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
         except ValueError:  # a parameter is missing
             continue
         if t.state == TrialState.COMPLETE and set(found) == set(names):
-            optimizer.tell(trial, t.values[0], var=t.user_attrs.get(VARIANCE), constraints=found or None)
+            took = None if t.duration is None else t.duration.total_seconds()
+            var = t.user_attrs.get(VARIANCE)
+            optimizer.tell(trial, t.values[0], var=var, constraints=found or None, seconds=took)
         else:
             optimizer.tell(trial, failed=True, error=str(t.user_attrs.get(ERROR, "")))
     optimizer.notes["name"], optimizer.notes["foreign"] = study.study_name, own is None

@@ -201,6 +201,33 @@ def test_without_a_model_there_is_a_sentence() -> None:
     assert "1 further parameter not drawn." in page
 
 
+def test_conditions_constraints_and_costs() -> None:
+    space = {
+        "kind": rg.Choice(["svm", "knn"]),
+        "C": rg.Float(1e-3, 50.0, log=True, when={"kind": "svm"}),
+        "k": rg.Int(3, 31, when={"kind": "knn"}),
+    }
+    optimizer = rg.Optimizer(space, method="gp-ei", seed=1, budget=14, constraints=["memory"], cost="seconds")
+    for _ in range(14):
+        trial = optimizer.ask()
+        size = trial.params.get("C", 1.0) / 10 + trial.params.get("k", 3) / 20
+        optimizer.tell(trial, abs(size - 1.0), constraints=[size - 2.0], seconds=0.5 + size)
+    result = Result.of(optimizer, "", success=True)
+    page = run_page(result)
+    columns = trials(page)["columns"]
+    for t, c, k, memory, seconds in zip(
+        result.trials, columns["p:C"], columns["p:k"], columns["c:memory"], columns["seconds"], strict=True
+    ):
+        assert (c is None, k is None) == ("C" not in t.params, "k" not in t.params)
+        assert (memory, seconds) == pytest.approx((t.constraints[0], t.seconds), rel=1e-4)
+    absent = next(name for name in ("C", "k") if name not in result.params)
+    slices = {c["x"][0]["name"]: c for c in charts(page) if "series" in c and c["x"][0]["name"] in space}
+    assert [len(slices[name]["series"]) for name in ("kind", absent)] == [2, 1]  # what does not exist has no slice
+    assert "How long evaluations took" in page
+    (surface,) = [chart for chart in charts(page) if "pairs" in chart]
+    assert {axis["name"] for axis in surface["axes"]} == set(result.params)
+
+
 def test_of_many_trials_some_are_modelled_and_drawn_as_lines() -> None:
     page = run_page(told(n=1500))
     assert f"fitted to {MOST_VALUES} of 1500 values" in page
@@ -230,7 +257,7 @@ def test_figures_of_the_model() -> None:
     assert (contour.get_xlabel(), contour.get_xscale(), contour.get_ylabel()) == ("rate", "log", "share")
     for kind, params, words in (
         ("histroy", None, "kind must be one of overview, history"),
-        ("contour", ["rate"], "a contour has two params, got 1"),
+        ("contour", ["rate"], "a contour has two params of the recommended setting, got rate"),
         ("slices", ["rat"], "params are not of this space: rat; it has rate, size, kind, share"),
     ):
         with pytest.raises(ValueError, match=words):

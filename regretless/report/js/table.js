@@ -33,7 +33,8 @@ const ROWS = 50; // rows in sight at once
 const MANY = 8; // a table with more columns than this has narrower cells, as in page.py
 function trialTable(home) {
   const params = Object.keys(trials.columns).filter((key) => key.startsWith("p:"));
-  const keys = ["number", "value", ...(trials.columns.seconds ? ["seconds"] : []), ...params];
+  const limits = Object.keys(trials.columns).filter((key) => key.startsWith("c:"));
+  const keys = ["number", "value", ...(trials.columns.seconds ? ["seconds"] : []), ...limits, ...params];
   const heads = { number: "trial" }, count = trials.columns.number.length;
   let order = trials.columns.number.map((_, i) => i), page = 0;
   const bar = make("div", { class: "pager" }, home);
@@ -42,7 +43,7 @@ function trialTable(home) {
   const body = make("tbody", {}, table);
   for (const key of keys) {
     const words = trials.labels[key] ? { class: "words", scope: "col" } : { scope: "col" };
-    sortHead(make("th", words, top, heads[key] ?? key.replace(/^p:/, "")), (up) => {
+    sortHead(make("th", words, top, heads[key] ?? key.replace(/^[pc]:/, "")), (up) => {
       const values = trials.columns[key], text = (i) => trials.labels[key]?.[values[i]] ?? values[i] ?? "";
       order.sort((a, b) => compared(text(a), text(b)) * (up ? 1 : -1) || a - b);
       page = 0;
