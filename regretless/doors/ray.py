@@ -22,7 +22,7 @@ from ray.tune.search import Searcher as RaySearcher
 from ray.tune.search.variant_generator import parse_spec_vars
 from ray.tune.stopper import Stopper
 
-from regretless.doors.ray_spaces import RaySpace, read_space
+from regretless.doors.ray_spaces import Define, RaySpace, read_space
 from regretless.optimizer import MethodLike, Optimizer, Trial
 from regretless.space import SpaceLike
 from regretless.statefile import read_state, write_state
@@ -43,8 +43,9 @@ class Searcher(RaySearcher):  # type: ignore[misc]
                            num_samples=50))
 
     Args:
-        space: a Ray search space (nested dicts of `tune.uniform` and the like) or anything `regretless.Space` takes;
-            left out, Ray passes the experiment's `param_space`.
+        space: a Ray search space (nested dicts and lists of `tune.uniform` and the like; a `tune.choice` among dicts
+            that hold further domains is conditional), anything `regretless.Space` takes, or a function that suggests
+            its parameters as Optuna's objectives do; left out, Ray passes the experiment's `param_space`.
         metric: the reported number to optimise; left out, Ray passes the experiment's.
         mode: "min" or "max"; left out, Ray passes the experiment's.
         method: a name (`regretless list` shows them), a recipe or "auto".
@@ -63,7 +64,7 @@ class Searcher(RaySearcher):  # type: ignore[misc]
 
     def __init__(
         self,
-        space: Mapping[str, Any] | SpaceLike | None = None,
+        space: Mapping[str, Any] | SpaceLike | Define | None = None,
         *,
         metric: str | None = None,
         mode: str | None = None,
@@ -185,8 +186,8 @@ class Searcher(RaySearcher):  # type: ignore[misc]
         """A trial at a setting in Ray's terms; what it leaves out is proposed."""
         optimizer, space = self._begun()
         given = space.params(point)
-        if any(name not in given for name in optimizer.space.names):
-            given = optimizer.space.decode(optimizer.propose(len(optimizer.trials)), optimizer.method.choices) | given
+        if any(exists and name not in given for name, exists in optimizer.space.active(given).items()):
+            return optimizer.ask(fixed=given)
         return optimizer.adopt(given)
 
     def _state(self) -> dict[str, Any]:

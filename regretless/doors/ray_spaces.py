@@ -2,14 +2,15 @@
 
 A Ray space is a configuration in which some values are domains. Reading it gives a `Space` and a shape: the same
 configuration with a place in it for each parameter. Filling the shape with a setting gives back dictionaries, lists and
-tuples as they were written.
+tuples as they were written. A choice among dictionaries that hold domains is conditional: what a dictionary holds
+exists where it is chosen.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ray.tune.search import sample
@@ -19,6 +20,9 @@ from scipy.special import ndtr, ndtri
 
 from regretless.parameters import Choice, Float, Int, Parameter
 from regretless.space import Space, SpaceLike
+
+Define: TypeAlias = Callable[[Any], Mapping[str, Any] | None]
+"""Suggests the parameters of a trial, as the objectives of Optuna do, and may return further values."""
 
 TAIL = 1e-6
 """How far quantiles of normal parameters keep from 0 and 1."""
@@ -93,11 +97,13 @@ class RaySpace:
     space: Space
     readers: dict[str, Reader]
     shape: Shape
+    constants: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    """Of a space given as a function: the further values that it returns for a configuration."""
 
     def config(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """The configuration of a setting; fixed values of dictionaries are left to Ray, which has them."""
         filled: dict[str, Any] = self._filled(self.shape, params)
-        return filled
+        return filled if self.constants is None else {**filled, **self.constants(filled)}
 
     def _filled(self, shape: Shape, params: Mapping[str, Any]) -> Any:
         if isinstance(shape, At):
@@ -107,7 +113,8 @@ class RaySpace:
         if isinstance(shape, Fixed):
             return shape.value
         if isinstance(shape, dict):
-            return {key: self._filled(inner, params) for key, inner in shape.items()}
+            exists = {k: s for k, s in shape.items() if not isinstance(s, At) or s.name in params}
+            return {key: self._filled(inner, params) for key, inner in exists.items()}
         return type(shape)(self._filled(inner, params) for inner in shape)
 
     def params(self, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -198,14 +205,23 @@ def _from_description(description: Sequence[Any]) -> Shape:
 class _Found:
     parameters: dict[str, Parameter] = field(default_factory=dict)
     readers: dict[str, Reader] = field(default_factory=dict)
+    when: Mapping[str, Any] = field(default_factory=dict)
+    """The condition of the parameters that are read now."""
+
+    def add(self, name: str, parameter: Parameter, reader: Reader) -> None:
+        self.parameters[name], self.readers[name] = replace(parameter, when=self.when), reader
 
 
-def read_space(space: Mapping[str, Any] | SpaceLike) -> RaySpace:
-    """The space of a Ray search space, or of one of ours."""
+def read_space(space: Mapping[str, Any] | SpaceLike | Define) -> RaySpace:
+    """The space of a Ray search space, of one of ours, or of a function that suggests its parameters."""
+    if callable(space):
+        from regretless.doors.ray_define import read_function
+
+        own, readers, constants = read_function(space)
+        return RaySpace(own, {name: Reader(*reader) for name, reader in readers.items()}, _places(own), constants)
     if not isinstance(space, Mapping) or any(isinstance(p, Float | Int | Choice) for p in space.values()):
         own = Space(space)
-        places: dict[str, Any] = unflatten_dict({name: At(name) for name in own.names})
-        return RaySpace(own, dict.fromkeys(own.names, Reader()), places)
+        return RaySpace(own, dict.fromkeys(own.names, Reader()), _places(own))
     _, _, grids = parse_spec_vars(dict(space))
     if grids:
         names = ["/".join(map(str, path)) for path, _ in grids]
@@ -216,6 +232,12 @@ def read_space(space: Mapping[str, Any] | SpaceLike) -> RaySpace:
     found = _Found()
     shape = _shape_of(dict(space), "", found)
     return RaySpace(Space(found.parameters), found.readers, {} if shape is None else shape)
+
+
+def _places(own: Space) -> dict[str, Any]:
+    """The shape of a space of ours, whose names may be paths."""
+    places: dict[str, Any] = unflatten_dict({name: At(name) for name in own.names})
+    return places
 
 
 def _shape_of(value: Any, path: str, found: _Found, *, listed: bool = False) -> Shape | None:
@@ -242,11 +264,26 @@ def _shape_of(value: Any, path: str, found: _Found, *, listed: bool = False) -> 
 
 
 def _place(domain: sample.Domain, name: str, found: _Found) -> Shape:
+    if isinstance(domain, sample.Categorical) and any(map(_holds_domains, domain.categories)):
+        found.add(name, Choice(range(len(domain.categories))), Reader())
+        outer, shapes = found.when, []
+        for i, category in enumerate(domain.categories):
+            found.when = {name: i}
+            shape = _shape_of(category, f"{name}={i}", found, listed=True)
+            shapes.append(Fixed(category) if shape is None else shape)
+        found.when = outer
+        return Among(name, tuple(shapes))
     try:
-        found.parameters[name], found.readers[name] = _from_domain(domain)
+        found.add(name, *_from_domain(domain))
     except ValueError as error:
         raise ValueError(f"parameter {name!r}: {error}") from None
     return At(name)
+
+
+def _holds_domains(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return isinstance(value, sample.Domain) or (type(value) in (list, tuple) and any(map(_holds_domains, value)))
 
 
 def _join(path: str, key: Any) -> str:

@@ -185,6 +185,40 @@ def test_dimensions_of_scikit_optimize() -> None:
         read_search_space({"a": Real(1, 2, "normal")})
 
 
+KERNELS = [
+    {"svc__kernel": ["rbf"], "svc__C": [1.0, 10.0, 100.0], "svc__gamma": [1e-3, 1e-4]},
+    {"svc__kernel": ["linear"], "svc__C": [1.0, 10.0, 100.0]},
+]
+"""As in scikit-learn's example on digits: a grid for each kernel."""
+
+
+def test_lists_of_mappings_are_searched_as_one_space() -> None:
+    searched = read_search_space(KERNELS)
+    assert len(searched.space) == 5  # which mapping, two kernels, one C that both share, gamma
+    model = make_pipeline(StandardScaler(), SVC())
+    fitted = search(model, KERNELS, n_trials=20, method="gp-ei").fit(X, Y)
+    settings = [frozenset(params.items()) for params in fitted.cv_results_["params"]]
+    assert len(settings) == len(set(settings)) == 9
+    grid = GridSearchCV(model, KERNELS, cv=2).fit(X, Y)
+    assert set(settings) == {frozenset(params.items()) for params in grid.cv_results_["params"]}
+    assert fitted.best_score_ == grid.best_score_
+    assert set(fitted.cv_results_) == set(grid.cv_results_)  # absent parameters are masked, as there
+
+
+def test_steps_of_a_pipeline_may_be_swapped() -> None:
+    """As in scikit-learn's example on reductions: steps and their parameters in a list of mappings."""
+    space = [
+        {"standardscaler": [MinMaxScaler(), "passthrough"], "svc__C": stats.loguniform(1e-2, 1e2)},
+        {"svc": [LogisticRegression(max_iter=500)], "svc__tol": [1e-4, 1e-3]},
+    ]
+    fitted = search(make_pipeline(StandardScaler(), SVC()), space, n_trials=8).fit(X, Y)
+    kinds = {"svc" in params for params in fitted.cv_results_["params"]}
+    assert kinds == {True, False}
+    for bad in ([], [{}], [{"C": [1]}, 3]):
+        with pytest.raises(ValueError, match="space must be a mapping"):
+            search(space=bad or [{}]).fit(X, Y)
+
+
 def test_a_finite_grid_ends_when_it_is_exhausted() -> None:
     grid = {"C": [0.01, 1.0, 30.0], "fit_intercept": [True, False]}
     fitted = search(space=grid, n_trials=20, method="auto").fit(X, Y)
