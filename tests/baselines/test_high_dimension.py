@@ -165,9 +165,7 @@ def test_sre_proposals_lie_in_the_round_s_subspace():
 def test_dropout_with_all_coordinates_is_gp_ucb_point_for_point():
     ours = Dropout(4, seed=3, low_dim=4, kappa=1.5)
     theirs = GPUCB(4, seed=3, preset="paper", kappa=1.5, kernel="matern52", ard=False)
-    X = np.random.default_rng(7).random(
-        (14, 4)
-    )  # more than either design has
+    X = np.random.default_rng(7).random((14, 4))  # more than either design has
     for method in (ours, theirs):
         method.tell(X, -((X - 0.3) ** 2).sum(axis=1))
     assert np.array_equal(run(ours, 8), run(theirs, 8))
