@@ -394,8 +394,12 @@ def test_violated_constraints_are_infeasible_and_variances_are_used() -> None:
     )
     study.add_trial(
         optuna.create_trial(
-            params={"x": 1.0, "y": 2.0}, distributions=distributions, value=2.0, user_attrs={VARIANCE: 0.25}
-        )
+            params={"x": 1.0, "y": 2.0},
+            distributions=distributions,
+            value=2.0,
+            user_attrs={VARIANCE: 0.25},
+            system_attrs={"constraints:a": -0.5},
+        )  # fmt: skip
     )
     sampler = study.sampler
     assert isinstance(sampler, Sampler)
