@@ -4,9 +4,10 @@
 depends on each other. Numbers stay as they are once released: they key the draws of runs that people resume.
 """
 
-from enum import IntEnum
+from enum import IntEnum, unique
 
 
+@unique
 class Stream(IntEnum):
     """The third key of `keyed_generator`; above LARGEST lie the streams of single parameters, keyed by their names."""
 
@@ -30,7 +31,7 @@ class Stream(IntEnum):
     """The point that Algorithm 1 of GO-UCB draws from those it has evaluated."""
     RACE = 8
     """The point of a worker whose proposals kept meeting those of others."""
-    CMA_ES_RESTART = 9
+    CMA_ES_RESTART = 13
     """Where a search of CMA-ES starts anew, and how large it is."""
     BELIEF = 11
     """Proposals that follow the user's prior."""
