@@ -312,7 +312,10 @@ def test_an_interrupted_run_shows_its_result_and_ends_with_130(files) -> None:
     (files / "slow.py").write_text(SLOW)
     command = "from regretless.cli import main; main()"
     words = ["tune", "slow.py:cost", "--space", "space.toml", "--trials", "500", "--method", "random"]
-    process = subprocess.Popen([sys.executable, "-c", command, *words], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", command, *words], stdout=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in the background have it ignored
+    )  # fmt: skip
     deadline = time.monotonic() + 60
     while not (files / "started").exists() and time.monotonic() < deadline:
         time.sleep(0.05)

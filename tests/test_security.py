@@ -63,8 +63,8 @@ class Bomb:
 @pytest.mark.timeout(120)
 def test_spaces(tmp_path: Path) -> None:
     rng = random.Random(1)
-    inputs = [damaged(SPACE.encode(), rng) for _ in range(3500)]
-    assert survives(Space.from_toml, tmp_path / "space.toml", inputs) > 1500
+    inputs = [damaged(SPACE.encode(), rng) for _ in range(1400)]
+    assert survives(Space.from_toml, tmp_path / "space.toml", inputs) > 600
     (tmp_path / "good.toml").write_text(SPACE)
     description = Space.from_toml(tmp_path / "good.toml").to_json()
 
@@ -72,8 +72,8 @@ def test_spaces(tmp_path: Path) -> None:
         return Space.from_json(json.loads(path.read_text()))
 
     assert (
-        survives(load, tmp_path / "space.json", [json.dumps(spoiled(description, rng)).encode() for _ in range(1500)])
-        > 700
+        survives(load, tmp_path / "space.json", [json.dumps(spoiled(description, rng)).encode() for _ in range(600)])
+        > 280
     )
 
 
@@ -91,9 +91,9 @@ def checkpoint(path: Path) -> bytes:
 def test_checkpoints(tmp_path: Path) -> None:
     rng = random.Random(2)
     valid = checkpoint(tmp_path / "valid")
-    assert survives(Optimizer.load, tmp_path / "bad", [damaged(valid, rng) for _ in range(1800)]) > 1000
+    assert survives(Optimizer.load, tmp_path / "bad", [damaged(valid, rng) for _ in range(800)]) > 440
     state = read_state(tmp_path / "valid")
-    for _ in range(700):
+    for _ in range(300):
         bad = spoiled(state, rng)
         try:
             write_state(tmp_path / "bad", bad if isinstance(bad, dict) else {"kind": bad})
