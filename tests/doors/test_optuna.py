@@ -399,7 +399,7 @@ def test_violated_constraints_are_infeasible_and_variances_are_used() -> None:
             value=2.0,
             user_attrs={VARIANCE: 0.25},
             system_attrs={"constraints:a": -0.5},
-        )  # fmt: skip
+        )
     )
     sampler = study.sampler
     assert isinstance(sampler, Sampler)
