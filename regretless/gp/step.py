@@ -15,7 +15,7 @@ from regretless.space import Cube
 
 SHORTLISTED, LEAST_LISTED = 10, 3
 """One in so many of the told values, and at least so many, are considered for a recommendation under noise; chosen on
-the classics of docs/lab/shares.md, where all values together cost up to three times the mean distance to the best."""
+the classics of docs/lab/shares.md, where all values together cost up to twice the mean distance to the best."""
 INCUMBENTS = 3  # told points with the best means around which the maximiser draws candidates; 1 to 5 are level
 
 
