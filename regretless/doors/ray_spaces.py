@@ -18,7 +18,7 @@ from ray.tune.search.variant_generator import parse_spec_vars
 from ray.tune.utils.util import flatten_dict, unflatten_dict
 from scipy.special import ndtr, ndtri
 
-from regretless.parameters import Choice, Float, Int, Parameter
+from regretless.parameters import Choice, Float, Int, Parameter, conditions_of
 from regretless.space import Space, SpaceLike
 
 Define: TypeAlias = Callable[[Any], Mapping[str, Any] | None]
@@ -209,7 +209,8 @@ class _Found:
     """The condition of the parameters that are read now."""
 
     def add(self, name: str, parameter: Parameter, reader: Reader) -> None:
-        self.parameters[name], self.readers[name] = replace(parameter, when=self.when), reader
+        self.parameters[name] = replace(parameter, when=conditions_of(self.when))
+        self.readers[name] = reader
 
 
 def read_space(space: Mapping[str, Any] | SpaceLike | Define) -> RaySpace:

@@ -10,6 +10,7 @@ import optuna
 import pytest
 
 import regretless as rg
+from regretless.probes import most_better
 
 HUB = Path(__file__).parents[2] / "optunahub" / "package" / "samplers" / "regretless"
 
@@ -32,6 +33,35 @@ def test_a_study_of_another_sampler_gets_a_certificate() -> None:
     assert [(t.params, t.user_attrs, t.system_attrs) for t in study.trials] == before
     assert rg.certify(study, floor=0.0).gap <= study.best_value + 1e-12
     assert not rg.certify(study, method="random").certified
+    plain = rg.Sampler("gp-ucb", seed=0).certificate(study, 0.1)
+    assert found.gap == pytest.approx(2 * plain.gap)  # other samplers leave places unseen
+    assert found.upper - found.lower == pytest.approx(found.gap)
+    assert found.upper == plain.upper
+
+
+def test_a_maximisation_is_bounded_from_above() -> None:
+    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=0), direction="maximize")
+    study.optimize(lambda trial: -bowl(trial), n_trials=30)
+    found = rg.certify(study)
+    assert found.lower <= 0.0 <= found.upper
+    assert found.gap == pytest.approx(found.upper - found.lower)
+    assert rg.certify(study, ceiling=1e-3).upper == pytest.approx(1e-3)
+
+
+def test_uniform_draws_prove_a_share() -> None:
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+
+    def sometimes(trial: optuna.Trial) -> float:
+        value = bowl(trial)
+        if trial.number == 4:
+            raise optuna.TrialPruned
+        return value
+
+    study.optimize(sometimes, n_trials=30)
+    found = rg.certify(study, uniform=True)
+    assert found.share == pytest.approx(most_better(30, 1, 0.05))
+    assert found.probes == 30
+    assert rg.certify(study).share is None
 
 
 def test_several_objectives_are_refused_everywhere() -> None:
