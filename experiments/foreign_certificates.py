@@ -1,12 +1,12 @@
 """How often `certify` is right about studies of TPE and of random search (docs/lab/doors.md).
 
-python experiments/foreign_certificates.py 6           # seeds
+python experiments/foreign_certificates.py reported 6           # the functions, and the number of seeds
 """
 
 from __future__ import annotations
 
+import argparse
 import math
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -79,15 +79,19 @@ SAMPLERS: dict[str, Callable[[int], Any]] = {
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("functions", choices=CASES)
+    parser.add_argument("seeds", type=int)
+    options = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    for function, dim, optimum in CASES[sys.argv[1]]:
+    for function, dim, optimum in CASES[options.functions]:
 
         def objective(trial: optuna.Trial, f: Any = function, d: int = dim) -> float:
             return float(f(np.array([trial.suggest_float(f"x{i}", 0, 1) for i in range(d)])))
 
         for name, sampler in SAMPLERS.items():
             found = []
-            for seed in range(int(sys.argv[2])):
+            for seed in range(options.seeds):
                 study = optuna.create_study(sampler=sampler(seed))
                 study.optimize(objective, n_trials=TRIALS)
                 certificate = rg.certify(study)
