@@ -83,8 +83,8 @@ class AdaptiveDiscretization(PointsMethod):
             return np.asarray(self.posterior.grid[self._target])
         index, active = self._indices(self.posterior.variance_after(self.pending))
         centres = self.cube.snap(self.posterior.grid[active])
-        for x in np.concatenate([self.pending, self.failed]):
-            index[(centres == x).all(axis=1)] = -np.inf
+        taken = {self.cube.key(x) for x in (*self.pending, *self.failed)}
+        index[[self.cube.key(centre) in taken for centre in centres]] = -np.inf
         return centres[int(index.argmax())] if index.max() > -np.inf else rng.random(self.dim)
 
     def _update(self, X: Array, y: Array) -> None:

@@ -5,6 +5,7 @@ changes no digit.
 """
 
 import math
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -33,8 +34,27 @@ def standardisation(y: Array, *, of_equal: float = 1.0) -> tuple[float, float]:
     return centre, spread if spread > rounding else max(of_equal, rounding)
 
 
+class Scale(NamedTuple):
+    """How told values become targets: divided by the unit, less the centre, divided by the spread."""
+
+    unit: float = 1.0
+    centre: float = 0.0
+    spread: float = 1.0
+
+    @classmethod
+    def of(cls, y: Array) -> Self:
+        """The scale on which y (n), whatever its size, has mean 0 and deviation 1."""
+        unit = exact_unit(y)
+        return cls(unit, *standardisation(y / unit))
+
+    def targets(self, y: Array) -> Array:
+        return np.asarray((y / self.unit - self.centre) / self.spread)
+
+    def values(self, targets: Array) -> Array:
+        """Targets (n) in the units told."""
+        return times_unit(self.centre + self.spread * targets, self.unit)
+
+
 def standardised(y: Array) -> Array:
     """y (n) with mean 0 and deviation 1, whatever its size; zeros where all values are equal."""
-    scaled = y / exact_unit(y)
-    centre, spread = standardisation(scaled)
-    return np.asarray((scaled - centre) / spread)
+    return Scale.of(y).targets(y)

@@ -15,6 +15,7 @@ from pathlib import Path
 import optuna
 import pytest
 from optuna.trial import TrialState
+from processes import children
 
 import regretless as rg
 from regretless.storage.urls import open_storage
@@ -67,20 +68,6 @@ def completed(url: str) -> list[dict[str, object]]:
 def finish(process: subprocess.Popen[bytes], seconds: float = 120) -> None:
     _, error = process.communicate(timeout=seconds)
     assert process.returncode == 0, error.decode()[-2000:]
-
-
-def children(pid: int) -> list[int]:
-    """The processes of a process that run Python code of their own (not multiprocessing's tracker)."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-            words = (stat.parent / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if int(fields[1]) == pid and fields[0] != "Z" and b"resource_tracker" not in words:
-            found.append(int(stat.parent.name))
-    return found
 
 
 @pytest.mark.parametrize("space", ["known", "unknown"])

@@ -18,6 +18,7 @@ import sys
 import time
 import traceback
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -25,6 +26,9 @@ from typing import Any
 
 import numpy as np
 import optuna
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # this file runs as a process of its own
+from processes import children
 
 import regretless as rg
 from regretless.bilevel import Bilevel, minimize_bilevel
@@ -124,26 +128,27 @@ def in_child(call: Callable[[], Any]) -> Any:
 # ---------------------------------------------------------------- doors
 
 
-class Door:
+class Door(ABC):
     """One run: how it lives, and what must be true of it after deaths and at its end."""
 
     def __init__(self, folder: Path, number: int, url: str) -> None:
         self.folder, self.number, self.url = folder, number, url
         self.whole_log, self.log = Logged(folder / "whole.log"), Logged(folder / "killed.log")
 
+    @abstractmethod
     def whole(self) -> None:
         """The run that nobody disturbs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def live(self) -> None:
-        raise NotImplementedError
+        """One life of the run that is killed."""
 
-    def after_kill(self) -> None:
+    def after_kill(self) -> None:  # noqa: B027 - most doors have nothing to look at
         """What must hold whenever a life was ended."""
 
+    @abstractmethod
     def check(self, kills: int) -> None:
         """What must hold at the end."""
-        raise NotImplementedError
 
     def check_evaluations(self, expected: list[str], kills: int, jobs: int = 1) -> None:
         """Every point of the run was evaluated, nothing else was, and a kill repeats what was under way, no more."""
@@ -420,20 +425,6 @@ def attack_workers(kills: int, seed: int, folder: Path, url: str, *, spawn: bool
         assert set(complete) <= set(log.evaluated())
         run += 1
     return {"kills": done, "runs": run}
-
-
-def children(pid: int) -> list[int]:
-    """The living children of a process, without multiprocessing's own tracker."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-            words = (stat.parent / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if int(fields[1]) == pid and fields[0] != "Z" and b"resource_tracker" not in words:
-            found.append(int(stat.parent.name))
-    return found
 
 
 def main() -> None:

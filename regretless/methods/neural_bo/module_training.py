@@ -20,7 +20,7 @@ from regretless.parameters import Array
 from regretless.streams import Stream
 from regretless.tangent.ntk import kernel, on_host
 from regretless.tangent.training import HALVINGS, RUNAWAY, whole_epochs
-from regretless.tangent.values import exact_unit, standardisation, times_unit
+from regretless.tangent.values import Scale
 
 if TYPE_CHECKING:
     import torch
@@ -45,7 +45,7 @@ class ModuleTrainNN:
         self._tangent = ModuleTangent(network, domain, rng, device=device)
         self._seed, self._lam, self._device = seed, lam, device
         self._posterior = KernelRidge(self._tangent, lam, device=device)
-        self._unit, self._centre, self._spread = 1.0, 0.0, 1.0
+        self._scale = Scale()
         self.theta = self._tangent.start()
         self.rate = PAPER_RATE
         """The learning rate of the last training, clipped to its stable limit."""
@@ -56,10 +56,8 @@ class ModuleTrainNN:
         n = len(y)
         if n == self._trained:
             return
-        self._unit = exact_unit(y)
-        scaled = y / self._unit
-        self._centre, self._spread = standardisation(scaled)
-        targets = (scaled - self._centre) / self._spread
+        self._scale = Scale.of(y)
+        targets = self._scale.targets(y)
         self._posterior.extend(X, targets)
         self._train(self._place(X), self._place(targets))
         self._trained = n
@@ -76,7 +74,7 @@ class ModuleTrainNN:
 
     def mean(self, Z: Array) -> Array:
         """The trained module, in the units told, C."""
-        return times_unit(self._centre + self._spread * self._outputs(self._place(Z)), self._unit)
+        return self._scale.values(self._outputs(self._place(Z)))
 
     def _train(self, X: torch.Tensor, y: torch.Tensor) -> None:
         n, norm = len(y), self._tangent.norm

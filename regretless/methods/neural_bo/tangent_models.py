@@ -20,7 +20,7 @@ from regretless.parameters import Array
 from regretless.streams import Stream
 from regretless.tangent.ntk import Factors, Mlp, Tensor, on_device, on_host
 from regretless.tangent.training import Batches, Descent, descend, scheduled_size, whole_epochs
-from regretless.tangent.values import ROUNDING, exact_unit, standardisation, times_unit
+from regretless.tangent.values import ROUNDING, Scale, exact_unit, standardisation, times_unit
 
 if TYPE_CHECKING:
     from regretless.methods.neural_bo.module_tangent import ModuleTangent
@@ -201,7 +201,7 @@ class TrainNN:
     def __init__(self, net: Mlp, *, seed: int, lam: float, rate: float = PAPER_RATE, steps: int | None = None) -> None:
         self._net, self._seed, self._lam, self._rate, self._steps = net, seed, lam, rate, steps
         self._posterior = KernelRidge(net, lam)
-        self._unit, self._centre, self._spread = 1.0, 0.0, 1.0
+        self._scale = Scale()
         self.descent: Descent | None = None
         self._trained = 0
 
@@ -210,10 +210,8 @@ class TrainNN:
         n = len(y)
         if n == self._trained:
             return
-        self._unit = exact_unit(y)
-        scaled = y / self._unit
-        self._centre, self._spread = standardisation(scaled)
-        targets = (scaled - self._centre) / self._spread
+        self._scale = Scale.of(y)
+        targets = self._scale.targets(y)
         self._posterior.extend(X, targets)
         width = len(self._net.weights[-1])
         ridge, batches = width * self._lam, self._batches(n)
@@ -234,7 +232,7 @@ class TrainNN:
 
     def mean(self, Z: Array) -> Array:
         """The trained net, in the units told, C."""
-        return times_unit(self._centre + self._spread * self._outputs(Z), self._unit)
+        return self._scale.values(self._outputs(Z))
 
     def _outputs(self, Z: Array) -> Array:
         assert self.descent is not None
