@@ -1,7 +1,7 @@
 """When `GapBelow` stops, and whether it was right to, family by family: eps = 5 % of the range, delta = .05, at most
 60 d evaluations of the verifying GP-UCB, a fifth of them uniform probes as in every run with such a rule.
 
-    python experiments/stopping.py --jobs 2 --out runs/stopping [--seeds 0-5] [--dims 1,2,3] [--probes 0,0.2] [--optuna]
+    python experiments/stopping.py --jobs 2 --out runs/stopping [--seeds 0-5] [--dims 1,2,3] [--probes 0.2] [--optuna 6]
 
 A stop is right when the true gap of the recommended point is at most eps, 5 % of the range of the values seen by then.
 The rule is that of `regretless.stopping`: certified at SPENT_PER_CHECK of delta, at CHECKS_IN_A_ROW checks in a row.
@@ -50,14 +50,14 @@ def main() -> None:
     parser.add_argument("--dims", default="1,2,3")
     parser.add_argument("--families", default=",".join(name for name, family in FAMILIES.items() if not family.aside))
     parser.add_argument("--probes", default="0.2", help="shares of the trials that are uniform probes")
-    parser.add_argument("--optuna", action="store_true", help="let Optuna's terminator watch, which costs most")
+    parser.add_argument("--optuna", type=int, default=0, help="seeds below this whose runs Optuna's terminator watches")
     parser.add_argument("--record", type=Path, help="a JSON file for the stops, written after every run")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     first, _, last = options.seeds.partition("-")
     dims = [int(d) for d in options.dims.split(",")]
     tasks = [
-        (options.out, family, seed, float(rate), options.optuna)
+        (options.out, family, seed, float(rate), seed < options.optuna)
         for seed in range(int(first), int(last or first) + 1)
         for family in options.families.split(",")
         if FAMILIES[family].dims[seed % len(FAMILIES[family].dims)] in dims
