@@ -167,8 +167,8 @@ def sides_state(optimizer: Optimizer) -> dict[str, Any]:
     where there are any."""
     out: dict[str, Any] = {}
     m, trials = optimizer.n_constraints, optimizer.trials
-    if optimizer.watched:
-        out["watched"] = True
+    if optimizer.watch is not None:
+        out["watch"] = {"part": optimizer.watch.part, "proven": list(optimizer.watch.proven or ())}
     if optimizer.noise_bound:
         out["noise_bound"] = optimizer.noise_bound
     if m:

@@ -28,7 +28,7 @@ from regretless.earlier import learn_earlier
 from regretless.evaluation import checked_value, checked_variance
 from regretless.method import Method, Recipe
 from regretless.parameters import Array
-from regretless.probes import Share, checked_rate, is_due, probe_point, share_left, with_what_is_known
+from regretless.probes import Share, Watch, checked_rate, is_due, probe_point, share_left, with_what_is_known
 from regretless.space import Space, SpaceLike
 from regretless.statefile import pack, read_state, write_state
 from regretless.trial import STATES, checked_constraints, checked_cost, checked_positive, counted, own_value
@@ -114,8 +114,8 @@ class Optimizer:
         """The steps whose trials were to be probes, those whose draw was known already included."""
         self.together = False
         """Whether several trials were ever under way at once."""
-        self.watched = False
-        """Whether a rule that looks at the values may end the run: certified shares then hold at every moment."""
+        self.watch: Watch | None = None
+        """The rule that may end the run by its values, if there is one: certified shares then hold at every moment."""
         self.noise_bound = checked_noise_bound(noise_bound)
         self.bound = KnownBound(direction, floor, ceiling, noise_bound=self.noise_bound)
         """The floor of a minimisation, the ceiling of a maximisation, if one is known."""
@@ -372,18 +372,17 @@ class Optimizer:
         """The same with probability 1 - delta."""
         with self._lock:
             found = with_what_is_known(self.method.certificate(delta), self.method, self.bound).scaled(self._sign)
-            left = self._share(delta, anytime=self.watched)
+            left = self._share(delta, self.watch)
             return replace(found, share=left.value, share_reason=left.reason, probes=left.probes)
 
     def share_at(self, delta: float) -> Share:
-        """How much of the space can be better than `recommend()`, with probability 1 - delta, by one look at a moment
-        that does not depend on the values."""
+        """How much of the space can be better than `recommend()`, with probability 1 - delta, by one planned look."""
         with self._lock:
-            return self._share(delta, anytime=False)
+            return self._share(delta, None)
 
-    def _share(self, delta: float, *, anytime: bool) -> Share:
-        steps, together = self.probe_steps, self.together
-        return share_left(self.method, self.space, self.seed, steps, delta, together=together, anytime=anytime)
+    def _share(self, delta: float, watch: Watch | None) -> Share:
+        together, steps = self.together, self.probe_steps
+        return share_left(self.method, self.space, self.seed, steps, delta, together=together, watch=watch)
 
     def fresh(self) -> Optimizer:
         """Another one of the same run, of which nothing has been asked or told."""
@@ -447,7 +446,7 @@ class Optimizer:
         )
         optimizer.bound = KnownBound.of(optimizer.direction, state["bound"], noise_bound=optimizer.noise_bound)
         optimizer.bound.broken = None if state["beyond"] is None else float(state["beyond"])
-        optimizer.together, optimizer.watched = bool(state["together"]), bool(state.get("watched"))
+        optimizer.together, optimizer.watch = bool(state["together"]), Watch.read(state.get("watch"))
         optimizer.probe_steps = [int(step) for step in state["probe_steps"]]
         if not all(0 <= k < len(state["state"]) and is_due(k, optimizer.probes) for k in optimizer.probe_steps):
             raise ValueError("it names probes that none of its trials can be")

@@ -41,8 +41,9 @@ or the user do not count: they are not independent uniform draws, and neither ar
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import betaincinv, ndtri, stdtrit
@@ -112,6 +113,33 @@ def most_better(m: int, k: int, delta: float) -> float:
     return 1.0 if k >= m else float(betaincinv(k + 1, m - k, 1 - delta)) if k else -math.expm1(math.log(delta) / m)
 
 
+class Proven(NamedTuple):
+    """A share that a rule has proven for good, by so many probes, with all that it may spend: its delta."""
+
+    share: float
+    probes: int
+    delta: float
+
+
+class Watch(NamedTuple):
+    """A rule that may end the run by its values."""
+
+    part: float = 1.0
+    """The part of delta that shares at any moment may spend: what a rule that asks for a share leaves of it."""
+    proven: Proven | None = None
+    """The share that the rule asked for, once it is proven."""
+
+    @classmethod
+    def read(cls, state: Mapping[str, Any] | None) -> Watch | None:
+        """The one that a file holds, if it holds one."""
+        if state is None:
+            return None
+        part, proven = float(state["part"]), [float(number) for number in state["proven"]]
+        if not (0 < part <= 1 and len(proven) in (0, 3) and all(number > 0 for number in proven)):
+            raise ValueError(f"no rule leaves {part} of delta and has proven {proven}")
+        return cls(part, Proven(proven[0], int(proven[1]), proven[2]) if proven else None)
+
+
 def last_look(probes: int) -> tuple[int, int]:
     """The largest k with m_k <= probes, and m_k; (0, 0) before the first."""
     k = m = 0
@@ -130,14 +158,19 @@ def share_left(
     delta: float,
     *,
     together: bool = False,
-    anytime: bool = False,
+    watch: Watch | None = None,
 ) -> Share:
     """The share of the space that can be better than what the method recommends, by the probes of these steps.
 
     Args:
         together: whether several trials were ever under way at once.
-        anytime: whether the values decide when the run ends, so that the statement must hold at every moment.
+        watch: the rule whose looks at the values end the run, so that the statement must hold at every moment.
     """
+    if watch is not None and watch.proven is not None and watch.proven.delta <= delta:
+        found = share_left(method, space, seed, steps, delta, together=together, watch=watch._replace(proven=None))
+        value, probes, _ = watch.proven
+        return found if found.value is not None and found.value <= value else Share(value, probes=probes)
+    anytime, delta = watch is not None, delta * (1.0 if watch is None else watch.part)
     if len(method.y) == 0:
         return Share(None, "nothing has been evaluated yet")
     exact, bounded = not method.shows_noise(), method.noise_bound > 0

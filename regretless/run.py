@@ -38,7 +38,7 @@ from regretless.optimizer import CostKind, Direction, MethodLike, Optimizer, Tri
 from regretless.result import Result
 from regretless.space import Space, SpaceLike
 from regretless.statefile import check_writable
-from regretless.stopping import probes_for
+from regretless.stopping import probes_for, watched_by
 
 P = ParamSpec("P")
 Callback: TypeAlias = Callable[[Optimizer, Trial], Any]
@@ -231,7 +231,7 @@ def _optimize(
         check_writable(checkpoint)
         if Path(checkpoint).exists():
             optimizer = _resumed(Path(checkpoint), optimizer, method, seed, probes, fun)
-    optimizer.watched |= stop is not None
+    watched_by(optimizer, stop)
     optimizer.notes["objective"], optimizer.notes["name"] = source_fingerprint(fun), _name_of(fun)
     optimizer.notes.setdefault("began", time.time())
     if stop is not None and hasattr(stop, "load"):

@@ -396,6 +396,26 @@ def test_a_rule_that_looks_after_every_evaluation_keeps_its_delta(share: float) 
     assert "with probability 0.8 at most" in (rule.reason or "").lower()
 
 
+def test_a_proven_share_is_what_the_certificate_says(tmp_path: Any) -> None:
+    """The rule and the certificate share delta: after the proof they say the same, also in a file."""
+    asked = rg.minimize(
+        lambda x, lr: x, LINE, trials=400, method="random", seed=1, probes=0.5, stop=GapBelow(share=0.1),
+        progress=False, checkpoint=tmp_path / "run",
+    )  # fmt: skip
+    share = asked.certificate.share
+    assert share is not None
+    assert 0.09 < share <= 0.1
+    assert f"at most {100 * share:.2g} %" in asked.message
+    opt = Optimizer.load(tmp_path / "run")
+    assert opt.certificate == asked.certificate
+    assert opt.watch is not None
+    assert opt.watch.part == pytest.approx(0.2)
+    assert opt.certificate_at(0.01).share > share  # proven with probability 0.95 only
+    opt.watch = opt.watch._replace(proven=None)
+    k, m = last_look(len(opt.probe_steps))
+    assert opt.certificate.share == pytest.approx(most_better(m, 0, 0.2 * 0.05 / (k * (k + 1))))
+
+
 def test_a_saved_run_goes_on_with_its_probes(tmp_path: Any) -> None:
     whole = run(LINE, lambda x, lr: x + lr, 20, 9, method="gp-ei", probes=0.4, floor=0.0)
     part = run(LINE, lambda x, lr: x + lr, 11, 9, method="gp-ei", probes=0.4, floor=0.0)
