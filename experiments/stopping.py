@@ -5,9 +5,9 @@
 
 A stop is right when the true gap of the recommended point is at most eps, 5 % of the range of the values seen by then.
 The rule is that of `regretless.stopping`: certified at SPENT_PER_CHECK of delta, at CHECKS_IN_A_ROW checks in a row.
-For each family the two constants of the width and the part of delta that a check spends are chosen on the other
-families that are not made of needles: of the triples whose stops are right in 97 % of the cases over all of them and
-in 95 % in each, the one that stops most runs. Beside it stands what ships. With --optuna the regret bound of Optuna's
+For each family the width's constant SCALED and the part of delta that a check spends are chosen on the other families
+that are not made of needles: of the pairs whose stops are right in 97 % of the cases over all of them and in 95 % in
+each, the one that stops most runs. Beside it stands what ships. With --optuna the regret bound of Optuna's
 terminator (`RegretBoundEvaluator`, asked after every fifth trial from the twentieth on, the same eps as its error)
 watches the very same runs; its point is the best one observed.
 """
@@ -35,8 +35,8 @@ from regretless.stopping import CHECKS_IN_A_ROW, SPENT_PER_CHECK
 EPS, DELTA, PER_DIM = 0.05, 0.05, 60
 OPTUNA_EVERY, OPTUNA_FROM = 5, 20
 """Trials between two looks of Optuna's terminator, and its own least number of trials."""
-GRID = list(itertools.product((0.65, 0.75, 0.9, 1.1), (0.0, 3.0), (0.2, 0.05)))
-"""The triples (SCALED, ROUGHNESS, SPENT_PER_CHECK) among which a choice is made."""
+GRID = list(itertools.product((0.65, 0.75, 0.9, 1.1), (ROUGHNESS,), (0.2, 0.05)))
+"""The triples (SCALED, ROUGHNESS, SPENT_PER_CHECK) among which a choice is made; ROUGHNESS stays."""
 SHIPPED = GRID.index((SCALED, ROUGHNESS, SPENT_PER_CHECK))
 OVERALL, EACH = 0.97, 0.95
 """The share of right stops that a choice needs over the families it is made on, and in each of them."""
