@@ -26,7 +26,7 @@ import regretless as rg
 
 TRIALS = 50
 """Evaluations of a run."""
-SLOW = {"gpsampler": 5, "scbo": 5}
+SLOW = {"gpsampler": 3, "scbo": 4}
 """Seeds at most of the searches whose single runs take minutes."""
 
 Setting: TypeAlias = Mapping[str, Any]
