@@ -217,7 +217,7 @@ def check_constraints(recipe: Recipe) -> None:
         sides = [[0.3 - float(X[0, 0]), float(X[0, 1]) - 0.8, 1.0 + float(X[0, 0])][: 2 + method.has_cost]]
         method.tell(X, bowl(X), sides=sides)
     x = method.recommend()
-    assert not method.feasible.any() or method.feasible[(method.X == x).all(axis=1)].all(), (
+    assert not method.feasible.any() or method.feasible[(x == method.X).all(axis=1)].all(), (
         "the recommendation breaks a constraint"
     )
     again = begun()
