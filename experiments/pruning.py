@@ -132,6 +132,13 @@ SAMPLERS: dict[str, Callable[[int], Any]] = {
     "tpe": lambda seed: optuna.samplers.TPESampler(seed=seed),
     "ours": lambda seed: rg.Sampler(seed=seed),
 }
+
+
+def pruner_named(name: str) -> Any:
+    """A pruner of PRUNERS, or "ours:0.2" for ours with another chance."""
+    return rg.Pruner(float(name.removeprefix("ours:"))) if name.startswith("ours:") else PRUNERS[name]()
+
+
 PAIRS = ("random hyperband", "tpe median", "tpe hyperband", "tpe ours", "ours median", "ours hyperband", "ours ours")
 
 
@@ -149,7 +156,7 @@ def run(curve: str, sampler: str, pruner: str, seed: int) -> list[Any]:
                 raise optuna.TrialPruned
         return value
 
-    study = optuna.create_study(sampler=SAMPLERS[sampler](seed), pruner=PRUNERS[pruner](), study_name=f"seed {seed}")
+    study = optuna.create_study(sampler=SAMPLERS[sampler](seed), pruner=pruner_named(pruner), study_name=f"seed {seed}")
     while len(ends) < TRIALS or (steps < EQUAL and len(ends) < MOST_TRIALS):
         study.optimize(objective, n_trials=1)
         ends.append((steps, study.trials[-1].value))
@@ -175,8 +182,9 @@ def table(results: list[tuple[Any, Any]]) -> str:
         "| curves | sampler and pruner | seeds | best of 50 trials | at 450 steps | se | steps | to .0008 |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
+    pairs = sorted({f"{s} {p}" for (_, s, p, _), _ in results}, key=lambda pair: (pair not in PAIRS, pair))
     for curve in CURVES:
-        for pair in PAIRS:
+        for pair in pairs:
             rows = np.array([marks(e) for (c, s, p, _), e in results if (c, f"{s} {p}") == (curve, pair)])
             if len(rows):
                 best, early, steps, reached = np.median(rows, axis=0)
