@@ -286,6 +286,11 @@ class Optimizer:
                     X, self._sign * y, yvar=None if np.isnan(yvar).all() else yvar, sides=C if self.modelled else None
                 )
 
+    def inform(self, X: Array, values: Array, variances: Array) -> None:
+        """Tells a method that can use them values (n) at points X (n x d) outside the cube, where nothing is
+        proposed; variances: NaN where not known."""
+        self.method.inform(X, self._sign * values, variances)
+
     def propose(self, step: int, pending: Sequence[Array] = (), *, ahead: int = 0) -> Array:
         """The cube point for trial number `step`, away from the pending ones and from those of `ahead` others who ask
         at the same moment; nothing is left pending."""
