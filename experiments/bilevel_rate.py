@@ -16,7 +16,6 @@ of its logarithm on log T, one per seed, mean and standard error; the theorems s
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import multiprocessing
 import time
@@ -25,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from regretless_bench.claims import experiment_options, keep_results, needed
+from regretless_bench.claims import experiment_options, keep_results, needed, stored
 from regretless_bench.problems.mnist_training import training
 
 from regretless.method import keyed_generator
@@ -134,7 +133,7 @@ def main() -> None:
     with ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         keep_results({pool.submit(study, *cell, data): _path(options.out, *cell) for cell in missing}, "study")
     places = [_path(options.out, *cell) for cell in work]
-    text = table(needed([json.loads(path.read_text()) for path in places if path.exists()], options))
+    text = table(needed(stored(places), options))
     (options.out / "table.md").write_text(text + "\n")
     print(text)
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from regretless_bench.claims import experiment_options, needed
+from regretless_bench.claims import experiment_options, needed, stored
 from regretless_bench.finding import Finding, Table
 from regretless_bench.problems.mnist_training import load_digits, training
 from regretless_bench.record import stamped
@@ -145,8 +145,7 @@ def sigma_studies(seeds: int, divide: int, ts: tuple[int, ...]) -> list[tuple[st
 def earlier(out: Path, acquisition: str, horizon: int, seed: int) -> dict[str, Any] | None:
     """The record of a study, whole or cut off; None when there is none."""
     path = record_path(out, acquisition, horizon, seed)
-    found: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
-    return found
+    return next(iter(stored([path])), None)
 
 
 def record_path(out: Path, acquisition: str, horizon: int, seed: int) -> Path:
@@ -432,7 +431,7 @@ def main() -> None:
                 for future in tqdm(as_completed(running), total=len(running), unit="study"):
                     future.result()
         places = [record_path(place, a, n, s) for a, n, _, s in cells]
-        records = needed([json.loads(path.read_text()) for path in places if path.exists()], args)
+        records = needed(stored(places), args)
         text = tables(records, divide, ts)
         found = finding(records, divide, ts, args.full)
         found.write(args.out)

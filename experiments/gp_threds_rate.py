@@ -16,7 +16,6 @@ at these T.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import multiprocessing
 import time
@@ -26,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from regretless_bench.claims import experiment_options, keep_results, needed
+from regretless_bench.claims import experiment_options, keep_results, needed, stored
 
 from regretless.baselines import BASELINES
 from regretless.gp.kernels import Kind
@@ -153,7 +152,7 @@ def main() -> None:
     with ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         keep_results({pool.submit(study, *cell, ts): _path(options.out, *cell, ts) for cell in missing}, "run")
     places = [_path(options.out, *cell, ts) for cell in cells]
-    text = table(needed([json.loads(path.read_text()) for path in places if path.exists()], options))
+    text = table(needed(stored(places), options))
     (options.out / "table.md").write_text(text + "\n")
     print(text)
 
