@@ -41,6 +41,8 @@ SETTINGS: dict[str, tuple[Kind, int]] = {
     "Matern, d = 2": ("matern52", 2),
 }
 TS, FULL_TS = tuple(250 * 2**k for k in range(6)), tuple(250 * 2**k for k in range(8))
+LAST, LINEAR = 4, 1.8
+"""The slope at the end is that of so many T; a regret that grows by more than this while T doubles is near linear."""
 FIRST_SEED = 300
 """Functions from 0 and from 100 were in view while the method and its certificate were built."""
 FINE = {1: 2001, 2: 301}
@@ -57,6 +59,7 @@ def recipes(kernel: Kind) -> dict[str, Recipe]:
         "as printed, B doubled": threds(preset="paper", assumed_norm="doubling", **box, **known),
         "walk, B = 4": threds(preset="paper", search="walk", assumed_norm=NORM, **box, **known),
         "our default": threds(**known),
+        "our default, B doubled": threds(assumed_norm="doubling", **known),
         "IGP-UCB, B = 4": BASELINES["igp-ucb"](preset="paper", assumed_norm=NORM, **known),
     }
 
@@ -101,9 +104,11 @@ def gains(setting: str, ts: tuple[int, ...]) -> list[float]:
     return found
 
 
-def slopes(records: list[dict[str, Any]], against: np.ndarray) -> np.ndarray:
-    """The slope of log R_T on `against`, one per function."""
-    return np.array([np.polyfit(against, np.log(np.maximum(r["regret"], 1e-9)), 1)[0] for r in records])
+def slopes(records: list[dict[str, Any]], against: np.ndarray, last: int = 0) -> np.ndarray:
+    """The slope of log R_T on `against`, over all T or the last so many, one per function."""
+    return np.array([
+        np.polyfit(against[-last:], np.log(np.maximum(r["regret"][-last:], 1e-9)), 1)[0] for r in records
+    ])  # fmt: skip
 
 
 def table(records: list[dict[str, Any]]) -> str:
@@ -111,8 +116,9 @@ def table(records: list[dict[str, Any]]) -> str:
     ts = tuple(records[0]["T"])
     sizes = " | ".join(f"R at {t}" for t in ts)
     lines = [
-        f"| setting | method | functions | {sizes} | slope on log(T gamma_T) | on log T | last B |",
-        "|" + " --- |" * (len(ts) + 6),
+        f"| setting | method | functions | {sizes} | slope on log(T gamma_T) | of the last {LAST} T "
+        "| linear at the end | last B |",
+        "|" + " --- |" * (len(ts) + 7),
     ]
     for setting in SETTINGS:
         if not any(r["setting"] == setting for r in records):
@@ -123,15 +129,19 @@ def table(records: list[dict[str, Any]]) -> str:
             if not group:
                 continue
             means = " | ".join(spread(np.array([r["regret"][i] for r in group])) for i in range(len(ts)))
-            rates = [slopes(group, x) for x in (np.log(np.array(ts) * gamma), np.log(np.array(ts, dtype=float)))]
+            whole = np.log(np.array(ts) * gamma)
+            rates = [slopes(group, whole), slopes(group, whole, LAST)]
+            stuck = sum(r["regret"][-1] > LINEAR * r["regret"][-2] for r in group)
             norms = [r["B"] for r in group if r["B"] is not None]
             last = f"{min(norms):g} to {max(norms):g}" if norms else ""
             fitted = " | ".join(spread(rate) for rate in rates)
-            lines.append(f"| {setting} | {label} | {len(group)} | {means} | {fitted} | {last} |")
-        lines.append(f"| {setting} | gamma_T | | {' | '.join(f'{g:.1f}' for g in gamma)} | | | |")
+            lines.append(f"| {setting} | {label} | {len(group)} | {means} | {fitted} | {stuck} | {last} |")
+        lines.append(f"| {setting} | gamma_T | | {' | '.join(f'{g:.1f}' for g in gamma)} | | | | |")
         bound = np.log(np.log(np.array(ts)) ** 2 * np.sqrt(np.array(ts) * gamma))
-        whole = np.polyfit(np.log(np.array(ts) * gamma), bound, 1)[0]
-        lines.append(f"| {setting} | sqrt(T gamma_T) log^2 T | | {' | '.join('' for _ in ts)} | {whole:.2f} | | |")
+        x = np.log(np.array(ts) * gamma)
+        rates = [np.polyfit(x[-n:], bound[-n:], 1)[0] for n in (len(ts), LAST)]
+        empty, fitted = " | ".join("" for _ in ts), " | ".join(f"{rate:.2f}" for rate in rates)
+        lines.append(f"| {setting} | sqrt(T gamma_T) log^2 T | | {empty} | {fitted} | | |")
     return "\n".join(lines)
 
 

@@ -110,17 +110,16 @@ def test_a_claim_about_five_thousand_evaluations_is_not_judged_by_fewer(experime
 
 
 def test_no_method_begins_in_the_optimum_of_an_unshifted_function(experiment) -> None:
-    """The centre of the box is the optimum of f3 and of printed Ackley. With the common first points told, no method that
-    runs there asks it; the start "from centre" is shown and not judged by."""
+    """The centre of the box is the optimum of f3 and of printed Ackley. With the common first points told, nobody asks
+    it; the start "from centre" is shown and not judged by."""
     options = argparse.Namespace(
         methods="", full=False, long=False, dims="", budget=None, first_seed=0, seeds=1, forms="printed"
     )
     go, fig1 = experiment("go_ucb_fig2"), experiment("neural_bo_fig1")
     runs = [run for run in go.runs(1) if run.problem == "go-ucb-f3"]
     runs += [run for run in fig1.settings(options) if run.problem == "ackley"]
-    others = ("optuna-tpe", "cma", "printed, from centre", "GO-UCB, net", "GO-UCB, net, no guard")
     for run in runs:
-        if run.label in others:
+        if not run.label.startswith(("gp-", "turbo", "GO-UCB, quadratic", "neural-bo")):
             continue
         dim = 20 if run.problem == "go-ucb-f3" else run.options["dim"]
         recipe = find_recipe(run.method) if isinstance(run.method, str) else run.method
