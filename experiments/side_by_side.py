@@ -17,6 +17,7 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -51,10 +52,14 @@ WIDER: dict[str, tuple[str, ...]] = {
 }
 """Figure -> options of what fits of its full size into some minutes of sixteen cores."""
 ON_GPU: dict[str, tuple[str, ...]] = {
-    "bilevel-tables": ("--device", "cuda", "--outer", "20", "--printed", "--seeds", "5"),
+    "bilevel-tables": ("--device", "cuda", "--outer", "20,40", "--printed", "--seeds", "5"),
 }
 """The same, where there is a GPU."""
 PAUSE = 0.2
+SMALL = (".json", ".csv", ".txt", ".md")
+"""Kinds of files that are packed: findings, compact records, records of an experiment's own kind, logs."""
+MOST_PACKED = 2_000_000
+"""Runs of the bench are packed, too, while a figure's take fewer bytes: points of 5001 dimensions do not."""
 
 
 class Work(NamedTuple):
@@ -69,7 +74,7 @@ class Work(NamedTuple):
 
 def planned(options: argparse.Namespace) -> list[Work]:
     """What is to be run, the longest first."""
-    only = set(options.only.split(",")) if options.only else set()
+    only = {name: i for i, name in enumerate(options.only.split(","))} if options.only else {}
     larger = {**WIDER, **(ON_GPU if options.gpu else {})} if options.wider else {}
     quick, full = [], []
     for figure in FIGURES:
@@ -80,7 +85,7 @@ def planned(options: argparse.Namespace) -> list[Work]:
             quick.append(Work(name, figure, False, (), options.out / "quick" / name))
         if name in larger:
             full.append(Work(name, figure, True, larger[name], options.out / "full" / name))
-    order = {name: i for i, name in enumerate(FIRST)}
+    order = only or {name: i for i, name in enumerate(FIRST)}
     quick.sort(key=lambda work: (order.get(work.name, len(order)), -work.figure.minutes[0]))
     return [work for work in full if work.name in ON_GPU] + quick + [work for work in full if work.name not in ON_GPU]
 
@@ -128,15 +133,27 @@ def core_minutes(folder: Path) -> float:
     return sum(Finding.read(path).seconds for path in folder.rglob(FILE)) / 60 if folder.is_dir() else 0.0
 
 
+def pack(todo: list[Work], out: Path, path: Path) -> None:
+    """Everything that is small, in one archive; unpacked at OUT, the same command goes on elsewhere."""
+    with tarfile.open(path, "w:xz") as archive:
+        for work in todo:
+            files = sorted(file for file in work.folder.rglob("*") if file.is_file())
+            runs = [file for file in files if file.suffix == ".jsonl"]
+            whole = sum(file.stat().st_size for file in runs) < MOST_PACKED
+            for file in [f for f in files if f.suffix in SMALL] + (runs if whole else []):
+                archive.add(file, str(file.relative_to(out)))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("runs/all"), help="folder of the results")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2, help="cores")
     parser.add_argument("--minutes", type=float, default=1e6, help="everything is stopped after so many")
-    parser.add_argument("--only", default="", help="comma-separated names such as ms-ucb-fig2; all by default")
+    parser.add_argument("--only", default="", help="names such as ms-ucb-fig2, separated by commas, in this order")
     parser.add_argument("--wider", action="store_true", help="larger sizes as well: what is known to fit")
     parser.add_argument("--larger-only", action="store_true", help="with --wider: no quick sizes")
     parser.add_argument("--gpu", action="store_true", help="with --wider: what needs a GPU, too")
+    parser.add_argument("--pack", type=Path, help="an archive (.tar.xz) of what is small enough to travel")
     options = parser.parse_args()
     begin = time.monotonic()
     todo = planned(options)
@@ -144,6 +161,8 @@ def main() -> None:
     for work in todo:
         if (work.folder / FILE).is_file():
             compact(work.folder)
+    if options.pack is not None:
+        pack(todo, options.out, options.pack)
     open_ends = {name: how for name, how in ended.items() if not how.endswith(" s") or how.startswith("exit")}
     for name, how in open_ends.items():
         print(f"{name}: {how}; the same command goes on")
