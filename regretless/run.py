@@ -27,6 +27,7 @@ from regretless.evaluation import (
     ObjectiveError,
     Outcome,
     check_catch,
+    check_counts,
     check_max_failures,
     check_signature,
     evaluate,
@@ -143,7 +144,7 @@ def minimize(
 
     Raises ObjectiveError, a RuntimeError, when the run ends by failures and no evaluation ever succeeded.
     """
-    return _optimize("minimize", **locals())
+    return _Run("minimize", **locals()).result()
 
 
 @_hinted
@@ -171,100 +172,74 @@ def maximize(
     probes: float | None = None,
 ) -> Result:
     """Finds the setting with the largest value of fun; the arguments are those of `minimize`."""
-    return _optimize("maximize", **locals())
-
-
-def _optimize(
-    direction: Direction,
-    *,
-    fun: Objective,
-    space: SpaceLike,
-    trials: int,
-    method: MethodLike = "auto",
-    seed: int | None = None,
-    n_jobs: int | Executor = 1,
-    timeout: float | None = None,
-    callback: Callback | None = None,
-    catch: Catch = Exception,
-    max_failures: float | None = None,
-    progress: bool = True,
-    checkpoint: str | Path | None = None,
-    x0: Mapping[str, Any] | Sequence[Any] | None = None,
-    stop: StopRule | None = None,
-    constraints: int | Sequence[str] = 0,
-    cost: CostKind | None = None,
-    earlier: Any = None,
-    floor: float | None = None,
-    ceiling: float | None = None,
-    probes: float | None = None,
-) -> Result:
-    space = Space(space)
-    if isinstance(trials, bool) or not isinstance(trials, int | np.integer) or trials < 1:
-        raise ValueError(f"trials must be a whole number of at least 1, got {trials!r}")
-    trials, n_jobs = int(trials), _workers(n_jobs)
-    check_signature(fun, space)
-    _check_rules(timeout, callback, stop)
-    check_catch(catch)
-    check_max_failures(max_failures)
-    settings = _settings(x0)
-    if len(settings) > trials:
-        raise ValueError(f"x0 holds {len(settings)} settings, more than trials={trials} allows")
-    optimizer = Optimizer(
-        space,
-        method=method,
-        direction=direction,
-        budget=trials,
-        seed=seed,
-        certify=getattr(stop, "asks_gap", stop is not None),
-        probes=probes_for(stop, probes),
-        floor=floor,
-        ceiling=ceiling,
-        constraints=constraints,
-        cost=cost,
-    )
-    if checkpoint is not None:
-        check_writable(checkpoint)
-        if Path(checkpoint).exists():
-            optimizer = _resumed(Path(checkpoint), optimizer, method, seed, fun)
-    optimizer.notes["objective"], optimizer.notes["name"] = source_fingerprint(fun), _name_of(fun)
-    optimizer.notes.setdefault("began", time.time())
-    if stop is not None and hasattr(stop, "load"):
-        stop.load(optimizer.notes.get("stop", {}))
-    if not optimizer.trials:  # a resumed run has adopted them already
-        if earlier is not None:
-            optimizer.learn(earlier)
-        for params in settings:
-            optimizer.adopt(params)
-    with _Bar(optimizer, trials, progress) as bar:
-        run = _Run(optimizer, trials, bar, fun, timeout, callback, catch, max_failures, checkpoint, stop)
-        if isinstance(n_jobs, Executor):
-            message = run.parallel(n_jobs, _width(n_jobs) or trials)
-        elif n_jobs > 1:
-            with ThreadPoolExecutor(n_jobs) as pool:
-                message = run.parallel(pool, n_jobs)
-        else:
-            message = run.one_by_one()
-    if run.gave_up and not any(t.value is not None for t in optimizer.trials):
-        raise ObjectiveError(message, run.last_error)
-    return Result.of(optimizer, message, success=run.succeeded)
+    return _Run("maximize", **locals()).result()
 
 
 @dataclass(eq=False)
 class _Run:
-    """One run's loop: starts trials, takes in their values, and knows why it ended."""
+    """One run: its arguments are those of `minimize`; its loop starts trials, takes in their values, and knows why it
+    ended."""
 
-    optimizer: Optimizer
-    trials: int
-    bar: _Bar
+    direction: Direction
     fun: Objective
+    space: SpaceLike
+    trials: int
+    method: MethodLike
+    seed: int | None
+    n_jobs: int | Executor
     timeout: float | None
     callback: Callback | None
     catch: Catch
     max_failures: float | None
+    progress: bool
     checkpoint: str | Path | None
+    x0: Mapping[str, Any] | Sequence[Any] | None
     stop: StopRule | None
+    constraints: int | Sequence[str]
+    cost: CostKind | None
+    earlier: Any
+    floor: float | None
+    ceiling: float | None
+    probes: float | None
 
     def __post_init__(self) -> None:
+        """Checks the arguments and begins the run, or takes up that of the checkpoint."""
+        space, self.n_jobs = Space(self.space), _workers(self.n_jobs)
+        check_counts(trials=self.trials)
+        check_signature(self.fun, space)
+        _check_rules(self.timeout, self.callback, self.stop)
+        check_catch(self.catch)
+        check_max_failures(self.max_failures)
+        settings = _settings(self.x0)
+        if len(settings) > self.trials:
+            raise ValueError(f"x0 holds {len(settings)} settings, more than trials={self.trials} allows")
+        self.optimizer = Optimizer(
+            space,
+            method=self.method,
+            direction=self.direction,
+            budget=int(self.trials),
+            seed=self.seed,
+            certify=getattr(self.stop, "asks_gap", self.stop is not None),
+            probes=probes_for(self.stop, self.probes),
+            floor=self.floor,
+            ceiling=self.ceiling,
+            constraints=self.constraints,
+            cost=self.cost,
+        )
+        if self.checkpoint is not None:
+            check_writable(self.checkpoint)
+            if Path(self.checkpoint).exists():
+                self.optimizer = _resumed(Path(self.checkpoint), self.optimizer, self.method, self.seed, self.fun)
+        notes = self.optimizer.notes
+        notes["objective"], notes["name"] = source_fingerprint(self.fun), _name_of(self.fun)
+        notes.setdefault("began", time.time())
+        if self.stop is not None and hasattr(self.stop, "load"):
+            self.stop.load(notes.get("stop", {}))
+        if not self.optimizer.trials:  # a resumed run has adopted them already
+            if self.earlier is not None:
+                self.optimizer.learn(self.earlier)
+            for params in settings:
+                self.optimizer.adopt(params)
         self.deadline = None if self.timeout is None else time.monotonic() + self.timeout
         self.queue = list(self.optimizer.pending)
         """Trials that wait for their evaluation: settings of the caller's, and those a checkpoint found unfinished."""
@@ -272,6 +247,20 @@ class _Run:
         """Of each evaluation of this call, in order: whether it succeeded."""
         self.last_error = ""
         self.succeeded = self.gave_up = False
+
+    def result(self) -> Result:
+        """Evaluates until something ends the run."""
+        with _Bar(self.optimizer, self.trials, self.progress) as self.bar:
+            if isinstance(self.n_jobs, Executor):
+                message = self.parallel(self.n_jobs, _width(self.n_jobs) or self.trials)
+            elif self.n_jobs > 1:
+                with ThreadPoolExecutor(self.n_jobs) as pool:
+                    message = self.parallel(pool, self.n_jobs)
+            else:
+                message = self.one_by_one()
+        if self.gave_up and not any(t.value is not None for t in self.optimizer.trials):
+            raise ObjectiveError(message, self.last_error)
+        return Result.of(self.optimizer, message, success=self.succeeded)
 
     def one_by_one(self) -> str:
         """Evaluates in this thread until something ends the run; returns what."""
@@ -282,7 +271,8 @@ class _Run:
                 if message:
                     break
                 trial = self._next_trial()
-                message = self._take(trial, self._evaluated(trial))
+                outcome = evaluate(self.fun, self._argument(trial), self.catch, lenient=any(self.ended))
+                message = self._take(trial, outcome)
         except KeyboardInterrupt:
             message = "interrupted; this is what was known by then"
         return message
@@ -309,9 +299,6 @@ class _Run:
             for future in running:
                 future.cancel()
         return message
-
-    def _evaluated(self, trial: Trial) -> Outcome:
-        return evaluate(self.fun, self._argument(trial), self.catch, lenient=any(self.ended))
 
     def _argument(self, trial: Trial) -> Any:
         return trial.x if self.optimizer.space.as_array else trial.params
@@ -475,6 +462,6 @@ def _resumed(checkpoint: Path, fresh: Optimizer, method: MethodLike, seed: int |
             "are "
             "mixed; start with another checkpoint if they are not comparable",
             RuntimeWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
     return resumed

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from regretless.certificate import Certificate
+from regretless.evaluation import check_counts
 from regretless.optimizer import Direction
 from regretless.parameters import is_number
 from regretless.probes import DEFAULT_RATE, Share, checked_rate
@@ -153,7 +154,7 @@ class GapBelow(Rule):
             raise ValueError(f"share must be between 0 and 1, got {share!r}")
         if not (is_number(delta) and 0 < delta < 1):
             raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
-        _check_count("every", every)
+        check_counts(every=every)
         self.gap, self.relative, self.share, self.delta, self.every = gap, relative, share, delta, every
         self.asks_gap, self.asks_share = gap is not None, share is not None
         self.certificate = Certificate.none("not checked yet", delta)
@@ -257,7 +258,7 @@ class StopWhen(Rule):
         if no_improvement is None and target is None and seconds is None:
             raise ValueError("StopWhen needs at least one of no_improvement=, target= and seconds=")
         if no_improvement is not None:
-            _check_count("no_improvement", no_improvement)
+            check_counts(no_improvement=no_improvement)
         if target is not None and not (is_number(target) and math.isfinite(target)):
             raise ValueError(f"target must be a finite number, got {target!r}")
         if seconds is not None and not (is_number(seconds) and seconds > 0):
@@ -358,8 +359,3 @@ class StudyRun:
 def probes_for(stop: Any, probes: float | None) -> float:
     """The share of the trials that are probes: as given, else none unless the rule asks for a share."""
     return (DEFAULT_RATE if getattr(stop, "asks_share", False) else 0.0) if probes is None else checked_rate(probes)
-
-
-def _check_count(name: str, count: Any) -> None:
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, got {count!r}")

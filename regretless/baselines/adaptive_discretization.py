@@ -19,17 +19,15 @@ Deviations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.gp.kernels import Kind
 from regretless.grid.method import PointsMethod
 from regretless.grid.posterior import CHECKED, RowPosterior
 from regretless.method import State, keyed_generator
 from regretless.parameters import Array
-from regretless.space import Cube
 from regretless.streams import Stream
 
 HORIZON = 1000  # T where no budget is given, as in the paper's experiments; it enters through logarithms
@@ -43,21 +41,8 @@ class AdaptiveDiscretization(PointsMethod):
 
     posterior: RowPosterior  # its grid holds the centres of all boxes so far, active or halved
 
-    def __init__(
-        self,
-        cube: int | Cube,
-        *,
-        seed: int,
-        budget: int | None = None,
-        preset: Literal["default", "paper"] = "default",
-        kernel: Kind = "se",
-        lengthscale: float | None = None,
-        noise_sd: float | None = None,
-    ) -> None:
-        super().__init__(
-            cube, seed=seed, budget=budget, preset=preset, kernel=kernel, lengthscale=lengthscale, noise_sd=noise_sd
-        )
-        T = max(budget or HORIZON, 2)
+    def _begin(self) -> None:
+        T = max(self.budget or HORIZON, 2)
         deepest = math.log2(T)
         self.beta = math.sqrt(2 * (2 + math.log(T * deepest) + self.dim * deepest * math.log(2) + math.log(2)))
         self._deepest = math.ceil(deepest)

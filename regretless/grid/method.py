@@ -49,11 +49,11 @@ class PointsMethod(Method):
         cube: int | Cube,
         *,
         seed: int,
-        budget: int | None,
-        preset: Literal["default", "paper"],
-        kernel: Kind,
-        lengthscale: float | None,
-        noise_sd: float | None,
+        budget: int | None = None,
+        preset: Literal["default", "paper"] = "default",
+        kernel: Kind = "se",
+        lengthscale: float | None = None,
+        noise_sd: float | None = None,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         if preset not in ("default", "paper"):
@@ -66,6 +66,10 @@ class PointsMethod(Method):
         self._values = self._fitted_at = self._rebuilt_at = 0
         """Values taken in, and their number at the last fit and at the last rebuilding."""
         self.posterior: RowPosterior | ProductPosterior
+        self._begin()
+
+    def _begin(self) -> None:
+        """What a subclass without further options sets up."""
 
     @abstractmethod
     def _fresh(self) -> RowPosterior | ProductPosterior:
