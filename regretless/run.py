@@ -39,7 +39,7 @@ from regretless.optimizer import CostKind, Direction, MethodLike, Optimizer, Tri
 from regretless.result import Result
 from regretless.space import Space, SpaceLike
 from regretless.statefile import check_writable
-from regretless.stopping import probes_for
+from regretless.stopping import probes_for, watched_by
 
 P = ParamSpec("P")
 Callback: TypeAlias = Callable[[Optimizer, Trial], Any]
@@ -105,6 +105,7 @@ def minimize(
     floor: float | None = None,
     ceiling: float | None = None,
     probes: float | None = None,
+    noise_bound: float | None = None,
 ) -> Result:
     """Finds the setting with the smallest value of fun.
 
@@ -140,7 +141,8 @@ def minimize(
             what lies between. For `minimize`.
         ceiling: a value that no setting can exceed, such as 1.0 for an accuracy. For `maximize`.
         probes: the share of the trials that are independent uniform draws of the space, such as 0.2; they prove how
-            much of it can be better. None: 0, or 0.2 with a stop rule that asks for a share.
+            much of it can be better. None: 0, or 0.2 with a stop rule that speaks of a certificate (`GapBelow`).
+        noise_bound: how far noise can carry a value from the truth at most, where that is known.
 
     Raises ObjectiveError, a RuntimeError, when the run ends by failures and no evaluation ever succeeded.
     """
@@ -170,6 +172,7 @@ def maximize(
     floor: float | None = None,
     ceiling: float | None = None,
     probes: float | None = None,
+    noise_bound: float | None = None,
 ) -> Result:
     """Finds the setting with the largest value of fun; the arguments are those of `minimize`."""
     return _Run("maximize", **locals()).result()
@@ -201,6 +204,7 @@ class _Run:
     floor: float | None
     ceiling: float | None
     probes: float | None
+    noise_bound: float | None
 
     def __post_init__(self) -> None:
         """Checks the arguments and begins the run, or takes up that of the checkpoint."""
@@ -225,11 +229,13 @@ class _Run:
             ceiling=self.ceiling,
             constraints=self.constraints,
             cost=self.cost,
+            noise_bound=self.noise_bound,
         )
         if self.checkpoint is not None:
             check_writable(self.checkpoint)
             if Path(self.checkpoint).exists():
-                self.optimizer = _resumed(Path(self.checkpoint), self.optimizer, self.method, self.seed, self.fun)
+                self.optimizer = self._resumed(Path(self.checkpoint))
+        watched_by(self.optimizer, self.stop)
         notes = self.optimizer.notes
         notes["objective"], notes["name"] = source_fingerprint(self.fun), _name_of(self.fun)
         notes.setdefault("began", time.time())
@@ -261,6 +267,38 @@ class _Run:
         if self.gave_up and not any(t.value is not None for t in self.optimizer.trials):
             raise ObjectiveError(message, self.last_error)
         return Result.of(self.optimizer, message, success=self.succeeded)
+
+    def _resumed(self, checkpoint: Path) -> Optimizer:
+        """The run of a checkpoint, when it is the one that this call would begin."""
+        fresh, given = self.optimizer, None if self.method == "auto" else self.optimizer.recipe
+        try:  # what "auto" chose when the run began stays, whatever it would choose now
+            resumed = Optimizer.load(checkpoint, space=fresh.space, method=given)
+        except ValueError as error:
+            raise ValueError(f"checkpoint {checkpoint} belongs to another run or is damaged: {error}") from None
+        for name, stored, asked in (
+            ("direction", resumed.direction, fresh.direction),
+            ("seed", resumed.seed, resumed.seed if self.seed is None else self.seed),
+            ("probes", resumed.probes, resumed.probes if self.probes is None else fresh.probes),
+            ("floor or ceiling", resumed.bound.value, fresh.bound.value),
+            ("noise_bound", resumed.noise_bound, fresh.noise_bound),
+            (
+                "constraints",
+                resumed.constraint_names or resumed.n_constraints,
+                fresh.constraint_names or fresh.n_constraints,
+            ),
+            ("cost", resumed.cost, fresh.cost),
+        ):
+            if stored != asked:
+                words = f"it holds {name} = {stored!r}, this run asks for {asked!r}"
+                raise ValueError(f"checkpoint {checkpoint} belongs to another run: {words}")
+        if resumed.notes.get("objective", "") not in ("", source_fingerprint(self.fun)):
+            warnings.warn(
+                f"the source of the objective has changed since checkpoint {checkpoint} was written: old and new "
+                "values are mixed; start with another checkpoint if they are not comparable",
+                RuntimeWarning,
+                stacklevel=6,
+            )
+        return resumed
 
     def one_by_one(self) -> str:
         """Evaluates in this thread until something ends the run; returns what."""
@@ -325,7 +363,7 @@ class _Run:
     def _take(self, trial: Trial, outcome: Outcome) -> str:
         """Tells a finished trial; returns the reason to stop, if there is one now."""
         if outcome.value is None:
-            self.optimizer.tell(trial, failed=True, error=outcome.error)
+            self.optimizer.tell(trial, failed=True, error=outcome.error, cost=outcome.cost)
             if not self.last_error:
                 warnings.warn(f"trial {trial.number} failed: {last_line(outcome.error)}", RuntimeWarning, stacklevel=2)
             self.last_error = outcome.error
@@ -439,29 +477,3 @@ def _settings(x0: Mapping[str, Any] | Sequence[Any] | None) -> list[Any]:
         return [x0]
     settings = list(x0)
     return settings if settings and isinstance(settings[0], Mapping | Iterable) else [settings]
-
-
-def _resumed(checkpoint: Path, fresh: Optimizer, method: MethodLike, seed: int | None, fun: Objective) -> Optimizer:
-    """The run of a checkpoint, when it is the one that `fresh` would begin."""
-    try:  # what "auto" chose when the run began stays, whatever it would choose now
-        resumed = Optimizer.load(checkpoint, space=fresh.space, method=None if method == "auto" else fresh.recipe)
-    except ValueError as error:
-        raise ValueError(f"checkpoint {checkpoint} belongs to another run or is damaged: {error}") from None
-    stored = resumed.direction, resumed.seed, resumed.probes, resumed.bound.value
-    asked = fresh.direction, resumed.seed if seed is None else seed, fresh.probes, fresh.bound.value
-    if stored != asked:
-        words = f"it holds (direction, seed, probes, floor or ceiling) {stored}, this run asks for {asked}"
-        raise ValueError(f"checkpoint {checkpoint} belongs to another run: {words}")
-    sides = [(o.n_constraints, o.constraint_names, o.cost) for o in (resumed, fresh)]
-    if sides[0] != sides[1]:
-        words = f"it holds (constraints, their names, cost) {sides[0]}, this run asks for {sides[1]}"
-        raise ValueError(f"checkpoint {checkpoint} belongs to another run: {words}")
-    if resumed.notes.get("objective", "") not in ("", source_fingerprint(fun)):
-        warnings.warn(
-            f"the source of the objective has changed since checkpoint {checkpoint} was written: old and new values "
-            "are "
-            "mixed; start with another checkpoint if they are not comparable",
-            RuntimeWarning,
-            stacklevel=6,
-        )
-    return resumed
