@@ -328,7 +328,7 @@ class Method(ABC):
         self._told.append(X, y, yvar, *sides.T)
         for x in pending:
             self._pend(x)
-        self._settled.update(self.cube.key(x) for x in (*X, *failed))
+        self._settled.update(x.tobytes() for x in self.cube.snap(np.concatenate([X, failed])))
         self.step = state["step"]
         with threads_for(self.model_free):
             self._load(state["own"])

@@ -454,12 +454,12 @@ class Optimizer:
             raise ValueError("it names probes that none of its trials can be")
         optimizer._chosen, optimizer.notes = str(state["why"]), dict(state["notes"])
         optimizer.method.load_state_dict(state["method"])
-        rows = zip(state["unit"], state["state"], state["value"], state["var"], strict=True)
-        for number, (row, code, value, var) in enumerate(rows):
-            row = np.asarray(row, dtype=np.float64).reshape(optimizer.method.dim)
-            if not ((row >= 0) & (row <= 1)).all():  # NaN is neither
-                raise ValueError(f"the point of trial {number} does not lie in the unit cube")
-            u = optimizer.method.cube.snap(row)
+        units = np.asarray(state["unit"], dtype=np.float64).reshape(-1, optimizer.method.dim)
+        inside = ((units >= 0) & (units <= 1)).all(axis=1)  # NaN is neither
+        if not inside.all():
+            raise ValueError(f"the point of trial {int(np.argmin(inside))} does not lie in the unit cube")
+        rows = zip(optimizer.method.cube.snap(units), state["state"], state["value"], state["var"], strict=True)
+        for number, (u, code, value, var) in enumerate(rows):
             own = state["own"].get(str(number))
             if own is not None and optimizer.method.cube.key(optimizer.space.encode(own, optimizer.method.choices)) != (
                 optimizer.method.cube.key(u)

@@ -37,9 +37,18 @@ from regretless.doors.distributions import (
     searchable,
 )
 from regretless.doors.replica import CONSTRAINTS, ConstraintNames, Pruned, Replica
-from regretless.doors.studies import check_one_objective, whole_study
 from regretless.doors.tree import Tree, TreeLearner
-from regretless.doors.trials import TOLD_FAILED, ended_at, has_ended, has_heartbeat, has_trial, is_lost, stale_ids
+from regretless.doors.trials import (
+    TOLD_FAILED,
+    check_one_objective,
+    ended_at,
+    has_ended,
+    has_heartbeat,
+    has_trial,
+    is_lost,
+    stale_ids,
+    whole_study,
+)
 from regretless.doors.workers import (
     OWNER,
     Sightings,
