@@ -1,37 +1,16 @@
-"""Where NeuralBO's default looks for the maximum of a draw: a trust region that follows from the values alone."""
+"""Points around a centre, over which a drawn function is maximised."""
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from regretless.gp.sobol import sobol_points
-from regretless.gp.trust_region import PERTURBED, TrustRegion
+from regretless.gp.trust_region import PERTURBED
 from regretless.parameters import Array
 from regretless.space import Cube
 
-MARGIN = 1e-3  # a success beats the best value before it by this share of the range seen (TuRBO: of the best's size)
 MORE_AXES = (0.5, 0.25)  # the chance that a hop moves a second coordinate, and that it moves one more; our choice
 GRID_REACH = 4.0  # along a grid the box spans at least this many positions, never one alone; our choice
-
-
-class Progress:
-    """The trust region after the values taken in so far; the first n_design of them only set the range."""
-
-    def __init__(self, n_design: int, dim: int) -> None:
-        self._n_design, self._dim = n_design, dim
-        self._seen = 0
-        self._best, self._worst = -np.inf, np.inf
-        self.region = TrustRegion()
-
-    def take_in(self, y: Array) -> None:
-        """Further values y (n), in the order told."""
-        for value in y.tolist():
-            if self._seen >= self._n_design:
-                success = value > self._best + MARGIN * (self._best - self._worst)
-                region = self.region.after(success, self._dim)
-                self.region = TrustRegion() if region.collapsed else region
-            self._best, self._worst = max(self._best, value), min(self._worst, value)
-            self._seen += 1
 
 
 def local_points(centre: Array, length: float, n: int, cube: Cube, rng: Generator, *, hops: float = 0.0) -> Array:

@@ -1,0 +1,80 @@
+"""A user's `torch.nn.Module` as the net of NeuralBO's default (`trained.Trainable`); this file needs torch."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from regretless.extras import optional
+from regretless.tangent.module_tangent import ModuleTangent
+from regretless.tangent.ntk import Direction, Factors, Tensor
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = optional("torch", "torch")
+
+
+class ModuleNet:
+    """h(x; theta) - h(x; theta0) of a module with one output per row; weights are torch tensors on its device."""
+
+    def __init__(
+        self, network: torch.nn.Module, domain: Tensor, rng: np.random.Generator, *, device: str = "cpu"
+    ) -> None:
+        self._tangent, self._device = ModuleTangent(network, domain, rng, device=device), device
+        self._start = self._tangent.start()
+
+    @property
+    def norm(self) -> float:
+        return self._tangent.norm
+
+    def start(self) -> Direction:
+        return tuple(self._start.values())
+
+    def at(self, theta: Direction) -> ModuleNet:
+        other = copy.copy(self)
+        other._tangent = self._tangent.at(self._named(theta))
+        return other
+
+    def scaled(self, scale: float) -> None:
+        """A module reads its inputs as they are."""
+
+    def factors(self, X: Tensor) -> Factors:
+        return self._tangent.factors(X)
+
+    def random_direction(self, rng: np.random.Generator) -> Direction:
+        return self._tangent.random_direction(rng)
+
+    def outputs(self, X: Tensor) -> Tensor:
+        with torch.no_grad():
+            rows = self._rows(X)
+            made = self._tangent.outputs(self._tangent.start(), rows) - self._tangent.outputs(self._start, rows)
+        return self._given(made)
+
+    def slope(self, X: Tensor, direction: Direction) -> Tensor:
+        rows = self._rows(X)
+        at, along = self._tangent.start(), self._named(direction)
+        return self._given(
+            torch.func.jvp(lambda theta: self._tangent.outputs(theta, rows), (at,), (along,))[1].detach()
+        )
+
+    def gradient(self, theta: Direction, X: Tensor, y: Tensor) -> Direction:
+        rows = self._rows(X)
+        with torch.no_grad():
+            first = self._tangent.outputs(self._start, rows)
+        at = {name: value.detach().requires_grad_(True) for name, value in self._named(theta).items()}
+        off = self._tangent.outputs(at, rows) - first - self._rows(y)
+        made: tuple[torch.Tensor, ...] = torch.autograd.grad(0.5 * (off**2).sum(), list(at.values()))
+        return made
+
+    def _named(self, theta: Direction) -> dict[str, torch.Tensor]:
+        return dict(zip(self._start, theta, strict=True))
+
+    def _rows(self, X: Tensor) -> torch.Tensor:
+        return torch.as_tensor(X, dtype=torch.float64, device=self._device)
+
+    def _given(self, made: torch.Tensor) -> Tensor:
+        """What the caller's arrays are: NumPy's on the CPU, torch's elsewhere."""
+        return made.numpy() if self._device == "cpu" else made
