@@ -13,11 +13,15 @@ MORE_AXES = (0.5, 0.25)  # the chance that a hop moves a second coordinate, and 
 GRID_REACH = 4.0  # along a grid the box spans at least this many positions, never one alone; our choice
 
 
-def local_points(centre: Array, length: float, n: int, cube: Cube, rng: Generator, *, hops: float = 0.0) -> Array:
-    """n points around the centre (d), n x d, that move some coordinates within the box of that side length, few of them
-    at every second point. A share `hops`, taken from these, draws one to three coordinates over the whole range."""
+def local_points(
+    centre: Array, length: float | Array, n: int, cube: Cube, rng: Generator, *, hops: float = 0.0
+) -> Array:
+    """n points around the centre (d, or one each: n x d), n x d, that move some coordinates within the box of that side
+    length (or one each: n), few of them at every second point. A share `hops`, taken from these, draws one to three
+    coordinates over the whole range."""
     moved, hop = _moved_coordinates(n, cube, rng, round(hops * n))
-    reach = np.array([max(length, GRID_REACH / axis.levels) if axis.levels else length for axis in cube.axes])
+    least = np.array([GRID_REACH / axis.levels if axis.levels else 0.0 for axis in cube.axes])
+    reach = np.maximum(np.reshape(length, (-1, 1)), least)
     anywhere = sobol_points(n, cube.dim, rng)
     target = centre + (anywhere - 0.5) * reach
     target[hop] = anywhere[hop]

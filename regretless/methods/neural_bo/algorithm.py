@@ -66,8 +66,7 @@ NU: dict[Preset, float] = {"default": 0.3, "paper": 0.1}
 LAM = 0.01  # the ridge of the paper preset (Sec. 7)
 EVERYWHERE = 0.25  # not in paper: the share of the candidates that come from the whole cube; our choice
 CENTRES = 4  # not in paper: told points with the best means around which the other candidates lie; our choice
-BOXES = 4  # not in paper: boxes around each of these, of different size; our choice
-LENGTHS = (2.0**-7, 1.0)  # not in paper: their side lengths, log-uniform; from TuRBO's least on
+LENGTHS = (2.0**-7, 1.0)  # not in paper: side lengths of the boxes they lie in, log-uniform; from TuRBO's least on
 ZOOMS, ZOOM = 2, 0.25  # not in paper: rounds of candidates around the best of the round before, each so much narrower
 
 
@@ -180,12 +179,8 @@ class NeuralBO(TangentMethod):
 
     def _around(self, centres: Array, n: int, reach: float, rng: np.random.Generator) -> Array:
         """n points around some centres (k x d), in boxes whose lengths are log-uniform up to `reach`."""
-        counts = np.diff(np.linspace(0, n, len(centres) * BOXES + 1).astype(np.intp))
-        parts = [np.empty((0, self.dim))]
-        for i, count in enumerate(counts.tolist()):
-            length = float(np.exp(rng.uniform(*np.log(LENGTHS)))) * reach
-            parts.append(local_points(centres[i % len(centres)], length, count, self.cube, rng))
-        return np.concatenate(parts)
+        lengths = np.exp(rng.uniform(*np.log(LENGTHS), n)) * reach
+        return local_points(centres[np.arange(n) % len(centres)], lengths, n, self.cube, rng)
 
     def _maximiser(self, f: Path, Z: Array, rng: np.random.Generator) -> Array:
         """The best of the candidates Z (C x d) and of those around the best of them, d."""

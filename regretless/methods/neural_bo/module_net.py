@@ -47,25 +47,18 @@ class ModuleNet:
     def random_direction(self, rng: np.random.Generator) -> Direction:
         return self._tangent.random_direction(rng)
 
-    def outputs(self, X: Tensor) -> Tensor:
+    def first_outputs(self, X: Tensor) -> Tensor:
         with torch.no_grad():
-            rows = self._rows(X)
-            made = self._tangent.outputs(self._tangent.start(), rows) - self._tangent.outputs(self._start, rows)
-        return self._given(made)
+            return self._given(self._tangent.outputs(self._start, self._rows(X)))
 
-    def slope(self, X: Tensor, direction: Direction) -> Tensor:
-        rows = self._rows(X)
-        at, along = self._tangent.start(), self._named(direction)
-        return self._given(
-            torch.func.jvp(lambda theta: self._tangent.outputs(theta, rows), (at,), (along,))[1].detach()
-        )
+    def at_origin(self, X: Tensor, delta: Direction) -> tuple[Tensor, Factors]:
+        rows, at, along = self._rows(X), self._tangent.start(), self._named(delta)
+        h, slope = torch.func.jvp(lambda theta: self._tangent.outputs(theta, rows), (at,), (along,))
+        return self._given((h - slope).detach()) - self.first_outputs(X), self.factors(X)
 
     def gradient(self, theta: Direction, X: Tensor, y: Tensor) -> Direction:
-        rows = self._rows(X)
-        with torch.no_grad():
-            first = self._tangent.outputs(self._start, rows)
         at = {name: value.detach().requires_grad_(True) for name, value in self._named(theta).items()}
-        off = self._tangent.outputs(at, rows) - first - self._rows(y)
+        off = self._tangent.outputs(at, self._rows(X)) - self._rows(y)
         made: tuple[torch.Tensor, ...] = torch.autograd.grad(0.5 * (off**2).sum(), list(at.values()))
         return made
 

@@ -85,14 +85,14 @@ class Trainable(Protocol):
 
     def random_direction(self, rng: np.random.Generator) -> Direction: ...
 
-    def outputs(self, X: Tensor) -> Tensor:
-        """h(x; theta) - h(x; theta0), n."""
+    def first_outputs(self, X: Tensor) -> Tensor:
+        """h(x; theta0), n, which the model is counted from."""
 
-    def slope(self, X: Tensor, direction: Direction) -> Tensor:
-        """g(x; theta) . direction, n."""
+    def at_origin(self, X: Tensor, delta: Direction) -> tuple[Tensor, Factors]:
+        """h(x; theta) - h(x; theta0) - g(x; theta) . delta, n, and the factors of g."""
 
     def gradient(self, theta: Direction, X: Tensor, y: Tensor) -> Direction:
-        """The gradient in theta of sum (h - y)^2 / 2."""
+        """The gradient in theta of sum (h(x; theta) - y)^2 / 2."""
 
 
 class NetTangent:
@@ -130,15 +130,16 @@ class NetTangent:
     def random_direction(self, rng: np.random.Generator) -> Direction:
         return self._net.random_direction(rng)
 
-    def outputs(self, X: Tensor) -> Tensor:
-        return self._net.outputs(X) - self._start.outputs(X)
+    def first_outputs(self, X: Tensor) -> Tensor:
+        return self._start.outputs(X)
 
-    def slope(self, X: Tensor, direction: Direction) -> Tensor:
-        return inner(replace(self._net, norm=1.0).factors(X), direction)
+    def at_origin(self, X: Tensor, delta: Direction) -> tuple[Tensor, Factors]:
+        h, A = self._net.outputs_and_factors(X)
+        return h - self._start.outputs(X) - self._net.norm**0.5 * inner(A, delta), A
 
     def gradient(self, theta: Direction, X: Tensor, y: Tensor) -> Direction:
         h, A = replace(self._start.at(theta), norm=1.0).outputs_and_factors(X)
-        return combine(A, h - self._start.outputs(X) - y)
+        return combine(A, h - y)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,8 +211,8 @@ class TrainedTangent:
             parts = []
             for i in range(0, len(Z), ROWS):
                 rows = on_device(Z[i : i + ROWS], self._device)
-                own = self._net.outputs(rows) - self._net.slope(rows, self._delta)
-                parts.append(on_host(own + posterior.values(self._net.factors(rows), w)))
+                own, factors = self._net.at_origin(rows, self._delta)
+                parts.append(on_host(own + posterior.values(factors, w)))
             return np.concatenate(parts)
 
         return path
@@ -238,6 +239,7 @@ class TrainedTangent:
         2, with the mean of |g|^2 where the paper has m)."""
         net, n = self._scaled(chosen.scale), len(targets)
         start, ridge = net.start(), chosen.lam * net.norm / n
+        targets = targets + net.first_outputs(X)
 
         def gradient(theta: Direction, rows: Batches) -> Direction:
             by_values = net.gradient(theta, X[rows], targets[rows])
@@ -304,8 +306,8 @@ class TrainedTangent:
     def _regressed(self, X: Array, y: Array) -> Array:
         """t = y - h(X) + G (theta_k - theta0), y warped, n."""
         inputs = on_device(X, self._device)
-        added = on_host(self._net.slope(inputs, self._delta) - self._net.outputs(inputs))
-        return np.asarray(np.clip(self._warp(y), -FARTHEST, FARTHEST) + added)
+        own, _ = self._net.at_origin(inputs, self._delta)
+        return np.asarray(np.clip(self._warp(y), -FARTHEST, FARTHEST) - on_host(own))
 
     def _warp_of(self, warping: Warping, y: Array) -> Warp:
         return Warp.of(y, warping, of_equal=1.0 / self._unit)
