@@ -35,10 +35,11 @@ from regretless.evaluation import (
 )
 from regretless.fingerprint import source_fingerprint
 from regretless.optimizer import CostKind, Direction, MethodLike, Optimizer, Trial
+from regretless.probes import Watch
 from regretless.result import Result
 from regretless.space import Space, SpaceLike
 from regretless.statefile import check_writable
-from regretless.stopping import probes_for, watched_by
+from regretless.stopping import probes_for
 
 P = ParamSpec("P")
 Callback: TypeAlias = Callable[[Optimizer, Trial], Any]
@@ -231,7 +232,8 @@ def _optimize(
         check_writable(checkpoint)
         if Path(checkpoint).exists():
             optimizer = _resumed(Path(checkpoint), optimizer, method, seed, probes, fun)
-    watched_by(optimizer, stop)
+    if stop is not None and optimizer.watch is None:
+        optimizer.watch = Watch()
     optimizer.notes["objective"], optimizer.notes["name"] = source_fingerprint(fun), _name_of(fun)
     optimizer.notes.setdefault("began", time.time())
     if stop is not None and hasattr(stop, "load"):
