@@ -99,8 +99,10 @@ class Rule(ABC):
 
     def __call__(self, run: Any, trial: Any = None) -> str | None:
         if trial is None:
-            watched_by(run, self)
-            return self.check(run)
+            run.watch = watch_of(self.state())  # from now on the values may end the run
+            found = self.check(run)
+            run.watch = watch_of(self.state())
+            return found
         if (self.asks_gap or self.asks_share) and not hasattr(run.sampler, "certificate"):
             raise TypeError(
                 f"{self!r} needs a sampler that gives certificates, such as regretless.Sampler; the study has "
@@ -180,12 +182,14 @@ class GapBelow(Rule):
         return f"GapBelow({', '.join([*asked, f'delta={self.delta:g}'])})"
 
     def state(self) -> dict[str, Any]:
-        return {"rule": repr(self), "reason": self.reason, **vars(self._counts)}
+        own = {"delta": self.delta, "asks_share": self.asks_share}
+        return {"rule": repr(self), "reason": self.reason, **own, **vars(self._counts)}
 
     def load(self, state: Mapping[str, Any]) -> None:
         self._counts, self.reason = _Counts(), None
         if state.get("rule") == repr(self):
-            self._counts = _Counts(**{name: type(was)(state[name]) for name, was in vars(self._counts).items()})
+            known = vars(self._counts)
+            self._counts = _Counts(**{name: type(was)(state.get(name, was)) for name, was in known.items()})
             self.reason = None if state["reason"] is None else str(state["reason"])
 
     def sync(self, state: Mapping[str, Any]) -> None:
@@ -227,10 +231,7 @@ class GapBelow(Rule):
             return False
         self.certificate = replace(self.certificate, share=found.value, probes=found.probes, share_reason="")
         if found.exact:  # what is recommended later is at least as good
-            self._counts.share = found.value
-            watch = getattr(run, "watch", None)
-            if watch is not None and watch.proven is None and not found.certain:
-                run.watch = watch._replace(proven=Proven(found.value, found.probes, self.delta))  # type: ignore[attr-defined]
+            self._counts.share, self._counts.proven_by = found.value, 0 if found.certain else found.probes
         return True
 
     def _gap_holds(self, run: Run, values: list[float], delta: float) -> bool:
@@ -261,6 +262,8 @@ class _Counts:
     """Checks in a row at which the gap was small enough."""
     share: float = 1.0
     """The share that was proven for good."""
+    proven_by: int = 0
+    """The probes that proved it."""
 
 
 class StopWhen(Rule):
@@ -405,10 +408,16 @@ class StudyRun:
         return found
 
 
-def watched_by(run: Any, stop: Any) -> None:
-    """Notes that a rule may end a run by its values, before it looks for the first time."""
-    if stop is not None and getattr(run, "watch", None) is None:
-        run.watch = Watch(1.0 - FOR_THE_ASKED if getattr(stop, "asks_share", False) else 1.0)
+def watch_of(state: Mapping[str, Any]) -> Watch:
+    """What a certificate has to know of the rule that watches its run, from the kept state of the rule."""
+    parts = [watch_of(part) for part in state.get("parts", {}).values()]
+    if parts:
+        return next((part for part in parts if part.part < 1.0), parts[0])  # the first that asks for a share
+    if not state.get("asks_share"):
+        return Watch()
+    by = int(state.get("proven_by", 0))
+    proven = Proven(float(state["share"]), by, float(state["delta"])) if by else None
+    return Watch(1.0 - FOR_THE_ASKED, proven)
 
 
 def probes_for(stop: Any, probes: float | None) -> float:
