@@ -329,6 +329,13 @@ def test_a_space_may_be_a_function(tmp_path: Path) -> None:
         Searcher(lambda trial: None, mode="min")
 
 
+def test_spaces_of_other_libraries_are_answered() -> None:
+    foreign = type("Apply", (), {"__module__": "hyperopt.pyll.base"})()
+    for space in (foreign, {"steps": 100, "width": foreign}):
+        with pytest.raises(ValueError, match="a space of hyperopt cannot be read"):
+            Searcher(space, metric="loss", mode="min")
+
+
 def test_the_scheduler_of_bohb_is_answered() -> None:
     with pytest.raises(RuntimeError, match="use HyperBandScheduler or ASHAScheduler"):
         make().on_pause("t0")
