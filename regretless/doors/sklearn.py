@@ -14,8 +14,9 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state
 
+from regretless.auto.algorithm import LISTED, nearest_unknown
 from regretless.doors.sklearn_spaces import SearchSpace, read_search_space
-from regretless.optimizer import MethodLike, Optimizer
+from regretless.optimizer import MethodLike, Optimizer, Trial
 from regretless.parameters import Array
 
 EVERY_FIT_FAILED = "All the "
@@ -121,6 +122,8 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         noise = FoldNoise()
         while len(optimizer.trials) < n_trials and not optimizer.exhausted:
             trials = optimizer.ask(min(batch, n_trials - len(optimizer.trials)))
+            for trial in trials:
+                _unrepeated(optimizer, trial)
             settings = [searched.setting(trial.params) for trial in trials]
             try:
                 results = evaluate_candidates(settings)
@@ -188,6 +191,17 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         name = self._metric(metrics)
         folds = [scores for key, scores in results.items() if re.fullmatch(rf"split\d+_test_{re.escape(name)}", key)]
         return results[f"mean_test_{name}"], np.array(folds).T
+
+
+def _unrepeated(optimizer: Optimizer, trial: Trial) -> None:
+    """Moves a trial that repeats a setting of a small grid to the nearest new one: methods repeat what is noisy, but
+    the folds would be the same again, and so would be the score."""
+    method = optimizer.method
+    if method.cube.size <= LISTED and sum(np.array_equal(t.unit, trial.unit) for t in optimizer.trials) > 1:
+        u = nearest_unknown(method, trial.unit)
+        method.forget(trial.unit[None])
+        trial.unit, trial.params = u, optimizer.space.decode(u, method.choices)
+        method.wait_for(u)
 
 
 class FoldNoise:

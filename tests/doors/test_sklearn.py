@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -225,6 +226,17 @@ def test_a_finite_grid_ends_when_it_is_exhausted() -> None:
     settings = [tuple(params.items()) for params in fitted.cv_results_["params"]]
     assert len(settings) == len(set(settings)) == 6
     assert fitted.best_score_ == GridSearchCV(LogisticRegression(), grid, cv=2).fit(X, Y).best_score_
+
+
+def test_no_setting_of_a_grid_is_scored_twice() -> None:
+    """A method repeats noisy settings, but the same folds would give the same score: the whole grid is evaluated."""
+    grid = {"C": np.logspace(-4, 1, 8).tolist(), "max_iter": [3, 7, 20, 60]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = search(space=grid, n_trials=32, method="auto", batch=2).fit(X, Y)
+    settings = {tuple(params.items()) for params in fitted.cv_results_["params"]}
+    assert len(settings) == len(fitted.cv_results_["params"]) == 32
+    assert len(fitted.optimizer_.method.y) == 32
 
 
 def test_fold_scores_are_told_as_noise() -> None:
