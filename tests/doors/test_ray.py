@@ -336,6 +336,13 @@ def test_spaces_of_other_libraries_are_answered() -> None:
             Searcher(space, metric="loss", mode="min")
 
 
+def test_several_metrics_are_refused() -> None:
+    with pytest.raises(ValueError, match="searches one metric, got .*: use OptunaSearch for the front"):
+        Searcher(metric=["loss", "gain"], mode=["min", "max"])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="searches one metric"):
+        Searcher().set_search_properties(["loss", "gain"], ["min", "max"], {})  # type: ignore[arg-type]
+
+
 def test_the_scheduler_of_bohb_is_answered() -> None:
     with pytest.raises(RuntimeError, match="use HyperBandScheduler or ASHAScheduler"):
         make().on_pause("t0")
