@@ -337,7 +337,7 @@ def test_spaces_of_other_libraries_are_answered() -> None:
 
 
 def test_several_metrics_are_refused() -> None:
-    with pytest.raises(ValueError, match="searches one metric, got .*: use OptunaSearch for the front"):
+    with pytest.raises(ValueError, match="searches one metric, got"):
         Searcher(metric=["loss", "gain"], mode=["min", "max"])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="searches one metric"):
         Searcher().set_search_properties(["loss", "gain"], ["min", "max"], {})  # type: ignore[arg-type]
