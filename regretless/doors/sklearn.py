@@ -18,6 +18,7 @@ from regretless.auto.algorithm import LISTED, nearest_unknown
 from regretless.doors.sklearn_spaces import SearchSpace, read_search_space
 from regretless.optimizer import MethodLike, Optimizer, Trial
 from regretless.parameters import Array
+from regretless.space import Space
 
 EVERY_FIT_FAILED = "All the "
 """How scikit-learn begins to say that all fits of a round failed; it raises then, where a search that learns can go
@@ -47,7 +48,7 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         estimator: the estimator to tune.
         space: parameter name -> a scipy distribution, a list of values (searched as a scale if they are numbers in
             order), or `Float`, `Int`, `Choice` of this library; or a list of such mappings, of which each setting
-            follows one.
+            follows one; or a `Space`, which can have conditions and rules.
         param_distributions, search_spaces: the space under the names of `RandomizedSearchCV` and `BayesSearchCV`; in
             the latter a tuple of two numbers is a range, and (low, high, "log-uniform") one on a log scale.
         n_trials: settings to evaluate; n_iter is another name of it.
@@ -69,7 +70,7 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
     def __init__(
         self,
         estimator: Any,
-        space: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        space: Mapping[str, Any] | Sequence[Mapping[str, Any]] | Space | None = None,
         *,
         param_distributions: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         search_spaces: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
