@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import os
 import pickle
 import warnings
 from collections.abc import Callable
@@ -26,7 +27,7 @@ import regretless
 from regretless.baselines import BASELINES
 from regretless.doors.distributions import as_distributions
 from regretless.doors.optuna import Sampler
-from regretless.doors.trials import VARIANCE
+from regretless.doors.trials import VARIANCE, is_lost
 from regretless.doors.workers import ANNOUNCED
 from regretless.methods import METHODS
 from regretless.parameters import Float
@@ -751,6 +752,21 @@ def test_ranges_may_change_in_mid_study() -> None:
     near = (xs >= 0.5 / 6) & (xs <= 18.0) & ~within  # up to one length of the range, on its scale
     assert len(method.basis[1]) - len(method.y) == near.sum() > 1
     assert study.best_value < 0.05
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_worker_knows_the_trials_of_before_as_lost() -> None:
+    """A worker that died before it could sign leaves a nameless trial; one forked afterwards takes its place."""
+    study = optuna.create_study()
+    study.ask()  # nobody signs it
+    nameless = study.trials[0]
+    assert not is_lost(nameless, False, set())  # it may be about to be signed by a worker beside us
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forks in processes with threads
+        pid = os.fork()
+    if pid == 0:
+        os._exit(0 if is_lost(nameless, False, set()) else 1)
+    assert os.waitpid(pid, 0)[1] == 0
 
 
 def test_what_lies_outside_teaches_the_model() -> None:
