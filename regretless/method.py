@@ -82,6 +82,12 @@ class Method(ABC):
     """Whether this method weighs its acquisition by where the user expects good values."""
     renamed: ClassVar[Mapping[str, str]] = {}
     """Former names of options, and the present ones; `Recipe` answers a former name with the present one."""
+    moved: ClassVar[Mapping[str, str]] = {}
+    """Former options that belong to another method now, and the name of that method."""
+    version: ClassVar[int] = 1
+    """Grows when the default of this name becomes another method; files of earlier versions are refused."""
+    former: ClassVar[str] = ""
+    """The present name of what the default was before `version`."""
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
         self.cube = cube if isinstance(cube, Cube) else Cube.box(cube)

@@ -21,6 +21,7 @@ from typing import Any, ParamSpec, TypeAlias
 import numpy as np
 from tqdm.auto import tqdm
 
+from regretless.agreement import MethodLike
 from regretless.evaluation import (
     Catch,
     Objective,
@@ -35,11 +36,12 @@ from regretless.evaluation import (
     too_many_failures,
 )
 from regretless.fingerprint import source_fingerprint
-from regretless.optimizer import CostKind, Direction, MethodLike, Optimizer, Trial
+from regretless.optimizer import Direction, Optimizer, Trial
 from regretless.result import Result
 from regretless.space import Space, SpaceLike
 from regretless.statefile import check_writable
 from regretless.stopping import probes_for, watched_by
+from regretless.trial import CostKind
 
 P = ParamSpec("P")
 Callback: TypeAlias = Callable[[Optimizer, Trial], Any]

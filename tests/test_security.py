@@ -132,6 +132,7 @@ def test_checkpoints_whose_trials_contradict_their_method(changes: dict[str, Any
         ("grid-ei", {"points_per_axis": 10**9}),
         ("grid-ei", {"points_per_axis": 4000}),
         ("neural-bo", {"width": 10**9}),
+        ("tangent-region", {"width": 10**9}),
         ("neural-bo", {"width": 4096, "depth": 4096}),
         ("neural-bo", {"n_candidates": 10**15}),
     ],

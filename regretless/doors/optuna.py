@@ -24,6 +24,7 @@ from optuna.storages import BaseStorage
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from regretless.agreement import MethodLike, as_recipe
 from regretless.certificate import Certificate
 from regretless.doors.distributions import (
     Distributions,
@@ -61,7 +62,7 @@ from regretless.doors.workers import (
     ran_together,
 )
 from regretless.method import checked_seed, keyed_generator
-from regretless.optimizer import MethodLike, Optimizer, as_recipe
+from regretless.optimizer import Optimizer
 from regretless.parameters import Array
 from regretless.probes import Share, Watch, checked_rate, is_due
 from regretless.space import Space, SpaceLike
