@@ -21,8 +21,6 @@ Deviations
     4. Beyond 100 dimensions the covariance is diagonal (Ros and Hansen, PPSN 2008): a full one costs d^2 a value.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
