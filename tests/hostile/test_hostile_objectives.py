@@ -164,7 +164,6 @@ def inside(space: Space, params: dict[str, Any]) -> None:
 
 @sizes
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.timeout(3600)
 def test_hostile_objectives(method: str, long: bool) -> None:
     """The short form takes three objectives for each method, others for each; the long form takes all of them."""
     index, fit = list(METHODS).index(method), fitting(method)
