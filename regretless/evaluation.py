@@ -102,9 +102,9 @@ def outcome_of(out: Any, argument: Any) -> Outcome:
     if wrong or number is None:
         setting = dict(argument) if isinstance(argument, Mapping) else argument
         raise ValueError(f"the objective returned {shown(out)} at {setting}; {wrong}")
-    if not math.isfinite(number):
-        return Outcome(None, error=f"the objective returned {number}")
     more = (out.constraints, out.cost) if isinstance(out, Value) else (None, None)
+    if not math.isfinite(number):
+        return Outcome(None, error=f"the objective returned {number}", cost=more[1])
     return Outcome(number, var, constraints=more[0], cost=more[1])
 
 

@@ -22,13 +22,13 @@ import numpy as np
 from regretless.agreement import MethodLike as MethodLike
 from regretless.agreement import as_recipe as as_recipe
 from regretless.agreement import check_history, resolve_method, same_recipe, same_space, state_of, take_sides
-from regretless.bounds import KnownBound
+from regretless.bounds import KnownBound, checked_noise_bound
 from regretless.certificate import Certificate
 from regretless.earlier import learn_earlier
 from regretless.evaluation import checked_value, checked_variance
 from regretless.method import Method, Recipe
 from regretless.parameters import Array
-from regretless.probes import Share, checked_rate, is_due, probe_point, share_left, share_unseen
+from regretless.probes import Share, Watch, checked_rate, is_due, probe_point, share_left, with_what_is_known
 from regretless.space import Space, SpaceLike
 from regretless.statefile import pack, read_state, write_state
 from regretless.trial import STATES, checked_constraints, checked_cost, checked_positive, counted, own_value
@@ -70,6 +70,7 @@ class Optimizer:
             be better (`Certificate.share`), whatever the function, and cost their evaluations.
         floor, ceiling: a value that no setting can fall below, for a minimisation, or exceed, for a maximisation. The
             certified gap is never larger than what lies between.
+        noise_bound: how far noise can carry a value from the truth at most, where that is known.
     """
 
     def __new__(cls, *args: Any, **options: Any) -> Optimizer:
@@ -92,6 +93,7 @@ class Optimizer:
         probes: float = 0.0,
         floor: float | None = None,
         ceiling: float | None = None,
+        noise_bound: float | None = None,
     ) -> None:
         if direction not in ("minimize", "maximize"):
             raise ValueError(f'direction must be "minimize" or "maximize", got {direction!r}')
@@ -112,9 +114,13 @@ class Optimizer:
         """The steps whose trials were to be probes, those whose draw was known already included."""
         self.together = False
         """Whether several trials were ever under way at once."""
-        self.bound = KnownBound(direction, floor, ceiling)
+        self.watch: Watch | None = None
+        """The rule that may end the run by its values, if there is one: certified shares then hold at every moment."""
+        self.noise_bound = checked_noise_bound(noise_bound)
+        self.bound = KnownBound(direction, floor, ceiling, noise_bound=self.noise_bound)
         """The floor of a minimisation, the ceiling of a maximisation, if one is known."""
         self.method: Method = self.recipe.build(self.space, seed=self.seed, budget=budget, sign=self._sign)
+        self.method.noise_bound = self.noise_bound
         self.modelled = self.n_constraints if self.method.models_constraints else 0
         """The constraints that the method learns."""
         if cost is not None and not self.method.weighs_cost:
@@ -225,10 +231,11 @@ class Optimizer:
                 value, var = checked_value(value), checked_variance(var)
                 values = checked_constraints(constraints, self.n_constraints, self.constraint_names)
                 seconds = None if seconds is None else checked_positive("seconds", seconds, zero=True)
-                cost = checked_cost(self.cost, cost, seconds)
+            cost = checked_cost(None if failed else self.cost, cost, seconds)
             trial.seconds = None if failed else seconds
             if failed or value is None or not math.isfinite(value):
                 trial.state, trial.error = "failed", error or ("" if failed else f"the value was {value}")
+                trial.cost = cost
                 self.method.tell(trial.unit[None], np.nan)
                 return
             self.bound.check([value], [math.nan if var is None else var])
@@ -279,6 +286,11 @@ class Optimizer:
                     X, self._sign * y, yvar=None if np.isnan(yvar).all() else yvar, sides=C if self.modelled else None
                 )
 
+    def inform(self, X: Array, values: Array, variances: Array) -> None:
+        """Tells a method that can use them values (n) at points X (n x d) outside the cube, where nothing is
+        proposed; variances: NaN where not known."""
+        self.method.inform(X, self._sign * values, variances)
+
     def propose(self, step: int, pending: Sequence[Array] = (), *, ahead: int = 0) -> Array:
         """The cube point for trial number `step`, away from the pending ones and from those of `ahead` others who ask
         at the same moment; nothing is left pending."""
@@ -311,6 +323,11 @@ class Optimizer:
     def ended(self) -> list[float | None]:
         """The value of each trial that ended, in order of their numbers; None: it failed."""
         return [t.value for t in self.trials if t.state != "pending"]
+
+    @property
+    def costs(self) -> list[float | None]:
+        """What each of them cost; None: that is not known."""
+        return [t.cost for t in self.trials if t.state != "pending"]
 
     @property
     def best(self) -> Trial:
@@ -359,32 +376,25 @@ class Optimizer:
     def certificate_at(self, delta: float) -> Certificate:
         """The same with probability 1 - delta."""
         with self._lock:
-            found = self._within_bound(self.method.certificate(delta)).scaled(self._sign)
-            left = self.share_at(delta)
+            found = with_what_is_known(self.method.certificate(delta), self.method, self.bound).scaled(self._sign)
+            left = self._share(delta, self.watch)
             return replace(found, share=left.value, share_reason=left.reason, probes=left.probes)
 
     def share_at(self, delta: float) -> Share:
-        """How much of the space can be better than `recommend()`, with probability 1 - delta."""
+        """How much of the space can be better than `recommend()`, with probability 1 - delta, by one planned look."""
         with self._lock:
-            return share_left(self.method, self.space, self.seed, self.probe_steps, delta, together=self.together)
+            return self._share(delta, None)
 
-    def _within_bound(self, found: Certificate) -> Certificate:
-        """A certificate of the method's maximisation, with what the user's bound, or a space seen whole, adds."""
-        if len(self.method.y) == 0:
-            return found
-        row = self.method.best_row()
-        known = not self.method.shows_noise() and bool(self.method.feasible[row])
-        value = float(self.method.y[row]) if known else None
-        if value is not None and share_unseen(self.method.cube, self.method.X) == 0.0:
-            return found.below(value, value, "every setting of the space was evaluated")
-        return self.bound.applied(found, value)
+    def _share(self, delta: float, watch: Watch | None) -> Share:
+        together, steps = self.together, self.probe_steps
+        return share_left(self.method, self.space, self.seed, steps, delta, together=together, watch=watch)
 
     def fresh(self) -> Optimizer:
         """Another one of the same run, of which nothing has been asked or told."""
         return Optimizer(
             self.space, method=self.recipe, direction=self.direction, budget=self.budget, seed=self.seed,
             probes=self.probes, floor=self.bound.floor, ceiling=self.bound.ceiling,
-            constraints=self.constraint_names or self.n_constraints, cost=self.cost,
+            constraints=self.constraint_names or self.n_constraints, cost=self.cost, noise_bound=self.noise_bound,
         )  # fmt: skip
 
     # -- files
@@ -437,10 +447,11 @@ class Optimizer:
             constraints=state.get("constraint_names") or np.shape(state.get("constraints", np.empty((0, 0))))[1],
             cost=state.get("cost", {}).get("kind"),
             probes=state["probes"],
+            noise_bound=state.get("noise_bound"),
         )
-        optimizer.bound = KnownBound.of(optimizer.direction, state["bound"])
+        optimizer.bound = KnownBound.of(optimizer.direction, state["bound"], noise_bound=optimizer.noise_bound)
         optimizer.bound.broken = None if state["beyond"] is None else float(state["beyond"])
-        optimizer.together = bool(state["together"])
+        optimizer.together, optimizer.watch = bool(state["together"]), Watch.read(state.get("watch"))
         optimizer.probe_steps = [int(step) for step in state["probe_steps"]]
         if not all(0 <= k < len(state["state"]) and is_due(k, optimizer.probes) for k in optimizer.probe_steps):
             raise ValueError("it names probes that none of its trials can be")

@@ -38,7 +38,7 @@ from regretless.optimizer import CostKind, Direction, MethodLike, Optimizer, Tri
 from regretless.result import Result
 from regretless.space import Space, SpaceLike
 from regretless.statefile import check_writable
-from regretless.stopping import probes_for
+from regretless.stopping import probes_for, watched_by
 
 P = ParamSpec("P")
 Callback: TypeAlias = Callable[[Optimizer, Trial], Any]
@@ -104,6 +104,7 @@ def minimize(
     floor: float | None = None,
     ceiling: float | None = None,
     probes: float | None = None,
+    noise_bound: float | None = None,
 ) -> Result:
     """Finds the setting with the smallest value of fun.
 
@@ -139,7 +140,8 @@ def minimize(
             what lies between. For `minimize`.
         ceiling: a value that no setting can exceed, such as 1.0 for an accuracy. For `maximize`.
         probes: the share of the trials that are independent uniform draws of the space, such as 0.2; they prove how
-            much of it can be better. None: 0, or 0.2 with a stop rule that asks for a share.
+            much of it can be better. None: 0, or 0.2 with a stop rule that speaks of a certificate (`GapBelow`).
+        noise_bound: how far noise can carry a value from the truth at most, where that is known.
 
     Raises ObjectiveError, a RuntimeError, when the run ends by failures and no evaluation ever succeeded.
     """
@@ -169,6 +171,7 @@ def maximize(
     floor: float | None = None,
     ceiling: float | None = None,
     probes: float | None = None,
+    noise_bound: float | None = None,
 ) -> Result:
     """Finds the setting with the largest value of fun; the arguments are those of `minimize`."""
     return _optimize("maximize", **locals())
@@ -197,6 +200,7 @@ def _optimize(
     floor: float | None = None,
     ceiling: float | None = None,
     probes: float | None = None,
+    noise_bound: float | None = None,
 ) -> Result:
     space = Space(space)
     if isinstance(trials, bool) or not isinstance(trials, int | np.integer) or trials < 1:
@@ -221,11 +225,13 @@ def _optimize(
         ceiling=ceiling,
         constraints=constraints,
         cost=cost,
+        noise_bound=noise_bound,
     )
     if checkpoint is not None:
         check_writable(checkpoint)
         if Path(checkpoint).exists():
-            optimizer = _resumed(Path(checkpoint), optimizer, method, seed, fun)
+            optimizer = _resumed(Path(checkpoint), optimizer, method, seed, probes, fun)
+    watched_by(optimizer, stop)
     optimizer.notes["objective"], optimizer.notes["name"] = source_fingerprint(fun), _name_of(fun)
     optimizer.notes.setdefault("began", time.time())
     if stop is not None and hasattr(stop, "load"):
@@ -338,7 +344,7 @@ class _Run:
     def _take(self, trial: Trial, outcome: Outcome) -> str:
         """Tells a finished trial; returns the reason to stop, if there is one now."""
         if outcome.value is None:
-            self.optimizer.tell(trial, failed=True, error=outcome.error)
+            self.optimizer.tell(trial, failed=True, error=outcome.error, cost=outcome.cost)
             if not self.last_error:
                 warnings.warn(f"trial {trial.number} failed: {last_line(outcome.error)}", RuntimeWarning, stacklevel=2)
             self.last_error = outcome.error
@@ -454,16 +460,19 @@ def _settings(x0: Mapping[str, Any] | Sequence[Any] | None) -> list[Any]:
     return settings if settings and isinstance(settings[0], Mapping | Iterable) else [settings]
 
 
-def _resumed(checkpoint: Path, fresh: Optimizer, method: MethodLike, seed: int | None, fun: Objective) -> Optimizer:
+def _resumed(
+    checkpoint: Path, fresh: Optimizer, method: MethodLike, seed: int | None, probes: float | None, fun: Objective
+) -> Optimizer:
     """The run of a checkpoint, when it is the one that `fresh` would begin."""
     try:  # what "auto" chose when the run began stays, whatever it would choose now
         resumed = Optimizer.load(checkpoint, space=fresh.space, method=None if method == "auto" else fresh.recipe)
     except ValueError as error:
         raise ValueError(f"checkpoint {checkpoint} belongs to another run or is damaged: {error}") from None
-    stored = resumed.direction, resumed.seed, resumed.probes, resumed.bound.value
-    asked = fresh.direction, resumed.seed if seed is None else seed, fresh.probes, fresh.bound.value
+    stored = resumed.direction, resumed.seed, resumed.probes, resumed.bound.value, resumed.noise_bound
+    own = resumed.seed if seed is None else seed, resumed.probes if probes is None else fresh.probes
+    asked = fresh.direction, *own, fresh.bound.value, fresh.noise_bound
     if stored != asked:
-        words = f"it holds (direction, seed, probes, floor or ceiling) {stored}, this run asks for {asked}"
+        words = f"it holds (direction, seed, probes, floor or ceiling, noise_bound) {stored}, this run asks for {asked}"
         raise ValueError(f"checkpoint {checkpoint} belongs to another run: {words}")
     sides = [(o.n_constraints, o.constraint_names, o.cost) for o in (resumed, fresh)]
     if sides[0] != sides[1]:

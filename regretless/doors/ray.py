@@ -55,7 +55,7 @@ class Searcher(RaySearcher):  # type: ignore[misc]
         stop: a rule such as `GapBelow(0.01)`; once it holds no new trial starts (`GapStopper` also ends the running
             ones). "auto" then takes a method whose certificate shrinks.
         probes: the share of the trials that are independent uniform draws, for `Certificate.share`; None: 0, or 0.2
-            with a rule that asks for a share.
+            with a rule that speaks of a certificate.
         floor, ceiling: a value that no setting can fall below (mode "min") or exceed (mode "max").
     """
 

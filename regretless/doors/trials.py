@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +17,16 @@ TOLD_FAILED = "regretless:failed"
 VARIANCE = "regretless:var"
 """The user attribute by which an objective tells the noise variance of its value, when it knows it."""
 STARTED = datetime.now()
-"""When this process began to use samplers."""
+"""When this process began to use samplers, or was forked from one that did."""
+
+
+def _start_anew() -> None:
+    global STARTED
+    STARTED = datetime.now()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)
 
 
 def has_ended(trial: FrozenTrial) -> bool:
