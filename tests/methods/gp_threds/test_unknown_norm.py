@@ -118,8 +118,11 @@ def test_a_search_doubles_what_is_refuted_and_begins_again(options: dict[str, An
     assert doublings == round(doublings)
     if method.paper:
         assert 1.0 <= method.widths.norm < 80.0
-    assert copy.deepcopy(method).widths == method.widths
-    assert np.array_equal(copy.deepcopy(method).ask(), method.ask())
+    resumed = GPThreDS(2, seed=0, assumed_norm="doubling", **KNOWN, **options)
+    resumed.load_state_dict(method.state_dict())
+    for twin in (copy.deepcopy(method), resumed):
+        assert twin.widths == method.widths
+        assert np.array_equal(copy.deepcopy(twin).ask(), copy.deepcopy(method).ask())
 
 
 def test_while_nothing_is_refuted_nothing_changes() -> None:
