@@ -31,8 +31,8 @@ from scipy.special import ndtr
 from regretless.baselines.dngo import BATCH, EPOCHS, HIDDEN, MOST_STEPS, RATE, integrated_regression
 from regretless.method import Recipe, keyed_generator
 from regretless.methods import METHODS
-from regretless.methods.neural_bo.branches import log_evidence
 from regretless.report.page import Band, Curve, curves_chart
+from regretless.tangent.ridge import log_evidence
 from regretless.tangent.training import epoch_batches, fresh_net, train_with_adam
 
 OURS, PRINTED, INITIAL = "neural-bo", "neural-bo (paper)", 5

@@ -37,6 +37,8 @@ GPThreDS = METHODS["gp-threds"]
 BBO = METHODS["bilevel"]
 NeuralBO = METHODS["neural-bo"]
 MSUCB = METHODS["ms-ucb"]
+GPContest = METHODS["gp-contest"]
+TangentRegion = METHODS["tangent-region"]
 RandomSearch = BASELINES["random"]
 SobolSearch = BASELINES["sobol"]
 GPUCB = BASELINES["gp-ucb"]
@@ -62,9 +64,9 @@ _EXTRAS = {"Sampler": "optuna", "Pruner": "optuna", "certify": "optuna", "Regret
 
 __all__ = [
     "BASELINES", "BBO", "GOUCB", "GPEI", "GPPI", "GPTS", "GPUCB", "METHODS", "MSUCB", "Bilevel", "Certificate",
-    "Choice", "Cube", "Float", "GPThreDS", "GapBelow", "Int", "Method", "NeuralBO", "Optimizer", "Pruner",
-    "RandomSearch", "Recipe", "RegretlessSearchCV", "Result", "Sampler", "SobolSearch", "Space", "StopWhen", "Trial",
-    "TuRBO", "Value", "certify", "maximize", "minimize", "minimize_bilevel", "plan",
+    "Choice", "Cube", "Float", "GPContest", "GPThreDS", "GapBelow", "Int", "Method", "NeuralBO", "Optimizer", "Pruner",
+    "RandomSearch", "Recipe", "RegretlessSearchCV", "Result", "Sampler", "SobolSearch", "Space", "StopWhen",
+    "TangentRegion", "Trial", "TuRBO", "Value", "certify", "maximize", "minimize", "minimize_bilevel", "plan",
 ]  # fmt: skip
 
 

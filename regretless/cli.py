@@ -31,12 +31,14 @@ USES = {
     "auto": "the default: reads the values as they come, takes the search that suits them, and says why",
     "gp-ucb": "up to 20 parameters and 3,000 evaluations; its certificate can end the run",
     "gp-ei": "the same, and the better one of the two with whole numbers, steps and choices",
-    "ms-ucb": "20 to 5,000 parameters, 50 to 1,000 evaluations",
+    "gp-contest": "20 to 5,000 parameters, 50 to 1,000 evaluations",
     "cma-es": "thousands of cheap evaluations of up to 1,000 parameters",
-    "neural-bo": "thousands of evaluations; images, texts and finite pools",
-    "go-ucb": "10 to 200 evaluations when you know the formula: dose-response, growth, decay",
+    "tangent-region": "thousands of evaluations of 1 to 100 parameters, at some tens of milliseconds an ask",
+    "neural-bo": "images, texts, pools and functions that a net can learn; trains a net, yours if you like",
+    "go-ucb": "10 to 200 evaluations when you give it the formula; without one it is gp-ei at first, so take that",
     "gp-threds": "thousands of cheap and noisy evaluations of 1 to 3 parameters",
-    "bilevel": "training loops with checkpoints, by `minimize_bilevel`",
+    "ms-ucb": "20 to 5,000 parameters by subspaces, each ask moves few of them; gp-contest is usually ahead",
+    "bilevel": "training loops with checkpoints, by `minimize_bilevel`, whose schedule is what pays",
 }
 """When to use which method, in the words of docs/explanation/choosing.md; what most people need stands first."""
 INSTALL_BENCH = "in a source checkout, pip install ./bench"

@@ -185,7 +185,7 @@ def check_max_failures(max_failures: Any) -> None:
 def check_counts(**numbers: Any) -> None:
     """Refuses arguments that are not whole numbers of at least 1."""
     for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
             raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}")
 
 

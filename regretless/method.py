@@ -82,6 +82,12 @@ class Method(ABC):
     """Whether this method weighs its acquisition by where the user expects good values."""
     renamed: ClassVar[Mapping[str, str]] = {}
     """Former names of options, and the present ones; `Recipe` answers a former name with the present one."""
+    moved: ClassVar[Mapping[str, str]] = {}
+    """Former options that belong to another method now, and the name of that method."""
+    version: ClassVar[int] = 1
+    """Grows when the default of this name becomes another method; files of earlier versions are refused."""
+    former: ClassVar[str] = ""
+    """The present name of what the default was before `version`."""
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
         self.cube = cube if isinstance(cube, Cube) else Cube.box(cube)
@@ -328,7 +334,7 @@ class Method(ABC):
         self._told.append(X, y, yvar, *sides.T)
         for x in pending:
             self._pend(x)
-        self._settled.update(self.cube.key(x) for x in (*X, *failed))
+        self._settled.update(x.tobytes() for x in self.cube.snap(np.concatenate([X, failed])))
         self.step = state["step"]
         with threads_for(self.model_free):
             self._load(state["own"])

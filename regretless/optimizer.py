@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 
-from regretless.agreement import MethodLike as MethodLike
-from regretless.agreement import as_recipe as as_recipe
-from regretless.agreement import check_history, resolve_method, same_recipe, same_space, state_of, take_sides
+from regretless import agreement
+from regretless.agreement import MethodLike
 from regretless.bounds import KnownBound, checked_noise_bound
 from regretless.certificate import Certificate
 from regretless.earlier import learn_earlier
@@ -31,10 +30,8 @@ from regretless.parameters import Array
 from regretless.probes import Share, Watch, checked_rate, is_due, probe_point, share_left, with_what_is_known
 from regretless.space import Space, SpaceLike
 from regretless.statefile import pack, read_state, write_state
-from regretless.trial import STATES, checked_constraints, checked_cost, checked_positive, counted, own_value
-from regretless.trial import CostKind as CostKind
+from regretless.trial import STATES, CostKind, checked_constraints, checked_cost, checked_positive, counted, own_value
 from regretless.trial import Trial as Trial
-from regretless.trial import TrialState as TrialState
 
 Direction: TypeAlias = Literal["minimize", "maximize"]
 
@@ -105,8 +102,8 @@ class Optimizer:
         if cost not in (None, "told", "seconds"):
             raise ValueError(f'cost must be "told", "seconds" or None, got {cost!r}')
         self.cost: CostKind | None = cost
-        weighed = bool(self.n_constraints or cost)
-        self.recipe, self._chosen = resolve_method(method, self.space, budget, certify=certify, weighed=weighed)
+        needs = {"certify": certify, "weighed": bool(self.n_constraints or cost)}
+        self.recipe, self._chosen = agreement.resolve_method(method, self.space, budget, **needs)
         """The recipe in use, and the reason it was chosen."""
         self._sign = 1.0 if direction == "maximize" else -1.0
         self.probes = checked_rate(probes)
@@ -383,11 +380,11 @@ class Optimizer:
     def share_at(self, delta: float) -> Share:
         """How much of the space can be better than `recommend()`, with probability 1 - delta, by one planned look."""
         with self._lock:
-            return self._share(delta, None)
+            return self._share(delta)
 
-    def _share(self, delta: float, watch: Watch | None) -> Share:
-        together, steps = self.together, self.probe_steps
-        return share_left(self.method, self.space, self.seed, steps, delta, together=together, watch=watch)
+    def _share(self, delta: float, watch: Watch | None = None) -> Share:
+        steps = self.probe_steps
+        return share_left(self.method, self.space, self.seed, steps, delta, together=self.together, watch=watch)
 
     def fresh(self) -> Optimizer:
         """Another one of the same run, of which nothing has been asked or told."""
@@ -406,7 +403,7 @@ class Optimizer:
             write_state(path, self._state())
 
     def _state(self) -> dict[str, Any]:
-        return {"kind": FILE_KIND, **state_of(self)}
+        return {"kind": FILE_KIND, **agreement.state_of(self)}
 
     @classmethod
     def load(
@@ -437,9 +434,9 @@ class Optimizer:
     def _from_state(
         cls, state: Mapping[str, Any], space: SpaceLike | None, method: Recipe | type[Method] | None
     ) -> Optimizer:
-        recipe = same_recipe(state["recipe"], method)
+        recipe = agreement.same_recipe(state["recipe"], method)
         optimizer = cls(
-            same_space(state["space"], None if space is None else Space(space)),
+            agreement.same_space(state["space"], None if space is None else Space(space)),
             method=recipe,
             direction=state["direction"],
             budget=state["budget"],
@@ -457,12 +454,12 @@ class Optimizer:
             raise ValueError("it names probes that none of its trials can be")
         optimizer._chosen, optimizer.notes = str(state["why"]), dict(state["notes"])
         optimizer.method.load_state_dict(state["method"])
-        rows = zip(state["unit"], state["state"], state["value"], state["var"], strict=True)
-        for number, (row, code, value, var) in enumerate(rows):
-            row = np.asarray(row, dtype=np.float64).reshape(optimizer.method.dim)
-            if not ((row >= 0) & (row <= 1)).all():  # NaN is neither
-                raise ValueError(f"the point of trial {number} does not lie in the unit cube")
-            u = optimizer.method.cube.snap(row)
+        units = np.asarray(state["unit"], dtype=np.float64).reshape(-1, optimizer.method.dim)
+        inside = ((units >= 0) & (units <= 1)).all(axis=1)  # NaN is neither
+        if not inside.all():
+            raise ValueError(f"the point of trial {int(np.argmin(inside))} does not lie in the unit cube")
+        rows = zip(optimizer.method.cube.snap(units), state["state"], state["value"], state["var"], strict=True)
+        for number, (u, code, value, var) in enumerate(rows):
             own = state["own"].get(str(number))
             if own is not None and optimizer.method.cube.key(optimizer.space.encode(own, optimizer.method.choices)) != (
                 optimizer.method.cube.key(u)
@@ -472,8 +469,8 @@ class Optimizer:
             trial.state, trial.error = STATES[int(code)], str(state["error"].get(str(number), ""))
             trial.value = None if math.isnan(value) else float(value)
             trial.var = None if math.isnan(var) else float(var)
-        take_sides(optimizer, state)
-        check_history(optimizer.trials, optimizer.method, optimizer._sign, optimizer.earlier)
+        agreement.take_sides(optimizer, state)
+        agreement.check_history(optimizer.trials, optimizer.method, optimizer._sign, optimizer.earlier)
         return optimizer
 
     # -- inside

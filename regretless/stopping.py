@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from regretless.certificate import Certificate
+from regretless.evaluation import check_counts
 from regretless.optimizer import Direction
 from regretless.parameters import is_number
 from regretless.probes import DEFAULT_RATE, Proven, Share, Watch, checked_rate
@@ -166,7 +167,7 @@ class GapBelow(Rule):
             raise ValueError(f"share must be between 0 and 1, got {share!r}")
         if not (is_number(delta) and 0 < delta < 1):
             raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
-        _check_count("every", every)
+        check_counts(every=every)
         self.gap, self.relative, self.share, self.delta, self.every = gap, relative, share, delta, every
         self.asks_gap, self.asks_share = gap is not None, share is not None
         self.certificate = Certificate.none("not checked yet", delta)
@@ -287,7 +288,7 @@ class StopWhen(Rule):
         if no_improvement is None and target is None and seconds is None and cost is None:
             raise ValueError("StopWhen needs at least one of no_improvement=, target=, seconds= and cost=")
         if no_improvement is not None:
-            _check_count("no_improvement", no_improvement)
+            check_counts(no_improvement=no_improvement)
         if target is not None and not (is_number(target) and math.isfinite(target)):
             raise ValueError(f"target must be a finite number, got {target!r}")
         if seconds is not None and not (is_number(seconds) and seconds > 0):
@@ -417,8 +418,3 @@ def probes_for(stop: Any, probes: float | None) -> float:
         return checked_rate(probes)
     speaks = getattr(stop, "asks_gap", False) or getattr(stop, "asks_share", False)
     return DEFAULT_RATE if speaks else 0.0
-
-
-def _check_count(name: str, count: Any) -> None:
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, got {count!r}")

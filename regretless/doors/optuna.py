@@ -24,6 +24,7 @@ from optuna.storages import BaseStorage
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from regretless.agreement import MethodLike, as_recipe
 from regretless.certificate import Certificate
 from regretless.doors.distributions import (
     Distributions,
@@ -36,9 +37,18 @@ from regretless.doors.distributions import (
     searchable,
 )
 from regretless.doors.replica import CONSTRAINTS, ConstraintNames, Pruned, Replica
-from regretless.doors.studies import check_one_objective, whole_study
 from regretless.doors.tree import Tree, TreeLearner
-from regretless.doors.trials import TOLD_FAILED, ended_at, has_ended, has_heartbeat, has_trial, is_lost, stale_ids
+from regretless.doors.trials import (
+    TOLD_FAILED,
+    check_one_objective,
+    ended_at,
+    has_ended,
+    has_heartbeat,
+    has_trial,
+    is_lost,
+    stale_ids,
+    whole_study,
+)
 from regretless.doors.workers import (
     OWNER,
     Sightings,
@@ -52,7 +62,7 @@ from regretless.doors.workers import (
     ran_together,
 )
 from regretless.method import checked_seed, keyed_generator
-from regretless.optimizer import MethodLike, Optimizer, as_recipe
+from regretless.optimizer import Optimizer
 from regretless.parameters import Array
 from regretless.probes import Share, Watch, checked_rate, is_due
 from regretless.space import Space, SpaceLike

@@ -22,8 +22,9 @@ from ray.tune.search import Searcher as RaySearcher
 from ray.tune.search.variant_generator import parse_spec_vars
 from ray.tune.stopper import Stopper
 
+from regretless.agreement import MethodLike
 from regretless.doors.ray_spaces import Define, RaySpace, read_space
-from regretless.optimizer import MethodLike, Optimizer, Trial
+from regretless.optimizer import Optimizer, Trial
 from regretless.space import SpaceLike
 from regretless.statefile import read_state, write_state
 from regretless.stopping import Rule, probes_for

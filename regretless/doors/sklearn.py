@@ -14,8 +14,9 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state
 
+from regretless.agreement import MethodLike
 from regretless.doors.sklearn_spaces import SearchSpace, read_search_space
-from regretless.optimizer import MethodLike, Optimizer
+from regretless.optimizer import Optimizer
 from regretless.parameters import Array
 from regretless.stopping import Rule, probes_for
 

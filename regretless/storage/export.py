@@ -15,9 +15,8 @@ from optuna.trial import FrozenTrial, TrialState
 from regretless.bounds import KnownBound
 from regretless.doors.optuna import ERROR
 from regretless.doors.replica import ConstraintNames, constraints_of
-from regretless.doors.studies import check_one_objective
 from regretless.doors.tree import learn_tree, space_of
-from regretless.doors.trials import VARIANCE
+from regretless.doors.trials import VARIANCE, check_one_objective
 from regretless.doors.workers import probe_steps, ran_together
 from regretless.optimizer import Optimizer
 from regretless.probes import Watch

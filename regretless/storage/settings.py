@@ -12,8 +12,8 @@ from optuna.distributions import BaseDistribution
 from optuna.study import Study
 from optuna.trial import TrialState
 
+from regretless.agreement import as_recipe
 from regretless.fingerprint import source_fingerprint
-from regretless.optimizer import as_recipe
 
 SETTINGS = "regretless:settings"
 """The study attribute that holds them."""

@@ -31,10 +31,10 @@ def repeats(method) -> int:
 # ---------------------------------------------------------------- who proposes
 
 
-def test_beyond_the_model_s_dimensions_it_is_ms_ucb() -> None:
-    """The wide part is ms-ucb itself: the same points from the same history."""
+def test_beyond_the_model_s_dimensions_it_is_gp_contest() -> None:
+    """The wide part is gp-contest itself: the same points from the same history."""
     dim = auto.MODEL_UP_TO + 1
-    ours, theirs = AUTO.build(dim, seed=5, budget=40), METHODS["ms-ucb"].build(dim, seed=5, budget=40)
+    ours, theirs = AUTO.build(dim, seed=5, budget=40), METHODS["gp-contest"].build(dim, seed=5, budget=40)
     assert np.array_equal(run(ours, 12), run(theirs, 12))
     assert np.array_equal(ours.recommend(), theirs.recommend())
     assert f"{dim} parameters" in ours.why

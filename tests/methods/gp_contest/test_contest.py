@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from regretless.gp.additive import AdditiveSurrogate
 from regretless.gp.surrogate import Surrogate, softened
-from regretless.methods.ms_ucb.additive import AdditiveSurrogate
-from regretless.methods.ms_ucb.contest import Contest
+from regretless.methods.gp_contest.contest import Contest
 from regretless.space import Cube
 
 

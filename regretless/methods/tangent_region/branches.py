@@ -1,4 +1,4 @@
-"""The net of NeuralBO's default preset, and how the evidence chooses its shape.
+"""The net of `tangent-region`, and how the evidence chooses its shape.
 
 The net has two branches. Units of the dense one see every input; units of the other see one input each, or are the
 inputs themselves where there are many. Shares, scales and noise are those of the largest marginal likelihood on a small
@@ -15,26 +15,22 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import blas, lapack
 
 from regretless.parameters import Array
-from regretless.tangent.ntk import Direction, Factors, Mlp, Tensor, diagonal, kernel, like, namespace, on_host
+from regretless.tangent.ntk import TAIL, Direction, Factors, Mlp, Tensor, diagonal, kernel, like, namespace, on_host
+from regretless.tangent.ridge import NOISES, USUAL_NOISE, log_evidence
 
 if TYPE_CHECKING:
-    from regretless.methods.neural_bo.module_tangent import ModuleTangent
+    from regretless.tangent.module_tangent import ModuleTangent
 
 UNITS_PER_INPUT, LEAST_UNITS, MOST_UNITS = 32, 256, 1024
-"""Units of the coordinate branch per input, and at least and at most in all (docs/lab/neural-bo.md)."""
+"""Units of the coordinate branch per input, and at least and at most in all (docs/lab/tangent-region.md)."""
 MOST_INPUTS = 128  # with more inputs the coordinate branch is linear: its units would be fewer than eight per input
-TAIL = 5  # degrees of freedom of the frequencies' Student law, with which the sine's kernel is Matern-5/2
 SCALES = (0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
 """Dense input scales tried, each over sqrt(number of inputs), as squared distances grow; the last two suit Ackley."""
 COORDINATE_SCALES = (1.0, 3.0, 9.0, 18.0)  # coordinate scales tried: from one arch to the valleys of Michalewicz
 SHARES = (0.0, 0.5, 0.9)  # additive shares tried: a dense function, half of each, and one that is nearly additive
-NOISES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # noise variances tried, by the mean prior variance; the first is none
-EVIDENCE_POINTS = 300  # the evidence is that of so many last values, which lie where the search is (docs)
-USUAL_SCALE, USUAL_NOISE = 1.6, 1e-2  # the centre of the prior of scale and noise; sds are 2^sqrt(2) and 10, as factors
-LEAST_VARIANCE = 1e-6  # the least signal variance of standardised values: the logarithm of less would run away
+USUAL_SCALE = 1.6  # the centre of the prior of the scale; its sd is 2^sqrt(2), as a factor
 
 
 @dataclass(frozen=True)
@@ -136,16 +132,3 @@ def _shapes(net: BranchNet, X: Tensor) -> Iterator[tuple[Shape, Tensor, float]]:
                 continue
             for coordinate_scale, P in additive.items():
                 yield Shape(scale / root, coordinate_scale, share), (1 - share) * dense + share * P, penalty
-
-
-def log_evidence(K: Array, targets: Array, lam: float) -> tuple[Array, Array]:
-    """log p of each column of targets (n x k) under variance * (K + lam I) at its best variance, and that, k each."""
-    n, k = targets.shape
-    A = K.copy()
-    A.flat[:: n + 1] += lam
-    L, info = lapack.dpotrf(A, lower=1, overwrite_a=1, clean=0)
-    if info:
-        return np.full(k, -np.inf), np.ones(k)
-    half = blas.dtrsm(1.0, L, targets, lower=1)
-    variance = np.maximum((half**2).sum(0) / n, LEAST_VARIANCE)
-    return -0.5 * n * np.log(variance) - np.log(L.diagonal()).sum(), variance

@@ -7,7 +7,7 @@ from regretless.tangent.ntk import diagonal, draw_mlp, kernel
 
 torch = pytest.importorskip("torch")
 
-from regretless.methods.neural_bo.module_tangent import BUCKETS, ModuleTangent  # noqa: E402 - needs torch
+from regretless.tangent.module_tangent import BUCKETS, ModuleTangent  # noqa: E402 - needs torch
 
 
 def rng(key=0):

@@ -1,7 +1,7 @@
-"""What each part of NeuralBO's default is worth: the default, and one part changed at a time, on shifted functions in
+"""What each part of tangent-region is worth: the method, and one part changed at a time, on shifted functions in
 10 and 20 dimensions.
 
-python experiments/neural_bo_ablation.py --jobs 16 --out runs/neural_bo_ablation --seeds 5
+python experiments/tangent_region_ablation.py --jobs 16 --out runs/tangent_region_ablation --seeds 5
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from regretless_bench.runner import run_all
 
 from regretless.methods import METHODS
 
-NeuralBO = METHODS["neural-bo"]
+TangentRegion = METHODS["tangent-region"]
 VARIANTS = {
     "default": {},
     "shape fixed": {"shape": "fixed"},
@@ -35,14 +35,13 @@ VARIANTS = {
     "depth 3": {"depth": 3},
     "width 512": {"width": 512},
     "2000 candidates": {"n_candidates": 2000},
-    "paper": {"preset": "paper"},
 }
 PROBLEMS = {"ackley": {"shift": 0.6}, "levy": {"shift": 0.6}, "michalewicz": {"turned": True}}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, default=Path("runs/neural_bo_ablation"))
+    parser.add_argument("--out", type=Path, default=Path("runs/tangent_region_ablation"))
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=10)
@@ -54,7 +53,7 @@ def main() -> None:
     chosen = options.variants.split(",") if options.variants else list(VARIANTS)
     runs = [
         Run(
-            NeuralBO(**VARIANTS[v]),
+            TangentRegion(**VARIANTS[v]),
             name,
             {"dim": int(d), "noise_share": 0.1, **form},
             seed,

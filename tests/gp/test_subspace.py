@@ -6,12 +6,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from regretless.gp.additive import AdditiveSurrogate
+from regretless.gp.base_points import BasePoints, PosteriorArrays
 from regretless.gp.fit import Prior
 from regretless.gp.kernels import Kernel
+from regretless.gp.maximiser import Acquisition
 from regretless.gp.posterior import GP, Hyper
-from regretless.methods.ms_ucb.additive import AdditiveSurrogate
-from regretless.methods.ms_ucb.base_points import BasePoints, PosteriorArrays
-from regretless.methods.ms_ucb.subspace import SubspacePosterior, Subspaces, maximise_subspaces, random_blocks
+from regretless.gp.subspace import (
+    SubspacePosterior,
+    Subspaces,
+    best_in_coordinates,
+    coordinates_that_matter,
+    maximise_subspaces,
+    random_blocks,
+)
 from regretless.parameters import Axis
 from regretless.space import Cube
 
@@ -170,3 +178,27 @@ def test_choices_can_be_fixed_but_the_quadratic_trend_is_refused():
     )
     with pytest.raises(ValueError, match="quadratic"):
         PosteriorArrays.of(with_trend)
+
+
+def test_the_few_coordinates_that_matter_are_told_apart():
+    lengthscale = np.full(40, 100.0)
+    lengthscale[[7, 30]] = 0.3, 0.5
+    assert coordinates_that_matter(lengthscale).tolist() == [7, 30]
+    assert len(coordinates_that_matter(np.ones(40))) == 40
+
+
+def test_a_search_in_few_coordinates_leaves_the_others_as_they_are():
+    centre = np.array([0.3, 0.9, 0.1, 0.6])
+    incumbents = np.random.default_rng(0).random((2, 4))
+
+    def score(X):
+        return -((X - centre) ** 2).sum(axis=1)
+
+    x = best_in_coordinates(
+        np.array([1, 3]),
+        Acquisition(lambda X: (score(X), 2 * (centre - X)), score),
+        incumbents,
+        np.random.default_rng(1),
+    )
+    np.testing.assert_allclose(x[[1, 3]], centre[[1, 3]], atol=1e-6)
+    assert np.array_equal(x[[0, 2]], incumbents[0, [0, 2]])

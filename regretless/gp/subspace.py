@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regretless.gp.acquisition import Acquire, through
+from regretless.gp.additive import AdditiveGP, legendre, legendre_slope
+from regretless.gp.base_points import CHUNK, Indices, PosteriorArrays, Sums
 from regretless.gp.lbfgs import minimise
 from regretless.gp.maximiser import STEPS, Acquisition, maximise
 from regretless.gp.posterior import GP
-from regretless.methods.ms_ucb.additive import AdditiveGP, legendre, legendre_slope
-from regretless.methods.ms_ucb.base_points import CHUNK, Indices, PosteriorArrays, Sums
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -38,6 +38,14 @@ class Subspaces:
     free: Indices
     local: NDArray[np.bool_]
     sums: Sums | None = None
+
+
+def free_lines(cube: Cube) -> Indices:
+    """The coordinates that may be free in a subspace: those that are continuous and no part of a choice."""
+    continuous = ~cube.discrete
+    for start, stop in cube.groups:
+        continuous[start:stop] = False
+    return np.flatnonzero(continuous)
 
 
 def random_blocks(count: int, k: int, lines: Indices, weights: Array | None, rng: np.random.Generator) -> Indices:

@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 from numpy.polynomial import legendre as reference
 
-from regretless.gp.kernels import Kernel
-from regretless.gp.posterior import GP, Hyper
-from regretless.gp.surrogate import agreeing_values
-from regretless.methods.ms_ucb.additive import (
+from regretless.gp.additive import (
     AdditiveGP,
     AdditiveHyper,
     AdditiveSurrogate,
@@ -18,6 +15,9 @@ from regretless.methods.ms_ucb.additive import (
     legendre,
     legendre_slope,
 )
+from regretless.gp.kernels import Kernel
+from regretless.gp.posterior import GP, Hyper
+from regretless.gp.surrogate import agreeing_values
 from regretless.parameters import Axis
 from regretless.space import Cube
 

@@ -1,4 +1,4 @@
-"""The base points of MS-UCB, and the sums over coordinates that make searching thousands of subspaces cheap.
+"""Base points of subspaces, and the sums over coordinates that make searching thousands of subspaces cheap.
 
 A posterior of n points x_i depends on a point z through sums over the coordinates j: the scaled squared distances
 sum_j (z_j - x_ij)^2 / l_j^2 and, for `AdditiveGP`, the trend. These sums are cached over a run. A subspace with base
@@ -14,10 +14,13 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from regretless.gp.additive import AdditiveGP
 from regretless.gp.kernels import Kernel, squared_distances
 from regretless.gp.posterior import GP
-from regretless.methods.ms_ucb.additive import AdditiveGP
+from regretless.method import keyed_generator
 from regretless.parameters import Array
+from regretless.space import Cube
+from regretless.streams import Stream
 
 Indices: TypeAlias = NDArray[np.intp]
 
@@ -104,11 +107,29 @@ class BasePoints:
 
     def __init__(self, dim: int, powers: int) -> None:
         self.Z = np.empty((0, dim))  # the base points, m x d
+        self.sizes = [0]  # |Z_t| for every t drawn so far
         self._products = np.empty((powers, 0, 0))
 
     def extend(self, Z: Array) -> None:
         """Adds base points, k x d."""
         self.Z = np.concatenate([self.Z, Z])
+
+    def draw(self, t: int, cube: Cube, seed: int, count: Callable[[int], int]) -> int:
+        """Draws the uniform points of Z_t that are not there yet, count(k) of them at iteration k and keyed on k; gives
+        |Z_t|."""
+        for k in range(len(self.sizes), t + 1):
+            rng = keyed_generator(seed, k, stream=Stream.SUBSPACE_BASES)
+            self.extend(cube.snap(rng.random((count(k), cube.dim))))
+            self.sizes.append(self.sizes[-1] + count(k))
+        return self.sizes[t]
+
+    def newest(
+        self, arrays: PosteriorArrays, X: Array, pending: Array, stop: int, most: int
+    ) -> tuple[Array, Sums | None]:
+        """The first `stop` base points, or the newest `most` of them (0: all), and their sums if they are cached."""
+        chosen = slice(max(0, stop - most) if most else 0, stop)
+        sums = self.sums(arrays, X, pending)
+        return self.Z[chosen], None if sums is None else sums.at(chosen)
 
     def products(self, X: Array, pending: Array) -> Array:
         """sum_j (z_j - 1/2)^k (x_j - 1/2)^k, k = 1 .. powers, between all base points and the told points X (n x d),

@@ -5,15 +5,16 @@ import pickle
 import numpy as np
 import pytest
 
-from regretless.methods.neural_bo.ridge import (
+from regretless.tangent.ntk import draw_mlp, kernel, rows_of
+from regretless.tangent.ridge import (
     KERNEL_BLOCK,
     SKETCH_BLOCK,
     KernelRidge,
     SketchRidge,
     cholesky,
     solve_lower,
+    theory_nu,
 )
-from regretless.tangent.ntk import draw_mlp, kernel, rows_of
 
 
 def rng(key=0):
@@ -237,3 +238,7 @@ def test_cholesky_raises_the_diagonal_of_a_singular_matrix_and_gives_up_on_nan()
     np.testing.assert_allclose(solve_lower(np.array([[2.0, 9.0], [1.0, 4.0]]), np.array([2.0, 9.0])), [1.0, 2.0])
     with pytest.raises(FloatingPointError, match="positive definite"):
         cholesky(np.full((2, 2), np.nan))
+
+
+def test_theory_nu():
+    assert theory_nu(2.0, 0.1, 0.04, 0.1) == pytest.approx(2 * 2**0.5 + 0.1 / 0.2 * (2 * np.log(10)) ** 0.5)

@@ -3,9 +3,10 @@
 import numpy as np
 
 from regretless.gp.trust_region import FIRST_LENGTH, SHORTEST, TrustRegion
-from regretless.methods.neural_bo.trust_region import Progress, local_points
+from regretless.methods.tangent_region.trust_region import Progress
 from regretless.parameters import Choice, Float, Int
 from regretless.space import Cube, Space
+from regretless.tangent.candidates import local_points
 
 
 def progress_after(*parts, n_design=6, dim=3):

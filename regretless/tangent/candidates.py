@@ -1,44 +1,27 @@
-"""Where NeuralBO's default looks for the maximum of a draw: a trust region that follows from the values alone."""
+"""Points around a centre, over which a drawn function is maximised."""
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from regretless.gp.sobol import sobol_points
-from regretless.gp.trust_region import PERTURBED, TrustRegion
+from regretless.gp.trust_region import PERTURBED
 from regretless.parameters import Array
 from regretless.space import Cube
 
-MARGIN = 1e-3  # a success beats the best value before it by this share of the range seen (TuRBO: of the best's size)
 MORE_AXES = (0.5, 0.25)  # the chance that a hop moves a second coordinate, and that it moves one more; our choice
 GRID_REACH = 4.0  # along a grid the box spans at least this many positions, never one alone; our choice
 
 
-class Progress:
-    """The trust region after the values taken in so far; the first n_design of them only set the range."""
-
-    def __init__(self, n_design: int, dim: int) -> None:
-        self._n_design, self._dim = n_design, dim
-        self._seen = 0
-        self._best, self._worst = -np.inf, np.inf
-        self.region = TrustRegion()
-
-    def take_in(self, y: Array) -> None:
-        """Further values y (n), in the order told."""
-        for value in y.tolist():
-            if self._seen >= self._n_design:
-                success = value > self._best + MARGIN * (self._best - self._worst)
-                region = self.region.after(success, self._dim)
-                self.region = TrustRegion() if region.collapsed else region
-            self._best, self._worst = max(self._best, value), min(self._worst, value)
-            self._seen += 1
-
-
-def local_points(centre: Array, length: float, n: int, cube: Cube, rng: Generator, *, hops: float = 0.0) -> Array:
-    """n points around the centre (d), n x d, that move some coordinates within the box of that side length, few of them
-    at every second point. A share `hops`, taken from these, draws one to three coordinates over the whole range."""
+def local_points(
+    centre: Array, length: float | Array, n: int, cube: Cube, rng: Generator, *, hops: float = 0.0
+) -> Array:
+    """n points around the centre (d, or one each: n x d), n x d, that move some coordinates within the box of that side
+    length (or one each: n), few of them at every second point. A share `hops`, taken from these, draws one to three
+    coordinates over the whole range."""
     moved, hop = _moved_coordinates(n, cube, rng, round(hops * n))
-    reach = np.array([max(length, GRID_REACH / axis.levels) if axis.levels else length for axis in cube.axes])
+    least = np.array([GRID_REACH / axis.levels if axis.levels else 0.0 for axis in cube.axes])
+    reach = np.maximum(np.reshape(length, (-1, 1)), least)
     anywhere = sobol_points(n, cube.dim, rng)
     target = centre + (anywhere - 0.5) * reach
     target[hop] = anywhere[hop]

@@ -1,4 +1,4 @@
-"""Chooses the model that MS-UCB's default preset acts on, by how well each predicted the values told next.
+"""Chooses the model to act on, by how well each predicted the values told next.
 
 A wrong model is most wrong where it promises most, and there an optimiser evaluates. So each model (an entrant) is
 scored by the log density that it gave to values before they were told, summed over a recent window. A model fitted at
@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from regretless.gp.additive import AdditiveSurrogate
 from regretless.gp.surrogate import Surrogate, scheduled, standardisation
 from regretless.method import State
-from regretless.methods.ms_ucb.additive import AdditiveSurrogate
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -28,7 +28,7 @@ FEW, HEAD_START = 20, 0.25  # up to FEW dimensions the first model leads by so m
 
 
 def entrants(cube: Cube, *, noise_var: float | None) -> list[Surrogate | AdditiveSurrogate]:
-    """The models of the default preset, in order of preference."""
+    """The models of the contest, in order of preference."""
 
     def per_coordinate(*, quadratic: bool = False, soften: bool = False) -> Surrogate:
         return Surrogate(cube, ard=True, quadratic=quadratic, noise_var=noise_var, tame=False, soften=soften)

@@ -45,7 +45,15 @@ class ModuleTangent:
             return made.reshape(())
 
         self._gradients = torch.func.vmap(torch.func.grad(output), in_dims=(None, 0))
+        self._domain = domain
         self._norm = float(diagonal(self.factors(domain)).mean()) or 1.0
+
+    def at(self, parameters: dict[str, torch.Tensor]) -> ModuleTangent:
+        """The same module at other weights, by its own names."""
+        other = copy.copy(self)
+        other._parameters, other._norm = parameters, 1.0
+        other._norm = float(diagonal(other.factors(self._domain)).mean()) or 1.0
+        return other
 
     @property
     def norm(self) -> float:
@@ -53,7 +61,7 @@ class ModuleTangent:
         return self._norm
 
     def start(self) -> dict[str, torch.Tensor]:
-        """theta0, by the module's own names."""
+        """The weights that it stands at, by the module's own names; theta0 unless `at` has set others."""
         return dict(self._parameters)
 
     def outputs(self, theta: dict[str, torch.Tensor], X: torch.Tensor) -> torch.Tensor:

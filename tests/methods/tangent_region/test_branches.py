@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from regretless.methods.neural_bo.branches import BranchNet, Shape, choose_shape, log_evidence
-from regretless.methods.neural_bo.tangent_models import ClosedForm
+from regretless.methods.tangent_region.branches import BranchNet, Shape, choose_shape
+from regretless.methods.tangent_region.closed_form import ClosedForm
 from regretless.tangent.ntk import diagonal, draw_mlp, kernel
+from regretless.tangent.ridge import log_evidence
 
 
 def rng(key=0):

@@ -23,6 +23,11 @@ from regretless.tangent.ntk import Direction, Factors, Tensor, like, namespace, 
 
 KERNEL_BLOCK = 32  # rows per block of the append-only factor; at most this many are redone per ask
 SKETCH_BLOCK = 128  # rows per block of the sketch's moments: redoing one costs less than the factorisation that follows
+NOISES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # noise variances tried, by the mean prior variance; the first is none
+USUAL_NOISE = 1e-2  # the centre of the prior of the noise; its sd is 10, as a factor
+EVIDENCE_POINTS = 300  # the evidence is that of so many last values, which lie where the search is (docs/lab)
+LEAST_VARIANCE = 1e-6  # the least signal variance of standardised values: the logarithm of less would run away
+MOST_UNEQUAL = 1e4  # a known noise variance counts as at most this many times the typical one, at least its inverse
 RAISES = 8  # times the diagonal is raised tenfold, from a rounding error upwards, before a factorisation gives up
 
 
@@ -185,6 +190,38 @@ class SketchRidge:
     def values(self, factors: Factors, w: Tensor) -> Tensor:
         """The function w at points given by their factors, C."""
         return self.sketch(factors) @ w
+
+
+# ---------------------------------------------------------------- how much of the values is noise
+
+
+def log_evidence(K: Array, targets: Array, lam: float) -> tuple[Array, Array]:
+    """log p of each column of targets (n x k) under variance * (K + lam I) at its best variance, and that, k each."""
+    n, k = targets.shape
+    A = K.copy()
+    A.flat[:: n + 1] += lam
+    L, info = lapack.dpotrf(A, lower=1, overwrite_a=1, clean=0)
+    if info:
+        return np.full(k, -np.inf), np.ones(k)
+    half = blas.dtrsm(1.0, L, targets, lower=1)
+    variance = np.maximum((half**2).sum(0) / n, LEAST_VARIANCE)
+    return -0.5 * n * np.log(variance) - np.log(L.diagonal()).sum(), variance
+
+
+def theory_nu(B: float, R: float, lam: float, alpha: float) -> float:
+    """nu_t = sqrt(2) B + R / sqrt(lam) sqrt(2 log(1 / alpha)), by which sigma bounds the error (NeuralBO, Thm. 1)."""
+    return math.sqrt(2) * B + R / math.sqrt(lam) * math.sqrt(2 * math.log(1 / alpha))
+
+
+def relative_noise(yvar: Array, size: int) -> Array | None:
+    """Noise variances (n, NaN unknown) over the median of those known among the first `size`, n; None without any."""
+    known = yvar[:size]
+    known = known[known > 0]  # NaN is not
+    if len(known) == 0:
+        return None
+    typical = float(np.median(known))
+    v = np.clip(yvar, typical / MOST_UNEQUAL, typical * MOST_UNEQUAL) / typical
+    return np.asarray(np.where(np.isnan(v), 1.0, v))
 
 
 # ---------------------------------------------------------------- linear algebra that NumPy and torch spell differently
