@@ -302,6 +302,13 @@ def _below(what: str, low: np.ndarray, high: np.ndarray, quote: str) -> Check:
     return check._replace(what=what, found=check.found.replace("the hardest rival b", "against"))
 
 
+def size(full: bool, divide: int, ts: tuple[int, ...]) -> str:
+    """Full is every T of the paper; some of them, with its N and digits, are between."""
+    if not full:
+        return f"quick: N divided by {divide}, 5000 digits of 14 x 14"
+    return "full" if set(ts) == set(TABLES) else "between: the paper's N and digits, some of its T"
+
+
 def finding(records: list[dict[str, Any]], divide: int, ts: tuple[int, ...], full: bool) -> Finding:
     """The claims about the six tables, judged by median test errors over seeds."""
     found = errors(records, divide, ts)
@@ -322,7 +329,7 @@ def finding(records: list[dict[str, Any]], divide: int, ts: tuple[int, ...], ful
         "At a fixed number T of outer steps the loss falls as inner steps N grow, then no longer (too little tuning "
         "for so long a training); UCB tolerates few inner steps better than EI.",
         verdict, sentence,
-        settings={"size": "full" if full else f"quick: N divided by {divide}, 5000 digits of 14 x 14",
+        settings={"size": size(full, divide, ts),
                   "T": ", ".join(map(str, ts)), "seeds": seeds, "returned": "the net of the least validation loss",
                   "trained on": " and ".join(sorted({r.get("device", "cpu") for r in records}))},
         charts=charts, tables=[checks_table(checks), *shown], seconds=sum(float(r["seconds"]) for r in records),

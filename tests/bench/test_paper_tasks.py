@@ -95,13 +95,28 @@ def test_parts_of_ms_ucbs_claims_that_were_not_run_are_named(experiment) -> None
 def test_full_sizes_hold_what_the_papers_have(experiment) -> None:
     """MS-UCB's Camelback in 20, 50 and 100 dimensions, 45,000 digits and four levels of C."""
     fig1, real = experiment("ms_ucb_fig1"), experiment("ms_ucb_real")
-    common = {"full": True, "report": False, "first": 3, "seeds": 1, "gisette": "", "short": False, "ramp": "1,2,5,10"}
+    common = {
+        "full": True,
+        "report": False,
+        "first": 3,
+        "seeds": 1,
+        "gisette": "",
+        "short": False,
+        "ramp": "1,2,5,10",
+        "budget": None,
+    }
     cells = fig1.settings(argparse.Namespace(methods="random", **common))
     assert {run.options["dim"] for run in cells if run.problem == "camelback"} == {20, 50, 100}
     assert {run.options["dim"] for run in cells if run.problem == "levy"} == {20, 50, 100}
     options = argparse.Namespace(methods="random", **common)
     assert [run.options for run in real.settings(options, "mnist-net")] == [{"hidden": 10}, {"hidden": 50}]
     assert [run.options["C"] for run in real.settings(options, "ramp-loss")] == [1.0, 2.0, 5.0, 10.0]
+    assert real.size(options) == "full"
+    options.budget = 60  # less is no full size
+    assert {run.budget for run in real.settings(options, "ramp-loss")} == {60}
+    assert real.size(options) == "between"
+    tables = experiment("bilevel_tables")
+    assert [tables.size(True, 1, ts).partition(":")[0] for ts in ((20, 40, 60), (20,))] == ["full", "between"]
 
 
 def test_a_claim_about_five_thousand_evaluations_is_not_judged_by_fewer(experiment) -> None:
