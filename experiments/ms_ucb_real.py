@@ -8,8 +8,8 @@
     python experiments/ms_ucb_real.py --out runs/ms_ucb_real --full --report             the findings from the records
 
 Without --full there are 60 evaluations and 5 seeds. A full evaluation of the net trains on 45,000 digits for 20 epochs
-(2 to 5 s of one core); `--short` trains on 5000 for 2, and `--budget` has fewer evaluations: both are a size between the
-quick one, which has one h and one C, and the full one.
+(2 to 5 s of one core); `--short` trains on 5000 for 2, and `--budget` has fewer evaluations: both are a size between
+the quick one, which has one h and one C, and the full one.
 
 `--gisette PATH` runs the ramp loss on the real data; without it the data are "gisette-like", made from MNIST (see
 bench/regretless_bench/problems/ramp_loss.py). Subspaces have ten dimensions and MS-UCB has N0 = 1, alpha = 1, as in the
