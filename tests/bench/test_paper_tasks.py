@@ -70,10 +70,31 @@ def test_ucb_of_the_bilevel_paper_is_judged_by_the_best_of_three_noise_variances
     rng = np.random.default_rng(1)
     found = {(a, 20, n): 30 - i + rng.random(5) for a in tables.PRINTED for i, n in enumerate(horizons)}
     found["UCB, sigma^2 = 1", 20, min(horizons)] = 10 + rng.random(5)
-    check = tables.claimed(found, (20,))[3]
+    check = next(c for c in tables.claimed(found, (20,)) if c.quote == tables.RESILIENT)
     assert "UCB, sigma^2 = 1 below EI at the least N = 100, the best of 2 values" in check.what
     assert check.better < 1e-3
-    assert [outcomes([c])[0] for c in tables.claimed(found, (20,))[-2:]] == ["not run", "not run"]  # T = 40, 60
+    assert [outcomes([c])[0] for c in tables.claimed(found, (20,))] == [
+        *["holds"] * 2,
+        "not run",
+        "holds",
+        *["not run"] * 2,
+    ]
+
+
+def test_the_checks_of_the_bilevel_tables_are_sentences_about_their_own_t(experiment) -> None:
+    """T = 20 suffers from too little tuning at large N, T = 40 beyond 1,000 steps, T = 60 at 6,000."""
+    tables = experiment("bilevel_tables")
+    rng = np.random.default_rng(2)
+    falling = {
+        (a, t, n): 100 / math.sqrt(n) + 20 / t + 0.1 * rng.random(5)
+        for a in tables.PRINTED for t, horizons in tables.TABLES.items() for n in horizons
+    }  # fmt: skip
+    checks = tables.claimed(falling, (20, 40, 60))
+    held = dict(zip([c.what for c in checks], outcomes(checks), strict=True))
+    assert held["more outer steps help at N = 3000, error at T = 40 against 20"] == "holds"
+    assert held["more outer steps help at N = 4000, error at T = 60 against 40"] == "holds"
+    assert held["T = 60: too many inner steps no longer help, error at N = 4000 against 6000"] == "fails"
+    assert [c.what.split(":")[0] for c in checks if c.quote in tables.RISES.values()] == ["T = 40", "T = 60"]
 
 
 def test_parts_of_ms_ucbs_claims_that_were_not_run_are_named(experiment) -> None:
