@@ -56,6 +56,13 @@ def test_the_cnn_task_is_that_of_the_authors_code(experiment) -> None:
     assert (cnn.FULL.images, cnn.FULL.epochs, cnn.FULL.tested) == (1000, 3, 10_000)
 
 
+def test_what_stands_for_our_go_ucb_acts(experiment) -> None:
+    """With its guard a family waits for twice as many values as it has parameters; a run that is GP-EI earns nothing."""
+    for name, arguments in (("go_ucb_fig2", (8,)), ("go_ucb_fig3", ())):
+        module = experiment(name)
+        assert module.recipes(*arguments)[module.OURS].options["guard"] is False
+
+
 @pytest.mark.parametrize("name", ["ackley", "levy", "michalewicz"])
 def test_the_noise_of_neural_bo_is_a_variance_of_one_per_cent_of_the_range(experiment, name: str) -> None:
     fig1 = experiment("neural_bo_fig1")
