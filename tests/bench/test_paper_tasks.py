@@ -57,7 +57,7 @@ def test_the_cnn_task_is_that_of_the_authors_code(experiment) -> None:
 
 
 def test_what_stands_for_our_go_ucb_acts(experiment) -> None:
-    """With its guard a family waits for twice as many values as it has parameters; a run that is GP-EI earns nothing."""
+    """With its guard a family waits for twice as many values as it has parameters; until then the run is GP-EI."""
     for name, arguments in (("go_ucb_fig2", (8,)), ("go_ucb_fig3", ())):
         module = experiment(name)
         assert module.recipes(*arguments)[module.OURS].options["guard"] is False
