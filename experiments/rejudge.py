@@ -40,7 +40,7 @@ from regretless_bench.verdicts import Check, checks_table, judged
 from regretless.statefile import write_whole
 
 QUICK = argparse.Namespace(full=False, quick=True)
-"""What is published is the quick size."""
+"""What is published is the quick size, except for BBO's tables."""
 Cases: TypeAlias = dict[str, dict[str, list[Line]]]
 
 
@@ -129,7 +129,9 @@ def neural_bo(old: Finding, lines: list[Line]) -> Finding:
 def from_json(old: Finding, records: list[dict[str, Any]]) -> Finding:
     """Experiments that keep records of their own: the whole finding again, from these."""
     if old.paper == "bilevel":
-        made = bilevel_tables.finding(records, bilevel_tables.REDUCED, bilevel_tables.REDUCED_TS, False)
+        ts = tuple(int(t) for t in str(old.settings["T"]).split(", "))
+        is_quick = str(old.settings["size"]).startswith("quick")
+        made = bilevel_tables.finding(records, bilevel_tables.REDUCED if is_quick else 1, ts, not is_quick)
     elif old.paper == "gp-threds":
         made = gp_threds_cnn.finding(records, None, gp_threds_cnn.SMALL)
     elif old.figure == "fig2":
