@@ -16,13 +16,12 @@ five random rows.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
-from regretless_bench.claims import SAMPLES, experiment_options, keep_results, needed
+from regretless_bench.claims import SAMPLES, experiment_options, keep_results, needed, stored
 from regretless_bench.finding import Finding, Table
 from regretless_bench.peers import PEERS
 from regretless_bench.problems.reviews import Reviews
@@ -259,8 +258,7 @@ def main() -> None:
     found: dict[str, list[list[float]]] = {}
     took: dict[str, list[float]] = {}
     for (method, _), path in files.items():
-        if path.exists():
-            run = json.loads(path.read_text())
+        for run in stored([path]):
             found.setdefault(method, []).append(run["scores"])
             took.setdefault(method, []).append(run["seconds"])
     needed(list(found), options)

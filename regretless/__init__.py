@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from regretless.bilevel import Bilevel, minimize_bilevel, plan
     from regretless.doors.certify import certify
     from regretless.doors.optuna import Sampler
+    from regretless.doors.pruner import Pruner
     from regretless.doors.sklearn import RegretlessSearchCV
     from regretless.stopping import GapBelow, StopWhen
 
@@ -48,6 +49,7 @@ TuRBO = BASELINES["turbo"]
 
 _LATER = {
     "Sampler": "regretless.doors.optuna",
+    "Pruner": "regretless.doors.pruner",
     "RegretlessSearchCV": "regretless.doors.sklearn",
     "GapBelow": "regretless.stopping",
     "certify": "regretless.doors.certify",
@@ -57,12 +59,12 @@ _LATER = {
     "plan": "regretless.bilevel",
 }
 """Names whose modules import a library most runs do not need; loaded on first use."""
-_EXTRAS = {"Sampler": "optuna", "certify": "optuna", "RegretlessSearchCV": "sklearn"}
+_EXTRAS = {"Sampler": "optuna", "Pruner": "optuna", "certify": "optuna", "RegretlessSearchCV": "sklearn"}
 """The group of optional dependencies that a name needs, where it is not "bilevel"."""
 
 __all__ = [
     "BASELINES", "BBO", "GOUCB", "GPEI", "GPPI", "GPTS", "GPUCB", "METHODS", "MSUCB", "Bilevel", "Certificate",
-    "Choice", "Cube", "Float", "GPContest", "GPThreDS", "GapBelow", "Int", "Method", "NeuralBO", "Optimizer",
+    "Choice", "Cube", "Float", "GPContest", "GPThreDS", "GapBelow", "Int", "Method", "NeuralBO", "Optimizer", "Pruner",
     "RandomSearch", "Recipe", "RegretlessSearchCV", "Result", "Sampler", "SobolSearch", "Space", "StopWhen",
     "TangentRegion", "Trial", "TuRBO", "Value", "certify", "maximize", "minimize", "minimize_bilevel", "plan",
 ]  # fmt: skip

@@ -50,6 +50,9 @@ PENDING_SCALE = 2.0  # with p points pending the squared width is divided by 1 +
 EXPLOIT_FROM = 0.8  # the share of a known budget after which the mean alone is maximised, as in gp-ucb
 NOISE_FROM = 1e-3  # the fitted noise variance, relative to the signal's, from which noise is suspected and matters
 NOISY_KAPPA = 2.0  # the width of the confidence bound under noise: one good value may be luck (docs/lab/auto.md)
+TREE_MARGIN = 0.3
+"""By how much, in standard deviations of the values, every second ask in a tree must beat the best: a branch whose best
+is found promises ever smaller gains, and without a margin these outweigh the other branches (docs/lab/spaces.md)."""
 DRAWN = Effort(raw=96)  # a drawn function is valued at a quarter of an ask's candidates: each costs 20 times more
 LISTED = 10_000  # settings of a finite space up to which one that is left is found by listing all of them
 NEIGHBOURS = 10  # values whose mean ranks the points of a long noisy run
@@ -123,7 +126,8 @@ class Auto(GPMethod):
             return self._best_step(told, Acquisition(path, path.values), rng, effort=DRAWN)
         turn = self.step % 2 == 0 and len(self.pending) == 0
         if not noisy and (self.stepped or self.many or turn):
-            return self._best_step(gp, log_expected_improvement(gp, self._value_to_beat(gp)), rng, logarithmic=True)
+            beat = self._value_to_beat(gp) + (TREE_MARGIN if self.cube.gates and self.step % 2 else 0.0)
+            return self._best_step(gp, log_expected_improvement(gp, beat), rng, logarithmic=True)
         width = (NOISY_KAPPA if noisy else KAPPA) / math.sqrt(1.0 + len(self.pending) / PENDING_SCALE)
         return self._best_step(gp, upper_confidence(gp, width), rng)
 
