@@ -4,7 +4,7 @@ import importlib
 import sys
 import time
 
-ALL = ("overhead", "doors", "gp_engine", "gp_threds", "ms_ucb", "neural_bo", "go_ucb", "bilevel")
+ALL = ("overhead", "doors", "gp_engine", "gp_threds", "ms_ucb", "tangent_region", "go_ucb", "bilevel")
 
 
 def main() -> None:

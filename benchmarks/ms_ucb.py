@@ -1,5 +1,5 @@
-"""MS-UCB: one acquisition maximisation over many subspaces, a whole ask, and the memory it takes, from 100 to 5000
-dimensions.
+"""MS-UCB and gp-contest: one acquisition maximisation over many subspaces, a whole ask, and the memory it takes, from
+100 to 5000 dimensions.
 
 CPU milliseconds, one thread. The posterior is conditioned already and the cached sums of the base points are there, as
 they are in a run. "full D" is this library's ascent in all coordinates on the same posterior; BoTorch maximises the
@@ -14,18 +14,19 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 
 from regretless.gp.acquisition import confidence_bound, upper_confidence
+from regretless.gp.additive import AdditiveGP, AdditiveSurrogate
+from regretless.gp.base_points import BasePoints, PosteriorArrays
 from regretless.gp.kernels import Kernel
 from regretless.gp.maximiser import maximise
 from regretless.gp.posterior import GP, Hyper
+from regretless.gp.subspace import Subspaces, maximise_subspaces, random_blocks
 from regretless.gp.surrogate import SIZES, scheduled
-from regretless.methods.ms_ucb.additive import AdditiveGP, AdditiveSurrogate
-from regretless.methods.ms_ucb.algorithm import MSUCB
-from regretless.methods.ms_ucb.base_points import BasePoints, PosteriorArrays
-from regretless.methods.ms_ucb.subspace import Subspaces, maximise_subspaces, random_blocks
+from regretless.methods import METHODS
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -34,10 +35,10 @@ FREE = 5
 MEMORY = """
 import numpy as np
 from regretless_bench.memory import peak_megabytes
-from regretless.methods.ms_ucb.algorithm import MSUCB
+from regretless.methods.gp_contest.algorithm import GPContest
 rng = np.random.default_rng(0)
 X = rng.random((1000, 5000))
-method = MSUCB(5000, seed=0)
+method = GPContest(5000, seed=0)
 method.tell(X, -((X - 0.4) ** 2).mean(axis=1))
 del X
 method.ask(2)
@@ -133,9 +134,9 @@ def maximisations() -> None:
 
 def whole_asks() -> None:
     """Asks between two fits, and the fit that follows spread over them."""
-    for D, n in ((100, 200), (1000, 500), (5000, 500)):
+    for name, (D, n) in product(("ms-ucb", "gp-contest"), ((100, 200), (1000, 500), (5000, 500))):
         X, y = data(D, n)
-        method = MSUCB(D, seed=0)
+        method = METHODS[name].build(D, seed=0)
         method.tell(X, y)
         method.ask()  # builds all caches: a replay
         method.forget(method.pending)
@@ -150,7 +151,7 @@ def whole_asks() -> None:
         between = 1e3 * np.median(times)
         spread = between + (1e3 * max(times) - between) / gap
         text = f"ask {between:.0f} ms between fits, {spread:.0f} ms with the fit spread over its {gap} asks"
-        print(f"D = {D}, n = {n}: {text}", flush=True)
+        print(f"{name}, D = {D}, n = {n}: {text}", flush=True)
 
 
 def main() -> None:

@@ -3,13 +3,15 @@ the convex law.
 
     python experiments/bilevel_tables.py --jobs 2                # T = 20 and 40, N / 20, 5000 digits, 5 seeds
     python experiments/bilevel_tables.py --device cuda --full    # the paper's T and N on the whole of MNIST
+    python experiments/bilevel_tables.py --device cuda --full --outer 20 --printed   # one T; EI and UCB alone
     python experiments/bilevel_tables.py --convex                # softmax regression, excess risk against N
 
 A CNN with two convolutions and one dense layer; lr, momentum, weight decay and dropout are tuned. One study per
 (acquisition, N, seed) is run up to the largest T of that N, and read off at T = 20, 40 and 60: the algorithms do not
 know T. Every trained net's test loss and error are kept, so that the tables can be read by the algorithms' own return
-rules and by the best validation loss. "UCB, measured", in the full size only, has our default's constants (phi = 0.3,
-fitted noise, log loss); "EI" and "UCB" are preset="paper". On a GPU all studies train side by side, one net each.
+rules and by the best validation loss. "UCB, measured", in the full size without --printed, has our default's constants
+(phi = 0.3, fitted noise, log loss); "EI" and "UCB" are preset="paper". On a GPU all studies train side by side, one net
+each.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from regretless_bench.claims import experiment_options, needed
+from regretless_bench.claims import experiment_options, needed, stored
 from regretless_bench.finding import Finding, Table
 from regretless_bench.problems.mnist_training import load_digits, training
 from regretless_bench.record import stamped
@@ -49,7 +51,7 @@ PAPER = {
 }
 SIGMAS = {"UCB": 0.01, "UCB, sigma^2 = 0.1": 0.1, "UCB, sigma^2 = 1": 1.0}
 """sigma^2 of beta_t, which the paper does not name: a factor of three values. UCB is judged by the best of them; the
-quick size runs the two others at the least N of each T, where the claim about UCB is."""
+quick size and --printed run the two others at the least N of each T, where the claim about UCB is."""
 ACQUISITIONS = ("EI", *SIGMAS, "UCB, measured")
 REDUCED, REDUCED_TS = 20, (20, 40)
 """What the quick tables divide N by, and their T; their data are 5000 digits at 14 x 14."""
@@ -143,8 +145,7 @@ def sigma_studies(seeds: int, divide: int, ts: tuple[int, ...]) -> list[tuple[st
 def earlier(out: Path, acquisition: str, horizon: int, seed: int) -> dict[str, Any] | None:
     """The record of a study, whole or cut off; None when there is none."""
     path = record_path(out, acquisition, horizon, seed)
-    found: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
-    return found
+    return next(iter(stored([path])), None)
 
 
 def record_path(out: Path, acquisition: str, horizon: int, seed: int) -> Path:
@@ -403,14 +404,20 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", help='"cpu" or "cuda"')
     parser.add_argument("--eager", action="store_true", help="no CUDA graph")
     parser.add_argument("--convex", action="store_true", help="the convex law only")
+    parser.add_argument("--outer", help="comma-separated T of the full size, by default 20,40,60")
+    parser.add_argument("--printed", action="store_true", help="EI and UCB alone in the full size, as in the quick one")
     args = experiment_options(parser, "runs/bilevel_tables", seeds=(5, 10), data="mnist")
+    if args.outer and (not args.full or not {int(t) for t in args.outer.split(",")} <= set(TABLES)):
+        parser.error(f"--outer takes some of {', '.join(map(str, TABLES))}, in the full size; got {args.outer!r}")
     data = None if args.data is None else str(args.data)
     divide, ts = (1, tuple(TABLES)) if args.full else (REDUCED, REDUCED_TS)
+    ts = tuple(t for t in ts if not args.outer or str(t) in args.outer.split(","))
     side, sizes = (28, (50_000, 10_000, 10_000)) if args.full else (14, (5000, 2000, 5000))
     place, text = args.out / ("full" if args.full else "quick"), ""  # a setting's N may occur in both sizes
     if not args.convex:
-        cells = studies(args.seeds, divide, ts, ACQUISITIONS if args.full else PRINTED)
-        cells += [] if args.full else sigma_studies(args.seeds, divide, ts)
+        is_whole = args.full and not args.printed
+        cells = studies(args.seeds, divide, ts, ACQUISITIONS if is_whole else PRINTED)
+        cells += [] if is_whole else sigma_studies(args.seeds, divide, ts)
         work = (
             []
             if args.report
@@ -424,12 +431,12 @@ def main() -> None:
                 for future in tqdm(as_completed(running), total=len(running), unit="study"):
                     future.result()
         places = [record_path(place, a, n, s) for a, n, _, s in cells]
-        records = needed([json.loads(path.read_text()) for path in places if path.exists()], args)
+        records = needed(stored(places), args)
         text = tables(records, divide, ts)
         found = finding(records, divide, ts, args.full)
         found.write(args.out)
         text += f"\n{found.verdict}: {found.sentence}\n"
-    if args.convex or args.full:
+    if args.convex or (args.full and not args.printed):
         text += convex_law(args.out, args.seeds, args.jobs, data)
     print(text)
     (args.out / "tables.md").write_text(text + "\n")

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from regretless_bench.claims import SECONDS, Cases, core_seconds, curve, experiment_options, fewest, gather, grouped
 from regretless_bench.finding import Finding, Table
-from regretless_bench.problems.data import data_folder
+from regretless_bench.problems.data import data_folder, reading
 from regretless_bench.record import Record, Run
 from regretless_bench.verdicts import Check, checks_table, judged, leads, measured
 
@@ -343,7 +343,7 @@ def _published() -> dict[str, np.ndarray]:
         path = data_folder("gp_threds_published_runs") / "runs.npz"
     except FileNotFoundError:
         return {}
-    with np.load(path) as runs:
+    with reading(path), np.load(path) as runs:
         return {name: runs[name] for name in runs.files}
 
 
@@ -354,7 +354,7 @@ def main() -> None:
     )
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
     parser.add_argument("--figure", type=Path, help="also draw the curves into this file")
-    options = experiment_options(parser, "runs/gp_threds_fig4", seeds=(10, 10))
+    options = experiment_options(parser, "runs/gp_threds_fig4", seeds=(10, 10), beside="gp_threds_published_runs")
     done = gather(settings(options), options)
     published = _published()
     table = rows(done, published)

@@ -13,7 +13,6 @@ needing cocopp.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import time
@@ -21,7 +20,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from regretless_bench.claims import experiment_options, keep_results, needed
+from regretless_bench.claims import experiment_options, keep_results, needed, stored
 from regretless_bench.finding import Finding, Table
 from regretless_bench.peers import PEERS
 from regretless_bench.rivals import WITH_PRESET
@@ -234,9 +233,7 @@ def main() -> None:
                 if not path.exists()
             }
             keep_results(futures, "block")
-    rows = needed(
-        [row for path in blocks.values() if path.exists() for row in json.loads(path.read_text())["rows"]], options
-    )
+    rows = needed([row for block in stored(blocks.values()) for row in block["rows"]], options)
     text = summary(rows)
     (out / "summary.md").write_text(text)
     found = finding(rows, options, sum(float(r["seconds"]) for r in rows))

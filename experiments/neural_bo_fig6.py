@@ -18,7 +18,7 @@ import sys
 import time
 
 import numpy as np
-from regretless_bench.claims import PARENT, experiment_options, needed
+from regretless_bench.claims import PARENT, experiment_options, needed, stored
 from regretless_bench.finding import Finding, Table
 from regretless_bench.memory import peak_megabytes
 from regretless_bench.record import stamped
@@ -197,7 +197,7 @@ def main() -> None:
                 command, env={**os.environ, **around}, check=True, capture_output=True, text=True
             ).stdout
             write_whole(path, stamped(json.loads(result)))
-        row = json.loads(path.read_text())
+        row = stored([path])[0]
         rows.append(row)
         print(
             f"| {method} | {n} | {dim} | {1000 * row['ask_s']:.0f} ms | {row['first_s']:.2f} s "

@@ -1,4 +1,4 @@
-"""NeuralBO on a GPU: time of an ask for n = 1e3 .. 1e6 values and d = 10 .. 1000, and the same points as on the CPU.
+"""NeuralBO and tangent-region on a GPU: time of an ask for n = 1e3 .. 1e6 values, d = 10 .. 1000; points as on the CPU?
 
     python experiments/neural_bo_gpu.py --out runs/neural_bo_gpu                device "cuda" against the CPU
     python experiments/neural_bo_gpu.py --out runs/neural_bo_gpu --quick        small sizes only
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regretless.methods.neural_bo.algorithm import NeuralBO
+from regretless.methods import METHODS
 
 CPU_LIMIT = 10**8
 """Numbers n * d up to which the CPU is run beside the device."""
@@ -29,10 +29,10 @@ def made(n: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
     return X, -((X - 0.4) ** 2).mean(1) + 0.01 * rng.standard_normal(n)
 
 
-def timed(device: str, X: np.ndarray, y: np.ndarray) -> tuple[float, float, np.ndarray, np.ndarray]:
+def timed(name: str, device: str, X: np.ndarray, y: np.ndarray) -> tuple[float, float, np.ndarray, np.ndarray]:
     """Seconds of the first ask after a bulk tell, seconds of a later one, the points asked, and a draw at fixed
     candidates."""
-    method = NeuralBO(X.shape[1], seed=0, device=device)
+    method = METHODS[name](device=device).build(X.shape[1], seed=0)
     method.tell(X, y)
     start = time.perf_counter()
     points = [method.ask()]
@@ -54,6 +54,7 @@ def main() -> None:
         "--jobs", type=int, default=1, help="accepted for uniformity; everything is timed one after another"
     )
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--method", choices=("neural-bo", "tangent-region"), default="neural-bo")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -64,15 +65,15 @@ def main() -> None:
         "| largest relative difference of a draw |"
     )
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    timed(options.device, *made(64, 4))  # the device's start is nobody's time
+    timed(options.method, options.device, *made(64, 4))  # the device's start is nobody's time
     for n in sizes:
         for dim in dims:
             X, y = made(n, dim)
-            first, ask, points, values = timed(options.device, X, y)
+            first, ask, points, values = timed(options.method, options.device, X, y)
             row = {"n": n, "d": dim, "first_s": first, "ask_s": ask}
             cells = "- | - | - | -"
             if n * dim <= CPU_LIMIT:
-                cpu_first, cpu_ask, cpu_points, cpu_values = timed("cpu", X, y)
+                cpu_first, cpu_ask, cpu_points, cpu_values = timed(options.method, "cpu", X, y)
                 same = int(np.isclose(points, cpu_points, atol=1e-9).all(axis=1).sum())
                 difference = float(np.abs(values - cpu_values).max() / np.abs(cpu_values).max())
                 row |= {"cpu_first_s": cpu_first, "cpu_ask_s": cpu_ask, "equal": same, "difference": difference}

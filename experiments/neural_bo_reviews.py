@@ -16,13 +16,12 @@ five random rows.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
-from regretless_bench.claims import SAMPLES, experiment_options, keep_results, needed
+from regretless_bench.claims import SAMPLES, experiment_options, keep_results, needed, stored
 from regretless_bench.finding import Finding, Table
 from regretless_bench.peers import PEERS
 from regretless_bench.problems.reviews import Reviews
@@ -32,8 +31,8 @@ from scipy.special import ndtr
 from regretless.baselines.dngo import BATCH, EPOCHS, HIDDEN, MOST_STEPS, RATE, integrated_regression
 from regretless.method import Recipe, keyed_generator
 from regretless.methods import METHODS
-from regretless.methods.neural_bo.branches import log_evidence
 from regretless.report.page import Band, Curve, curves_chart
+from regretless.tangent.ridge import log_evidence
 from regretless.tangent.training import epoch_batches, fresh_net, train_with_adam
 
 OURS, PRINTED, INITIAL = "neural-bo", "neural-bo (paper)", 5
@@ -259,8 +258,7 @@ def main() -> None:
     found: dict[str, list[list[float]]] = {}
     took: dict[str, list[float]] = {}
     for (method, _), path in files.items():
-        if path.exists():
-            run = json.loads(path.read_text())
+        for run in stored([path]):
             found.setdefault(method, []).append(run["scores"])
             took.setdefault(method, []).append(run["seconds"])
     needed(list(found), options)

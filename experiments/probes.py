@@ -1,21 +1,40 @@
-"""How often the share that uniform probes certify is right, where its error is largest: 2000 runs of each family.
+"""How often the share that uniform probes certify is right, where its error is largest, and what probes cost.
 
     python experiments/probes.py [--runs 2000] [--delta 0.05]
+    python experiments/probes.py --library [--runs 2000] [--seeds 0-3]
+    python experiments/probes.py --cost --jobs 2 --out runs/probes [--seeds 0-5] [--kinds search,verify]
 
 Every family is made so that the true share is known. "sharp" families have a better part just larger than what the
 probes can exclude, so that the bound errs with probability delta if it is right at all. The rule `GapBelow(share=)`
 looks after every evaluation and is wrong when more than that share is better at its stop.
+
+With --library the same is asked of the families of `regretless_bench.problems.families`, whose best places are peaks,
+needles, steps, labels: sets of 20 probes are drawn from a space, and the share that is better than the best of them is
+counted over many other draws.
+
+With --cost the families of `regretless_bench.problems.families` are searched with and without a fifth of probes, by a
+plain search and by the verifying GP-UCB. The regret of the recommended point after 8 d and 20 d evaluations, as a share
+of the range of the values seen, is compared in decades on the same functions with the same seeds; regrets below 1e-6 of
+the range count as that.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from regretless_bench.histories import KINDS, case, history, recommended
+from regretless_bench.problems.families import FAMILIES as FUNCTIONS
+from tqdm import tqdm
 
 import regretless as rg
+from regretless.gp.surrogate import Surrogate
 from regretless.optimizer import Optimizer
 from regretless.probes import most_better
 from regretless.stopping import GapBelow
@@ -32,7 +51,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--delta", type=float, default=0.05)
+    parser.add_argument("--library", action="store_true", help="simulate on the library of functions instead")
+    parser.add_argument("--cost", action="store_true", help="measure what probes cost instead")
+    parser.add_argument("--out", type=Path, default=Path("runs/probes"))
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seeds", default="0-5", help="first and last seed of the functions")
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--families", default=",".join(name for name, f in FUNCTIONS.items() if not f.aside))
+    parser.add_argument("--record", type=Path, help="a JSON file for the regrets, written after every run")
     options = parser.parse_args()
+    if options.cost:
+        print(cost(options))
+        return
+    if options.library:
+        library(options)
+        return
     print("| family | runs | nominal | covered | mean certified share |\n| --- | --- | --- | --- | --- |")
     for name, one in FAMILIES.items():
         found = [one(seed, options.delta) for seed in range(options.runs)]
@@ -115,6 +148,97 @@ def rule(seed: int, delta: float) -> tuple[float, float]:
         trial = opt.ask()
         opt.tell(trial, float(place(trial.params["lr"]) >= share * 1.0001))
     return (share * 1.0001 if opt.best.value else 0.0), share
+
+
+# ---------------------------------------------------------------- the library of functions
+
+POOL = 40_000
+"""Draws over which the better share is counted: its standard error is then below a thousandth."""
+
+
+def library(options: argparse.Namespace) -> None:
+    """Prints, family by family, how often the best of the probes leaves no more than the certified share."""
+    first, _, last = options.seeds.partition("-")
+    bound = most_better(PROBES, 0, options.delta)
+    print("| family | functions | sets of probes | nominal | covered |\n| --- | --- | --- | --- | --- |")
+    for name in options.families.split(","):
+        right = []
+        for seed in range(int(first), int(last or first) + 1):
+            problem, rng = case(name, seed), np.random.default_rng(seed)
+            cube = problem.space.cube()
+            pool = np.sort(problem.sign * problem.true_unit(cube.snap(rng.random((POOL, cube.dim)))))
+            probes = cube.snap(rng.random((options.runs * PROBES, cube.dim)))
+            best = (problem.sign * problem.true_unit(probes)).reshape(options.runs, PROBES).max(axis=1)
+            left = 1.0 - np.searchsorted(pool, best, side="right") / POOL
+            right.append((left <= bound).mean())
+        print(
+            f"| {name} | {len(right)} | {len(right) * options.runs} | {1 - options.delta:g} | {np.mean(right):.4f} |",
+            flush=True,
+        )
+
+
+# ---------------------------------------------------------------- what probes cost
+
+CHECKPOINTS, RATES = (8, 20), (0.0, 0.2)
+"""Evaluations per dimension at which regrets are compared, and the shares of probes."""
+LEAST_REGRET = 1e-6
+"""Regrets below this share of the range are all the same: the table would compare the last digits of a refinement."""
+
+
+def cost(options: argparse.Namespace) -> str:
+    """The table of what probes cost; every run is kept as a history."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    first, _, last = options.seeds.partition("-")
+    tasks = [
+        (options.out, family, seed, kind)
+        for seed in range(int(first), int(last or first) + 1)
+        for family in options.families.split(",") for kind in options.kinds.split(",")
+    ]  # fmt: skip
+    rows: list[dict[str, Any]] = []
+    with ProcessPoolExecutor(options.jobs) as pool:
+        futures = [pool.submit(regrets, *task) for task in tasks]
+        for future in tqdm(as_completed(futures), total=len(futures), desc="pairs"):
+            rows.append(future.result())
+            if options.record:
+                options.record.write_text(json.dumps(rows) + "\n")
+    return cost_table(rows)
+
+
+def regrets(out: Path, family: str, seed: int, kind: str) -> dict[str, Any]:
+    """log10 of the regret at each checkpoint without and with probes, on one function."""
+    found = []
+    for rate in RATES:
+        run = history(out, family, seed, kind, CHECKPOINTS[-1], rate)
+        surrogate, d = Surrogate(case(family, seed).space.cube()), run.X.shape[1]
+        spread = float(np.ptp(run.f)) or 1.0
+        gaps = [run.best - float(run.f[recommended(run, k * d, surrogate)]) for k in CHECKPOINTS]
+        found.append([math.log10(max(gap / spread, LEAST_REGRET)) for gap in gaps])
+    return {"family": family, "seed": seed, "kind": kind, "dim": d, "noise": run.noise, "regret": found}
+
+
+def cost_table(rows: list[dict[str, Any]]) -> str:
+    out = [
+        "| family | run | pairs | decades lost after 8 d (standard error) | after 20 d | worse, better after 20 d |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    plain = [name for name, family in FUNCTIONS.items() if not family.needles]
+    sharp = [name for name, family in FUNCTIONS.items() if family.needles]
+    groups = [(name, [name]) for name in FUNCTIONS] + [("all but needles", plain), ("all needles", sharp)]
+    for title, families in groups:
+        for kind in KINDS:
+            pairs = [row["regret"] for row in rows if row["family"] in families and row["kind"] == kind]
+            if not pairs:
+                continue
+            lost = np.diff(np.array(pairs), axis=1)[:, 0]  # pair x checkpoint
+            error = (
+                lost.std(axis=0, ddof=1) / math.sqrt(len(lost))
+                if len(lost) > 1
+                else np.full(len(CHECKPOINTS), math.nan)
+            )
+            figures = " | ".join(f"{m:.2f} ({e:.2f})" for m, e in zip(lost.mean(axis=0), error, strict=True))
+            worse, better = int((lost[:, 1] > 0).sum()), int((lost[:, 1] < 0).sum())
+            out.append(f"| {title} | {kind} | {len(lost)} | {figures} | {worse}, {better} |")
+    return "\n".join(out)
 
 
 FAMILIES = {

@@ -1,7 +1,10 @@
-"""Pruning with our sampler beside TPE: curves made by formula, and two small trainings (docs/lab/doors.md).
+"""Pruning with our sampler and pruner beside TPE's: curves made by formula, and small trainings (docs/lab/doors.md).
 
-python experiments/pruning.py made median 8        # family, pruner, seeds
-python experiments/pruning.py trained hyperband 5
+    python experiments/pruning.py --seeds 10 --jobs 16 --out runs/pruning
+    python experiments/pruning.py --curves falling,network --pairs "tpe hyperband,ours ours" --seeds 2
+
+A pair is a sampler and a pruner. A study has 50 trials; to compare pairs at equal steps too, it goes on until it has
+taken 450 steps, or 200 trials.
 """
 
 from __future__ import annotations
@@ -10,24 +13,29 @@ import argparse
 import math
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import optuna
+from regretless_bench.cells import run_cells
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.linear_model import SGDClassifier
 from sklearn.metrics import log_loss, mean_absolute_error
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import scale
 
-from regretless.doors.optuna import Sampler
+import regretless as rg
 
 STEPS = 20
 """Reports of a trial that runs to its end."""
 TRIALS = 50
 """Trials of a study; the made family has those of the review that asked for pruning."""
 EQUAL = 450
-"""Steps after which samplers are compared too, because pruners let good trials run on; TPE takes about as many."""
+"""Steps after which pairs are compared too, because pruners let good trials run on; TPE takes about as many."""
+MOST_TRIALS = 200
+"""Trials after which a study ends that has not taken EQUAL steps."""
 GOOD = 0.0008
 """The best value, on the made family's bowl, that the review asked for."""
 
@@ -96,62 +104,110 @@ def boosting(trial: optuna.Trial) -> Iterator[float]:
         yield float(mean_absolute_error(y[300:], model.predict(X[300:])))
 
 
-FAMILIES = {"made": (falling, noisy, crossing), "trained": (network, boosting)}
+def linear(trial: optuna.Trial) -> Iterator[float]:
+    """The validation error of a linear model on noisy digits, trained by gradient descent, epoch by epoch."""
+    X, y = scale(DIGITS[0][:1000]), DIGITS[1][:1000]
+    X = X + 1.5 * np.random.default_rng(3).standard_normal(X.shape)
+    model = SGDClassifier(
+        loss="log_loss", penalty="elasticnet", learning_rate="invscaling", random_state=0,
+        alpha=trial.suggest_float("alpha", 1e-6, 1.0, log=True),
+        eta0=trial.suggest_float("eta", 1e-4, 1.0, log=True),
+        power_t=trial.suggest_float("power", 0.0, 1.0),
+        l1_ratio=trial.suggest_float("l1", 0.0, 1.0),
+    )  # fmt: skip
+    for _ in range(STEPS):
+        model.partial_fit(X[:600], y[:600], classes=range(10))
+        yield float(log_loss(y[600:], model.predict_proba(X[600:]), labels=range(10)))
+
+
+CURVES = {f.__name__: f for f in (falling, noisy, crossing, network, boosting, linear)}
 PRUNERS: dict[str, Callable[[], Any]] = {
+    "none": optuna.pruners.NopPruner,
     "median": optuna.pruners.MedianPruner,
     "hyperband": lambda: optuna.pruners.HyperbandPruner(1, STEPS, 3),
+    "ours": rg.Pruner,
 }
 SAMPLERS: dict[str, Callable[[int], Any]] = {
     "random": lambda seed: optuna.samplers.RandomSampler(seed=seed),
     "tpe": lambda seed: optuna.samplers.TPESampler(seed=seed),
-    "ours": lambda seed: Sampler("auto", seed=seed),
-    "ours, last": lambda seed: Sampler("auto", seed=seed, pruned="last"),
-    "ours, ignore": lambda seed: Sampler("auto", seed=seed, pruned="ignore"),
+    "ours": lambda seed: rg.Sampler(seed=seed),
 }
 
 
-def run(curve: Callable[[optuna.Trial], Iterator[float]], sampler: Any, pruner: Any, seed: int) -> list[float]:
-    """The best value, that within EQUAL steps, all steps, repeated settings, and the steps until a value was GOOD."""
-    steps, reached, early = 0, math.inf, math.inf
+def pruner_named(name: str) -> Any:
+    """A pruner of PRUNERS, or "ours:0.2" for ours with another chance."""
+    return rg.Pruner(float(name.removeprefix("ours:"))) if name.startswith("ours:") else PRUNERS[name]()
+
+
+PAIRS = ("random hyperband", "tpe median", "tpe hyperband", "tpe ours", "ours median", "ours hyperband", "ours ours")
+
+
+def run(curve: str, sampler: str, pruner: str, seed: int) -> list[Any]:
+    """Of every trial: the steps that the study had taken at its end, and its value (None: it was pruned)."""
+    steps, ends = 0, []
 
     def objective(trial: optuna.Trial) -> float:
-        nonlocal steps, reached, early
+        nonlocal steps
         value = math.inf
-        for t, value in enumerate(curve(trial)):
+        for t, value in enumerate(CURVES[curve](trial)):
             steps += 1
             trial.report(value, t)
             if t < STEPS - 1 and trial.should_prune():
                 raise optuna.TrialPruned
-        reached = min(reached, steps) if value <= GOOD else reached
-        early = min(early, value) if steps <= EQUAL else early
         return value
 
-    study = optuna.create_study(sampler=sampler, pruner=pruner, study_name=f"seed {seed}")
-    study.optimize(objective, n_trials=TRIALS)
-    settings = [tuple(sorted(t.params.items())) for t in study.trials]
-    return [study.best_value, early, steps, len(settings) - len(set(settings)), reached]
+    study = optuna.create_study(sampler=SAMPLERS[sampler](seed), pruner=pruner_named(pruner), study_name=f"seed {seed}")
+    while len(ends) < TRIALS or (steps < EQUAL and len(ends) < MOST_TRIALS):
+        study.optimize(objective, n_trials=1)
+        ends.append((steps, study.trials[-1].value))
+    return ends
+
+
+def marks(ends: list[Any]) -> list[float]:
+    """The best value of 50 trials, that of EQUAL steps, the steps of 50 trials, and those until a value was GOOD."""
+    values = [(steps, value) for steps, value in ends if value is not None]
+    last = ends[TRIALS - 1][0]
+    best = min((v for s, v in values if s <= last), default=math.inf)
+    early = min((v for s, v in values if s <= EQUAL), default=math.inf)
+    return [best, early, last, min((s for s, v in values if v <= GOOD), default=math.inf)]
+
+
+def quiet() -> None:
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    warnings.simplefilter("ignore")
+
+
+def table(results: list[tuple[Any, Any]]) -> str:
+    lines = [
+        "| curves | sampler and pruner | seeds | best of 50 trials | at 450 steps | se | steps | to .0008 |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    pairs = sorted({f"{s} {p}" for (_, s, p, _), _ in results}, key=lambda pair: (pair not in PAIRS, pair))
+    for curve in CURVES:
+        for pair in pairs:
+            rows = np.array([marks(e) for (c, s, p, _), e in results if (c, f"{s} {p}") == (curve, pair)])
+            if len(rows):
+                best, early, steps, reached = np.median(rows, axis=0)
+                error = rows[:, 1].std(ddof=1) / math.sqrt(len(rows)) if len(rows) > 1 else math.nan
+                cells = f"{best:.4g} | {early:.4g} | {error:.2g} | {steps:.0f} | {reached:.0f}"
+                lines.append(f"| {curve} | {pair} | {len(rows)} | {cells} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("family", choices=FAMILIES)
-    parser.add_argument("pruner", choices=PRUNERS)
-    parser.add_argument("seeds", type=int)
-    parser.add_argument("samplers", nargs="*", default=list(SAMPLERS), choices=[*SAMPLERS, []])
+    parser.add_argument("--curves", default=",".join(CURVES))
+    parser.add_argument("--pairs", default=",".join(PAIRS))
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("runs/pruning"))
     options = parser.parse_args()
-    family, pruner, seeds, chosen = options.family, options.pruner, options.seeds, options.samplers
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    warnings.simplefilter("ignore")
-    for curve in FAMILIES[family]:
-        for name in chosen:
-            rows = np.array([run(curve, SAMPLERS[name](s), PRUNERS[pruner](), s) for s in range(seeds)])
-            best, early, steps, repeats, reached = np.median(rows, axis=0)
-            error = rows[:, 0].std(ddof=1) / math.sqrt(seeds)
-            print(
-                f"{curve.__name__} | {pruner} | {name} | {best:.4g} | {error:.2g} | {early:.4g} | {steps:.0f} | "
-                f"{repeats:.0f} | {reached:.0f}",
-                flush=True,
-            )
+    seeds = range(options.first, options.first + options.seeds)
+    curves = sorted(options.curves.split(","), key=list(CURVES).index, reverse=True)  # the slow ones first
+    cells = [(c, *pair.split(), seed) for c in curves for seed in seeds for pair in options.pairs.split(",")]
+    results = run_cells(run, cells, options.out / "pruning.jsonl", jobs=options.jobs, initializer=quiet)
+    print(table(results))
 
 
 if __name__ == "__main__":

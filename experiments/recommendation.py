@@ -1,31 +1,34 @@
-"""What is recommended, and what probes cost: twelve classic functions, or 24 bbob functions, with and without noise.
+"""What is recommended under noise, and what other rules would: twelve classic functions and the bbob functions.
 
-    python experiments/recommendation.py --suite classics --jobs 2 --out runs/recommendation [--methods gp-ucb]
-    python experiments/recommendation.py --suite bbob --probes 0,0.2,0.5 --noise 0
+    python experiments/recommendation.py --suites classics,odd --seeds 3 --jobs 2 --out runs/recommendation
+    python experiments/recommendation.py --suites even --seeds 6 --first 40
 
-After 8 d and 20 d evaluations three settings are compared by their true values: that of the best value told (under
-noise the luckiest), the one that the method's model prefers, and the one that is recommended. Noise is Gaussian, its sd
-a share of the interquartile range of the function. Distances are those to the best setting of the run, as shares of
-that range. Constants were chosen on the classics and on bbob instance 1; later instances are fresh.
+Runs are kept as histories, so that every rule of RULES is read on the same ones, after 8 d and 20 d evaluations.
+Noise is Gaussian, its sd a share of the interquartile range of the function. Distances are those of the true value
+from the best setting of the run, as shares of that range. Rules are chosen on the classics and the odd bbob functions
+and reported on the even ones, in instances of their own (that of seed s is s + 1). The sign test counts the runs in
+which a rule was better and worse than the luckiest value.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from regretless_bench.problems import make_problem
+from scipy.stats import binomtest
+from tqdm import tqdm
 
-from regretless.gp.step import best_of_shortlist, best_told
+from regretless.auto import AUTO
 from regretless.gp.surrogate import Surrogate
-from regretless.method import Method
+from regretless.noise import shows_noise
 from regretless.optimizer import Optimizer
+from regretless.space import Cube
 
 CHECKPOINTS = (8, 20)
 """Evaluations per dimension at which the settings are compared."""
@@ -111,78 +114,145 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("runs/recommendation"))
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--suite", choices=("classics", "bbob"), default="classics")
-    parser.add_argument("--methods", default="gp-ucb")
-    parser.add_argument("--noise", default="0,0.05,0.15,0.3", help="sd of the noise by the interquartile range")
-    parser.add_argument("--probes", default="0")
+    parser.add_argument("--suites", default="classics,odd", help="of classics, odd and even (bbob functions)")
+    parser.add_argument("--method", default="auto")
+    parser.add_argument("--noise", default="0.05,0.15,0.3", help="sds of the noise by the interquartile range")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--first", type=int, default=0, help="the first seed; the bbob instance is the seed + 1")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--dim", type=int, default=3, help="the dimension of the bbob functions")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    names = list(CLASSICS) if options.suite == "classics" else [f"bbob-{k}" for k in range(1, 25)]
-    noises, rates = ([float(x) for x in text.split(",")] for text in (options.noise, options.probes))
+    names = [name for suite in options.suites.split(",") for name in SUITES[suite]]
     tasks = [
-        (m, name, noise, rate, seed)
-        for m in options.methods.split(",") for noise in noises for rate in rates for name in names
+        (options.out, options.method, name, float(noise), seed, options.dim)
         for seed in range(options.first, options.first + options.seeds)
+        for noise in options.noise.split(",") for name in names
     ]  # fmt: skip
-    files = {task: options.out / ("-".join(map(str, task)) + ".json") for task in tasks}
     with ProcessPoolExecutor(options.jobs) as pool:
-        futures = {pool.submit(one_run, *task): task for task in tasks if not files[task].exists()}
-        for future in as_completed(futures):
-            files[futures[future]].write_text(json.dumps(future.result()))
-    print(table([json.loads(files[task].read_text()) for task in tasks]))
+        futures = [pool.submit(rows, *task) for task in tasks]
+        found = [row for f in tqdm(as_completed(futures), total=len(futures), desc="runs") for row in f.result()]
+    print(table(found))
 
 
-def one_run(method: str, name: str, noise: float, probes: float, seed: int) -> dict[str, Any]:
+class Run(NamedTuple):
+    """A run: points (n x d), values told and true values (n each), to be maximised, and the interquartile range."""
+
+    X: np.ndarray
+    y: np.ndarray
+    f: np.ndarray
+    iqr: float
+
+
+SUITES = {
+    "classics": list(CLASSICS),
+    "odd": [f"bbob-{k}" for k in range(1, 25, 2)],
+    "even": [f"bbob-{k}" for k in range(2, 25, 2)],
+}
+
+
+def stored_run(out: Path, method: str, name: str, noise: float, seed: int, dim: int) -> Run:
+    """The run of a case, made first where there is none."""
+    path = out / f"{method}-{name}-{dim}-{noise:g}-{seed}.npz"
+    if path.exists():
+        with np.load(path, allow_pickle=False) as kept:
+            return Run(kept["X"], kept["y"], kept["f"], float(kept["iqr"]))
     if name.startswith("bbob"):
-        problem = make_problem("bbob", function=int(name.removeprefix("bbob-")), dim=3, instance=seed + 1, seed=seed)
+        problem = make_problem("bbob", function=int(name.removeprefix("bbob-")), dim=dim, instance=seed + 1, seed=seed)
         space, true = problem.space, problem.true
     else:
         f, box = CLASSICS[name]
         space, true = box, lambda params: f(np.array(list(params.values())))
-    opt = Optimizer(space, method=method, seed=seed, budget=20 * len(space), probes=probes)
+    opt = Optimizer(space, method=method, seed=seed, budget=CHECKPOINTS[-1] * len(space))
     anywhere = [opt.space.decode(u) for u in np.random.default_rng(1).random((2000, len(opt.space)))]
     iqr = float(np.subtract(*np.percentile([true(params) for params in anywhere], [75, 25])))
-    rng, record = np.random.default_rng(seed + 100), {}
-    for n in range(1, 20 * len(opt.space) + 1):
+    rng, values = np.random.default_rng(seed + 100), []
+    for _ in range(CHECKPOINTS[-1] * len(opt.space)):
         trial = opt.ask()
-        opt.tell(trial, true(trial.params) + noise * iqr * rng.standard_normal())
-        if n in [k * len(opt.space) for k in CHECKPOINTS]:
-            model = opt.space.decode(best_by_model(opt.method), opt.method.choices)
-            raw = opt.space.decode(best_by_model(opt.method, raw=True), opt.method.choices)
-            record[f"{n // len(opt.space)} d"] = {
-                "best": min(true(t.params) for t in opt.trials), "iqr": iqr, "noisy": opt.method.shows_noise(),
-                "lucky": true(opt.best.params), "model": true(model), "raw": true(raw),
-                "recommended": true(opt.recommend()),
-            }  # fmt: skip
-    return {"method": method, "name": name, "noise": noise, "probes": probes, "seed": seed, **record}
+        values.append(true(trial.params))
+        opt.tell(trial, values[-1] + noise * iqr * rng.standard_normal())
+    run = Run(opt.method.X, opt.method.y, -np.array(values), iqr)
+    np.savez_compressed(path, **run._asdict())
+    return run
 
 
-def best_by_model(method: Method, *, raw: bool = False) -> np.ndarray:
-    """The told point with the largest mean of a process fitted to the values, by default as gp-ucb fits it."""
-    if raw:
-        return best_of_shortlist(Surrogate(method.cube, tame=False).gp(method.X, method.y, method.yvar), method)
-    return best_told(Surrogate(method.cube).gp(method.X, method.y, method.yvar), method.X)
+def rows(out: Path, method: str, name: str, noise: float, seed: int, dim: int) -> list[dict[str, Any]]:
+    """For each checkpoint of a run, the distance of what every rule recommends from the best setting of the run."""
+    run, found = stored_run(out, method, name, noise, seed, dim), []
+    for checkpoint in CHECKPOINTS:
+        n = checkpoint * run.X.shape[1]
+        X, y, f = run.X[:n], run.y[:n], run.f[:n]
+        at = {rule: choose(X, y, Cube.box(X.shape[1])) for rule, choose in RULES.items()}
+        distances = {rule: float(f.max() - f[i]) / run.iqr for rule, i in at.items()}
+        suite = next(s for s, names in SUITES.items() if name in names)
+        found.append({"suite": suite, "name": name, "noise": noise, "n": f"{checkpoint} d", **distances})
+    return found
 
 
-def table(records: list[dict[str, Any]]) -> str:
-    titles = ["method", "noise", "probes", "n", "runs", "taken for noisy", "worse than the luckiest, better",
-              "median distance: luckiest, model, raw, recommended", "mean distance: the same"]  # fmt: skip
+# ---------------------------------------------------------------- the rules
+
+
+def luckiest(X: np.ndarray, y: np.ndarray, cube: Cube) -> int:
+    return int(np.argmax(y))
+
+
+def by_mean(**options: Any) -> Callable[[np.ndarray, np.ndarray, Cube], int]:
+    """The told point with the largest posterior mean of a surrogate with these options, where noise shows."""
+
+    def choose(X: np.ndarray, y: np.ndarray, cube: Cube) -> int:
+        if not shows_noise(X, y, np.full(len(y), np.nan)):
+            return int(np.argmax(y))
+        return int(np.argmax(Surrogate(cube, **options).gp(X, y).mean_at(X)))
+
+    return choose
+
+
+def shipped(X: np.ndarray, y: np.ndarray, cube: Cube) -> int:
+    """What `auto` recommends after these values."""
+    method = AUTO.build(cube, seed=0, budget=CHECKPOINTS[-1] * cube.dim)
+    method.tell(X, y)
+    return int(np.flatnonzero((method.recommend() == X).all(axis=1))[0])
+
+
+RULES: dict[str, Callable[[np.ndarray, np.ndarray, Cube], int]] = {
+    "luckiest": luckiest,
+    "recommended": shipped,
+    "largest mean": by_mean(rotate=True),
+    "values as told": by_mean(tame=False),
+}
+"""What could be recommended after values y (n) at X (n x d): the row of X."""
+
+
+def table(found: list[dict[str, Any]]) -> str:
+    titles = [
+        "suite",
+        "noise",
+        "n",
+        "rule",
+        "runs",
+        "median distance",
+        "mean",
+        "better, worse than the luckiest",
+        "sign test",
+    ]
     lines = [f"| {' | '.join(titles)} |", "| --- " * len(titles) + "|"]
     groups: dict[Any, list[dict[str, Any]]] = defaultdict(list)
-    for record in records:
-        for n in [f"{k} d" for k in CHECKPOINTS]:
-            groups[record["method"], record["noise"], record["probes"], n].append(record[n])
-    for key, found in groups.items():
-        gaps = np.array(
-            [[(r[k] - r["best"]) / r["iqr"] for k in ("lucky", "model", "raw", "recommended")] for r in found]
-        )
-        worse, better = (gaps[:, 3] > gaps[:, 0]).mean(), (gaps[:, 3] < gaps[:, 0]).mean()
-        noisy = np.mean([r["noisy"] for r in found])
-        numbers = [", ".join(f"{x:.4f}" for x in row) for row in (np.median(gaps, axis=0), gaps.mean(axis=0))]
-        row = [*map(str, key), str(len(found)), f"{noisy:.2f}", f"{worse:.2f}, {better:.2f}", *numbers]
-        lines.append(f"| {' | '.join(row)} |")
+    for row in found:
+        groups[row["suite"], row["noise"], row["n"]].append(row)
+    for key, mine in sorted(groups.items(), key=str):
+        lucky = np.array([row["luckiest"] for row in mine])
+        for rule in RULES:
+            own = np.array([row[rule] for row in mine])
+            better, worse = int((own < lucky).sum()), int((own > lucky).sum())
+            p = binomtest(better, better + worse).pvalue if better + worse else 1.0
+            cells = [
+                *map(str, key),
+                rule,
+                str(len(mine)),
+                f"{np.median(own):.4f}",
+                f"{own.mean():.4f}",
+                f"{better}, {worse}",
+            ]
+            lines.append(f"| {' | '.join([*cells, f'{p:.2g}'])} |")
     return "\n".join(lines)
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from regretless.bilevel import Bilevel, minimize_bilevel, plan
     from regretless.doors.certify import certify
     from regretless.doors.optuna import Sampler
+    from regretless.doors.pruner import Pruner
     from regretless.doors.sklearn import RegretlessSearchCV
     from regretless.stopping import GapBelow, StopWhen
 
@@ -36,6 +37,8 @@ GPThreDS = METHODS["gp-threds"]
 BBO = METHODS["bilevel"]
 NeuralBO = METHODS["neural-bo"]
 MSUCB = METHODS["ms-ucb"]
+GPContest = METHODS["gp-contest"]
+TangentRegion = METHODS["tangent-region"]
 RandomSearch = BASELINES["random"]
 SobolSearch = BASELINES["sobol"]
 GPUCB = BASELINES["gp-ucb"]
@@ -46,6 +49,7 @@ TuRBO = BASELINES["turbo"]
 
 _LATER = {
     "Sampler": "regretless.doors.optuna",
+    "Pruner": "regretless.doors.pruner",
     "RegretlessSearchCV": "regretless.doors.sklearn",
     "GapBelow": "regretless.stopping",
     "certify": "regretless.doors.certify",
@@ -55,14 +59,14 @@ _LATER = {
     "plan": "regretless.bilevel",
 }
 """Names whose modules import a library most runs do not need; loaded on first use."""
-_EXTRAS = {"Sampler": "optuna", "certify": "optuna", "RegretlessSearchCV": "sklearn"}
+_EXTRAS = {"Sampler": "optuna", "Pruner": "optuna", "certify": "optuna", "RegretlessSearchCV": "sklearn"}
 """The group of optional dependencies that a name needs, where it is not "bilevel"."""
 
 __all__ = [
     "BASELINES", "BBO", "GOUCB", "GPEI", "GPPI", "GPTS", "GPUCB", "METHODS", "MSUCB", "Bilevel", "Certificate",
-    "Choice", "Cube", "Float", "GPThreDS", "GapBelow", "Int", "Method", "NeuralBO", "Optimizer", "RandomSearch",
-    "Recipe", "RegretlessSearchCV", "Result", "Sampler", "SobolSearch", "Space", "StopWhen", "Trial", "TuRBO",
-    "Value", "certify", "maximize", "minimize", "minimize_bilevel", "plan",
+    "Choice", "Cube", "Float", "GPContest", "GPThreDS", "GapBelow", "Int", "Method", "NeuralBO", "Optimizer", "Pruner",
+    "RandomSearch", "Recipe", "RegretlessSearchCV", "Result", "Sampler", "SobolSearch", "Space", "StopWhen",
+    "TangentRegion", "Trial", "TuRBO", "Value", "certify", "maximize", "minimize", "minimize_bilevel", "plan",
 ]  # fmt: skip
 
 

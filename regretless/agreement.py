@@ -80,10 +80,12 @@ def same_recipe(stored: Mapping[str, Any], given: Recipe | type[Method] | None) 
         for key, value in options.items():
             if isinstance(value, int) and value > LARGEST_OPTION:
                 raise ValueError(f"the option {key} = {value} of {name} asks for much memory: pass method= to confirm")
+        _same_version(stored, find_recipe(name))
         return find_recipe(name)(**options)
     recipe = as_recipe(given)
     if recipe.name != name:
         raise ValueError(f"the file was written by method {name!r}, not {recipe.name!r}")
+    _same_version(stored, recipe)
     own = recipe.to_json()["options"]
     for key in sorted({*options, *own}):
         if _text(options.get(key)) != _text(own.get(key)):
@@ -92,6 +94,17 @@ def same_recipe(stored: Mapping[str, Any], given: Recipe | type[Method] | None) 
                 f"the method given has {key} = {_text(own.get(key))}"
             )
     return recipe
+
+
+def _same_version(stored: Mapping[str, Any], recipe: Recipe) -> None:
+    """Refuses a file of a time when the default of its method's name was another method; presets of papers stay."""
+    method, before = recipe.method, stored.get("version", 1)
+    if before != method.version and stored["options"].get("preset") != "paper":
+        now = f", and that method is called {method.former!r} now" if method.former else ""
+        raise ValueError(
+            f"the file was written by version {before} of method {recipe.name!r}, this is version {method.version}"
+            f"{now}: go on with the release that wrote it, or begin anew"
+        )
 
 
 def check_history(
@@ -163,9 +176,14 @@ def state_of(optimizer: Optimizer) -> dict[str, Any]:
 
 
 def sides_state(optimizer: Optimizer) -> dict[str, Any]:
-    """What a file keeps of constraints, costs, durations and earlier evaluations, where there are any."""
+    """What a file keeps of constraints, costs, durations, earlier evaluations, a stop rule and a bound of the noise,
+    where there are any."""
     out: dict[str, Any] = {}
     m, trials = optimizer.n_constraints, optimizer.trials
+    if optimizer.watch is not None:
+        out["watch"] = {"part": optimizer.watch.part, "proven": list(optimizer.watch.proven or ())}
+    if optimizer.noise_bound:
+        out["noise_bound"] = optimizer.noise_bound
     if m:
         rows = [t.constraints or (math.nan,) * m for t in trials]
         out["constraints"] = np.array(rows, dtype=np.float64).reshape(-1, m)
@@ -173,7 +191,7 @@ def sides_state(optimizer: Optimizer) -> dict[str, Any]:
     if optimizer.earlier:
         units = [np.frombuffer(key, dtype=np.float64) for key, _ in optimizer.earlier]
         out["earlier"] = {"unit": np.array(units), "value": np.array([value for _, value in optimizer.earlier])}
-    if optimizer.cost is not None:
+    if optimizer.cost is not None or any(t.cost is not None for t in trials):
         out["cost"] = {"kind": optimizer.cost, "costs": column([t.cost for t in trials])}
     if any(t.seconds is not None for t in trials):
         out["seconds"] = column([t.seconds for t in trials])
@@ -188,7 +206,7 @@ def take_sides(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
         optimizer.earlier = [(np.asarray(u, dtype=np.float64).tobytes(), float(value)) for u, value in rows]
     for trial, row in zip(trials, state.get("constraints", ()), strict=bool(optimizer.n_constraints)):
         trial.constraints = () if np.isnan(row).any() else tuple(row.tolist())
-    for trial, cost in zip(trials, state.get("cost", {}).get("costs", ()), strict=optimizer.cost is not None):
+    for trial, cost in zip(trials, state.get("cost", {}).get("costs", ()), strict="cost" in state):
         trial.cost = None if math.isnan(cost) else float(cost)
     for trial, seconds in zip(trials, state.get("seconds", ()), strict="seconds" in state):
         trial.seconds = None if math.isnan(seconds) else float(seconds)

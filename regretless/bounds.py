@@ -1,4 +1,5 @@
-"""What a user knows of the values beforehand: a floor of a minimisation, a ceiling of a maximisation."""
+"""What a user knows of the values beforehand: a floor of a minimisation, a ceiling of a maximisation, and how far noise
+can carry a value at most."""
 
 from __future__ import annotations
 
@@ -16,10 +17,19 @@ BEYOND = 6.0
 """Told standard deviations by which a value may lie beyond a known bound: noise reaches six once in a billion."""
 
 
+def checked_noise_bound(noise_bound: Any) -> float:
+    """The largest size of the noise, if it is one; None: 0, nothing is known."""
+    if noise_bound is None:
+        return 0.0
+    if not is_finite(noise_bound) or noise_bound < 0:
+        raise ValueError(f"noise_bound must be a finite number of at least 0, got {noise_bound!r}")
+    return float(noise_bound)
+
+
 class KnownBound:
     """The bound on the side where the optimum lies: `floor` to minimize, `ceiling` to maximize, None: not known."""
 
-    def __init__(self, direction: str, floor: Any, ceiling: Any) -> None:
+    def __init__(self, direction: str, floor: Any, ceiling: Any, *, noise_bound: float = 0.0) -> None:
         self.name, value, other, wrong = "floor", floor, "ceiling", ceiling
         if direction == "maximize":
             self.name, value, other, wrong = other, wrong, self.name, value
@@ -29,13 +39,15 @@ class KnownBound:
             raise ValueError(f"{self.name} must be a finite number, got {value!r}")
         self.value = None if value is None else float(value)
         self._sign = 1.0 if direction == "maximize" else -1.0
+        self._noise_bound = noise_bound
         self.broken: float | None = None
         """The first value told beyond the bound: then the bound was wrong."""
 
     @classmethod
-    def of(cls, direction: str, value: Any) -> KnownBound:
+    def of(cls, direction: str, value: Any, *, noise_bound: float = 0.0) -> KnownBound:
         """The bound of a run in this direction."""
-        return cls(direction, value, None) if direction == "minimize" else cls(direction, None, value)
+        floor, ceiling = (value, None) if direction == "minimize" else (None, value)
+        return cls(direction, floor, ceiling, noise_bound=noise_bound)
 
     @property
     def floor(self) -> float | None:
@@ -50,7 +62,7 @@ class KnownBound:
         if self.value is None or self.broken is not None:
             return
         for value, var in zip(values, variances, strict=True):
-            noise = BEYOND * math.sqrt(var) if var > 0 else 0.0
+            noise = max(BEYOND * math.sqrt(var) if var > 0 else 0.0, self._noise_bound)
             if self._sign * (value - self.value) > max(noise, ROUNDED * abs(self.value)):
                 self.broken = float(value)
                 words = f"{self.name}={self.value:g} was wrong: a value of {value:g} was told"
@@ -58,8 +70,8 @@ class KnownBound:
                 return
 
     def applied(self, found: Certificate, best: float | None) -> Certificate:
-        """A certificate of the maximisation of sign * f with what the bound adds; best: the value recommended, as a
-        method sees it, where there is no noise."""
+        """A certificate of the maximisation of sign * f with what the bound adds; best: what the recommended setting
+        is worth at least, as a method sees it, where that is certain."""
         if self.value is None or self.broken is not None:
             return found
         side = "above" if self._sign > 0 else "below"

@@ -31,12 +31,14 @@ USES = {
     "auto": "the default: reads the values as they come, takes the search that suits them, and says why",
     "gp-ucb": "up to 20 parameters and 3,000 evaluations; its certificate can end the run",
     "gp-ei": "the same, and the better one of the two with whole numbers, steps and choices",
-    "ms-ucb": "20 to 5,000 parameters, 50 to 1,000 evaluations",
+    "gp-contest": "20 to 5,000 parameters, 50 to 1,000 evaluations",
     "cma-es": "thousands of cheap evaluations of up to 1,000 parameters",
-    "neural-bo": "thousands of evaluations; images, texts and finite pools",
-    "go-ucb": "10 to 200 evaluations when you know the formula: dose-response, growth, decay",
+    "tangent-region": "thousands of evaluations of 1 to 100 parameters, at some tens of milliseconds an ask",
+    "neural-bo": "images, texts, pools and functions that a net can learn; trains a net, yours if you like",
+    "go-ucb": "10 to 200 evaluations when you give it the formula; without one it is gp-ei at first, so take that",
     "gp-threds": "thousands of cheap and noisy evaluations of 1 to 3 parameters",
-    "bilevel": "training loops with checkpoints, by `minimize_bilevel`",
+    "ms-ucb": "20 to 5,000 parameters by subspaces, each ask moves few of them; gp-contest is usually ahead",
+    "bilevel": "training loops with checkpoints, by `minimize_bilevel`, whose schedule is what pays",
 }
 """When to use which method, in the words of docs/explanation/choosing.md; what most people need stands first."""
 INSTALL_BENCH = "in a source checkout, pip install ./bench"
@@ -170,18 +172,21 @@ COUNT, POSITIVE = click.IntRange(1), click.FloatRange(0, min_open=True)
 @click.option("--jobs", default=1, show_default=True, type=COUNT, help="Evaluations at once.")
 @click.option("--checkpoint", type=NEW_FILE, help="File to write after every evaluation and to resume from.")
 @click.option("--timeout", type=POSITIVE, help="Seconds after which no new evaluation starts.")
-@click.option("--until-gap", type=POSITIVE, help="Stop once the certified regret is at most this.")
+@click.option("--until-gap", type=POSITIVE, help="Stop once the certified regret is at most this; brings --probes 0.2.")
 @click.option("--constraints", default=0, type=click.IntRange(0), help="Constraints that FUNCTION returns (Value).")
 @click.option("--earlier", help="Earlier evaluations: a checkpoint, a CSV or an Optuna storage.")
 @click.option(
     "--until-share",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Stop once at most this share of the space is proven to be better; brings --probes 0.2.",
+    help="Stop once at most this share of the space is proven to be better.",
 )
 @click.option("--until-value", type=float, help="Stop once a value is at least this good.")
 @click.option("--until-stalled", type=COUNT, help="Stop after so many trials without an improvement.")
+@click.option("--until-seconds", type=POSITIVE, help="Stop after so many seconds, those of earlier sessions included.")
+@click.option("--until-cost", type=POSITIVE, help="Stop once the costs that FUNCTION returns (Value) come to this.")
 @click.option("--floor", type=float, help="A value that no setting can fall below, known beforehand.")
 @click.option("--ceiling", type=float, help="A value that no setting can exceed, with --maximize.")
+@click.option("--noise-bound", type=POSITIVE, help="How far noise can carry a value from the truth at most.")
 @click.option(
     "--probes", type=click.FloatRange(0, 1), help="Share of the trials that are uniform draws, to certify a share."
 )
@@ -205,8 +210,11 @@ def tune(
     until_share: float | None,
     until_value: float | None,
     until_stalled: int | None,
+    until_seconds: float | None,
+    until_cost: float | None,
     floor: float | None,
     ceiling: float | None,
+    noise_bound: float | None,
     probes: float | None,
     report: str | None,
     storage: str | None,
@@ -223,7 +231,7 @@ def tune(
 
     if (floor if maximize else ceiling) is not None:
         raise click.UsageError("--floor bounds a minimisation, --ceiling goes with --maximize")
-    stop = stop_rule(until_gap, until_share, until_value, until_stalled)
+    stop = stop_rule(until_gap, until_share, until_value, until_stalled, until_seconds, until_cost)
     common: dict[str, Any] = {"trials": trials, "method": method, "seed": seed, "timeout": timeout, "stop": stop}
     common |= {"probes": probes, "floor": floor, "ceiling": ceiling}
     interrupted = False
@@ -234,6 +242,8 @@ def tune(
             raise click.UsageError("--storage keeps the run: leave out --checkpoint, and use --workers for --jobs")
         if constraints or earlier is not None:
             raise click.UsageError("a study learns constraints from its trials and has its own past: leave out these")
+        if noise_bound is not None:
+            raise click.UsageError("--noise-bound is not kept in a storage: use --checkpoint")
         runner = optional("regretless.storage.runner", "optuna")
         exporter = optional("regretless.storage.export", "optuna")
         with traced(objective):
@@ -252,7 +262,7 @@ def tune(
         with traced(objective):
             result = search(
                 load_function(objective), space_file, n_jobs=jobs, checkpoint=checkpoint, constraints=constraints,
-                earlier=earlier, **common,
+                earlier=earlier, noise_bound=noise_bound, **common,
             )  # fmt: skip
     click.echo(str(result))
     if storage is not None:
@@ -267,12 +277,20 @@ def tune(
         sys.exit(1)
 
 
-def stop_rule(gap: float | None, share: float | None, value: float | None, stalled: int | None) -> Any:
+def stop_rule(
+    gap: float | None,
+    share: float | None,
+    value: float | None,
+    stalled: int | None,
+    seconds: float | None = None,
+    cost: float | None = None,
+) -> Any:
     """The rule that the --until options ask for: --until-gap and --until-share together, either of the others."""
     from regretless import GapBelow, StopWhen
 
     proven = GapBelow(gap, share=share) if gap is not None or share is not None else None
-    plain = StopWhen(target=value, no_improvement=stalled) if value is not None or stalled is not None else None
+    asked = {"target": value, "no_improvement": stalled, "seconds": seconds, "cost": cost}
+    plain = StopWhen(**asked) if any(limit is not None for limit in asked.values()) else None  # type: ignore[arg-type]
     return proven | plain if proven is not None and plain is not None else proven or plain
 
 

@@ -152,7 +152,7 @@ def placed(
         try:
             if len(evaluation.constraints) != n_constraints:
                 raise ValueError(f"{len(evaluation.constraints)} constraints where this run has {n_constraints}")
-            u, outside = _place({**missing, **evaluation.params}, space, choices)
+            u, outside = place({**missing, **evaluation.params}, space, choices)
         except ValueError as error:
             left[str(error)] = left.get(str(error), 0) + 1
             continue
@@ -168,9 +168,8 @@ def learn_earlier(optimizer: Optimizer, source: Any, missing: Mapping[str, Any])
     found = placed(evaluations(source), optimizer.space, method.choices, missing, optimizer.n_constraints)
     beyond = found.beyond if method.uses_outside and not optimizer.n_constraints else []
     if beyond:
-        sign = 1.0 if optimizer.direction == "maximize" else -1.0
         variances = np.array([math.nan if e.var is None else e.var for _, e in beyond])
-        method.inform(np.array([u for u, _ in beyond]), sign * np.array([e.value for _, e in beyond]), variances)
+        optimizer.inform(np.array([u for u, _ in beyond]), np.array([e.value for _, e in beyond]), variances)
     optimizer.take_in(
         [u for u, _ in found.inside], [e.value for _, e in found.inside],
         [math.nan if e.var is None else e.var for _, e in found.inside], [e.constraints for _, e in found.inside],
@@ -188,8 +187,8 @@ def say_left_out(left: Mapping[str, int]) -> None:
             warnings.warn(f"{count} earlier evaluations were left out: {why}", RuntimeWarning, stacklevel=4)
 
 
-def _place(params: Mapping[str, Any], space: Space, choices: Encoding) -> tuple[Array, bool]:
-    """The point of a setting, d, and whether it lies beyond the cube."""
+def place(params: Mapping[str, Any], space: Space, choices: Encoding) -> tuple[Array, bool]:
+    """The point of a setting, d, and whether it lies beyond the cube; ValueError where it has no point."""
     known = {name: _value(space.parameters[name], params[name]) for name in space.names if name in params}
     known |= {n: p.from_unit(0.5) for n, p in space.parameters.items() if n not in known and p.axis.levels == 1}
     near, past = dict(known), {}

@@ -102,9 +102,9 @@ def outcome_of(out: Any, argument: Any) -> Outcome:
     if wrong or number is None:
         setting = dict(argument) if isinstance(argument, Mapping) else argument
         raise ValueError(f"the objective returned {shown(out)} at {setting}; {wrong}")
-    if not math.isfinite(number):
-        return Outcome(None, error=f"the objective returned {number}")
     more = (out.constraints, out.cost) if isinstance(out, Value) else (None, None)
+    if not math.isfinite(number):
+        return Outcome(None, error=f"the objective returned {number}", cost=more[1])
     return Outcome(number, var, constraints=more[0], cost=more[1])
 
 
@@ -185,7 +185,7 @@ def check_max_failures(max_failures: Any) -> None:
 def check_counts(**numbers: Any) -> None:
     """Refuses arguments that are not whole numbers of at least 1."""
     for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
             raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}")
 
 

@@ -66,6 +66,8 @@ class Method(ABC):
 
     choices: ClassVar[Encoding] = "shares"
     """How this method wants choices encoded."""
+    noise_bound: float = 0.0
+    """How far a told value may lie from the noiseless one, where the caller knows that; 0: nothing is known."""
     max_dim: ClassVar[int] = 1_000_000
     """The largest dimension this method accepts."""
     model_free: ClassVar[bool] = False
@@ -80,6 +82,12 @@ class Method(ABC):
     """Whether this method weighs its acquisition by where the user expects good values."""
     renamed: ClassVar[Mapping[str, str]] = {}
     """Former names of options, and the present ones; `Recipe` answers a former name with the present one."""
+    moved: ClassVar[Mapping[str, str]] = {}
+    """Former options that belong to another method now, and the name of that method."""
+    version: ClassVar[int] = 1
+    """Grows when the default of this name becomes another method; files of earlier versions are refused."""
+    former: ClassVar[str] = ""
+    """The present name of what the default was before `version`."""
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
         self.cube = cube if isinstance(cube, Cube) else Cube.box(cube)
@@ -237,10 +245,11 @@ class Method(ABC):
         sides: what `expect` announced: the values of the constraints and then the cost, n x k.
         """
         points, values, variances = self._checked(X, y, yvar)
-        more = self._checked_sides(sides, len(points))
+        good = np.isfinite(values)
+        told = sides is not None or good.any()  # a failure needs none
+        more = self._checked_sides(sides, len(points)) if told else np.empty((len(points), self._n_sides))
         for x in points:
             self._settled.add(self._unpend(x))
-        good = np.isfinite(values)
         if not good.all():
             self._failed.append(points[~good])
             points, values, variances = points[good], values[good], None if variances is None else variances[good]
@@ -276,6 +285,8 @@ class Method(ABC):
 
     def shows_noise(self) -> bool:
         """Whether the values are noisy, as far as told variances, options or repeated settings show it."""
+        if self.noise_bound > 0:
+            return True
         if self._noise_shown[0] != len(self.y):
             known = None if (self.yvar > 0).any() else self._known_noise()
             self._noise_shown = len(self.y), shows_noise(self.X, self.y, self.yvar) if known is None else known
@@ -323,7 +334,7 @@ class Method(ABC):
         self._told.append(X, y, yvar, *sides.T)
         for x in pending:
             self._pend(x)
-        self._settled.update(self.cube.key(x) for x in (*X, *failed))
+        self._settled.update(x.tobytes() for x in self.cube.snap(np.concatenate([X, failed])))
         self.step = state["step"]
         with threads_for(self.model_free):
             self._load(state["own"])

@@ -19,22 +19,19 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 
-from regretless.agreement import MethodLike as MethodLike
-from regretless.agreement import as_recipe as as_recipe
-from regretless.agreement import check_history, resolve_method, same_recipe, same_space, state_of, take_sides
-from regretless.bounds import KnownBound
+from regretless import agreement
+from regretless.agreement import MethodLike
+from regretless.bounds import KnownBound, checked_noise_bound
 from regretless.certificate import Certificate
 from regretless.earlier import learn_earlier
 from regretless.evaluation import checked_value, checked_variance
 from regretless.method import Method, Recipe
 from regretless.parameters import Array
-from regretless.probes import Share, checked_rate, is_due, probe_point, share_left, share_unseen
+from regretless.probes import Share, Watch, checked_rate, is_due, probe_point, share_left, with_what_is_known
 from regretless.space import Space, SpaceLike
 from regretless.statefile import pack, read_state, write_state
-from regretless.trial import STATES, checked_constraints, checked_cost, checked_positive, counted, own_value
-from regretless.trial import CostKind as CostKind
+from regretless.trial import STATES, CostKind, checked_constraints, checked_cost, checked_positive, counted, own_value
 from regretless.trial import Trial as Trial
-from regretless.trial import TrialState as TrialState
 
 Direction: TypeAlias = Literal["minimize", "maximize"]
 
@@ -70,6 +67,7 @@ class Optimizer:
             be better (`Certificate.share`), whatever the function, and cost their evaluations.
         floor, ceiling: a value that no setting can fall below, for a minimisation, or exceed, for a maximisation. The
             certified gap is never larger than what lies between.
+        noise_bound: how far noise can carry a value from the truth at most, where that is known.
     """
 
     def __new__(cls, *args: Any, **options: Any) -> Optimizer:
@@ -92,6 +90,7 @@ class Optimizer:
         probes: float = 0.0,
         floor: float | None = None,
         ceiling: float | None = None,
+        noise_bound: float | None = None,
     ) -> None:
         if direction not in ("minimize", "maximize"):
             raise ValueError(f'direction must be "minimize" or "maximize", got {direction!r}')
@@ -103,8 +102,8 @@ class Optimizer:
         if cost not in (None, "told", "seconds"):
             raise ValueError(f'cost must be "told", "seconds" or None, got {cost!r}')
         self.cost: CostKind | None = cost
-        weighed = bool(self.n_constraints or cost)
-        self.recipe, self._chosen = resolve_method(method, self.space, budget, certify=certify, weighed=weighed)
+        needs = {"certify": certify, "weighed": bool(self.n_constraints or cost)}
+        self.recipe, self._chosen = agreement.resolve_method(method, self.space, budget, **needs)
         """The recipe in use, and the reason it was chosen."""
         self._sign = 1.0 if direction == "maximize" else -1.0
         self.probes = checked_rate(probes)
@@ -112,9 +111,13 @@ class Optimizer:
         """The steps whose trials were to be probes, those whose draw was known already included."""
         self.together = False
         """Whether several trials were ever under way at once."""
-        self.bound = KnownBound(direction, floor, ceiling)
+        self.watch: Watch | None = None
+        """The rule that may end the run by its values, if there is one: certified shares then hold at every moment."""
+        self.noise_bound = checked_noise_bound(noise_bound)
+        self.bound = KnownBound(direction, floor, ceiling, noise_bound=self.noise_bound)
         """The floor of a minimisation, the ceiling of a maximisation, if one is known."""
         self.method: Method = self.recipe.build(self.space, seed=self.seed, budget=budget, sign=self._sign)
+        self.method.noise_bound = self.noise_bound
         self.modelled = self.n_constraints if self.method.models_constraints else 0
         """The constraints that the method learns."""
         if cost is not None and not self.method.weighs_cost:
@@ -225,10 +228,11 @@ class Optimizer:
                 value, var = checked_value(value), checked_variance(var)
                 values = checked_constraints(constraints, self.n_constraints, self.constraint_names)
                 seconds = None if seconds is None else checked_positive("seconds", seconds, zero=True)
-                cost = checked_cost(self.cost, cost, seconds)
+            cost = checked_cost(None if failed else self.cost, cost, seconds)
             trial.seconds = None if failed else seconds
             if failed or value is None or not math.isfinite(value):
                 trial.state, trial.error = "failed", error or ("" if failed else f"the value was {value}")
+                trial.cost = cost
                 self.method.tell(trial.unit[None], np.nan)
                 return
             self.bound.check([value], [math.nan if var is None else var])
@@ -279,6 +283,11 @@ class Optimizer:
                     X, self._sign * y, yvar=None if np.isnan(yvar).all() else yvar, sides=C if self.modelled else None
                 )
 
+    def inform(self, X: Array, values: Array, variances: Array) -> None:
+        """Tells a method that can use them values (n) at points X (n x d) outside the cube, where nothing is
+        proposed; variances: NaN where not known."""
+        self.method.inform(X, self._sign * values, variances)
+
     def propose(self, step: int, pending: Sequence[Array] = (), *, ahead: int = 0) -> Array:
         """The cube point for trial number `step`, away from the pending ones and from those of `ahead` others who ask
         at the same moment; nothing is left pending."""
@@ -311,6 +320,11 @@ class Optimizer:
     def ended(self) -> list[float | None]:
         """The value of each trial that ended, in order of their numbers; None: it failed."""
         return [t.value for t in self.trials if t.state != "pending"]
+
+    @property
+    def costs(self) -> list[float | None]:
+        """What each of them cost; None: that is not known."""
+        return [t.cost for t in self.trials if t.state != "pending"]
 
     @property
     def best(self) -> Trial:
@@ -359,32 +373,25 @@ class Optimizer:
     def certificate_at(self, delta: float) -> Certificate:
         """The same with probability 1 - delta."""
         with self._lock:
-            found = self._within_bound(self.method.certificate(delta)).scaled(self._sign)
-            left = self.share_at(delta)
+            found = with_what_is_known(self.method.certificate(delta), self.method, self.bound).scaled(self._sign)
+            left = self._share(delta, self.watch)
             return replace(found, share=left.value, share_reason=left.reason, probes=left.probes)
 
     def share_at(self, delta: float) -> Share:
-        """How much of the space can be better than `recommend()`, with probability 1 - delta."""
+        """How much of the space can be better than `recommend()`, with probability 1 - delta, by one planned look."""
         with self._lock:
-            return share_left(self.method, self.space, self.seed, self.probe_steps, delta, together=self.together)
+            return self._share(delta)
 
-    def _within_bound(self, found: Certificate) -> Certificate:
-        """A certificate of the method's maximisation, with what the user's bound, or a space seen whole, adds."""
-        if len(self.method.y) == 0:
-            return found
-        row = self.method.best_row()
-        known = not self.method.shows_noise() and bool(self.method.feasible[row])
-        value = float(self.method.y[row]) if known else None
-        if value is not None and share_unseen(self.method.cube, self.method.X) == 0.0:
-            return found.below(value, value, "every setting of the space was evaluated")
-        return self.bound.applied(found, value)
+    def _share(self, delta: float, watch: Watch | None = None) -> Share:
+        steps = self.probe_steps
+        return share_left(self.method, self.space, self.seed, steps, delta, together=self.together, watch=watch)
 
     def fresh(self) -> Optimizer:
         """Another one of the same run, of which nothing has been asked or told."""
         return Optimizer(
             self.space, method=self.recipe, direction=self.direction, budget=self.budget, seed=self.seed,
             probes=self.probes, floor=self.bound.floor, ceiling=self.bound.ceiling,
-            constraints=self.constraint_names or self.n_constraints, cost=self.cost,
+            constraints=self.constraint_names or self.n_constraints, cost=self.cost, noise_bound=self.noise_bound,
         )  # fmt: skip
 
     # -- files
@@ -396,7 +403,7 @@ class Optimizer:
             write_state(path, self._state())
 
     def _state(self) -> dict[str, Any]:
-        return {"kind": FILE_KIND, **state_of(self)}
+        return {"kind": FILE_KIND, **agreement.state_of(self)}
 
     @classmethod
     def load(
@@ -427,9 +434,9 @@ class Optimizer:
     def _from_state(
         cls, state: Mapping[str, Any], space: SpaceLike | None, method: Recipe | type[Method] | None
     ) -> Optimizer:
-        recipe = same_recipe(state["recipe"], method)
+        recipe = agreement.same_recipe(state["recipe"], method)
         optimizer = cls(
-            same_space(state["space"], None if space is None else Space(space)),
+            agreement.same_space(state["space"], None if space is None else Space(space)),
             method=recipe,
             direction=state["direction"],
             budget=state["budget"],
@@ -437,21 +444,22 @@ class Optimizer:
             constraints=state.get("constraint_names") or np.shape(state.get("constraints", np.empty((0, 0))))[1],
             cost=state.get("cost", {}).get("kind"),
             probes=state["probes"],
+            noise_bound=state.get("noise_bound"),
         )
-        optimizer.bound = KnownBound.of(optimizer.direction, state["bound"])
+        optimizer.bound = KnownBound.of(optimizer.direction, state["bound"], noise_bound=optimizer.noise_bound)
         optimizer.bound.broken = None if state["beyond"] is None else float(state["beyond"])
-        optimizer.together = bool(state["together"])
+        optimizer.together, optimizer.watch = bool(state["together"]), Watch.read(state.get("watch"))
         optimizer.probe_steps = [int(step) for step in state["probe_steps"]]
         if not all(0 <= k < len(state["state"]) and is_due(k, optimizer.probes) for k in optimizer.probe_steps):
             raise ValueError("it names probes that none of its trials can be")
         optimizer._chosen, optimizer.notes = str(state["why"]), dict(state["notes"])
         optimizer.method.load_state_dict(state["method"])
-        rows = zip(state["unit"], state["state"], state["value"], state["var"], strict=True)
-        for number, (row, code, value, var) in enumerate(rows):
-            row = np.asarray(row, dtype=np.float64).reshape(optimizer.method.dim)
-            if not ((row >= 0) & (row <= 1)).all():  # NaN is neither
-                raise ValueError(f"the point of trial {number} does not lie in the unit cube")
-            u = optimizer.method.cube.snap(row)
+        units = np.asarray(state["unit"], dtype=np.float64).reshape(-1, optimizer.method.dim)
+        inside = ((units >= 0) & (units <= 1)).all(axis=1)  # NaN is neither
+        if not inside.all():
+            raise ValueError(f"the point of trial {int(np.argmin(inside))} does not lie in the unit cube")
+        rows = zip(optimizer.method.cube.snap(units), state["state"], state["value"], state["var"], strict=True)
+        for number, (u, code, value, var) in enumerate(rows):
             own = state["own"].get(str(number))
             if own is not None and optimizer.method.cube.key(optimizer.space.encode(own, optimizer.method.choices)) != (
                 optimizer.method.cube.key(u)
@@ -461,8 +469,8 @@ class Optimizer:
             trial.state, trial.error = STATES[int(code)], str(state["error"].get(str(number), ""))
             trial.value = None if math.isnan(value) else float(value)
             trial.var = None if math.isnan(var) else float(var)
-        take_sides(optimizer, state)
-        check_history(optimizer.trials, optimizer.method, optimizer._sign, optimizer.earlier)
+        agreement.take_sides(optimizer, state)
+        agreement.check_history(optimizer.trials, optimizer.method, optimizer._sign, optimizer.earlier)
         return optimizer
 
     # -- inside

@@ -305,7 +305,7 @@ class Choice:
 
     def index(self, value: Hashable) -> int:
         """The position of a label; NumPy scalars and the like equal their label without sharing its type."""
-        alike = [i for i, label in enumerate(self.labels) if label == value or (label != label and value != value)]
+        alike = [i for i, label in enumerate(self.labels) if _equal(label, value)]
         for i in alike:
             if type(self.labels[i]) is type(value):
                 return i
@@ -393,6 +393,14 @@ def _keep_inside(parameter: Float) -> None:
         raise ValueError(f"{parameter}: there is no room inside the range for open=True")
     object.__setattr__(parameter, "low", inside[0])
     object.__setattr__(parameter, "high", inside[1])
+
+
+def _equal(label: Hashable, value: Any) -> bool:
+    """Whether a value is this label; what cannot be compared differs (NumPy raises for 10**400 == np.float64(1))."""
+    try:
+        return bool(label == value) or bool(label != label and value != value)
+    except OverflowError:
+        return False
 
 
 def _share(u: float, levels: int) -> int:

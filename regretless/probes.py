@@ -27,7 +27,12 @@ and let m probes be drawn.
    have repeated the value.
 5. Noise. Each told setting gets an interval that holds for all of them at once with probability 1 - delta / 2; a
    probe may be better when the top of its interval lies above the bottom of the recommended one's. The rest is 2 at
-   delta / 2.
+   delta / 2. Where noise never exceeds a known bound b, the interval is the value plus and minus b, it holds without
+   a probability, and the rest is 2 at delta.
+6. At any time. A rule that looks at the values ends a run at a moment that depends on them. So the statement of such a
+   run is made for m_1 = 4, m_2 = 6, m_3 = 9, ... first probes, each at delta_k = delta / (k (k + 1)), which add up to
+   delta. It then holds for all m_k at once, and the last of them that has been drawn speaks. In between nothing
+   is lost: without noise a later recommendation is at least as good.
 
 A probe that is pending, failed or pruned, or whose trial was lost, may be better. Settings chosen by a design, a method
 or the user do not count: they are not independent uniform draws, and neither are Sobol points.
@@ -36,20 +41,26 @@ or the user do not count: they are not independent uniform draws, and neither ar
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import betaincinv, ndtri, stdtrit
 
+from regretless.bounds import KnownBound
+from regretless.certificate import Certificate
 from regretless.method import Method, keyed_generator
 from regretless.parameters import Array, Axis
 from regretless.space import Cube, Encoding, Space
 from regretless.streams import Stream
 
 DEFAULT_RATE = 0.2
-"""The share of trials that are probes where a stop rule asks for a share and the user names none: 59 probes prove 5 %,
-and a fifth of the trials costs the search little (docs/certificates.md)."""
+"""The share of trials that are probes where a stop rule speaks of a certificate and the user names none: 59 probes
+prove 5 %, and what a fifth of the trials costs the search is measured (docs/lab/shares.md)."""
+FIRST_LOOK, NEXT_LOOK = 4, 1.5
+"""The probes with which the statement for any time begins, and the factor from one number of probes to the next. With
+fewer than four the share is above a half; factors from 1.3 to 2 are level in the middle of a step."""
 NOT_ASKED = "no probes were asked for; with probes=0.2 every fifth trial is an independent uniform draw"
 """Why a run without probes says nothing about the space as a whole."""
 
@@ -102,26 +113,85 @@ def most_better(m: int, k: int, delta: float) -> float:
     return 1.0 if k >= m else float(betaincinv(k + 1, m - k, 1 - delta)) if k else -math.expm1(math.log(delta) / m)
 
 
+class Proven(NamedTuple):
+    """A share that a rule has proven for good, by so many probes, with all that it may spend: its delta."""
+
+    share: float
+    probes: int
+    delta: float
+
+
+class Watch(NamedTuple):
+    """A rule that may end the run by its values."""
+
+    part: float = 1.0
+    """The part of delta that shares at any moment may spend: what a rule that asks for a share leaves of it."""
+    proven: Proven | None = None
+    """The share that the rule asked for, once it is proven."""
+
+    @classmethod
+    def read(cls, state: Mapping[str, Any] | None) -> Watch | None:
+        """The one that a file holds, if it holds one."""
+        if state is None:
+            return None
+        part, proven = float(state["part"]), [float(number) for number in state["proven"]]
+        if not (0 < part <= 1 and len(proven) in (0, 3) and all(number > 0 for number in proven)):
+            raise ValueError(f"no rule leaves {part} of delta and has proven {proven}")
+        return cls(part, Proven(proven[0], int(proven[1]), proven[2]) if proven else None)
+
+
+def last_look(probes: int) -> tuple[int, int]:
+    """The largest k with m_k <= probes, and m_k; (0, 0) before the first."""
+    k = m = 0
+    following = FIRST_LOOK
+    while following <= probes:
+        k, m = k + 1, following
+        following = math.floor(m * NEXT_LOOK)
+    return k, m
+
+
 def share_left(
-    method: Method, space: Space, seed: int, steps: list[int], delta: float, *, together: bool = False
+    method: Method,
+    space: Space,
+    seed: int,
+    steps: list[int],
+    delta: float,
+    *,
+    together: bool = False,
+    watch: Watch | None = None,
 ) -> Share:
-    """The share of the space that can be better than what the method recommends, by the probes of these steps;
-    together: whether several trials were ever under way at once."""
+    """The share of the space that can be better than what the method recommends, by the probes of these steps.
+
+    Args:
+        together: whether several trials were ever under way at once.
+        watch: the rule whose looks at the values end the run, so that the statement must hold at every moment.
+    """
+    if watch is not None and watch.proven is not None and watch.proven.delta <= delta:
+        found = share_left(method, space, seed, steps, delta, together=together, watch=watch._replace(proven=None))
+        value, probes, _ = watch.proven
+        return found if found.value is not None and found.value <= value else Share(value, probes=probes)
+    anytime, delta = watch is not None, delta * (1.0 if watch is None else watch.part)
     if len(method.y) == 0:
         return Share(None, "nothing has been evaluated yet")
-    exact = not method.shows_noise()
+    exact, bounded = not method.shows_noise(), method.noise_bound > 0
     unseen = share_unseen(method.cube, method.X) if exact else 1.0
-    if not steps:
-        return Share(unseen, certain=True) if unseen < 1 else Share(None, NOT_ASKED)
-    steps = sorted(set(steps))
+    steps, spent = sorted(set(steps)), delta
+    why = "" if steps else NOT_ASKED
+    if anytime and steps:
+        k, m = last_look(len(steps))
+        spent = delta / (k * (k + 1)) if k else delta
+        why = "" if k else f"a run that a rule ends needs {FIRST_LOOK} probes; so far: {len(steps)}"
+        steps = steps[:m]
+    if why:
+        return Share(unseen, certain=True) if unseen < 1 else Share(None, why)
     keys = [probe_point(space, seed, step, method.choices).tobytes() for step in steps]
-    bounds = _exact_bounds(method) if exact else _noisy_bounds(method, len(steps), delta / 2)
+    bounds = _bounds(method, len(steps), delta / 2, anytime)
     if isinstance(bounds, str):
         return Share(None, bounds, len(steps), exact=False)
     tops, bottom = bounds
     undecided = sum(not tops.get(key, math.inf) <= bottom for key in keys)
     by_chance = together or not exact or len(method.pending) > 0
-    whole = delta if exact else delta / 2
+    whole = spent if exact or bounded else spent / 2
     share = most_better(len(steps), undecided, whole / 2 ** (undecided + 1) if by_chance else whole)
     least = most_better(len(steps), 0, whole / 2 if by_chance else whole)
     if unseen <= share:
@@ -159,20 +229,63 @@ Bounds = tuple[dict[bytes, float], float]
 """The most that each told setting can be worth, by identity, and the least that the recommended one is worth."""
 
 
-def _exact_bounds(method: Method) -> Bounds:
+def _bounds(method: Method, probes: int, delta: float, anytime: bool) -> Bounds | str:
+    """The bounds of all told settings, which may fail with probability delta where noise is Gaussian, or why they
+    cannot be had. The recommended setting does not beat itself."""
+    if method.shows_noise() and not method.noise_bound:
+        return _noisy_bounds(method, probes, delta, anytime)
+    found = certain_bounds(method)
+    if isinstance(found, str):
+        return found
+    tops, bottoms = found
+    best = method.recommend().tobytes()
+    if best not in tops and method.shows_noise():
+        return NEVER_EVALUATED
+    bottom = bottoms.get(best, -math.inf)
+    return {**tops, best: bottom}, bottom
+
+
+def certain_bounds(method: Method) -> tuple[dict[bytes, float], dict[bytes, float]] | str:
+    """The most and the least that each told setting can be worth, by identity, where noise is absent or bounded: a
+    value told is at most the bound away from the truth, and so is each further value of the setting."""
+    b = method.noise_bound
     usable = np.where(method.feasible, method.y, -math.inf)  # a setting that breaks a constraint is none to use
-    values = {x.tobytes(): float(v) for x, v in zip(method.X, usable, strict=True)}
-    return values, values.get(method.recommend().tobytes(), -math.inf)
+    tops: dict[bytes, float] = {}
+    bottoms: dict[bytes, float] = {}
+    for x, value in zip(method.X, usable.tolist(), strict=True):
+        key = x.tobytes()
+        tops[key] = min(tops.get(key, math.inf), value + b)
+        bottoms[key] = max(bottoms.get(key, -math.inf), value - b)
+    if b and any(tops[key] < bottoms[key] for key in tops):
+        return f"noise_bound={b:g} was wrong: two values of one setting differ by more than twice as much"
+    return tops, bottoms
 
 
-def _noisy_bounds(method: Method, probes: int, delta: float) -> Bounds | str:
-    """The same from noisy values, all at once with probability 1 - delta, or why they cannot be had."""
+def with_what_is_known(found: Certificate, method: Method, bound: KnownBound) -> Certificate:
+    """A certificate of the method's maximisation, with what the user's bounds, or a space seen whole, add."""
+    if len(method.y) == 0:
+        return found
+    value = top = None
+    if not method.shows_noise():
+        row = method.best_row()
+        value = top = float(method.y[row]) if method.feasible[row] else None
+    elif method.noise_bound and not isinstance(told := certain_bounds(method), str):
+        value = told[1].get(method.recommend().tobytes())
+        value, top = (value, max(told[0].values())) if value is not None and math.isfinite(value) else (None, None)
+    if value is not None and top is not None and share_unseen(method.cube, method.X) == 0.0:
+        return found.below(top, value, "every setting of the space was evaluated")
+    return bound.applied(found, value)
+
+
+def _noisy_bounds(method: Method, probes: int, delta: float, anytime: bool) -> Bounds | str:
+    """The same from values with Gaussian noise, all at once with probability 1 - delta and, with `anytime`, at every
+    moment of the run; or why they cannot be had."""
     groups: dict[bytes, list[int]] = {}
     for i, x in enumerate(method.X):
         groups.setdefault(x.tobytes(), []).append(i)
     best = method.recommend().tobytes()
     if best not in groups:
-        return "the recommended setting was never evaluated itself, and the values are noisy"
+        return NEVER_EVALUATED
     known = np.isfinite(method.yvar)
     spare = sum(len(rows) - 1 for rows in groups.values())
     if not known.all() and spare < LEAST_REPEATS:
@@ -180,12 +293,14 @@ def _noisy_bounds(method: Method, probes: int, delta: float) -> Bounds | str:
             "the values are noisy, and neither are their variances told nor "
             f"{LEAST_REPEATS} evaluations repeated: whether a probe is better cannot be said"
         )
-    level = delta / (len(groups) + probes)
     tops: dict[bytes, float] = {}
     bottom = -math.inf
     pooled = math.nan if known.all() else _pooled_variance(method.y, groups)
-    for key, rows in groups.items():
+    for i, (key, rows) in enumerate(groups.items(), 1):
+        level = delta * LOOKS_AT_ONE / i**2 if anytime else delta / (len(groups) + probes)
         share = level * LOOKS_AT_ONE / len(rows) ** 2
+        if anytime and not known.all():
+            share *= LOOKS_AT_ONE / spare**2  # the variance is estimated anew with every repetition
         if known.all():
             w = 1.0 / np.maximum(method.yvar[rows], np.finfo(np.float64).tiny)
             mean, sd, width = float(w @ method.y[rows] / w.sum()), 1 / math.sqrt(w.sum()), -float(ndtri(share))
@@ -199,6 +314,8 @@ def _noisy_bounds(method: Method, probes: int, delta: float) -> Bounds | str:
     return tops, bottom
 
 
+NEVER_EVALUATED = "the recommended setting was never evaluated itself, and the values are noisy"
+"""Why the share is not certified for methods that recommend places between their evaluations."""
 LEAST_REPEATS = 3
 """Repeated evaluations from which the noise is estimated when no variances are told; with fewer the quantiles of
 Student's distribution are too wide to separate any two settings."""

@@ -54,6 +54,10 @@ class Recipe:
         for option in options:
             if option in self.method.renamed:
                 raise TypeError(f"{self._title}: the option {option!r} is called {self.method.renamed[option]!r}")
+            if option in self.method.moved:
+                raise TypeError(
+                    f"{self._title}: the option {option!r} belongs to the method {self.method.moved[option]!r} now"
+                )
             if option == "preset" and options[option] in FORMER_PRESETS:
                 now = FORMER_PRESETS[options[option]]
                 raise ValueError(f"{self._title}: the preset {options[option]!r} is called {now!r}")
@@ -92,10 +96,10 @@ class Recipe:
         return hash((self.name, tuple(sorted(self.options))))
 
     def to_json(self) -> dict[str, Any]:
-        """The name and the options; options that are no plain values stand as their fingerprints, to be compared
-        with."""
+        """The name, its version and the options; options that are no plain values stand as their fingerprints, to be
+        compared with."""
         plain = {
             k: v if v is None or type(v) in (str, int, float, bool) else {"fingerprint": fingerprint(v)}
             for k, v in self.options.items()
         }
-        return {"name": self.name, "options": plain}
+        return {"name": self.name, "version": self.method.version, "options": plain}

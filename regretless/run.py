@@ -21,12 +21,14 @@ from typing import Any, ParamSpec, TypeAlias
 import numpy as np
 from tqdm.auto import tqdm
 
+from regretless.agreement import MethodLike
 from regretless.evaluation import (
     Catch,
     Objective,
     ObjectiveError,
     Outcome,
     check_catch,
+    check_counts,
     check_max_failures,
     check_signature,
     evaluate,
@@ -34,11 +36,12 @@ from regretless.evaluation import (
     too_many_failures,
 )
 from regretless.fingerprint import source_fingerprint
-from regretless.optimizer import CostKind, Direction, MethodLike, Optimizer, Trial
+from regretless.optimizer import Direction, Optimizer, Trial
 from regretless.result import Result
 from regretless.space import Space, SpaceLike
 from regretless.statefile import check_writable
-from regretless.stopping import probes_for
+from regretless.stopping import probes_for, watched_by
+from regretless.trial import CostKind
 
 P = ParamSpec("P")
 Callback: TypeAlias = Callable[[Optimizer, Trial], Any]
@@ -104,6 +107,7 @@ def minimize(
     floor: float | None = None,
     ceiling: float | None = None,
     probes: float | None = None,
+    noise_bound: float | None = None,
 ) -> Result:
     """Finds the setting with the smallest value of fun.
 
@@ -139,11 +143,12 @@ def minimize(
             what lies between. For `minimize`.
         ceiling: a value that no setting can exceed, such as 1.0 for an accuracy. For `maximize`.
         probes: the share of the trials that are independent uniform draws of the space, such as 0.2; they prove how
-            much of it can be better. None: 0, or 0.2 with a stop rule that asks for a share.
+            much of it can be better. None: 0, or 0.2 with a stop rule that speaks of a certificate (`GapBelow`).
+        noise_bound: how far noise can carry a value from the truth at most, where that is known.
 
     Raises ObjectiveError, a RuntimeError, when the run ends by failures and no evaluation ever succeeded.
     """
-    return _optimize("minimize", **locals())
+    return _Run("minimize", **locals()).result()
 
 
 @_hinted
@@ -169,102 +174,80 @@ def maximize(
     floor: float | None = None,
     ceiling: float | None = None,
     probes: float | None = None,
+    noise_bound: float | None = None,
 ) -> Result:
     """Finds the setting with the largest value of fun; the arguments are those of `minimize`."""
-    return _optimize("maximize", **locals())
-
-
-def _optimize(
-    direction: Direction,
-    *,
-    fun: Objective,
-    space: SpaceLike,
-    trials: int,
-    method: MethodLike = "auto",
-    seed: int | None = None,
-    n_jobs: int | Executor = 1,
-    timeout: float | None = None,
-    callback: Callback | None = None,
-    catch: Catch = Exception,
-    max_failures: float | None = None,
-    progress: bool = True,
-    checkpoint: str | Path | None = None,
-    x0: Mapping[str, Any] | Sequence[Any] | None = None,
-    stop: StopRule | None = None,
-    constraints: int | Sequence[str] = 0,
-    cost: CostKind | None = None,
-    earlier: Any = None,
-    floor: float | None = None,
-    ceiling: float | None = None,
-    probes: float | None = None,
-) -> Result:
-    space = Space(space)
-    if isinstance(trials, bool) or not isinstance(trials, int | np.integer) or trials < 1:
-        raise ValueError(f"trials must be a whole number of at least 1, got {trials!r}")
-    trials, n_jobs = int(trials), _workers(n_jobs)
-    check_signature(fun, space)
-    _check_rules(timeout, callback, stop)
-    check_catch(catch)
-    check_max_failures(max_failures)
-    settings = _settings(x0)
-    if len(settings) > trials:
-        raise ValueError(f"x0 holds {len(settings)} settings, more than trials={trials} allows")
-    optimizer = Optimizer(
-        space,
-        method=method,
-        direction=direction,
-        budget=trials,
-        seed=seed,
-        certify=getattr(stop, "asks_gap", stop is not None),
-        probes=probes_for(stop, probes),
-        floor=floor,
-        ceiling=ceiling,
-        constraints=constraints,
-        cost=cost,
-    )
-    if checkpoint is not None:
-        check_writable(checkpoint)
-        if Path(checkpoint).exists():
-            optimizer = _resumed(Path(checkpoint), optimizer, method, seed, fun)
-    optimizer.notes["objective"], optimizer.notes["name"] = source_fingerprint(fun), _name_of(fun)
-    optimizer.notes.setdefault("began", time.time())
-    if stop is not None and hasattr(stop, "load"):
-        stop.load(optimizer.notes.get("stop", {}))
-    if not optimizer.trials:  # a resumed run has adopted them already
-        if earlier is not None:
-            optimizer.learn(earlier)
-        for params in settings:
-            optimizer.adopt(params)
-    with _Bar(optimizer, trials, progress) as bar:
-        run = _Run(optimizer, trials, bar, fun, timeout, callback, catch, max_failures, checkpoint, stop)
-        if isinstance(n_jobs, Executor):
-            message = run.parallel(n_jobs, _width(n_jobs) or trials)
-        elif n_jobs > 1:
-            with ThreadPoolExecutor(n_jobs) as pool:
-                message = run.parallel(pool, n_jobs)
-        else:
-            message = run.one_by_one()
-    if run.gave_up and not any(t.value is not None for t in optimizer.trials):
-        raise ObjectiveError(message, run.last_error)
-    return Result.of(optimizer, message, success=run.succeeded)
+    return _Run("maximize", **locals()).result()
 
 
 @dataclass(eq=False)
 class _Run:
-    """One run's loop: starts trials, takes in their values, and knows why it ended."""
+    """One run: its arguments are those of `minimize`; its loop starts trials, takes in their values, and knows why it
+    ended."""
 
-    optimizer: Optimizer
-    trials: int
-    bar: _Bar
+    direction: Direction
     fun: Objective
+    space: SpaceLike
+    trials: int
+    method: MethodLike
+    seed: int | None
+    n_jobs: int | Executor
     timeout: float | None
     callback: Callback | None
     catch: Catch
     max_failures: float | None
+    progress: bool
     checkpoint: str | Path | None
+    x0: Mapping[str, Any] | Sequence[Any] | None
     stop: StopRule | None
+    constraints: int | Sequence[str]
+    cost: CostKind | None
+    earlier: Any
+    floor: float | None
+    ceiling: float | None
+    probes: float | None
+    noise_bound: float | None
 
     def __post_init__(self) -> None:
+        """Checks the arguments and begins the run, or takes up that of the checkpoint."""
+        space, self.n_jobs = Space(self.space), _workers(self.n_jobs)
+        check_counts(trials=self.trials)
+        check_signature(self.fun, space)
+        _check_rules(self.timeout, self.callback, self.stop)
+        check_catch(self.catch)
+        check_max_failures(self.max_failures)
+        settings = _settings(self.x0)
+        if len(settings) > self.trials:
+            raise ValueError(f"x0 holds {len(settings)} settings, more than trials={self.trials} allows")
+        self.optimizer = Optimizer(
+            space,
+            method=self.method,
+            direction=self.direction,
+            budget=int(self.trials),
+            seed=self.seed,
+            certify=getattr(self.stop, "asks_gap", self.stop is not None),
+            probes=probes_for(self.stop, self.probes),
+            floor=self.floor,
+            ceiling=self.ceiling,
+            constraints=self.constraints,
+            cost=self.cost,
+            noise_bound=self.noise_bound,
+        )
+        if self.checkpoint is not None:
+            check_writable(self.checkpoint)
+            if Path(self.checkpoint).exists():
+                self.optimizer = self._resumed(Path(self.checkpoint))
+        watched_by(self.optimizer, self.stop)
+        notes = self.optimizer.notes
+        notes["objective"], notes["name"] = source_fingerprint(self.fun), _name_of(self.fun)
+        notes.setdefault("began", time.time())
+        if self.stop is not None and hasattr(self.stop, "load"):
+            self.stop.load(notes.get("stop", {}))
+        if not self.optimizer.trials:  # a resumed run has adopted them already
+            if self.earlier is not None:
+                self.optimizer.learn(self.earlier)
+            for params in settings:
+                self.optimizer.adopt(params)
         self.deadline = None if self.timeout is None else time.monotonic() + self.timeout
         self.queue = list(self.optimizer.pending)
         """Trials that wait for their evaluation: settings of the caller's, and those a checkpoint found unfinished."""
@@ -272,6 +255,52 @@ class _Run:
         """Of each evaluation of this call, in order: whether it succeeded."""
         self.last_error = ""
         self.succeeded = self.gave_up = False
+
+    def result(self) -> Result:
+        """Evaluates until something ends the run."""
+        with _Bar(self.optimizer, self.trials, self.progress) as self.bar:
+            if isinstance(self.n_jobs, Executor):
+                message = self.parallel(self.n_jobs, _width(self.n_jobs) or self.trials)
+            elif self.n_jobs > 1:
+                with ThreadPoolExecutor(self.n_jobs) as pool:
+                    message = self.parallel(pool, self.n_jobs)
+            else:
+                message = self.one_by_one()
+        if self.gave_up and not any(t.value is not None for t in self.optimizer.trials):
+            raise ObjectiveError(message, self.last_error)
+        return Result.of(self.optimizer, message, success=self.succeeded)
+
+    def _resumed(self, checkpoint: Path) -> Optimizer:
+        """The run of a checkpoint, when it is the one that this call would begin."""
+        fresh, given = self.optimizer, None if self.method == "auto" else self.optimizer.recipe
+        try:  # what "auto" chose when the run began stays, whatever it would choose now
+            resumed = Optimizer.load(checkpoint, space=fresh.space, method=given)
+        except ValueError as error:
+            raise ValueError(f"checkpoint {checkpoint} belongs to another run or is damaged: {error}") from None
+        for name, stored, asked in (
+            ("direction", resumed.direction, fresh.direction),
+            ("seed", resumed.seed, resumed.seed if self.seed is None else self.seed),
+            ("probes", resumed.probes, resumed.probes if self.probes is None else fresh.probes),
+            ("floor or ceiling", resumed.bound.value, fresh.bound.value),
+            ("noise_bound", resumed.noise_bound, fresh.noise_bound),
+            (
+                "constraints",
+                resumed.constraint_names or resumed.n_constraints,
+                fresh.constraint_names or fresh.n_constraints,
+            ),
+            ("cost", resumed.cost, fresh.cost),
+        ):
+            if stored != asked:
+                words = f"it holds {name} = {stored!r}, this run asks for {asked!r}"
+                raise ValueError(f"checkpoint {checkpoint} belongs to another run: {words}")
+        if resumed.notes.get("objective", "") not in ("", source_fingerprint(self.fun)):
+            warnings.warn(
+                f"the source of the objective has changed since checkpoint {checkpoint} was written: old and new "
+                "values are mixed; start with another checkpoint if they are not comparable",
+                RuntimeWarning,
+                stacklevel=6,
+            )
+        return resumed
 
     def one_by_one(self) -> str:
         """Evaluates in this thread until something ends the run; returns what."""
@@ -282,7 +311,8 @@ class _Run:
                 if message:
                     break
                 trial = self._next_trial()
-                message = self._take(trial, self._evaluated(trial))
+                outcome = evaluate(self.fun, self._argument(trial), self.catch, lenient=any(self.ended))
+                message = self._take(trial, outcome)
         except KeyboardInterrupt:
             message = "interrupted; this is what was known by then"
         return message
@@ -310,9 +340,6 @@ class _Run:
                 future.cancel()
         return message
 
-    def _evaluated(self, trial: Trial) -> Outcome:
-        return evaluate(self.fun, self._argument(trial), self.catch, lenient=any(self.ended))
-
     def _argument(self, trial: Trial) -> Any:
         return trial.x if self.optimizer.space.as_array else trial.params
 
@@ -338,7 +365,7 @@ class _Run:
     def _take(self, trial: Trial, outcome: Outcome) -> str:
         """Tells a finished trial; returns the reason to stop, if there is one now."""
         if outcome.value is None:
-            self.optimizer.tell(trial, failed=True, error=outcome.error)
+            self.optimizer.tell(trial, failed=True, error=outcome.error, cost=outcome.cost)
             if not self.last_error:
                 warnings.warn(f"trial {trial.number} failed: {last_line(outcome.error)}", RuntimeWarning, stacklevel=2)
             self.last_error = outcome.error
@@ -452,29 +479,3 @@ def _settings(x0: Mapping[str, Any] | Sequence[Any] | None) -> list[Any]:
         return [x0]
     settings = list(x0)
     return settings if settings and isinstance(settings[0], Mapping | Iterable) else [settings]
-
-
-def _resumed(checkpoint: Path, fresh: Optimizer, method: MethodLike, seed: int | None, fun: Objective) -> Optimizer:
-    """The run of a checkpoint, when it is the one that `fresh` would begin."""
-    try:  # what "auto" chose when the run began stays, whatever it would choose now
-        resumed = Optimizer.load(checkpoint, space=fresh.space, method=None if method == "auto" else fresh.recipe)
-    except ValueError as error:
-        raise ValueError(f"checkpoint {checkpoint} belongs to another run or is damaged: {error}") from None
-    stored = resumed.direction, resumed.seed, resumed.probes, resumed.bound.value
-    asked = fresh.direction, resumed.seed if seed is None else seed, fresh.probes, fresh.bound.value
-    if stored != asked:
-        words = f"it holds (direction, seed, probes, floor or ceiling) {stored}, this run asks for {asked}"
-        raise ValueError(f"checkpoint {checkpoint} belongs to another run: {words}")
-    sides = [(o.n_constraints, o.constraint_names, o.cost) for o in (resumed, fresh)]
-    if sides[0] != sides[1]:
-        words = f"it holds (constraints, their names, cost) {sides[0]}, this run asks for {sides[1]}"
-        raise ValueError(f"checkpoint {checkpoint} belongs to another run: {words}")
-    if resumed.notes.get("objective", "") not in ("", source_fingerprint(fun)):
-        warnings.warn(
-            f"the source of the objective has changed since checkpoint {checkpoint} was written: old and new values "
-            "are "
-            "mixed; start with another checkpoint if they are not comparable",
-            RuntimeWarning,
-            stacklevel=5,
-        )
-    return resumed

@@ -3,6 +3,7 @@ them.
 
     stop=GapBelow(0.01, share=0.02)                            # both statements must hold
     stop=GapBelow(0.01) | StopWhen(no_improvement=50)          # whichever comes first
+    stop=StopWhen(cost=100.0)                                  # a budget of money
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from regretless.certificate import Certificate
+from regretless.evaluation import check_counts
 from regretless.optimizer import Direction
 from regretless.parameters import is_number
-from regretless.probes import DEFAULT_RATE, Share, checked_rate
+from regretless.probes import DEFAULT_RATE, Proven, Share, Watch, checked_rate
 
 CHECKS_IN_A_ROW = 2
 """A single lucky fit must not end a run: a fitted certificate has to hold at this many checks in a row."""
@@ -27,8 +29,13 @@ SPENT_PER_CHECK = 0.2
 chances to meet a bound that is too low, and how many of them are wrong is measured, not proven."""
 SUM_OF_SQUARES = 6 / math.pi**2
 """The k-th look spends this share of delta over k^2; the shares of all looks add up to 1."""
+FOR_THE_ASKED = 0.8
+"""The part of delta that is spent on the share that a rule asks for; the rest is for the shares that certificates name
+at other moments. With 0.8 a share of 5 % needs 4 probes more than with all of delta."""
 STOP_NOTE = "regretless:stop"
 """The study attribute under which the reason for stopping is kept."""
+COST = "regretless:cost"
+"""The user attribute of an Optuna trial that holds what it cost."""
 STOP_STATE = "regretless:stop-state"
 """The study attribute under which a rule keeps its count."""
 
@@ -43,6 +50,10 @@ class Run(Protocol):
     @property
     def ended(self) -> Sequence[float | None]:
         """The value of each trial that ended, in order; None: it failed."""
+
+    @property
+    def costs(self) -> Sequence[float | None]:
+        """What each of them cost; None: that is not known."""
 
     def certificate_at(self, delta: float) -> Certificate:
         """How much regret may be left, with probability 1 - delta."""
@@ -62,7 +73,7 @@ class Rule(ABC):
     asks_gap = False
     """Whether the rule needs certificates of the gap, for which "auto" takes a method that verifies."""
     asks_share = False
-    """Whether the rule needs probes."""
+    """Whether the rule needs probes to hold."""
 
     @abstractmethod
     def check(self, run: Run) -> str | None:
@@ -88,6 +99,7 @@ class Rule(ABC):
 
     def __call__(self, run: Any, trial: Any = None) -> str | None:
         if trial is None:
+            watched_by(run, self)
             return self.check(run)
         if (self.asks_gap or self.asks_share) and not hasattr(run.sampler, "certificate"):
             raise TypeError(
@@ -124,8 +136,10 @@ class GapBelow(Rule):
     however often the rule looks: the k-th look spends 6 / (pi k)^2 of delta, and each part half of it where both are
     asked for. The share is looked at when there are enough probes for it to hold, not before. A fitted gap is a
     measured statement: each check asks for a fifth of delta, and two in a row must hold. "Not certified" never stops a
-    run. `reason` then says what the stop rests on, and the counts are kept with the run. Optuna calls a callback only
-    after a trial: a study that the rule has ended evaluates one more each time it is started again (`minimize` and
+    run. `reason` then says what the stop rests on, and the counts are kept with the run. `minimize`, `regretless tune`
+    and the doors that know the rule beforehand make every fifth trial of the run a probe (`probes=0.2`, unless you say
+    otherwise), so that the reason also says how much of the space can be better. Optuna calls a callback only after a
+    trial: a study that the rule has ended evaluates one more each time it is started again (`minimize` and
     `regretless tune` none).
 
     Args:
@@ -153,7 +167,7 @@ class GapBelow(Rule):
             raise ValueError(f"share must be between 0 and 1, got {share!r}")
         if not (is_number(delta) and 0 < delta < 1):
             raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
-        _check_count("every", every)
+        check_counts(every=every)
         self.gap, self.relative, self.share, self.delta, self.every = gap, relative, share, delta, every
         self.asks_gap, self.asks_share = gap is not None, share is not None
         self.certificate = Certificate.none("not checked yet", delta)
@@ -189,8 +203,14 @@ class GapBelow(Rule):
         self.reason = None
         part = 2 if self.gap is not None and self.share is not None else 1  # each part spends its own half of delta
         if self._share_holds(run, self.delta / part) and self._gap_holds(run, values, self.delta / part):
+            if (
+                self.share is None and self.certificate.probes
+            ):  # nobody asked, but what the probes prove by now is worth saying
+                left = run.certificate_at(self.delta)
+                self.certificate = replace(self.certificate, share=left.share, probes=left.probes)
             shown = replace(self.certificate, delta=self.delta)  # what the whole run may spend, not this look alone
-            said = [shown.share_sentence()] * (self.share is not None) + [shown.gap_sentence()] * (self.gap is not None)
+            said = [shown.share_sentence()] * (shown.share is not None)
+            said += [shown.gap_sentence()] * (self.gap is not None)
             self.reason = f"stopped after {len(values)} evaluations: {' '.join(said)}"
             _log.info(self.reason)
         return self.reason
@@ -198,7 +218,7 @@ class GapBelow(Rule):
     def _share_holds(self, run: Run, delta: float) -> bool:
         if self.share is None or self._counts.share <= self.share:
             return True
-        spent = delta * SUM_OF_SQUARES / (self._counts.looks + 1) ** 2
+        spent = FOR_THE_ASKED * delta * SUM_OF_SQUARES / (self._counts.looks + 1) ** 2
         found = run.share_at(spent)
         if not found.certain and found.least > self.share:  # too few probes for any answer: nothing is spent
             return False
@@ -208,6 +228,9 @@ class GapBelow(Rule):
         self.certificate = replace(self.certificate, share=found.value, probes=found.probes, share_reason="")
         if found.exact:  # what is recommended later is at least as good
             self._counts.share = found.value
+            watch = getattr(run, "watch", None)
+            if watch is not None and watch.proven is None and not found.certain:
+                run.watch = watch._replace(proven=Proven(found.value, found.probes, self.delta))  # type: ignore[attr-defined]
         return True
 
     def _gap_holds(self, run: Run, values: list[float], delta: float) -> bool:
@@ -249,26 +272,36 @@ class StopWhen(Rule):
         no_improvement: so many trials in a row, failed ones included, have not improved the best value.
         target: a value that is good enough.
         seconds: the time that the run may take, in all of its sessions.
+        cost: what the trials of the run may cost together, in all of its sessions: told costs
+            (`Value(value, cost=...)`, `tell(..., cost=...)`) or, in a run with cost="seconds", what they took. The
+            trial that reaches it is the last; with several at once, those under way still end.
     """
 
     def __init__(
-        self, *, no_improvement: int | None = None, target: float | None = None, seconds: float | None = None
+        self,
+        *,
+        no_improvement: int | None = None,
+        target: float | None = None,
+        seconds: float | None = None,
+        cost: float | None = None,
     ) -> None:
-        if no_improvement is None and target is None and seconds is None:
-            raise ValueError("StopWhen needs at least one of no_improvement=, target= and seconds=")
+        if no_improvement is None and target is None and seconds is None and cost is None:
+            raise ValueError("StopWhen needs at least one of no_improvement=, target=, seconds= and cost=")
         if no_improvement is not None:
-            _check_count("no_improvement", no_improvement)
+            check_counts(no_improvement=no_improvement)
         if target is not None and not (is_number(target) and math.isfinite(target)):
             raise ValueError(f"target must be a finite number, got {target!r}")
         if seconds is not None and not (is_number(seconds) and seconds > 0):
             raise ValueError(f"seconds must be a positive number, got {seconds!r}")
-        self.no_improvement, self.target, self.seconds = no_improvement, target, seconds
+        if cost is not None and not (is_number(cost) and math.isfinite(cost) and cost > 0):
+            raise ValueError(f"cost must be a positive number, got {cost!r}")
+        self.no_improvement, self.target, self.seconds, self.cost = no_improvement, target, seconds, cost
         self._before = 0.0
         """Seconds spent in former sessions of the run."""
         self._began = time.monotonic()
 
     def __repr__(self) -> str:
-        given = {"no_improvement": self.no_improvement, "target": self.target, "seconds": self.seconds}
+        given = {name: getattr(self, name) for name in ("no_improvement", "target", "seconds", "cost")}
         return f"StopWhen({', '.join(f'{name}={value!r}' for name, value in given.items() if value is not None)})"
 
     def state(self) -> dict[str, Any]:
@@ -292,8 +325,20 @@ class StopWhen(Rule):
             said.append(f"the last {since} trials improved nothing")
         if self.seconds is not None and self._spent() >= self.seconds:
             said.append(f"{self.seconds:g} seconds were spent")
+        if self.cost is not None and (spent := self._paid(run)) >= self.cost:
+            said.append(f"the trials cost {spent:g} of the {self.cost:g} that they may")
         self.reason = f"stopped after {len(ended)} trials: {', and '.join(said)}" if said else None
         return self.reason
+
+    def _paid(self, run: Run) -> float:
+        """What the trials cost so far; a failed one whose cost nobody told counts as nothing."""
+        for number, (value, cost) in enumerate(zip(run.ended, run.costs, strict=True)):
+            if value is not None and cost is None:
+                raise ValueError(
+                    f"{self!r} adds up costs, and evaluation {number} told none: return Value(value, cost=...), tell "
+                    'cost=, or let the run measure them with cost="seconds"'
+                )
+        return math.fsum(cost for cost in run.costs if cost is not None)
 
     def _spent(self) -> float:
         return self._before + time.monotonic() - self._began
@@ -346,6 +391,11 @@ class StudyRun:
         trials = [t for t in self.study.get_trials(deepcopy=False) if t.state.is_finished()]
         return [t.values[0] if t.state.name == "COMPLETE" else None for t in trials]
 
+    @property
+    def costs(self) -> list[float | None]:
+        trials = [t for t in self.study.get_trials(deepcopy=False) if t.state.is_finished()]
+        return [t.user_attrs.get(COST) for t in trials]
+
     def certificate_at(self, delta: float) -> Certificate:
         found: Certificate = self.study.sampler.certificate(self.study, delta)
         return found
@@ -355,11 +405,16 @@ class StudyRun:
         return found
 
 
+def watched_by(run: Any, stop: Any) -> None:
+    """Notes that a rule may end a run by its values, before it looks for the first time."""
+    if stop is not None and getattr(run, "watch", None) is None:
+        run.watch = Watch(1.0 - FOR_THE_ASKED if getattr(stop, "asks_share", False) else 1.0)
+
+
 def probes_for(stop: Any, probes: float | None) -> float:
-    """The share of the trials that are probes: as given, else none unless the rule asks for a share."""
-    return (DEFAULT_RATE if getattr(stop, "asks_share", False) else 0.0) if probes is None else checked_rate(probes)
-
-
-def _check_count(name: str, count: Any) -> None:
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, got {count!r}")
+    """The share of the trials that are probes: as given, else a fifth with a rule that speaks of a certificate, which
+    then says how much of the space can be better, and none without one. `StopWhen` needs none."""
+    if probes is not None:
+        return checked_rate(probes)
+    speaks = getattr(stop, "asks_gap", False) or getattr(stop, "asks_share", False)
+    return DEFAULT_RATE if speaks else 0.0

@@ -21,8 +21,8 @@ class Stream(IntEnum):
     """The direction of a line of LineBO."""
     SRE_EMBEDDING = 4
     """The matrices of SRE's sequence of embeddings."""
-    MS_UCB_BASES = 5
-    """The base points Z_t of MS-UCB."""
+    SUBSPACE_BASES = 5
+    """The uniform base points Z_t of subspaces."""
     DISCRETIZATION_TIES = 6
     """How adaptive discretisation breaks ties between cells."""
     GO_UCB_FIT = 7
@@ -37,8 +37,8 @@ class Stream(IntEnum):
     """Proposals that follow the user's prior."""
     PROBE = 12
     """The point of a uniform probe; its step is the trial's number."""
-    NEURAL_BO_SKETCH = 61
-    """The signs of NeuralBO's sketch of its features."""
+    TANGENT_SKETCH = 61
+    """The signs of the sketch of tangent features."""
     NEURAL_BO_TRAINING = 62
     """The order of NeuralBO's training batches."""
     NEURAL_GREEDY_FIT = 71

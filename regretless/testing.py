@@ -200,6 +200,44 @@ def check_conditions_and_rules(recipe: Recipe) -> None:
         assert ("bend" in setting) == (setting["kind"] == "curve"), "a parameter exists where it must not"
 
 
+def check_constraints(recipe: Recipe) -> None:
+    """Where a method learns constraints and costs: the recommendation satisfies the constraints as soon as a told point
+    does, and a loaded state goes on."""
+    if not recipe.method.models_constraints:
+        return
+
+    def begun() -> Method:
+        method = recipe.build(2, seed=22, budget=12)
+        method.expect(constraints=2, cost=method.weighs_cost)
+        return method
+
+    method = begun()
+    for _ in range(7):
+        X = method.ask()
+        sides = [[0.3 - float(X[0, 0]), float(X[0, 1]) - 0.8, 1.0 + float(X[0, 0])][: 2 + method.has_cost]]
+        method.tell(X, bowl(X), sides=sides)
+    x = method.recommend()
+    assert not method.feasible.any() or method.feasible[(x == method.X).all(axis=1)].all(), (
+        "the recommendation breaks a constraint"
+    )
+    again = begun()
+    again.load_state_dict(unpack(pack(method.state_dict())))
+    assert np.array_equal(again.ask(), method.ask()), "a loaded state with constraints asks for another point"
+
+
+def check_values_outside(recipe: Recipe) -> None:
+    """Where a method uses values outside the cube: proposals stay inside, and a loaded state goes on."""
+    if not recipe.method.uses_outside:
+        return
+    method, again = (recipe.build(2, seed=23, budget=12) for _ in range(2))
+    beyond = np.array([[-0.4, 0.3], [1.7, 0.2], [0.6, 1.2]])
+    method.inform(beyond, bowl(beyond), np.full(3, np.nan))
+    X = run(method, 6)
+    assert ((X >= 0) & (X <= 1)).all(), "a proposal lies outside the cube"
+    again.load_state_dict(unpack(pack(method.state_dict())))
+    assert np.array_equal(again.ask(), method.ask()), "a loaded state with values outside asks for another point"
+
+
 def check_same_seed(recipe: Recipe) -> None:
     """The same seed gives the same points; another seed gives others."""
     a, b, c = (run(recipe.build(2, seed=seed, budget=12), 8) for seed in (10, 10, 11))
@@ -295,7 +333,8 @@ def check_recipe(recipe: Recipe) -> None:
 
 METHOD_CHECKS: tuple[Callable[[Recipe], None], ...] = (
     check_recipe, check_shapes, check_few_data, check_scales, check_extreme_values, check_legal_points, check_identity,
-    check_foreign_points, check_failures, check_pending, check_conditions_and_rules, check_same_seed,
+    check_foreign_points, check_failures, check_pending, check_conditions_and_rules, check_constraints,
+    check_values_outside, check_same_seed,
     check_global_random_state, check_replay, check_state, check_certificate, check_bad_input,
 )  # fmt: skip
 """Every law, in the order in which `check_method` runs them."""

@@ -24,7 +24,7 @@ def failures(name: str, seed: int) -> int:
     return len(method.failed)
 
 
-@pytest.mark.parametrize("name", ["gp-ei", "bilevel", "ms-ucb", "rembo"])
+@pytest.mark.parametrize("name", ["gp-ei", "bilevel", "ms-ucb", "gp-contest", "rembo"])
 def test_a_failing_half_is_left(name: str) -> None:
     """The last three once spent 21 to 24 trials there: the logarithm of an improvement has no lower bound, and
     outweighed that of the successes."""

@@ -35,11 +35,12 @@ PRELUDES = {
         "",
     ),
     "ms-ucb": (BOWL, ""),
-    "neural-bo": (
+    "gp-contest": (BOWL, ""),
+    **dict.fromkeys(("neural-bo", "tangent-region"), (
         BOWL + "tfidf = np.eye(5)\ncnn = torch.nn.Linear(2, 1, dtype=torch.float64)\n"
         "def image(U):\n    return torch.as_tensor(U)\n",
         "",
-    ),
+    )),
     "bilevel": (
         BOWL
         + "def start(params, seed):\n    return {'x': 3.0, 'lr': params['a'] / 10}\n\n"

@@ -206,4 +206,4 @@ def test_the_objective_sees_boxes_off_zero_and_uneven() -> None:
 
 def test_auto_says_why() -> None:
     assert "exact GP" in Optimizer(SPACE, budget=50).why
-    assert "ms-ucb" in Optimizer([(0, 1)] * 100, budget=50).why
+    assert "gp-contest" in Optimizer([(0, 1)] * 100, budget=50).why

@@ -12,8 +12,8 @@ from scipy.stats import beta, binom
 
 import regretless as rg
 from regretless.optimizer import Optimizer
-from regretless.probes import is_due, most_better, probe_point
-from regretless.stopping import GapBelow
+from regretless.probes import is_due, last_look, most_better, probe_point
+from regretless.stopping import GapBelow, StopWhen, probes_for
 
 DELTA, RUNS = 0.2, 200
 LEAST = 1 - DELTA - 3 * math.sqrt(DELTA * (1 - DELTA) / RUNS)
@@ -231,6 +231,148 @@ def test_noise_of_unknown_size_is_not_certified() -> None:
     assert opt.share_at(0.05).value is None or opt.share_at(0.05).value > 0.2
 
 
+# ---------------------------------------------------------------- noise with a known bound
+
+
+def bounded_run(seed: int, f: Callable[[float, float], float], b: float, n: int = 25, **options: Any) -> Optimizer:
+    """Probes alone, whose values carry the worst noise there is: always the whole bound, to one side or the other."""
+    opt, rng = (
+        Optimizer(LINE, method="random", seed=seed, probes=1.0, noise_bound=b, **options),
+        np.random.default_rng(seed),
+    )
+    for _ in range(n):
+        trial = opt.ask()
+        opt.tell(trial, f(place(trial.params["lr"]), trial.params["x"]) + b * rng.choice([-1.0, 1.0]))
+    return opt
+
+
+@pytest.mark.parametrize("needle", [0.0, 0.09])
+def test_bounded_noise_is_covered_needles_too(needle: float) -> None:
+    """A needle that beats all by more than the noise, a little smaller than what 25 probes exclude; else a slope."""
+
+    def f(u: float, x: float) -> float:
+        return -1.0 if u < needle else u
+
+    right, shares = 0, []
+    for seed in range(RUNS):
+        opt = bounded_run(seed, f, 0.03)
+        share = opt.share_at(DELTA).value
+        shares.append(1.0 if share is None else share)
+        u = place(opt.recommend()["lr"])
+        right += (0.0 if u < needle else u) <= shares[-1]  # by what it is worth, not by what was seen
+    assert right / RUNS >= LEAST
+    assert np.mean(shares) < 0.45
+
+
+def test_bounded_noise_spends_no_probability_on_the_noise() -> None:
+    """A plateau of noise and one value below all of it: no probe is undecided, and all of delta is the draw's."""
+    opt = Optimizer(LINE, method="random", seed=2, probes=1.0, noise_bound=0.2)
+    for i in range(20):
+        opt.tell(opt.ask(), -1.0 if i == 7 else 0.1 * (-1) ** i)
+    assert opt.method.shows_noise()
+    assert opt.share_at(0.05).undecided == 0
+    assert opt.share_at(0.05).value == pytest.approx(most_better(20, 0, 0.05 / 2))
+    opt.tell(opt.ask(), -0.7)  # within twice the bound of the best: it may be better
+    assert opt.share_at(0.05).undecided == 1
+    assert opt.share_at(0.05).value == pytest.approx(most_better(21, 1, 0.05 / 4))
+    opt.tell(opt.adopt(opt.trials[7].params), -1.35)  # now it is worth -1.2 to -1.15, and the probe at least -0.9
+    assert opt.share_at(0.05).undecided == 0
+    opt.tell(opt.adopt(opt.trials[7].params), -1.45)
+    assert "noise_bound=0.2 was wrong" in opt.share_at(0.05).reason
+
+
+def test_bounded_noise_and_a_floor_bound_the_gap() -> None:
+    opt = Optimizer(LINE, method="random", seed=2, noise_bound=0.2, floor=0.0)
+    for value in (1.0, 0.4, -0.1):  # the last is below the floor by less than the noise
+        opt.tell(opt.ask(), value)
+    assert opt.certificate.gap == pytest.approx(0.1)
+    assert opt.certificate.certain
+    with pytest.warns(RuntimeWarning, match="floor=0 was wrong"):
+        opt.tell(opt.ask(), -0.3)
+    few = Optimizer({"c": rg.Choice(["a", "b"])}, method="random", seed=0, noise_bound=0.5)
+    for label, value in (("a", 3.0), ("b", 2.8)):
+        opt = few
+        opt.tell(opt.adopt({"c": label}), value)
+    assert few.certificate.gap == pytest.approx(1.0)  # b is worth at most 3.3, and the best of both at least 2.3
+    assert "every setting" in str(few.certificate)
+
+
+def test_a_bound_of_the_noise_travels(tmp_path: Any) -> None:
+    opt = bounded_run(1, lambda u, x: u, 0.03, n=6, floor=-1.0)
+    opt.save(tmp_path / "run")
+    again = Optimizer.load(tmp_path / "run")
+    assert again.noise_bound == again.method.noise_bound == again.fresh().noise_bound == 0.03
+    assert again.certificate == opt.certificate
+    options: dict[str, Any] = {"trials": 3, "method": "random", "seed": 0, "progress": False}
+    rg.minimize(lambda x, lr: x, LINE, checkpoint=tmp_path / "b", noise_bound=0.1, **options)
+    with pytest.raises(ValueError, match="noise_bound"):
+        rg.minimize(lambda x, lr: x, LINE, checkpoint=tmp_path / "b", **options)
+    for bad in (-1.0, math.inf, "0.1", True):
+        with pytest.raises(ValueError, match="noise_bound must be"):
+            Optimizer(LINE, noise_bound=bad)
+
+
+# ---------------------------------------------------------------- at any time
+
+
+def test_a_share_for_any_time_is_wrong_at_no_time() -> None:
+    """The share better than the best of m probes is the least of m uniform numbers: it may exceed the certified one at
+    some moment of a run of 300 probes with probability delta at most."""
+    runs, most = 4000, 300
+    shares = np.ones(most)
+    for m in range(1, most + 1):
+        k, used = last_look(m)
+        if k:
+            shares[m - 1] = most_better(used, 0, DELTA / (k * (k + 1)))
+    left = np.minimum.accumulate(np.random.default_rng(0).random((runs, most)), axis=1)
+    wrong = (left > shares).any(axis=1).mean()
+    assert 0.2 * DELTA < wrong <= DELTA + 3 * math.sqrt(DELTA * (1 - DELTA) / runs)
+    once = np.array([most_better(m, 0, DELTA) for m in range(1, most + 1)])
+    assert (left > once).any(axis=1).mean() > 1.5 * DELTA  # what one look proves is no statement for any time
+    assert [last_look(m) for m in (3, 4, 5, 6, 12, 13)] == [(0, 0), (1, 4), (1, 4), (2, 6), (3, 9), (4, 13)]
+
+
+def test_a_run_with_a_rule_certifies_for_any_time() -> None:
+    opt = run(LINE, lambda x, lr: x, 20, 5)
+    assert opt.certificate.share == pytest.approx(1 - 0.05 ** (1 / 20))
+    GapBelow(1e-9)(opt)  # the rule has looked, and it may look again
+    assert opt.certificate.share == pytest.approx(most_better(19, 0, 0.05 / 5 / 6))
+    assert opt.certificate.probes == 19
+    assert opt.share_at(0.05).value == pytest.approx(1 - 0.05 ** (1 / 20))  # the rule spends for its own looks
+    few = run(LINE, lambda x, lr: x, 3, 5)
+    GapBelow(1e-9)(few)
+    assert "a run that a rule ends needs 4 probes; so far: 3" in str(few.certificate)
+
+
+@pytest.mark.parametrize(
+    ("stop", "probes", "rate"),
+    [
+        (None, None, 0.0),
+        (GapBelow(0.1), None, 0.2),
+        (GapBelow(share=0.1), None, 0.2),
+        (StopWhen(target=0.0) | GapBelow(0.1), None, 0.2),
+        (StopWhen(target=0.0), None, 0.0),
+        (lambda optimizer: None, None, 0.0),
+        (GapBelow(0.1), 0.0, 0.0),
+        (StopWhen(target=0.0), 0.5, 0.5),
+    ],
+)
+def test_a_rule_that_speaks_of_a_certificate_brings_probes(stop: Any, probes: float | None, rate: float) -> None:
+    assert probes_for(stop, probes) == rate
+
+
+def test_the_reason_of_a_stop_says_both_sentences() -> None:
+    result = rg.minimize(
+        lambda x, lr: x + (place(lr) - 0.3) ** 2, LINE, trials=80, method="random", seed=1, floor=3.0, progress=False,
+        stop=GapBelow(1e-4) | GapBelow(0.05),
+    )  # fmt: skip
+    assert result.optimizer.probes == 0.2
+    assert "of the search space holds a better setting" in result.message
+    assert "at most" in result.message.partition("probes).")[2]
+    assert result.certificate.share is not None
+    assert "independent uniform probes" in str(result.certificate)
+
+
 # ---------------------------------------------------------------- looking again and again
 
 
@@ -252,6 +394,26 @@ def test_a_rule_that_looks_after_every_evaluation_keeps_its_delta(share: float) 
     assert stopped == RUNS
     assert wrong / RUNS <= DELTA + 3 * math.sqrt(DELTA * (1 - DELTA) / RUNS)
     assert "with probability 0.8 at most" in (rule.reason or "").lower()
+
+
+def test_a_proven_share_is_what_the_certificate_says(tmp_path: Any) -> None:
+    """The rule and the certificate share delta: after the proof they say the same, also in a file."""
+    asked = rg.minimize(
+        lambda x, lr: x, LINE, trials=400, method="random", seed=1, probes=0.5, stop=GapBelow(share=0.1),
+        progress=False, checkpoint=tmp_path / "run",
+    )  # fmt: skip
+    share = asked.certificate.share
+    assert share is not None
+    assert 0.09 < share <= 0.1
+    assert f"at most {100 * share:.2g} %" in asked.message
+    opt = Optimizer.load(tmp_path / "run")
+    assert opt.certificate == asked.certificate
+    assert opt.watch is not None
+    assert opt.watch.part == pytest.approx(0.2)
+    assert opt.certificate_at(0.01).share > share  # proven with probability 0.95 only
+    opt.watch = opt.watch._replace(proven=None)
+    k, m = last_look(len(opt.probe_steps))
+    assert opt.certificate.share == pytest.approx(most_better(m, 0, 0.2 * 0.05 / (k * (k + 1))))
 
 
 def test_a_saved_run_goes_on_with_its_probes(tmp_path: Any) -> None:

@@ -1,8 +1,8 @@
 """Hostile files: every loader answers with a ValueError in one sentence; no code runs, nothing hangs, no traceback
 reaches the command line.
 
-Ten thousand damaged inputs: bytes flipped, cut, doubled and spliced into valid files, JSON and TOML trees with values
-of the wrong kind.
+Two thousand damaged inputs, a sample of the twenty thousand of `make test-hostile`: bytes flipped, cut, doubled and
+spliced into valid files, JSON and TOML trees with values of the wrong kind.
 """
 
 from __future__ import annotations
@@ -63,18 +63,16 @@ class Bomb:
 @pytest.mark.timeout(120)
 def test_spaces(tmp_path: Path) -> None:
     rng = random.Random(1)
-    inputs = [damaged(SPACE.encode(), rng) for _ in range(1400)]
-    assert survives(Space.from_toml, tmp_path / "space.toml", inputs) > 600
+    inputs = [damaged(SPACE.encode(), rng) for _ in range(400)]
+    assert survives(Space.from_toml, tmp_path / "space.toml", inputs) > 170
     (tmp_path / "good.toml").write_text(SPACE)
     description = Space.from_toml(tmp_path / "good.toml").to_json()
 
     def load(path: Path) -> Space:
         return Space.from_json(json.loads(path.read_text()))
 
-    assert (
-        survives(load, tmp_path / "space.json", [json.dumps(spoiled(description, rng)).encode() for _ in range(600)])
-        > 280
-    )
+    trees = [json.dumps(spoiled(description, rng)).encode() for _ in range(200)]
+    assert survives(load, tmp_path / "space.json", trees) > 90
 
 
 def checkpoint(path: Path) -> bytes:
@@ -91,9 +89,9 @@ def checkpoint(path: Path) -> bytes:
 def test_checkpoints(tmp_path: Path) -> None:
     rng = random.Random(2)
     valid = checkpoint(tmp_path / "valid")
-    assert survives(Optimizer.load, tmp_path / "bad", [damaged(valid, rng) for _ in range(800)]) > 440
+    assert survives(Optimizer.load, tmp_path / "bad", [damaged(valid, rng) for _ in range(250)]) > 135
     state = read_state(tmp_path / "valid")
-    for _ in range(300):
+    for _ in range(100):
         bad = spoiled(state, rng)
         try:
             write_state(tmp_path / "bad", bad if isinstance(bad, dict) else {"kind": bad})
@@ -134,6 +132,7 @@ def test_checkpoints_whose_trials_contradict_their_method(changes: dict[str, Any
         ("grid-ei", {"points_per_axis": 10**9}),
         ("grid-ei", {"points_per_axis": 4000}),
         ("neural-bo", {"width": 10**9}),
+        ("tangent-region", {"width": 10**9}),
         ("neural-bo", {"width": 4096, "depth": 4096}),
         ("neural-bo", {"n_candidates": 10**15}),
     ],
@@ -182,23 +181,23 @@ def test_records(tmp_path: Path) -> None:
     run_from_names(["random"], ["branin"], seeds=1, budget=5, out=tmp_path / "runs", jobs=1)
     valid = next(path for path in (tmp_path / "runs").rglob("*") if path.is_file() and path.stat().st_size)
     lines = [json.loads(line) for line in valid.read_text().splitlines()]
-    inputs = [damaged(valid.read_bytes(), rng) for _ in range(1200)]
-    for _ in range(800):
+    inputs = [damaged(valid.read_bytes(), rng) for _ in range(350)]
+    for _ in range(250):
         i = rng.randrange(len(lines))
         inputs.append(
             "\n".join(json.dumps(line) for line in [*lines[:i], spoiled(lines[i], rng), *lines[i + 1 :]]).encode()
         )
-    assert survives(read_record, tmp_path / valid.name, inputs) > 500
+    assert survives(read_record, tmp_path / valid.name, inputs) > 150
 
 
 @pytest.mark.timeout(120)
 def test_inner_states(tmp_path: Path) -> None:
     rng = random.Random(4)
     valid = pack({"w": np.arange(6.0).reshape(2, 3), "step": 3, "list": [1, "a", None]})
-    wounds = [wound for wound in (damaged(valid, rng) for _ in range(1000)) if wound != valid]
+    wounds = [wound for wound in (damaged(valid, rng) for _ in range(300)) if wound != valid]
     assert survives(lambda path: unpack(path.read_bytes()), tmp_path / "state", wounds) == len(wounds)
-    resealed = [sealed(damaged(valid[:-32], rng)) for _ in range(1000)]
-    assert survives(lambda path: unpack(path.read_bytes()), tmp_path / "state", resealed) > 500
+    resealed = [sealed(damaged(valid[:-32], rng)) for _ in range(300)]
+    assert survives(lambda path: unpack(path.read_bytes()), tmp_path / "state", resealed) > 150
 
 
 def test_attributes_of_a_storage() -> None:

@@ -32,7 +32,8 @@ def test_ripples_and_neighbours_that_differ_are_no_noise() -> None:
     assert not shows_noise(X, y, np.full(60, np.nan))
 
 
-QUICK = ["random", "gp-ei", "gp-ucb", "ms-ucb", "neural-bo", "bilevel", "turbo", "grid-ei", "gp-threds", "linebo"]
+QUICK = ["random", "gp-ei", "gp-ucb", "ms-ucb", "gp-contest", "tangent-region", "neural-bo", "bilevel", "turbo"]
+QUICK += ["grid-ei", "gp-threds", "linebo"]
 
 
 @pytest.mark.parametrize("name", QUICK)

@@ -290,3 +290,10 @@ def test_an_open_range_in_toml(tmp_path: Path) -> None:
     (tmp_path / "space.toml").write_text('[p]\ntype = "float"\nlow = 0\nhigh = 1\nopen = "yes"\n')
     with pytest.raises(ValueError, match="open must be true or false, got 'yes'"):
         Space.from_toml(tmp_path / "space.toml")
+
+
+def test_labels_that_cannot_be_compared_differ() -> None:
+    choice = Choice([np.float64("nan"), 10**400, 1 + 2j])
+    assert [choice.index(label) for label in choice.labels] == [0, 1, 2]
+    with pytest.raises(ValueError, match="not one of the labels"):
+        choice.index(np.float64(1.5))

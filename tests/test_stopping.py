@@ -201,7 +201,7 @@ def test_both_parts_must_hold() -> None:
     options: dict[str, Any] = {"trials": 80, "method": "random", "seed": 1, "floor": 3.0, "progress": False}
     result = rg.minimize(lambda x, lr: x, BOX, stop=GapBelow(3.0, share=0.3), **options)
     assert result.optimizer.probes == 0.2  # a rule that asks for a share brings its probes
-    spent = 0.05 / 2 * 6 / math.pi**2
+    spent = 0.8 * 0.05 / 2 * 6 / math.pi**2  # a fifth is left for what certificates say at other moments
     needed = math.ceil(math.log(spent) / math.log(0.7))
     assert result.nfev == 5 * needed
     assert "With probability 0.95 at most 30 % of the search space" in result.message.replace("29 %", "30 %")

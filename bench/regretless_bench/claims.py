@@ -12,6 +12,7 @@ What a claim comes to is decided in `verdicts`; here are options, records, table
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import threading
@@ -27,7 +28,7 @@ from regretless.parameters import Array
 from regretless.report.page import Cell, Curve, curves_chart, thinned
 from regretless.statefile import write_whole
 from regretless_bench.finding import Table
-from regretless_bench.problems.data import ENVIRONMENT, data_folder
+from regretless_bench.problems.data import ENVIRONMENT, BadDataError, whole_data
 from regretless_bench.record import SUFFIX, Record, Run, by_problem, ended_well, failures, read_record, stamped
 from regretless_bench.runner import run_all
 from regretless_bench.stats import quartiles
@@ -56,6 +57,7 @@ def experiment_options(
     *,
     seeds: tuple[int, int] = (5, 10),
     data: str | None = None,
+    beside: str | None = None,
     words: Sequence[str] | None = None,
 ) -> argparse.Namespace:
     """Adds what every experiment understands to a parser and reads the command line.
@@ -64,7 +66,9 @@ def experiment_options(
         parser: may already hold options of the experiment's own.
         out: the folder of the results unless --out names one.
         seeds: repetitions of the quick and of the full size, unless --seeds names a number.
-        data: the data set the experiment needs, if any; when it is missing, one line says so and the process ends.
+        data: the data set the experiment needs, if any; when it is missing or damaged, one line says so and the
+            process ends.
+        beside: a data set that is used where it is there; when it is damaged, the process ends likewise.
         words: the command line, by default the process's.
     """
     parser.add_argument("--out", type=Path, default=Path(out), help="folder of the results")
@@ -88,11 +92,14 @@ def experiment_options(
         parser.error(f"--seeds must be at least 1, got {options.seeds}")
     if options.data is not None:
         os.environ[ENVIRONMENT] = str(options.data.resolve())  # for the workers as well
-    if data is not None:
+    for name in filter(None, (data, beside)):
         try:
-            data_folder(data)
-        except FileNotFoundError as error:
+            whole_data(name)
+        except BadDataError as error:
             sys.exit(f"{parser.prog}: {error}")
+        except FileNotFoundError as error:
+            if name == data:
+                sys.exit(f"{parser.prog}: {error}")
     options.out.mkdir(parents=True, exist_ok=True)
     return options
 
@@ -133,6 +140,22 @@ def keep_results(running: Mapping[Future[Mapping[str, Any]], Path], unit: str) -
             failed.append(f"failed: {running[future].stem}: {type(error).__name__}: {error}")
     if failed:
         sys.exit("\n".join(failed))
+
+
+def stored(paths: Iterable[Path]) -> list[Any]:
+    """The JSON records of an experiment's own kind that are there; when one is damaged, the process ends with one line,
+    and the others are kept."""
+    found = []
+    for path in paths:
+        if path.is_file():
+            try:
+                record = json.loads(path.read_text(encoding="utf-8"))
+                if not isinstance(record, dict):
+                    raise ValueError(f"it holds a {type(record).__name__}")
+            except (ValueError, RecursionError) as error:
+                sys.exit(f"{path} is no record ({error}); delete it, and the same command makes it again")
+            found.append(record)
+    return found
 
 
 def needed(found: list[T], options: argparse.Namespace) -> list[T]:

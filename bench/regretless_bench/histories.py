@@ -1,8 +1,9 @@
 """Runs on the library of families, kept as plain histories, so that what is read off a run can be measured again.
 
-A history is a file `family-seed-kind.npz`: the points X (n x d), the values told y (n), the noiseless ones f (n), all
-to be maximised, the optimum, the noise's sd and d. A method's model is a function of its history, so that whatever
-certificate comes next is judged on the same runs.
+A history is a file `family-seed-kind.npz` (`family-seed-kind-probes0.2.npz` where every fifth trial is a uniform
+probe): the points X (n x d), the values told y (n), the noiseless ones f (n), all to be maximised, the optimum, the
+noise's sd and d. A method's model is a function of its history, so that whatever certificate comes next is judged on
+the same runs.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from regretless.baselines import BASELINES
 from regretless.gp.surrogate import Surrogate
 from regretless.parameters import Array, Choice
+from regretless.probes import is_due, probe_point
 from regretless_bench.problems.families import family_case
 from regretless_bench.problems.problem import Problem
 
@@ -50,15 +52,16 @@ def case(family: str, seed: int) -> Problem:
     return family_case(family, seed=seed, noise=NOISE if is_noisy(seed) else 0.0)
 
 
-def run_history(family: str, seed: int, kind: str, per_dim: int) -> History:
-    """One run of per_dim evaluations for each parameter."""
+def run_history(family: str, seed: int, kind: str, per_dim: int, probes: float = 0.0) -> History:
+    """One run of per_dim evaluations for each parameter, a share `probes` of which are uniform probes."""
     problem = case(family, seed)
     n = per_dim * len(problem.space)
     choices = any(isinstance(parameter, Choice) for parameter in problem.space.parameters.values())
     recipe = BASELINES["gp-ucb"](verify=2) if kind == "verify" else BASELINES["gp-ei" if choices else "gp-ucb"]
     method, values = recipe.build(problem.space.cube(), seed=seed, budget=n), []
-    for _ in range(n):
-        x = method.ask()
+    for step in range(n):
+        probe = probe_point(problem.space, seed, step, method.choices) if is_due(step, probes) else None
+        x = method.ask(step=step) if probe is None or method.is_known(probe) else probe[None]
         seen = problem.observe(problem.space.decode(x[0]))
         method.tell(x, [problem.sign * seen.y])
         values.append(problem.sign * seen.value)
@@ -66,15 +69,15 @@ def run_history(family: str, seed: int, kind: str, per_dim: int) -> History:
     return History(method.X, method.y, np.array(values), problem.sign * problem.optimum, problem.noise_sd)
 
 
-def history(folder: Path, family: str, seed: int, kind: str, per_dim: int) -> History:
+def history(folder: Path, family: str, seed: int, kind: str, per_dim: int, probes: float = 0.0) -> History:
     """The stored run, made first where there is none or a shorter one."""
-    path = folder / f"{family}-{seed}-{kind}.npz"
+    path = folder / f"{family}-{seed}-{kind}{f'-probes{probes:g}' if probes else ''}.npz"
     if path.exists():
         with np.load(path, allow_pickle=False) as stored:
             found = History(stored["X"], stored["y"], stored["f"], float(stored["opt"]), float(stored["noise"]))
         if len(found.y) >= per_dim * found.X.shape[1]:
             return found
-    made = run_history(family, seed, kind, per_dim)
+    made = run_history(family, seed, kind, per_dim, probes)
     np.savez_compressed(path, **made._asdict(), d=made.X.shape[1])
     return made
 

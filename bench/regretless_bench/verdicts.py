@@ -186,9 +186,12 @@ def judged(checks: Sequence[Check], seeds: int, ours: Sequence[Check] = ()) -> t
         raise ValueError(f"a check of a claim quotes the paper; this does not: {silent[0]}")
     found, mine = outcomes(checks), outcomes(ours)
     if seeds < LEAST_SEEDS or not _ran(found):
-        need = f"At least {LEAST_SEEDS} repetitions of every method and one check that was run are needed"
         beyond = "; ".join(f"{c.what}: {c.found}" for c in checks if math.isnan(c.better))
-        return "not decided yet", f"{need}; there are {seeds} and {_ran(found)}.{f' Not run: {beyond}.' * bool(beyond)}"
+        if _ran(found):
+            why = f"At least {LEAST_SEEDS} repetitions of every method are needed; there are {seeds}."
+        else:
+            why = "This size reaches nothing of what the claim says."
+        return "not decided yet", f"{why}{f' Not run: {beyond}.' * bool(beyond)}"
     whole = _counted(found)
     whole += f" for the method as printed; for our default {_counted(mine)}" if ours else ""
     open_ends = [f"{c.what} ({WORDS[of]})" for c, of in zip(checks, found, strict=True) if of != "holds"]
@@ -213,10 +216,11 @@ def _ran(found: Sequence[Outcome]) -> int:
 
 
 def _counted(found: Sequence[Outcome]) -> str:
-    text = f"{found.count('holds')} of {_ran(found)} checks hold"
-    parts = {"tie": "tie", "fails": "fail"}
-    said = [f"{found.count(of)} {word}" for of, word in parts.items() if found.count(of)]
-    said += [f"{found.count('not run')} more are beyond this size"] if "not run" in found else []
+    held, beyond = found.count("holds"), found.count("not run")
+    text = f"{held} of {_ran(found)} checks {'holds' if held == 1 else 'hold'}"
+    parts: dict[Outcome, tuple[str, str]] = {"tie": ("is a tie", "are ties"), "fails": ("fails", "fail")}
+    said = [f"{n} {words[n > 1]}" for of, words in parts.items() if (n := found.count(of))]
+    said += [f"{beyond} more {'is' if beyond == 1 else 'are'} beyond this size"] if beyond else []
     return f"{text} ({', '.join(said)})" if said else text
 
 

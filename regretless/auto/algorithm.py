@@ -9,7 +9,7 @@ brought it.
                      functions on which the other wins; beside points under way, functions drawn from the posterior and
                      a narrower bound take turns, because a draw spreads them and the bound uses what is known; with
                      whole numbers and steps, and from 8 parameters on, expected improvement alone
-    the contest      beyond that: MS-UCB, where of several models the one is searched that predicted best
+    the contest      beyond that: `gp-contest`, where of several models the one is searched that predicted best
     the evolution    many evaluations: CMA-ES with restarts, which learns from all values, also at the model's points
 
 Noise. A fitted noise variance is a suspicion only, because ripples look like noise to a smooth model. When there is
@@ -53,6 +53,9 @@ PENDING_SCALE = 2.0  # with p points pending the squared width is divided by 1 +
 EXPLOIT_FROM = 0.8  # the share of a known budget after which the mean alone is maximised, as in gp-ucb
 NOISE_FROM = 1e-3  # the fitted noise variance, relative to the signal's, from which noise is suspected and matters
 NOISY_KAPPA = 2.0  # the width of the confidence bound under noise: one good value may be luck (docs/lab/auto.md)
+TREE_MARGIN = 0.3
+"""By how much, in standard deviations of the values, every second ask in a tree must beat the best: a branch whose best
+is found promises ever smaller gains, and without a margin these outweigh the other branches (docs/lab/spaces.md)."""
 DRAWN = Effort(raw=96)  # a drawn function is valued at a quarter of an ask's candidates: each costs 20 times more
 LISTED = 10_000  # settings of a finite space up to which one that is left is found by listing all of them
 NEIGHBOURS = 10  # values whose mean ranks the points of a long noisy run
@@ -96,7 +99,7 @@ class Auto(GPMethod):
             return "model" if model else "cma-es"
         if len(self.y) >= (UNPLANNED if self.budget is None else LONG):
             return "cma-es"
-        return "ms-ucb" if self.wide else "model"
+        return "gp-contest" if self.wide else "model"
 
     def _member(self, name: str) -> Method:
         """A method that reads this one's history."""
@@ -126,7 +129,8 @@ class Auto(GPMethod):
             path = told.path(rng)
             return self._best_step(told, Acquisition(path, path.values), rng, effort=DRAWN)
         if not noisy and (improve or self.step % 2 == 0):
-            return self._best_step(gp, log_expected_improvement(gp, self._value_to_beat(gp)), rng, logarithmic=True)
+            beat = self._value_to_beat(gp) + (TREE_MARGIN if self.cube.gates and self.step % 2 else 0.0)
+            return self._best_step(gp, log_expected_improvement(gp, beat), rng, logarithmic=True)
         width = (NOISY_KAPPA if noisy else KAPPA) / math.sqrt(1.0 + len(self.pending) / PENDING_SCALE)
         return self._best_step(gp, upper_confidence(gp, width), rng)
 
@@ -149,7 +153,7 @@ class Auto(GPMethod):
 
     def _recommend(self) -> Array:
         part = self._part()
-        if part == "ms-ucb":
+        if part == "gp-contest":
             return self._member(part)._recommend()
         if part == "model" and not self.long:
             return super()._recommend()
@@ -177,7 +181,7 @@ class Auto(GPMethod):
         if self.long:
             first = f"{self.budget} evaluations: CMA-ES, whose asks take microseconds, learns from all values"
         elif self.wide:
-            first = f"{n} parameters: of several GPs the one that predicted best is searched (ms-ucb)"
+            first = f"{n} parameters: of several GPs the one that predicted best is searched (gp-contest)"
         elif self.stepped:
             first = f"{n} parameters, some of them whole numbers or steps: an exact GP with expected improvement"
         elif self.many:

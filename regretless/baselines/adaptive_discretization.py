@@ -14,22 +14,20 @@ Deviations
     1. Ties of the index are broken by an order drawn from the seed, not by position.
     2. Default preset only: a fit standardises values and gives length-scale and noise unless they are given.
     3. The posterior is updated by one row per sample (`RowPosterior`), not inverted anew. A long one is rebuilt from
-       the distinct samples now and then; a state is loaded by one rebuilding and the few samples after it.
+       the distinct samples now and then.
 """
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.gp.kernels import Kind
 from regretless.grid.method import PointsMethod
-from regretless.grid.posterior import RowPosterior
+from regretless.grid.posterior import CHECKED, RowPosterior
 from regretless.method import State, keyed_generator
 from regretless.parameters import Array
-from regretless.space import Cube
 from regretless.streams import Stream
 
 HORIZON = 1000  # T where no budget is given, as in the paper's experiments; it enters through logarithms
@@ -43,21 +41,8 @@ class AdaptiveDiscretization(PointsMethod):
 
     posterior: RowPosterior  # its grid holds the centres of all boxes so far, active or halved
 
-    def __init__(
-        self,
-        cube: int | Cube,
-        *,
-        seed: int,
-        budget: int | None = None,
-        preset: Literal["default", "paper"] = "default",
-        kernel: Kind = "se",
-        lengthscale: float | None = None,
-        noise_sd: float | None = None,
-    ) -> None:
-        super().__init__(
-            cube, seed=seed, budget=budget, preset=preset, kernel=kernel, lengthscale=lengthscale, noise_sd=noise_sd
-        )
-        T = max(budget or HORIZON, 2)
+    def _begin(self) -> None:
+        T = max(self.budget or HORIZON, 2)
         deepest = math.log2(T)
         self.beta = math.sqrt(2 * (2 + math.log(T * deepest) + self.dim * deepest * math.log(2) + math.log(2)))
         self._deepest = math.ceil(deepest)
@@ -66,17 +51,10 @@ class AdaptiveDiscretization(PointsMethod):
         self._halves = np.zeros((self._deepest, 2, self.dim))
         """By depth: from the centre of a box to those of its halves (2 x d)."""
         self._halves[depths, :, order[depths % self.dim]] = np.outer(2.0 ** -(depths // self.dim + 2), [-1.0, 1.0])
-        self._boxes_then = 0  # the number of boxes at the last rebuilding
-        self._plant()
-        self._refine()
-
-    def _plant(self) -> None:
-        """The tree of one box."""
         self._halved: list[int] = []  # the numbers of the boxes that were halved, in that order
-        self._depth, self._parent = np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp)
-        self._active = np.ones(1, dtype=np.bool_)
         self._order = np.zeros(1)  # what decides between level boxes: the smallest wins
-        self.posterior = self._rows(np.full((1, self.dim), 0.5))
+        self._grow_tree(np.empty(0, dtype=np.int64), self._order)
+        self._refine()
 
     def _propose(self, rng: np.random.Generator) -> Array:
         if not self._pending and not len(self.failed):
@@ -84,7 +62,7 @@ class AdaptiveDiscretization(PointsMethod):
         index, active = self._indices(self.posterior.variance_after(self.pending))
         centres = self.cube.snap(self.posterior.grid[active])
         taken = {self.cube.key(x) for x in (*self.pending, *self.failed)}
-        index[[self.cube.key(centre) in taken for centre in centres]] = -np.inf
+        index[[centre.tobytes() in taken for centre in centres]] = -np.inf
         return centres[int(index.argmax())] if index.max() > -np.inf else rng.random(self.dim)
 
     def _update(self, X: Array, y: Array) -> None:
@@ -95,24 +73,30 @@ class AdaptiveDiscretization(PointsMethod):
     def _recommend(self) -> Array:
         """The told point with the best posterior mean."""
         told = self._rows(self.X)
-        told.condition(*self.scale.grouped(self.X, self.y, self.yvar))
+        told.condition(*self._averages(len(self.y)))
         return np.asarray(self.X[int(told.mean.argmax())])
 
     def _state(self) -> State:
-        """The tree at the last rebuilding; the values told since are taken in again."""
-        n = self._boxes_then
         return {
-            "fitted_at": self._fitted_at, "rebuilt_at": self._rebuilt_at,
-            "halved": np.array(self._halved[: n // 2], dtype=np.int64), "order": self._order[:n].copy(),
+            "fitted_at": self._fitted_at, "rebuilt_at": self._rebuilt_at, "posterior": self.posterior.state(),
+            "halved": np.array(self._halved, dtype=np.int64), "order": self._order.copy(),
         }  # fmt: skip
 
     def _load(self, state: Mapping[str, Any]) -> None:
+        """A state without a posterior means that all values are to be taken in."""
+        if "posterior" not in state:
+            return self._update(self.X, self.y)
         try:
-            if state.get("rebuilt_at"):
-                self._load_tree(state)
+            fitted, rebuilt = int(state["fitted_at"]), int(state["rebuilt_at"])
+            if not 0 <= fitted <= rebuilt <= len(self.y) or (fitted > 0) > self._fits:
+                raise ValueError(f"fitted at {fitted} and rebuilt at {rebuilt} of {len(self.y)} values")
+            if fitted:
+                self._fit(fitted)
+            self._grow_tree(np.asarray(state["halved"], dtype=np.int64), np.asarray(state["order"], dtype=np.float64))
+            self._resume(state["posterior"], rebuilt)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"the state is damaged: {error}") from None
-        self._update(self.X, self.y)
+        self._refine()
 
     def _refine(self) -> None:
         """Halves the box with the largest index while its centre is well known; then samples it next."""
@@ -128,35 +112,41 @@ class AdaptiveDiscretization(PointsMethod):
             self._halve(box)
 
     def _halve(self, box: int) -> None:
-        ties = keyed_generator(self.seed, len(self._depth), stream=Stream.DISCRETIZATION_TIES).random(2)
-        depth = int(self._depth[box])
+        depth, n = int(self._depth[box]), len(self._depth)
         self._active[box] = False
         self._halved.append(box)
         self._depth = np.append(self._depth, [depth + 1] * 2)
         self._parent = np.append(self._parent, [box] * 2)
         self._active = np.append(self._active, [True] * 2)
-        self._order = np.append(self._order, ties)
+        self._order = np.append(self._order, self._ties(n))
         self.posterior.extend(self.posterior.grid[box] + self._halves[depth])
 
-    def _load_tree(self, state: Mapping[str, Any]) -> None:
-        """Rebuilds tree and posterior as they were at the last rebuilding."""
-        fitted, rebuilt = int(state["fitted_at"]), int(state["rebuilt_at"])
-        halved, order = np.asarray(state["halved"], dtype=np.int64), np.asarray(state["order"], dtype=np.float64)
-        if not 0 <= fitted <= rebuilt <= len(self.y) or (fitted > 0) > self._fits:
-            raise ValueError(f"fitted at {fitted} and rebuilt at {rebuilt} of {len(self.y)} values")
-        self._plant()
+    def _ties(self, n: int) -> Array:
+        """What decides between the two boxes numbered n and n + 1, and boxes level with them, 2."""
+        return keyed_generator(self.seed, n, stream=Stream.DISCRETIZATION_TIES).random(2)
+
+    def _grow_tree(self, halved: NDArray[np.int64], order: Array) -> None:
+        """The tree in which these boxes were halved one after the other, with a posterior of no values."""
+        m = len(halved)
+        there = (halved >= 0) & (halved <= 2 * np.arange(m))
+        if len(np.unique(halved)) < m or not there.all() or order.shape != (2 * m + 1,):
+            raise ValueError("its boxes make no tree")
+        depth = [0]
         for box in halved.tolist():
-            n = len(self._depth)
-            if not 0 <= box < n or not self._active[box] or self._depth[box] >= self._deepest:
-                raise ValueError(f"box {box} of {n} cannot be halved")
-            self._halve(box)
-        if not np.array_equal(order, self._order):
-            raise ValueError("the order of the boxes is not that of this seed")
-        self._values = rebuilt
-        if fitted:
-            self._fit(fitted)
-        self._rebuild(rebuilt)
-        self._refine()
+            depth += [depth[box] + 1] * 2
+        self._halved, self._depth, self._parent = halved.tolist(), np.array(depth), np.append(0, np.repeat(halved, 2))
+        self._active, self._order = np.ones(2 * m + 1, dtype=np.bool_), order
+        self._active[halved] = False
+        for i in np.linspace(0, m - 1, min(m, CHECKED)).astype(np.intp).tolist():
+            if not np.array_equal(order[2 * i + 1 : 2 * i + 3], self._ties(2 * i + 1)):
+                raise ValueError("the order of the boxes is not that of this seed")
+        if max(depth) > self._deepest:
+            raise ValueError(f"a box was halved {max(depth)} times, more than {self._deepest}")
+        centres = np.full((2 * m + 1, self.dim), 0.5)
+        for h in range(max(depth)):
+            at = np.flatnonzero(self._depth == h + 1)
+            centres[at] = centres[self._parent[at]] + self._halves[h, (at - 1) % 2]
+        self.posterior = self._rows(centres)
 
     def _indices(self, variance: Array) -> tuple[Array, NDArray[np.intp]]:
         """The index of the active boxes, and their numbers."""
@@ -180,7 +170,3 @@ class AdaptiveDiscretization(PointsMethod):
     def _index(self, x: Array) -> int:
         """The number of the box to sample, if x is its centre, or -1."""
         return self._target if np.array_equal(x, self.posterior.grid[self._target]) else -1
-
-    def _rebuild(self, n: int) -> None:
-        super()._rebuild(n)
-        self._boxes_then = len(self.posterior.grid)

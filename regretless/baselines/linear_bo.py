@@ -126,13 +126,16 @@ def best_scale_and_noise(X: Array, y: Array) -> tuple[float, float]:
     n, best = len(y), (math.inf, *START)
     prior = 0.5 * ((np.log(NOISES) - NOISE_PRIOR[0]) / NOISE_PRIOR[1]) ** 2
     for g in SCALES:
-        P = project(X, g)
-        values, Q = np.linalg.eigh(P @ P.T)
-        spectrum = np.maximum(values, 0.0)[:, None] + NOISES  # n x noises
-        a, b = Q.T @ y, Q.T @ np.ones(n)
-        mean = ((a * b)[:, None] / spectrum).sum(axis=0) / ((b * b)[:, None] / spectrum).sum(axis=0)
+        U, singular, _ = np.linalg.svd(project(X, g), full_matrices=False)  # n x r, r = min(n, D + 1)
+        spectrum = (singular**2)[:, None] + NOISES  # r x noises; the other n - r directions hold noise alone
+        a, b = U.T @ y, U.sum(axis=0)
+        y_rest, one_rest = y - U @ a, 1.0 - U @ b
+        weight = ((b * b)[:, None] / spectrum).sum(axis=0) + one_rest @ one_rest / NOISES
+        mean = (((a * b)[:, None] / spectrum).sum(axis=0) + y_rest @ one_rest / NOISES) / weight
         squares = ((a[:, None] - b[:, None] * mean) ** 2 / spectrum).sum(axis=0)
-        density = 0.5 * (n + 1) * np.log((squares + 1) / (n + 1)) + 0.5 * np.log(spectrum).sum(axis=0) + prior
+        squares += ((y_rest[:, None] - one_rest[:, None] * mean) ** 2).sum(axis=0) / NOISES
+        determinant = np.log(spectrum).sum(axis=0) + (n - len(singular)) * np.log(NOISES)
+        density = 0.5 * (n + 1) * np.log((squares + 1) / (n + 1)) + 0.5 * determinant + prior
         i = int(np.argmin(density))
         if density[i] < best[0]:
             best = float(density[i]), g, float(NOISES[i])

@@ -16,7 +16,8 @@ Deviations
     3. Lines are numbered by told values alone, so that a replay walks the same ones. Pending points are hallucinated.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from regretless.gp.acquisition import kept_from_failures, upper_confidence
 from regretless.gp.design import DesignedMethod, away_from_known
 from regretless.gp.step import best_told
 from regretless.gp.surrogate import Surrogate
-from regretless.method import keyed_generator
+from regretless.method import State, keyed_generator
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
@@ -133,3 +134,26 @@ class LineBO(DesignedMethod):
 
     def _recommend(self) -> Array:
         return self._best(len(self.y))
+
+    def _state(self) -> State:
+        """The latest hyper-parameters and the walk so far, so that a loaded run neither fits nor walks again."""
+        fit = self._surrogate.latest_fit(self.X, self.y, self.yvar)
+        if not fit or self._line is None:
+            return {}
+        return {"fit": fit, "followed": self._followed, **self._line._asdict()}
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        if not state:
+            return
+        self._surrogate.take_fit(self.X, self.y, self.yvar, state.get("fit", {}))
+        try:
+            line = Line(int(state["k"]), int(state["start"]), np.array(state["base"], dtype=np.float64))
+            followed = int(state["followed"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"the state is damaged: the line of the search is not readable ({error!r})") from None
+        inside = line.base.shape == (self.dim,) and bool(((line.base >= 0) & (line.base <= 1)).all())
+        if not (
+            inside and 0 <= line.k <= line.start and self._design.size <= line.start <= followed + 1 <= len(self.y) + 1
+        ):
+            raise ValueError(f"the state is damaged: it holds no line of a search with {len(self.y)} values")
+        self._line, self._followed = line, followed

@@ -8,10 +8,10 @@ from dataclasses import replace
 from optuna.distributions import BaseDistribution
 from optuna.study import Study, StudyDirection
 
+from regretless.agreement import MethodLike
 from regretless.certificate import Certificate
 from regretless.doors.optuna import Sampler
 from regretless.doors.workers import ran_together
-from regretless.optimizer import MethodLike
 from regretless.probes import most_better
 from regretless.space import SpaceLike
 

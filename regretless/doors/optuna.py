@@ -24,6 +24,7 @@ from optuna.storages import BaseStorage
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from regretless.agreement import MethodLike, as_recipe
 from regretless.certificate import Certificate
 from regretless.doors.distributions import (
     Distributions,
@@ -36,9 +37,18 @@ from regretless.doors.distributions import (
     searchable,
 )
 from regretless.doors.replica import CONSTRAINTS, ConstraintNames, Pruned, Replica
-from regretless.doors.studies import check_one_objective, whole_study
 from regretless.doors.tree import Tree, TreeLearner
-from regretless.doors.trials import TOLD_FAILED, ended_at, has_ended, has_heartbeat, has_trial, is_lost, stale_ids
+from regretless.doors.trials import (
+    TOLD_FAILED,
+    check_one_objective,
+    ended_at,
+    has_ended,
+    has_heartbeat,
+    has_trial,
+    is_lost,
+    stale_ids,
+    whole_study,
+)
 from regretless.doors.workers import (
     OWNER,
     Sightings,
@@ -52,10 +62,11 @@ from regretless.doors.workers import (
     ran_together,
 )
 from regretless.method import checked_seed, keyed_generator
-from regretless.optimizer import MethodLike, Optimizer, as_recipe
+from regretless.optimizer import Optimizer
 from regretless.parameters import Array
-from regretless.probes import Share, checked_rate, is_due
+from regretless.probes import Share, Watch, checked_rate, is_due
 from regretless.space import Space, SpaceLike
+from regretless.stopping import STOP_STATE
 from regretless.streams import Stream
 
 ERROR = "regretless:error"
@@ -102,7 +113,8 @@ class Sampler(BaseSampler):
         budget: the number of trials planned, when known.
         certify: lets "auto" take a method whose certificate shrinks, for studies that are to end by `GapBelow`.
         probes: the share of the trials that are independent uniform draws, for `Certificate.share` (`GapBelow(share=)`
-            needs them); trials before the space is known, and enqueued ones, are none.
+            needs them); trials before the space is known, and enqueued ones, are none. A sampler is made before the
+            study gets its callbacks, so it does not know of a `GapBelow` there: say probes=0.2 yourself.
         floor, ceiling: a value that no setting can fall below (to minimize) or exceed (to maximize).
         pending_ttl: seconds after which a running trial of another machine counts as lost and is ignored; None waits
             ten times the longest completed trial and at least a minute, `math.inf` for ever. Trials whose heartbeat is
@@ -277,6 +289,7 @@ class Sampler(BaseSampler):
                 return None
             trials, optimizer = study.get_trials(deepcopy=False), replica.optimizer
             optimizer.probe_steps, optimizer.together = probe_steps(trials, replica.space), ran_together(trials)
+            optimizer.watch = Watch() if STOP_STATE in study.user_attrs else None
             pending = self._pending(study, replica, replica.unknown(trials), trials)
             with optimizer.waiting_for(list(pending.values())):
                 return question(optimizer)

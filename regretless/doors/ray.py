@@ -22,8 +22,9 @@ from ray.tune.search import Searcher as RaySearcher
 from ray.tune.search.variant_generator import parse_spec_vars
 from ray.tune.stopper import Stopper
 
+from regretless.agreement import MethodLike
 from regretless.doors.ray_spaces import Define, RaySpace, read_space
-from regretless.optimizer import MethodLike, Optimizer, Trial
+from regretless.optimizer import Optimizer, Trial
 from regretless.space import SpaceLike
 from regretless.statefile import read_state, write_state
 from regretless.stopping import Rule, probes_for
@@ -55,7 +56,7 @@ class Searcher(RaySearcher):  # type: ignore[misc]
         stop: a rule such as `GapBelow(0.01)`; once it holds no new trial starts (`GapStopper` also ends the running
             ones). "auto" then takes a method whose certificate shrinks.
         probes: the share of the trials that are independent uniform draws, for `Certificate.share`; None: 0, or 0.2
-            with a rule that asks for a share.
+            with a rule that speaks of a certificate.
         floor, ceiling: a value that no setting can fall below (mode "min") or exceed (mode "max").
     """
 

@@ -15,6 +15,7 @@ from regretless.doors.curves import Curves
 from regretless.doors.distributions import Distributions
 from regretless.doors.tree import When
 from regretless.doors.trials import ended_at, has_ended, variance
+from regretless.earlier import place
 from regretless.optimizer import Optimizer
 from regretless.parameters import Array
 
@@ -75,8 +76,9 @@ class Replica:
 
     def take(self, history: list[tuple[FrozenTrial, float | None]], trials: Sequence[FrozenTrial]) -> None:
         """Tells the method those of `trials` that finished after the ones it knows, with their values: NaN is
-        infeasible, None nothing to tell."""
+        infeasible, None nothing to tell. What lies outside the present ranges is for its model alone."""
         points, values, variances, constraints = [], [], [], []
+        outside: list[tuple[Array, float, float]] = []
         names = self.optimizer.constraint_names
         for trial, value in history:
             pruned = trial.state == TrialState.PRUNED
@@ -92,7 +94,11 @@ class Replica:
                 values.append(value)
                 variances.append(variance(trial))
                 constraints.append([found.get(name, math.inf) for name in names])
+            elif value is not None and math.isfinite(value) and (v := self.beyond(trial.params)) is not None:
+                outside.append((v, value, variance(trial)))
             self._told.add(trial.number)
+        if outside:
+            self.optimizer.inform(*map(np.array, zip(*outside, strict=True)))
         self._last = ended_at(history[-1][0])
         self.optimizer.take_in(points, values, variances, constraints)
         while self._leading < len(trials) and (number := trials[self._leading].number) in self._told:
@@ -101,13 +107,29 @@ class Replica:
     def encode(self, params: Mapping[str, Any]) -> Array | None:
         """The cube point of a trial's parameters; None when they do not cover the space or lie outside it."""
         try:
-            inner = {**self._fixed, **{name: params[name] for name in self.space if name in params}}
-            for name, d in self._labelled.items():
-                if name in params:
-                    inner[name] = int(d.to_internal_repr(params[name]))
-            return self.optimizer.space.encode(inner, self.optimizer.method.choices)
+            return self.optimizer.space.encode(self._inner(params), self.optimizer.method.choices)
         except (KeyError, ValueError, TypeError, OverflowError):
             return None
+
+    def beyond(self, params: Mapping[str, Any]) -> Array | None:
+        """The point of parameters that an earlier range allowed, outside the cube; None when they have none, or when
+        the method cannot use it."""
+        optimizer = self.optimizer
+        if not optimizer.method.uses_outside or optimizer.n_constraints:
+            return None
+        try:
+            u, outside = place(self._inner(params), optimizer.space, optimizer.method.choices)
+        except (KeyError, ValueError, TypeError, OverflowError):
+            return None
+        return u if outside else None
+
+    def _inner(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """A trial's parameters as our space knows them."""
+        inner = {**self._fixed, **{name: params[name] for name in self.space if name in params}}
+        for name, d in self._labelled.items():
+            if name in params:
+                inner[name] = int(d.to_internal_repr(params[name]))
+        return inner
 
     def decode(self, u: Array) -> dict[str, Any]:
         return self.outer(self.optimizer.space.decode(u, self.optimizer.method.choices))

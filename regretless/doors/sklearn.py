@@ -14,9 +14,11 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state
 
+from regretless.agreement import MethodLike
 from regretless.doors.sklearn_spaces import SearchSpace, read_search_space
-from regretless.optimizer import MethodLike, Optimizer
+from regretless.optimizer import Optimizer
 from regretless.parameters import Array
+from regretless.stopping import Rule, probes_for
 
 EVERY_FIT_FAILED = "All the "
 """How scikit-learn begins to say that all fits of a round failed; it raises then, where a search that learns can go
@@ -53,8 +55,10 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score, return_train_score: as in `RandomizedSearchCV`.
         method: a name (`regretless list` shows them), a recipe or "auto".
         metric: with several metrics, the name of the one to search by; left out, the one `refit` names, or the first.
+        stop: a rule such as `GapBelow(0.01)` or `StopWhen(no_improvement=20)`, asked after every round; `stopped_` then
+            says why the search ended, and "auto" takes a method whose certificate shrinks.
         probes: the share of the settings that are independent uniform draws; they prove how much of the space can be
-            better (`certificate_.share`).
+            better (`certificate_.share`). None: 0, or 0.2 with a rule that speaks of a certificate.
         ceiling: a score that no setting can exceed; "scorer": that of scikit-learn's scorer, where it has one.
         fold_noise: tell the noise of each score, judged by how the folds differ (`FoldNoise`).
         batch: settings per round; `n_jobs` workers share the folds of a round. The result depends on `batch`, never on
@@ -78,7 +82,8 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         metric: str | None = None,
         method: MethodLike = "auto",
         fold_noise: bool = True,
-        probes: float = 0.0,
+        stop: Rule | None = None,
+        probes: float | None = None,
         ceiling: float | Literal["scorer"] | None = "scorer",
         n_jobs: int | None = None,
         refit: Any = True,
@@ -102,6 +107,7 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         self.metric = metric
         self.method = method
         self.fold_noise = fold_noise
+        self.stop = stop
         self.probes = probes
         self.ceiling = ceiling
         self.batch = batch
@@ -116,10 +122,13 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         seed = self.random_state if whole else check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         optimizer = Optimizer(
             searched.space, method=self.method, direction="maximize", budget=n_trials, seed=int(seed),
-            probes=self.probes, ceiling=self._most() if self.ceiling == "scorer" else self.ceiling,
+            certify=self.stop is not None and self.stop.asks_gap, probes=probes_for(self.stop, self.probes),
+            ceiling=self._most() if self.ceiling == "scorer" else self.ceiling,
         )  # fmt: skip
-        noise = FoldNoise()
-        while len(optimizer.trials) < n_trials and not optimizer.exhausted:
+        noise, self.stopped_ = FoldNoise(), None
+        if self.stop is not None:
+            self.stop.load({})
+        while len(optimizer.trials) < n_trials and not optimizer.exhausted and self.stopped_ is None:
             trials = optimizer.ask(min(batch, n_trials - len(optimizer.trials)))
             settings = [searched.setting(trial.params) for trial in trials]
             try:
@@ -132,10 +141,12 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
                 warnings.warn(f"{settings}: {error}", FitFailedWarning, stacklevel=2)
                 for trial in trials:
                     optimizer.tell(trial, failed=True)
+                self.stopped_ = None if self.stop is None else self.stop(optimizer)
                 continue
             means, folds = self._scores(results)
             for trial, mean, scores in zip(trials, means[-len(trials) :], folds[-len(trials) :], strict=True):
                 optimizer.tell(trial, float(mean), var=noise.variance(scores) if self.fold_noise else None)
+            self.stopped_ = None if self.stop is None else self.stop(optimizer)
         self.optimizer_ = optimizer
         self.certificate_ = optimizer.certificate
 

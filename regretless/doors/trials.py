@@ -1,8 +1,9 @@
-"""What a storage says of a study's trials: whether they ended, were lost, were feasible, and how noisy they are."""
+"""What a storage says of a study and its trials: whether they ended, were lost, and how noisy they are."""
 
 from __future__ import annotations
 
 import math
+import os
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +17,31 @@ TOLD_FAILED = "regretless:failed"
 VARIANCE = "regretless:var"
 """The user attribute by which an objective tells the noise variance of its value, when it knows it."""
 STARTED = datetime.now()
-"""When this process began to use samplers."""
+"""When this process began to use samplers, or was forked from one that did."""
+
+
+def _start_anew() -> None:
+    global STARTED
+    STARTED = datetime.now()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)
+
+
+def check_one_objective(study: Study) -> None:
+    """Raises ValueError for a study with several objectives."""
+    if len(study.directions) > 1:
+        raise ValueError(
+            f"study {study.study_name!r} has {len(study.directions)} objectives and regretless searches one: use "
+            "optuna.samplers.NSGAIISampler or TPESampler for the front, or return one weighted sum of them"
+        )
+
+
+def whole_study(study: Study) -> Study:
+    """The study itself, where Hyperband shows a sampler only the trials of one bracket."""
+    whole: Study = getattr(study, "_study", study)
+    return whole
 
 
 def has_ended(trial: FrozenTrial) -> bool:
@@ -65,12 +90,3 @@ def is_lost(trial: FrozenTrial, heartbeat: bool, stale: set[int]) -> bool:
     if by is None:  # killed before it could sign: only those who work beside us could still be about to
         return trial.datetime_start is not None and trial.datetime_start < STARTED
     return trial._trial_id in stale or is_dead(by) is True
-
-
-def feasible(trial: FrozenTrial) -> bool:
-    for key, value in trial.system_attrs.items():
-        if key == "constraints" and any(v > 0 for v in value or ()):
-            return False
-        if key.startswith("constraints:") and value > 0:
-            return False
-    return True

@@ -1,7 +1,8 @@
 """The side length of a trust region: it doubles after successes and halves after failures (Eriksson, Pearce, Gardner,
 Turner and Poloczek, NeurIPS 2019, App. B).
 
-The caller says what a success is and what a collapse brings: TuRBO restarts elsewhere, NeuralBO opens the region again.
+The caller says what a success is and what a collapse brings: TuRBO restarts elsewhere, `tangent-region` opens the
+region again.
 """
 
 from __future__ import annotations

@@ -49,11 +49,11 @@ class PointsMethod(Method):
         cube: int | Cube,
         *,
         seed: int,
-        budget: int | None,
-        preset: Literal["default", "paper"],
-        kernel: Kind,
-        lengthscale: float | None,
-        noise_sd: float | None,
+        budget: int | None = None,
+        preset: Literal["default", "paper"] = "default",
+        kernel: Kind = "se",
+        lengthscale: float | None = None,
+        noise_sd: float | None = None,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         if preset not in ("default", "paper"):
@@ -66,6 +66,10 @@ class PointsMethod(Method):
         self._values = self._fitted_at = self._rebuilt_at = 0
         """Values taken in, and their number at the last fit and at the last rebuilding."""
         self.posterior: RowPosterior | ProductPosterior
+        self._begin()
+
+    def _begin(self) -> None:
+        """What a subclass without further options sets up."""
 
     @abstractmethod
     def _fresh(self) -> RowPosterior | ProductPosterior:
@@ -93,18 +97,36 @@ class PointsMethod(Method):
         """A new posterior of the first n values; one of rows has a row per distinct point, with its values averaged."""
         self.posterior, self._rebuilt_at = self._fresh(), n
         if isinstance(self.posterior, RowPosterior):
-            self.posterior.condition(*self.scale.grouped(self.X[:n], self.y[:n], self.yvar[:n]))
+            self.posterior.condition(*self._averages(n))
         else:
             for i in range(n):
                 self._add(i)
+
+    def _resume(self, arrays: Mapping[str, Any], rebuilt: int) -> None:
+        """Takes over the state of a posterior of all values, rebuilt last when there were so many."""
+        n = len(self.y)
+        if isinstance(self.posterior, ProductPosterior):
+            self.posterior.load(arrays)
+        else:
+            first = self._averages(rebuilt) if rebuilt else None
+            self.posterior.resume(arrays, first, [self._sample(i) for i in range(rebuilt, n)])
+        self._values, self._rebuilt_at = n, rebuilt
 
     def _rows(self, points: Array) -> RowPosterior:
         length, noise_var = self.scale.lengthscale, self.scale.noise_var
         return RowPosterior(points, None, kernel=self._kernel, lengthscale=length, noise_var=noise_var)
 
+    def _averages(self, n: int) -> tuple[Array, Array, Array]:
+        """The distinct points of the first n values, their averages and their weights, as for `Scale.grouped`."""
+        return self.scale.grouped(self.X[:n], self.y[:n], self.yvar[:n])
+
+    def _sample(self, i: int) -> tuple[Array, float, float | None]:
+        """The point of value i, and in standardised units the value and its noise variance, None where unknown."""
+        return self.X[i], self.scale.value_inside(float(self.y[i])), self.scale.noise_var_inside(float(self.yvar[i]))
+
     def _add(self, i: int) -> None:
-        x, value = self.X[i], self.scale.value_inside(float(self.y[i]))
-        noise_var, index = self.scale.noise_var_inside(float(self.yvar[i])), self._index(x)
+        x, value, noise_var = self._sample(i)
+        index = self._index(x)
         if index >= 0:
             self.posterior.add(index, value, noise_var)
         else:
@@ -203,13 +225,12 @@ class GridMethod(PointsMethod):
     def _state(self) -> State:
         if not self._values:
             return {}
-        arrays = self.posterior.state() if isinstance(self.posterior, ProductPosterior) else {}
         marks = {"fitted_at": self._fitted_at, "rebuilt_at": self._rebuilt_at, "best_before": self._best_before}
-        return {**marks, "posterior": arrays}
+        return {**marks, "posterior": self.posterior.state()}
 
     def _load(self, state: Mapping[str, Any]) -> None:
-        """An empty state means that all values are to be taken in."""
-        if not state:
+        """An empty state, or one without a posterior, means that all values are to be taken in."""
+        if not state.get("posterior"):
             return self._update(self.X, self.y)
         n = len(self.y)
         try:
@@ -219,17 +240,7 @@ class GridMethod(PointsMethod):
             if fitted:
                 self._fit(fitted)
             self.posterior = self._fresh()
-            if isinstance(self.posterior, ProductPosterior):
-                self.posterior.load(state["posterior"])
-                self._values, self._rebuilt_at = n, rebuilt
-            elif state["posterior"] != {}:
-                raise ValueError("a posterior of rows follows from the history, and the state holds another")
-            elif rebuilt:
-                self._rebuild(rebuilt)
-                self._values = rebuilt
+            self._resume(state["posterior"], rebuilt)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"the state is damaged: {error}") from None
         self._best_before = best
-        self._update(self.X, self.y)
-        if not math.isclose(self._best_before, best, rel_tol=1e-6, abs_tol=1e-6 * self.scale.sd):
-            raise ValueError(f"the state is damaged: a best mean of {best} does not follow from its values")

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dsymv, dsyr
+from scipy.linalg.blas import dsymv, dsyr, dtpsv
 from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from regretless.gp.kernels import Kernel, Kind
@@ -27,20 +27,26 @@ FORMS: dict[Kind, Kernel] = {"se": Kernel("se", 1), "matern52": Kernel("matern52
 """The kernels as functions of the scaled squared distance; that part of a `Kernel` does not depend on the dimension."""
 FEATURE_TOLERANCE = 1e-14  # features below this share of the trace are dropped: 1e-9 off a direct solve at most
 MOST_PRODUCTS = 4_000_000  # `SEFeatures` lists no more products of one-dimensional features than this, 32 MB
-CHECKED = 64  # grid points whose variance is checked when a state is loaded; all would cost hundreds of samples
+CACHED = 16_384  # `correlation` computes so many entries at a time: four arrays of them stay in a cache of 512 kB
+CHECKED = 16  # grid points where a loaded state is checked; all would cost hundreds of samples
 FIRST_ROWS = 64  # a row posterior starts with room for this many samples; with fewer rows it is not regrouped
 REGROUP_AFTER, REGROUP_SHARE = 8, 16  # repeated samples, at least and as a share of the others, at which to regroup
 
 
-def correlation(kernel: Kind, X: Array, Z: Array, lengthscale: float) -> Array:
-    """k(X, Z) of points p x d and q x d, p x q, for an isotropic kernel with k(x, x) = 1."""
+def correlation(kernel: Kind, X: Array, Z: Array, lengthscale: float, out: Array | None = None) -> Array:
+    """k(X, Z) of points p x d and q x d, p x q, for an isotropic kernel with k(x, x) = 1; out: where to write it."""
     X, Z = X / lengthscale, Z / lengthscale
-    squared = np.zeros((len(X), len(Z)))
-    for x, z in zip(X.T, Z.T, strict=True):  # differences, not the expanded square: exact zeros on the diagonal
-        step = np.subtract.outer(x, z)
-        step *= step
-        squared += step
-    return FORMS[kernel].base(squared)
+    K = np.empty((len(X), len(Z))) if out is None else out
+    rows = max(1, CACHED // max(len(Z), 1))
+    for i in range(0, len(X), rows):
+        squared = K[i : i + rows]
+        squared[:] = 0.0
+        for x, z in zip(X[i : i + rows].T, Z.T, strict=True):  # differences leave exact zeros on the diagonal
+            step = np.subtract.outer(x, z)
+            step *= step
+            squared += step
+        FORMS[kernel].base(squared)
+    return K
 
 
 def product_grid(axes: Sequence[Array]) -> Array:
@@ -55,7 +61,11 @@ def confidence_width(gain: float, norm: float, noise_sd: float, delta: float) ->
 
 
 class RowPosterior:
-    """The posterior on a grid, one new row of W per sample; exact for any kernel and any sample points.
+    """The posterior on a grid, one new row per sample; exact for any kernel and any sample points.
+
+    With a prior it keeps the rows of W, and a sample costs one product with them. Without one it keeps the rows of
+    K_Xg, and a sample costs two solves by the factor as well; but those rows follow from the samples alone, so that a
+    saved posterior is loaded without the n solves that W takes.
 
     Args:
         grid: n x d.
@@ -66,34 +76,54 @@ class RowPosterior:
 
     def __init__(self, grid: Array, prior: Array | None, *, kernel: Kind, lengthscale: float, noise_var: float) -> None:
         self.grid, self._prior, self._kernel, self._lengthscale = grid, prior, kernel, lengthscale
+        self._solves = prior is None
         self.noise_var = noise_var
         self.mean = np.zeros(len(grid))
         self.variance = np.ones(len(grid))
         self.gain = 0.0
         self.t = 0
-        self._conditioned = 0  # rows that `condition` made
-        self._W = np.empty((FIRST_ROWS, len(grid)))
-        self._L = np.zeros((FIRST_ROWS, FIRST_ROWS))
+        self._conditioned = 0  # samples that `condition` took in
+        self._filled = 0  # rows of K_Xg that are computed
+        self._rows = np.empty((FIRST_ROWS, len(grid)))
+        """The rows of W or of K_Xg, t x n."""
+        self._L = np.empty(FIRST_ROWS * (FIRST_ROWS + 1) // 2)
+        """The rows of L up to the diagonal, one after the other."""
         self._X = np.empty((FIRST_ROWS, grid.shape[1]))
         self._z = np.empty(FIRST_ROWS)
 
     def condition(self, X: Array, y: Array, weights: Array | None = None) -> None:
         """Takes in p samples at once, before any other; weights: the noise of each is lambda / weight, p."""
-        p = len(X)
-        if self.t or not p:
-            raise ValueError("condition() needs at least one sample and a posterior without any")
-        self._make_room(p)
-        K = correlation(self._kernel, X, X, self._lengthscale)
-        noise = np.full(p, self.noise_var) if weights is None else self.noise_var / weights
-        K[np.diag_indices_from(K)] += noise
-        L, info = dpotrf(K, lower=1, clean=1, overwrite_a=1)
-        if info:
-            given = f"{p} samples with noise variance {self.noise_var}"
-            raise np.linalg.LinAlgError(f"the covariance of {given} is not positive definite")
-        self._L[:p, :p], self._X[:p], self._z[:p] = L, X, dtrtrs(L, y, lower=1)[0]
-        self.t = self._conditioned = p
-        self._W[:p], self.mean, self.variance = self._columns(self.grid)
-        self.gain = float(np.log(np.diagonal(L)).sum() - 0.5 * np.log(noise).sum())
+        U, p = self._factorise(X, y, weights), len(X)
+        K = correlation(self._kernel, X, self.grid, self._lengthscale)
+        W, _ = dtrtrs(U, K, trans=1)
+        self.mean, self.variance = self._z[:p] @ W, np.maximum(1.0 - np.einsum("ij,ij->j", W, W), 0.0)
+        self._rows[:p], self._filled = (K, p) if self._solves else (W, 0)
+
+    def resume(
+        self,
+        state: Mapping[str, Any],
+        first: tuple[Array, Array, Array] | None,
+        later: Sequence[tuple[Array, float, float | None]],
+    ) -> None:
+        """Takes over what `state` gave; first: what it was conditioned on, later: the point, value and noise variance
+        of each sample since. ValueError when these cannot have given that state."""
+        if first is not None:
+            self._factorise(*first)
+        for x, y, noise_var in later:
+            w, mean, variance = self._columns(x[None])
+            self._grow(x, w[:, 0], float(mean[0]), float(variance[0]), y, noise_var or self.noise_var)
+        self.mean, self.variance = (np.array(state[name], dtype=np.float64) for name in ("mean", "variance"))
+        if not self.mean.shape == self.variance.shape == (len(self.grid),):
+            raise ValueError(f"mean and variance must be {len(self.grid)} numbers each")
+        known = np.linspace(0, len(self.grid) - 1, CHECKED).astype(np.intp)
+        _, mean, variance = self._columns(self.grid[known])
+        near = np.abs(self.mean[known] - mean).max() <= 1e-6 * (1 + np.abs(mean).max())
+        if not near or not np.abs(self.variance[known] - variance).max() <= 1e-6:
+            raise ValueError("mean and variance do not follow from the values")
+
+    def state(self) -> dict[str, Any]:
+        """What `resume` takes; the rest follows from the samples."""
+        return {"mean": self.mean.copy(), "variance": self.variance.copy()}
 
     @property
     def is_long(self) -> bool:
@@ -103,20 +133,24 @@ class RowPosterior:
 
     def extend(self, Z: Array) -> None:
         """Adds points q x d to the grid; the posterior there is as if they had been in it from the start."""
-        n, q = len(self.mean), len(Z)
+        n, q, t = len(self.mean), len(Z), self.t
+        self._fill()
         columns, mean, variance = self._columns(Z)
-        if n + q > self._W.shape[1]:
-            wider = np.empty((len(self._W), max(n + q, 2 * self._W.shape[1])))
-            wider[: self.t, :n] = self._W[: self.t, :n]
-            self._W = wider
-        self._W[: self.t, n : n + q] = columns
+        if n + q > self._rows.shape[1]:
+            wider = np.empty((len(self._rows), max(n + q, 2 * self._rows.shape[1])))
+            wider[:t, :n] = self._rows[:t, :n]
+            self._rows = wider
+        new = correlation(self._kernel, self._X[:t], Z, self._lengthscale) if self._solves else columns
+        self._rows[:t, n : n + q] = new
         self.grid, self._prior = np.concatenate([self.grid, Z]), None
         self.mean, self.variance = np.concatenate([self.mean, mean]), np.concatenate([self.variance, variance])
 
     def add(self, index: int, y: float, noise_var: float | None = None) -> None:
         """One sample at a grid point; noise_var: of this sample, where it is not lambda."""
-        x, w, mean, variance = self.grid[index], self._W[: self.t, index].copy(), self.mean[index], self.variance[index]
-        rows = self._prior
+        x, rows = self.grid[index], self._prior
+        if self._solves:
+            return self.add_at(x, y, noise_var)
+        w, mean, variance = self._rows[: self.t, index].copy(), self.mean[index], self.variance[index]
         k = correlation(self._kernel, x[None], self.grid, self._lengthscale)[0] if rows is None else rows[index]
         self._append(x, w, k, float(mean), float(variance), y, noise_var or self.noise_var)
 
@@ -133,42 +167,81 @@ class RowPosterior:
             self.add_at(x, 0.0)
         after = self.variance
         self.t, self.mean, self.variance, self.gain = t, mean, variance, gain
+        self._filled = min(self._filled, t)
         return after
 
     def _columns(self, Z: Array) -> tuple[Array, Array, Array]:
-        """The columns of W for points q x d, t x q, with their mean and variance, q each."""
+        """L^-1 k(X, Z) for points q x d, t x q, with their mean and variance, q each."""
         t = self.t
         if not t:
             return np.empty((0, len(Z))), np.zeros(len(Z)), np.ones(len(Z))
         K = correlation(self._kernel, self._X[:t], Z, self._lengthscale)
-        W, _ = dtrtrs(self._L[:t, :t], K, lower=1, overwrite_b=1)
+        W = np.stack([dtpsv(t, self._L, k, trans=1) for k in K.T], axis=1)  # the rows of L are the columns of L'
         return W, self._z[:t] @ W, np.maximum(1.0 - np.einsum("ij,ij->j", W, W), 0.0)
+
+    def _factorise(self, X: Array, y: Array, weights: Array | None) -> Array:
+        """Takes in p samples but for mean and variance on the grid; gives U = L', p x p."""
+        p = len(X)
+        if self.t or not p:
+            raise ValueError("condition() needs at least one sample and a posterior without any")
+        self._make_room(p)
+        K = correlation(self._kernel, X, X, self._lengthscale)
+        noise = np.full(p, self.noise_var) if weights is None else self.noise_var / weights
+        K[np.diag_indices_from(K)] += noise
+        U, info = dpotrf(K.T, clean=0, overwrite_a=1)
+        if info:
+            given = f"{p} samples with noise variance {self.noise_var}"
+            raise np.linalg.LinAlgError(f"the covariance of {given} is not positive definite")
+        for i in range(p):
+            self._L[i * (i + 1) // 2 :][: i + 1] = U[: i + 1, i]
+        self._X[:p], self._z[:p] = X, dtrtrs(U, y, trans=1)[0]
+        self.t = self._conditioned = p
+        self.gain = float(np.log(np.diagonal(U)).sum() - 0.5 * np.log(noise).sum())
+        return np.asarray(U)
 
     def _append(self, x: Array, w: Array, k: Array, mean: float, variance: float, y: float, noise_var: float) -> None:
         t, n = self.t, len(self.mean)
+        self._fill()
+        root, z = self._grow(x, w, mean, variance, y, noise_var)
+        row, weights = self._rows[t, :n], dtpsv(t, self._L, w) if self._solves and t else w
+        step = (k - weights @ self._rows[:t, :n]) / root
+        row[:], self._filled = (k, t + 1) if self._solves else (step, 0)
+        self.mean += z * step
+        self.variance -= step * step
+        np.maximum(self.variance, 0.0, out=self.variance)
+
+    def _grow(
+        self, x: Array, w: Array, mean: float, variance: float, y: float, noise_var: float
+    ) -> tuple[float, float]:
+        """Takes in one sample but for mean and variance on the grid; gives its diagonal entry of L and its z."""
+        t = self.t
         self._make_room(t + 1)
         total = variance + noise_var
         root = math.sqrt(total)
-        row = self._W[t, :n]
-        np.subtract(k, w @ self._W[:t, :n], out=row)
-        row /= root
         z = (y - mean) / root
-        self._L[t, :t], self._L[t, t], self._X[t], self._z[t] = w, root, x, z
-        self.mean += z * row
-        self.variance -= row * row
-        np.maximum(self.variance, 0.0, out=self.variance)
+        row = self._L[t * (t + 1) // 2 :]
+        row[:t], row[t], self._X[t], self._z[t] = w, root, x, z
         self.gain += 0.5 * math.log(total / noise_var)
         self.t = t + 1
+        return root, z
+
+    def _fill(self) -> None:
+        """Computes the rows of K_Xg that a loaded posterior does not have yet."""
+        i, t, n = self._filled, self.t, len(self.mean)
+        if self._solves and i < t:
+            correlation(self._kernel, self._X[i:t], self.grid, self._lengthscale, self._rows[i:t, :n])
+            self._filled = t
 
     def _make_room(self, t: int) -> None:
-        room = len(self._W)
+        room = len(self._X)
         if t <= room:
             return
         more, t = max(t, 2 * room), self.t
-        W, L = np.empty((more, self._W.shape[1])), np.zeros((more, more))
+        made = self._filled if self._solves else t
+        rows, L = np.empty((more, self._rows.shape[1])), np.empty(more * (more + 1) // 2)
         X, z = np.empty((more, self._X.shape[1])), np.empty(more)
-        W[:t], L[:t, :t], X[:t], z[:t] = self._W[:t], self._L[:t, :t], self._X[:t], self._z[:t]
-        self._W, self._L, self._X, self._z = W, L, X, z
+        rows[:made], L[: len(self._L)], X[:t], z[:t] = self._rows[:made], self._L, self._X[:t], self._z[:t]
+        self._rows, self._L, self._X, self._z = rows, L, X, z
 
 
 class SEFeatures:

@@ -5,7 +5,7 @@
     Path("page.html").write_text(html_page("A comparison", [section]))
 
 A `Curve` may bring several x axes (evaluations, seconds) and several quantities (simple regret, average regret); the
-page switches between them. `scatter_section` draws points, `table_section` a sortable table, `text_section` paragraphs.
+page switches between them. `charts_section` draws any charts, `table_section` a sortable table, `text_section` text.
 
 The charts are our own script (`js/`, 40 kB): plotly.js with contours weighs 1.5 MB and Vega 0.8 MB, in every page, and
 what a run needs beside lines and dots, such as parallel coordinates with ten thousand trials, is a hundred lines here.
@@ -72,16 +72,6 @@ class Curve:
     steps: bool = False
 
 
-@dataclass(frozen=True)
-class Points:
-    """Dots of a chart; `text` is shown when the pointer is near, one per dot. Words as x make a categorical axis."""
-
-    name: str
-    x: Sequence[Any] | np.ndarray[Any, Any]
-    y: ArrayLike
-    text: Sequence[str] = ()
-
-
 def html_page(
     title: str, sections: Sequence[Section], *, lead: str = "", foot: str = "Made by regretless.", contents: bool = True
 ) -> str:
@@ -121,26 +111,8 @@ def curves_section(
 
 
 def charts_section(title: str, charts: Sequence[Chart], *, titles: Sequence[str] = (), note: str = "") -> Section:
-    """Charts whose data are at hand (`curves_chart`, `scatter_chart`), side by side where there is room."""
+    """Charts whose data are at hand (as of `curves_chart`), side by side where there is room."""
     return Section(title, note_html(note) + figures(charts, least=420 if len(charts) > 1 else 0, titles=titles))
-
-
-def scatter_section(
-    title: str,
-    panels: Mapping[str, Sequence[Points]],
-    *,
-    x_log: Iterable[str] = (),
-    y_name: str = "value",
-    log_y: bool = False,
-    note: str = "",
-) -> Section:
-    """Dots, one small chart per panel, whose name is its x axis; `x_log` names those with a logarithmic one."""
-    logs = set(x_log)
-    charts = [
-        scatter_chart(points, x_name=name, y_name=y_name, log_x=name in logs, log_y=log_y)
-        for name, points in panels.items()
-    ]
-    return Section(title, note_html(note) + figures(charts, least=300 if len(charts) > 1 else 0))
 
 
 def table_section(
@@ -195,23 +167,6 @@ def curves_chart(curves: Sequence[Curve], *, log_x: Log = False, log_y: Log = Fa
         "y": [{"name": quantity, "log": _says(log_y, quantity)} for quantity in quantities],
         "series": series,
     }
-
-
-def scatter_chart(
-    points: Sequence[Points], *, x_name: str, y_name: str, log_x: bool = False, log_y: bool = False
-) -> Chart:
-    """The data of a chart of dots."""
-    words = any(isinstance(v, str | bool | None | tuple) for p in points for v in p.x)
-    labels = list(dict.fromkeys(str(v) for p in points for v in p.x)) if words else []
-    series = []
-    for p in points:
-        x = [labels.index(str(v)) for v in p.x] if words else numbers(np.asarray(p.x, dtype=np.float64))
-        text = {"text": list(p.text)} if p.text else {}
-        series.append({"name": p.name, "kind": "dots", "x": [x], "y": [{"mid": numbers(p.y)}], **text})
-    axis: dict[str, Any] = {"name": x_name, "log": log_x and not words, "margin": 0.04}
-    if words:
-        axis.update(ticks=[[i, label] for i, label in enumerate(labels)], margin=0.2)
-    return {"x": [axis], "y": [{"name": y_name, "log": log_y}], "series": series}
 
 
 def thinned(n: int, most: int = MOST_POINTS) -> np.ndarray[Any, Any]:

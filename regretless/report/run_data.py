@@ -182,7 +182,9 @@ def certificates_of(optimizer: Optimizer, ended: Sequence[Trial]) -> tuple[list[
             constraints=trial.constraints or None, seconds=trial.seconds,
         )  # fmt: skip
         if n in sizes:
-            again.together = optimizer.together
+            again.together, again.watch = optimizer.together, optimizer.watch
+            if again.watch is not None and n < len(ended):
+                again.watch = again.watch._replace(proven=None)
             again.probe_steps = [step for step in optimizer.probe_steps if step <= trial.number]
             found.append(again.certificate)
     return sizes, found

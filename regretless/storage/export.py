@@ -15,14 +15,14 @@ from optuna.trial import FrozenTrial, TrialState
 from regretless.bounds import KnownBound
 from regretless.doors.optuna import ERROR
 from regretless.doors.replica import ConstraintNames, constraints_of
-from regretless.doors.studies import check_one_objective
 from regretless.doors.tree import learn_tree, space_of
-from regretless.doors.trials import VARIANCE
+from regretless.doors.trials import VARIANCE, check_one_objective
 from regretless.doors.workers import probe_steps, ran_together
 from regretless.optimizer import Optimizer
+from regretless.probes import Watch
 from regretless.result import Result
 from regretless.statefile import write_whole
-from regretless.stopping import STOP_NOTE
+from regretless.stopping import COST, STOP_NOTE, STOP_STATE
 from regretless.storage.settings import Settings
 from regretless.storage.urls import open_storage
 
@@ -65,7 +65,8 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
         if t.state == TrialState.COMPLETE and set(found) == set(names):
             took = None if t.duration is None else t.duration.total_seconds()
             var = t.user_attrs.get(VARIANCE)
-            optimizer.tell(trial, t.values[0], var=var, constraints=found or None, seconds=took)
+            paid = t.user_attrs.get(COST)
+            optimizer.tell(trial, t.values[0], var=var, constraints=found or None, seconds=took, cost=paid)
         else:
             optimizer.tell(trial, failed=True, error=str(t.user_attrs.get(ERROR, "")))
     optimizer.notes["name"], optimizer.notes["foreign"] = study.study_name, own is None
@@ -75,6 +76,7 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
     searched = {name for name, d in space.items() if not d.single()}
     everything = study.get_trials(deepcopy=False)
     optimizer.probe_steps, optimizer.together = probe_steps(everything, searched), ran_together(everything)
+    optimizer.watch = Watch() if STOP_STATE in study.user_attrs else None
     note = study.user_attrs.get(STOP_NOTE)
     return Result.of(optimizer, str(note) if note else f"study {study.study_name}", success=True)
 

@@ -48,7 +48,7 @@ from regretless.evaluation import (
 )
 from regretless.optimizer import Direction
 from regretless.space import Space, SpaceLike
-from regretless.stopping import Rule, probes_for
+from regretless.stopping import COST, Rule, probes_for
 from regretless.storage.settings import Settings, check_space, objective_changed
 from regretless.storage.urls import open_storage, patiently, quiet
 
@@ -118,9 +118,9 @@ def tune_in_storage(
     if found.direction.name.lower() != direction:
         raise ValueError(f"study {study!r} exists and its direction is {found.direction.name.lower()}, not {direction}")
     bound = KnownBound(direction, floor, ceiling)
-    rate = None if stop is None and probes is None else probes_for(stop, probes)
+    rate = probes_for(stop, probes)
     certify = stop is not None and stop.asks_gap
-    settings = Settings.agree(found, method, seed, certify, trials, probes=rate, bound=bound.value)
+    settings = Settings.agree(found, method, seed, certify, trials, probes=probes, fresh=rate, bound=bound.value)
     known = KnownBound.of(direction, settings.bound)
     found.sampler = sampler = Sampler(
         settings.method, seed=settings.seed, search_space=Space(space), budget=settings.budget,
@@ -260,8 +260,9 @@ class _Worker:
         for name, value in named_constraints(outcome.constraints).items():
             key = f"{CONSTRAINTS}:{name}"
             patiently(lambda: self.study._storage.set_trial_system_attr(trial._trial_id, key, value))  # noqa: B023
-        if outcome.var is not None:
-            patiently(lambda: trial.set_user_attr(VARIANCE, float(outcome.var)))  # type: ignore[arg-type]
+        for key, number in ((VARIANCE, outcome.var), (COST, outcome.cost)):
+            if number is not None:
+                patiently(lambda: trial.set_user_attr(key, float(number)))  # noqa: B023
         patiently(lambda: self.study.tell(trial, outcome.value, skip_if_finished=True))
 
 

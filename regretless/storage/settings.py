@@ -12,8 +12,8 @@ from optuna.distributions import BaseDistribution
 from optuna.study import Study
 from optuna.trial import TrialState
 
+from regretless.agreement import as_recipe
 from regretless.fingerprint import source_fingerprint
-from regretless.optimizer import as_recipe
 
 SETTINGS = "regretless:settings"
 """The study attribute that holds them."""
@@ -62,15 +62,17 @@ class Settings:
         budget: int,
         *,
         probes: float | None = None,
+        fresh: float = 0.0,
         bound: float | None = None,
     ) -> Settings:
-        """Those the study has, or the ones given, which are written into it; given ones that differ are refused."""
+        """Those the study has, or the ones given, which are written into it; given ones that differ are refused.
+        fresh: the share of probes of a study that begins now."""
         stored = cls.read(study)
         if stored is None:
             if method != "auto":
                 as_recipe(method)
             seed = secrets.randbits(32) if seed is None else seed
-            stored = cls(method, seed, certify, budget, probes or 0.0, bound)
+            stored = cls(method, seed, certify, budget, fresh, bound)
             study.set_user_attr(SETTINGS, asdict(stored))
         if method not in ("auto", stored.method) or seed not in (None, stored.seed):
             runs = f"study {study.study_name!r} runs with method {stored.method!r} and seed {stored.seed}"

@@ -145,6 +145,10 @@ class Mlp:
         return tuple(like(rng.standard_normal(tuple(W.shape)), W) for W in self.weights)
 
 
+TAIL = 5
+"""Degrees of freedom of the frequencies' Student law, with which the kernel of sine units is Matern-5/2."""
+
+
 def draw_mlp(
     rng: np.random.Generator,
     inputs: int,

@@ -7,6 +7,9 @@ from regretless.auto import AUTO
 from regretless.auto import algorithm as auto
 from regretless.auto.algorithm import best_of_many
 from regretless.baselines import BASELINES
+from regretless.gp.acquisition import log_expected_improvement
+from regretless.gp.maximiser import Acquisition
+from regretless.gp.posterior import GP
 from regretless.methods import METHODS
 from regretless.optimizer import Optimizer
 from regretless.parameters import Choice, Float, Int
@@ -28,10 +31,10 @@ def repeats(method) -> int:
 # ---------------------------------------------------------------- who proposes
 
 
-def test_beyond_the_model_s_dimensions_it_is_ms_ucb() -> None:
-    """The wide part is ms-ucb itself: the same points from the same history."""
+def test_beyond_the_model_s_dimensions_it_is_gp_contest() -> None:
+    """The wide part is gp-contest itself: the same points from the same history."""
     dim = auto.MODEL_UP_TO + 1
-    ours, theirs = AUTO.build(dim, seed=5, budget=40), METHODS["ms-ucb"].build(dim, seed=5, budget=40)
+    ours, theirs = AUTO.build(dim, seed=5, budget=40), METHODS["gp-contest"].build(dim, seed=5, budget=40)
     assert np.array_equal(run(ours, 12), run(theirs, 12))
     assert np.array_equal(ours.recommend(), theirs.recommend())
     assert f"{dim} parameters" in ours.why
@@ -172,3 +175,26 @@ def test_the_recommendation_of_many_noisy_values_is_not_the_luckiest() -> None:
         found.append(bowl(best_of_many(Cube.box(2), X, y, np.full(len(y), np.nan))))
     assert np.mean(found) > np.mean(lucky)
     assert np.mean(found) > -0.02
+
+
+@pytest.mark.parametrize("tree", [True, False])
+def test_every_second_ask_in_a_tree_must_beat_the_best_by_a_margin(tree: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The value to beat is the same at every ask of a flat space; in a tree it is larger at odd steps."""
+    beaten: list[float] = []
+
+    def noted(gp: GP, beat: float) -> Acquisition:
+        beaten.append(beat)
+        return log_expected_improvement(gp, beat)
+
+    monkeypatch.setattr(auto, "log_expected_improvement", noted)
+    space = Space({"kind": Choice(["a", "b"]), "n": Int(2, 9, when={"kind": "b"} if tree else None)})
+    method = AUTO.build(space, seed=3, budget=12)
+    settings = [{"kind": k, "n": n} if k == "b" or not tree else {"kind": k} for k, n in zip("abbbb", (2, 3, 5, 8, 9))]
+    X = np.array([space.encode(setting, method.choices) for setting in settings])
+    method.tell(X, np.array([0.1, -0.7, 0.4, 0.2, -1.1]))
+    for step in (6, 7, 8):
+        method.ask(1, step=step)
+        method.forget(method.pending)
+    first, second, third = beaten
+    assert first == third
+    assert second == pytest.approx(first + auto.TREE_MARGIN if tree else first)

@@ -13,10 +13,9 @@ from regretless_bench.runner import run_all
 from regretless.report.page import (
     Band,
     Curve,
-    Points,
+    charts_section,
     curves_section,
     html_page,
-    scatter_section,
     table_section,
     text_section,
     thinned,
@@ -93,14 +92,6 @@ def test_sections_and_their_errors():
     section = table_section("t", ["m", "v"], [["a", 2.0], ["b", "1.5 (1 to 2)"], ["c", None]], best={"v": "min"})
     assert re.search(r'<td class="mark long"[^>]*>1.5 \(1 to 2\)', section.body)
     assert section.body.count("mark") == 1
-    panels = {
-        "act": [Points("all", ["relu", "tanh", "relu"], [1, 2, 3])],
-        "lr": [Points("all", [1e-3, 1e-2, 1e-1], [1, 2, 3], ["a", "b", "c"])],
-    }
-    act, rate = chart_data(scatter_section("s", panels, x_log=["lr"]).body)
-    assert act["x"][0]["ticks"] == [[0, "relu"], [1, "tanh"]]
-    assert act["series"][0]["x"] == [[0, 1, 0]]
-    assert rate["x"][0]["log"] is True
     with pytest.raises(ValueError, match="axes"):
         curves_section("c", [Curve("a", {"n": [1]}, {"y": [1]}), Curve("b", {"m": [1]}, {"y": [1]})])
     with pytest.raises(ValueError, match="at least one curve"):
@@ -181,13 +172,14 @@ def test_in_a_browser(seen_in_browser):
         )
         for name, c in (("alpha", 1.0), ("beta", 3.0))
     ]
-    dots = {"rate": [Points("trials", [1e-3, 1e-2], [1.0, 2.0])]}
+    trials = {"name": "trials", "kind": "dots", "x": [[1e-3, 1e-2]], "y": [{"mid": [1.0, 2.0]}]}
+    dots = {"x": [{"name": "rate", "log": True}], "y": [{"name": "value", "log": False}], "series": [trials]}
     table = table_section("Table", ["method", "value"], [["a", 3.0], ["b", 1.0], ["c", 20.0]])
     swapped = curves_section("Swapped", curves[::-1])
     many = curves_section("Many", [Curve(f"m{i}", {"n": n}, {"regret": i + n}) for i in range(25)])
     sections = [
         curves_section("Curves", curves, log_y=["simple regret"]),
-        scatter_section("Dots", dots, x_log=["rate"]),
+        charts_section("Dots", [dots]),
         table,
         swapped,
         many,

@@ -61,8 +61,8 @@ def test_options_of_experiments(tmp_path, monkeypatch, capsys) -> None:
     assert (read().seeds, read("--full").seeds, read("--full", "--seeds", "3").seeds) == (5, 10, 3)
     assert read("--out", str(tmp_path / "here")).out.is_dir()
     monkeypatch.setenv("REGRETLESS_DATA", "somewhere")
-    (tmp_path / "sets" / "mnist").mkdir(parents=True)
-    assert read("--data", str(tmp_path / "sets"), data="mnist").data == tmp_path / "sets"
+    (tmp_path / "sets" / "digits").mkdir(parents=True)
+    assert read("--data", str(tmp_path / "sets"), data="digits").data == tmp_path / "sets"
     with pytest.raises(SystemExit) as end:
         read("--data", str(tmp_path / "sets"), data="uci")
     assert re.fullmatch(

@@ -107,7 +107,7 @@ def test_every_figure_starts(figure, full, tmp_path, monkeypatch) -> None:
     """With the command's own options its script is imported, reads them, plans its runs and, told to run none, finds no
     record of them."""
     monkeypatch.setattr(
-        "regretless_bench.claims.data_folder", lambda name: tmp_path
+        "regretless_bench.claims.whole_data", lambda name: tmp_path
     )  # no data set is read before a run needs it
     words = script_options(figure, tmp_path / "out", full=full, seeds=6, jobs=1, data=tmp_path)
     ended = started(EXPERIMENTS / figure.script, [*words, "--report"], monkeypatch)

@@ -201,3 +201,15 @@ def test_lines_of_compact_records(tmp_path) -> None:
     (tmp_path / "records.csv").write_text("problem,method\na,b\n")
     with pytest.raises(ValueError, match="does not hold the lines of runs"):
         read_lines(tmp_path / "records.csv")
+
+
+def test_sentences_count_in_plain_words() -> None:
+    held, tie = Check("a", "", 1e-6, 1.0, "q"), Check("b", "", 0.5, 0.5, "q")
+    beyond = not_run("c", "the quick size has 20 dimensions", "q")
+    assert judged([held, tie, tie, beyond], 5)[1].startswith(
+        "1 of 3 checks holds (2 are ties, 1 more is beyond this size). What does not hold: b (tie); b (tie); c (not"
+    )
+    assert judged([beyond], 9)[1] == (
+        "This size reaches nothing of what the claim says. Not run: c: the quick size has 20 dimensions."
+    )
+    assert judged([held], 3)[1] == "At least 5 repetitions of every method are needed; there are 3."

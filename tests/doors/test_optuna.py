@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import os
 import pickle
 import warnings
 from collections.abc import Callable
@@ -26,7 +27,7 @@ import regretless
 from regretless.baselines import BASELINES
 from regretless.doors.distributions import as_distributions
 from regretless.doors.optuna import Sampler
-from regretless.doors.trials import VARIANCE
+from regretless.doors.trials import VARIANCE, is_lost
 from regretless.doors.workers import ANNOUNCED
 from regretless.methods import METHODS
 from regretless.parameters import Float
@@ -714,13 +715,72 @@ def test_constraints_come_by_a_function_or_by_the_trial() -> None:
         weighed(study.ask())
 
 
-def test_ranges_may_change_in_mid_study() -> None:
-    """What was evaluated outside the present range still counts, and nothing is proposed there."""
-    study = optuna.create_study(sampler=Sampler("gp-ei", seed=0))
-    for low, high in ((-4.0, 2.0), (1.0, 6.0)):
-        for _ in range(7):
+def changing_ranges(*, kept: bool) -> optuna.Study:
+    """A study whose range changes twice, by one sampler or by a fresh one for every trial; a worker with the old range
+    finishes a trial late."""
+    storage, sampler = optuna.storages.InMemoryStorage(), Sampler("gp-ei", seed=0)
+    study = optuna.create_study(study_name="s", storage=storage, sampler=sampler)
+    for low, high in ((1e-4, 2.0), (1.0, 60.0), (0.5, 3.0)):
+        for i in range(6):
+            if not kept:
+                study = optuna.load_study(study_name="s", storage=storage, sampler=Sampler("gp-ei", seed=0))
             trial = study.ask()
-            x = trial.suggest_float("x", low, high)
+            x, n = trial.suggest_float("x", low, high, log=True), trial.suggest_int("n", 1, 7, step=2)
             assert low <= x <= high
-            study.tell(trial, (x - 3.3) ** 2)
+            study.tell(trial, (math.log(x) - 0.7) ** 2 + 0.1 * (n - 3) ** 2)
+            if i == 2 and high == 3.0:
+                old = {"x": FloatDistribution(1e-4, 2.0, log=True), "n": trial.distributions["n"]}
+                study.add_trial(optuna.create_trial(params={"x": 0.3, "n": 5}, distributions=old, value=4.0))
+                latest = {"x": 0.9, "n": 1}
+                study.add_trial(optuna.create_trial(params=latest, distributions=trial.distributions, value=1.0))
+    return study
+
+
+def test_ranges_may_change_in_mid_study() -> None:
+    """What was evaluated outside the present range still counts, nothing is proposed there, and a fresh process goes on
+    alike."""
+    study = changing_ranges(kept=True)
+    assert params_of(study) == params_of(changing_ranges(kept=False))
+    sampler = study.sampler
+    assert isinstance(sampler, Sampler)
+    replica = sampler._current(study)
+    assert replica is not None
+    xs = np.array([t.params["x"] for t in study.trials])
+    within = (xs >= 0.5) & (xs <= 3.0)
+    method = replica.optimizer.method
+    assert len(method.y) == within.sum() < len(xs)
+    near = (xs >= 0.5 / 6) & (xs <= 18.0) & ~within  # up to one length of the range, on its scale
+    assert len(method.basis[1]) - len(method.y) == near.sum() > 1
     assert study.best_value < 0.05
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_worker_knows_the_trials_of_before_as_lost() -> None:
+    """A worker that died before it could sign leaves a nameless trial; one forked afterwards takes its place."""
+    study = optuna.create_study()
+    study.ask()  # nobody signs it
+    nameless = study.trials[0]
+    assert not is_lost(nameless, False, set())  # it may be about to be signed by a worker beside us
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forks in processes with threads
+        pid = os.fork()
+    if pid == 0:
+        os._exit(0 if is_lost(nameless, False, set()) else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_what_lies_outside_teaches_the_model() -> None:
+    """The values of an earlier range show the slope: the first step inside the new one goes to its end."""
+
+    def first(informed: bool) -> float:
+        study = optuna.create_study(sampler=Sampler("gp-ei", seed=4))
+        wide = {"x": optuna.distributions.FloatDistribution(-9.0, 4.0)}
+        narrow = {"x": optuna.distributions.FloatDistribution(-3.0, 4.0)}
+        for x in np.linspace(-9.0, -3.5, 9).tolist() if informed else ():
+            study.add_trial(optuna.create_trial(params={"x": x}, distributions=wide, value=(x + 2.6) ** 2))
+        for x in (-1.0, 0.5, 2.0, 3.5):
+            study.add_trial(optuna.create_trial(params={"x": x}, distributions=narrow, value=(x + 2.6) ** 2))
+        return study.ask().suggest_float("x", -3.0, 4.0)
+
+    assert abs(first(informed=True) + 2.6) < 0.02
+    assert first(informed=False) != first(informed=True)

@@ -23,6 +23,7 @@ from regretless.baselines import BASELINES
 from regretless.doors.sklearn import FoldNoise, RegretlessSearchCV
 from regretless.doors.sklearn_spaces import read_search_space
 from regretless.parameters import Choice, Float, Int
+from regretless.stopping import GapBelow, StopWhen
 
 X, Y = make_classification(n_samples=120, n_features=5, random_state=0)
 C = {"C": stats.loguniform(1e-3, 1e3)}
@@ -225,6 +226,21 @@ def test_a_finite_grid_ends_when_it_is_exhausted() -> None:
     settings = [tuple(params.items()) for params in fitted.cv_results_["params"]]
     assert len(settings) == len(set(settings)) == 6
     assert fitted.best_score_ == GridSearchCV(LogisticRegression(), grid, cv=2).fit(X, Y).best_score_
+
+
+def test_a_rule_ends_the_search_and_brings_its_probes() -> None:
+    """A score of 1 is the ceiling of accuracy: no setting is better, and nothing else need be tried."""
+    X, y = make_classification(60, 4, class_sep=4.0, n_informative=3, n_redundant=0, random_state=0)
+    space = {"C": stats.loguniform(1e-2, 1e3), "kernel": ["rbf", "linear"]}
+    options: dict[str, Any] = {"n_trials": 12, "method": "random", "cv": 2, "fold_noise": False, "random_state": 0}
+    search = RegretlessSearchCV(SVC(), space, stop=GapBelow(0.2) | StopWhen(target=0.999), **options)
+    for _ in range(2):  # a second fit starts afresh
+        fitted = clone(search).fit(X, y)
+        assert len(fitted.optimizer_.trials) < 12
+        assert fitted.optimizer_.probes == 0.2
+        assert "stopped after" in fitted.stopped_
+    plain = RegretlessSearchCV(SVC(), space, **options).fit(X, y)
+    assert (plain.stopped_, plain.optimizer_.probes, len(plain.optimizer_.trials)) == (None, 0.0, 12)
 
 
 def test_fold_scores_are_told_as_noise() -> None:

@@ -205,6 +205,49 @@ def test_a_state_of_features_loads_bit_for_bit_and_a_damaged_one_is_refused(name
         second.load({**state, name: state[name][1:]})
 
 
+@pytest.mark.parametrize("conditioned", [0, 90])
+def test_a_state_of_rows_loads_bit_for_bit_and_one_that_does_not_follow_is_refused(conditioned: int) -> None:
+    rng = np.random.default_rng(3)
+    grid = product_grid([np.linspace(0.1, 0.7, 9), np.linspace(0, 1, 7), np.array([0.25, 0.3])])
+    X, y, noise = rng.random((140, 3)), rng.standard_normal(140), rng.choice([0.01, 0.3], 140)
+
+    def fresh() -> RowPosterior:
+        return RowPosterior(grid, None, kernel="matern52", lengthscale=LENGTHSCALE, noise_var=NOISE)
+
+    first, second = fresh(), fresh()
+    told = (X[:conditioned], y[:conditioned], NOISE / noise[:conditioned]) if conditioned else None
+    later = list(zip(X[conditioned:], y[conditioned:].tolist(), noise[conditioned:].tolist(), strict=True))
+    if told is not None:
+        first.condition(*told)
+    for sample in later:
+        first.add_at(*sample)
+    state = first.state()
+    second.resume(state, told, later)
+    ahead = rng.random((2, 3))
+    assert np.array_equal(first.variance_after(ahead), second.variance_after(ahead))
+    for posterior in (first, second):
+        posterior.extend(ahead)
+        posterior.add(len(grid) + 1, 0.3)
+        posterior.add_at(ahead[0], -0.4, 0.2)
+    assert np.array_equal(first.mean, second.mean)
+    assert np.array_equal(first.variance, second.variance)
+    assert (first.gain, first.t) == (second.gain, second.t)
+    mean, variance, _ = direct(
+        "matern52", np.concatenate([X, ahead[1:], ahead[:1]]), np.append(y, [0.3, -0.4]), second.grid,
+        np.append(noise, [NOISE, 0.2]),
+    )  # fmt: skip
+    assert np.abs(second.mean - mean).max() < 1e-9
+    assert np.abs(second.variance - variance).max() < 1e-9
+    for wrong in (
+        {**state, "mean": state["mean"] + 1e-3},
+        {**state, "variance": state["variance"] / 2},
+        {**state, "mean": state["mean"] * np.nan},
+        {**state, "mean": state["mean"][1:]},
+    ):
+        with pytest.raises(ValueError, match="mean and variance"):
+            fresh().resume(wrong, told, later)
+
+
 def test_condition_refuses_a_posterior_that_has_samples() -> None:
     posterior = RowPosterior(np.array([[0.5]]), None, kernel="se", lengthscale=LENGTHSCALE, noise_var=NOISE)
     posterior.add(0, 1.0)

@@ -32,7 +32,7 @@ from processes import children
 
 import regretless as rg
 from regretless.bilevel import Bilevel, minimize_bilevel
-from regretless.doors import optuna as optuna_door
+from regretless.doors import trials as trials_of_doors
 from regretless.storage.runner import tune_in_storage
 from regretless.storage.urls import open_storage, patiently
 
@@ -80,7 +80,7 @@ def started(live: Callable[[], Any]) -> int:
     pid = os.fork()
     if pid:
         return pid
-    optuna_door.STARTED = datetime.now()  # as if the module had been imported by this process
+    trials_of_doors.STARTED = datetime.now()  # as if the module had been imported by this process
     try:
         live()
     except BaseException:

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from processes import bounded
 from sizes import count, long_only, sizes
 
 CROWDING = Path(__file__).with_name("crowding.py")
 
 
 def crowded(url: str, space: str, workers: int, trials: int, kills: int, seconds: float = 300) -> None:
-    command = [sys.executable, str(CROWDING), url, space, str(workers), str(trials), str(kills)]
-    around = {**os.environ, "PYTHONSAFEPATH": ""}  # the script imports its neighbour
-    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, env=around)
-    assert done.returncode == 0, done.stderr[-6000:]
-    found = json.loads(done.stdout)
+    found = json.loads(bounded(CROWDING, url, space, workers, trials, kills, seconds=seconds))
     assert found["kills"] == kills
     assert found["complete"] >= trials - kills
 

@@ -13,13 +13,11 @@ from sizes import count, sizes
 
 import regretless as rg
 
-ASKS, SECONDS = 10, 1.0
-"""Loading costs at most as much as so many asks, or so many seconds of processor time where an ask costs next to
-nothing: reading the file is then most of it."""
+ASKS, SECONDS = 10, 0.3
+"""Beyond reading the trials, which random search does too, loading costs at most as much as so many asks, or so many
+seconds of processor time where an ask costs next to nothing."""
 SPACE = {"a": rg.Float(1e-4, 10, log=True), "b": rg.Float(-3, 7), "n": rg.Int(2, 90)}
 SAMPLE = ("gp-ucb",)  # methods of the short form
-AWAY = ("igp-ucb", "grid-ei", "grid-pi", "adaptive-discretization")
-"""Posteriors of rows on a grid: told so many points that lie off it, they are made again from all of them."""
 
 
 def value(a: float, b: float, n: int) -> float:
@@ -32,16 +30,32 @@ def seconds(call: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - before, found
 
 
+def filled(name: str, n: int) -> rg.Optimizer:
+    """A run of n settings that the method did not choose; for a method on a grid they lie off it."""
+    run = rg.Optimizer(SPACE, method=name, seed=1, budget=3 * n)
+    for u in run.method.cube.snap(np.random.default_rng(0).random((n, run.method.dim))):
+        trial = run.adopt(run.space.decode(u, run.method.choices))
+        run.tell(trial, value(**trial.params))
+    return run
+
+
+def loaded(path: Path) -> tuple[float, rg.Optimizer, Any]:
+    """The seconds of a load and the ask after it, the run and its trial; the best of three: the first warms caches."""
+    found = []
+    for _ in range(3):
+        loading, run = seconds(lambda: rg.Optimizer.load(path))
+        asking, trial = seconds(run.ask)
+        found.append((loading + asking, run, trial))
+    return min(found, key=lambda each: each[0])
+
+
 @sizes
-@pytest.mark.parametrize("name", [n for n in (*rg.METHODS, *rg.BASELINES) if n not in AWAY])
+@pytest.mark.parametrize("name", [*rg.METHODS, *rg.BASELINES])
 def test_loading_costs_a_few_asks(name: str, long: bool, tmp_path: Path) -> None:
     if not long and name not in SAMPLE:
         pytest.skip("the short form takes a sample of the methods")
     n = count(long, 150, 2000)
-    first = rg.Optimizer(SPACE, method=name, seed=1, budget=3 * n)
-    for u in first.method.cube.snap(np.random.default_rng(0).random((n, first.method.dim))):
-        trial = first.adopt(first.space.decode(u, first.method.choices))
-        first.tell(trial, value(**trial.params))
+    first = filled(name, n)
     first.ask()
     warm = []
     for _ in range(5):
@@ -49,7 +63,11 @@ def test_loading_costs_a_few_asks(name: str, long: bool, tmp_path: Path) -> None
         told, _ = seconds(lambda trial=trial: first.tell(trial, value(**trial.params)))
         warm.append(cost + told)
     first.save(tmp_path / "run")
-    loading, second = seconds(lambda: rg.Optimizer.load(tmp_path / "run"))
-    asking, trial = seconds(second.ask)
+    filled("random", n).save(tmp_path / "trials")
+    reading, _, _ = loaded(tmp_path / "trials")
+    loading, second, trial = loaded(tmp_path / "run")
     assert trial.params == first.ask().params
-    assert loading + asking <= max(ASKS * float(np.median(warm)), SECONDS)
+    assert loading - reading <= max(ASKS * float(np.median(warm)), SECONDS)
+    second.tell(trial, value(**trial.params))
+    first.tell(first.pending[-1], value(**trial.params))
+    assert second.ask().params == first.ask().params

@@ -8,8 +8,6 @@ pool (`NeuralBO(candidates=problem.features)`).
 
 from __future__ import annotations
 
-import csv
-import gzip
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
@@ -19,7 +17,7 @@ from numpy.typing import NDArray
 from regretless.method import keyed_generator
 from regretless.parameters import Array, Int
 from regretless.space import Space
-from regretless_bench.problems.data import data_folder
+from regretless_bench.problems.data import data_folder, read_csv
 from regretless_bench.problems.problem import Problem
 from regretless_bench.streams import BenchStream
 
@@ -38,11 +36,9 @@ def corpus(
     all reviews."""
     from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
-    with gzip.open(
-        data_folder("amazon_reviews_hierarchical", folder) / "reviews.csv.gz", "rt", encoding="utf-8", newline=""
-    ) as file:
-        rows = list(csv.DictReader(file))
-    names = [tuple(row[f"Cat{level}"] for level in range(1, LEVELS + 1)) for row in rows]
+    columns = [f"Cat{level}" for level in range(1, LEVELS + 1)]
+    rows = read_csv(data_folder("amazon_reviews_hierarchical", folder) / "reviews.csv.gz", ("Text", *columns))
+    names = [tuple(row[column] for column in columns) for row in rows]
     known = [i for i, path in enumerate(names) if "unknown" not in path]
     maker = CountVectorizer if features == "counts" else TfidfVectorizer
     vectors = maker(max_features=words, ngram_range=(1, LONGEST), stop_words="english", dtype=np.float64)

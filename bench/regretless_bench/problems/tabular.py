@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from regretless.parameters import Choice, Int
 from regretless.space import Space
-from regretless_bench.problems.data import data_folder
+from regretless_bench.problems.data import data_folder, reading
 from regretless_bench.problems.problem import Observation, Problem
 
 MLP_DATA = ("car", "phoneme", "vehicle", "australian", "kc1", "segment", "blood_transfusion", "credit_g")
@@ -68,8 +68,13 @@ def _values(parameter: Any) -> list[Any]:
 
 @functools.cache
 def _table(file: str, folder: str | None) -> dict[str, NDArray[Any]]:
-    with np.load(data_folder("hpo_tables", folder) / file, allow_pickle=False) as stored:
-        return dict(stored)
+    path = data_folder("hpo_tables", folder) / file
+    with reading(path), np.load(path, allow_pickle=False) as stored:
+        found = dict(stored)
+        names = ("param_names", *(MLP_DATA if "mlp" in file else NAS_DATA))
+        if lacking := [name for name in names if name not in found]:
+            raise ValueError(f"no table {lacking[0]!r}; it has {', '.join(found) or 'none'}")
+        return found
 
 
 def hpobench_mlp(*, data_set: str = "car", single: bool = True, data: str | None = None) -> Tabular:

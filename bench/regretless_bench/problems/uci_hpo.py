@@ -13,13 +13,10 @@ With `fold=None` the value is the mean over the five folds, evaluated in paralle
 from __future__ import annotations
 
 import contextlib
-import csv
-import gzip
 import json
 import os
 import sqlite3
 import warnings
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,7 +27,7 @@ import numpy as np
 
 from regretless.parameters import Array, Float
 from regretless.space import Space
-from regretless_bench.problems.data import data_folder
+from regretless_bench.problems.data import data_folder, read_csv, reading
 from regretless_bench.problems.problem import Problem
 
 FOLDS = 5
@@ -188,15 +185,14 @@ def accuracy(classifier: str, data: str, fold: int, arguments: dict[str, Any], f
 def table(data: str, folder: str | None = None) -> tuple[Array, Array]:
     """Features in [-1, 1] (n x k) and classes (n) of a table; rows with empty cells are dropped."""
     path = data_folder("uci", folder) / f"{FILES[data]}.csv.gz"
-    with gzip.open(path, "rt", newline="") as file:
-        names, *rows = csv.reader(file)
-    kept: Sequence[int] = [i for i, name in enumerate(names) if name not in ("id", "class")]
-    full = [row for row in rows if all(row[i] != "" for i in kept)]
-    X = np.array([[float(row[i]) for i in kept] for row in full])
+    rows = read_csv(path, ("class",))
+    kept = [name for name in rows[0] if name not in ("id", "class")]
+    full = [row for row in rows if all(row[name] != "" for name in kept)]
+    with reading(path):
+        X = np.array([[float(row[name]) for name in kept] for row in full])
+        y = np.array([float(row["class"]) for row in full])
     low, high = X.min(axis=0), X.max(axis=0)
-    return 2 * (X - low) / np.where(high > low, high - low, 1.0) - 1, np.array(
-        [float(row[names.index("class")]) for row in full]
-    )
+    return 2 * (X - low) / np.where(high > low, high - low, 1.0) - 1, y
 
 
 def _cache() -> sqlite3.Connection:

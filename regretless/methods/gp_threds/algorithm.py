@@ -31,6 +31,9 @@ Default preset only
    10. Values are standardised: by the interval when it is given, otherwise by a maximum-likelihood fit (first after a
        Sobol design, then at each growth by half), which also gives length-scale and noise unless they are given.
    11. Cells stop shrinking at side SMALLEST; `tree.stopped` says so.
+On request
+   12. The paper knows B. `assumed_norm="doubling"` begins with the preset's and doubles it when the values refute it
+       (`unknown_norm`); the search then begins again. Values are asked at ends of epochs, at each growth by half.
 """
 
 import math
@@ -45,12 +48,13 @@ from regretless.certificate import Certificate
 from regretless.gp.certify import wary_surrogate
 from regretless.gp.kernels import Kind
 from regretless.gp.sobol import sobol_points
-from regretless.grid.scale import LEAST_NOISE_VAR, REFIT, Scale, fit_scale
+from regretless.grid.scale import LEAST_NOISE_VAR, REFIT, Scale, fit_scale, weights
 from regretless.grid.whole_model import cautious_best, whole_certificate
 from regretless.method import Method, keyed_generator
 from regretless.methods.gp_threds.norm_ball import norm_certificate
 from regretless.methods.gp_threds.random_walk import Search, Told, walk
 from regretless.methods.gp_threds.threshold_tree import Cell, CellTest, GridPriors, ThresholdTree, beside_the_best
+from regretless.methods.gp_threds.unknown_norm import doubled, ridge
 from regretless.methods.gp_threds.widths import Gain, Widths
 from regretless.noise import stated_noise
 from regretless.parameters import Array
@@ -118,7 +122,8 @@ class GPThreDS(Method):
         noise_sd: R, the standard deviation of the noise; None: fitted (paper preset: 0.1).
         norm_bound: a true bound on the norm of f (not standardised) in the kernel's RKHS, if known, with lengthscale
             and noise_sd; the certificate is then a theorem.
-        assumed_norm: B, what the deciding beta takes for the norm of f; it steers and bounds nothing.
+        assumed_norm: B, what the deciding beta takes for the norm of f; it steers and bounds nothing. "doubling": 0.5
+            until the values refute it, then twice as much; for the kernel's RKHS, in standardised units (paper: as is).
         delta: probability of error of the deciding beta (delta_0 in Sec. 5).
         threshold_slack: c, how far below the threshold a bound is rejected, in sides; None: 0.05 (paper: 0.2).
         patience: t_term, samples after which a test accepts; None: 20 (paper: 50); "formula": Eq. (7), 1e5 and more.
@@ -151,7 +156,7 @@ class GPThreDS(Method):
         lengthscale: float | None = None,
         noise_sd: float | None = None,
         norm_bound: float | None = None,
-        assumed_norm: float | None = None,
+        assumed_norm: float | Literal["doubling"] | None = None,
         delta: float = 1e-3,
         threshold_slack: float | None = None,
         patience: int | Literal["formula"] | None = None,
@@ -169,8 +174,10 @@ class GPThreDS(Method):
         self.fresh = self.paper or search == "walk"
         self.c = usual.threshold_slack if threshold_slack is None else float(threshold_slack)
         self.delta, self.p, self.horizon = float(delta), float(walk_error), budget or HORIZON
+        self.doubling = assumed_norm == "doubling"
+        self._norm = usual.assumed_norm if assumed_norm in (None, "doubling") else float(assumed_norm)
         self.widths = Widths(
-            norm=assumed_norm or usual.assumed_norm, delta=self.delta, gain=gain or usual.gain,
+            norm=self._norm, delta=self.delta, gain=gain or usual.gain,
             patience=patience or usual.patience, usual_delta=self.p if search == "walk" else self.delta,
             least_noise_sd=usual.least_noise_sd,
         )  # fmt: skip
@@ -187,8 +194,10 @@ class GPThreDS(Method):
         self.tree = ThresholdTree(interval=self.interval or (-math.inf, math.inf), live=[Cell.whole(self.dim)])
         """Live cells, thresholds, regions given up; see `ThresholdTree`."""
         self.scale = self._first_scale()
+        self.widths = replace(self.widths, norm=self._norm)
         self._trusting = self.interval is not None  # whether the scale comes from the given interval
         self._seen = self._fitted_at = 0  # values the search has taken in, and how many there were at the last fit
+        self._asked_at = 0  # how many values there were when they were last asked about the norm
         self._test: CellTest | None = None
         self._running = self._shrink()
         next(self._running)
@@ -289,6 +298,32 @@ class GPThreDS(Method):
                 a, b = found
             tree.interval = (a, b)
             tree.epoch += 1
+            if self.doubling and self._norm_refuted():
+                tree.live, tree.depth, tree.pruned, tree.stopped = [Cell.whole(self.dim)], 0, [], ""
+                if self.interval is None:
+                    self.open_test(tree.live[0], shared=True)
+                    tree.interval = self._found()
+                else:
+                    tree.interval = self.interval
+                width = tree.interval[1] - tree.interval[0]
+
+    def _norm_refuted(self) -> bool:
+        """Doubles the norm of the widths until the values do not refute it; says whether it did."""
+        n = self._seen
+        if n < REFIT * self._asked_at:
+            return False
+        self._asked_at = n
+        scale = self.scale
+        noise_var = max(scale.noise_var, self.widths.least_noise_sd**2)
+        weight = weights(self.yvar[:n], scale.sd * scale.sd * noise_var)
+        estimate = ridge(
+            self.X[:n], scale.inside(self.y[:n]), weight,
+            kernel=self.kernel, lengthscale=scale.lengthscale, noise_var=noise_var,
+        )  # fmt: skip
+        norm = doubled(estimate, self.widths.norm, self.delta)
+        is_refuted = norm > self.widths.norm
+        self.widths = replace(self.widths, norm=norm)
+        return is_refuted
 
     def _mistaken(self, low: float) -> bool:
         """Whether a lower bound and a value have passed the given interval while the scale still comes from it."""
@@ -402,6 +437,10 @@ def check_options(given: Mapping[str, Any], dim: int) -> None:
         if given[name] not in legal:
             raise ValueError(f"{name} must be one of {legal}, got {given[name]!r}")
     for name, (low, high) in OPEN_RANGES.items():
+        if name == "assumed_norm" and isinstance(given[name], str):
+            if given[name] != "doubling":
+                raise ValueError(f"assumed_norm must be a number above 0 or 'doubling', got {given[name]!r}")
+            continue
         if given[name] is not None and not low < given[name] < high:
             raise ValueError(f"{name} must be between {low:g} and {high:g}, got {given[name]!r}")
     for name in ("noise_sd", "threshold_slack"):

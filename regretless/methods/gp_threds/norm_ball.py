@@ -54,7 +54,7 @@ class NormBall:
         least = LEAST_VARIANCE * norm * norm
         variance = max(noise_sd * noise_sd, least)
         variances = np.where(np.isnan(yvar), variance, np.maximum(yvar, least))
-        self._features = _few_features(kernel, X.shape[1], lengthscale)
+        self._features = few_features(kernel, X.shape[1], lengthscale)
         if self._features is not None:
             shrunk = np.sqrt(variance / variances)
             Phi, y = self._features(X) * shrunk[:, None], y * shrunk
@@ -129,7 +129,8 @@ def norm_certificate(method: GPThreDS, delta: float) -> Certificate:
     return Certificate(upper - lower, lower, upper, delta, "theory", assumed)
 
 
-def _few_features(kernel: Kind, dim: int, lengthscale: float) -> SEFeatures | None:
+def few_features(kernel: Kind, dim: int, lengthscale: float) -> SEFeatures | None:
+    """The features of the kernel where they are few enough to work with; None otherwise."""
     if kernel != "se" or dim > 3:
         return None
     features = SEFeatures(dim, lengthscale)

@@ -2,9 +2,8 @@
 Bayesian Optimization", AAAI 2020.
 
 An upper confidence bound is maximised over a growing set of low-dimensional subspaces instead of the whole cube. Each
-subspace fixes all but d coordinates at a uniform base point z. More subspaces cost more computation and bring less
-regret, and d replaces D in the width of the bound. The default preset, this library's method for 20 to 5000 dimensions,
-maximises LogEI in all coordinates on the model that predicted best of late; subspaces supply starts of its ascents.
+subspace fixes all but d coordinates at a base point z. More subspaces cost more computation and bring less regret, and
+d replaces D in the width of the bound.
 
 Notation
     D, d     coordinates in all, and free ones of a subspace; option `low_dim`
@@ -21,14 +20,14 @@ Deviations (numbers as in docs/lab/ms-ucb.md)
        evenly while the subspaces are fewer (paper preset). 10 D ascents in each subspace found nothing better in 39 of
        39 cases with up to 36 subspaces in 6 to 8 dimensions, at up to hundreds of times the cost.
     3. Hyper-parameters are fitted on the library's schedule by maximum a posteriori (both presets; paper: likelihood).
-    4. Default only: the free coordinates of every subspace are random, where Def. 1 takes the last d; base points are
-       also copied from the incumbents, the told points with the best means; ascents go on through further blocks and
-       then in all D coordinates; where few coordinates matter every second step moves them alone (`subspace.py`); LogEI
-       (or a width given as kappa) replaces beta_t, which is pure exploration on standardised values; at most `cap`
-       points of Z_t are searched in one step. The uniform draws of Z_t stay, because the guarantee rests on them.
-    5. Default only: several models compete (`contest.py`), and up to 20 dimensions every third proposal comes from a
-       model of clipped values.
-    6. Pending points are hallucinated; a proposal that coincides with a known point is moved a little (both presets).
+    4. Default only: base points adapt. Beside the uniform draws of Z_t, on which the guarantee rests, subspaces go
+       through the incumbents, the told points with the best means.
+    5. Default only: the free coordinates of a subspace are random, or learnt: drawn in proportion to l^-2, the squared
+       inverse length-scales. Def. 1 always takes the last d. Where the length-scales say that few coordinates matter,
+       every second step searches the one subspace in which all of these are free.
+    6. Default only: the width is a constant, because sqrt(beta_t) of 6 to 13 is pure exploration on standardised
+       values; the process has a length-scale per coordinate; at most `cap` points of Z_t are searched in one step.
+    7. Pending points are hallucinated; a proposal that coincides with a known point is moved a little (both presets).
 """
 
 import math
@@ -40,56 +39,45 @@ import numpy as np
 from numpy.random import Generator
 
 from regretless.certificate import Certificate
-from regretless.gp.acquisition import (
-    Acquire,
-    confidence_bound,
-    kept_from_failures,
-    log_improvement,
-    of_posterior,
-    upper_confidence,
-)
+from regretless.gp.acquisition import Acquire, confidence_bound, kept_from_failures, of_posterior, upper_confidence
+from regretless.gp.base_points import BasePoints, PosteriorArrays
 from regretless.gp.certify import fitted_certificate, wary_surrogate
 from regretless.gp.design import DesignedMethod, away_from_known
-from regretless.gp.maximiser import USUAL, Effort, maximise
+from regretless.gp.maximiser import maximise
 from regretless.gp.posterior import GP
 from regretless.gp.step import INCUMBENTS, best_by_mean, best_of_shortlist, best_told, step
-from regretless.gp.surrogate import Surrogate
-from regretless.method import State, keyed_generator
-from regretless.methods.ms_ucb.additive import AdditiveGP, AdditiveSurrogate
-from regretless.methods.ms_ucb.base_points import BasePoints, PosteriorArrays, Sums
-from regretless.methods.ms_ucb.contest import FEW, HEAD_START, Contest, entrants
-from regretless.methods.ms_ucb.subspace import (
+from regretless.gp.subspace import (
     Subspaces,
     best_in_coordinates,
     few_that_matter,
+    free_lines,
     maximise_subspaces,
     random_blocks,
 )
+from regretless.gp.surrogate import Surrogate
+from regretless.method import State
 from regretless.noise import stated_noise
 from regretless.parameters import Array
 from regretless.space import Cube
-from regretless.streams import Stream
 
 LOW_DIM, INITIAL = 5, 20  # free coordinates and initial points of the paper's experiments (Sec. 5)
 STARTS_PER_DIM = 10  # random starts per dimension of the space, in all (Sec. 5)
 ASCENTS, ASCENT_ROUNDS = 200, 50  # starts that are ascended, and evaluations of an ascent (deviation 2); our choice
 CAP = 500  # not in paper: points of Z_t that the default preset searches in one step, to bound its cost; our choice
-SUBSPACES_PER_INCUMBENT = 16  # not in paper: subspaces through each incumbent; our choice
-CHAIN = 2  # not in paper: further random blocks of coordinates through which an ascent goes on; our choice
-POLISHED = 5  # not in paper: points of the subspaces from which the ascent in all coordinates starts; our choice
-CLIPPED_EVERY = 3  # not in paper: each so many-th proposal comes from the model of clipped values (docs)
-LARGE, LARGE_EFFORT = 1_000_000, Effort(raw=96, starts=2, rounds=16)
-"""not in paper: where n D exceeds LARGE the ascent in all coordinates takes this smaller effort; our choice."""
+KAPPA = 1.0  # not in paper: the width of the default's confidence bound, as in gp-ucb
+PER_INCUMBENT = 32  # not in paper: subspaces through each incumbent, half of them learnt; our choice
+CLIMBED, ROUNDS = 20, 30  # not in paper: subspaces in which the default ascends, and evaluations of each; our choice
 
 
 class MSUCB(DesignedMethod):
-    """MS-UCB: LogEI on the model that predicted best, climbed from points of subspaces; for 20 to 5000 dimensions.
+    """Subspace search by upper confidence bounds: each proposal moves few coordinates of a base point; 20 to 5000
+    dimensions.
 
     Args:
-        preset: "default", or "paper": Algorithm 1, with deviations 1, 2, 3 and 6.
+        preset: "default", or "paper": Algorithm 1, with deviations 1, 2, 3 and 7.
         low_dim: free coordinates of a subspace; 0 picks among sampled points, D is GP-UCB.
         bases, growth: bases * t^growth base points are added at iteration t.
-        kappa: the width of the confidence bound; None: sqrt(beta_t) in the paper preset, LogEI in the default one.
+        kappa: the width of the confidence bound; None: sqrt(beta_t) in the paper preset, 1 in the default one.
         delta: the failure probability in beta_t.
         cap: most points of Z_t searched in one step, the newest first; 0: all, as the proof needs; None: all in the
             paper preset, 500 else.
@@ -98,6 +86,7 @@ class MSUCB(DesignedMethod):
     """
 
     renamed: ClassVar = {"d": "low_dim", "N0": "bases", "alpha": "growth", "noise": "noise_var"}
+    version, former = 2, "gp-contest"
 
     def __init__(
         self,
@@ -129,26 +118,20 @@ class MSUCB(DesignedMethod):
         if (cap is not None and cap < 0) or (initial is not None and initial < 1):
             raise ValueError(f"cap must be at least 0 and initial at least 1, got {cap!r} and {initial!r}")
         self.paper = preset == "paper"
-        continuous = ~self.cube.discrete
-        for start, stop in self.cube.groups:
-            continuous[start:stop] = False
-        self._lines = np.flatnonzero(continuous)  # coordinates that may be free
+        self._lines = free_lines(self.cube)
         self.d, self.N0, self.alpha, self.kappa = min(low_dim, len(self._lines)), bases, growth, kappa
         self.delta = delta
         self.cap = cap if cap is not None else 0 if self.paper else CAP
         self._isotropic = Surrogate(self.cube, ard=False, quadratic=False, noise_var=noise_var, tame=False)
-        self._clipped = Surrogate(self.cube, noise_var=noise_var)
+        self._model = Surrogate(self.cube, quadratic=False, noise_var=noise_var)  # of the default preset
         self._wary = wary_surrogate(self.cube)
-        head_start = HEAD_START if self.dim <= FEW else 0.0
-        self._contest = Contest(entrants(self.cube, noise_var=noise_var), head_start=head_start)
-        self._bases = BasePoints(self.dim, 1 if self.paper else 2)
-        self._sizes = [0]  # |Z_t| for every t drawn so far
+        self._bases = BasePoints(self.dim, 1)
 
     # -- Algorithm 1
 
     def _step(self, rng: Generator) -> Array:
         if not self.paper:
-            return away_from_known(self._default_step(rng), self, rng)
+            return self._default_step(rng)
         gp = self._isotropic.gp(self.X, self.y, self.yvar, self.pending)  # (Alg. 1, l. 2 and 9)
         width = self._width(self.delta) if self.kappa is None else self.kappa
         if self.d == self.dim:  # the limit: GP-UCB (Sec. 4, "On Dimension d")
@@ -160,7 +143,7 @@ class MSUCB(DesignedMethod):
     def _best_of_subspaces(self, gp: GP, bound: Acquire, pending: Array, rng: Generator) -> tuple[Array, float]:
         """The maximiser of a bound over the subspaces of Z_t, and its value (Def. 1; Alg. 1, l. 4-6; Eq. 8)."""
         arrays = PosteriorArrays.of(gp)
-        Z, sums = self._bases_to_search(arrays, pending)
+        Z, sums = self._bases.newest(arrays, self.X, pending, self._draw_bases(), self.cap)  # (Alg. 1, l. 4-5)
         starts = STARTS_PER_DIM * self.dim
         copies = max(ASCENTS // len(Z), 1) if self.d else 1  # an ascent has a row of its own
         rows = np.tile(np.arange(len(Z)), copies)
@@ -170,22 +153,9 @@ class MSUCB(DesignedMethod):
         X, values = maximise_subspaces(arrays, bound, many, rng, len(rows), retries, ASCENTS, ASCENT_ROUNDS)
         return X[0], float(values[0])
 
-    def _bases_to_search(self, arrays: PosteriorArrays, pending: Array) -> tuple[Array, Sums | None]:
-        """Z_t, or its newest `cap` points, and their sums with the posterior's points if cached (Alg. 1, l. 4-5)."""
-        count = self._draw_bases()
-        chosen = slice(max(0, count - self.cap) if self.cap else 0, count)
-        sums = self._bases.sums(arrays, self.X, pending)
-        return self._bases.Z[chosen], None if sums is None else sums.at(chosen)
-
     def _draw_bases(self) -> int:
-        """Draws the points of Z_t that are not there yet, each iteration's keyed on its number, and returns |Z_t|."""
-        t = self._t()
-        for k in range(len(self._sizes), t + 1):
-            count = subspaces_at(k, self.N0, self.alpha)
-            rng = keyed_generator(self.seed, k, stream=Stream.MS_UCB_BASES)
-            self._bases.extend(self.cube.snap(rng.random((count, self.dim))))
-            self._sizes.append(self._sizes[-1] + count)
-        return self._sizes[t]
+        """Draws the points of Z_t that are not there yet, and returns |Z_t|."""
+        return self._bases.draw(self._t(), self.cube, self.seed, lambda k: subspaces_at(k, self.N0, self.alpha))
 
     def _t(self) -> int:
         """The paper's iteration: evaluations known or under way since the initial design, + 1."""
@@ -198,40 +168,33 @@ class MSUCB(DesignedMethod):
     # -- the default preset: not in paper
 
     def _default_step(self, rng: Generator) -> Array:
-        """An ascent in all coordinates from incumbents and points of subspaces, or in the few that matter."""
-        turn = len(self.y) + len(self.pending)
-        clipped = self.dim <= FEW and turn % CLIPPED_EVERY == 0
-        surrogate = self._clipped if clipped else self._contest.choose(self.X, self.y, self.yvar)
-        gp = surrogate.gp(self.X, self.y, self.yvar, self.pending)
+        """The best point of many subspaces, or of the one in which the few coordinates that matter are free."""
+        gp = self._model.gp(self.X, self.y, self.yvar, self.pending)
+        bound = confidence_bound(KAPPA if self.kappa is None else self.kappa, gp.signal)
+        pair = kept_from_failures(of_posterior(gp, bound), self.X, self.failed)
         incumbents = best_by_mean(gp, self.X, INCUMBENTS)
-        if self.kappa is None:
-            acquire = log_improvement(float(gp.mean_at(self.X).max()), gp.signal)
-        else:
-            acquire = confidence_bound(self.kappa, gp.signal)
-        pair = kept_from_failures(of_posterior(gp, acquire), self.X, self.failed, logarithmic=self.kappa is None)
-        few = few_that_matter(gp, self._lines) if turn % 2 else None
-        if few is not None:
-            return best_in_coordinates(few, pair, incumbents, rng)
-        starts = incumbents
-        separable = isinstance(gp, AdditiveGP) or not gp.hyper.quadratic  # as subspaces need it (`base_points.py`)
-        if separable:
-            starts = np.concatenate([self._best_of_chains(gp, acquire, incumbents, rng), incumbents])
-        effort = USUAL if len(self.y) * self.dim <= LARGE else LARGE_EFFORT
-        return maximise(pair, self.cube, rng, incumbents=starts, effort=effort)
+        if self.d == self.dim:  # the limit: GP-UCB
+            return away_from_known(maximise(pair, self.cube, rng, incumbents=incumbents), self, rng)
+        learnt = few_that_matter(gp, self._lines) if (len(self.y) + len(self.pending)) % 2 else None
+        if learnt is not None:
+            return away_from_known(best_in_coordinates(learnt, pair, incumbents, rng), self, rng)
+        found = self._best_points(gp, bound, incumbents, rng)
+        return away_from_known(found[int(np.argmax(pair.value(found)))], self, rng)
 
-    def _best_of_chains(self, gp: GP | AdditiveGP, acquire: Acquire, incumbents: Array, rng: Generator) -> Array:
-        """The best points of the subspaces of Z_t and of those through the incumbents, POLISHED x D."""
+    def _best_points(self, gp: GP, bound: Acquire, incumbents: Array, rng: Generator) -> Array:
+        """The best points found in the subspaces of Z_t and in those through the incumbents, CLIMBED x D."""
         arrays = PosteriorArrays.of(gp)
-        Z, sums = self._bases_to_search(arrays, self.pending)
-        copies = np.repeat(np.arange(len(incumbents)), SUBSPACES_PER_INCUMBENT)
+        Z, sums = self._bases.newest(arrays, self.X, self.pending, self._draw_bases(), self.cap)
+        copies = np.repeat(np.arange(len(incumbents)), PER_INCUMBENT)
         if sums is not None:
             sums = sums.followed_by(arrays.sums(incumbents).at(copies))
         local = np.arange(len(Z) + len(copies)) >= len(Z)
         free = random_blocks(len(local), self.d, self._lines, None, rng)
+        if gp.hyper.lengthscale.size > 1:
+            learnt = np.flatnonzero(local)[::2]
+            free[learnt] = random_blocks(len(learnt), self.d, self._lines, gp.hyper.lengthscale[self._lines] ** -2, rng)
         subspaces = Subspaces(np.concatenate([Z, incumbents[copies]]), free, local, sums)
-        weights = gp.hyper.lengthscale[self._lines] ** -2.0 if isinstance(gp, GP) else None
-        X, _ = maximise_subspaces(arrays, acquire, subspaces, rng, chain=CHAIN, lines=self._lines, weights=weights)
-        return X[:POLISHED]
+        return maximise_subspaces(arrays, bound, subspaces, rng, ascents=CLIMBED, rounds=ROUNDS)[0]
 
     def _known_noise(self) -> bool | None:
         return stated_noise(self.paper, self._isotropic.noise_var)
@@ -239,8 +202,7 @@ class MSUCB(DesignedMethod):
     def _recommend(self) -> Array:
         if self.paper:
             return best_told(self._isotropic.gp(self.X, self.y, self.yvar), self.X)
-        surrogate = self._contest.choose(self.X, self.y, self.yvar)
-        return best_of_shortlist(surrogate.gp(self.X, self.y, self.yvar), self)
+        return best_of_shortlist(self._model.gp(self.X, self.y, self.yvar), self)
 
     def _certificate(self, delta: float) -> Certificate:
         left_out = self._draw_bases() - self.cap if self.cap else 0
@@ -251,26 +213,22 @@ class MSUCB(DesignedMethod):
         found = fitted_certificate(self.X, self.y, self.yvar, self.cube, x, delta, rng, wary=self._wary)
         return replace(found, assumptions=(*found.assumptions, note)) if found.certified and left_out > 0 else found
 
-    def _models(self) -> dict[str, Surrogate | AdditiveSurrogate]:
-        contest = {f"entrant {i}": entrant for i, entrant in enumerate(self._contest.entrants)}
-        return {"isotropic": self._isotropic, "clipped": self._clipped, **contest}
+    def _models(self) -> dict[str, Surrogate]:
+        return {"isotropic": self._isotropic, "model": self._model}
 
     def _state(self) -> State:
-        """The latest fits and the choice among them, so that a loaded run fits nothing again."""
+        """The latest fits, so that a loaded run fits nothing again."""
         fits = {name: model.latest_fit(self.X, self.y, self.yvar) for name, model in self._models().items()}
-        return {"fits": {name: fit for name, fit in fits.items() if fit}, "contest": self._contest.state()}
+        return {"fits": {name: fit for name, fit in fits.items() if fit}}
 
     def _load(self, state: Mapping[str, Any]) -> None:
-        if not state:
-            return
         try:
-            fits, contest = dict(state["fits"]), state["contest"]
+            fits = dict(state["fits"]) if state else {}
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"the state is damaged: the models are not readable ({error!r})") from None
         for name, model in self._models().items():
             if name in fits:
                 model.take_fit(self.X, self.y, self.yvar, fits[name])
-        self._contest.load(len(self.y), contest)
 
     def _paper_certificate(self, delta: float) -> Certificate:
         """f* - f(r) <= max over X_t of the upper bound + 1 / t^2 + what Z_t leaves uncovered - lower(r) (Prop. 1)."""

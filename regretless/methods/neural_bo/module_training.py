@@ -1,6 +1,6 @@
 """TrainNN for a user's `torch.nn.Module`, on any device (preset="paper"); this file needs torch.
 
-As `tangent_models.TrainNN`, with the module's own theta0. What the paper calls m, the width, is the factor between its
+As `train_nn.TrainNN`, with the module's own theta0. What the paper calls m, the width, is the factor between its
 features g / sqrt(m) and the gradients; here it is the mean of |g|^2 over the domain, so that the kernel has unit size
 and lam means the same for every module.
 """
@@ -13,12 +13,13 @@ import numpy as np
 
 from regretless.extras import optional
 from regretless.method import keyed_generator
-from regretless.methods.neural_bo.module_tangent import ModuleTangent
-from regretless.methods.neural_bo.ridge import KernelRidge
-from regretless.methods.neural_bo.tangent_models import PAPER_BATCH, PAPER_EPOCHS, PAPER_RATE, Path
+from regretless.methods.neural_bo.train_nn import PAPER_BATCH, PAPER_EPOCHS, PAPER_RATE
 from regretless.parameters import Array
 from regretless.streams import Stream
+from regretless.tangent.method import Path
+from regretless.tangent.module_tangent import ModuleTangent
 from regretless.tangent.ntk import kernel, on_host
+from regretless.tangent.ridge import KernelRidge
 from regretless.tangent.training import HALVINGS, RUNAWAY, whole_epochs
 from regretless.tangent.values import Scale
 

@@ -1,0 +1,290 @@
+"""Black-box constraints: four designs and Gramacy's toy, ours beside GPSampler, TPE, SCBO and random search.
+
+    python experiments/constraints.py --seeds 10 --jobs 16 --out runs/constraints
+    python experiments/constraints.py --problems spring,beam --searches ours,tpe --seeds 3
+
+Each search has 50 evaluations and sees all values of constraints (docs/lab/spaces.md). `--limit` gives a run up after
+so many seconds; its last best value counts, with the number of evaluations that it had.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import optuna
+from regretless_bench.cells import run_cells
+
+import regretless as rg
+
+TRIALS = 50
+"""Evaluations of a run."""
+SLOW = {"gpsampler": 3, "scbo": 3}
+"""Seeds at most of the searches whose single runs take minutes."""
+
+Setting: TypeAlias = Mapping[str, Any]
+Outcome: TypeAlias = tuple[float, list[float]]
+"""The value of a setting, and those of its constraints, at most 0 where they hold."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """A problem: its space, its outcomes, and the best feasible value known."""
+
+    space: dict[str, Any]
+    outcome: Callable[[Setting], Outcome]
+    best: float
+
+
+# ---------------------------------------------------------------- problems
+
+
+def toy(s: Setting) -> Outcome:
+    """Gramacy et al. (2016): a linear value, a wavy constraint and a disc."""
+    x, y = s["x"], s["y"]
+    wave = 1.5 - x - 2 * y - 0.5 * math.sin(2 * math.pi * (x**2 - 2 * y))
+    return x + y, [wave, x**2 + y**2 - 1.5]
+
+
+def spring(s: Setting) -> Outcome:
+    """The weight of a tension spring: wire and coil diameter, number of coils."""
+    d, D, n = s["wire"], s["coil"], s["coils"]
+    with np.errstate(all="ignore"):
+        shear = (4 * D**2 - d * D) / (12566 * (D * d**3 - d**4)) if d != D else math.inf
+    g = [1 - D**3 * n / (71785 * d**4), shear + 1 / (5108 * d**2) - 1, 1 - 140.45 * d / (D**2 * n), (D + d) / 1.5 - 1]
+    return (n + 2) * D * d**2, [min(max(v, -1e6), 1e6) for v in g]
+
+
+def beam(s: Setting) -> Outcome:
+    """The cost of a welded beam."""
+    h, l, t, b = s["h"], s["l"], s["t"], s["b"]  # noqa: E741
+    load, length, young, shear = 6000.0, 14.0, 30e6, 12e6
+    half = (h + t) / 2
+    radius = math.sqrt(l**2 / 4 + half**2)
+    direct = load / (math.sqrt(2) * h * l)
+    twist = load * (length + l / 2) * radius / (2 * math.sqrt(2) * h * l * (l**2 / 12 + half**2))
+    tau = math.sqrt(direct**2 + direct * twist * l / radius + twist**2)
+    buckling = 4.013 * young * math.sqrt(t**2 * b**6 / 36) / length**2
+    buckling *= 1 - t / (2 * length) * math.sqrt(young / (4 * shear))
+    constraints = [
+        tau - 13600, 6 * load * length / (b * t**2) - 30000, h - b,
+        0.10471 * h**2 + 0.04811 * t * b * (14 + l) - 5, 0.125 - h,
+        4 * load * length**3 / (young * t**3 * b) - 0.25, load - buckling,
+    ]  # fmt: skip
+    return 1.10471 * h**2 * l + 0.04811 * t * b * (14 + l), constraints
+
+
+def vessel(s: Setting) -> Outcome:
+    """The cost of a pressure vessel, whose two walls come in sixteenths of an inch."""
+    shell, head, r, length = 0.0625 * s["shell"], 0.0625 * s["head"], s["radius"], s["length"]
+    cost = 0.6224 * shell * r * length + 1.7781 * head * r**2 + 3.1661 * shell**2 * length + 19.84 * shell**2 * r
+    volume = 1296000 - math.pi * r**2 * length - 4 / 3 * math.pi * r**3
+    return cost, [0.0193 * r - shell, 0.00954 * r - head, volume, length - 240]
+
+
+def reducer(s: Setting) -> Outcome:
+    """The weight of a speed reducer: face, module, teeth, two shafts with lengths and diameters."""
+    f, m, z, l1, l2, d1, d2 = (s[name] for name in ("face", "module", "teeth", "l1", "l2", "d1", "d2"))
+    weight = (
+        0.7854 * f * m**2 * (3.3333 * z**2 + 14.9334 * z - 43.0934) - 1.508 * f * (d1**2 + d2**2)
+        + 7.4777 * (d1**3 + d2**3) + 0.7854 * (l1 * d1**2 + l2 * d2**2)
+    )  # fmt: skip
+    constraints = [
+        27 / (f * m**2 * z) - 1, 397.5 / (f * m**2 * z**2) - 1,
+        1.93 * l1**3 / (m * z * d1**4) - 1, 1.93 * l2**3 / (m * z * d2**4) - 1,
+        math.sqrt((745 * l1 / (m * z)) ** 2 + 16.9e6) / (110 * d1**3) - 1,
+        math.sqrt((745 * l2 / (m * z)) ** 2 + 157.5e6) / (85 * d2**3) - 1,
+        m * z / 40 - 1, 5 * m / f - 1, f / (12 * m) - 1, (1.5 * d1 + 1.9) / l1 - 1, (1.1 * d2 + 1.9) / l2 - 1,
+    ]  # fmt: skip
+    return weight, constraints
+
+
+PROBLEMS = {
+    "toy": Design({"x": rg.Float(0, 1), "y": rg.Float(0, 1)}, toy, 0.59979),
+    "spring": Design(
+        {"wire": rg.Float(0.05, 2), "coil": rg.Float(0.25, 1.3), "coils": rg.Float(2, 15)}, spring, 0.012665
+    ),
+    "beam": Design(
+        {"h": rg.Float(0.1, 2), "l": rg.Float(0.1, 10), "t": rg.Float(0.1, 10), "b": rg.Float(0.1, 2)}, beam, 1.7249
+    ),
+    "vessel": Design(
+        {
+            "shell": rg.Int(1, 99), "head": rg.Int(1, 99),
+            "radius": rg.Float(10, 200), "length": rg.Float(10, 240),
+        },
+        vessel, 5850.38,
+    ),
+    "reducer": Design(
+        {
+            "face": rg.Float(2.6, 3.6), "module": rg.Float(0.7, 0.8), "teeth": rg.Int(17, 28),
+            "l1": rg.Float(7.3, 8.3), "l2": rg.Float(7.3, 8.3), "d1": rg.Float(2.9, 3.9), "d2": rg.Float(5.0, 5.5),
+        },
+        reducer, 2994.47,
+    ),
+}  # fmt: skip
+
+
+# ---------------------------------------------------------------- searches
+
+
+def constraints_of(trial: optuna.trial.FrozenTrial) -> list[float]:
+    found: list[float] = trial.user_attrs["constraints"]
+    return found
+
+
+def through_optuna(sampler: Callable[[int], Any]) -> Callable[[Design, int, float], list[Outcome]]:
+    def search(design: Design, seed: int, limit: float) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+
+        def objective(trial: optuna.Trial) -> float:
+            setting: dict[str, Any] = {}
+            for name, p in design.space.items():
+                suggest = trial.suggest_int if isinstance(p, rg.Int) else trial.suggest_float
+                setting[name] = suggest(name, p.low, p.high)  # type: ignore[operator]
+            value, constraints = design.outcome(setting)
+            trial.set_user_attr("constraints", constraints)
+            outcomes.append((value, constraints))
+            return value
+
+        study = optuna.create_study(sampler=sampler(seed))
+        study.optimize(objective, n_trials=TRIALS, timeout=limit)
+        return outcomes
+
+    return search
+
+
+def scbo(design: Design, seed: int, limit: float) -> list[Outcome]:
+    """SCBO (Eriksson and Poloczek, 2021) as BoTorch's tutorial has it, four points at a time: Thompson draws of
+    the objective and of every constraint at candidates of a trust region, which doubles after successes and halves
+    after failures. It begins with ten points; whole numbers are rounded where the problem is evaluated."""
+    import torch
+    from botorch.fit import fit_gpytorch_mll
+    from botorch.generation.sampling import ConstrainedMaxPosteriorSampling
+    from botorch.models import ModelListGP, SingleTaskGP
+    from botorch.models.transforms.outcome import Standardize
+    from gpytorch.mlls import ExactMarginalLogLikelihood
+    from torch.quasirandom import SobolEngine
+
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(seed)
+    dim, start = len(design.space), time.monotonic()
+
+    def evaluated(x: Any) -> Outcome:
+        setting = {}
+        for u, (name, p) in zip(x.tolist(), design.space.items(), strict=True):
+            number = p.low + u * (p.high - p.low)
+            setting[name] = round(number) if isinstance(p, rg.Int) else number
+        return design.outcome(setting)
+
+    X = SobolEngine(dim, scramble=True, seed=seed).draw(10).to(torch.float64)
+    outcomes = [evaluated(x) for x in X]
+    batch = 4  # as in the tutorial; ten rounds of fits instead of forty
+    length, successes, failures, patience = 0.8, 0, 0, math.ceil(max(4, dim) / batch)
+    while len(outcomes) < TRIALS and time.monotonic() - start < limit:
+        if length < 0.5**7:  # the tutorial ends here; a new region around the best point is kinder to it
+            length, successes, failures = 0.8, 0, 0
+        Y = torch.tensor([[-value] for value, _ in outcomes])
+        C = torch.tensor([constraints for _, constraints in outcomes])
+        centre = X[_best(outcomes)]
+        models = []
+        for column in [Y, *(C[:, [j]] for j in range(C.shape[1]))]:
+            model = SingleTaskGP(X, column, outcome_transform=Standardize(1))
+            fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+            models.append(model)
+        low, high = (centre - length / 2).clamp(0, 1), (centre + length / 2).clamp(0, 1)
+        candidates = low + (high - low) * SobolEngine(dim, scramble=True, seed=len(outcomes)).draw(2000).to(X)
+        moved = torch.rand(2000, dim) <= min(20.0 / dim, 1.0)
+        moved[torch.arange(2000), torch.randint(dim, (2000,))] = True
+        candidates = torch.where(moved, candidates, centre)
+        with torch.no_grad():
+            draw = ConstrainedMaxPosteriorSampling(
+                model=models[0], constraint_model=ModelListGP(*models[1:]), replacement=False
+            )
+            chosen = draw(candidates, num_samples=batch)
+        before = _best(outcomes)
+        X = torch.cat([X, chosen])
+        outcomes += [evaluated(x) for x in chosen]
+        better = _best(outcomes) != before
+        successes, failures = (successes + 1, 0) if better else (0, failures + 1)
+        if successes == 10:
+            length, successes = min(2 * length, 1.6), 0
+        elif failures == patience:
+            length, failures = length / 2, 0
+    return outcomes[:TRIALS]
+
+
+def _best(outcomes: list[Outcome]) -> int:
+    """The best feasible outcome, or the one that breaks its constraints least."""
+    broken = [sum(max(c, 0.0) for c in constraints) for _, constraints in outcomes]
+    return min(range(len(outcomes)), key=lambda i: (broken[i], outcomes[i][0]))
+
+
+SEARCHES: dict[str, Callable[[Design, int, float], list[Outcome]]] = {
+    "random": through_optuna(lambda seed: optuna.samplers.RandomSampler(seed=seed)),
+    "tpe": through_optuna(lambda seed: optuna.samplers.TPESampler(seed=seed, constraints_func=constraints_of)),
+    "gpsampler": through_optuna(lambda seed: optuna.samplers.GPSampler(seed=seed, constraints_func=constraints_of)),
+    "scbo": scbo,
+    "ours": through_optuna(lambda seed: rg.Sampler(seed=seed, constraints_func=constraints_of)),
+}
+
+
+def run(problem: str, search: str, seed: int, limit: float) -> list[float | None]:
+    """The best feasible value after each evaluation; None: nothing feasible was found."""
+    best: float | None = None
+    curve: list[float | None] = []
+    for value, constraints in SEARCHES[search](PROBLEMS[problem], seed, limit):
+        if max(constraints) <= 0 and (best is None or value < best):
+            best = value
+        curve.append(best)
+    return curve
+
+
+def quiet() -> None:
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    warnings.simplefilter("ignore")
+
+
+def table(results: list[tuple[Any, Any]]) -> str:
+    lines = [
+        "| problem | search | seeds | evaluations | median | best | worst | feasible runs |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for problem in PROBLEMS:
+        for search in SEARCHES:
+            curves = [curve for (p, s, *_), curve in results if (p, s) == (problem, search) and curve]
+            if curves:
+                ends = np.array([math.inf if curve[-1] is None else curve[-1] for curve in curves])
+                cells = f"{np.median(ends):.6g} | {ends.min():.6g} | {ends.max():.6g} | {np.isfinite(ends).sum()}"
+                lines.append(f"| {problem} | {search} | {len(ends)} | {min(map(len, curves))} | {cells} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--problems", default=",".join(PROBLEMS))
+    parser.add_argument("--searches", default=",".join(SEARCHES))
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--limit", type=float, default=3600.0, help="seconds after which a run is given up")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("runs/constraints"))
+    options = parser.parse_args()
+    problems, searches = options.problems.split(","), options.searches.split(",")
+    # the slow ones first, so that no core is left alone with one of them at the end
+    order = sorted(searches, key=lambda s: (s not in SLOW, list(SEARCHES).index(s)))
+    cells = [
+        (p, s, seed, options.limit)
+        for s in order for p in reversed(problems) for seed in range(min(options.seeds, SLOW.get(s, options.seeds)))
+    ]  # fmt: skip
+    results = run_cells(run, cells, options.out / "constraints.jsonl", jobs=options.jobs, initializer=quiet)
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""Every figure at once, on a machine of many cores: all quick sizes, and what is given of the full ones.
+
+    python experiments/side_by_side.py --out runs/all --jobs 16 --minutes 9                 the quick sizes
+    python experiments/side_by_side.py --out runs/all --jobs 16 --minutes 9 --wider         the larger sizes as well
+    python experiments/side_by_side.py --out runs/all --jobs 16 --only neural-bo-fig2       some of them
+    python experiments/publish.py runs/all                                                  then the page
+
+`regretless reproduce all` runs one figure after another, which is right for two cores and leaves sixteen idle at the
+end of each. Here several figures share the cores. After --minutes everything is stopped; the same command goes on from
+the records that are there. Quick sizes are kept below OUT/quick, larger ones below OUT/full.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from regretless_bench.compact import compact
+from regretless_bench.finding import FILE, Finding
+from regretless_bench.reproduce import EXPERIMENTS, FIGURES, Figure, script_options
+
+LANES = 5
+"""Figures that run at a time; each has half of the jobs, so that the tail of one is filled by the others."""
+FIRST = ("neural-bo-fig6", "gp-threds-fig4ab", "bilevel-tables", "gp-threds-fig4cd", "neural-bo-fig2", "neural-bo-fig1")
+"""Those with the longest single runs, and those that measure time, which also run at a better priority."""
+TIMED = FIRST[:2]
+LONGER = (
+    "ms-ucb",
+    "ms-ucb (paper)",
+    "gp-ucb",
+    "gp-ucb (paper)",
+    "linebo",
+    "dropout",
+    "sre",
+    "rembo",
+    "hesbo",
+    "random",
+)
+"""Methods of MS-UCB's Fig. 1 in the larger size: the claim's, and ours beside."""
+WIDER: dict[str, tuple[str, ...]] = {
+    "ms-ucb-fig2": ("--seeds", "5"),
+    "ms-ucb-fig3": ("--seeds", "5"),
+    "ms-ucb-fig1": ("--seeds", "5", "--methods", ",".join(LONGER)),
+    "ms-ucb-fig4": ("--seeds", "5", "--short"),
+}
+"""Figure -> options of what fits of its full size into some minutes of sixteen cores."""
+ON_GPU: dict[str, tuple[str, ...]] = {
+    "bilevel-tables": ("--device", "cuda", "--outer", "20,40", "--printed", "--seeds", "5"),
+}
+"""The same, where there is a GPU."""
+PAUSE = 0.2
+SMALL = (".json", ".csv", ".txt", ".md")
+"""Kinds of files that are packed: findings, compact records, records of an experiment's own kind, logs."""
+MOST_PACKED = 2_000_000
+"""Runs of the bench are packed, too, while a figure's take fewer bytes: points of 5001 dimensions do not."""
+
+
+class Work(NamedTuple):
+    """One figure in one size."""
+
+    name: str
+    figure: Figure
+    full: bool
+    extra: tuple[str, ...]
+    folder: Path
+
+
+def planned(options: argparse.Namespace) -> list[Work]:
+    """What is to be run, the longest first."""
+    only = {name: i for i, name in enumerate(options.only.split(","))} if options.only else {}
+    larger = {**WIDER, **(ON_GPU if options.gpu else {})} if options.wider else {}
+    quick, full = [], []
+    for figure in FIGURES:
+        name = f"{figure.paper}-{figure.name}"
+        if only and name not in only:
+            continue
+        if not options.larger_only:
+            quick.append(Work(name, figure, False, (), options.out / "quick" / name))
+        if name in larger:
+            full.append(Work(name, figure, True, larger[name], options.out / "full" / name))
+    order = only or {name: i for i, name in enumerate(FIRST)}
+    quick.sort(key=lambda work: (order.get(work.name, len(order)), -work.figure.minutes[0]))
+    return [work for work in full if work.name in ON_GPU] + quick + [work for work in full if work.name not in ON_GPU]
+
+
+def start(work: Work, jobs: int) -> subprocess.Popen[bytes]:
+    """Begins or resumes a figure; what it prints goes into its folder."""
+    work.folder.mkdir(parents=True, exist_ok=True)
+    words = [*script_options(work.figure, work.folder, full=work.full, jobs=jobs), *work.extra]
+    command = [sys.executable, str(EXPERIMENTS / work.figure.script), *words]
+    with open(work.folder / "log.txt", "ab") as log:
+        return subprocess.Popen(
+            command if work.name in TIMED else ["nice", *command], stdout=log, stderr=log, start_new_session=True
+        )
+
+
+def run(todo: list[Work], jobs: int, until: float) -> dict[str, str]:
+    """Runs what is planned, LANES at a time, until all is done or the time is over; what each came to."""
+    ended: dict[str, str] = {}
+    going: dict[subprocess.Popen[bytes], tuple[Work, float]] = {}
+    waiting = list(todo)
+    while (waiting or going) and time.monotonic() < until:
+        while waiting and len(going) < LANES:
+            work = waiting.pop(0)
+            going[start(work, max(1, jobs // 2))] = (work, time.monotonic())
+        for process in [p for p in going if p.poll() is not None]:
+            work, begin = going.pop(process)
+            took = f"{time.monotonic() - begin:.0f} s"
+            ended[title(work)] = took if not process.returncode else f"exit code {process.returncode} after {took}"
+            print(f"{title(work)}: {ended[title(work)]}", flush=True)
+        time.sleep(PAUSE)
+    for process, (work, _) in going.items():
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+        ended[title(work)] = "stopped"
+    return ended | {title(work): "not begun" for work in waiting}
+
+
+def title(work: Work) -> str:
+    """How a piece of work is called."""
+    return f"{work.name} ({'full' if work.full else 'quick'})"
+
+
+def core_minutes(folder: Path) -> float:
+    """Processor minutes of the findings below a folder."""
+    return sum(Finding.read(path).seconds for path in folder.rglob(FILE)) / 60 if folder.is_dir() else 0.0
+
+
+def pack(todo: list[Work], out: Path, path: Path) -> None:
+    """Everything that is small, in one archive; unpacked at OUT, the same command goes on elsewhere."""
+    with tarfile.open(path, "w:xz") as archive:
+        for work in todo:
+            files = sorted(file for file in work.folder.rglob("*") if file.is_file())
+            runs = [file for file in files if file.suffix == ".jsonl"]
+            whole = sum(file.stat().st_size for file in runs) < MOST_PACKED
+            for file in [f for f in files if f.suffix in SMALL] + (runs if whole else []):
+                archive.add(file, str(file.relative_to(out)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("runs/all"), help="folder of the results")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2, help="cores")
+    parser.add_argument("--minutes", type=float, default=1e6, help="everything is stopped after so many")
+    parser.add_argument("--only", default="", help="names such as ms-ucb-fig2, separated by commas, in this order")
+    parser.add_argument("--wider", action="store_true", help="larger sizes as well: what is known to fit")
+    parser.add_argument("--larger-only", action="store_true", help="with --wider: no quick sizes")
+    parser.add_argument("--gpu", action="store_true", help="with --wider: what needs a GPU, too")
+    parser.add_argument("--pack", type=Path, help="an archive (.tar.xz) of what is small enough to travel")
+    options = parser.parse_args()
+    begin = time.monotonic()
+    todo = planned(options)
+    ended = run(todo, options.jobs, begin + 60 * options.minutes)
+    for work in todo:
+        if (work.folder / FILE).is_file():
+            compact(work.folder)
+    if options.pack is not None:
+        pack(todo, options.out, options.pack)
+    open_ends = {name: how for name, how in ended.items() if not how.endswith(" s") or how.startswith("exit")}
+    for name, how in open_ends.items():
+        print(f"{name}: {how}; the same command goes on")
+    for size in ("quick", "full"):
+        print(f"{size}: {core_minutes(options.out / size):.1f} core minutes of finished figures")
+    print(f"{(time.monotonic() - begin) / 60:.1f} minutes by the clock with {options.jobs} cores")
+    sys.exit(1 if open_ends else 0)
+
+
+if __name__ == "__main__":
+    main()

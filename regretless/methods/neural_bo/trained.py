@@ -1,0 +1,367 @@
+"""The model of NeuralBO's default: a trained net, and the posterior of its linearisation there.
+
+With the prior theta - theta0 ~ N(0, s^2 I / m) and the net linearised at the trained weights theta_k,
+
+    f(x; theta) = h(x; theta_k) + g(x; theta_k) . (theta - theta_k),     h(x; theta0) = 0,
+
+the targets t = y - h(X) + G (theta_k - theta0) are G (theta - theta0) + noise: ridge regression on the gradients at
+theta_k. Its mean is h(x; theta_k) and what the gradients add, which vanishes where training has converged; its draws
+are coherent functions (Laplace's approximation in its linearised form; Immer, Korzepa and Bauer, AISTATS 2021).
+
+The net is trained at the scheduled sizes of the history (`gp/surrogate.py`), so theta_k is a function of the history.
+Every tenth training starts from theta0, chooses the input scale and the warp, and takes all steps; the others go on
+from the one before with a quarter of the steps. So a replay takes at most ten of them, and a bad minimum is left again.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from regretless.gp.surrogate import SIZES, scheduled
+from regretless.method import State, keyed_generator
+from regretless.parameters import Array
+from regretless.streams import Stream
+from regretless.tangent.method import ROWS, Path
+from regretless.tangent.ntk import (
+    Direction,
+    Factors,
+    Mlp,
+    Tensor,
+    combine,
+    diagonal,
+    inner,
+    kernel,
+    like,
+    namespace,
+    on_device,
+    on_host,
+)
+from regretless.tangent.ridge import (
+    EVIDENCE_POINTS,
+    NOISES,
+    USUAL_NOISE,
+    KernelRidge,
+    SketchRidge,
+    log_evidence,
+    relative_noise,
+)
+from regretless.tangent.training import NEW_MEAN, NEW_SQUARE, TINY, Batches, whole_epochs
+from regretless.tangent.values import exact_unit, times_unit
+from regretless.tangent.warp import WARPINGS, Warp, Warping
+
+STEPS, WARM_SHARE = 200, 0.25  # Adam steps from theta0, and the share of a training that goes on; docs/lab/neural-bo.md
+RATE = 0.02  # Adam's first learning rate, for weights of size 1; it falls to 0 over a training; docs/lab/neural-bo.md
+BATCH = 256  # values in a step; all of them while they are fewer
+FRESH_EVERY = 10  # every tenth training starts from theta0
+EXACT_UP_TO, SKETCH_SIZE = 1500, 1000  # values up to which the posterior is exact, features of the sketch beyond
+SCALES = (0.4, 0.8, 1.6, 3.2, 6.4)  # input scales tried, each over sqrt(number of inputs), as squared distances grow
+USUAL_SCALE = 1.6  # the centre of their prior; its sd is 2^sqrt(2), as a factor
+FARTHEST = 100.0  # targets are at most so many deviations from the mean: values told since a training may be any size
+BLOCK = 32  # rows of targets that are computed together, so that rounding follows from their number alone
+
+
+class Trainable(Protocol):
+    """A net as this model needs it: `NetTangent`, `ModuleTangent`."""
+
+    def start(self) -> Direction:
+        """theta0."""
+
+    def at(self, theta: Direction) -> Self:
+        """The same net at other weights, its kernel divided by its mean diagonal over the domain."""
+
+    def scaled(self, scale: float) -> Self | None:
+        """The net whose inputs are multiplied by a scale over the root of their number; None where it has none."""
+
+    @property
+    def norm(self) -> float:
+        """The mean of |g|^2 over the domain."""
+
+    def factors(self, X: Tensor) -> Factors: ...
+
+    def random_direction(self, rng: np.random.Generator) -> Direction: ...
+
+    def first_outputs(self, X: Tensor) -> Tensor:
+        """h(x; theta0), n, which the model is counted from."""
+
+    def at_origin(self, X: Tensor, delta: Direction) -> tuple[Tensor, Factors]:
+        """h(x; theta) - h(x; theta0) - g(x; theta) . delta, n, and the factors of g."""
+
+    def gradient(self, theta: Direction, X: Tensor, y: Tensor) -> Direction:
+        """The gradient in theta of sum (h(x; theta) - y)^2 / 2."""
+
+
+class NetTangent:
+    """A fully connected net at some weights, as a `Trainable`; domain: inputs n x q over which its kernel is scaled."""
+
+    def __init__(self, net: Mlp, domain: Tensor) -> None:
+        self._start, self._domain = net, domain
+        self._net = replace(net, norm=self._mean_diagonal(net))
+
+    def _mean_diagonal(self, net: Mlp) -> float:
+        return float(diagonal(replace(net, norm=1.0).factors(self._domain)).mean()) or 1.0
+
+    @property
+    def norm(self) -> float:
+        return self._net.norm
+
+    def start(self) -> Direction:
+        return self._start.weights
+
+    def at(self, theta: Direction) -> NetTangent:
+        other, net = copy.copy(self), self._start.at(theta)
+        other._net = replace(net, norm=self._mean_diagonal(net))
+        return other
+
+    def scaled(self, scale: float) -> NetTangent:
+        first = self._start.weights[0]
+        inputs = self._domain.shape[1]
+        rows = first[:inputs] * (scale / inputs**0.5)
+        whole = namespace(first).concatenate([rows, first[inputs:]])
+        return NetTangent(self._start.at((whole, *self._start.weights[1:])), self._domain)
+
+    def factors(self, X: Tensor) -> Factors:
+        return self._net.factors(X)
+
+    def random_direction(self, rng: np.random.Generator) -> Direction:
+        return self._net.random_direction(rng)
+
+    def first_outputs(self, X: Tensor) -> Tensor:
+        return self._start.outputs(X)
+
+    def at_origin(self, X: Tensor, delta: Direction) -> tuple[Tensor, Factors]:
+        h, A = self._net.outputs_and_factors(X)
+        return h - self._start.outputs(X) - self._net.norm**0.5 * inner(A, delta), A
+
+    def gradient(self, theta: Direction, X: Tensor, y: Tensor) -> Direction:
+        h, A = replace(self._start.at(theta), norm=1.0).outputs_and_factors(X)
+        return combine(A, h - y)
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """One training: what the fresh one that it goes back to chose, and the weights it ended with."""
+
+    scale: float
+    """The input scale; 0 where the net has none."""
+    warping: Warping
+    lam: float
+    theta: Direction
+
+
+class TrainedTangent:
+    """The trained net with the posterior of its linearisation; see the module's text.
+
+    Args:
+        net: the net at its start.
+        seed: keys the batches and the sketch.
+        ridge: lam, or None: chosen by evidence.
+        steps: Adam steps from theta0; None: STEPS.
+        device: "cpu" is NumPy.
+    """
+
+    def __init__(
+        self, net: Trainable, *, seed: int, ridge: float | None = None, steps: int | None = None, device: str = "cpu"
+    ) -> None:
+        self._start, self._seed, self._device = net, seed, device
+        self._noises = NOISES if ridge is None else (ridge,)
+        self._steps = STEPS if steps is None else steps
+        self._trainings: dict[int, Training] = {}  # the last one, by its place in the schedule
+        self._net, self._place = net, -1  # the net at theta_k, and k
+        self._delta: Direction = ()  # theta_k - theta0
+        self.lam, self.variance = USUAL_NOISE, 1.0
+        self._posterior: KernelRidge | SketchRidge | None = None
+        self._targets, self._complete = np.empty(0), 0  # of the regression, and how many stand in complete blocks
+        self._unit, self._warp = 1.0, Warp()
+
+    def refresh(self, X: Array, y: Array, yvar: Array) -> None:
+        """Takes the history: inputs n x ..., values n and their known noise variances n (NaN where unknown)."""
+        n, (k, size) = len(y), scheduled(len(y))
+        self._unit = exact_unit(y)
+        values = y / self._unit
+        if k != self._place:
+            self._adopt(k, X[:size], values[:size])
+        else:
+            self._warp = self._warp_of(self._trainings[k].warping, values[:size])
+        if self._posterior is None or (n > EXACT_UP_TO) != isinstance(self._posterior, SketchRidge):
+            self._posterior, self._targets, self._complete = self._empty_posterior(n, X), np.empty(0), 0
+        self._take_in(X, values)
+        self._posterior.extend(X, self._targets, relative_noise(yvar, size))
+
+    def draw(self, nu: float, rng: np.random.Generator) -> Path:
+        """One posterior function, defined everywhere at once and nu times as far from the mean (Alg. 1, l. 4)."""
+        assert self._posterior is not None
+        return self._function(self._posterior.draw(nu * self.variance**0.5, rng))
+
+    def mean(self, Z: Array) -> Array:
+        """The posterior mean, in the units told, C."""
+        assert self._posterior is not None
+        return times_unit(self._warp.inverse(self._function(self._posterior.mean())(Z)), self._unit)
+
+    def _function(self, w: Any) -> Path:
+        """h(x; theta_k) - g . (theta_k - theta0) and the regression's function w, of inputs C x ..., C."""
+        posterior = self._posterior
+        assert posterior is not None
+
+        def path(Z: Array) -> Array:
+            parts = []
+            for i in range(0, len(Z), ROWS):
+                rows = on_device(Z[i : i + ROWS], self._device)
+                own, factors = self._net.at_origin(rows, self._delta)
+                parts.append(on_host(own + posterior.values(factors, w)))
+            return np.concatenate(parts)
+
+        return path
+
+    # -- training
+
+    def _training(self, k: int, X: Array, y: Array) -> Training:
+        """Training k, on the first SIZES[k] of inputs X and values y."""
+        if k not in self._trainings:
+            size = SIZES[k]
+            inputs = on_device(X[:size], self._device)
+            if k % FRESH_EVERY == 0:
+                chosen = self._chosen(inputs, y[:size])
+                steps = self._steps
+            else:
+                chosen = self._training(k - 1, X, y)
+                steps = int(self._steps * WARM_SHARE)
+            targets = like(self._warp_of(chosen.warping, y[:size])(y[:size]), inputs)
+            self._trainings = {k: replace(chosen, theta=self._trained(chosen, inputs, targets, k, steps))}
+        return self._trainings[k]
+
+    def _trained(self, chosen: Training, X: Tensor, targets: Tensor, k: int, steps: int) -> Direction:
+        """The weights after steps on sum (h - t)^2 / 2 + m lam |theta - theta0|^2 / 2, over the number of values (Alg.
+        2, with the mean of |g|^2 where the paper has m)."""
+        net, n = self._scaled(chosen.scale), len(targets)
+        start, ridge = net.start(), chosen.lam * net.norm / n
+        targets = targets + net.first_outputs(X)
+
+        def gradient(theta: Direction, rows: Batches) -> Direction:
+            by_values = net.gradient(theta, X[rows], targets[rows])
+            share = 1.0 / len(rows)
+            return tuple(share * g + ridge * (w - w0) for g, w, w0 in zip(by_values, theta, start, strict=True))
+
+        order = keyed_generator(self._seed, k, Stream.NEURAL_BO_TRAINING)
+        epochs = -(-steps * min(BATCH, n) // n)
+        batches = [np.arange(n)] * steps if n <= BATCH else whole_epochs(order, n, BATCH, epochs)[:steps]
+        return adam(chosen.theta, gradient, batches, rate=RATE)
+
+    def _scaled(self, scale: float) -> Trainable:
+        scaled = self._start.scaled(scale) if scale else None
+        return self._start if scaled is None else scaled
+
+    def _chosen(self, X: Tensor, y: Array) -> Training:
+        """The input scale, warp and lam of the largest evidence at theta0, given inputs and values (n)."""
+        n = len(y)
+        last = slice(max(0, n - EVIDENCE_POINTS), n)
+        warps = [self._warp_of(warping, y) for warping in WARPINGS]
+        targets = np.stack([warp(y[last]) for warp in warps], axis=1)
+        offsets = np.array([warp.log_jacobian(y[last]) for warp in warps]) + list(WARPINGS.values())
+        found, most = Training(0.0, "strong", USUAL_NOISE, self._start.start()), -np.inf
+        for scale in SCALES if self._start.scaled(1.0) is not None else (0.0,):
+            net = self._scaled(scale)
+            K = on_host(kernel(*[net.factors(X[last])] * 2))
+            penalty = 0.25 * float(np.log2(scale / USUAL_SCALE)) ** 2 if scale else 0.0
+            for lam in self._noises:
+                evidence = log_evidence(K, targets, lam)[0] + offsets - penalty - noise_penalty(lam)
+                j = int(np.argmax(evidence))
+                if evidence[j] > most:
+                    most = float(evidence[j])
+                    found = Training(scale, list(WARPINGS)[j], lam, net.start())
+        return found
+
+    def _adopt(self, k: int, X: Array, y: Array) -> None:
+        """Puts training k in force; X and y are those that it saw."""
+        training = self._training(k, X, y)
+        begun = self._scaled(training.scale)
+        self._net, self._place = begun.at(training.theta), k
+        self._delta = tuple(w - w0 for w, w0 in zip(training.theta, begun.start(), strict=True))
+        self._warp = self._warp_of(training.warping, y)
+        self._posterior = None
+        last = slice(max(0, len(y) - EVIDENCE_POINTS), len(y))
+        K = on_host(kernel(*[self._net.factors(on_device(X[last], self._device))] * 2))
+        targets, most = self._regressed(X[last], y[last])[:, None], -np.inf
+        for lam in self._noises:
+            evidence, variance = log_evidence(K, targets, lam)
+            if evidence[0] - noise_penalty(lam) > most:
+                most = float(evidence[0]) - noise_penalty(lam)
+                self.lam, self.variance = lam, float(variance[0])
+
+    # -- the regression
+
+    def _take_in(self, X: Array, y: Array) -> None:
+        """The regression's targets of all values, block by block."""
+        parts = [self._targets[: self._complete]]
+        for start in range(self._complete, len(y), BLOCK):
+            stop = min(start + BLOCK, len(y))
+            parts.append(self._regressed(X[start:stop], y[start:stop]))
+            self._complete = stop if stop - start == BLOCK else self._complete
+        self._targets = np.concatenate(parts)
+
+    def _regressed(self, X: Array, y: Array) -> Array:
+        """t = y - h(X) + G (theta_k - theta0), y warped, n."""
+        inputs = on_device(X, self._device)
+        own, _ = self._net.at_origin(inputs, self._delta)
+        return np.asarray(np.clip(self._warp(y), -FARTHEST, FARTHEST) - on_host(own))
+
+    def _warp_of(self, warping: Warping, y: Array) -> Warp:
+        return Warp.of(y, warping, of_equal=1.0 / self._unit)
+
+    def _empty_posterior(self, n: int, X: Array) -> KernelRidge | SketchRidge:
+        if n <= EXACT_UP_TO:
+            return KernelRidge(self._net, self.lam, device=self._device)
+        rng = keyed_generator(self._seed, 0, Stream.TANGENT_SKETCH)
+        example = self._net.factors(on_device(X[:1], self._device))
+        return SketchRidge(self._net, self.lam, SKETCH_SIZE, rng, example, device=self._device)
+
+    # -- state
+
+    def state(self) -> State:
+        """The last training."""
+        if not self._trainings:
+            return {}
+        ((k, training),) = self._trainings.items()
+        theta = {str(i): np.asarray(on_host(w)) for i, w in enumerate(training.theta)}
+        return {"place": k, "scale": training.scale, "warping": training.warping, "lam": training.lam, "theta": theta}
+
+    def load(self, state: Mapping[str, Any], n: int) -> None:
+        """Takes over what `state` gave for n values."""
+        start = self._start.start()
+        try:
+            k, scale, lam, warping = int(state["place"]), float(state["scale"]), float(state["lam"]), state["warping"]
+            theta = [np.array(state["theta"][str(i)], dtype=np.float64) for i in range(len(start))]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"the state is damaged: the trained net is not readable ({error!r})") from None
+        shapes = [tuple(w.shape) for w in start]
+        fits = (
+            0 <= k <= scheduled(max(n, 1))[0] and scale in (0.0, *SCALES) and warping in WARPINGS and 0 < lam < np.inf
+        )
+        if not fits or [w.shape for w in theta] != shapes or not all(np.isfinite(w).all() for w in theta):
+            raise ValueError(f"the state is damaged: it holds no net trained on {n} values")
+        self._trainings = {k: Training(scale, warping, lam, tuple(like(w, w0) for w, w0 in zip(theta, start)))}
+
+
+def noise_penalty(lam: float) -> float:
+    """Minus the logarithm of the prior of lam."""
+    return 0.5 * float(np.log10(lam / USUAL_NOISE)) ** 2
+
+
+def adam(
+    theta: Direction, gradient: Callable[[Direction, Batches], Direction], batches: Sequence[Batches], *, rate: float
+) -> Direction:
+    """theta after one Adam step per batch, the rate falling to 0 in equal steps; arrays of either library."""
+    mean = square = tuple(w * 0.0 for w in theta)
+    for t, rows in enumerate(batches, start=1):
+        by = gradient(theta, rows)
+        mean = tuple(m + NEW_MEAN * (g - m) for m, g in zip(mean, by, strict=True))
+        square = tuple(s + NEW_SQUARE * (g * g - s) for s, g in zip(square, by, strict=True))
+        step = rate * (1.0 - (t - 1) / len(batches)) / (1 - (1 - NEW_MEAN) ** t)
+        unbiased = 1 - (1 - NEW_SQUARE) ** t
+        moved = zip(theta, mean, square, strict=True)
+        theta = tuple(w - step * m / ((s / unbiased) ** 0.5 + TINY) for w, m, s in moved)
+    return theta
