@@ -243,6 +243,31 @@ def one_table(title: str, ran: Sequence[str], cases: Sequence[tuple[str, int, in
     return [*lines, "", f"{ran[0]} by group, beside the best of the others: {', '.join(words)}"]
 
 
+def present(rows: Sequence[Mapping[str, Any]], methods: Sequence[str], suites: Sequence[str]) -> list[str]:
+    """The methods that ran at least half of the cases that `auto` ran."""
+    counts = {m: sum(r["method"] == m and r["suite"] in suites for r in rows) for m in methods}
+    return [m for m in methods if counts[m] >= max(1, 0.5 * counts["auto"])]
+
+
+def summary(rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
+    """A line per suite and one per kind, pooled: mean rank by the best point / by the recommendation ± its error."""
+    names = sorted({r["suite"] for r in rows if not r["suite"].startswith("batch")})
+    kinds = {kind: [name for name in names if name.split("-")[0] == kind] for kind in KINDS}
+    groups = [(name, [name]) for name in names] + [(f"all {kind}", kinds[kind]) for kind in KINDS if kinds[kind][1:]]
+    lines = [f"| suite | cases | {' | '.join(f'`{m}`' for m in methods)} |", "|" + " --- |" * (2 + len(methods))]
+    for title, suites in groups:
+        ran, cases, values = field_of(rows, present(rows, methods, suites), suites)
+        if len(cases) < 2:
+            continue
+        (best, _), (advised, error) = mean_ranks(values["best"]), mean_ranks(values["advised"])
+        cells = dict.fromkeys(methods, "")
+        for i, m in enumerate(ran):
+            text = f"{best[i]:.2f} / {advised[i]:.2f} ± {error[i]:.2f}"
+            cells[m] = f"**{text}**" if advised[i] == advised.min() else text
+        lines.append(f"| {title} | {len(cases)} | {' | '.join(cells.values())} |")
+    return "\n".join(lines)
+
+
 def batch_table(rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
     """What evaluations in batches cost: geometric means over cases of losses relative to the sequential run's."""
     sizes = sorted({int(r["suite"].split("-")[1]) for r in rows if r["suite"].startswith("batch")})
@@ -278,9 +303,7 @@ def chart(path: Path, rows: Sequence[Mapping[str, Any]], methods: Sequence[str])
     for panel in panels.flat[len(kinds) :]:
         panel.axis("off")
     for panel, kind in zip(panels.flat, kinds, strict=False):
-        counts = {m: sum(r["method"] == m and r["suite"] in suites[kind] for r in rows) for m in methods}
-        field = [m for m in methods if counts[m] >= 0.5 * counts["auto"]]
-        ran, cases, values = field_of(rows, field, suites[kind])
+        ran, cases, values = field_of(rows, present(rows, methods, suites[kind]), suites[kind])
         (mean, error), cost = mean_ranks(values["advised"]), np.median(values["ms"], axis=0)
         for i, method in enumerate(ran):
             colour = "C3" if method == "auto" else "0.35"
@@ -323,6 +346,7 @@ def main() -> None:
         print(f"\n{table(suite, rows, methods)}", flush=True)
     if any(r["suite"].startswith("batch") for r in rows):
         print(f"\n{batch_table(rows, methods)}")
+    print(f"\n{summary(rows, methods)}")
     if options.chart is not None:
         chart(options.chart, rows, methods)
 
