@@ -249,9 +249,14 @@ def present(rows: Sequence[Mapping[str, Any]], methods: Sequence[str], suites: S
     return [m for m in methods if counts[m] >= max(1, 0.5 * counts["auto"])]
 
 
+def in_order(suite: str) -> tuple[str, list[int]]:
+    kind, *numbers = suite.split("-")
+    return kind, [int(number) for number in numbers]
+
+
 def summary(rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
     """A line per suite and one per kind, pooled: mean rank by the best point / by the recommendation ± its error."""
-    names = sorted({r["suite"] for r in rows if not r["suite"].startswith("batch")})
+    names = sorted({r["suite"] for r in rows if not r["suite"].startswith("batch")}, key=in_order)
     kinds = {kind: [name for name in names if name.split("-")[0] == kind] for kind in KINDS}
     groups = [(name, [name]) for name in names] + [(f"all {kind}", kinds[kind]) for kind in KINDS if kinds[kind][1:]]
     lines = [f"| suite | cases | {' | '.join(f'`{m}`' for m in methods)} |", "|" + " --- |" * (2 + len(methods))]
@@ -297,7 +302,7 @@ def chart(path: Path, rows: Sequence[Mapping[str, Any]], methods: Sequence[str])
 
     suites = {kind: sorted({r["suite"] for r in rows if r["suite"].split("-")[0] == kind}) for kind in KINDS}
     kinds = [kind for kind in KINDS if suites[kind]]
-    across = min(3, len(kinds))
+    across = 2 if len(kinds) == 4 else min(3, len(kinds))
     down = -(-len(kinds) // across)
     figure, panels = plt.subplots(down, across, figsize=(4.4 * across, 3.7 * down), squeeze=False, layout="constrained")
     for panel in panels.flat[len(kinds) :]:
@@ -308,14 +313,31 @@ def chart(path: Path, rows: Sequence[Mapping[str, Any]], methods: Sequence[str])
         for i, method in enumerate(ran):
             colour = "C3" if method == "auto" else "0.35"
             panel.errorbar(cost[i], mean[i], yerr=error[i], fmt="D" if method == "auto" else "o", color=colour)
-            panel.annotate(method, (cost[i], mean[i]), xytext=(6, 4), textcoords="offset points", fontsize=8,
-                           color=colour)  # fmt: skip
+            left, below = label_side(i, mean, cost)
+            panel.annotate(
+                method,
+                (cost[i], mean[i]),
+                xytext=(-6 if left else 6, -11 if below else 4),
+                textcoords="offset points",
+                fontsize=8,
+                color=colour,
+                ha="right" if left else "left",
+            )
         panel.set(xscale="log", xlabel="CPU ms per ask", title=f"{KINDS[kind]}: {len(cases)} cases")
-        panel.margins(x=0.3, y=0.12)
-        panel.invert_yaxis()
+        panel.margins(x=0.5)
+        panel.set_ylim(len(ran) + 0.2, 0.8)
     for row in panels:
         row[0].set_ylabel("mean rank of the recommendation\n(1 is best)")
     figure.savefig(path, dpi=110)
+
+
+def label_side(i: int, mean: Array, cost: Array) -> tuple[bool, bool]:
+    """Whether a name stands to the left of its point, because a neighbour is close on the right, and whether below it,
+    because one is close above; otherwise names would lie on other points."""
+    others = np.arange(len(mean)) != i
+    ahead = (cost > cost[i]) & (cost < 2.5 * cost[i]) & (np.abs(mean - mean[i]) < 0.25)
+    above = (mean < mean[i]) & (mean > mean[i] - 0.45)
+    return bool((ahead & others).any()), bool((above & others).any())
 
 
 def main() -> None:
