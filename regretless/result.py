@@ -7,7 +7,7 @@ import base64
 import html
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -207,24 +207,34 @@ class Result:
         table: pandas.DataFrame = optional("pandas", "plot").DataFrame(rows)
         return table
 
-    def plot(self, kind: Kind = "overview", params: Sequence[str] | None = None) -> Figure:
+    def plot(
+        self,
+        kind: Kind = "overview",
+        params: Sequence[str] | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+    ) -> Figure:
         """A matplotlib figure of what the page shows (needs matplotlib).
 
         Args:
             kind: "overview" (the history and the value against each parameter), "history", "slices", "importance",
                 "contour" or "parallel".
             params: the parameters to draw; a contour takes two, by default the two most important ones.
+            where: values of parameters that slices and contours pass through, in place of the recommended ones.
         """
         from regretless.report.run_plot import figure
 
-        return figure(self, kind, params)
+        return figure(self, kind, params, where)
 
-    def report(self, path: str | Path) -> Path:
-        """Writes one self-contained HTML page with the result, its certificate and its plots; returns its path."""
+    def report(self, path: str | Path, *, where: Mapping[str, Any] | None = None) -> Path:
+        """Writes one self-contained HTML page with the result, its certificate and its plots; returns its path.
+
+        Its slices and contours pass through the recommended setting with the values of `where` in place of its own.
+        """
         from regretless.report.run_page import write_page
 
         if Path(path).suffix.lower() not in ("", ".html", ".htm"):
             raise ValueError(
                 f"report writes an HTML page, got {str(path)!r}; result.plot().savefig({str(path)!r}) draws"
             )
-        return write_page(self, Path(path))
+        return write_page(self, Path(path), where)

@@ -194,7 +194,8 @@ class Page:
     def key(self, name: str) -> None:
         """Presses a key, such as "Tab", "Enter" or "ArrowRight"."""
         text = {"Enter": "\r", "Space": " "}.get(name)
-        codes = {"Tab": 9, "Enter": 13, "Space": 32, "ArrowLeft": 37, "ArrowRight": 39}
+        codes = {"Tab": 9, "Enter": 13, "Escape": 27, "Space": 32, "Home": 36}
+        codes |= {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
         common = {"key": " " if name == "Space" else name, "code": name, "windowsVirtualKeyCode": codes[name]}
         self.call("Input.dispatchKeyEvent", type="keyDown", **common, **({"text": text} if text else {}))
         self.call("Input.dispatchKeyEvent", type="keyUp", **common)

@@ -1,10 +1,10 @@
 """A model of a run to look at: a Gaussian process fitted to its values, whatever the method was.
 
-It answers three questions about the recommended setting and the whole space: how the value changes along one parameter
-(`slice_of`), along two (`surface_of`), and how much each parameter matters (`importance`). Importance is a functional
-analysis of variance (Sobol' 1993) of the model's mean under uniform draws from the space: the main effect of a
-parameter is the share of the variance that goes when it alone is known, the total effect the share that stays when all
-the others are.
+It answers three questions about one setting (`RunData.setting`) and the whole space: how the value changes along one
+parameter (`slice_of`), along two (`surface_of`), and how much each parameter matters (`importance`). Importance is a
+functional analysis of variance (Sobol' 1993) of the model's mean under uniform draws from the space: the main effect of
+a parameter is the share of the variance that goes when it alone is known, the total effect the share that stays when
+all the others are.
 
 The model sees values as the pictures show them: beyond the end of their axis they count as its end, and where the axis
 is logarithmic their logarithms are modelled.
@@ -53,7 +53,7 @@ class ModelView:
         self.data, self.note = data, note
         self.cube = data.space.cube()
         self.places = {name: i for i, name in enumerate(data.space.coordinates)}
-        self.centre = data.space.encode(data.result.params)
+        self.centre = data.space.encode(data.setting)
         if data.limit is not None:
             values = data.better * np.maximum(data.better * values, data.better * data.limit)
         y, slope = (np.log(values), 1.0 / values) if data.log_values else (values, np.ones(len(values)))
@@ -61,7 +61,7 @@ class ModelView:
         self.gp: GP = Surrogate(self.cube, tame=False).gp(X, data.better * y, yvar)
 
     def slice_of(self, name: str) -> Slice:
-        """The model through the recommended setting, along one parameter."""
+        """The model through the setting of the pictures, along one parameter."""
         u = self._grid(name, SLICE)
         X = np.repeat(self.centre[None], len(u), axis=0)
         X[:, self.places[name]] = u
@@ -71,7 +71,7 @@ class ModelView:
         return Slice(self._axis(name, u), self._units(mean), low, high)
 
     def surface_of(self, across: str, up: str) -> tuple[Array, Array, Array]:
-        """The mean through the recommended setting, along two parameters: their values (a and b) and b x a means."""
+        """The mean through the setting of the pictures, along two parameters: their values (a and b), b x a means."""
         u, v = self._grid(across, SURFACE), self._grid(up, SURFACE)
         X = np.repeat(self.centre[None], len(u) * len(v), axis=0)
         X[:, self.places[across]] = np.tile(u, len(v))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -62,9 +62,12 @@ class Scale:
 
 
 class RunData:
-    """The trials of a result that ended, in the order of their numbers."""
+    """The trials of a result that ended, in the order of their numbers.
 
-    def __init__(self, result: Result) -> None:
+    Slices and contours pass through `setting`: the recommended one, with the values of `where` in place of its own.
+    """
+
+    def __init__(self, result: Result, where: Mapping[str, Any] | None = None) -> None:
         self.result, self.optimizer = result, result.optimizer
         self.space = self.optimizer.space
         self.names = list(self.space.names)
@@ -78,6 +81,36 @@ class RunData:
         self.foreign = bool(self.optimizer.notes.get("foreign", False))
         """Whether another library's sampler chose the settings, and this one was only told of them."""
         self.scales = {name: Scale.of(parameter) for name, parameter in self.space.parameters.items()}
+        self.where = dict(where or {})
+        self.setting = self._through()
+
+    def _through(self) -> dict[str, Any]:
+        params = self.result.params
+        unknown = [name for name in self.where if name not in self.names]
+        if unknown:
+            known = ", ".join(self.names)
+            raise ValueError(f"where names parameters that are not of this space: {', '.join(unknown)}; it has {known}")
+        if not self.where:
+            return dict(params)
+        setting = {**params, **self.where}
+        exists = self.space.active(setting)
+        absent = [name for name in self.where if not exists[name]]
+        if absent:
+            raise ValueError(f"where gives {absent[0]} a value, but it does not exist with its other values")
+        missing = [name for name in self.names if exists[name] and name not in setting]
+        if missing:
+            raise ValueError(f"with this where there is also {', '.join(missing)}: where must give a value")
+        setting = {name: value for name, value in setting.items() if exists[name]}
+        self.space.check(setting)
+        self.space.encode(setting)  # it says which value lies outside its range
+        return setting
+
+    @property
+    def through(self) -> str:
+        """Where slices and contours pass through, in words."""
+        given = [f"{name} is {text_of(value)}" for name, value in self.where.items()]
+        others = "the other parameters have their recommended values"
+        return others if not given else ", ".join(given) + f" and {others}"
 
     @functools.cached_property
     def best(self) -> int | None:

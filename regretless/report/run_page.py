@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import html
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,15 +34,15 @@ STEPS = 999
 """Values of a surface are whole numbers from 0 to this: three digits are finer than the colours."""
 
 
-def write_page(result: Result, path: Path) -> Path:
+def write_page(result: Result, path: Path, where: Mapping[str, Any] | None = None) -> Path:
     """Writes the page and returns its path."""
-    write_whole(path, run_page(result).encode())
+    write_whole(path, run_page(result, where).encode())
     return path
 
 
-def run_page(result: Result) -> str:
-    """The text of the page."""
-    data = RunData(result)
+def run_page(result: Result, where: Mapping[str, Any] | None = None) -> str:
+    """The text of the page; slices and contours have the values of `where` in place of the recommended ones."""
+    data = RunData(result, where)
     goal = "smallest" if data.better < 0 else "largest"
     title = f"Tuning report: {_objective(data)}" if _objective(data) else "Tuning report"
     by = "a study" if data.foreign else str(data.optimizer.recipe)
@@ -227,7 +227,7 @@ def _slices(data: RunData, model: ModelView | str) -> Section:
     charts = []
     for name in names:
         series = [{**_dots(data, f"p:{name}"), "some": True}]
-        if isinstance(model, ModelView) and name in data.result.params:
+        if isinstance(model, ModelView) and name in data.setting:
             along = model.slice_of(name)
             kind = "bars" if data.scales[name].labels else "line"
             band = {"low": page.numbers(along.low), "high": page.numbers(along.high)}
@@ -237,8 +237,7 @@ def _slices(data: RunData, model: ModelView | str) -> Section:
         charts.append({"x": [axis], "y": [y], "series": series})
     words = [f"Dots are trials; the dashed line is the recommended setting.{_some_note(data, MOST_DOTS)}"]
     words += [model] if isinstance(model, str) else [
-        "The line is the model's mean when the other parameters have their recommended values, the band two standard "
-        "deviations of the model."
+        f"The line is the model's mean when {data.through}; the band is two standard deviations of the model."
     ]  # fmt: skip
     left_out = len(data.names) - len(names)
     words += [f"{_count(left_out, 'further parameter')} not drawn."] if left_out else []
@@ -249,9 +248,9 @@ def _slices(data: RunData, model: ModelView | str) -> Section:
 
 
 def _surfaces(data: RunData, model: ModelView | str) -> list[Section]:
-    if isinstance(model, str) or len(data.result.params) < 2:
+    if isinstance(model, str) or len(data.setting) < 2:
         return []
-    names = [name for name in model.importance if name in data.result.params][:MOST_SURFACES]
+    names = [name for name in model.importance if name in data.setting][:MOST_SURFACES]
     pairs, counts = {}, dict.fromkeys(names, 0)
     for (i, a), (j, b) in itertools.combinations(enumerate(names), 2):
         x, y, mean = model.surface_of(a, b)
@@ -271,7 +270,7 @@ def _surfaces(data: RunData, model: ModelView | str) -> list[Section]:
         "pairs": pairs,
         "recommended": [data.recommended(name) for name in names],
     }
-    note = "The model's mean when all other parameters have their recommended values; brighter is better."
+    note = f"The model's mean when {data.through}; brighter is better. Arrow keys walk through the picture."
     left_out = len(data.names) - len(names)
     note += f" The {len(names)} most important parameters can be chosen." if left_out else ""
     return [Section("Two parameters at once", page.note_html(note) + _figure("surface", chart))]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from regretless.extras import optional
 from regretless.report.model_view import ModelView, model_of
-from regretless.report.run_data import RunData
+from regretless.report.run_data import RunData, text_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = Literal["overview", "history", "slices", "importance", "contour", "parallel"]
 """What can be drawn; "overview" is the history and a slice for each parameter."""
+CUTS = ("overview", "slices", "contour")
+"""The kinds that draw the model through one setting."""
 MOST_PANELS = 30
 """Panels of a figure; more could not be read."""
 MOST_LINES = 400
@@ -28,11 +30,19 @@ ORDER = "Blues"
 """The colours of trials by their order."""
 
 
-def figure(result: Result, kind: Kind = "overview", params: Sequence[str] | None = None) -> Figure:
-    """A figure of the run (needs matplotlib); `params` are the parameters to draw, two of them for a contour."""
+def figure(
+    result: Result,
+    kind: Kind = "overview",
+    params: Sequence[str] | None = None,
+    where: Mapping[str, Any] | None = None,
+) -> Figure:
+    """A figure of the run (needs matplotlib); `params` are the parameters to draw, two of them for a contour, and
+    `where` holds values of others that slices and contours pass through."""
     if kind not in get_args(Kind):
         raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}, got {kind!r}")
-    data = RunData(result)
+    if where and kind not in CUTS:
+        raise ValueError(f"where is for {', '.join(CUTS)}; {kind} does not pass through a setting")
+    data = RunData(result, where)
     names = data.names if params is None else list(params)
     unknown = [name for name in names if name not in data.names]
     if unknown:
@@ -58,8 +68,8 @@ def figure(result: Result, kind: Kind = "overview", params: Sequence[str] | None
     elif kind == "contour":
         model = _needed(data)
         if params is None:
-            names = [name for name in model.importance if name in result.params][:2]
-        if len(names) != 2 or not set(names) <= set(result.params):
+            names = [name for name in model.importance if name in data.setting and name not in data.where][:2]
+        if len(names) != 2 or not set(names) <= set(data.setting):
             raise ValueError(f"a contour has two params of the recommended setting, got {', '.join(names)}")
         drawing, axes = _panels(1)
         _draw_contour(drawing, axes[0], data, model, names[0], names[1])
@@ -105,7 +115,7 @@ def _draw_history(ax: Axes, data: RunData) -> None:
 def _draw_slice(ax: Axes, data: RunData, model: ModelView | str, name: str) -> None:
     scale = data.scales[name]
     _draw_dots(ax, data, data.column(name))
-    if isinstance(model, ModelView) and name in data.result.params:
+    if isinstance(model, ModelView) and name in data.setting:
         along = model.slice_of(name)
         if scale.labels:
             errors = np.array([along.mean - along.low, along.high - along.mean])
@@ -144,6 +154,9 @@ def _draw_contour(drawing: Figure, ax: Axes, data: RunData, model: ModelView, ac
         ax.plot(at[0], at[1], "P", ms=10, color="white", mec="black")
     _parameter_axis(ax.xaxis, ax.set_xscale, ax.set_xlim, data, across)
     _parameter_axis(ax.yaxis, ax.set_yscale, ax.set_ylim, data, up)
+    if data.where:
+        given = ", ".join(f"{name} = {text_of(value)}" for name, value in data.where.items())
+        ax.set_title(f"with {given}", fontsize="small")
 
 
 def _draw_parallel(ax: Axes, data: RunData, names: Sequence[str]) -> None:

@@ -94,11 +94,12 @@ def test_nothing_is_broken_clipped_or_laid_over(kind: str, width: int, opened: C
     assert width < 1200 or page.run(wide) == 0, "the last column is cut"
 
 
+@pytest.mark.parametrize("width", [400, 1920])
 @pytest.mark.parametrize("kind", ["run", "bench", "reproduce"])
-def test_pages_pass_the_check_for_accessibility(kind: str, opened: Callable[..., Page]) -> None:
+def test_pages_pass_the_check_for_accessibility(kind: str, width: int, opened: Callable[..., Page]) -> None:
     if not AXE.is_file():
         pytest.skip("needs axe-core: npm install --no-save axe-core")
-    page = opened(kind, 400)
+    page = opened(kind, width)
     page.run('document.querySelectorAll("details").forEach((d) => { d.open = true; })')
     assert page.violations() == []
 
@@ -193,6 +194,41 @@ def test_any_two_parameters_have_a_contour(opened: Callable[..., Page]) -> None:
     assert len(seen) == 5
     page.run(f'{boxes}[0].value = "3"; {boxes}[0].dispatchEvent(new Event("change"))')
     assert page.run(picked) == [names[3], names[4]], "two equal ones change places"
+    assert page.errors == []
+
+
+def test_keys_choose_the_contour_and_walk_through_it(opened: Callable[..., Page]) -> None:
+    page = opened("run")
+    figure = 'document.querySelector("figure.surface")'
+    boxes, tip = f'{figure}.querySelectorAll("select")', f'{figure}.querySelector(".tip")'
+    names = page.run(f"[...{boxes}[0].options].map((o) => o.textContent)")
+    page.run(f"{boxes}[0].focus()")
+    page.key("ArrowDown")
+    page.key("ArrowDown")
+    picked = page.run(f"[...{boxes}].map((b) => b.selectedOptions[0].textContent)")
+    assert picked == [names[2], names[0]], "the second press leaves the pair that had changed places"
+    for _ in range(3):  # the other box, the button for trials, the picture
+        page.key("Tab")
+    assert page.run("document.activeElement.className") == "stage"
+    assert page.run("getComputedStyle(document.activeElement).outlineStyle") == "solid", "the focus is seen"
+    page.key("ArrowRight")
+    told = [page.run(f"{tip}.textContent")]
+    assert told[0].startswith(names[2])
+    ring = f'{figure}.querySelector(".cursor").cx.baseVal.value'
+    for _ in range(60):
+        page.key("ArrowRight")
+    right = page.run(ring)
+    page.key("ArrowLeft")
+    assert page.run(ring) < right, "it stopped at the last point"
+    for key in ("ArrowUp", "ArrowDown", "ArrowLeft"):
+        page.key(key)
+        told.append(page.run(f"{tip}.textContent"))
+    assert len(set(told)) == 4
+    assert page.run(f'{figure}.querySelector("[role=status]").textContent') == told[-1].replace("\n", ", ")
+    page.key("Home")
+    assert page.run(f"{tip}.textContent") == told[0], "back at the recommended setting"
+    page.key("Escape")
+    assert page.run(f"{tip}.hidden")
     assert page.errors == []
 
 

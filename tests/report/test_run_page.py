@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -264,6 +265,47 @@ def test_figures_of_the_model() -> None:
             result.plot(kind, params)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="No model is drawn"):
         told([1.0, 2.0]).plot("importance")
+
+
+def test_slices_and_contours_pass_through_what_where_gives(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    space = {
+        "kind": rg.Choice(["svm", "knn"]),
+        "C": rg.Float(1e-3, 50.0, log=True, when={"kind": "svm"}),
+        "k": rg.Int(3, 31, when={"kind": "knn"}),
+        "share": rg.Float(-1.25, 3.5),
+    }
+    optimizer = rg.Optimizer(space, method="random", seed=3)
+    for _ in range(40):
+        trial = optimizer.ask()
+        p = trial.params
+        extra = math.log10(p["C"]) ** 2 if "C" in p else 4.0 + p["k"] / 10
+        optimizer.tell(trial, extra + 0.5 * p["share"] ** 2 + 1.0)
+    result = Result.of(optimizer, "", success=True)
+    assert result.params["kind"] == "svm"
+    data = RunData(result, {"kind": "knn", "k": 20})
+    assert set(data.setting) == {"kind", "k", "share"}
+    there, model = model_of(data), model_of(RunData(result))
+    assert isinstance(there, ModelView)
+    assert isinstance(model, ModelView)
+    assert there.slice_of("share").mean.min() > model.slice_of("share").mean.min() + 2.0  # 7 against about 1
+    figure = result.plot("contour", ["k", "share"], where={"kind": "knn", "k": 20})
+    assert figure.axes[0].get_title() == "with kind = knn, k = 20"
+    assert "C" not in [ax.get_xlabel() for ax in result.plot("contour", where={"C": 0.5}).axes]
+    page = result.report(tmp_path / "run.html", where={"kind": "knn", "k": 20}).read_text()
+    assert "when kind is knn, k is 20 and the other parameters have their recommended values" in page
+    (surface,) = [chart for chart in charts(page) if "pairs" in chart]
+    assert {axis["name"] for axis in surface["axes"]} == {"kind", "k", "share"}
+    for where, words in (
+        ({"kindd": "knn"}, "where names parameters that are not of this space: kindd; it has kind, C, k, share"),
+        ({"kind": "knn"}, "with this where there is also k: where must give a value"),
+        ({"k": 5}, "where gives k a value, but it does not exist with its other values"),
+        ({"share": 9.0}, "parameter 'share'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            result.plot("contour", where=where)
+    with pytest.raises(ValueError, match="where is for overview, slices, contour; history does not"):
+        result.plot("history", where={"share": 1.0})
 
 
 def test_a_result_is_short_and_has_a_table_for_notebooks() -> None:

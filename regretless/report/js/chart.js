@@ -75,7 +75,7 @@ function chart(figure) {
   const stage = make("div", { class: "stage", tabindex: 0, role: "img" }, figure);
   if (!members) figure.append(legend);
   let logX = Boolean(data.x[0].log);
-  const { tip, put } = hintOf(figure);
+  const { tip, put, say } = hintOf(figure);
   const own = looks(data.series), look = (s) => own[data.series.indexOf(s)], colour = (s) => look(s).colour;
   const dashes = (s) => look(s).stroke ? { "stroke-dasharray": look(s).stroke } : {};
   let frame = null, redraw = () => {};
@@ -325,6 +325,7 @@ function chart(figure) {
     const i = order[cursor], home = frame.svg.getBoundingClientRect(), zoom = home.width / frame.width;
     const y = Math.min(Math.max(frame.py(ys[i]), frame.box.top), frame.box.bottom);
     point(home.left + frame.px(xs[i]) * zoom, home.top + y * zoom);
+    say(tip.textContent);
   });
   const size = data.series.reduce((n, s) => n + s.x[0].length, 0);
   redraw = drawn(figure, draw, size > HEAVY);

@@ -121,7 +121,7 @@ function canvasOf(parent, width, height) {
   return pen;
 }
 
-// The hint beside the pointer, inside a figure.
+// The hint beside the pointer, inside a figure; `say` tells it to those who hear a page, when keys moved it.
 function hintOf(figure) {
   const tip = make("div", { class: "tip", hidden: "" }, figure);
   const put = (clientX, clientY) => {
@@ -132,7 +132,8 @@ function hintOf(figure) {
     tip.style.left = `${Math.max(0, beside)}px`;
     tip.style.top = `${Math.max(0, top - tip.offsetHeight / 2)}px`;
   };
-  return { tip, put };
+  const spoken = make("div", { class: "spoken", role: "status" }, figure);
+  return { tip, put, say: (words) => { spoken.textContent = words.replaceAll("\n", ", "); } };
 }
 
 // A box to choose one of several words from.

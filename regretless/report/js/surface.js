@@ -8,13 +8,15 @@ const THINNED = 5; // of the trials that slices show in a long run every fifth i
 function surface(figure) {
   const data = JSON.parse(figure.querySelector("script").textContent), { axes } = data;
   const controls = make("div", { class: "controls" }, figure);
-  const stage = make("div", { class: "stage", role: "img" }, figure);
-  const legend = make("div", { class: "legend" }, figure), { tip, put } = hintOf(figure);
+  const stage = make("div", { class: "stage", tabindex: 0, role: "img" }, figure);
+  const legend = make("div", { class: "legend" }, figure), { tip, put, say } = hintOf(figure);
   const state = { x: 0, y: 1, dots: true };
-  let frame = null, redraw = () => {};
+  let frame = null, cursor = null, redraw = () => {};
   const choose = (axis, other) => (to) => {
     if (state[other] === to) { state[other] = state[axis]; boxes[other].value = String(state[other]); }
     state[axis] = to;
+    cursor = null;
+    tip.hidden = true;
     redraw();
   };
   const names = axes.map((axis) => axis.name), boxes = {};
@@ -99,27 +101,61 @@ function surface(figure) {
     make("span", {}, legend, show(pair.high));
     const key = `${data.values}, by the model; + is the recommended setting, dots are trials`;
     make("span", { class: "note" }, legend, key);
-    frame = { svg, width, box, at, places, X, Y };
+    frame = { svg, layer: make("svg:g", {}, svg), width, box, at, places, X, Y };
   }
   const shade = (t) => data.minimize ? 1 - t : t; // the better, the brighter
 
+  // -- hovering, and the same by keys
+  const valueAt = (axis, share) => axis.ticks
+    ? axis.ticks[Math.min(Math.floor(share * axis.count), axis.count - 1)][1]
+    : show(axis.log ? axis.low * (axis.high / axis.low) ** share : axis.low + share * (axis.high - axis.low));
+  const words = (u, v) => {
+    const { at, X, Y } = frame;
+    return `${X.name} ${valueAt(X, u)}\n${Y.name} ${valueAt(Y, v)}\nmodel ${show(at(u, v))}`;
+  };
+  const leave = () => { tip.hidden = true; frame?.layer.replaceChildren(); };
   stage.addEventListener("pointermove", (e) => {
     if (!frame) return;
-    const { svg, width, box, at, places, X, Y } = frame;
+    const { svg, layer, width, box, places } = frame;
+    layer.replaceChildren();
     const where = svg.getBoundingClientRect(), zoom = width / where.width;
     const mx = (e.clientX - where.left) * zoom, my = (e.clientY - where.top) * zoom;
     tip.replaceChildren();
     const u = (mx - box.left) / (box.right - box.left), v = (box.bottom - my) / (box.bottom - box.top);
     if (u >= 0 && u <= 1 && v >= 0 && v <= 1) {
       const near = state.dots ? places.filter(([x, y]) => Math.hypot(x - mx, y - my) < 8) : [];
-      const value = (axis, share) => axis.ticks
-        ? axis.ticks[Math.min(Math.floor(share * axis.count), axis.count - 1)][1]
-        : show(axis.log ? axis.low * (axis.high / axis.low) ** share : axis.low + share * (axis.high - axis.low));
-      tip.append(near.length ? trialWords(near[0][2])
-        : `${X.name} ${value(X, u)}\n${Y.name} ${value(Y, v)}\nmodel ${show(at(u, v))}`);
+      tip.append(near.length ? trialWords(near[0][2]) : words(u, v));
     }
     put(e.clientX, e.clientY);
   });
-  stage.addEventListener("pointerleave", () => { tip.hidden = true; });
+  stage.addEventListener("pointerleave", leave);
+  stage.addEventListener("blur", leave);
+
+  // The arrow keys walk from point to point of the grid; the walk begins at the recommended setting, as does Home.
+  const STRIDES = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowDown: [0, -1], ArrowUp: [0, 1], Home: [0, 0] };
+  const shareOf = (axis, k) => axis.cells ? (k + 0.5) / axis.count : k / (axis.count - 1); // cells have a middle
+  const bounded = (axis, k) => Math.min(Math.max(k, 0), axis.count - 1);
+  const start = (axis, recommended) => {
+    const share = isNumber(recommended) ? scaled(recommended, axis.low, axis.high, 0, 1, axis.log) : 0.5;
+    return bounded(axis, axis.cells ? Math.floor(share * axis.count) : Math.round(share * (axis.count - 1)));
+  };
+  stage.addEventListener("keydown", (e) => {
+    if (e.key === "Escape") { cursor = null; leave(); return; }
+    const stride = STRIDES[e.key];
+    if (!stride || !frame) return;
+    e.preventDefault();
+    const { svg, layer, width, box, X, Y } = frame, both = [X, Y];
+    if (!cursor || e.key === "Home") cursor = [start(X, data.recommended[state.x]), start(Y, data.recommended[state.y])];
+    else cursor = cursor.map((k, i) => bounded(both[i], k + stride[i]));
+    const [u, v] = cursor.map((k, i) => shareOf(both[i], k));
+    const x = box.left + u * (box.right - box.left), y = box.bottom - v * (box.bottom - box.top);
+    layer.replaceChildren();
+    make("svg:circle", { class: "cursor dark", cx: x, cy: y, r: 9 }, layer);
+    make("svg:circle", { class: "cursor", cx: x, cy: y, r: 9 }, layer);
+    tip.replaceChildren(words(u, v));
+    say(tip.textContent);
+    const home = svg.getBoundingClientRect(), zoom = home.width / width;
+    put(home.left + x * zoom, home.top + y * zoom);
+  });
   redraw = drawn(figure, draw, trials.columns.number.length > HEAVY);
 }
