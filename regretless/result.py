@@ -135,7 +135,7 @@ class Result:
         lines = [f"{self.message} ({self.nfev} evaluation{'s' if self.nfev != 1 else ''}, {self.optimizer.recipe})"]
         lines += [f"  {name} = {value!r}" for name, value in self.params.items()]
         failed = sum(t.state == "failed" for t in self.trials)
-        failures = [f"  {failed} evaluations failed"] if failed else []
+        failures = [f"  {failed} evaluation{'s' * (failed > 1)} failed"] if failed else []
         return "\n".join([*lines, f"  {self.value_words}", *failures, f"  {self.certificate}"])
 
     # -- files

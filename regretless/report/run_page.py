@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regretless.evaluation import last_line
+from regretless.parameters import Array
 from regretless.report import page
 from regretless.report.model_view import SURFACE, ModelView, model_of
 from regretless.report.page import Chart, Curve, Section
-from regretless.report.run_data import RunData, Scale, text_of
+from regretless.report.run_data import WIDE, RunData, Scale, text_of
 from regretless.statefile import write_whole
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _found(data: RunData) -> Section:
     if data.foreign:
         method, why = "the study's own sampler", f"{method} was told its trials; it recommends and certifies"
     ended = [_count(len(data.done), "value")] + [_count(len(data.failed), "failure")] * bool(data.failed)
-    broken = sum(not t.feasible for t in data.done)
+    broken, probes = len(_broken(data)), len(_probes(data))
     ended += [f"{broken} of the values break a constraint"] if broken else []
     facts = {
         "Objective": _objective(data),
@@ -91,6 +92,8 @@ def _found(data: RunData) -> Section:
         "Method": method,
         "Recommendation" if data.foreign else "Why this method": why,
         "Evaluations": ", ".join(ended),
+        "Probes": f"{probes} of the evaluations are independent uniform draws, on which the share below rests"
+        * (probes > 0),
         "Ran": _when(optimizer.notes),
         "One evaluation": _took(data),
         "Ended because": result.message,
@@ -112,7 +115,20 @@ def _trials(data: RunData) -> dict[str, Any]:
     labels = {f"p:{name}": data.scales[name].labels for name in names if data.scales[name].labels}
     errors = {str(i): last_line(t.error) for i, t in enumerate(data.trials) if t.value is None}
     some = {"some": data.some(MOST_DOTS).tolist()} if len(data.done) > MOST_DOTS else {}
+    kinds = {"broken": _broken(data), "probes": _probes(data)}
+    some |= {kind: positions for kind, positions in kinds.items() if positions}
     return {"columns": columns, "labels": labels, "errors": errors, "best": data.best, **some}
+
+
+def _broken(data: RunData) -> list[int]:
+    """Positions of trials that break a constraint."""
+    return [i for i, t in enumerate(data.trials) if t.value is not None and not t.feasible]
+
+
+def _probes(data: RunData) -> list[int]:
+    """Positions of trials that were independent uniform draws."""
+    steps = set(data.optimizer.probe_steps)
+    return [i for i, t in enumerate(data.trials) if t.number in steps]
 
 
 def _objective(data: RunData) -> str:
@@ -131,7 +147,7 @@ def _when(notes: dict[str, Any]) -> str:
 def _took(data: RunData) -> str:
     if data.seconds is None:
         return ""
-    return f"{np.nanmedian(data.seconds):.3g} s in the middle, {np.nansum(data.seconds):.3g} s all together"
+    return f"median {np.nanmedian(data.seconds):.3g} s, all together {np.nansum(data.seconds):.3g} s"
 
 
 def _certificate(data: RunData) -> Section:
@@ -181,6 +197,7 @@ def _history(data: RunData) -> list[Section]:
         bounds = {"low": page.numbers(low), "high": page.numbers(high)}
         chart["series"].append({"name": "where the optimum may be", "kind": "band", "x": [at], "y": [bounds]})
     words = ["Dots are values, from pale (the first) to strong (the last); the ring is the best trial."]
+    words += ["Hollow dots break a constraint."] if _broken(data) else []
     words += ["Crosses at the bottom are failures."] if data.failed else []
     words += ["The band is where the certificate of that moment put the optimal value."] if brackets else []
     section = page.charts_section("Values over the run", [chart], note=" ".join(words) + _cut_note(data))
@@ -194,7 +211,7 @@ def _certificates(sizes: Sequence[int], found: Sequence[Certificate]) -> list[Se
     shares = np.array([np.nan if c.share is None else c.share for c in found])
     drawn = {"certified gap": gaps, "share of the space": shares}
     charts = [
-        page.curves_chart([Curve(name, x, {name: values})], log_y=bool((values[np.isfinite(values)] > 0).all()))
+        page.curves_chart([Curve(name, x, {name: values})], log_y=_wide(values))
         for name, values in drawn.items()
         if np.isfinite(values).sum() > 1
     ]
@@ -239,6 +256,7 @@ def _slices(data: RunData, model: ModelView | str) -> Section:
     words += [model] if isinstance(model, str) else [
         f"The line is the model's mean when {data.through}; the band is two standard deviations of the model."
     ]  # fmt: skip
+    words[-1] += _absent(data) if isinstance(model, ModelView) else ""
     left_out = len(data.names) - len(names)
     words += [f"{_count(left_out, 'further parameter')} not drawn."] if left_out else []
     return Section(
@@ -271,8 +289,8 @@ def _surfaces(data: RunData, model: ModelView | str) -> list[Section]:
         "recommended": [data.recommended(name) for name in names],
     }
     note = f"The model's mean when {data.through}; brighter is better. Arrow keys walk through the picture."
-    left_out = len(data.names) - len(names)
-    note += f" The {len(names)} most important parameters can be chosen." if left_out else ""
+    note += f" The {len(names)} most important parameters can be chosen." if len(data.setting) > len(names) else ""
+    note += _absent(data)
     return [Section("Two parameters at once", page.note_html(note) + _figure("surface", chart))]
 
 
@@ -286,6 +304,7 @@ def _lines(data: RunData) -> Section:
     log = data.log_values and not pad
     axes.append({"name": "value", "key": "value", "low": low - pad, "high": high + pad, "log": log})
     note = "Each line is a trial; the stronger the better, and the thick one is the best."
+    note += " A line is interrupted where a trial does not have the parameter." if data.space.conditional else ""
     note += _some_note(data, MOST_LINES)
     chart = {"axes": axes, "lines": kept.tolist()}
     if data.limit is not None:
@@ -297,11 +316,9 @@ def _durations(data: RunData) -> list[Section]:
     if data.seconds is None:
         return []
     dots = {**_dots(data, "number"), "y": [{"mid": "seconds"}]}
-    finite = data.seconds[np.isfinite(data.seconds) & (data.seconds > 0)]
-    wide = len(finite) > 0 and bool(finite.max() > 20 * finite.min())
     chart = {
         "x": [{"name": "trial", "log": False, "margin": 0.02}],
-        "y": [{"name": "seconds", "log": wide}],
+        "y": [{"name": "seconds", "log": _wide(data.seconds)}],
         "series": [dots],
     }
     return [page.charts_section("How long evaluations took", [chart])]
@@ -347,6 +364,21 @@ def _some_note(data: RunData, most: int) -> str:
     if len(data.done) <= most:
         return ""
     return f" Of {len(data.done)} trials {most} are drawn: the best {most // 4}, and others spread evenly by rank."
+
+
+def _absent(data: RunData) -> str:
+    """Which parameters slices and contours cannot have, in words."""
+    names = [name for name in data.names if name not in data.setting]
+    if not names:
+        return ""
+    verb = "does" if len(names) == 1 else "do"
+    return f" {', '.join(names)} {verb} not exist in that setting; where= draws through another one."
+
+
+def _wide(values: Array) -> bool:
+    """Whether values start on a logarithmic axis."""
+    finite = values[np.isfinite(values)]
+    return len(finite) > 0 and bool(finite.min() > 0 and finite.max() > WIDE * finite.min())
 
 
 def _ranked(data: RunData, model: ModelView | str) -> list[str]:

@@ -45,11 +45,29 @@ def run_of(n: int, method: str = "random") -> Result:
     return Result.of(optimizer, "all trials were evaluated", success=True)
 
 
+def tree_run() -> Result:
+    """A run with a condition, a constraint, probes and durations."""
+    space = {
+        "solver": rg.Choice(["sgd", "adam"]),
+        "momentum": rg.Float(0.1, 0.99, when={"solver": "sgd"}),
+        "rate": rg.Float(1e-5, 0.3, log=True),
+        "layers": rg.Int(2, 9),
+    }
+    optimizer = rg.Optimizer(space, method="random", seed=1, budget=30, constraints=["memory_gb"], probes=0.2)
+    for _ in range(30):
+        trial = optimizer.ask()
+        p = trial.params
+        value = (np.log10(p["rate"]) + 2.6) ** 2 + 0.02 * (p["layers"] - 4) ** 2 + 0.3 * p.get("momentum", 1.0)
+        optimizer.tell(trial, float(value), constraints=[0.4 * p["layers"] - 2.5], seconds=0.02 * p["layers"])
+    return Result.of(optimizer, "stopped after 30 evaluations: what was asked for holds", success=True)
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """One page of each kind."""
     folder = tmp_path_factory.mktemp("pages")
     (folder / "run.html").write_text(run_page(run_of(60)))
+    (folder / "tree.html").write_text(run_page(tree_run()))
     methods = ("random", "sobol", "random-mutation", "stay-at-best")
     runs = [Run(m, "levy", {"dim": 2, "shift": 0.6}, seed=s, budget=6) for m in methods for s in range(2)]
     run_all(runs, folder / "bench", jobs=0, progress=False)
@@ -63,7 +81,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
     findings = [Finding(paper, "fig1", "a title", "a claim", "reproduces", "so.", **finding) for paper in PAPERS]  # type: ignore[arg-type]
     (folder / "reproduce.html").write_text(findings_page(findings))
-    kinds = {"run": "run.html", "reproduce": "reproduce.html"}
+    kinds = {"run": "run.html", "tree": "tree.html", "reproduce": "reproduce.html"}
     return {**{kind: folder / name for kind, name in kinds.items()}, "bench": report_folder(folder / "bench")}
 
 
@@ -82,7 +100,7 @@ def opened(browser: Browser, pages: dict[str, Path]) -> Any:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("kind", ["run", "bench", "reproduce"])
+@pytest.mark.parametrize("kind", ["run", "tree", "bench", "reproduce"])
 def test_nothing_is_broken_clipped_or_laid_over(kind: str, width: int, opened: Callable[..., Page]) -> None:
     page = opened(kind, width)
     page.run('document.querySelectorAll("details").forEach((d) => { d.open = true; })')
@@ -166,6 +184,16 @@ def test_charts_answer_to_buttons_pointer_and_keys(opened: Callable[..., Page]) 
     x, y = page.run(f"(() => {{ const b = {stage}.getBoundingClientRect(); return [b.left + 200, b.top + 90]; }})()")
     page.move(x, y)
     assert page.run(f'{first}.querySelector(".tip").hidden') is False
+
+
+def test_hints_say_what_a_trial_was(opened: Callable[..., Page]) -> None:
+    page = opened("tree")
+    told = page.run("trials.columns.number.map((_, i) => trialWords(i).split('\\n')[0])")
+    layers = page.run("trials.columns['p:layers']")
+    assert [", breaks a constraint" in words for words in told] == [0.4 * k > 2.5 for k in layers]
+    assert sum(", a probe" in words for words in told) == 6
+    assert sum(", the best" in words for words in told) == 1
+    assert "Hollow dots break a constraint." in page.run("document.body.textContent")
 
 
 def test_slices_share_their_buttons(opened: Callable[..., Page]) -> None:

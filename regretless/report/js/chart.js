@@ -171,7 +171,8 @@ function chart(figure) {
     const inner = [box.left, box.top, box.right - box.left, box.bottom - box.top], [x, y, wide, tall] = inner;
     const plot = make("svg:svg", { x, y, width: wide, height: tall, viewBox: inner.join(" ") }, svg); // it clips
     if (isNumber(axis.at)) {
-      const at = px(axis.at), line = make("svg:line", { class: "at", x1: at, x2: at, y1: box.top, y2: box.bottom }, plot);
+      const at = px(axis.at), place = { x1: at, x2: at, y1: box.top, y2: box.bottom };
+      const line = make("svg:line", { class: "at", ...place }, plot);
       make("svg:title", {}, line, "the recommended setting");
     }
     const path = (xs, ys, steps) => {
@@ -241,22 +242,26 @@ function chart(figure) {
     for (const [shade, members] of [...shades].sort((a, b) => a[0] - b[0])) {
       pen.fillStyle = s.order ? mixed(early, late, shade / (SHADES - 1)) : plain;
       pen.globalAlpha = s.order ? 0.85 : 0.65;
-      pen.beginPath();
-      for (const i of members) {
-        const x = px(xs[i]), beyond = ys[i] > y1 ? 1 : ys[i] < y0 ? -1 : 0;
-        count++;
-        if (!beyond) {
-          const y = py(ys[i]);
-          pen.moveTo(x + radius, y);
-          pen.arc(x, y, radius, 0, 7);
-        } else {
-          const y = beyond > 0 ? box.top + 2 : box.bottom - 2;
-          pen.moveTo(x, y);
-          pen.lineTo(x - 4, y + 7 * beyond);
-          pen.lineTo(x + 4, y + 7 * beyond);
+      pen.strokeStyle = pen.fillStyle;
+      pen.lineWidth = 1.5;
+      for (const hollow of [false, true]) { // those that break a constraint are hollow
+        pen.beginPath();
+        for (const i of members.filter((i) => hollow === (Boolean(s.trials) && broken.has(i)))) {
+          const x = px(xs[i]), beyond = ys[i] > y1 ? 1 : ys[i] < y0 ? -1 : 0;
+          count++;
+          if (!beyond) {
+            const y = py(ys[i]);
+            pen.moveTo(x + radius, y);
+            pen.arc(x, y, radius, 0, 7);
+          } else {
+            const y = beyond > 0 ? box.top + 2 : box.bottom - 2;
+            pen.moveTo(x, y);
+            pen.lineTo(x - 4, y + 7 * beyond);
+            pen.lineTo(x + 4, y + 7 * beyond);
+          }
         }
+        if (hollow) pen.stroke(); else pen.fill();
       }
-      pen.fill();
     }
     return count;
   }

@@ -39,7 +39,7 @@ function ticks(low, high, log, count) {
     if (found.length >= 2) return found;
   }
   const raw = (high - low) / count, size = 10 ** Math.floor(Math.log10(raw));
-  const step = size * [1, 2, 5, 10].find((m) => m * size >= raw * 0.75), found = [];
+  const step = size * [1, 2, 5, 10].find((m) => m * size >= raw * 0.6), found = [];
   for (let v = Math.ceil(low / step - 1e-9) * step; v <= high + step * 1e-9; v += step)
     found.push([v, show(Math.abs(v) < step * 1e-9 ? 0 : v)]);
   return found;
@@ -67,6 +67,7 @@ const trials = (() => {
 })();
 const column = (given) => typeof given === "string" ? trials.columns[given] : given;
 const textOf = (key, v) => v === null || v === undefined ? "" : trials.labels[key]?.[v] ?? show(v);
+const broken = new Set(trials?.broken); // positions of trials that break a constraint
 const MOST_WORDS = 12; // parameters named when the pointer is on a trial
 function trialWords(i) {
   const value = trials.columns.value[i], named = Object.keys(trials.columns).filter((key) => key.startsWith("p:"));
@@ -74,7 +75,9 @@ function trialWords(i) {
     `${key.slice(2)} ${textOf(key, trials.columns[key][i])}`);
   const rest = lines.length > MOST_WORDS ? [`and ${lines.length - MOST_WORDS} more`] : [];
   const head = `trial ${trials.columns.number[i]}: ${value === null ? "failed" : show(value)}`;
-  return [i === trials.best ? `${head}, the best` : head, ...lines.slice(0, MOST_WORDS), ...rest].join("\n");
+  const kinds = [i === trials.best && ", the best", broken.has(i) && ", breaks a constraint",
+    trials.probes?.includes(i) && ", a probe"].filter(Boolean);
+  return [head + kinds.join(""), ...lines.slice(0, MOST_WORDS), ...rest].join("\n");
 }
 
 // Colours: those of the style sheet, mixed; `ramp` runs from dark blue over green to yellow (after viridis).

@@ -1,6 +1,7 @@
 // Parallel coordinates: <figure class="parallel"> with its data as JSON inside:
 //   {axes: [{name, key, low, high, log, ticks}], lines: [positions of trials, the worst first]}
 // A line is a trial; its colour is its rank, and the best trial is drawn last and thickest.
+const NAME_LETTER = 7.6; // the width of a letter of a name in bold, in pixels, about
 const AXIS_ROOM = 92; // pixels from one axis to the next, at least: narrow windows scroll
 
 function parallel(figure) {
@@ -53,8 +54,11 @@ function parallel(figure) {
     });
     axes.forEach((axis, k) => {
       make("svg:line", { class: "axis", x1: xs[k], x2: xs[k], y1: box.top, y2: box.bottom }, svg);
-      const place = { class: "name", x: xs[k], y: 16, "text-anchor": "middle" };
-      make("svg:title", {}, make("svg:text", place, svg, short(axis.name, 12)), axis.name);
+      const room = (box.right - box.left) / Math.max(1, axes.length - 1);
+      const name = short(axis.name, Math.floor(room / NAME_LETTER) - 1);
+      const half = name.length * NAME_LETTER / 2, x = Math.min(Math.max(xs[k], half), width - half);
+      const place = { class: "name", x, y: 16, "text-anchor": "middle" };
+      make("svg:title", {}, make("svg:text", place, svg, name), axis.name);
       const marks = (axis.ticks ?? ticks(axis.low, axis.high, axis.log, 5))
         .filter((t) => t[0] >= axis.low && t[0] <= axis.high);
       for (const [v, label] of apart(marks, (v) => y(axis, v), upright))

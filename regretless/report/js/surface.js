@@ -145,7 +145,7 @@ function surface(figure) {
     if (!stride || !frame) return;
     e.preventDefault();
     const { svg, layer, width, box, X, Y } = frame, both = [X, Y];
-    if (!cursor || e.key === "Home") cursor = [start(X, data.recommended[state.x]), start(Y, data.recommended[state.y])];
+    if (!cursor || e.key === "Home") cursor = [state.x, state.y].map((k, i) => start(both[i], data.recommended[k]));
     else cursor = cursor.map((k, i) => bounded(both[i], k + stride[i]));
     const [u, v] = cursor.map((k, i) => shareOf(both[i], k));
     const x = box.left + u * (box.right - box.left), y = box.bottom - v * (box.bottom - box.top);

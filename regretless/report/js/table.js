@@ -7,7 +7,7 @@ function sortHead(head, sort) {
   const words = head.textContent;
   head.textContent = "";
   const b = make("button", { type: "button", class: "sort" }, head);
-  for (const piece of words.split(/(?<=_)/)) b.append(piece, make("wbr")); // long names may break after underscores
+  words.split(/(?<=_)/).forEach((piece, k) => b.append(...(k ? [make("wbr")] : []), piece)); // names may break after _
   b.addEventListener("click", () => {
     const up = head.getAttribute("aria-sort") !== "ascending";
     for (const other of head.parentNode.cells) other.removeAttribute("aria-sort");
@@ -30,6 +30,7 @@ function sortable(table) {
 
 // The table of all trials, a page of rows at a time: <div class="trials">, its data the trials of the page.
 const ROWS = 50; // rows in sight at once
+const LONGEST = 28; // letters of an error in its cell; the failures of the page have all of it
 const MANY = 8; // a table with more columns than this has narrower cells, as in page.py
 function trialTable(home) {
   const params = Object.keys(trials.columns).filter((key) => key.startsWith("p:"));
@@ -39,7 +40,8 @@ function trialTable(home) {
   let order = trials.columns.number.map((_, i) => i), page = 0;
   const bar = make("div", { class: "pager" }, home);
   const scroll = make("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "all trials" }, home);
-  const table = make("table", keys.length > MANY ? { class: "many" } : {}, scroll), top = make("tr", {}, make("thead", {}, table));
+  const table = make("table", keys.length > MANY ? { class: "many" } : {}, scroll);
+  const top = make("tr", {}, make("thead", {}, table));
   const body = make("tbody", {}, table);
   for (const key of keys) {
     const words = trials.labels[key] ? { class: "words", scope: "col" } : { scope: "col" };
@@ -71,8 +73,10 @@ function trialTable(home) {
       const row = make("tr", i === trials.best ? { class: "mark" } : {});
       for (const key of keys) {
         const v = trials.columns[key][i], failed = key === "value" && v === null;
-        const words = trials.labels[key] || failed ? { class: "words" } : {};
-        make("td", words, row, failed ? `failed: ${trials.errors[i] ?? ""}` : textOf(key, v));
+        const words = failed ? { class: "words failed" } : trials.labels[key] ? { class: "words" } : {};
+        const error = `failed: ${trials.errors[i] ?? ""}`;
+        const cell = make("td", words, row, failed ? short(error, LONGEST) : textOf(key, v));
+        if (failed) cell.title = error;
       }
       return row;
     }));
