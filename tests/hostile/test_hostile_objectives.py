@@ -103,6 +103,8 @@ SLOW = {
     "neural-greedy": 100,
     "go-ucb": 100,
     "ms-ucb": 100,
+    "gp-contest": 100,
+    "neural-bo": 100,
     "bilevel": 150,
 }
 """Trials of the methods that need more than 18 ms a trial on these spaces (gp-ts 121, dngo 58, rf-ei 48, neural-ucb

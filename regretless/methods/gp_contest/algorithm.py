@@ -28,7 +28,7 @@ from regretless.gp.certify import fitted_certificate, wary_surrogate
 from regretless.gp.design import DesignedMethod, away_from_known
 from regretless.gp.maximiser import USUAL, Effort, maximise
 from regretless.gp.posterior import GP
-from regretless.gp.step import INCUMBENTS, best_by_mean, best_of_shortlist
+from regretless.gp.step import INCUMBENTS, best_by_mean, best_weighed
 from regretless.gp.subspace import (
     Subspaces,
     best_in_coordinates,
@@ -132,7 +132,7 @@ class GPContest(DesignedMethod):
 
     def _recommend(self) -> Array:
         surrogate = self._contest.choose(self.X, self.y, self.yvar)
-        return best_of_shortlist(surrogate.gp(self.X, self.y, self.yvar), self)
+        return best_weighed(surrogate.gp(self.X, self.y, self.yvar), self)
 
     def _certificate(self, delta: float) -> Certificate:
         x, rng = self.recommend(), self.fixed_generator()

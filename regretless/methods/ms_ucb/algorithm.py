@@ -45,7 +45,7 @@ from regretless.gp.certify import fitted_certificate, wary_surrogate
 from regretless.gp.design import DesignedMethod, away_from_known
 from regretless.gp.maximiser import maximise
 from regretless.gp.posterior import GP
-from regretless.gp.step import INCUMBENTS, best_by_mean, best_of_shortlist, best_told, step
+from regretless.gp.step import INCUMBENTS, best_by_mean, best_told, best_weighed, step
 from regretless.gp.subspace import (
     Subspaces,
     best_in_coordinates,
@@ -199,7 +199,7 @@ class MSUCB(DesignedMethod):
     def _recommend(self) -> Array:
         if self.paper:
             return best_told(self._isotropic.gp(self.X, self.y, self.yvar), self.X)
-        return best_of_shortlist(self._model.gp(self.X, self.y, self.yvar), self)
+        return best_weighed(self._model.gp(self.X, self.y, self.yvar), self)
 
     def _certificate(self, delta: float) -> Certificate:
         left_out = self._draw_bases() - self.cap if self.cap else 0
