@@ -204,8 +204,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/pruning"))
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.seeds)
-    curves = sorted(options.curves.split(","), key=list(CURVES).index, reverse=True)  # the slow ones first
-    cells = [(c, *pair.split(), seed) for c in curves for seed in seeds for pair in options.pairs.split(",")]
+    curves, pairs = options.curves.split(","), options.pairs.split(",")
+    cells = [(c, *pair.split(), seed) for seed in seeds for c in curves for pair in pairs]
     results = run_cells(run, cells, options.out / "pruning.jsonl", jobs=options.jobs, initializer=quiet)
     print(table(results))
 

@@ -37,7 +37,7 @@ USES = {
     "neural-bo": "images, texts, pools and functions that a net can learn; trains a net, yours if you like",
     "go-ucb": "10 to 200 evaluations when you give it the formula; without one it is gp-ei at first, so take that",
     "gp-threds": "thousands of cheap and noisy evaluations of 1 to 3 parameters",
-    "ms-ucb": "20 to 5,000 parameters by subspaces, each ask moves few of them; gp-contest is usually ahead",
+    "ms-ucb": "20 to 5,000 parameters by subspaces: an ask moves few of them",
     "bilevel": "training loops with checkpoints, by `minimize_bilevel`, whose schedule is what pays",
 }
 """When to use which method, in the words of docs/explanation/choosing.md; what most people need stands first."""

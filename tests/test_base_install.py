@@ -113,6 +113,7 @@ print(call(*words[:4], "--trials", "3", "--storage", "sqlite:///s.db").output, c
     ("expression", "library"),
     [
         ("rg.Sampler", "optuna"),
+        ("rg.Pruner", "optuna"),
         ("rg.RegretlessSearchCV", "scikit-learn"),
         ("rg.minimize(cost, SPACE, trials=2, progress=False).to_dataframe()", "pandas"),
         ("rg.minimize(cost, SPACE, trials=2, progress=False).plot()", "matplotlib"),

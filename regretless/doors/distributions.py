@@ -46,13 +46,16 @@ def as_space(distributions: Mapping[str, BaseDistribution]) -> Space:
     )
 
 
-def cube_space(space: Distributions, when: Mapping[str, Mapping[str, Sequence[float]]] | None = None) -> Space:
-    """The space that a method searches; `when` holds values as Optuna stores them."""
+def cube_space(
+    space: Distributions, when: Mapping[str, Mapping[str, Sequence[float]]] | None = None, *, inside: bool = False
+) -> Space:
+    """The space that a method searches; `when` holds values as Optuna stores them. inside: without the bounds of
+    ranges."""
     conditions = {
         name: {other: [int(value) for value in values] for other, values in given.items()}
         for name, given in (when or {}).items()
     }
-    return Space({name: parameter_of(distribution, conditions.get(name)) for name, distribution in space.items()})
+    return Space({name: parameter_of(d, conditions.get(name), inside=inside) for name, d in space.items()})
 
 
 def distribution_of(parameter: Parameter) -> BaseDistribution:
@@ -64,14 +67,17 @@ def distribution_of(parameter: Parameter) -> BaseDistribution:
     return CategoricalDistribution(parameter.labels)  # type: ignore[arg-type]
 
 
-def parameter_of(distribution: BaseDistribution, when: Mapping[str, Any] | None = None) -> Parameter:
-    """The parameter of a distribution that is not single; a choice is represented by the indices of its labels, which
-    may be any objects."""
+def parameter_of(
+    distribution: BaseDistribution, when: Mapping[str, Any] | None = None, *, inside: bool = False
+) -> Parameter:
+    """The parameter of a distribution; a choice is represented by the indices of its labels, which may be any objects.
+    inside: without the bounds, if it is a range without steps."""
     if isinstance(distribution, FloatDistribution):
-        return Float(distribution.low, distribution.high, log=distribution.log, step=distribution.step, when=when)
+        low, high, step = distribution.low, distribution.high, distribution.step
+        return Float(low, high, log=distribution.log, step=step, when=when, open=inside and not step and low < high)
     if isinstance(distribution, IntDistribution):
-        low, high, log, step = distribution.low, distribution.high, distribution.log, distribution.step
-        return _check_exact(Int(low, high, log=log, step=step, when=when))
+        whole = Int(distribution.low, distribution.high, log=distribution.log, step=distribution.step, when=when)
+        return _check_exact(whole)
     if isinstance(distribution, CategoricalDistribution):
         return Choice(range(len(distribution.choices)), when=when)
     raise ValueError(f"unknown kind of distribution: {distribution!r}")

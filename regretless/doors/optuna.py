@@ -125,6 +125,7 @@ class Sampler(BaseSampler):
             is proposed from the trials of all brackets.
         constraints_func: called with a finished trial, gives the values of its constraints, at most 0 where they hold;
             `trial.set_constraint` inside the objective does the same. Their values are learnt by the GP methods.
+        inside: keep proposals off the bounds of float ranges, for objectives to which a bound is no legal value.
     """
 
     def __init__(
@@ -141,6 +142,7 @@ class Sampler(BaseSampler):
         pending_ttl: float | None = None,
         pruned: Pruned = "extrapolate",
         constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
+        inside: bool = False,
     ) -> None:
         if method != "auto":
             method = as_recipe(method)
@@ -156,7 +158,7 @@ class Sampler(BaseSampler):
         self._own = None if search_space is None else own_space(search_space)
         """The space as given, where it is one of ours that says more than distributions can."""
         self.budget, self.certify, self.pending_ttl, self.pruned = budget, certify, pending_ttl, pruned
-        self.constraints_func = constraints_func
+        self.constraints_func, self.inside = constraints_func, inside
         self.probes, self.floor, self.ceiling = checked_rate(probes), floor, ceiling
         self._forget_caches()
 
@@ -253,7 +255,7 @@ class Sampler(BaseSampler):
         if param_distribution.single():
             return only_value(param_distribution)
         self._warn_once(study, param_name)
-        space = Space({param_name: parameter_of(param_distribution)})
+        space = Space({param_name: parameter_of(param_distribution, inside=self.inside)})
         stream = int.from_bytes(hashlib.blake2b(param_name.encode(), digest_size=7).digest(), "big") + Stream.LARGEST
         step = self._steps.get((study._study_id, trial.number), trial.number)
         u = keyed_generator(self.seed, step, stream).random(1)
@@ -328,7 +330,7 @@ class Sampler(BaseSampler):
             # parameters of one value have a place in the cube of `minimize`, so they have one here
             fixed = {name: d for name, d in (self.search_space or {}).items() if d.single()}
             optimizer = Optimizer(
-                self._own or cube_space({**space, **fixed}, conditions),
+                self._own or cube_space({**space, **fixed}, conditions, inside=self.inside),
                 method=self.method,
                 direction="maximize" if study.direction == StudyDirection.MAXIMIZE else "minimize",
                 budget=self.budget,

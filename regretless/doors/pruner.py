@@ -17,8 +17,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from regretless.doors.curves import Curves
-from regretless.doors.studies import whole_study
-from regretless.doors.trials import ended_at
+from regretless.doors.trials import ended_at, whole_study
 
 CHANCE = 0.05
 """A trial that becomes the best with a smaller probability is stopped; one in twenty is the usual level of a test."""

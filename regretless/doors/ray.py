@@ -78,6 +78,7 @@ class Searcher(RaySearcher):  # type: ignore[misc]
         floor: float | None = None,
         ceiling: float | None = None,
     ) -> None:
+        _check_one_metric(metric)
         super().__init__(metric=metric, mode=mode)
         self._method, self._seed, self._budget, self._stop = method, seed, budget, stop
         self._probes, self._floor, self._ceiling = probes_for(stop, probes), floor, ceiling
@@ -96,6 +97,7 @@ class Searcher(RaySearcher):  # type: ignore[misc]
     def set_search_properties(self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any) -> bool:
         if self._space is not None and config and parse_spec_vars(config)[1]:
             return False
+        _check_one_metric(metric)
         self._metric, self._mode = metric or self._metric, mode or self._mode
         if self._space is None:
             self._space = read_space(config)
@@ -219,6 +221,14 @@ class Searcher(RaySearcher):  # type: ignore[misc]
             if self._space is None:  # Ray restores experiments without telling the space again
                 self._space = RaySpace.from_description(self.optimizer.space, state["space"])
         self._begin()
+
+
+def _check_one_metric(metric: Any) -> None:
+    if isinstance(metric, list | tuple):
+        raise ValueError(
+            f"regretless searches one metric, got {list(metric)}: use OptunaSearch for the front, or report one "
+            "weighted sum of them"
+        )
 
 
 class GapStopper(Stopper):  # type: ignore[misc]

@@ -213,8 +213,19 @@ class _Found:
         self.readers[name] = reader
 
 
+FOREIGN = ("hyperopt", "ConfigSpace", "skopt", "nevergrad")
+"""Libraries with search spaces of their own, which Ray's searchers for them take."""
+
+
 def read_space(space: Mapping[str, Any] | SpaceLike | Define) -> RaySpace:
     """The space of a Ray search space, of one of ours, or of a function that suggests its parameters."""
+    for value in space.values() if isinstance(space, Mapping) else (space,):
+        library = type(value).__module__.partition(".")[0]
+        if library in FOREIGN:
+            raise ValueError(
+                f"a space of {library} cannot be read: write tune.uniform, tune.choice and the like; in a tune.choice "
+                "among dicts, what a dict holds exists where it is chosen"
+            )
     if callable(space):
         from regretless.doors.ray_define import read_function
 

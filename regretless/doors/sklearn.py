@@ -15,9 +15,11 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state
 
 from regretless.agreement import MethodLike
+from regretless.auto.algorithm import LISTED, nearest_unknown
 from regretless.doors.sklearn_spaces import SearchSpace, read_search_space
-from regretless.optimizer import Optimizer
+from regretless.optimizer import Optimizer, Trial
 from regretless.parameters import Array
+from regretless.space import Space
 from regretless.stopping import Rule, probes_for
 
 EVERY_FIT_FAILED = "All the "
@@ -48,7 +50,7 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         estimator: the estimator to tune.
         space: parameter name -> a scipy distribution, a list of values (searched as a scale if they are numbers in
             order), or `Float`, `Int`, `Choice` of this library; or a list of such mappings, of which each setting
-            follows one.
+            follows one; or a `Space`, which can have conditions and rules.
         param_distributions, search_spaces: the space under the names of `RandomizedSearchCV` and `BayesSearchCV`; in
             the latter a tuple of two numbers is a range, and (low, high, "log-uniform") one on a log scale.
         n_trials: settings to evaluate; n_iter is another name of it.
@@ -72,7 +74,7 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
     def __init__(
         self,
         estimator: Any,
-        space: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        space: Mapping[str, Any] | Sequence[Mapping[str, Any]] | Space | None = None,
         *,
         param_distributions: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         search_spaces: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
@@ -130,6 +132,8 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
             self.stop.load({})
         while len(optimizer.trials) < n_trials and not optimizer.exhausted and self.stopped_ is None:
             trials = optimizer.ask(min(batch, n_trials - len(optimizer.trials)))
+            for trial in trials:
+                _unrepeated(optimizer, trial)
             settings = [searched.setting(trial.params) for trial in trials]
             try:
                 results = evaluate_candidates(settings)
@@ -199,6 +203,17 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         name = self._metric(metrics)
         folds = [scores for key, scores in results.items() if re.fullmatch(rf"split\d+_test_{re.escape(name)}", key)]
         return results[f"mean_test_{name}"], np.array(folds).T
+
+
+def _unrepeated(optimizer: Optimizer, trial: Trial) -> None:
+    """Moves a trial that repeats a setting of a small grid to the nearest new one: methods repeat what is noisy, but
+    the folds would be the same again, and so would be the score."""
+    method = optimizer.method
+    if method.cube.size <= LISTED and sum(np.array_equal(t.unit, trial.unit) for t in optimizer.trials) > 1:
+        u = nearest_unknown(method, trial.unit)
+        method.forget(trial.unit[None])
+        trial.unit, trial.params = u, optimizer.space.decode(u, method.choices)
+        method.wait_for(u)
 
 
 class FoldNoise:

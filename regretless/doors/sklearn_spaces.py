@@ -51,8 +51,10 @@ class SearchSpace:
 
 
 def read_search_space(space: Any, *, pairs: bool = False) -> SearchSpace:
-    """The search space of a mapping or of a list of mappings; `pairs`: a tuple (low, high) is a range, as in
-    scikit-optimize."""
+    """The search space of a mapping, of a list of mappings or of a `Space`; `pairs`: a tuple (low, high) is a range, as
+    in scikit-optimize."""
+    if isinstance(space, Space):
+        return SearchSpace(space, dict.fromkeys(space.names, _as_is))
     mappings = [space] if isinstance(space, Mapping) else space
     if not isinstance(mappings, Sequence) or not mappings or not all(isinstance(m, Mapping) for m in mappings):
         raise ValueError(

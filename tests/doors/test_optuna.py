@@ -784,3 +784,21 @@ def test_what_lies_outside_teaches_the_model() -> None:
 
     assert abs(first(informed=True) + 2.6) < 0.02
     assert first(informed=False) != first(informed=True)
+
+
+def test_proposals_keep_off_the_bounds_on_request() -> None:
+    """The optimum lies on two bounds; without the option both are proposed. A trial on a bound is learnt from."""
+
+    def bounds_met(inside: bool) -> set[float]:
+        study = optuna.create_study(sampler=Sampler("gp-ei", seed=1, inside=inside))
+        study.enqueue_trial({"rate": 1e-3, "share": 1.0, "part": 0.5})
+        for _ in range(9):
+            trial = study.ask()
+            rate, share = trial.suggest_float("rate", 1e-3, 10.0, log=True), trial.suggest_float("share", -2.0, 1.0)
+            study.tell(trial, math.log10(rate) - share + trial.suggest_float("part", 0.0, 1.0, step=0.25))
+        assert 0.0 in {t.params["part"] for t in study.trials[1:]}  # steps are values of their own
+        values = [t.params[name] for t in study.trials[1:] for name in ("rate", "share")]
+        return {bound for bound in (1e-3, 10.0, -2.0, 1.0) if any(math.isclose(v, bound) for v in values)}
+
+    assert {1e-3, 1.0} <= bounds_met(inside=False)
+    assert not bounds_met(inside=True)

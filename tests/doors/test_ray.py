@@ -329,6 +329,20 @@ def test_a_space_may_be_a_function(tmp_path: Path) -> None:
         Searcher(lambda trial: None, mode="min")
 
 
+def test_spaces_of_other_libraries_are_answered() -> None:
+    foreign = type("Apply", (), {"__module__": "hyperopt.pyll.base"})()
+    for space in (foreign, {"steps": 100, "width": foreign}):
+        with pytest.raises(ValueError, match="a space of hyperopt cannot be read"):
+            Searcher(space, metric="loss", mode="min")
+
+
+def test_several_metrics_are_refused() -> None:
+    with pytest.raises(ValueError, match="searches one metric, got"):
+        Searcher(metric=["loss", "gain"], mode=["min", "max"])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="searches one metric"):
+        Searcher().set_search_properties(["loss", "gain"], ["min", "max"], {})  # type: ignore[arg-type]
+
+
 def test_the_scheduler_of_bohb_is_answered() -> None:
     with pytest.raises(RuntimeError, match="use HyperBandScheduler or ASHAScheduler"):
         make().on_pause("t0")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from regretless.baselines import BASELINES
 from regretless.doors.sklearn import FoldNoise, RegretlessSearchCV
 from regretless.doors.sklearn_spaces import read_search_space
 from regretless.parameters import Choice, Float, Int
+from regretless.space import Space
 from regretless.stopping import GapBelow, StopWhen
 
 X, Y = make_classification(n_samples=120, n_features=5, random_state=0)
@@ -226,6 +228,26 @@ def test_a_finite_grid_ends_when_it_is_exhausted() -> None:
     settings = [tuple(params.items()) for params in fitted.cv_results_["params"]]
     assert len(settings) == len(set(settings)) == 6
     assert fitted.best_score_ == GridSearchCV(LogisticRegression(), grid, cv=2).fit(X, Y).best_score_
+
+
+def test_a_space_has_conditions_and_rules() -> None:
+    kernel, gamma = Choice(["linear", "rbf"]), Float(1e-4, 1e1, log=True, when={"kernel": "rbf"})
+    space = Space({"kernel": kernel, "C": Float(1e-2, 1e2, log=True), "gamma": gamma}, where=["gamma * C <= 1"])
+    fitted = search(SVC(), space, n_trials=9).fit(X, Y)
+    for params in fitted.cv_results_["params"]:
+        assert ("gamma" in params) == (params["kernel"] == "rbf")
+        assert params.get("gamma", 0.0) * params["C"] <= 1
+
+
+def test_no_setting_of_a_grid_is_scored_twice() -> None:
+    """A method repeats noisy settings, but the same folds would give the same score: the whole grid is evaluated."""
+    grid = {"C": np.logspace(-4, 1, 8).tolist(), "max_iter": [3, 7, 20, 60]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = search(space=grid, n_trials=32, method="auto", batch=2).fit(X, Y)
+    settings = {tuple(params.items()) for params in fitted.cv_results_["params"]}
+    assert len(settings) == len(fitted.cv_results_["params"]) == 32
+    assert len(fitted.optimizer_.method.y) == 32
 
 
 def test_a_rule_ends_the_search_and_brings_its_probes() -> None:
