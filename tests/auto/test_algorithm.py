@@ -62,6 +62,20 @@ def test_with_others_under_way_the_end_of_a_budget_is_not_one_point() -> None:
     assert np.array_equal(endless.ask(2, step=18), X[1:])
 
 
+def test_every_second_point_of_a_batch_is_drawn_and_needs_no_care_for_the_others() -> None:
+    """A drawn function does not know what is pending; the confidence bound at the step after it does."""
+    space = Space({"lr": Float(1e-5, 1e-1, log=True), "n": Float(3, 40), "c": Choice(["x", "y", "z"])})
+    first, second = (AUTO.build(space.cube(), seed=3, budget=60) for _ in range(2))
+    X = run(first, 20)
+    second.tell(X, first.y)
+    first.wait_for([[0.3, 0.4, 0.5], first.recommend() * 0.99])
+    second.wait_for([[0.9, 0.1, 0.5]])
+    drawn = [method.ask(1, step=24)[0] for method in (first, second)]
+    assert np.array_equal(*drawn)
+    bound = [method.ask(1, step=25)[0] for method in (first, second)]
+    assert not np.array_equal(*bound)
+
+
 # ---------------------------------------------------------------- noise
 
 
