@@ -341,6 +341,8 @@ def finding(records: list[dict[str, Any]], divide: int, ts: tuple[int, ...], ful
     found = errors(records, divide, ts)
     checks = claimed(found, ts)
     seeds = min(map(len, found.values()), default=0)
+    cells = [(t, n // divide) for t in ts for n in TABLES[t]]
+    open_ends = [f"T = {t}, N = {n}" for t, n in cells if any((a, t, n) not in found for a in PRINTED)]
     verdict, sentence = judged(checks, seeds)
     lines = {t: [(a, sorted(n for b, u, n in found if (b, u) == (a, t))) for a in ACQUISITIONS] for t in ts}
     ours = {t: [_line(a, found, a, t, horizons) for a, horizons in lines[t] if horizons] for t in ts}
@@ -358,7 +360,8 @@ def finding(records: list[dict[str, Any]], divide: int, ts: tuple[int, ...], ful
         verdict, sentence,
         settings={"size": size(full, divide, ts),
                   "T": ", ".join(map(str, ts)), "seeds": seeds, "returned": "the net of the least validation loss",
-                  "trained on": " and ".join(sorted({r.get("device", "cpu") for r in records}))},
+                  "trained on": " and ".join(sorted({r.get("device", "cpu") for r in records})),
+                  **({"not finished": ", ".join(open_ends)} if open_ends else {})},
         charts=charts, tables=[checks_table(checks), *shown], seconds=sum(float(r["seconds"]) for r in records),
     )  # fmt: skip
 

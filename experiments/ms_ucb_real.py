@@ -133,7 +133,7 @@ def claimed(cases: Runs, label: str, task: str, loss: Callable[[Any], float]) ->
     not run are named."""
     quote, parts = QUOTES[task]
     found = leads(cases, label, THERE, loss, "loss", quote=quote)
-    if task == "ramp-loss":
+    if task == "ramp-loss" and any(label in methods for methods in cases.values()):
         found += [c for rival in POOR for c in improves(cases, "sre", rival, loss, quote=SECOND)]
     missing = [part for part in parts if not any(f"{part}," in f"{problem[:-1]}," for problem in cases)]
     return found + [not_run(part, "not run in this size", quote) for part in missing]

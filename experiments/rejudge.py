@@ -119,9 +119,14 @@ def neural_bo(old: Finding, lines: list[Line]) -> Finding:
         checks, ours = (neural_bo_pushing.claimed(cases, label, evaluations, lambda r: -r.best[-1]) for label in labels)
         beside, prefix = [neural_bo_pushing.beside(cases, evaluations, lambda r: -r.best[-1])], ""
     else:
-        table = next(table for table in old.tables if table.title.startswith("detection rate"))
-        rates = {str(row[0]): np.array(row[1:], dtype=float) for row in table.rows}
-        checks, ours = (neural_bo_sensitive.claimed(rates, label) for label in labels)
+        titles = ("detection rate by samples", neural_bo_sensitive.ALONE)
+        tables = [next((table for table in old.tables if table.title == title), None) for title in titles]
+        if None in tables:
+            return old
+        rates, alone = (
+            {str(row[0]): np.array(row[1:], dtype=float) for row in table.rows} for table in tables if table is not None
+        )
+        checks, ours = (neural_bo_sensitive.claimed(rates, alone, label) for label in labels)
         beside, prefix = [neural_bo_sensitive.beside(cases, lambda r: -r.best[-1])], ""
     return rejudged(old, checks, ours, runs_of(cases), beside, prefix)
 

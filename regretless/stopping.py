@@ -27,6 +27,10 @@ CHECKS_IN_A_ROW = 2
 SPENT_PER_CHECK = 0.2
 """The share of delta that one check of a fitted certificate asks for: a rule that looks after every evaluation has many
 chances to meet a bound that is too low, and how many of them are wrong is measured, not proven."""
+LEAST_DENSITY = 1.0
+"""A fitted certificate stops a run only when there is a value for each place that knows little of the others: with
+fewer the bound rests on what was assumed before any evaluation. Two of three wrong stops were such
+(docs/lab/certificates.md)."""
 SUM_OF_SQUARES = 6 / math.pi**2
 """The k-th look spends this share of delta over k^2; the shares of all looks add up to 1."""
 FOR_THE_ASKED = 0.8
@@ -137,7 +141,8 @@ class GapBelow(Rule):
     It looks after every `every`-th evaluation. What is proven holds with probability 1 - delta for the whole run,
     however often the rule looks: the k-th look spends 6 / (pi k)^2 of delta, and each part half of it where both are
     asked for. The share is looked at when there are enough probes for it to hold, not before. A fitted gap is a
-    measured statement: each check asks for a fifth of delta, and two in a row must hold. "Not certified" never stops a
+    measured statement: each check asks for a fifth of delta, two in a row must hold, and there must be a value for
+    each independent place of the space (`Certificate.density`). "Not certified" never stops a
     run. `reason` then says what the stop rests on, and the counts are kept with the run. `minimize`, `regretless tune`
     and the doors that know the rule beforehand make every fifth trial of the run a probe (`probes=0.2`, unless you say
     otherwise), so that the reason also says how much of the space can be better. Optuna calls a callback only after a
@@ -240,6 +245,7 @@ class GapBelow(Rule):
         allowed = self.gap * (max(values) - min(values)) if self.relative else self.gap
         found = run.certificate_at(SPENT_PER_CHECK * delta)
         good = found.certified and found.gap <= allowed
+        good = good and (found.density is None or found.density >= LEAST_DENSITY)
         if good and found.kind == "theory" and not found.certain:
             found = run.certificate_at(delta * SUM_OF_SQUARES / self._counts.checks**2)
             good = found.certified and found.gap <= allowed

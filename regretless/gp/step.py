@@ -6,6 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from regretless.gp.acquisition import kept_from_failures, through
+from regretless.gp.additive import AdditiveGP
 from regretless.gp.design import away_from_known
 from regretless.gp.maximiser import USUAL, Acquisition, Effort, maximise
 from regretless.gp.posterior import GP
@@ -96,7 +97,7 @@ def recommended_by_mean(history: Method, surrogate: Surrogate) -> Array:
     return best_weighed(surrogate.gp(*history.basis), history)
 
 
-def best_weighed(gp: GP, history: Method) -> Array:
+def best_weighed(gp: GP | AdditiveGP, history: Method) -> Array:
     """The told point, d, with the largest posterior mean m or, where the noise had to be fitted, the largest
     m + OWN_VALUE (y - m): a fitted noise is in part roughness that the model does not resolve, and the mean of a point
     whose own value is poor may be that of its better neighbours. With constraints, of the points that satisfy them."""
