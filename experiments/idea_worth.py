@@ -4,6 +4,7 @@
     python experiments/idea_worth.py --only ms-ucb neural-bo --jobs 16            some of them
     python experiments/idea_worth.py --choose --jobs 16 --out runs/idea_choose    what constants were chosen on
     python experiments/idea_worth.py --out runs/idea_worth --report               the tables from the results there are
+    python experiments/idea_worth.py --out docs/results/idea-worth --report       those of the pages
 
 Optima are shifted away from the centre. A result is log10 of the gap between the best point evaluated and the optimum
 (its noiseless value); GP-ThreDS and GO-UCB have the regret summed over their samples instead. A table gives the mean
@@ -231,6 +232,7 @@ REPORT = {
         HIGH, 120,
         {
             "subspaces": rg.MSUCB, "all coordinates at once": lambda dim: rg.MSUCB(low_dim=dim),
+            "as printed": rg.MSUCB(preset="paper"),
         },
     ),
     "gp-contest": Study(
@@ -244,7 +246,7 @@ REPORT = {
         NETS, 120,
         {
             "tangent kernel in the region": rg.TangentRegion, "Matern kernel in the region": Recipe("m", MaternRegion),
-            "no region": rg.TangentRegion(trust_region=False),
+            "no region": rg.TangentRegion(trust_region=False), "gp-ts": rg.GPTS,
         },
         noise_share=NET_NOISE,
     ),
@@ -252,6 +254,7 @@ REPORT = {
         NETS, 120,
         {
             "trained": rg.NeuralBO, "not trained": rg.NeuralBO(training=0),
+            "trained, no uncertainty": rg.NeuralBO(exploration=0.0), "as printed": rg.NeuralBO(preset="paper"),
         },
         noise_share=NET_NOISE,
     ),
