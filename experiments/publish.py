@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from regretless_bench.compact import CSV, JSON
-from regretless_bench.finding import FILE, Finding, findings_page, outranked
+from regretless_bench.finding import FILE, PAPERS, Finding, counted, findings_page, outranked
 from regretless_bench.reproduce import FIGURES, TIMES, Took, read_times
 
 from regretless.statefile import write_whole
@@ -34,6 +34,27 @@ FORMER = {
 """Verdicts before checks quoted the papers and ties were ties; those not named here did not reproduce."""
 COUNTS = ("seeds", "repetitions", "runs each", "instances", "targets", "samples")
 """Settings that say how often everything was repeated, the first that a finding has."""
+
+
+HOLDS = ("yes", "tie", "no", "not run")
+"""What a check can come to, as the first table of a finding says."""
+
+
+def story(findings: list[Finding]) -> str:
+    """How many claims hold, and how many checks of each paper; the paper with the largest share of them first."""
+    lines = ["| paper | figures | checks that hold | ties | refuted | not run |", "|" + " --- |" * 6]
+    rows: list[tuple[float, str]] = []
+    for paper, title in PAPERS.items():
+        own = [f for f in findings if f.paper == paper]
+        found = [dict(zip(f.tables[0].columns, row, strict=True))["holds"] for f in own for row in f.tables[0].rows]
+        yes, tie, no, left = (found.count(word) for word in HOLDS)
+        if len(found) != yes + tie + no + left:
+            raise ValueError(f"{paper}: the first table of a finding holds the checks, found {sorted(set(found))}")
+        ran = yes + tie + no
+        rows.append((-yes / max(ran, 1), f"| {title} | {len(own)} | {yes} of {ran} | {tie} | {no} | {left} |"))
+    whole = any(f.verdict == "reproduces" for f in findings)
+    words = counted(findings) + ("" if whole else " None reproduces in full.")
+    return "\n".join([words, "", *lines, *(line for _, line in sorted(rows))])
 
 
 def table(findings: list[Finding], times: dict[str, Took]) -> str:
@@ -129,7 +150,7 @@ def main() -> None:
     )
     times = read_times(RESULTS)
     write_whole(RESULTS / "report.html", findings_page(kept, sentence(times)).encode())
-    write_between(RESULTS / "README.md", table(kept, times))
+    write_between(RESULTS / "README.md", f"{story(kept)}\n\n## Every figure\n\n{table(kept, times)}")
     write_between(VERDICTS, compared(kept))
     size = sum(path.stat().st_size for path in RESULTS.rglob("*") if path.is_file())
     print(f"{len(kept)} findings, {size / 1e6:.2f} MB")

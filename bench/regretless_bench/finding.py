@@ -287,15 +287,21 @@ def findings_page(findings: Sequence[Finding], took: str = "") -> str:
 
 def _overview(findings: Sequence[Finding]) -> Section:
     """The verdicts by paper, each linked to its section, which `html_page` numbers from this one."""
-    rows, counts = "", {verdict: sum(f.verdict == verdict for f in findings) for verdict in get_args(Verdict)}
+    rows = ""
     for i, f in enumerate(findings):
         if i == 0 or f.paper != findings[i - 1].paper:
             rows += f'<tr><th class="words" colspan="3">{escape(PAPERS[f.paper])}</th></tr>'
         link, words = f'<a href="#s{i + 1}">{escape(f.figure)}</a>', f'<td class="words">{escape(f.title)}</td>'
         rows += f'<tr><td>{link}</td>{words}<td class="words">{_pill(f)}</td></tr>'
-    summary = ", ".join(f"{count} {COUNTED[verdict][count > 1]}" for verdict, count in counts.items() if count)
-    note = f'<p class="note">Of {len(findings)} figures and tables: {summary}.</p>'
+    note = f'<p class="note">{counted(findings)}</p>'
     return Section("Verdicts", f'{note}<div class="scroll"><table class="plain">{rows}</table></div>')
+
+
+def counted(findings: Sequence[Finding]) -> str:
+    """How many figures have which verdict, in a sentence."""
+    counts = {verdict: sum(f.verdict == verdict for f in findings) for verdict in get_args(Verdict)}
+    words = ", ".join(f"{count} {COUNTED[verdict][count > 1]}" for verdict, count in counts.items() if count)
+    return f"Of {len(findings)} figures and tables: {words}."
 
 
 def _pill(finding: Finding) -> str:

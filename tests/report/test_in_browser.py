@@ -188,11 +188,17 @@ def test_charts_answer_to_buttons_pointer_and_keys(opened: Callable[..., Page]) 
 
 def test_hints_say_what_a_trial_was(opened: Callable[..., Page]) -> None:
     page = opened("tree")
-    told = page.run("trials.columns.number.map((_, i) => trialWords(i).split('\\n')[0])")
-    layers = page.run("trials.columns['p:layers']")
-    assert [", breaks a constraint" in words for words in told] == [0.4 * k > 2.5 for k in layers]
-    assert sum(", a probe" in words for words in told) == 6
-    assert sum(", the best" in words for words in told) == 1
+    trials = json.loads(page.run('document.getElementById("trials").textContent'))
+    broken = [i for i, layers in enumerate(trials["columns"]["p:layers"]) if 0.4 * layers > 2.5]
+    assert trials["broken"] == broken
+    assert len(trials["probes"]) == 6
+    page.run('document.querySelector("figure.chart .stage").focus()')
+    last = max(broken[0], trials["probes"][0])
+    for i in range(last + 1):
+        page.key("ArrowRight")
+        words = page.run('document.querySelector("figure.chart .tip").textContent').split("\n")[0]
+        assert words.startswith(f"trial {i}: ")
+        assert (", breaks a constraint" in words, ", a probe" in words) == (i in broken, i in trials["probes"])
     assert "Hollow dots break a constraint." in page.run("document.body.textContent")
 
 
