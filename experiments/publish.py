@@ -34,8 +34,6 @@ FORMER = {
 """Verdicts before checks quoted the papers and ties were ties; those not named here did not reproduce."""
 COUNTS = ("seeds", "repetitions", "runs each", "instances", "targets", "samples")
 """Settings that say how often everything was repeated, the first that a finding has."""
-
-
 HOLDS = ("yes", "tie", "no", "not run")
 """What a check can come to, as the first table of a finding says."""
 

@@ -8,7 +8,7 @@ import pytest
 from made_records import BAD, GOOD, record, study
 from regretless_bench.claims import fewest, final_loss, grouped
 from regretless_bench.compact import read_lines
-from regretless_bench.finding import FILE, Finding
+from regretless_bench.finding import FILE, Finding, counted
 from regretless_bench.stats import holm, shifted_t
 from regretless_bench.verdicts import (
     LEAST_SEEDS,
@@ -192,6 +192,8 @@ def test_published_checks_quote_and_published_verdicts_follow() -> None:
         assert all(row[-1] for row in table["rows"]), path.name
         held = [row[1] == "yes" for row in table["rows"]]
         assert (stored["verdict"] == "reproduces") == all(held), path.name
+    published = [Finding.read(path) for path in (ROOT / "docs" / "results" / "findings").glob("*.json")]
+    assert counted(published) in (ROOT / "docs" / "results" / "README.md").read_text(), "run experiments/publish.py"
 
 
 def test_lines_of_compact_records(tmp_path) -> None:
