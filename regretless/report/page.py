@@ -32,6 +32,8 @@ DIGITS = 5
 """Significant digits of a number in a chart."""
 LONG = 10
 """A number with more letters than this, such as one with its quartiles, may be broken at its spaces."""
+BRIEF = 12
+"""Words of at most this many letters stay on one line, and their column may be as narrow as they are."""
 MANY = 8
 """A table with more columns than this has narrower cells."""
 SCRIPTS = ("kit", "chart", "table", "surface", "parallel", "page")
@@ -235,7 +237,9 @@ def _cell(value: Cell, words: bool, marked: bool) -> str:
     text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
     number = _value(value)
     long = not words and len(text) > LONG
-    names = " ".join(name for name, on in (("words", words), ("mark", marked), ("long", long)) if on)
+    brief = words and len(text) <= BRIEF
+    kinds = (("words", words), ("brief", brief), ("mark", marked), ("long", long))
+    names = " ".join(name for name, on in kinds if on)
     look = f' class="{names}"' if names else ""
     sort = f' data-v="{number:.10g}"' if math.isfinite(number) and not words else ""
     return f"<td{look}{sort}>{html.escape(text)}</td>"
