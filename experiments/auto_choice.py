@@ -235,7 +235,11 @@ def one_table(title: str, ran: Sequence[str], cases: Sequence[tuple[str, int, in
         lines.append(f"| {ran[i]} | {' | '.join(cells)} | {np.median(values['ms'][:, i]):.3g} |")
     words = []
     for group, members in GROUPS.items():
-        at = [n for n, (suite, family, _) in enumerate(cases) if family in members and not suite.startswith("table")]
+        at = [
+            n
+            for n, (suite, family, _) in enumerate(cases)
+            if family in members and suite.split("-")[0] not in ("table", "high")
+        ]
         if at:
             means = ranks(values["advised"])[at].mean(axis=0)
             other = 1 + int(np.argmin(means[1:]))
