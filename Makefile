@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 JOBS ?= 2
+HOSTILE_SECONDS := 1000  # of one hostile test at most: five times what the longest takes on an idle core
 DATA := $(wildcard ../shared/data)
 ifneq ($(DATA),)
 export REGRETLESS_DATA ?= $(abspath $(DATA))
@@ -34,7 +35,7 @@ test-slow: $(VENV)/installed ## run the slow regret studies as well
 	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow --timeout 3600
 
 test-hostile: $(VENV)/installed ## kills, crowds, fuzzed inputs and hostile objectives at full size (about half an hour on two cores)
-	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/hostile -m hostile --timeout 2400
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/hostile -m hostile --timeout $(HOSTILE_SECONDS)
 
 lint: $(VENV)/installed ## ruff and strict mypy
 	@$(BIN)/ruff check .

@@ -23,7 +23,7 @@ from regretless.doors.optuna import Sampler
 from regretless.parameters import Float
 from regretless.space import Space
 
-METHODS = ("random", "gp-ucb", "gp-ei", "gp-threds", "ms-ucb")
+METHODS = ("random", "gp-ucb", "gp-ei", "gp-threds", "gp-contest")
 LIMIT = 1.3
 """The ratio that the door must stay below."""
 SPACE = Space({f"x{i}": Float(-5.0, 10.0) for i in range(3)})

@@ -43,7 +43,7 @@ from regretless_bench.summary import ms_per_ask
 from regretless.report.page import Cell, Section, html_page, table_section
 from regretless.statefile import write_whole
 
-OURS = ("gp-ucb", "gp-ei", "neural-bo")
+OURS = ("gp-ucb", "gp-ei", "tangent-region")
 """`method="auto"` is made of these; it is measured by experiments/auto_choice.py, because near-ties with its own parts
 would blur the ranks."""
 PEERS = (
@@ -57,7 +57,7 @@ PEERS = (
     "cma",
     "random",
 )
-HIGH_OURS = ("ms-ucb", "gp-ucb", "gp-ei", "neural-bo")
+HIGH_OURS = ("gp-contest", "gp-ucb", "gp-ei", "tangent-region")
 BOTORCH, TURBO = "botorch-logei:initial=20,quick=True", "turbo:initial=20"
 HIGH_PEERS = ("optuna-gp", BOTORCH, TURBO, "nevergrad-ngopt", "optuna-tpe", "optuna-cmaes", "cma", "random")
 """TuRBO and BoTorch would add random points of their own to the 20 initial ones. BoTorch's model is fitted by our

@@ -1,34 +1,47 @@
 """`auto` beside its parts and beside the peers: chosen on odd functions of COCO's suites, reported on even ones.
 
-    python experiments/auto_choice.py --set choose --jobs 16        # our own methods, on the odd functions
-    python experiments/auto_choice.py --set report --jobs 16        # auto and the peers, on the even functions
-    python experiments/auto_choice.py --set report --table          # the tables of the records that are there
+    python experiments/auto_choice.py --set choose --jobs 16 --out runs/auto      # our own methods, on odd functions
+    python experiments/auto_choice.py --set report --jobs 16 --out runs/auto      # auto and the peers, on even ones
+    python experiments/auto_choice.py --set report --out runs/auto --table        # the tables of what has been run
 
-A suite is a kind of problem: `clean-D` (bbob, 20 evaluations per dimension), `noise-S-D` (bbob with noise of S per cent
-of the interquartile range, 50 per dimension), `mixint-D` (bbob-mixint, 20 per dimension), `long-D` (bbob, 10,000
-evaluations). A function is a family: odd ones chose what `auto` does, even ones had no part in it. A case is a function
-with an instance; methods are ranked jointly within a case, by the noiseless value of the best point evaluated and of
-the point recommended.
+A suite is a kind of problem and its size: `clean-D` (bbob, 20 evaluations per dimension), `noise-S-D` (noise of S per
+cent of the interquartile range, 50 per dimension), `mixint-D` (bbob-mixint, 20 per dimension), `batch-Q-D` (bbob, 256
+evaluations, Q at a time), `wide-D` (bbob in 20 and 40 dimensions, 10 per dimension), `high-D` (formulas in 100 and 300
+dimensions, 200 in all, two of them with an effective subspace), `table-N` (trainings looked up, N evaluations). A
+function is a family: odd ones chose what `auto` does, even ones had no part in it. A case is a function with an
+instance, which is also its seed; methods are ranked jointly within a case, by the noiseless value of the best point
+evaluated and of the point recommended. Every run appends a line to OUT/outcomes.jsonl; a run that is there is not run
+again, and after `--minutes` no further one begins.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
+import sys
+import time
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from regretless_bench.record import Record, Run, load_records
-from regretless_bench.runner import method_named, run_all
+from regretless_bench.peers import installed
+from regretless_bench.pool import Progress, work_in_processes
+from regretless_bench.problems import make_problem
+from regretless_bench.runner import method_named
 from regretless_bench.stats import ranks
-from regretless_bench.summary import ms_per_ask
 
+from regretless.optimizer import Optimizer
 from regretless.parameters import Array
 
-OURS = ("auto", "gp-ucb", "gp-ei", "gp-ucb:rotate=True", "gp-ei:rotate=True", "gp-ucb:kappa=2.0", "gp-ts")
-PEERS = ("auto", "optuna-tpe", "optuna-cmaes", "nevergrad-ngopt", "turbo", "optuna-gp", "botorch-lognei", "hebo")
-SETS = {"choose": (range(1, 25, 2), OURS), "report": (range(2, 25, 2), PEERS)}
+OURS = ("auto", "gp-ucb", "gp-ei", "gp-ts", "turbo", "cma-es")
+QUICK = ("auto", "optuna-tpe", "optuna-cmaes", "nevergrad-ngopt", "turbo")
+"""The peers whose asks take milliseconds."""
+SLOW = ("optuna-gp", "smac", "botorch-lognei", "hebo")
+"""The peers whose asks take a tenth of a second to seconds: they run on fewer cases."""
+SETS = {"choose": (range(1, 25, 2), OURS), "report": (range(2, 25, 2), QUICK + SLOW)}
 """The functions and the methods of each set."""
 GROUPS = {
     "1-5": range(1, 6),
@@ -40,143 +53,324 @@ GROUPS = {
 """The five groups of COCO's functions: separable, moderate, ill-conditioned, multi-modal, weakly structured."""
 FIRST = 21
 """The first instance; earlier ones were used for tuning the GP engine."""
+TABLES = (("hpobench-mlp", "vehicle"), ("hpobench-mlp", "phoneme"), ("hpobench-mlp", "segment"),
+          ("hpobench-mlp", "credit_g"), ("nasbench201", "cifar10"), ("nasbench201", "imagenet"))  # fmt: skip
+FORMULAS = ("ackley", "levy", "ellipsoid", "rosenbrock", "camelback", "camelback")
+"""Of the high dimensions: four that depend on all coordinates alike, and one, twice, in which two of them matter: those
+that its instance hides, and the same two in all instances."""
+KINDS = {
+    "clean": "no noise", "noise": "noise", "mixint": "whole numbers", "wide": "20 and 40 parameters",
+    "high": "100 and 300 parameters", "table": "tables of trainings",
+}  # fmt: skip
 
 
-def suites() -> dict[str, tuple[str, dict[str, Any], int]]:
-    """Problem, options and budget of each suite."""
-    found: dict[str, tuple[str, dict[str, Any], int]] = {}
-    for dim in (2, 3, 5, 10, 20):
-        found[f"clean-{dim}"] = "bbob", {"dim": dim}, 20 * dim
-    for dim in (2, 3, 5):
-        for share in (5, 15, 30):
-            found[f"noise-{share}-{dim}"] = "bbob", {"dim": dim, "noise_iqr": share / 100}, 50 * dim
-    for dim in (5, 10, 20):
-        found[f"mixint-{dim}"] = "bbob-mixint", {"dim": dim}, 20 * dim
-    for dim in (5, 20):
-        found[f"long-{dim}"] = "bbob", {"dim": dim}, 10_000
+class Case(NamedTuple):
+    """A problem, its options, and how it is run."""
+
+    suite: str
+    family: int
+    instance: int
+    problem: str
+    options: dict[str, Any]
+    budget: int
+    at_once: int = 1
+
+
+def cases_of(suite: str, functions: Iterable[int], instances: Iterable[int]) -> list[Case]:
+    """The cases of a suite, instance by instance, so that an interrupted study has whole ones."""
+    kind, *words = suite.split("-")
+    numbers = [int(word) for word in words]
+    found = []
+    for i in instances:
+        for f in functions:
+            options: dict[str, Any] = {"function": f, "instance": i, "dim": numbers[-1]}
+            case = Case(suite, f, i, "bbob", options, 20 * numbers[-1])
+            if kind == "noise":
+                case = case._replace(options={**options, "noise_iqr": numbers[0] / 100}, budget=50 * numbers[1])
+            elif kind == "mixint":
+                case = case._replace(problem="bbob-mixint")
+            elif kind == "batch":
+                case = case._replace(budget=256, at_once=numbers[0])
+            elif kind == "wide":
+                case = case._replace(budget=10 * numbers[0])
+            elif kind != "clean":
+                break
+            found.append(case)
+        if kind == "table":
+            rows = [(f, *TABLES[f]) for f in range(len(TABLES))]
+            found += [Case(suite, f, i, name, {"data_set": data}, numbers[0]) for f, name, data in rows]
+        elif kind == "high":
+            found += [Case(suite, f, i, *formula(f, numbers[0]), 200) for f in range(len(FORMULAS))]
     return found
 
 
-def runs(suite: str, functions: range | list[int], instances: int, methods: tuple[str, ...]) -> list[Run]:
-    """Instance by instance, so that an interrupted study has whole cases."""
-    problem, options, budget = suites()[suite]
-    return [
-        Run(method_named(m), problem, {**options, "function": f, "instance": i}, 100 * i, budget, label=m)
-        for i in range(FIRST, FIRST + instances)
-        for f in functions
-        for m in methods
-    ]
+def formula(number: int, dim: int) -> tuple[str, dict[str, Any]]:
+    """The problem and its options; optima lie off the centre."""
+    name = FORMULAS[number]
+    if name == "camelback":
+        return name, {"dim": dim} if number == FORMULAS.index(name) else {"dim": dim, "seed": 1}
+    return name, {"dim": dim, "shift": 0.6, **({"bound": 5.0} if name == "ackley" else {})}
 
 
-def outcomes(records: list[Record], methods: tuple[str, ...]) -> tuple[tuple[str, ...], list[tuple[int, int]], Array]:
-    """The methods that ran, the cases that all of them finished, and best loss, recommended loss and milliseconds per
-    ask, cases x methods x 3."""
-    found: dict[str, dict[tuple[int, int], tuple[float, float, float]]] = {m: {} for m in methods}
-    for r in records:
-        if r.label in found and r.error is None:
-            case = r.settings["options"]["function"], r.settings["options"]["instance"]
-            found[r.label][case] = -r.sign * float(r.best()[-1]), -r.sign * float(r.recommended), ms_per_ask(r)
-    methods = tuple(m for m in methods if found[m])
-    cases = sorted(set.intersection(*(set(found[m]) for m in methods))) if methods else []
-    return methods, cases, np.array([[found[m][case] for m in methods] for case in cases])
+# ---------------------------------------------------------------- running
 
 
-def table(title: str, records: list[Record], methods: tuple[str, ...]) -> str:
-    """Mean ranks with standard errors, and the rank of the first method in each group beside the best of the others."""
-    methods, cases, values = outcomes(records, methods)
-    if len(cases) < 2 or len(methods) < 2:
-        return f"{title}: {len(cases)} cases of {', '.join(methods) or 'nobody'}: too few for a table"
-    rank = np.stack([ranks(values[:, :, k]) for k in range(2)])
-    root = len(cases) ** 0.5
-    lines = [
-        f"{title}: {len(cases)} cases", "",
-        "| method | mean rank | of the recommendation | CPU ms per ask |", "| --- | --- | --- | --- |",
-    ]  # fmt: skip
-    for i in np.argsort(rank[0].mean(axis=0)):
-        cells = [f"{rank[k, :, i].mean():.2f} ± {rank[k, :, i].std(ddof=1) / root:.2f}" for k in range(2)]
-        lines.append(f"| {methods[i]} | {' | '.join(cells)} | {np.median(values[:, i, 2]):.3g} |")
+def run_case(out: Path, deadline: float, job: tuple[Case, str], progress: Progress) -> None:
+    """Runs a method on a case and appends what came of it; nothing when the time is over."""
+    case, name = job
+    if time.time() > deadline:
+        return
+    row: dict[str, Any] = {"suite": case.suite, "family": case.family, "instance": case.instance, "method": name}
+    try:
+        row |= outcome_of(case, name)
+    except Exception:  # one broken run must not end the study
+        row["error"] = traceback.format_exc()[-2000:]
+    with open(out, "a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+    progress(1)
+
+
+def outcome_of(case: Case, name: str) -> dict[str, Any]:
+    """Losses (noiseless, relative to the optimum where it is known) of the best point and of the recommended one, the
+    mean loss of all evaluations and of those after the first batch, and milliseconds of an ask and tell."""
+    seed = 100 * case.instance
+    problem = make_problem(case.problem, **{"seed": seed, **case.options})
+    sign = -1.0 if problem.direction == "maximize" else 1.0
+    method = method_named(name)
+    opt = Optimizer(problem.space, method=method, direction=problem.direction, budget=case.budget, seed=seed)
+    values: list[float] = []
+    used = 0.0
+    while len(values) < case.budget:
+        begin = time.process_time()
+        trials = [opt.ask() for _ in range(min(case.at_once, case.budget - len(values)))]
+        used += time.process_time() - begin
+        seen = [problem.observe(trial.params) for trial in trials]
+        begin = time.process_time()
+        for trial, (y, value) in zip(trials, seen, strict=True):
+            opt.tell(trial, y)
+            values.append(value)
+        used += time.process_time() - begin
+    loss = sign * (np.array(values) - (problem.optimum or 0.0))
+    advised = sign * (problem.true(opt.recommend()) - (problem.optimum or 0.0))
+    return {
+        "best": float(loss.min()), "advised": float(advised), "mean": float(loss.mean()),
+        "later": float(loss[case.at_once :].mean()), "ms": round(1000 * used / case.budget, 3),
+    }  # fmt: skip
+
+
+def run_jobs(jobs: Sequence[tuple[Case, str]], out: Path, processes: int, minutes: float) -> None:
+    """Runs what has no line in the file yet; equal jobs once."""
+    from tqdm import tqdm
+
+    out.parent.mkdir(parents=True, exist_ok=True)
+    there = {key_of(row) for row in rows_of(out)}
+    missing = [job for job in jobs if (job[0].suite, job[0].family, job[0].instance, job[1]) not in there]
+    work = functools.partial(run_case, out, time.time() + 60 * minutes)
+    with tqdm(total=len(missing), unit="run", mininterval=5.0) as bar:
+
+        def lose(job: tuple[Case, str], why: str, steps: int) -> None:
+            print(f"{job[1]} on {job[0]}: {why}", file=sys.stderr)
+
+        def advance(steps: int) -> None:
+            bar.update(steps)
+
+        work_in_processes(work, missing, processes, lost=lose, progress=advance, left=lambda number: None,
+                          timeout=60 * minutes)  # fmt: skip
+
+
+def key_of(row: Mapping[str, Any]) -> tuple[str, int, int, str]:
+    return row["suite"], row["family"], row["instance"], row["method"]
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """The outcomes in a file, or in all files of a folder; failed runs are left out."""
+    paths = sorted(path.glob("*.json*")) if path.is_dir() else [path] if path.exists() else []
+    rows = [json.loads(line) for p in paths for line in p.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return [row for row in rows if "error" not in row]
+
+
+# ---------------------------------------------------------------- tables and the chart
+
+
+def field_of(rows: Sequence[Mapping[str, Any]], methods: Sequence[str], suites: Sequence[str]
+             ) -> tuple[tuple[str, ...], list[tuple[str, int, int]], dict[str, Array]]:  # fmt: skip
+    """The methods that ran, the cases that all of them finished, and losses and costs by name, cases x methods."""
+    found: dict[str, dict[tuple[str, int, int], Mapping[str, Any]]] = {m: {} for m in methods}
+    for row in rows:
+        if row["method"] in found and row["suite"] in suites:
+            found[row["method"]][row["suite"], row["family"], row["instance"]] = row
+    ran = tuple(m for m in methods if found[m])
+    cases = sorted(set.intersection(*(set(found[m]) for m in ran))) if ran else []
+    names = ("best", "advised", "mean", "later", "ms")
+    return ran, cases, {name: np.array([[found[m][c].get(name, np.nan) for m in ran] for c in cases]) for name in names}
+
+
+def mean_ranks(losses: Array) -> tuple[Array, Array]:
+    """Mean rank and its standard error over cases (rows), per method."""
+    rank = ranks(losses)
+    return rank.mean(axis=0), rank.std(axis=0, ddof=1) / len(rank) ** 0.5
+
+
+def table(suite: str, rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
+    """Mean ranks with standard errors of all methods on the cases they share; then without those that ran the fewest
+    cases, where that leaves half as many cases again."""
+    lines, last = [], 0
+    field = [m for m in methods if any(r["method"] == m and r["suite"] == suite for r in rows)]
+    while len(field) > 1:
+        ran, cases, values = field_of(rows, field, [suite])
+        if len(cases) > 1 and len(cases) >= 1.5 * last:
+            lines += [*one_table(f"{suite}: {len(cases)} cases", ran, cases, values), ""]
+            last = len(cases)
+        counts = {m: sum(r["method"] == m and r["suite"] == suite for r in rows) for m in field}
+        field = [m for m in field if counts[m] > min(counts.values())]
+    return "\n".join(lines)
+
+
+def one_table(title: str, ran: Sequence[str], cases: Sequence[tuple[str, int, int]], values: Mapping[str, Array]
+              ) -> list[str]:  # fmt: skip
+    rank = {name: mean_ranks(values[name]) for name in ("best", "advised")}
+    lines = [title, "", "| method | of the best point | of the recommendation | ms per ask |", "|" + " --- |" * 4]
+    for i in np.argsort(rank["advised"][0]):
+        cells = [f"{rank[name][0][i]:.2f} ± {rank[name][1][i]:.2f}" for name in ("best", "advised")]
+        lines.append(f"| {ran[i]} | {' | '.join(cells)} | {np.median(values['ms'][:, i]):.3g} |")
     words = []
     for group, members in GROUPS.items():
-        rows = [n for n, (function, _) in enumerate(cases) if function in members]
-        if rows:
-            means = rank[0][rows].mean(axis=0)
+        at = [n for n, (suite, family, _) in enumerate(cases) if family in members and not suite.startswith("table")]
+        if at:
+            means = ranks(values["advised"])[at].mean(axis=0)
             other = 1 + int(np.argmin(means[1:]))
-            words.append(f"f{group} {means[0]:.2f} ({methods[other]} {means[other]:.2f})")
-    return "\n".join([*lines, "", f"{methods[0]} by group, beside the best of the others: {', '.join(words)}"])
+            words.append(f"f{group} {means[0]:.2f} ({ran[other]} {means[other]:.2f})")
+    return [*lines, "", f"{ran[0]} by group, beside the best of the others: {', '.join(words)}"]
 
 
-def keep(path: Path, records: list[Record], methods: tuple[str, ...]) -> None:
-    """Function, instance, best loss, recommended loss and milliseconds per ask of every run, by method."""
-    kept: dict[str, list[list[float]]] = {}
-    for r in records:
-        if r.label in methods and r.error is None:
-            options = r.settings["options"]
-            losses = [-r.sign * float(r.best()[-1]), -r.sign * float(r.recommended)]
-            kept.setdefault(r.label, []).append(
-                [options["function"], options["instance"], *losses, round(ms_per_ask(r), 3)]
-            )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({m: sorted(rows) for m, rows in sorted(kept.items())}), encoding="utf-8")
+def present(rows: Sequence[Mapping[str, Any]], methods: Sequence[str], suites: Sequence[str]) -> list[str]:
+    """The methods that ran at least half of the cases that `auto` ran."""
+    counts = {m: sum(r["method"] == m and r["suite"] in suites for r in rows) for m in methods}
+    return [m for m in methods if counts[m] >= max(1, 0.5 * counts["auto"])]
 
 
-def chart(path: Path, found: dict[str, list[Record]], methods: tuple[str, ...]) -> None:
+def in_order(suite: str) -> tuple[str, list[int]]:
+    kind, *numbers = suite.split("-")
+    return kind, [int(number) for number in numbers]
+
+
+def summary(rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
+    """A line per suite and one per kind, pooled: mean rank by the best point / by the recommendation ± its error."""
+    names = sorted({r["suite"] for r in rows if not r["suite"].startswith("batch")}, key=in_order)
+    kinds = {kind: [name for name in names if name.split("-")[0] == kind] for kind in KINDS}
+    groups = [(name, [name]) for name in names] + [(f"all {kind}", kinds[kind]) for kind in KINDS if kinds[kind][1:]]
+    lines = [f"| suite | cases | {' | '.join(f'`{m}`' for m in methods)} |", "|" + " --- |" * (2 + len(methods))]
+    for title, suites in groups:
+        ran, cases, values = field_of(rows, present(rows, methods, suites), suites)
+        if len(cases) < 2:
+            continue
+        (best, _), (advised, error) = mean_ranks(values["best"]), mean_ranks(values["advised"])
+        cells = dict.fromkeys(methods, "")
+        for i, m in enumerate(ran):
+            text = f"{best[i]:.2f} / {advised[i]:.2f} ± {error[i]:.2f}"
+            cells[m] = f"**{text}**" if advised[i] == advised.min() else text
+        lines.append(f"| {title} | {len(cases)} | {' | '.join(cells.values())} |")
+    return "\n".join(lines)
+
+
+def batch_table(rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
+    """What evaluations in batches cost: geometric means over cases of losses relative to the sequential run's."""
+    sizes = sorted({int(r["suite"].split("-")[1]) for r in rows if r["suite"].startswith("batch")})
+    lines = ["| method | at once | cases | mean regret | after the first batch | best |", "|" + " --- |" * 6]
+    for method in methods:
+        by = {(r["suite"], r["family"], r["instance"]): r for r in rows if r["method"] == method}
+        for size in sizes[1:]:
+            pairs = [(r, by.get((f"batch-{sizes[0]}-{s.split('-')[2]}", f, i)))
+                     for (s, f, i), r in by.items() if s.startswith(f"batch-{size}-")]  # fmt: skip
+            logs = np.array([[np.log(max(r[k], 1e-8) / max(one[k], 1e-8)) for k in ("mean", "later", "best")]
+                             for r, one in pairs if one is not None])  # fmt: skip
+            if len(logs) > 1:
+                error = logs.std(axis=0, ddof=1) / len(logs) ** 0.5
+                pairs_of = zip(np.exp(logs.mean(axis=0)), np.exp(error), strict=True)
+                cells = [f"{ratio:.2f} (times or by {spread:.2f})" for ratio, spread in pairs_of]
+                lines.append(f"| {method} | {size} | {len(logs)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def chart(path: Path, rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> None:
     """One panel per kind of suite: the mean rank of the recommendation, with its standard error, against the
-    milliseconds of an ask. A panel has the methods that ran on all of its suites."""
+    milliseconds of an ask. A panel has the methods that ran at least half of its cases, on the cases of all of them."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    titles = {"clean": "no noise", "noise": "noise of 5 to 30 %", "mixint": "whole numbers"}
-    kinds = [kind for kind in titles if any(suite.startswith(kind) for suite in found)]
-    figure, panels = plt.subplots(1, len(kinds), figsize=(4.2 * len(kinds), 3.8), squeeze=False, layout="constrained")
-    for panel, kind in zip(panels[0], kinds, strict=True):
-        suites_of_kind = [suite for suite in found if suite.startswith(kind)]
-        ran = [set(outcomes(found[suite], methods)[0]) for suite in suites_of_kind]
-        common = tuple(m for m in methods if all(m in names for names in ran))
-        values = np.concatenate([outcomes(found[suite], common)[2] for suite in suites_of_kind])
-        rank, cost = ranks(values[:, :, 1]), np.median(values[:, :, 2], axis=0)
-        for i, method in enumerate(common):
-            mean, error = rank[:, i].mean(), rank[:, i].std(ddof=1) / len(rank) ** 0.5
+    suites = {kind: sorted({r["suite"] for r in rows if r["suite"].split("-")[0] == kind}) for kind in KINDS}
+    kinds = [kind for kind in KINDS if suites[kind]]
+    across = 2 if len(kinds) == 4 else min(3, len(kinds))
+    down = -(-len(kinds) // across)
+    figure, panels = plt.subplots(down, across, figsize=(4.4 * across, 3.7 * down), squeeze=False, layout="constrained")
+    for panel in panels.flat[len(kinds) :]:
+        panel.axis("off")
+    for panel, kind in zip(panels.flat, kinds, strict=False):
+        ran, cases, values = field_of(rows, present(rows, methods, suites[kind]), suites[kind])
+        (mean, error), cost = mean_ranks(values["advised"]), np.median(values["ms"], axis=0)
+        for i, method in enumerate(ran):
             colour = "C3" if method == "auto" else "0.35"
-            panel.errorbar(cost[i], mean, yerr=error, fmt="D" if method == "auto" else "o", color=colour)
-            panel.annotate(method, (cost[i], mean), xytext=(5, 4), textcoords="offset points", fontsize=8, color=colour)
-        panel.set(xscale="log", xlabel="CPU ms per ask", title=f"{titles[kind]}: {len(values)} cases")
-        panel.margins(x=0.28)
-        panel.invert_yaxis()
-    panels[0][0].set_ylabel("mean rank of the recommendation (1 is best)")
+            panel.errorbar(cost[i], mean[i], yerr=error[i], fmt="D" if method == "auto" else "o", color=colour)
+            left, below = label_side(i, mean, cost)
+            panel.annotate(
+                method,
+                (cost[i], mean[i]),
+                xytext=(-6 if left else 6, -11 if below else 4),
+                textcoords="offset points",
+                fontsize=8,
+                color=colour,
+                ha="right" if left else "left",
+            )
+        panel.set(xscale="log", xlabel="CPU ms per ask", title=f"{KINDS[kind]}: {len(cases)} cases")
+        panel.margins(x=0.5)
+        panel.set_ylim(len(ran) + 0.2, 0.8)
+    for row in panels:
+        row[0].set_ylabel("mean rank of the recommendation\n(1 is best)")
     figure.savefig(path, dpi=110)
 
 
+def label_side(i: int, mean: Array, cost: Array) -> tuple[bool, bool]:
+    """Whether a name stands to the left of its point, because a neighbour is close on the right, and whether below it,
+    because one is close above; otherwise names would lie on other points."""
+    others = np.arange(len(mean)) != i
+    ahead = (cost > cost[i]) & (cost < 2.5 * cost[i]) & (np.abs(mean - mean[i]) < 0.25)
+    above = (mean < mean[i]) & (mean > mean[i] - 0.45)
+    return bool((ahead & others).any()), bool((above & others).any())
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--set", choices=SETS, default="report")
     parser.add_argument("--suites", default="clean-2,clean-3,clean-5,clean-10,noise-15-3,mixint-5")
     parser.add_argument("--functions", help="numbers separated by commas; by default all of the set")
-    parser.add_argument("--instances", type=int, default=1)
+    parser.add_argument("--instances", default=str(FIRST), help="numbers separated by commas")
     parser.add_argument("--methods", help="names separated by blanks, instead of the set's own")
-    parser.add_argument("--out", type=Path, default=Path("runs/auto_choice"))
+    parser.add_argument("--out", type=Path, default=Path("runs/auto_choice"), help="the folder of the outcomes")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--keep", type=Path, help="a folder for the outcomes of all runs, one JSON file per suite")
+    parser.add_argument("--minutes", type=float, default=1e6, help="after these no further run begins")
     parser.add_argument("--chart", type=Path, help="a PNG file of the mean ranks of all suites")
-    parser.add_argument("--table", action="store_true", help="only the tables of the records that exist")
+    parser.add_argument("--table", action="store_true", help="only the tables of what has been run")
     options = parser.parse_args()
     functions, methods = SETS[options.set]
-    chosen = [int(word) for word in options.functions.split(",")] if options.functions else functions
+    chosen = [int(word) for word in options.functions.split(",")] if options.functions else list(functions)
     if any(f not in functions for f in chosen):
         parser.error(f"the set {options.set!r} has functions {list(functions)}")
     methods = tuple(options.methods.split()) if options.methods else methods
-    found = {}
-    for suite in options.suites.split(","):
-        folder = options.out / suite
-        if not options.table:
-            run_all(runs(suite, chosen, options.instances, methods), folder, jobs=options.jobs)
-        found[suite] = records = [r for r in load_records(folder) if r.settings["options"]["function"] in functions]
-        print(f"\n{table(f'{suite}, functions of the set {options.set}', records, methods)}", flush=True)
-        if options.keep is not None:
-            keep(options.keep / f"{suite}-{options.set}.json", records, methods)
+    instances = [int(word) for word in options.instances.split(",")]
+    if not options.table:
+        cases = [case for suite in options.suites.split(",") for case in cases_of(suite, chosen, instances)]
+        jobs = [(case, m) for case in cases for m in methods if installed(m)]
+        run_jobs(jobs, options.out / "outcomes.jsonl", options.jobs, options.minutes)
+    rows = rows_of(options.out)
+    for suite in dict.fromkeys(r["suite"] for r in rows):
+        print(f"\n{table(suite, rows, methods)}", flush=True)
+    if any(r["suite"].startswith("batch") for r in rows):
+        print(f"\n{batch_table(rows, methods)}")
+    print(f"\n{summary(rows, methods)}")
     if options.chart is not None:
-        chart(options.chart, found, methods)
+        chart(options.chart, rows, methods)
 
 
 if __name__ == "__main__":

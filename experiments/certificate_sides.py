@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -243,10 +244,10 @@ def table(found: list[dict[str, Any]]) -> str:
         sure = [row for row in mine if row["gap"] is not None]
         right = sum(row["gap"] >= row["true"] - 1e-6 * abs(row["true"]) and row["broken"] <= 0 for row in sure)
         gaps = [np.median([row[key] / row["range"] for row in sure]) if sure else math.nan for key in ("gap", "true")]
-        why = defaultdict(int)
+        why: dict[str, int] = defaultdict(int)
         for row in mine:
             if row["gap"] is None:
-                why[row["reason"].partition(":")[0].rstrip("0123456789. -+e")] += 1
+                why[re.sub(r" [\d.e+-]+", "", row["reason"].partition(":")[0])] += 1
         reasons = "; ".join(f"{reason} ({count})" for reason, count in why.items())
         cells = [
             name,

@@ -38,7 +38,7 @@ HIGH = ("ackley", "levy", "ellipsoid", "rosenbrock")
 HIGH_METHODS = {
     "gp-ucb": BASELINES["gp-ucb"],
     "gp-ei": BASELINES["gp-ei"],
-    "ms-ucb": METHODS["ms-ucb"],
+    "gp-contest": METHODS["gp-contest"],
     "turbo": BASELINES["turbo"](initial=20),
     "botorch-logei": PEERS["botorch-logei"](initial=20, quick=True),
     "random": BASELINES["random"],
@@ -46,7 +46,7 @@ HIGH_METHODS = {
 """TuRBO and BoTorch would add random points of their own to the 20 common ones; BoTorch's own fit would take an hour
 per run."""
 HIGH_FIRST = 3
-"""The first seed: MS-UCB was tuned on 0 to 2."""
+"""The first seed: gp-contest was tuned on 0 to 2."""
 BOTORCH_SEEDS = {50: 2, 100: 1}
 """Seeds that BoTorch runs, by dimension: four minutes a run."""
 

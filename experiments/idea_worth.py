@@ -168,8 +168,8 @@ class Study:
     kind: str = "gap"
     seeds: int = 5
     first_seed: int = 0
-    models: dict[str, Any] = field(default_factory=dict)
-    """By function: the family that GO-UCB is given."""
+    models: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By function: the options by which GO-UCB is given its family."""
 
 
 def named(dim: int, *names: str, **more: dict[str, Any]) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -207,15 +207,24 @@ FAMILIES = {
     "gompertz": ("gompertz-growth", {}),
     "drug": ("drug-timing", {}),
     "three-gaussians": ("three-gaussians", {}),
-    "hill-wrong": ("hill-temperature", {"bump": 0.15}),
+    "net-3": ("teacher-net", {"dim": 3, "width": 3}),
+    "net-2": ("teacher-net", {"dim": 2, "width": 2}),
+    "wrong: hill, bump": ("hill-temperature", {"bump": 0.15}),
+    "wrong: levy-4, net": ("levy", {"dim": 4, "shift": SHIFT}),
+    "wrong: ackley-4, quadratic": ("ackley", {"dim": 4, "shift": SHIFT, "bound": 5.0}),
 }
-MODELS = {
-    "hill": mechanistic.hill_temperature_model,
-    "michaelis": mechanistic.michaelis_inhibition_model,
-    "gompertz": mechanistic.gompertz_growth_model,
-    "drug": mechanistic.drug_timing_model,
-    "three-gaussians": mechanistic.three_gaussians_model,
-    "hill-wrong": mechanistic.hill_temperature_model,
+NET: dict[str, Any] = {"model": "mlp", "width": 3}
+MODELS: dict[str, dict[str, Any]] = {
+    "hill": {"model": mechanistic.hill_temperature_model},
+    "michaelis": {"model": mechanistic.michaelis_inhibition_model},
+    "gompertz": {"model": mechanistic.gompertz_growth_model},
+    "drug": {"model": mechanistic.drug_timing_model},
+    "three-gaussians": {"model": mechanistic.three_gaussians_model},
+    "net-3": NET,
+    "net-2": {"model": "mlp", "width": 2},
+    "wrong: hill, bump": {"model": mechanistic.hill_temperature_model},
+    "wrong: levy-4, net": NET,
+    "wrong: ackley-4, quadratic": {"model": "quadratic"},
 }
 REPORT = {
     "ms-ucb": Study(
@@ -233,7 +242,7 @@ REPORT = {
         },
     ),
     "tangent-region": Study(
-        NETS, 150,
+        NETS, 120,
         {
             "tangent kernel in the region": rg.TangentRegion, "Matern kernel in the region": Recipe("m", MaternRegion),
             "no region": rg.TangentRegion(trust_region=False), "gp-ts": rg.GPTS,
@@ -241,7 +250,7 @@ REPORT = {
         noise_share=NET_NOISE,
     ),
     "neural-bo": Study(
-        NETS, 150,
+        NETS, 120,
         {
             "trained": rg.NeuralBO, "not trained": rg.NeuralBO(training=0),
             "trained, no uncertainty": rg.NeuralBO(exploration=0.0), "as printed": rg.NeuralBO(preset="paper"),
@@ -254,8 +263,7 @@ REPORT = {
         noise_share=0.1, kind="sum",
     ),
     "go-ucb": Study(
-        FAMILIES, 48, {"family": rg.GOUCB, "no family (gp-ei)": rg.GPEI}, noise_share=0.015, kind="sum", seeds=10,
-        models=MODELS,
+        FAMILIES, 60, {"family": rg.GOUCB, "no family (gp-ei)": rg.GPEI}, noise_share=0.015, kind="sum", models=MODELS
     ),
 }  # fmt: skip
 DEV_HIGH = {
@@ -300,7 +308,7 @@ def run_one(stage: str, study: str, function: str, seed: int, label: str) -> dic
     if not isinstance(recipe, Recipe):
         recipe = recipe(f.dim)
     if recipe.name == "go-ucb":
-        recipe = recipe(model=s.models[function])
+        recipe = recipe(**s.models[function])
     space: Any = make_problem(name, seed=seed, **options).space if s.models else f.dim
     method = recipe.build(space, seed=seed, budget=s.budget)
     noise = np.random.default_rng([seed, 7])

@@ -139,8 +139,10 @@ def finding(rows: list[dict], options: argparse.Namespace) -> Finding:
 
 
 def claimed(rows: list[dict], label: str) -> list[Check]:
-    """What the paper says of three methods, of which `label` is NeuralBO."""
-    checks = []
+    """What the paper says of three methods, of which `label` is NeuralBO; nothing where that was not measured."""
+    checks: list[Check] = []
+    if not any(r["method"] == label for r in rows):
+        return checks
     for method in (label, GREEDY, GP):
         if not any(r["method"] == method for r in rows):
             checks.append(not_run(f"{method}: memory", "not measured", QUOTES[method]))

@@ -4,12 +4,15 @@ table of what was run.
     python experiments/publish.py runs/reproduce
 
 The findings under docs/results/findings are kept unless a new one of the same figure and of no smaller size replaces
-them; the page and the table are made from all of them.
+them; the page, the table and the laboratory's table of verdicts are made from all of them. A folder without times (of
+figures that shared a machine, `side_by_side.py`) leaves those figures without minutes by the clock.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 from regretless_bench.compact import CSV, JSON
@@ -21,6 +24,14 @@ from regretless.statefile import write_whole
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 BEGIN, END = "<!-- what was run: made by experiments/publish.py -->", "<!-- end -->"
 MOST_BYTES = 5_000_000
+VERDICTS = Path(__file__).parent.parent / "docs" / "lab" / "verdicts.md"
+PART, OURS = "reproduces only in part", "reproduces only with our default"
+FORMER = {
+    "go-ucb-fig2": PART, "go-ucb-fig3": PART, "go-ucb-fig4": PART, "go-ucb-fig5": PART, "gp-threds-fig4ab": PART,
+    "bilevel-tables": PART, "neural-bo-fig6": "reproduces", "ms-ucb-fig1": OURS, "ms-ucb-fig2": OURS,
+    "ms-ucb-fig3": PART, "ms-ucb-fig4": OURS, "ms-ucb-fig5": OURS,
+}  # fmt: skip
+"""Verdicts before checks quoted the papers and ties were ties; those not named here did not reproduce."""
 COUNTS = ("seeds", "repetitions", "runs each", "instances", "targets", "samples")
 """Settings that say how often everything was repeated, the first that a finding has."""
 
@@ -65,10 +76,27 @@ def sentence(times: dict[str, Took]) -> str:
     return f"{whole}{f', not counting {lost} interrupted call' + 's' * (lost > 1) if lost else ''}."
 
 
+def compared(findings: list[Finding]) -> str:
+    """Every claim with its former and its present verdict, and why."""
+    lines = ["| claim | before | now | size; repetitions | why |", "|" + " --- |" * 5]
+    for f in findings:
+        often = next((f.settings[word] for word in COUNTS if word in f.settings), "none")
+        why = f.sentence.partition(". What does not hold")[0].rstrip(".")
+        before = FORMER.get(f.name, "does not reproduce")
+        size = f.settings.get("size", "-")
+        lines.append(f"| {f.paper} {f.figure}: {f.claim} | {before} | {f.verdict} | {size}; {often} | {why} |")
+    return "\n".join(lines)
+
+
+def write_between(page: Path, text: str) -> None:
+    """Puts a text between a page's two marks."""
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+
+
 def take(folder: Path) -> None:
     """Copies the findings below a folder, the compact records beside them and the times into docs/results."""
-    if (folder / TIMES).is_file():
-        write_whole(RESULTS / TIMES, (folder / TIMES).read_bytes())
+    times, new = read_times(RESULTS), read_times(folder)
     for path in sorted(folder.rglob(FILE)):
         finding = Finding.read(path)
         name = finding.name
@@ -76,9 +104,12 @@ def take(folder: Path) -> None:
             print(f"{name}: the published finding has a larger size and stays")
             continue
         write_whole(RESULTS / "findings" / f"{name}.json", path.read_bytes())
+        times.pop(name, None)
         for records in (path.with_name(CSV), path.with_name(JSON)):
             if records.is_file():
                 write_whole(RESULTS / "records" / f"{name}{records.suffix}", records.read_bytes())
+    kept = {name: asdict(took) for name, took in (times | new).items()}
+    write_whole(RESULTS / TIMES, json.dumps(kept, indent=1).encode())
 
 
 def main() -> None:
@@ -98,9 +129,8 @@ def main() -> None:
     )
     times = read_times(RESULTS)
     write_whole(RESULTS / "report.html", findings_page(kept, sentence(times)).encode())
-    readme = RESULTS / "README.md"
-    before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
-    readme.write_text(f"{before}{BEGIN}\n\n{table(kept, times)}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+    write_between(RESULTS / "README.md", table(kept, times))
+    write_between(VERDICTS, compared(kept))
     size = sum(path.stat().st_size for path in RESULTS.rglob("*") if path.is_file())
     print(f"{len(kept)} findings, {size / 1e6:.2f} MB")
     if size > MOST_BYTES:

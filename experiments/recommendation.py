@@ -13,6 +13,7 @@ which a rule was better and worse than the luckiest value.
 from __future__ import annotations
 
 import argparse
+import math
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -25,6 +26,7 @@ from scipy.stats import binomtest
 from tqdm import tqdm
 
 from regretless.auto import AUTO
+from regretless.gp.posterior import GP
 from regretless.gp.surrogate import Surrogate
 from regretless.noise import shows_noise
 from regretless.optimizer import Optimizer
@@ -181,7 +183,9 @@ def rows(out: Path, method: str, name: str, noise: float, seed: int, dim: int) -
     for checkpoint in CHECKPOINTS:
         n = checkpoint * run.X.shape[1]
         X, y, f = run.X[:n], run.y[:n], run.f[:n]
-        at = {rule: choose(X, y, Cube.box(X.shape[1])) for rule, choose in RULES.items()}
+        noisy = shows_noise(X, y, np.full(n, np.nan))
+        gp = Surrogate(Cube.box(X.shape[1]), rotate=True).gp(X, y)
+        at = {rule: choose(X, y, gp) if noisy else int(np.argmax(y)) for rule, choose in RULES.items()}
         distances = {rule: float(f.max() - f[i]) / run.iqr for rule, i in at.items()}
         suite = next(s for s, names in SUITES.items() if name in names)
         found.append({"suite": suite, "name": name, "noise": noise, "n": f"{checkpoint} d", **distances})
@@ -190,36 +194,50 @@ def rows(out: Path, method: str, name: str, noise: float, seed: int, dim: int) -
 
 # ---------------------------------------------------------------- the rules
 
-
-def luckiest(X: np.ndarray, y: np.ndarray, cube: Cube) -> int:
-    return int(np.argmax(y))
-
-
-def by_mean(**options: Any) -> Callable[[np.ndarray, np.ndarray, Cube], int]:
-    """The told point with the largest posterior mean of a surrogate with these options, where noise shows."""
-
-    def choose(X: np.ndarray, y: np.ndarray, cube: Cube) -> int:
-        if not shows_noise(X, y, np.full(len(y), np.nan)):
-            return int(np.argmax(y))
-        return int(np.argmax(Surrogate(cube, **options).gp(X, y).mean_at(X)))
-
-    return choose
+Rule = Callable[[np.ndarray, np.ndarray, GP], int]
+"""What could be recommended after values y (n) at X (n x d) that show noise, with a posterior: the row of X."""
 
 
-def shipped(X: np.ndarray, y: np.ndarray, cube: Cube) -> int:
-    """What `auto` recommends after these values."""
-    method = AUTO.build(cube, seed=0, budget=CHECKPOINTS[-1] * cube.dim)
+def shipped(X: np.ndarray, y: np.ndarray, gp: GP) -> int:
+    """What `auto` recommends."""
+    method = AUTO.build(Cube.box(X.shape[1]), seed=0, budget=CHECKPOINTS[-1] * X.shape[1])
     method.tell(X, y)
     return int(np.flatnonzero((method.recommend() == X).all(axis=1))[0])
 
 
-RULES: dict[str, Callable[[np.ndarray, np.ndarray, Cube], int]] = {
-    "luckiest": luckiest,
+def best_tenth(X: np.ndarray, y: np.ndarray, gp: GP) -> int:
+    """The largest mean among the best tenth of the values, at least three."""
+    best = np.argsort(-y, kind="stable")[: max(3, len(y) // 10)]
+    return int(best[np.argmax(gp.mean_at(X[best]))])
+
+
+def within_one_sd(X: np.ndarray, y: np.ndarray, gp: GP) -> int:
+    """The luckiest value among the points whose mean is within one posterior sd of the largest."""
+    mean, variance = gp.mean_var(X)
+    near = np.flatnonzero(mean >= mean.max() - math.sqrt(variance[np.argmax(mean)]))
+    return int(near[np.argmax(y[near])])
+
+
+def with_residual(part: float) -> Rule:
+    """The largest mean after a part of what the point's own value differs from it is added."""
+
+    def choose(X: np.ndarray, y: np.ndarray, gp: GP) -> int:
+        mean = gp.mean_at(X)
+        return int(np.argmax(mean + part * ((gp.y - gp.offset) / gp.scale - mean)))
+
+    return choose
+
+
+RULES: dict[str, Rule] = {
+    "luckiest": lambda X, y, gp: int(np.argmax(y)),
     "recommended": shipped,
-    "largest mean": by_mean(rotate=True),
-    "values as told": by_mean(tame=False),
+    "largest mean": with_residual(0.0),
+    "best tenth (formerly recommended)": best_tenth,
+    "luckiest within one sd of the largest mean": within_one_sd,
+    "mean and .15 of the residual": with_residual(0.15),
+    "mean and .25 of the residual": with_residual(0.25),
+    "mean and .5 of the residual": with_residual(0.5),
 }
-"""What could be recommended after values y (n) at X (n x d): the row of X."""
 
 
 def table(found: list[dict[str, Any]]) -> str:

@@ -40,7 +40,7 @@ from regretless_bench.verdicts import Check, checks_table, judged
 from regretless.statefile import write_whole
 
 QUICK = argparse.Namespace(full=False, quick=True)
-"""What is published is the quick size."""
+"""What is published is the quick size, except for BBO's tables."""
 Cases: TypeAlias = dict[str, dict[str, list[Line]]]
 
 
@@ -119,9 +119,14 @@ def neural_bo(old: Finding, lines: list[Line]) -> Finding:
         checks, ours = (neural_bo_pushing.claimed(cases, label, evaluations, lambda r: -r.best[-1]) for label in labels)
         beside, prefix = [neural_bo_pushing.beside(cases, evaluations, lambda r: -r.best[-1])], ""
     else:
-        table = next(table for table in old.tables if table.title.startswith("detection rate"))
-        rates = {str(row[0]): np.array(row[1:], dtype=float) for row in table.rows}
-        checks, ours = (neural_bo_sensitive.claimed(rates, label) for label in labels)
+        titles = ("detection rate by samples", neural_bo_sensitive.ALONE)
+        tables = [next((table for table in old.tables if table.title == title), None) for title in titles]
+        if None in tables:
+            return old
+        rates, alone = (
+            {str(row[0]): np.array(row[1:], dtype=float) for row in table.rows} for table in tables if table is not None
+        )
+        checks, ours = (neural_bo_sensitive.claimed(rates, alone, label) for label in labels)
         beside, prefix = [neural_bo_sensitive.beside(cases, lambda r: -r.best[-1])], ""
     return rejudged(old, checks, ours, runs_of(cases), beside, prefix)
 
@@ -129,7 +134,9 @@ def neural_bo(old: Finding, lines: list[Line]) -> Finding:
 def from_json(old: Finding, records: list[dict[str, Any]]) -> Finding:
     """Experiments that keep records of their own: the whole finding again, from these."""
     if old.paper == "bilevel":
-        made = bilevel_tables.finding(records, bilevel_tables.REDUCED, bilevel_tables.REDUCED_TS, False)
+        ts = tuple(int(t) for t in str(old.settings["T"]).split(", "))
+        is_quick = str(old.settings["size"]).startswith("quick")
+        made = bilevel_tables.finding(records, bilevel_tables.REDUCED if is_quick else 1, ts, not is_quick)
     elif old.paper == "gp-threds":
         made = gp_threds_cnn.finding(records, None, gp_threds_cnn.SMALL)
     elif old.figure == "fig2":

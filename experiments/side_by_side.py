@@ -48,7 +48,8 @@ WIDER: dict[str, tuple[str, ...]] = {
     "ms-ucb-fig2": ("--seeds", "5"),
     "ms-ucb-fig3": ("--seeds", "5"),
     "ms-ucb-fig1": ("--seeds", "5", "--methods", ",".join(LONGER)),
-    "ms-ucb-fig4": ("--seeds", "5", "--short"),
+    "ms-ucb-fig4": ("--seeds", "5", "--short", "--budget", "60"),
+    "ms-ucb-fig5": ("--seeds", "5", "--budget", "60"),
 }
 """Figure -> options of what fits of its full size into some minutes of sixteen cores."""
 ON_GPU: dict[str, tuple[str, ...]] = {

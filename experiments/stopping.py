@@ -4,7 +4,8 @@
     python experiments/stopping.py --jobs 2 --out runs/stopping [--seeds 0-5] [--dims 1,2,3] [--probes 0.2] [--optuna 6]
 
 A stop is right when the true gap of the recommended point is at most eps, 5 % of the range of the values seen by then.
-The rule is that of `regretless.stopping`: certified at SPENT_PER_CHECK of delta, at CHECKS_IN_A_ROW checks in a row.
+The rule is that of `regretless.stopping`: certified at SPENT_PER_CHECK of delta, with LEAST_DENSITY values for each
+independent place, at CHECKS_IN_A_ROW checks in a row.
 For each family the width's constant SCALED and the part of delta that a check spends are chosen on the other families
 that are not made of needles: of the pairs whose stops are right in 97 % of the cases over all of them and in 95 % in
 each, the one that stops most runs. Beside it stands what ships. With --optuna the regret bound of Optuna's
@@ -27,10 +28,10 @@ from regretless_bench.histories import History, case, history, recommended
 from regretless_bench.problems.families import FAMILIES
 from tqdm import tqdm
 
-from regretless.gp.certify import LEAST_PER_DIM, ROUGHNESS, SCALED, Evidence, wary_surrogate
+from regretless.gp.certify import LEAST_PER_DIM, ROUGHNESS, SCALED, Evidence, cells, wary_surrogate
 from regretless.gp.surrogate import Surrogate
 from regretless.space import Space
-from regretless.stopping import CHECKS_IN_A_ROW, SPENT_PER_CHECK
+from regretless.stopping import CHECKS_IN_A_ROW, LEAST_DENSITY, SPENT_PER_CHECK
 
 EPS, DELTA, PER_DIM = 0.05, 0.05, 60
 OPTUNA_EVERY, OPTUNA_FROM = 5, 20
@@ -101,8 +102,11 @@ def our_stops(run: History, space: Space) -> list[dict[str, Any] | None]:
         X, y = run.X[:n], run.y[:n]
         if np.ptp(y) == 0.0:
             continue
-        at = recommended(run, n, ours)
-        evidence = Evidence.of(wary.gp(X, y), cube, X[at], np.random.default_rng(0))
+        at, gp = recommended(run, n, ours), wary.gp(X, y)
+        if n / cells(gp, cube) < LEAST_DENSITY:
+            held[:] = 0
+            continue
+        evidence = Evidence.of(gp, cube, X[at], np.random.default_rng(0))
         for i, (scaled, rough, spent) in enumerate(GRID):
             if stops[i] is None:
                 gap = float(np.diff(evidence.bounds(spent * DELTA, scaled, rough))[0])

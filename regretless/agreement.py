@@ -80,12 +80,12 @@ def same_recipe(stored: Mapping[str, Any], given: Recipe | type[Method] | None) 
         for key, value in options.items():
             if isinstance(value, int) and value > LARGEST_OPTION:
                 raise ValueError(f"the option {key} = {value} of {name} asks for much memory: pass method= to confirm")
-        _same_version(stored, find_recipe(name))
+        _check_version(stored, find_recipe(name))
         return find_recipe(name)(**options)
     recipe = as_recipe(given)
     if recipe.name != name:
         raise ValueError(f"the file was written by method {name!r}, not {recipe.name!r}")
-    _same_version(stored, recipe)
+    _check_version(stored, recipe)
     own = recipe.to_json()["options"]
     for key in sorted({*options, *own}):
         if _text(options.get(key)) != _text(own.get(key)):
@@ -96,14 +96,13 @@ def same_recipe(stored: Mapping[str, Any], given: Recipe | type[Method] | None) 
     return recipe
 
 
-def _same_version(stored: Mapping[str, Any], recipe: Recipe) -> None:
+def _check_version(stored: Mapping[str, Any], recipe: Recipe) -> None:
     """Refuses a file of a time when the default of its method's name was another method; presets of papers stay."""
-    method, before = recipe.method, stored.get("version", 1)
-    if before != method.version and stored["options"].get("preset") != "paper":
-        now = f", and that method is called {method.former!r} now" if method.former else ""
+    before, now = stored.get("version", 1), recipe.version_of(stored["options"])
+    if before != now:
         raise ValueError(
-            f"the file was written by version {before} of method {recipe.name!r}, this is version {method.version}"
-            f"{now}: go on with the release that wrote it, or begin anew"
+            f"the file was written by version {before} of method {recipe.name!r}, this is version {now}; what it was "
+            f"then is called {recipe.method.former!r} now: go on with the release that wrote it, or begin anew"
         )
 
 

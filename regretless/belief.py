@@ -9,8 +9,6 @@ labels, mixed with a small uniform part, because no prior is certain and a setti
 reached.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

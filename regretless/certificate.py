@@ -32,6 +32,9 @@ class Certificate:
     feasible: float | None = None
     """With constraints: the probability that the recommended setting satisfies them; the bounds then speak of settings
     that do."""
+    density: float | None = None
+    """Of a fitted gap: the values told for each place of the space that knows little of the others. Below 1 some places
+    have none, and the bound there is the model's prior alone."""
     certain: bool = False
     share: float | None = None
     share_reason: str = "no probes were drawn"
@@ -77,6 +80,7 @@ class Certificate:
         finite = {name: x if x is not None and math.isfinite(x) else None for name, x in numbers.items()}
         words = {"kind": self.kind, "assumptions": list(self.assumptions), "reason": self.reason}
         share = {"certain": self.certain, "share_reason": self.share_reason, "probes": self.probes}
+        share |= {"density": self.density}
         return {**finite, **words, **share, "text": str(self)}
 
     def __str__(self) -> str:

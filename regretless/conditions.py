@@ -5,8 +5,6 @@ may be nested, and several of them must hold together. They have to form a tree 
 look at parameters that take certain values: choices, whole numbers and steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Random draws that are keyed: any step of any stream can be had without the ones before."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@
 `masked` hides the passwords of addresses.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import re
 from importlib import import_module

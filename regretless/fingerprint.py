@@ -4,8 +4,6 @@ Recipes, studies and records use them to say whether two options, objectives or 
 the contents of a value, never from its address or its printed form, which may leave out the middle of an array.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import inspect

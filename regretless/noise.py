@@ -4,8 +4,6 @@ A model's fitted noise is no evidence, and neither are neighbours whose values d
 the same to both (docs/lab/shares.md). One repeated evaluation settles the question.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -346,7 +346,7 @@ class Optimizer:
     def exhausted(self) -> bool:
         """Whether the space is finite and every setting of it has been asked."""
         size = self.method.cube.size
-        return size <= len(self.trials) and len({self._key(t) for t in self.trials}) >= size
+        return size <= len(self.trials) and len({t.unit.tobytes() for t in self.trials}) >= size
 
     def recommend(self) -> dict[str, Any]:
         """The setting to use: the best value seen, or with noise the model's choice, not the luckiest value."""
@@ -354,14 +354,14 @@ class Optimizer:
             u = self.method.recommend()
         key = self.method.cube.key(u)
         for trial in self.trials:
-            if self._key(trial) == key:
+            if trial.unit.tobytes() == key:
                 return dict(trial.params)  # as it was given, to the last digit
         return self.space.decode(u, self.method.choices)
 
     def observed(self, params: Mapping[str, Any]) -> float:
         """The mean of the values told for a setting; NaN when it was never evaluated."""
-        key = self.method.cube.key(self.space.encode(params, self.method.choices))
-        values = [t.value for t in self.trials if t.value is not None and self._key(t) == key]
+        key = self._identity(params)
+        values = [t.value for t in self.trials if t.value is not None and t.unit.tobytes() == key]
         values += [value for known, value in self.earlier if known == key]
         return statistics.mean(values) if values else math.nan  # exact, so that no sum leaves the range of floats
 
@@ -420,9 +420,7 @@ class Optimizer:
         try:
             optimizer = cls._from_state(state, space, method)
             now = optimizer._state()
-            given = (
-                {"method"} | ({"space"} if space is not None else set()) | ({"recipe"} if method is not None else set())
-            )
+            given = {"method", *(["space"] if space is not None else []), *(["recipe"] if method is not None else [])}
             changed = [key for key in now if key not in given and pack(now[key]) != pack(state[key])]
         except (KeyError, TypeError, IndexError, AttributeError, OverflowError, MemoryError, RuntimeError) as error:
             raise ValueError(f"{path} is damaged: {type(error).__name__}: {error}") from None
@@ -461,11 +459,9 @@ class Optimizer:
         rows = zip(optimizer.method.cube.snap(units), state["state"], state["value"], state["var"], strict=True)
         for number, (u, code, value, var) in enumerate(rows):
             own = state["own"].get(str(number))
-            if own is not None and optimizer.method.cube.key(optimizer.space.encode(own, optimizer.method.choices)) != (
-                optimizer.method.cube.key(u)
-            ):
+            if own is not None and optimizer._identity(own) != u.tobytes():
                 raise ValueError(f"the parameters of trial {number} do not belong to its point")
-            trial = optimizer._new_trial(u, own or optimizer.space.decode(u, optimizer.method.choices))
+            trial = optimizer._new_trial(u, own)
             trial.state, trial.error = STATES[int(code)], str(state["error"].get(str(number), ""))
             trial.value = None if math.isnan(value) else float(value)
             trial.var = None if math.isnan(var) else float(var)
@@ -475,9 +471,9 @@ class Optimizer:
 
     # -- inside
 
-    def _key(self, trial: Trial) -> bytes:
-        """The identity of a trial's point, which is canonical."""
-        return trial.unit.tobytes()
+    def _identity(self, params: Mapping[str, Any]) -> bytes:
+        """The identity of a setting's point: the bytes of `Trial.unit`, which is canonical."""
+        return self.method.cube.key(self.space.encode(params, self.method.choices))
 
     def _new_trial(self, u: Array, params: dict[str, Any] | None = None) -> Trial:
         trial = Trial(len(self.trials), params or self.space.decode(u, self.method.choices), unit=u)

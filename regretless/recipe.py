@@ -96,10 +96,15 @@ class Recipe:
         return hash((self.name, tuple(sorted(self.options))))
 
     def to_json(self) -> dict[str, Any]:
-        """The name, its version and the options; options that are no plain values stand as their fingerprints, to be
-        compared with."""
+        """The name, its version (of a default that was another method once) and the options; options that are no plain
+        values stand as their fingerprints, to be compared with."""
         plain = {
             k: v if v is None or type(v) in (str, int, float, bool) else {"fingerprint": fingerprint(v)}
             for k, v in self.options.items()
         }
-        return {"name": self.name, "version": self.method.version, "options": plain}
+        version = self.version_of(self.options)
+        return {"name": self.name, **({"version": version} if version > 1 else {}), "options": plain}
+
+    def version_of(self, options: Mapping[str, Any]) -> int:
+        """The version of this name with these options: that of the method, but a paper's preset stays what it is."""
+        return 1 if options.get("preset") == "paper" else self.method.version

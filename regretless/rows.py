@@ -1,7 +1,5 @@
 """An append-only table of points and numbers, and the check of one that comes from a file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

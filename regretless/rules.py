@@ -9,8 +9,6 @@ from the others. A text says nothing about settings in which one of its paramete
 the parameters that exist.
 """
 
-from __future__ import annotations
-
 import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence

@@ -37,10 +37,11 @@ from regretless.evaluation import (
 )
 from regretless.fingerprint import source_fingerprint
 from regretless.optimizer import Direction, Optimizer, Trial
+from regretless.probes import Watch
 from regretless.result import Result
 from regretless.space import Space, SpaceLike
 from regretless.statefile import check_writable
-from regretless.stopping import probes_for, watched_by
+from regretless.stopping import probes_for
 from regretless.trial import CostKind
 
 P = ParamSpec("P")
@@ -237,7 +238,8 @@ class _Run:
             check_writable(self.checkpoint)
             if Path(self.checkpoint).exists():
                 self.optimizer = self._resumed(Path(self.checkpoint))
-        watched_by(self.optimizer, self.stop)
+        if self.stop is not None and self.optimizer.watch is None:
+            self.optimizer.watch = Watch()
         notes = self.optimizer.notes
         notes["objective"], notes["name"] = source_fingerprint(self.fun), _name_of(self.fun)
         notes.setdefault("began", time.time())

@@ -1,7 +1,5 @@
 """How spaces are written: the parameters meant by plain values, tables of TOML and JSON."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

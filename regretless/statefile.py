@@ -5,8 +5,6 @@ The format is an uncompressed .npz (one entry per array) whose entry `json` hold
 file (the comment of the zip archive) are a digest of all bytes before them, so that a damaged file is refused.
 """
 
-from __future__ import annotations
-
 import errno
 import glob
 import hashlib

@@ -27,6 +27,10 @@ CHECKS_IN_A_ROW = 2
 SPENT_PER_CHECK = 0.2
 """The share of delta that one check of a fitted certificate asks for: a rule that looks after every evaluation has many
 chances to meet a bound that is too low, and how many of them are wrong is measured, not proven."""
+LEAST_DENSITY = 1.0
+"""A fitted certificate stops a run only when there is a value for each place that knows little of the others: with
+fewer the bound rests on what was assumed before any evaluation. Two of three wrong stops were such
+(docs/lab/certificates.md)."""
 SUM_OF_SQUARES = 6 / math.pi**2
 """The k-th look spends this share of delta over k^2; the shares of all looks add up to 1."""
 FOR_THE_ASKED = 0.8
@@ -99,8 +103,10 @@ class Rule(ABC):
 
     def __call__(self, run: Any, trial: Any = None) -> str | None:
         if trial is None:
-            watched_by(run, self)
-            return self.check(run)
+            run.watch = watch_of(self.state())  # from now on the values may end the run
+            found = self.check(run)
+            run.watch = watch_of(self.state())
+            return found
         if (self.asks_gap or self.asks_share) and not hasattr(run.sampler, "certificate"):
             raise TypeError(
                 f"{self!r} needs a sampler that gives certificates, such as regretless.Sampler; the study has "
@@ -135,7 +141,8 @@ class GapBelow(Rule):
     It looks after every `every`-th evaluation. What is proven holds with probability 1 - delta for the whole run,
     however often the rule looks: the k-th look spends 6 / (pi k)^2 of delta, and each part half of it where both are
     asked for. The share is looked at when there are enough probes for it to hold, not before. A fitted gap is a
-    measured statement: each check asks for a fifth of delta, and two in a row must hold. "Not certified" never stops a
+    measured statement: each check asks for a fifth of delta, two in a row must hold, and there must be a value for
+    each independent place of the space (`Certificate.density`). "Not certified" never stops a
     run. `reason` then says what the stop rests on, and the counts are kept with the run. `minimize`, `regretless tune`
     and the doors that know the rule beforehand make every fifth trial of the run a probe (`probes=0.2`, unless you say
     otherwise), so that the reason also says how much of the space can be better. Optuna calls a callback only after a
@@ -180,12 +187,14 @@ class GapBelow(Rule):
         return f"GapBelow({', '.join([*asked, f'delta={self.delta:g}'])})"
 
     def state(self) -> dict[str, Any]:
-        return {"rule": repr(self), "reason": self.reason, **vars(self._counts)}
+        own = {"delta": self.delta, "asks_share": self.asks_share}
+        return {"rule": repr(self), "reason": self.reason, **own, **vars(self._counts)}
 
     def load(self, state: Mapping[str, Any]) -> None:
         self._counts, self.reason = _Counts(), None
         if state.get("rule") == repr(self):
-            self._counts = _Counts(**{name: type(was)(state[name]) for name, was in vars(self._counts).items()})
+            known = vars(self._counts)
+            self._counts = _Counts(**{name: type(was)(state.get(name, was)) for name, was in known.items()})
             self.reason = None if state["reason"] is None else str(state["reason"])
 
     def sync(self, state: Mapping[str, Any]) -> None:
@@ -227,10 +236,7 @@ class GapBelow(Rule):
             return False
         self.certificate = replace(self.certificate, share=found.value, probes=found.probes, share_reason="")
         if found.exact:  # what is recommended later is at least as good
-            self._counts.share = found.value
-            watch = getattr(run, "watch", None)
-            if watch is not None and watch.proven is None and not found.certain:
-                run.watch = watch._replace(proven=Proven(found.value, found.probes, self.delta))  # type: ignore[attr-defined]
+            self._counts.share, self._counts.proven_by = found.value, 0 if found.certain else found.probes
         return True
 
     def _gap_holds(self, run: Run, values: list[float], delta: float) -> bool:
@@ -239,6 +245,7 @@ class GapBelow(Rule):
         allowed = self.gap * (max(values) - min(values)) if self.relative else self.gap
         found = run.certificate_at(SPENT_PER_CHECK * delta)
         good = found.certified and found.gap <= allowed
+        good = good and (found.density is None or found.density >= LEAST_DENSITY)
         if good and found.kind == "theory" and not found.certain:
             found = run.certificate_at(delta * SUM_OF_SQUARES / self._counts.checks**2)
             good = found.certified and found.gap <= allowed
@@ -261,6 +268,8 @@ class _Counts:
     """Checks in a row at which the gap was small enough."""
     share: float = 1.0
     """The share that was proven for good."""
+    proven_by: int = 0
+    """The probes that proved it."""
 
 
 class StopWhen(Rule):
@@ -405,10 +414,16 @@ class StudyRun:
         return found
 
 
-def watched_by(run: Any, stop: Any) -> None:
-    """Notes that a rule may end a run by its values, before it looks for the first time."""
-    if stop is not None and getattr(run, "watch", None) is None:
-        run.watch = Watch(1.0 - FOR_THE_ASKED if getattr(stop, "asks_share", False) else 1.0)
+def watch_of(state: Mapping[str, Any]) -> Watch:
+    """What a certificate has to know of the rule that watches its run, from the kept state of the rule."""
+    parts = [watch_of(part) for part in state.get("parts", {}).values()]
+    if parts:
+        return next((part for part in parts if part.part < 1.0), parts[0])  # the first that asks for a share
+    if not state.get("asks_share"):
+        return Watch()
+    by = int(state.get("proven_by", 0))
+    proven = Proven(float(state["share"]), by, float(state["delta"])) if by else None
+    return Watch(1.0 - FOR_THE_ASKED, proven)
 
 
 def probes_for(stop: Any, probes: float | None) -> float:

@@ -5,8 +5,6 @@ a proposal twenty times slower, so proposals are computed with one thread. One t
 of the number of cores, because BLAS adds in another order when it splits a sum. The user's objective keeps its threads.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from contextlib import AbstractContextManager, nullcontext

@@ -1,7 +1,5 @@
 """`Trial`: one evaluation, and the checks of what may be told about it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

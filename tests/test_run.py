@@ -21,7 +21,7 @@ import pytest
 
 import regretless as rg
 from regretless.auto import AUTO
-from regretless.run import _optimize
+from regretless.run import _Run
 
 pytestmark = pytest.mark.filterwarnings(r"ignore:trial \d+ failed:RuntimeWarning")
 """Failing objectives warn while they run; the test of that says so."""
@@ -51,13 +51,14 @@ def test_both_take_the_same_arguments_and_pass_each_on(monkeypatch) -> None:
     one."""
     assert inspect.signature(rg.minimize) == inspect.signature(rg.maximize)
     passed = []
-    monkeypatch.setattr("regretless.run._optimize", lambda direction, **given: passed.append((direction, given)))
+    assert list(inspect.signature(_Run).parameters) == ["direction", *inspect.signature(rg.minimize).parameters]
+    monkeypatch.setattr(_Run, "__init__", lambda self, direction, **given: passed.append((direction, given)))
+    monkeypatch.setattr(_Run, "result", lambda self: None)
     names = list(inspect.signature(rg.minimize).parameters)
     given = {name: f"<{name}>" for name in names}
     for search in (rg.minimize, rg.maximize):
         search(**given)
     assert passed == [("minimize", given), ("maximize", given)]
-    assert list(inspect.signature(_optimize).parameters) == ["direction", *names]
 
 
 @pytest.mark.parametrize("search", [rg.minimize, rg.maximize])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -55,6 +56,13 @@ def test_it_takes_two_certified_checks_in_a_row(certificates: list[Certificate],
 def test_a_gap_of_zero_that_is_not_certified_never_stops() -> None:
     lying = Certificate(0.0, 0.0, 0.0, 0.05, "none", reason="guessed")
     assert replay(GapBelow(0.1), [lying] * 10) is None
+
+
+def test_a_fitted_gap_stops_only_where_every_place_has_a_value() -> None:
+    sparse, dense = replace(certified(0.05), density=0.9), replace(certified(0.05), density=1.0)
+    assert replay(GapBelow(0.1), [sparse] * 6) is None
+    assert replay(GapBelow(0.1), [dense, sparse, dense, dense]) == 4
+    assert replay(GapBelow(0.1), [certified(0.05, "theory")]) == 1  # a proof needs none
 
 
 def test_a_rule_that_ended_one_run_starts_the_next_afresh() -> None:
@@ -275,7 +283,7 @@ def test_another_floor_is_another_run(tmp_path: Any) -> None:
     options: dict[str, Any] = {"trials": 3, "method": "random", "seed": 2, "progress": False}
     rg.minimize(lambda x, lr: x, BOX, checkpoint=tmp_path / "a", floor=0.0, **options)
     for other in ({"floor": 0.5}, {"floor": 0.0, "probes": 0.2}, {}):
-        with pytest.raises(ValueError, match="floor or ceiling"):
+        with pytest.raises(ValueError, match=r"it holds (floor or ceiling = 0\.0|probes = 0\.0), this run asks for"):
             rg.minimize(lambda x, lr: x, BOX, checkpoint=tmp_path / "a", **options, **other)
 
 

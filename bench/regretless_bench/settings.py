@@ -13,6 +13,7 @@ import numpy as np
 
 from regretless.fingerprint import fingerprint
 from regretless.method import Recipe
+from regretless.methods import METHODS
 from regretless_bench.problems.problem import RENAMED
 
 
@@ -21,7 +22,7 @@ class Run:
     """One cell of a comparison: a method on a problem with a seed.
 
     Args:
-        method: a name, or a recipe such as `regretless.MSUCB(d=5)`.
+        method: a name, or a recipe such as `regretless.MSUCB(low_dim=5)`.
         problem: a name of `regretless_bench.problems.PROBLEMS`.
         options: the problem's options (dim, shift, noise_sd, ...); the seed is added unless they name one.
         seed: seeds the method and the problem: methods with the same seed meet the same instance, noise and initial
@@ -88,8 +89,10 @@ class Run:
             k: v if isinstance(v, scalars) else {"text": _without_addresses(repr(v)), **_content(v)}
             for k, v in method_options.items()
         }
+        recipe = METHODS.get(name) if isinstance(self.method, str) else self.method
+        version = 1 if recipe is None else recipe.version_of(method_options)
         return {
-            "method": {"name": name, "options": described},
+            "method": {"name": name, **({"version": version} if version > 1 else {}), "options": described},
             "problem": self.problem,
             "options": {
                 k: v if _is_plain(v) else {"text": _without_addresses(repr(v)), **_content(v)}

@@ -193,7 +193,7 @@ def judged(checks: Sequence[Check], seeds: int, ours: Sequence[Check] = ()) -> t
             why = "This size reaches nothing of what the claim says."
         return "not decided yet", f"{why}{f' Not run: {beyond}.' * bool(beyond)}"
     whole = _counted(found)
-    whole += f" for the method as printed; for our default {_counted(mine)}" if ours else ""
+    whole += f" for the method as printed; for our default {_counted(mine)}" if _ran(mine) else ""
     open_ends = [f"{c.what} ({WORDS[of]})" for c, of in zip(checks, found, strict=True) if of != "holds"]
     if open_ends:
         whole += f". What does not hold{' as printed' if ours else ''}: {'; '.join(open_ends[:NAMED])}"

@@ -1,7 +1,5 @@
 """`method="auto"`: the method that reads the history as it goes (`auto.algorithm.Auto`), and methods by their names."""
 
-from __future__ import annotations
-
 import difflib
 
 from regretless.baselines import BASELINES

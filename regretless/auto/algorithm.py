@@ -4,10 +4,11 @@ At every ask it decides from the history which of its parts proposes. The decisi
 budget and the history, so the replay law holds for it as for any method, and `why` names each change and the value that
 brought it.
 
-    the model        up to 19 parameters: a Gaussian process whose axes turn where that explains the values better
+    the model        up to 20 parameters: a Gaussian process whose axes turn where that explains the values better
                      (`gp/frame.py`); expected improvement and the confidence bound take turns, because each loses on
-                     functions on which the other wins; with whole numbers and steps, and from 8 parameters on,
-                     expected improvement alone
+                     functions on which the other wins; beside points under way, functions drawn from the posterior and
+                     a narrower bound take turns, because a draw spreads them and the bound uses what is known; with
+                     whole numbers and steps, and from 8 parameters on, expected improvement alone
     the contest      beyond that: `gp-contest`, where of several models the one is searched that predicted best
     the evolution    many evaluations: CMA-ES with restarts, which learns from all values, also at the model's points
 
@@ -40,13 +41,16 @@ from regretless.methods import METHODS
 from regretless.parameters import Array
 from regretless.space import Cube
 
-MODEL_UP_TO = 19  # parameters that the model is taken for; beyond, the contest (docs/lab/auto.md)
+MODEL_UP_TO = 20  # parameters that the model is taken for; in 20 it is level with the contest in half the time (docs)
 IMPROVE_FROM = 8  # parameters from which expected improvement proposes alone, on axes as they are (docs/lab/auto.md)
 LONG = 3000  # a larger budget means cheap evaluations: there an ask of the model would take longer than they do
 UNPLANNED = 1000  # values after which the evolution takes over where no budget was given; the model then asks in 0.1 s
-TURNS, TURNS_UNTIL = 8, 200  # in a long run every eighth ask is the model's, until there are 200 values
+TURNS, TURNS_UNTIL = 16, 200
+"""In a long run every 16th ask is the model's, until there are 200 values. With every eighth the first hundred asks
+take longer than TPE's, and their values are no better (docs/lab/auto.md)."""
 KAPPA = 1.0  # the width of the confidence bound, as in gp-ucb
 PENDING_SCALE = 2.0  # with p points pending the squared width is divided by 1 + p / 2 (docs/lab/auto.md)
+CROWD = 4  # points under way from which every second ask is drawn; beside fewer every fourth is (docs/lab/auto.md)
 EXPLOIT_FROM = 0.8  # the share of a known budget after which the mean alone is maximised, as in gp-ucb
 NOISE_FROM = 1e-3  # the fitted noise variance, relative to the signal's, from which noise is suspected and matters
 NOISY_KAPPA = 2.0  # the width of the confidence bound under noise: one good value may be luck (docs/lab/auto.md)
@@ -120,22 +124,24 @@ class Auto(GPMethod):
             if not self._is_taken(best):  # a second evaluation that failed is not tried again
                 return best
         noisy = self.evidence.noisy_at is not None and self._noise_shows(gp)
+        crowd, improve = len(self.pending), self.stepped or self.many
+        even = self.step % 2 == 0
         late = self.budget is not None and self._evaluations >= EXPLOIT_FROM * self.budget and (noisy or not self.many)
-        if late and len(self.pending) == 0:  # with others under way the largest mean would be proposed to all of them
+        if late and not crowd:  # with others under way the largest mean would be proposed to all of them
             return self._best_step(gp, upper_confidence(gp, 0.0), rng)
-        if noisy and self.step % 2 == 0:
+        drawn = even if noisy or crowd >= CROWD else crowd > 0 and self.step % 4 == 2
+        if drawn and (noisy or not improve):
             told = self._surrogate.gp(*self.basis)  # each draw is another: pending points need no care
             path = told.path(rng)
             return self._best_step(told, Acquisition(path, path.values), rng, effort=DRAWN)
-        turn = self.step % 2 == 0 and len(self.pending) == 0
-        if not noisy and (self.stepped or self.many or turn):
+        if not noisy and (improve or (even and not crowd)):
             if self.cube.gates and self.step % BRANCH_EVERY == BRANCH_EVERY - 1:
                 x = self._in_rarest_branch(gp, rng)
                 if x is not None and not self.is_known(x):
                     return x
             beat = self._value_to_beat(gp) + (TREE_MARGIN if self.cube.gates and self.step % 2 else 0.0)
             return self._best_step(gp, log_expected_improvement(gp, beat), rng, logarithmic=True)
-        width = (NOISY_KAPPA if noisy else KAPPA) / math.sqrt(1.0 + len(self.pending) / PENDING_SCALE)
+        width = (NOISY_KAPPA if noisy else KAPPA) / math.sqrt(1.0 + crowd / PENDING_SCALE)
         return self._best_step(gp, upper_confidence(gp, width), rng)
 
     def _in_rarest_branch(self, gp: GP, rng: np.random.Generator) -> Array | None:
@@ -202,10 +208,11 @@ class Auto(GPMethod):
             first = f"{n} parameters: of several GPs the one that predicted best is searched (gp-contest)"
         elif self.stepped:
             first = f"{n} parameters, some of them whole numbers or steps: an exact GP with expected improvement"
-        elif self.many or self.many:
+        elif self.many:
             first = f"{n} parameters: an exact GP with expected improvement"
         else:
             first = f"{n} parameters: an exact GP; expected improvement and a confidence bound take turns"
+            first += " (beside points under way: drawn functions and a narrower bound)"
         changes = []
         if self.evidence.exact_at is not None:
             changes.append((self.evidence.exact_at, "a setting gave the same value again, so there is no noise"))

@@ -4,8 +4,6 @@ Two values of one setting answer the question for good: they differ, or they do 
 cannot, because ripples finer than the data look like noise to a smooth model.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from regretless.parameters import Array

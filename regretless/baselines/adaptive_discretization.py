@@ -40,6 +40,9 @@ class AdaptiveDiscretization(PointsMethod):
     """Adaptive discretisation: a tree of boxes, refined where the upper bound is large (options: `PointsMethod`)."""
 
     posterior: RowPosterior  # its grid holds the centres of all boxes so far, active or halved
+    _depth: NDArray[np.intp]  # of each box, and below the number of the box it is a half of and whether it is active
+    _parent: NDArray[np.intp]
+    _active: NDArray[np.bool_]
 
     def _begin(self) -> None:
         T = max(self.budget or HORIZON, 2)

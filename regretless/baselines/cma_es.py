@@ -21,8 +21,6 @@ Deviations
     4. Beyond 100 dimensions the covariance is diagonal (Ros and Hansen, PPSN 2008): a full one costs d^2 a value.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -46,35 +44,19 @@ TINY = 1e-300  # keeps a logarithm or a quotient of zeros defined
 
 
 class CMAES(Method):
-    """CMA-ES with restarts in two sizes of population (BIPOP): for many cheap evaluations.
+    """CMA-ES with restarts in two sizes of population (BIPOP): for many cheap evaluations."""
 
-    Args:
-        sigma: the first step size, as a share of the cube's side.
-        population: values per generation of the first search; None: 4 + 3 log d.
-    """
-
-    def __init__(
-        self,
-        cube: int | Cube,
-        *,
-        seed: int,
-        budget: int | None = None,
-        sigma: float = SIGMA,
-        population: int | None = None,
-    ) -> None:
+    def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
         super().__init__(cube, seed=seed, budget=budget)
-        if not 0 < sigma <= 1:
-            raise ValueError(f"sigma must be above 0 and at most 1, got {sigma!r}")
-        if population is not None and population < 4:
-            raise ValueError(f"population must be at least 4 or None, got {population!r}")
-        self.sigma, self.population = sigma, population or 4 + int(3 * math.log(self.dim))
+        self.population = 4 + int(3 * math.log(self.dim))
+        """Values per generation of the first search."""
         shares = np.array([LEAST_SHARE / axis.levels if axis.levels else 0.0 for axis in self.cube.axes])
         self._least_sd = np.where(self.cube.categorical, 0.0, shares)
         self._choices = np.flatnonzero(self.cube.categorical)
         self.restarts, self._doublings, self._taken = 0, 0, 0
         self._spent = {"large": 0, "small": 0}
         self._size = "large"
-        self.search = Search(np.full(self.dim, 0.5), sigma, self.population)
+        self.search = Search(np.full(self.dim, 0.5), SIGMA, self.population)
 
     def _propose(self, rng: np.random.Generator) -> Array:
         x = self.search.draw(rng)
@@ -103,10 +85,10 @@ class CMAES(Method):
         self._size = "large" if self._spent["large"] <= self._spent["small"] or self._doublings == 0 else "small"
         if self._size == "large":
             self._doublings += 1
-            population, sigma = self.population * 2**self._doublings, self.sigma
+            population, sigma = self.population * 2**self._doublings, SIGMA
         else:
             population = int(self.population * (0.5 * 2**self._doublings) ** (u[0] ** 2))
-            sigma = self.sigma * 10 ** (-SMALL_STEP * u[1])
+            sigma = SIGMA * 10 ** (-SMALL_STEP * u[1])
         self.search = Search(mean, sigma, max(population, 4))
 
 

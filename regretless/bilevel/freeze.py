@@ -6,8 +6,6 @@ of a random generator the state, and of any other object the attributes. `thaw` 
 problem's `init`, and puts the contents into its objects. So a file never names a class that would have to be imported.
 """
 
-from __future__ import annotations
-
 import copyreg
 import functools
 import types

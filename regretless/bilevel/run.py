@@ -1,7 +1,5 @@
 """`Run`: one inner training run, from its setting to what it was seen to lose; and the order of its training data."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ the budget goes to the best runs alone. `Fixed` trains every setting for the sam
 of the bilevel paper do. `plan` shows users how a budget can be split.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

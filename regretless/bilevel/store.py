@@ -6,8 +6,6 @@ holds its number and the checksum of the line before, so a changed, doubled, mis
 the checksum of the study they belong to.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Collection, Iterable, Mapping

@@ -51,7 +51,7 @@ def minimize_bilevel(
     budget_steps: int | None = None,
     trials: int | None = None,
     horizon: int | None = None,
-    method: str | Recipe = "bilevel",
+    method: str | Recipe | None = None,
     rungs: Sequence[int] | None = None,
     final_share: float | None = None,
     scale: Literal["auto", "log", "linear"] = "auto",
@@ -74,7 +74,9 @@ def minimize_bilevel(
     Args:
         problem: the inner training problem.
         space: the hyper-parameters; see `regretless.Space`.
-        method: the outer method, a name or recipe; `regretless.BBO(preset="paper")` is the paper's own.
+        method: what proposes settings, a name or recipe; None: random draws with `budget_steps`, because the schedule
+            is what pays (docs/lab/bilevel.md), and "bilevel", the paper's model, with `trials` and `horizon`.
+            `regretless.BBO(preset="paper")` is the paper's own.
         rungs, final_share: the horizons of the ladder, in steps, and the part of the budget kept for training the
             leaders on; by default those of `plan`.
         scale: whether the outer method sees the log of the loss; "auto" does when all losses are positive.

@@ -244,7 +244,8 @@ class Paths(BoTorchPath):  # type: ignore[misc]
         def stacked(name: str) -> Tensor:
             return torch.from_numpy(np.array([getattr(path, name) for path in drawn], dtype=np.float64))
 
-        self._omega, self._a, self._b = stacked("_omega"), stacked("_a"), stacked("_b")
+        self._omega = torch.from_numpy(np.array([path.frequencies() for path in drawn]))
+        self._a, self._b = stacked("_a"), stacked("_b")
         self._c, self._h, self._M = stacked("_c"), stacked("_h"), stacked("_M")
         self._weights = stacked("_weights")
 

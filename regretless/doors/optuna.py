@@ -64,9 +64,9 @@ from regretless.doors.workers import (
 from regretless.method import checked_seed, keyed_generator
 from regretless.optimizer import Optimizer
 from regretless.parameters import Array
-from regretless.probes import Share, Watch, checked_rate, is_due
+from regretless.probes import Share, checked_rate, is_due
 from regretless.space import Space, SpaceLike
-from regretless.stopping import STOP_STATE
+from regretless.stopping import STOP_STATE, watch_of
 from regretless.streams import Stream
 
 ERROR = "regretless:error"
@@ -291,7 +291,8 @@ class Sampler(BaseSampler):
                 return None
             trials, optimizer = study.get_trials(deepcopy=False), replica.optimizer
             optimizer.probe_steps, optimizer.together = probe_steps(trials, replica.space), ran_together(trials)
-            optimizer.watch = Watch() if STOP_STATE in study.user_attrs else None
+            rule = study.user_attrs.get(STOP_STATE)
+            optimizer.watch = watch_of(rule) if isinstance(rule, dict) else None
             pending = self._pending(study, replica, replica.unknown(trials), trials)
             with optimizer.waiting_for(list(pending.values())):
                 return question(optimizer)

@@ -54,7 +54,7 @@ class BilevelSampler(BaseSampler):
         *,
         budget_steps: int,
         folder: str | Path,
-        method: str | Recipe = "bilevel",
+        method: str | Recipe | None = None,
         seed: int | None = None,
         rungs: Sequence[int] | None = None,
         final_share: float | None = None,

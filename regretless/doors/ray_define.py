@@ -4,8 +4,6 @@ The function is called with trials of our own, which answer with every label and
 all parameters have been seen. From what it asked follows which parameters exist in which settings (`doors.tree`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -9,8 +9,6 @@ seeded by the run's seed, travels with the state and leaves the caller's generat
 `random` or NumPy's global state is not covered.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field

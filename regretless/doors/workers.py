@@ -5,8 +5,6 @@ machine can then tell a dead worker from a slow one. A worker of another machine
 for much longer than any completed one. A worker also announces each proposal, so that the others propose other points.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

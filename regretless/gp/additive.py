@@ -198,7 +198,8 @@ class AdditiveGP:
         scale: float,
         products: tuple[Array, ...] | None = None,
     ) -> None:
-        self.kernel, self.hyper, self.X, self.offset, self.scale = kernel, hyper, X, offset, scale
+        self.kernel, self.hyper, self.X, self.y, self.n = kernel, hyper, X, y, len(y)
+        self.offset, self.scale = offset, scale
         self.points = self.embed(X)
         A = self._covariance(self._all_products(products))
         A.ravel()[:: len(A) + 1] = self.points.at_zero(hyper.weights)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from regretless.gp.additive import AdditiveGP
 from regretless.gp.kernels import Kernel, squared_distances
 from regretless.gp.posterior import GP
-from regretless.method import keyed_generator
+from regretless.method import Method, keyed_generator
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
@@ -130,6 +130,18 @@ class BasePoints:
         chosen = slice(max(0, stop - most) if most else 0, stop)
         sums = self.sums(arrays, X, pending)
         return self.Z[chosen], None if sums is None else sums.at(chosen)
+
+    def with_incumbents(
+        self, arrays: PosteriorArrays, history: Method, stop: int, most: int, incumbents: Array, copies: int
+    ) -> tuple[Array, NDArray[np.bool_], Sums | None]:
+        """The base points of `newest` and `copies` of each incumbent (k x d) after them, m x d; which are incumbents,
+        m; and their sums if those of the base points are cached."""
+        Z, sums = self.newest(arrays, history.X, history.pending, stop, most)
+        again = np.repeat(np.arange(len(incumbents)), copies)
+        if sums is not None:
+            sums = sums.followed_by(arrays.sums(incumbents).at(again))
+        points = np.concatenate([Z, incumbents[again]])
+        return points, np.arange(len(points)) >= len(Z), sums
 
     def products(self, X: Array, pending: Array) -> Array:
         """sum_j (z_j - 1/2)^k (x_j - 1/2)^k, k = 1 .. powers, between all base points and the told points X (n x d),

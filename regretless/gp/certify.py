@@ -99,7 +99,7 @@ def fitted_certificate(
         assumptions = (*assumptions, f"constraints that hold where their model is within {REACH:.3g} sds of the border")
     return Certificate(
         gap=upper - lower, lower=lower, upper=upper, delta=delta, kind="fitted", assumptions=assumptions,
-        feasible=feasible,
+        feasible=feasible, density=gp.n / cells(gp, cube),
     )  # fmt: skip
 
 

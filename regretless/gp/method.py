@@ -12,7 +12,7 @@ from regretless.gp.kernels import Kind
 from regretless.gp.maximiser import USUAL, Acquisition, Effort
 from regretless.gp.posterior import GP
 from regretless.gp.sides import SideModels, belief_weight, log_belief, log_feasible, summed
-from regretless.gp.step import best_of_shortlist, best_told, step, worth_using
+from regretless.gp.step import best_told, best_weighed, step, worth_using
 from regretless.gp.surrogate import Surrogate
 from regretless.method import State
 from regretless.noise import stated_noise
@@ -116,7 +116,7 @@ class GPMethod(DesignedMethod):
     def _recommend(self) -> Array:
         gp = self._surrogate.gp(*self.basis)
         known = self.paper or self._surrogate.noise_var is not None
-        return best_told(gp, worth_using(self)) if known else best_of_shortlist(gp, self)
+        return best_told(gp, worth_using(self)) if known else best_weighed(gp, self)
 
     def _certificate(self, delta: float) -> Certificate:
         x, rng = self.recommend(), self.fixed_generator()

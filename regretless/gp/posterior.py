@@ -329,14 +329,16 @@ class SamplePath:
     def __init__(self, gp: GP, rng: np.random.Generator) -> None:
         factor, kernel, q = gp.factor, gp.factor.kernel, gp.hyper.quadratic
         m, e = len(kernel.lines), factor.Z.shape[1]
-        omega: Array
-        if e <= MOST_ONEHOT:
-            omega = rng.standard_normal((FEATURES, e))
-        else:  # millions of draws, of which seven digits are enough
-            omega = rng.standard_normal((e, FEATURES), dtype=np.float32).T  # type: ignore[assignment]
+        self._many = e > MOST_ONEHOT
+        """Whether there are too many labels to draw the frequencies of all: each is drawn when it is met."""
+        omega = rng.standard_normal((FEATURES, m if self._many else e))
+        self._spread = np.ones(FEATURES)
         if kernel.kind == "matern52":  # the spectral density is a multivariate t with 2 nu = 5 degrees of freedom
-            omega /= np.sqrt(rng.chisquare(5.0, FEATURES) / 5.0)[:, None]
-        omega *= factor.inverse_scales
+            self._spread = np.sqrt(rng.chisquare(5.0, FEATURES) / 5.0)
+        self._scales = np.broadcast_to(factor.inverse_scales, e)
+        omega /= self._spread[:, None]
+        omega *= self._scales[: omega.shape[1]]
+        self._key, self._labels = int(rng.integers(2**62)) if self._many else 0, dict[int, Array]()
         a, b = rng.standard_normal((2, FEATURES)) / math.sqrt(FEATURES)
         # the trend (1 + u.u')^2 / 4 has the features 1/2, u_i / sqrt2, u_i u_j / 2 (both orders): with the weights
         # below it is c + h.u + u'Mu
@@ -368,17 +370,28 @@ class SamplePath:
         K, _, _ = gp._cross_slope(Z)
         return np.asarray(gp.mean + self._sd * self._prior(Z)[0] + K @ self._weights)
 
+    def frequencies(self) -> Array:
+        """omega, those of every label included, FEATURES x e."""
+        drawn = self._omega.shape[1]
+        return np.column_stack([self._omega, *(self._of_label(at) for at in range(drawn, len(self._scales)))])
+
+    def _of_label(self, at: int) -> Array:
+        """The frequencies of an embedded coordinate that is one among many labels, FEATURES."""
+        if at not in self._labels:
+            rng = np.random.Generator(np.random.Philox(key=[self._key, at]))
+            self._labels[at] = rng.standard_normal(FEATURES) / self._spread * self._scales[at]
+        return self._labels[at]
+
     def _phase(self, Z: Array) -> Array:
         """Z omega', q x FEATURES; of one among many labels the one column is looked up, which saves the products with
         zeros."""
-        kernel = self._gp.factor.kernel
-        if Z.shape[1] <= MOST_ONEHOT:
+        if not self._many:
             return np.asarray(Z @ self._omega.T)
-        at = len(kernel.lines)
-        phase = Z[:, :at] @ self._omega[:, :at].T
-        for _, k in kernel.choices:
-            label = np.argmax(Z[:, at : at + k], axis=1)
-            phase += math.sqrt(0.5) * self._omega.T[at + label]
+        at = self._omega.shape[1]
+        phase = Z[:, :at] @ self._omega.T
+        for _, k in self._gp.factor.kernel.choices:
+            labels, place = np.unique(np.argmax(Z[:, at : at + k], axis=1), return_inverse=True)
+            phase += math.sqrt(0.5) * np.array([self._of_label(at + i) for i in labels.tolist()])[place]
             at += k
         return np.asarray(phase)
 

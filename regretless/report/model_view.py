@@ -10,8 +10,6 @@ The model sees values as the pictures show them: beyond the end of their axis th
 is logarithmic their logarithms are modelled.
 """
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 

@@ -19,10 +19,9 @@ from regretless.doors.tree import learn_tree, space_of
 from regretless.doors.trials import VARIANCE, check_one_objective
 from regretless.doors.workers import probe_steps, ran_together
 from regretless.optimizer import Optimizer
-from regretless.probes import Watch
 from regretless.result import Result
 from regretless.statefile import write_whole
-from regretless.stopping import COST, STOP_NOTE, STOP_STATE
+from regretless.stopping import COST, STOP_NOTE, STOP_STATE, watch_of
 from regretless.storage.settings import Settings
 from regretless.storage.urls import open_storage
 
@@ -76,7 +75,8 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
     searched = {name for name, d in space.items() if not d.single()}
     everything = study.get_trials(deepcopy=False)
     optimizer.probe_steps, optimizer.together = probe_steps(everything, searched), ran_together(everything)
-    optimizer.watch = Watch() if STOP_STATE in study.user_attrs else None
+    rule = study.user_attrs.get(STOP_STATE)
+    optimizer.watch = watch_of(rule) if isinstance(rule, dict) else None
     note = study.user_attrs.get(STOP_NOTE)
     return Result.of(optimizer, str(note) if note else f"study {study.study_name}", success=True)
 

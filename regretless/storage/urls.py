@@ -1,7 +1,5 @@
 """Opening Optuna storages by URL, and waiting for those that are away."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import time

@@ -62,6 +62,23 @@ def test_with_others_under_way_the_end_of_a_budget_is_not_one_point() -> None:
     assert np.array_equal(endless.ask(2, step=18), X[1:])
 
 
+def test_drawn_points_of_a_batch_need_no_care_for_the_others() -> None:
+    """A drawn function does not know what is pending; the confidence bound at the step after it does."""
+    space = Space({"lr": Float(1e-5, 1e-1, log=True), "n": Float(3, 40), "c": Choice(["x", "y", "z"])})
+    first, second = (AUTO.build(space.cube(), seed=3, budget=60) for _ in range(2))
+    X = run(first, 20)
+    second.tell(X, first.y)
+    first.wait_for([[0.3, 0.4, 0.5], first.recommend() * 0.99])
+    second.wait_for([[0.9, 0.1, 0.5]])
+    proposals = {step: [method.ask(1, step=step)[0] for method in (first, second)] for step in (22, 23, 24)}
+    assert np.array_equal(*proposals[22])
+    assert not np.array_equal(*proposals[23])
+    assert not np.array_equal(*proposals[24]), "beside fewer than four every fourth ask is drawn, not every second"
+    for method, places in ((first, (0.2, 0.7)), (second, (0.15, 0.65))):
+        method.wait_for([[a, 0.5, 0.5] for a in places])
+    assert np.array_equal(*(method.ask(1, step=28)[0] for method in (first, second)))
+
+
 # ---------------------------------------------------------------- noise
 
 

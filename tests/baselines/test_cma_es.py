@@ -90,9 +90,3 @@ def test_discrete_coordinates_never_freeze() -> None:
     best = space.decode(method.recommend())
     assert (best["n"], best["s"], best["c"]) == (9, 1.5, "y")
     assert len(np.unique(X[-100:, cube.discrete], axis=0)) > 10
-
-
-def test_bad_options_raise() -> None:
-    for options in ({"sigma": 0.0}, {"sigma": 2.0}, {"population": 3}):
-        with pytest.raises(ValueError, match="must be"):
-            RECIPE(**options).build(2, seed=0)

@@ -228,6 +228,15 @@ def test_loading_takes_in_few_of_the_values(name: str, monkeypatch: pytest.Monke
     assert len(taken) - loading >= 300
 
 
+@pytest.mark.parametrize("name", ["igp-ucb, rows", "adaptive-discretization"])
+def test_a_state_without_its_posterior_takes_in_all_values(name: str) -> None:
+    """As files of before have it."""
+    method, make = long_run(name, 90)
+    state, loaded = method.state_dict(), make()
+    loaded.load_state_dict({**state, "own": {k: v for k, v in state["own"].items() if k != "posterior"}})
+    assert np.array_equal(method.ask(2), loaded.ask(2))
+
+
 @pytest.mark.parametrize("name", ["igp-ucb", "igp-ucb, rows", "adaptive-discretization"])
 @pytest.mark.parametrize("mark", [-1, 10**6])
 def test_a_damaged_state_is_refused(name: str, mark: int) -> None:

@@ -18,6 +18,7 @@ from regretless_bench.runner import initial_points, method_named, run_all, run_f
 from regretless.baselines import BASELINES
 from regretless.certificate import Certificate
 from regretless.method import Recipe
+from regretless.methods import METHODS
 
 
 def test_methods_of_a_seed_share_points_and_noise(tmp_path):
@@ -282,6 +283,25 @@ def test_renamed_options_keep_the_key_and_former_records_are_read_under_present_
     assert run_all([run], tmp_path, jobs=0, progress=False)[0].path.read_text() == record.path.read_text()
     with pytest.raises(ValueError, match="problem 'levy': the option 'noise' is called 'noise_sd'"):
         make_problem("levy", noise=0.1)
+
+
+@pytest.mark.parametrize(("name", "former"), [("ms-ucb", "gp-contest"), ("neural-bo", "tangent-region")])
+def test_records_of_a_former_default_are_shown_as_what_they_were(tmp_path, name, former):
+    """A record without a version is of the time when the default of this name was another method; it is neither mixed
+    with the present one nor taken for it. The paper's preset is one method at all times."""
+    run = Run(name, "sphere", {"dim": 2}, budget=3)
+    (record,) = run_all([run], tmp_path, jobs=0, progress=False)
+    assert record.label == name
+    head, *lines = record.path.read_text().splitlines()
+    settings = json.loads(head)
+    assert settings["settings"]["method"].pop("version") == 2
+    old = tmp_path / f"old{SUFFIX}"
+    old.write_text("\n".join([json.dumps(settings), *lines]) + "\n")
+    assert read_record(old).label == f"{former} (then {name})"
+    assert read_record(old).settings["method"]["name"] == former
+    assert run.key != Run(Recipe(name, OneHot), "sphere", {"dim": 2}, budget=3).key  # the key of that time
+    paper = Run(METHODS[name](preset="paper"), "sphere", {"dim": 2}, budget=3)
+    assert "version" not in paper.settings["method"]
 
 
 def test_names_with_options(tmp_path):

@@ -436,8 +436,17 @@ def test_a_thawed_training_goes_on_exactly(name: str) -> None:
     assert inner.test(straight)[1] < 40, "sixty steps should beat chance by far"
 
 
+def test_the_schedule_is_the_method_and_the_model_an_option() -> None:
+    """Random settings under promotion, the paper's model for its own fixed split, unless a method is named."""
+    default = study(budget_steps=200, method=None)
+    assert facts(default) == facts(study(budget_steps=200, method="random"))
+    assert facts(default) != facts(study(budget_steps=200, method="bilevel"))
+    split = {"budget_steps": None, "trials": 9, "horizon": 12}
+    assert facts(study(**split, method=None)) == facts(study(**split, method="bilevel"))
+
+
 @pytest.mark.slow
-def test_the_default_beats_random_promotion_on_the_mlp() -> None:
+def test_the_model_is_not_behind_random_settings_on_the_mlp() -> None:
     try:
         inner = training("mlp")
     except FileNotFoundError as error:

@@ -147,6 +147,16 @@ def test_cells_count_lines_by_their_scales_and_labels_that_know_nothing_of_each_
     assert cells(gp, cube) == pytest.approx(by_hand)
 
 
+def test_density_is_values_by_cell() -> None:
+    X = np.random.default_rng(0).random((30, 2))
+    y = -((X - 0.3) ** 2).sum(axis=1)
+    wary = wary_surrogate(Cube.box(2))
+    found = fitted_certificate(
+        X, y, np.full(30, np.nan), Cube.box(2), X[y.argmax()], 0.05, np.random.default_rng(0), wary=wary
+    )
+    assert found.density == pytest.approx(30 / cells(wary.gp(X, y), Cube.box(2)))
+
+
 def test_a_small_space_is_looked_at_whole() -> None:
     cube = Space({"b": Int(2, 5, log=True), "c": Choice(list("uvw"))}).cube()
     found = places(cube, 100, np.random.default_rng(0))

@@ -158,9 +158,13 @@ def test_appending_and_conditioning_equal_the_full_factor():
     assert pending.signal == pytest.approx(whole.signal)
 
 
-def test_paths_have_the_posterior_moments():
-    X, y, Q = data(n=15, labels=LABELS)
-    gp = GP.exact(Kernel("matern52", 5, LABELS), Hyper(np.full(5, 0.5), 1e-3, 1.0, 0.2), X, y)
+@pytest.mark.parametrize("most", [1, 100], ids=["few labels", "many labels"])
+def test_paths_have_the_posterior_moments(most):
+    labels = LABELS * most
+    X, y, Q = data(n=15, labels=labels)
+    gp = GP.exact(Kernel("matern52", 5, labels), Hyper(np.full(5, 0.5), 1e-3, 1.0, 0.2), X, y)
+    path, Z = gp.path(np.random.default_rng(0)), gp.factor.embed(Q)
+    np.testing.assert_allclose(path._phase(Z), Z @ path.frequencies().T, atol=1e-12)
     mean, cov = gp.mean_at(Q), covariance(gp, Q)
     paths = np.array([gp.path(np.random.default_rng(s))(Q)[0] for s in range(600)])
     sd = np.sqrt(np.diag(cov))

@@ -20,7 +20,6 @@ import traceback
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,6 @@ from processes import children
 
 import regretless as rg
 from regretless.bilevel import Bilevel, minimize_bilevel
-from regretless.doors import trials as trials_of_doors
 from regretless.storage.runner import tune_in_storage
 from regretless.storage.urls import open_storage, patiently
 
@@ -80,7 +78,6 @@ def started(live: Callable[[], Any]) -> int:
     pid = os.fork()
     if pid:
         return pid
-    trials_of_doors.STARTED = datetime.now()  # as if the module had been imported by this process
     try:
         live()
     except BaseException:

@@ -20,14 +20,12 @@ def crowded(url: str, space: str, workers: int, trials: int, kills: int, seconds
 
 
 @long_only
-@pytest.mark.timeout(1500)
 @pytest.mark.parametrize("space", ["log and offset", "mixed"])
 def test_64_workers_on_postgresql_of_whom_ten_are_killed(space: str, storage_url: Callable[[str], str]) -> None:
-    crowded(storage_url("postgresql"), space, 64, 256, 10, seconds=1200)
+    crowded(storage_url("postgresql"), space, 64, 256, 10, seconds=800)
 
 
 @sizes
-@pytest.mark.timeout(1500)
 @pytest.mark.parametrize("kind", ["sqlite", "journal", "postgresql"])
 def test_crowds_on_awkward_spaces(kind: str, long: bool, storage_url: Callable[[str], str], tmp_path: Path) -> None:
     """The short form takes one space and four workers; the long form all of them, and 1, 4 and 16."""

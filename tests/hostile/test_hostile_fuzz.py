@@ -101,7 +101,6 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @sizes
-@pytest.mark.timeout(2400)
 def test_wounds_of_checkpoints_are_always_noticed(long: bool, checkpoints: dict[str, Path], tmp_path: Path) -> None:
     rng = random.Random(1)
     for i in range(count(long, 200, 6000)):
@@ -115,7 +114,6 @@ def test_wounds_of_checkpoints_are_always_noticed(long: bool, checkpoints: dict[
 
 
 @sizes
-@pytest.mark.timeout(2400)
 def test_wounds_under_a_new_digest(long: bool, checkpoints: dict[str, Path], tmp_path: Path) -> None:
     rng = random.Random(2)
     for i in range(count(long, 60, 2000)):
@@ -125,7 +123,6 @@ def test_wounds_under_a_new_digest(long: bool, checkpoints: dict[str, Path], tmp
 
 
 @sizes
-@pytest.mark.timeout(2400)
 def test_structures_under_a_new_digest(long: bool, checkpoints: dict[str, Path], tmp_path: Path) -> None:
     rng, states = random.Random(3), {method: read_state(path) for method, path in checkpoints.items()}
     for i in range(count(long, 112, 3500)):
@@ -157,7 +154,6 @@ def loaded_as_written(path: Path, method: str) -> None:
 
 
 @sizes
-@pytest.mark.timeout(2400)
 def test_records(long: bool, tmp_path: Path) -> None:
     rng = random.Random(4)
     run_from_names(["random"], ["branin"], seeds=1, budget=5, out=tmp_path / "runs", jobs=1)
@@ -181,7 +177,6 @@ def test_records(long: bool, tmp_path: Path) -> None:
 
 
 @sizes
-@pytest.mark.timeout(2400)
 def test_findings(long: bool, tmp_path: Path) -> None:
     rng = random.Random(5)
     line = {"name": "ours", "kind": "line", "dash": False, "x": [[1.0, 2.0]], "y": [{"mid": [3.0, 2.0]}]}
@@ -286,7 +281,6 @@ def check_space(space: Space, rng: random.Random) -> None:
 
 
 @sizes
-@pytest.mark.timeout(2400)
 def test_spaces(long: bool) -> None:
     rng, taken = random.Random(6), 0
     for _ in range(count(long, 300, 3000)):
@@ -306,7 +300,6 @@ def test_spaces(long: bool) -> None:
 
 
 @sizes
-@pytest.mark.timeout(2400)
 def test_spaces_in_files(long: bool, tmp_path: Path) -> None:
     rng, path = random.Random(7), tmp_path / "space.toml"
     words = [
@@ -451,7 +444,6 @@ def meant(value: Any) -> float | None:
 
 
 @sizes
-@pytest.mark.timeout(2400)
 def test_values(long: bool) -> None:
     """A value is kept to the last digit, is a failure (not finite), or is refused in one line."""
     rng = random.Random(8)
@@ -582,7 +574,6 @@ def random_command(rng: random.Random) -> list[str]:
 
 
 @sizes
-@pytest.mark.timeout(2400)
 def test_command_lines(long: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng, folder = random.Random(9), tmp_path / "work"
     folder.mkdir()

@@ -12,8 +12,6 @@ from processes import bounded
 from sizes import count, long_only, sizes
 
 KILLING = Path(__file__).with_name("killing.py")
-pytestmark = pytest.mark.timeout(1200)
-"""A kill takes half a second and no test has more than 140; `attacked` has a bound of its own before this one."""
 
 
 def attacked(door: str, kills: int, folder: Path, url: str = "", seed: int = 0) -> None:

@@ -103,6 +103,8 @@ SLOW = {
     "neural-greedy": 100,
     "go-ucb": 100,
     "ms-ucb": 100,
+    "gp-contest": 100,
+    "neural-bo": 100,
     "bilevel": 150,
 }
 """Trials of the methods that need more than 18 ms a trial on these spaces (gp-ts 121, dngo 58, rf-ei 48, neural-ucb
@@ -164,7 +166,6 @@ def inside(space: Space, params: dict[str, Any]) -> None:
 
 @sizes
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.timeout(3600)
 def test_hostile_objectives(method: str, long: bool) -> None:
     """The short form takes three objectives for each method, others for each; the long form takes all of them."""
     index, fit = list(METHODS).index(method), fitting(method)

@@ -196,12 +196,16 @@ def tamper_sd(
 def detection_rates(classifier: Classifier, samples: Array, sd: float, models: int, seed: int = 0) -> Array:
     """The share of tampered copies that the first 1, 2, ..., k of the samples (k x 784) give away by another label,
     k."""
+    rates: Array = np.maximum.accumulate(given_away(classifier, samples, sd, models, seed), axis=1).mean(axis=0)
+    return rates
+
+
+def given_away(classifier: Classifier, samples: Array, sd: float, models: int, seed: int = 0) -> NDArray[np.bool_]:
+    """Which tampered copies each of the samples (k x 784) gives away by another label, models x k."""
     expected = classifier.labels(samples)
-    differs = np.stack(
+    return np.stack(
         [
             classifier.tampered(sd, keyed_generator(seed, i, stream=BenchStream.INSTANCE)).labels(samples) != expected
             for i in range(models)
         ]
     )
-    rates: Array = np.maximum.accumulate(differs, axis=1).mean(axis=0)
-    return rates

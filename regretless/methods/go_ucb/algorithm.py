@@ -73,12 +73,14 @@ TITLE_WIDTH = 56  # letters in a line of a plot's title, as many as fit on a fig
 
 
 class GOUCB(Method):
-    """Optimistic search with a parametric model of yours: x_t = argmax_x max_{w in Ball_t} f_x(w).
+    """Optimistic search with a parametric model of yours: x_t = argmax_x max_{w in Ball_t} f_x(w); without a model it
+    proposes what GP-EI proposes until it has two values per coefficient of a quadratic, so give it one or take gp-ei.
 
     Args:
         model: a function f(w, x) on NumPy arrays or float64 tensors (w: p, x: n x d in your own units, columns in the
             order of the space; returns n); a torch.nn.Module that maps x (n x d) to standardised values; the name of a
-            family in `regretless.methods.go_ucb.parametric`; None: a quadratic.
+            family in `regretless.methods.go_ucb.parametric`, of which "mlp" and "sigmoid-net" are small nets, taken
+            only when asked for; None: a quadratic.
         w_bounds: bounds on w, also as an attribute of the function: (low, high) pairs or `Float`s, listed or by name.
         gradients: how a function is differentiated in w: "auto" (its attribute `gradient(w, x)` -> n x p, else central
             differences if it takes NumPy arrays, else torch), "numeric" or "torch".

@@ -28,7 +28,7 @@ from regretless.gp.certify import fitted_certificate, wary_surrogate
 from regretless.gp.design import DesignedMethod, away_from_known
 from regretless.gp.maximiser import USUAL, Effort, maximise
 from regretless.gp.posterior import GP
-from regretless.gp.step import INCUMBENTS, best_by_mean, best_of_shortlist
+from regretless.gp.step import INCUMBENTS, best_by_mean, best_weighed
 from regretless.gp.subspace import (
     Subspaces,
     best_in_coordinates,
@@ -114,13 +114,10 @@ class GPContest(DesignedMethod):
     def _best_of_chains(self, gp: GP | AdditiveGP, acquire: Acquire, incumbents: Array, rng: Generator) -> Array:
         """The best points of the subspaces through uniform base points and through the incumbents, POLISHED x D."""
         arrays = PosteriorArrays.of(gp)
-        Z, sums = self._bases.newest(arrays, self.X, self.pending, self._draw_bases(), CAP)
-        copies = np.repeat(np.arange(len(incumbents)), SUBSPACES_PER_INCUMBENT)
-        if sums is not None:
-            sums = sums.followed_by(arrays.sums(incumbents).at(copies))
-        local = np.arange(len(Z) + len(copies)) >= len(Z)
+        drawn = self._draw_bases(), CAP, incumbents, SUBSPACES_PER_INCUMBENT
+        points, local, sums = self._bases.with_incumbents(arrays, self, *drawn)
         free = random_blocks(len(local), self._free, self._lines, None, rng)
-        subspaces = Subspaces(np.concatenate([Z, incumbents[copies]]), free, local, sums)
+        subspaces = Subspaces(points, free, local, sums)
         weights = gp.hyper.lengthscale[self._lines] ** -2.0 if isinstance(gp, GP) else None
         X, _ = maximise_subspaces(arrays, acquire, subspaces, rng, chain=CHAIN, lines=self._lines, weights=weights)
         return X[:POLISHED]
@@ -135,7 +132,7 @@ class GPContest(DesignedMethod):
 
     def _recommend(self) -> Array:
         surrogate = self._contest.choose(self.X, self.y, self.yvar)
-        return best_of_shortlist(surrogate.gp(self.X, self.y, self.yvar), self)
+        return best_weighed(surrogate.gp(self.X, self.y, self.yvar), self)
 
     def _certificate(self, delta: float) -> Certificate:
         x, rng = self.recommend(), self.fixed_generator()

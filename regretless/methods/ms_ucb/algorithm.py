@@ -45,7 +45,7 @@ from regretless.gp.certify import fitted_certificate, wary_surrogate
 from regretless.gp.design import DesignedMethod, away_from_known
 from regretless.gp.maximiser import maximise
 from regretless.gp.posterior import GP
-from regretless.gp.step import INCUMBENTS, best_by_mean, best_of_shortlist, best_told, step
+from regretless.gp.step import INCUMBENTS, best_by_mean, best_told, best_weighed, step
 from regretless.gp.subspace import (
     Subspaces,
     best_in_coordinates,
@@ -184,16 +184,13 @@ class MSUCB(DesignedMethod):
     def _best_points(self, gp: GP, bound: Acquire, incumbents: Array, rng: Generator) -> Array:
         """The best points found in the subspaces of Z_t and in those through the incumbents, CLIMBED x D."""
         arrays = PosteriorArrays.of(gp)
-        Z, sums = self._bases.newest(arrays, self.X, self.pending, self._draw_bases(), self.cap)
-        copies = np.repeat(np.arange(len(incumbents)), PER_INCUMBENT)
-        if sums is not None:
-            sums = sums.followed_by(arrays.sums(incumbents).at(copies))
-        local = np.arange(len(Z) + len(copies)) >= len(Z)
+        drawn = self._draw_bases(), self.cap, incumbents, PER_INCUMBENT
+        points, local, sums = self._bases.with_incumbents(arrays, self, *drawn)
         free = random_blocks(len(local), self.d, self._lines, None, rng)
         if gp.hyper.lengthscale.size > 1:
             learnt = np.flatnonzero(local)[::2]
             free[learnt] = random_blocks(len(learnt), self.d, self._lines, gp.hyper.lengthscale[self._lines] ** -2, rng)
-        subspaces = Subspaces(np.concatenate([Z, incumbents[copies]]), free, local, sums)
+        subspaces = Subspaces(points, free, local, sums)
         return maximise_subspaces(arrays, bound, subspaces, rng, ascents=CLIMBED, rounds=ROUNDS)[0]
 
     def _known_noise(self) -> bool | None:
@@ -202,7 +199,7 @@ class MSUCB(DesignedMethod):
     def _recommend(self) -> Array:
         if self.paper:
             return best_told(self._isotropic.gp(self.X, self.y, self.yvar), self.X)
-        return best_of_shortlist(self._model.gp(self.X, self.y, self.yvar), self)
+        return best_weighed(self._model.gp(self.X, self.y, self.yvar), self)
 
     def _certificate(self, delta: float) -> Certificate:
         left_out = self._draw_bases() - self.cap if self.cap else 0

@@ -32,6 +32,7 @@ Deviations ("paper" follows the text, "default" is what a user should have; meas
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -41,7 +42,7 @@ from regretless.certificate import Certificate
 from regretless.gp.sobol import sobol_points
 from regretless.method import State
 from regretless.methods.neural_bo.train_nn import ALPHA, TrainNN, paper_net, theorem_constants
-from regretless.methods.neural_bo.trained import NetTangent, TrainedTangent
+from regretless.methods.neural_bo.trained import NetTangent, Trainable, TrainedTangent
 from regretless.noise import stated_noise
 from regretless.parameters import Array
 from regretless.space import Cube
@@ -135,8 +136,10 @@ class NeuralBO(TangentMethod):
             raise ValueError(f"{', '.join(ignored)}: the paper's preset has no such option")
         if constants == "theorem" and (preset != "paper" or network is not None or budget is None):
             raise ValueError("constants='theorem' belongs to preset='paper', with its own net and a known budget")
-        reads = {"candidates": candidates, "encode": encode, "raw": network is not None}
-        super().__init__(cube, seed=seed, budget=budget, n_candidates=n_candidates, **reads)
+        super().__init__(
+            cube, seed=seed, budget=budget, candidates=candidates, encode=encode, raw=network is not None,
+            n_candidates=n_candidates,
+        )  # fmt: skip
         self.preset = preset
         self.exploration = NU[preset] if exploration is None else exploration
         self._lam, self._noise_sd = LAM if ridge is None else ridge, noise_sd
@@ -157,16 +160,17 @@ class NeuralBO(TangentMethod):
         elif preset == "paper":
             self._model = TrainNN(paper_net(rng, domain.shape[1], width, depth), seed=self.seed, lam=self._lam)
         else:
-            how = {"seed": self.seed, "ridge": ridge, "steps": training, "device": device}
+            net: Trainable
             if network is not None:
                 from regretless.methods.neural_bo.module_net import ModuleNet
 
-                self._model = TrainedTangent(ModuleNet(network, domain, rng, device=device), **how)
+                net = ModuleNet(network, domain, rng, device=device)
             else:
                 activation = activation or "sin"
                 tail = TAIL if activation == "sin" else None
                 drawn = draw_mlp(rng, domain.shape[1], width=width, depth=depth, activation=activation, tail=tail)
-                self._model = TrainedTangent(NetTangent(drawn.to(device), on_device(domain, device)), **how)
+                net = NetTangent(drawn.to(device), on_device(domain, device))
+            self._model = TrainedTangent(net, seed=self.seed, ridge=ridge, steps=training, device=device)
 
     def _points_to_try(self, rng: np.random.Generator) -> Array:
         """Points of the whole cube (paper: only these) and around the best points, near and far."""
@@ -179,7 +183,7 @@ class NeuralBO(TangentMethod):
 
     def _around(self, centres: Array, n: int, reach: float, rng: np.random.Generator) -> Array:
         """n points around some centres (k x d), in boxes whose lengths are log-uniform up to `reach`."""
-        lengths = np.exp(rng.uniform(*np.log(LENGTHS), n)) * reach
+        lengths = np.exp(rng.uniform(math.log(LENGTHS[0]), math.log(LENGTHS[1]), n)) * reach
         return local_points(centres[np.arange(n) % len(centres)], lengths, n, self.cube, rng)
 
     def _maximiser(self, f: Path, Z: Array, rng: np.random.Generator) -> Array:

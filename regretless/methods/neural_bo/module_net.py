@@ -38,8 +38,9 @@ class ModuleNet:
         other._tangent = self._tangent.at(self._named(theta))
         return other
 
-    def scaled(self, scale: float) -> None:
-        """A module reads its inputs as they are."""
+    def scaled(self, scale: float) -> ModuleNet | None:
+        """None: a module reads its inputs as they are."""
+        return None
 
     def factors(self, X: Tensor) -> Factors:
         return self._tangent.factors(X)
@@ -53,8 +54,8 @@ class ModuleNet:
 
     def at_origin(self, X: Tensor, delta: Direction) -> tuple[Tensor, Factors]:
         rows, at, along = self._rows(X), self._tangent.start(), self._named(delta)
-        h, slope = torch.func.jvp(lambda theta: self._tangent.outputs(theta, rows), (at,), (along,))
-        return self._given((h - slope).detach()) - self.first_outputs(X), self.factors(X)
+        moved = torch.func.jvp(lambda theta: self._tangent.outputs(theta, rows), (at,), (along,))
+        return self._given((moved[0] - moved[1]).detach()) - self.first_outputs(X), self.factors(X)
 
     def gradient(self, theta: Direction, X: Tensor, y: Tensor) -> Direction:
         at = {name: value.detach().requires_grad_(True) for name, value in self._named(theta).items()}

@@ -13,15 +13,13 @@ import numpy as np
 
 from regretless.extras import optional
 from regretless.method import keyed_generator
-from regretless.methods.neural_bo.train_nn import PAPER_BATCH, PAPER_EPOCHS, PAPER_RATE
+from regretless.methods.neural_bo.train_nn import PAPER_BATCH, PAPER_EPOCHS, PAPER_RATE, Trained
 from regretless.parameters import Array
 from regretless.streams import Stream
-from regretless.tangent.method import Path
 from regretless.tangent.module_tangent import ModuleTangent
 from regretless.tangent.ntk import kernel, on_host
 from regretless.tangent.ridge import KernelRidge
 from regretless.tangent.training import HALVINGS, RUNAWAY, whole_epochs
-from regretless.tangent.values import Scale
 
 if TYPE_CHECKING:
     import torch
@@ -29,7 +27,7 @@ else:
     torch = optional("torch", "torch")
 
 
-class ModuleTrainNN:
+class ModuleTrainNN(Trained):
     """The module trained by SGD from theta0 on sum (h - y)^2 / 2 + m lam |theta - theta0|^2 / 2 (Alg. 2); sigma is that
     of the gradients at theta0 (Alg. 1, l. 3)."""
 
@@ -44,40 +42,14 @@ class ModuleTrainNN:
         device: str = "cpu",
     ) -> None:
         self._tangent = ModuleTangent(network, domain, rng, device=device)
-        self._seed, self._lam, self._device = seed, lam, device
-        self._posterior = KernelRidge(self._tangent, lam, device=device)
-        self._scale = Scale()
+        self._device = device
+        super().__init__(KernelRidge(self._tangent, lam, device=device), seed=seed, lam=lam)
         self.theta = self._tangent.start()
         self.rate = PAPER_RATE
         """The learning rate of the last training, clipped to its stable limit."""
-        self._trained = 0
 
-    def refresh(self, X: Array, y: Array, yvar: Array) -> None:
-        """Takes the history: inputs n x ... and values n; the paper knows no noise variances (yvar)."""
-        n = len(y)
-        if n == self._trained:
-            return
-        self._scale = Scale.of(y)
-        targets = self._scale.targets(y)
-        self._posterior.extend(X, targets)
-        self._train(self._place(X), self._place(targets))
-        self._trained = n
-
-    def draw(self, nu: float, rng: np.random.Generator) -> Path:
-        """f(x) ~ N(h(x; theta), nu^2 sigma^2(x)) for each x by itself (Alg. 1, l. 4)."""
-
-        def path(Z: Array) -> Array:
-            inputs = self._place(Z)
-            deviation = on_host(self._posterior.deviation(self._tangent.factors(inputs)))
-            return self._outputs(inputs) + nu * deviation * rng.standard_normal(len(Z))
-
-        return path
-
-    def mean(self, Z: Array) -> Array:
-        """The trained module, in the units told, C."""
-        return self._scale.values(self._outputs(self._place(Z)))
-
-    def _train(self, X: torch.Tensor, y: torch.Tensor) -> None:
+    def _train(self, inputs: Array, targets: Array) -> None:
+        X, y = self._place(inputs), self._place(targets)
         n, norm = len(y), self._tangent.norm
         A = self._tangent.factors(X)
         largest = norm * float(np.linalg.norm(on_host(kernel(A, A)), 2))
@@ -118,9 +90,12 @@ class ModuleTrainNN:
         steps = zip(theta.items(), gradients, strict=True)
         return {name: value - self.rate * (g + ridge * (value - first[name])) for (name, value), g in steps}
 
-    def _outputs(self, X: torch.Tensor) -> Array:
+    def _outputs(self, Z: Array) -> Array:
         with torch.no_grad():
-            return np.asarray(on_host(self._tangent.outputs(self.theta, X)))
+            return np.asarray(on_host(self._tangent.outputs(self.theta, self._place(Z))))
+
+    def _deviation(self, Z: Array) -> Array:
+        return np.asarray(on_host(self._posterior.deviation(self._tangent.factors(self._place(Z)))))
 
     def _place(self, values: Array) -> torch.Tensor:
         return torch.as_tensor(values, dtype=torch.float64, device=self._device)

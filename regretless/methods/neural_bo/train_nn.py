@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,46 @@ PAPER_RATE, PAPER_BATCH, PAPER_EPOCHS = 1e-3, 50, 50  # SGD's learning rate, bat
 ALPHA = 0.1  # alpha of Theorem 1, one minus the probability of its bound; the paper leaves it open
 
 
-class TrainNN:
+class Trained(ABC):
+    """A net trained by gradient steps, and sigma of its features at theta0; a subclass knows the net."""
+
+    def __init__(self, posterior: KernelRidge, *, seed: int, lam: float) -> None:
+        self._posterior, self._seed, self._lam = posterior, seed, lam
+        self._scale = Scale()
+        self._trained = 0
+
+    def refresh(self, X: Array, y: Array, yvar: Array) -> None:
+        """Takes the history: inputs n x ... and values n; the paper knows no noise variances (yvar)."""
+        if len(y) == self._trained:
+            return
+        self._scale = Scale.of(y)
+        targets = self._scale.targets(y)
+        self._posterior.extend(X, targets)
+        self._train(X, targets)
+        self._trained = len(y)
+
+    def draw(self, nu: float, rng: np.random.Generator) -> Path:
+        """f(x) ~ N(h(x; theta), nu^2 sigma^2(x)) for each x by itself (Alg. 1, l. 4)."""
+        return lambda Z: self._outputs(Z) + nu * self._deviation(Z) * rng.standard_normal(len(Z))
+
+    def mean(self, Z: Array) -> Array:
+        """The trained net, in the units told, C."""
+        return self._scale.values(self._outputs(Z))
+
+    @abstractmethod
+    def _train(self, X: Array, targets: Array) -> None:
+        """Trains from theta0 (Alg. 2)."""
+
+    @abstractmethod
+    def _outputs(self, Z: Array) -> Array:
+        """h(x; theta), C."""
+
+    @abstractmethod
+    def _deviation(self, Z: Array) -> Array:
+        """sigma(x), C."""
+
+
+class TrainNN(Trained):
     """Alg. 1 and 2: the mean is the net trained by gradient steps from theta0, sigma that of the features at theta0.
 
     The objective is sum (h - y)^2 / 2 + m lam |theta - theta0|^2 / 2 (Alg. 2, l. 1): a batch of b of n values has the
@@ -28,24 +68,14 @@ class TrainNN:
     """
 
     def __init__(self, net: Mlp, *, seed: int, lam: float, rate: float = PAPER_RATE, steps: int | None = None) -> None:
-        self._net, self._seed, self._lam, self._rate, self._steps = net, seed, lam, rate, steps
-        self._posterior = KernelRidge(net, lam)
-        self._scale = Scale()
+        super().__init__(KernelRidge(net, lam), seed=seed, lam=lam)
+        self._net, self._rate, self._steps = net, rate, steps
         self.descent: Descent | None = None
-        self._trained = 0
 
-    def refresh(self, X: Array, y: Array, yvar: Array) -> None:
-        """Takes the history: inputs n x q and values n; the paper knows no noise variances (yvar)."""
-        n = len(y)
-        if n == self._trained:
-            return
-        self._scale = Scale.of(y)
-        targets = self._scale.targets(y)
-        self._posterior.extend(X, targets)
+    def _train(self, X: Array, targets: Array) -> None:
         width = len(self._net.weights[-1])
-        ridge, batches = width * self._lam, self._batches(n)
+        ridge, batches = width * self._lam, self._batches(len(targets))
         self.descent = descend(self._net, X, targets, rate=self._rate, ridge=ridge, batches=batches, shared=True)
-        self._trained = n
 
     def _batches(self, n: int) -> list[Batches]:
         if self._steps is not None:
@@ -53,19 +83,12 @@ class TrainNN:
         rng = keyed_generator(self._seed, n, Stream.NEURAL_BO_TRAINING)
         return whole_epochs(rng, n, PAPER_BATCH, PAPER_EPOCHS)
 
-    def draw(self, nu: float, rng: np.random.Generator) -> Path:
-        """f(x) ~ N(h(x; theta), nu^2 sigma^2(x)) for each x by itself (Alg. 1, l. 4)."""
-        return lambda Z: (
-            self._outputs(Z) + nu * self._posterior.deviation(self._net.factors(Z)) * rng.standard_normal(len(Z))
-        )
-
-    def mean(self, Z: Array) -> Array:
-        """The trained net, in the units told, C."""
-        return self._scale.values(self._outputs(Z))
-
     def _outputs(self, Z: Array) -> Array:
         assert self.descent is not None
         return np.asarray(self.descent.net.outputs(Z))
+
+    def _deviation(self, Z: Array) -> Array:
+        return np.asarray(self._posterior.deviation(self._net.factors(Z)))
 
 
 def paper_net(

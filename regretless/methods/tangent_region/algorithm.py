@@ -91,6 +91,8 @@ class TangentRegion(TangentMethod):
         device: "cpu" (NumPy) or a torch device such as "cuda".
     """
 
+    _model: ClosedForm
+
     def __init__(
         self,
         cube: int | Cube,
@@ -128,8 +130,10 @@ class TangentRegion(TangentMethod):
         fixes = ridge is not None or additive is not None or norm_bound is not None
         if shape in ("noise", "evidence") and fixes:
             raise ValueError(f"ridge, additive and norm_bound belong to shape='fixed', got shape={shape!r}")
-        reads = {"candidates": candidates, "encode": encode, "raw": network is not None}
-        super().__init__(cube, seed=seed, budget=budget, n_candidates=n_candidates, **reads)
+        super().__init__(
+            cube, seed=seed, budget=budget, candidates=candidates, encode=encode, raw=network is not None,
+            n_candidates=n_candidates,
+        )  # fmt: skip
         usual_nu = 1.0 if candidates is None else POOL_NU
         self.exploration = usual_nu if exploration is None else exploration
         self._lam = LAM if ridge is None else ridge
@@ -144,8 +148,8 @@ class TangentRegion(TangentMethod):
             net = ModuleTangent(network, self._domain, self._net_rng, device=device)
             start = Shape(1.0, share=0.0, lam=self._lam)
         else:
-            drawn = {"width": width, "depth": depth, "tail": TAIL if activation == "sin" else None}
-            dense = draw_mlp(self._net_rng, self._domain.shape[1], activation=activation, **drawn)
+            inputs, tail = self._domain.shape[1], TAIL if activation == "sin" else None
+            dense = draw_mlp(self._net_rng, inputs, width=width, depth=depth, activation=activation, tail=tail)
             net = BranchNet(dense.to(device), on_device(self._domain, device), self._net_rng)
             start = replace(net.shape, lam=self._lam, share=ADDITIVE if additive is None else additive)
         rule = shape or ("fixed" if fixes else "evidence")

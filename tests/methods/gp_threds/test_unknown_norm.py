@@ -55,6 +55,25 @@ def test_the_least_norm_solves_the_quadratic_programme(kernel: Kind, share: floa
     assert found.gain == pytest.approx(0.5 * np.linalg.slogdet(np.eye(len(y)) + K / NOISE_VAR)[1], rel=1e-9)
 
 
+def test_a_norm_is_refuted_where_its_own_ball_misses_the_ellipsoid() -> None:
+    """The least norm B that the values allow solves least_norm(radius(B)) = B, here by halving; the doubled norm is the
+    first above it."""
+    X, y = values(8)
+    found = ridge(X, 4 * y, None, kernel="se", lengthscale=LENGTHSCALE, noise_var=NOISE_VAR)
+    spread = math.sqrt(2 * (found.gain + math.log(1 / DELTA)))
+    low, high = 0.0, 1e3
+    for _ in range(60):
+        B = 0.5 * (low + high)
+        low, high = (B, high) if least_norm(found, math.sqrt(NOISE_VAR) * (B + spread)) > B else (low, B)
+    assert high > 1.0
+    assert refuted(found, 0.99 * high, DELTA)
+    assert not refuted(found, 1.01 * high, DELTA)
+    first = 0.01
+    while first < high:
+        first *= 2
+    assert doubled(found, 0.01, DELTA) == first
+
+
 def test_values_near_zero_allow_every_norm() -> None:
     X, y = values(4)
     found = ridge(X, 1e-3 * y, None, kernel="se", lengthscale=LENGTHSCALE, noise_var=NOISE_VAR)
@@ -118,8 +137,11 @@ def test_a_search_doubles_what_is_refuted_and_begins_again(options: dict[str, An
     assert doublings == round(doublings)
     if method.paper:
         assert 1.0 <= method.widths.norm < 80.0
-    assert copy.deepcopy(method).widths == method.widths
-    assert np.array_equal(copy.deepcopy(method).ask(), method.ask())
+    resumed = GPThreDS(2, seed=0, assumed_norm="doubling", **KNOWN, **options)
+    resumed.load_state_dict(method.state_dict())
+    for twin in (copy.deepcopy(method), resumed):
+        assert twin.widths == method.widths
+        assert np.array_equal(copy.deepcopy(twin).ask(), copy.deepcopy(method).ask())
 
 
 def test_while_nothing_is_refuted_nothing_changes() -> None:

@@ -306,12 +306,12 @@ def test_encode_reads_images_and_a_module_models_them():
     def image(U):
         return torch.tensor(np.repeat(U, 2, axis=1)).reshape(-1, 1, 4, 4) * 2 - 1
 
-    method = NeuralBO(8, seed=1, network=network, encode=image)
-    again = NeuralBO(8, seed=1, network=network, encode=image)
-    run(method, 40)
+    small = {"network": network, "encode": image, "n_candidates": 200, "training": 80}
+    method, again = NeuralBO(8, seed=1, **small), NeuralBO(8, seed=1, **small)
+    run(method, 30)
     again.tell(method.X, method.y)
     assert np.array_equal(method.ask(step=40), again.ask(step=40))
-    random = np.median([bowl(np.random.default_rng(s).random((40, 8))).max() for s in range(20)])
+    random = np.median([bowl(np.random.default_rng(s).random((30, 8))).max() for s in range(20)])
     assert bowl(method.X).max() > random
     assert not method.certificate().certified
 
