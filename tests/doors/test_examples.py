@@ -76,6 +76,7 @@ def test_pages_on_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert printed.count("4 evaluations") == 2
 
 
+@pytest.mark.slow
 def test_steps_to_a_cluster(tmp_path: Path, storage_url: Callable[[str], str]) -> None:
     """The three commands of docs/how-to/parallel.md; the second goes on with the study of the first."""
     commands = re.findall(r"^    regretless (tune .*)$", (ROOT / "docs" / "how-to" / "parallel.md").read_text(), re.M)
