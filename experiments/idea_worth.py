@@ -231,6 +231,7 @@ REPORT = {
         HIGH, 120,
         {
             "subspaces": rg.MSUCB, "all coordinates at once": lambda dim: rg.MSUCB(low_dim=dim),
+            "as printed": rg.MSUCB(preset="paper"),
         },
     ),
     "gp-contest": Study(
@@ -244,7 +245,7 @@ REPORT = {
         NETS, 120,
         {
             "tangent kernel in the region": rg.TangentRegion, "Matern kernel in the region": Recipe("m", MaternRegion),
-            "no region": rg.TangentRegion(trust_region=False),
+            "no region": rg.TangentRegion(trust_region=False), "gp-ts": rg.GPTS,
         },
         noise_share=NET_NOISE,
     ),
@@ -252,6 +253,7 @@ REPORT = {
         NETS, 120,
         {
             "trained": rg.NeuralBO, "not trained": rg.NeuralBO(training=0),
+            "trained, no uncertainty": rg.NeuralBO(exploration=0.0), "as printed": rg.NeuralBO(preset="paper"),
         },
         noise_share=NET_NOISE,
     ),

@@ -63,7 +63,7 @@ def bowls() -> Task:
     return Task(space, value)
 
 
-def mixed() -> Task:
+def mixed(steepness: float = 1.0) -> Task:
     """Three branches with a log range, a whole number and a float each; their best values are .02, .06 and 0."""
     offsets = {"a": 0.02, "b": 0.06, "c": 0.0}
     space: dict[str, Any] = {"kind": rg.Choice(list(offsets))}
@@ -79,7 +79,8 @@ def mixed() -> Task:
         branch = s["kind"]
         rate, size, share = places[branch]
         away = (math.log10(s[f"{branch}_rate"]) - rate) / 5, (s[f"{branch}_size"] - size) / 30
-        return offsets[branch] + away[0] ** 2 + away[1] ** 2 + ((s[f"{branch}_share"] - share) / 5) ** 2
+        bowl = away[0] ** 2 + away[1] ** 2 + ((s[f"{branch}_share"] - share) / 5) ** 2
+        return offsets[branch] + steepness * bowl
 
     return Task(space, value)
 
@@ -188,7 +189,12 @@ def flat() -> Task:
     return Task(space, value)
 
 
-TASKS = {"bowls": bowls, "mixed": mixed, "deep": deep, "pipeline": pipeline, "flat": flat}
+def steep() -> Task:
+    """The same with steeper bowls: few settings of the best branch beat the second best."""
+    return mixed(3.5)
+
+
+TASKS = {"bowls": bowls, "mixed": mixed, "steep": steep, "deep": deep, "pipeline": pipeline, "flat": flat}
 
 
 # ---------------------------------------------------------------- searches

@@ -34,10 +34,10 @@ USES = {
     "gp-contest": "20 to 5,000 parameters, 50 to 1,000 evaluations",
     "cma-es": "thousands of cheap evaluations of up to 1,000 parameters",
     "tangent-region": "thousands of evaluations of 1 to 100 parameters, at some tens of milliseconds an ask",
-    "neural-bo": "images, texts, pools and functions that a net can learn; trains a net, yours if you like",
+    "neural-bo": "images, texts and pools, read by a trained net, yours if you like; on plain boxes take auto",
     "go-ucb": "10 to 200 evaluations when you give it the formula; without one it is gp-ei at first, so take that",
     "gp-threds": "thousands of cheap and noisy evaluations of 1 to 3 parameters",
-    "ms-ucb": "20 to 5,000 parameters by subspaces: an ask moves few of them",
+    "ms-ucb": "20 to 5,000 parameters when an ask should move few of them; moving all at once found more",
     "bilevel": "training loops with checkpoints, by `minimize_bilevel`, whose schedule is what pays",
 }
 """When to use which method, in the words of docs/explanation/choosing.md; what most people need stands first."""

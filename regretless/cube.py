@@ -114,19 +114,28 @@ class Cube:
         return points[self.allows(points)]
 
     @cached_property
+    def branches(self) -> Array:
+        """A canonical point of each branch, b x d: every combination of positions of the coordinates that others depend
+        on, those others at rest; none without gates, or where there are too many combinations to try."""
+        counts = [last - first if onehot else self.axes[first].levels for first, last, onehot in self.parents]
+        if not self.gates or math.prod(counts) > MOST_COUNTED:
+            return np.empty((0, self.dim))
+        X = np.repeat(self.rest[None], math.prod(counts), axis=0)
+        columns = np.indices(counts).reshape(len(counts), -1)
+        for (first, last, onehot), column in zip(self.parents, columns, strict=True):
+            X[:, first:last] = np.eye(last - first)[column] if onehot else self.axes[first].centre(column)[:, None]
+        return np.unique(np.where(self.active(X), X, self.rest), axis=0)
+
+    @property
+    def parents(self) -> list[tuple[int, int, bool]]:
+        """The coordinates (first .. last) that others depend on, and whether they are a one-hot group."""
+        return sorted({(g.first, g.last, g.onehot) for g in self.gates})
+
+    @cached_property
     def widest(self) -> int:
         """The largest number of coordinates that exist at once, one-hot groups counted in full; an upper bound where
         the parents have too many combinations to try."""
-        if not self.gates:
-            return self.dim
-        parents = sorted({(g.first, g.last, g.onehot) for g in self.gates})
-        counts = [last - first if onehot else self.axes[first].levels for first, last, onehot in parents]
-        if math.prod(counts) > MOST_COUNTED:
-            return self.dim
-        X = np.repeat(self.rest[None], math.prod(counts), axis=0)
-        for (first, last, onehot), column in zip(parents, np.indices(counts).reshape(len(counts), -1), strict=True):
-            X[:, first:last] = np.eye(last - first)[column] if onehot else self.axes[first].centre(column)[:, None]
-        return int(self.active(X).sum(axis=1).max())
+        return int(self.active(self.branches).sum(axis=1).max()) if len(self.branches) else self.dim
 
     @cached_property
     def rest(self) -> Array:

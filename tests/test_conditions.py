@@ -136,3 +136,14 @@ def test_a_tree_is_searched_and_resumed_exactly(tmp_path: Path) -> None:
     other = {**TREE, "C": rg.Float(1e-3, 1e3, log=True, when={"model": "forest"})}
     with pytest.raises(ValueError, match="written for C"):
         rg.minimize(branches, other, trials=23, seed=3, progress=False, checkpoint=file)
+
+
+@pytest.mark.parametrize("encoding", ["shares", "onehot"])
+def test_the_branches_of_a_tree_are_listed_once(encoding: Encoding) -> None:
+    space = Space(TREE)
+    cube = space.cube(encoding)
+    found = [space.decode(branch, encoding) for branch in cube.branches]
+    kinds = sorted((str(s["model"]), s.get("kernel", "")) for s in found)
+    assert kinds == [("None", ""), ("forest", ""), ("svm", "poly"), ("svm", "rbf")]
+    assert np.array_equal(cube.snap(cube.branches), cube.branches)
+    assert len(Space({"x": rg.Float(2, 9)}).cube(encoding).branches) == 0

@@ -50,12 +50,16 @@ TURNS, TURNS_UNTIL = 16, 200
 take longer than TPE's, and their values are no better (docs/lab/auto.md)."""
 KAPPA = 1.0  # the width of the confidence bound, as in gp-ucb
 PENDING_SCALE = 2.0  # with p points pending the squared width is divided by 1 + p / 2 (docs/lab/auto.md)
+CROWD = 4  # points under way from which every second ask is drawn; beside fewer every fourth is (docs/lab/auto.md)
 EXPLOIT_FROM = 0.8  # the share of a known budget after which the mean alone is maximised, as in gp-ucb
 NOISE_FROM = 1e-3  # the fitted noise variance, relative to the signal's, from which noise is suspected and matters
 NOISY_KAPPA = 2.0  # the width of the confidence bound under noise: one good value may be luck (docs/lab/auto.md)
 TREE_MARGIN = 0.3
-"""By how much, in standard deviations of the values, every second ask in a tree must beat the best: a branch whose best
+"""By how much, in standard deviations of the values, every fourth ask in a tree must beat the best: a branch whose best
 is found promises ever smaller gains, and without a margin these outweigh the other branches (docs/lab/spaces.md)."""
+BRANCH_EVERY = 4
+"""Every so many asks in a tree the branch with the fewest evaluations is searched: its first values may have been
+unlucky, and a model that has seen nothing else in it would never come back (docs/lab/spaces.md)."""
 DRAWN = Effort(raw=96)  # a drawn function is valued at a quarter of an ask's candidates: each costs 20 times more
 LISTED = 10_000  # settings of a finite space up to which one that is left is found by listing all of them
 NEIGHBOURS = 10  # values whose mean ranks the points of a long noisy run
@@ -120,19 +124,39 @@ class Auto(GPMethod):
             if not self._is_taken(best):  # a second evaluation that failed is not tried again
                 return best
         noisy = self.evidence.noisy_at is not None and self._noise_shows(gp)
-        alone, improve = len(self.pending) == 0, self.stepped or self.many
+        crowd, improve = len(self.pending), self.stepped or self.many
+        even = self.step % 2 == 0
         late = self.budget is not None and self._evaluations >= EXPLOIT_FROM * self.budget and (noisy or not self.many)
-        if late and alone:  # with others under way the largest mean would be proposed to all of them
+        if late and not crowd:  # with others under way the largest mean would be proposed to all of them
             return self._best_step(gp, upper_confidence(gp, 0.0), rng)
-        if self.step % 2 == 0 and (noisy or not (alone or improve)):
+        drawn = even if noisy or crowd >= CROWD else crowd > 0 and self.step % 4 == 2
+        if drawn and (noisy or not improve):
             told = self._surrogate.gp(*self.basis)  # each draw is another: pending points need no care
             path = told.path(rng)
             return self._best_step(told, Acquisition(path, path.values), rng, effort=DRAWN)
-        if not noisy and (improve or self.step % 2 == 0):
+        if not noisy and (improve or (even and not crowd)):
+            if self.cube.gates and self.step % BRANCH_EVERY == BRANCH_EVERY - 1:
+                x = self._in_rarest_branch(gp, rng)
+                if x is not None and not self.is_known(x):
+                    return x
             beat = self._value_to_beat(gp) + (TREE_MARGIN if self.cube.gates and self.step % 2 else 0.0)
             return self._best_step(gp, log_expected_improvement(gp, beat), rng, logarithmic=True)
-        width = (NOISY_KAPPA if noisy else KAPPA) / math.sqrt(1.0 + len(self.pending) / PENDING_SCALE)
+        width = (NOISY_KAPPA if noisy else KAPPA) / math.sqrt(1.0 + crowd / PENDING_SCALE)
         return self._best_step(gp, upper_confidence(gp, width), rng)
+
+    def _in_rarest_branch(self, gp: GP, rng: np.random.Generator) -> Array | None:
+        """The point with the largest expected improvement in the branch that has the fewest evaluations, d; None when
+        the branches cannot be listed, or coordinates are held already."""
+        whole = self.cube
+        if whole.pins or not len(whole.branches):
+            return None
+        at = [i for first, last, _ in whole.parents for i in range(first, last)]
+        visits = [(self.known[:, at] == branch[at]).all(axis=1).sum() for branch in whole.branches]
+        self.cube = whole.pinned({i: float(whole.branches[np.argmin(visits), i]) for i in at})
+        try:
+            return self._best_step(gp, log_expected_improvement(gp, self._value_to_beat(gp)), rng, logarithmic=True)
+        finally:
+            self.cube = whole
 
     def _noise_shows(self, gp: GP) -> bool:
         return float(gp.factor.noise.mean()) >= NOISE_FROM

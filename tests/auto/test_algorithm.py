@@ -62,7 +62,7 @@ def test_with_others_under_way_the_end_of_a_budget_is_not_one_point() -> None:
     assert np.array_equal(endless.ask(2, step=18), X[1:])
 
 
-def test_every_second_point_of_a_batch_is_drawn_and_needs_no_care_for_the_others() -> None:
+def test_drawn_points_of_a_batch_need_no_care_for_the_others() -> None:
     """A drawn function does not know what is pending; the confidence bound at the step after it does."""
     space = Space({"lr": Float(1e-5, 1e-1, log=True), "n": Float(3, 40), "c": Choice(["x", "y", "z"])})
     first, second = (AUTO.build(space.cube(), seed=3, budget=60) for _ in range(2))
@@ -70,10 +70,13 @@ def test_every_second_point_of_a_batch_is_drawn_and_needs_no_care_for_the_others
     second.tell(X, first.y)
     first.wait_for([[0.3, 0.4, 0.5], first.recommend() * 0.99])
     second.wait_for([[0.9, 0.1, 0.5]])
-    drawn = [method.ask(1, step=24)[0] for method in (first, second)]
-    assert np.array_equal(*drawn)
-    bound = [method.ask(1, step=25)[0] for method in (first, second)]
-    assert not np.array_equal(*bound)
+    proposals = {step: [method.ask(1, step=step)[0] for method in (first, second)] for step in (22, 23, 24)}
+    assert np.array_equal(*proposals[22])
+    assert not np.array_equal(*proposals[23])
+    assert not np.array_equal(*proposals[24]), "beside fewer than four every fourth ask is drawn, not every second"
+    for method, places in ((first, (0.2, 0.7)), (second, (0.15, 0.65))):
+        method.wait_for([[a, 0.5, 0.5] for a in places])
+    assert np.array_equal(*(method.ask(1, step=28)[0] for method in (first, second)))
 
 
 # ---------------------------------------------------------------- noise
@@ -178,7 +181,7 @@ def test_the_recommendation_of_many_noisy_values_is_not_the_luckiest() -> None:
 
 
 @pytest.mark.parametrize("tree", [True, False])
-def test_every_second_ask_in_a_tree_must_beat_the_best_by_a_margin(tree: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_asks_in_a_tree_must_beat_the_best_by_a_margin_in_turn(tree: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The value to beat is the same at every ask of a flat space; in a tree it is larger at odd steps."""
     beaten: list[float] = []
 
@@ -192,9 +195,29 @@ def test_every_second_ask_in_a_tree_must_beat_the_best_by_a_margin(tree: bool, m
     settings = [{"kind": k, "n": n} if k == "b" or not tree else {"kind": k} for k, n in zip("abbbb", (2, 3, 5, 8, 9))]
     X = np.array([space.encode(setting, method.choices) for setting in settings])
     method.tell(X, np.array([0.1, -0.7, 0.4, 0.2, -1.1]))
-    for step in (6, 7, 8):
+    for step in (4, 5, 6):
         method.ask(1, step=step)
         method.forget(method.pending)
     first, second, third = beaten
     assert first == third
     assert second == pytest.approx(first + auto.TREE_MARGIN if tree else first)
+
+
+def test_every_fourth_ask_in_a_tree_searches_the_rarest_branch() -> None:
+    """One poor value is all that is known of a branch; every fourth ask goes there, and what is held stays held."""
+    space = Space({"kind": Choice(["a", "b", "c"]), "n": Int(2, 90, when={"kind": ["a", "c"]}), "x": Float(-3, 4)})
+    method = AUTO.build(space, seed=4, budget=40)
+    settings = [{"kind": "abbbaab"[i % 7], "n": 3 + 5 * i, "x": -2.9 + 0.4 * i} for i in range(15)]
+    settings.append({"kind": "c", "n": 60, "x": 1.0})
+    X = np.array([space.encode(space.only_active(setting), method.choices) for setting in settings])
+    method.tell(X, np.array([*np.cos(np.arange(15.0)), -9.0]))
+
+    def asked(step: int, **fixed: str) -> str:
+        pins = space.pins(fixed, method.choices) if fixed else None
+        found = space.decode(method.ask(1, step=step, pins=pins)[0], method.choices)["kind"]
+        method.forget(method.pending)
+        return str(found)
+
+    assert [asked(step) for step in (19, 23, 27)] == ["c"] * 3
+    assert "c" not in {asked(step) for step in (16, 18)}
+    assert asked(19, kind="b") == "b"

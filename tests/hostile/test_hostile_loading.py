@@ -13,9 +13,9 @@ from sizes import count, sizes
 
 import regretless as rg
 
-ASKS, SECONDS = 10, 0.3
-"""Beyond reading the trials, which random search does too, loading costs at most as much as so many asks, or so many
-seconds of processor time where an ask costs next to nothing."""
+ASKS, FACTORS = 10, 5
+"""Beyond reading the trials, which random search does too, loading costs at most as much as so many asks or, where an
+ask costs next to nothing, as so many factorisations of a matrix of 2,000 x 2,000: 0.4 s on an idle core."""
 SPACE = {"a": rg.Float(1e-4, 10, log=True), "b": rg.Float(-3, 7), "n": rg.Int(2, 90)}
 SAMPLE = ("gp-ucb",)  # methods of the short form
 
@@ -28,6 +28,12 @@ def seconds(call: Callable[[], Any]) -> tuple[float, Any]:
     before = time.process_time()
     found = call()
     return time.process_time() - before, found
+
+
+def factorisation() -> float:
+    """The seconds of a factorisation, the best of three: it is as slow as the machine is busy."""
+    A = np.full((2000, 2000), 0.5) + 0.5 * np.eye(2000)
+    return min(seconds(lambda: np.linalg.cholesky(A))[0] for _ in range(3))
 
 
 def filled(name: str, n: int) -> rg.Optimizer:
@@ -67,7 +73,7 @@ def test_loading_costs_a_few_asks(name: str, long: bool, tmp_path: Path) -> None
     reading, _, _ = loaded(tmp_path / "trials")
     loading, second, trial = loaded(tmp_path / "run")
     assert trial.params == first.ask().params
-    assert loading - reading <= max(ASKS * float(np.median(warm)), SECONDS)
+    assert loading - reading <= max(ASKS * float(np.median(warm)), FACTORS * factorisation())
     second.tell(trial, value(**trial.params))
     first.tell(first.pending[-1], value(**trial.params))
     assert second.ask().params == first.ask().params

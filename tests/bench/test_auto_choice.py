@@ -1,0 +1,65 @@
+"""The comparison of `auto` with its peers: its cases, ranks on shared cases, and runs that go on where they were."""
+
+import importlib
+import json
+from types import ModuleType
+
+import numpy as np
+import pytest
+from regretless_bench.reproduce import EXPERIMENTS
+
+
+@pytest.fixture
+def choice(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    return importlib.import_module("auto_choice")
+
+
+def row(method: str, family: int, loss: float, suite: str = "clean-3", **others: float) -> dict[str, object]:
+    values = {"best": loss, "advised": loss, "mean": loss, "later": loss, "ms": 1.0} | others
+    return {"suite": suite, "family": family, "instance": 21, "method": method, **values}
+
+
+def test_a_suite_s_name_says_what_is_run(choice: ModuleType) -> None:
+    (noisy,) = choice.cases_of("noise-30-2", [6], [22])
+    assert (noisy.options["noise_iqr"], noisy.options["dim"], noisy.budget, noisy.at_once) == (0.3, 2, 100, 1)
+    (batch,) = choice.cases_of("batch-16-3", [6], [21])
+    assert (batch.options["dim"], batch.budget, batch.at_once) == (3, 256, 16)
+    assert len(choice.cases_of("table-60", [], [1, 2])) == 2 * len(choice.TABLES)
+
+
+def test_methods_are_ranked_on_the_cases_they_share(choice: ModuleType) -> None:
+    """The peer's missing case counts for nobody; a method with less than half of the cases has no cell."""
+    rows = [row("auto", f, 1.0) for f in (2, 4, 6, 8)] + [row("turbo", f, 0.5 if f == 2 else 3.0) for f in (2, 4, 6)]
+    rows += [row("hebo", 2, 0.1)]
+    (line,) = [text for text in choice.summary(rows, ("auto", "turbo", "hebo")).splitlines() if "clean-3" in text]
+    assert line == "| clean-3 | 3 | **1.33 / 1.33 ± 0.33** | 1.67 / 1.67 ± 0.33 |  |"
+
+
+def test_batches_are_measured_against_the_same_method_one_by_one(choice: ModuleType) -> None:
+    rows = [row("auto", f, 2.0, "batch-1-3", mean=3.0) for f in (2, 4)]
+    rows += [row("auto", f, 1.0, "batch-16-3", mean=m) for f, m in ((2, 3.0), (4, 12.0))]
+    (line,) = [text for text in choice.batch_table(rows, ("auto",)).splitlines() if text.startswith("| auto")]
+    assert line.startswith("| auto | 16 | 2 | 2.00 (times or by 2.00)")
+    assert "0.50 (times or by 1.00)" in line
+
+
+def test_a_run_that_is_there_is_not_run_again(choice: ModuleType, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, asked = tmp_path / "outcomes.jsonl", []
+    cases = choice.cases_of("clean-2", [2, 4], [21])
+    out.write_text(json.dumps(row("random", 2, 1.0, "clean-2")) + "\n", encoding="utf-8")
+
+    def record(work, items, size, **options) -> None:
+        asked.extend(items)
+
+    monkeypatch.setattr(choice, "work_in_processes", record)
+    choice.run_jobs([(case, "random") for case in cases], out, 1, 1.0)
+    assert [case.family for case, _ in asked] == [4]
+
+
+def test_an_outcome_has_the_losses_of_the_run(choice: ModuleType) -> None:
+    case = choice.Case("made", 0, 1, "levy", {"dim": 2, "shift": 0.6}, 6, at_once=4)
+    found = choice.outcome_of(case, "sobol")
+    assert 0 < found["best"] <= found["mean"]
+    assert found["advised"] == found["best"]
+    assert np.isfinite(found["later"])
