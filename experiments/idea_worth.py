@@ -4,6 +4,7 @@
     python experiments/idea_worth.py --only ms-ucb neural-bo --jobs 16            some of them
     python experiments/idea_worth.py --choose --jobs 16 --out runs/idea_choose    what constants were chosen on
     python experiments/idea_worth.py --out runs/idea_worth --report               the tables from the results there are
+    python experiments/idea_worth.py --out docs/results/idea-worth --report       those of the pages
 
 Optima are shifted away from the centre. A result is log10 of the gap between the best point evaluated and the optimum
 (its noiseless value); GP-ThreDS and GO-UCB have the regret summed over their samples instead. A table gives the mean

@@ -27,6 +27,7 @@ FORMS: dict[Kind, Kernel] = {"se": Kernel("se", 1), "matern52": Kernel("matern52
 """The kernels as functions of the scaled squared distance; that part of a `Kernel` does not depend on the dimension."""
 FEATURE_TOLERANCE = 1e-14  # features below this share of the trace are dropped: 1e-9 off a direct solve at most
 MOST_PRODUCTS = 4_000_000  # `SEFeatures` lists no more products of one-dimensional features than this, 32 MB
+ROWS = 64  # rows of K_Xg that are multiplied at a time; 64 keep a product at full speed
 CACHED = 16_384  # `correlation` computes so many entries at a time: four arrays of them stay in a cache of 512 kB
 CHECKED = 16  # grid points where a loaded state is checked; all would cost hundreds of samples
 FIRST_ROWS = 64  # a row posterior starts with room for this many samples; with fewer rows it is not regrouped
@@ -151,17 +152,21 @@ class RowPosterior:
         if self._solves:
             return self.add_at(x, y, noise_var)
         w, mean, variance = self._rows[: self.t, index].copy(), self.mean[index], self.variance[index]
-        k = correlation(self._kernel, x[None], self.grid, self._lengthscale)[0] if rows is None else rows[index]
+        k = self._kernel_row(x) if rows is None else rows[index]
         self._append(x, w, k, float(mean), float(variance), y, noise_var or self.noise_var)
 
     def add_at(self, x: Array, y: float, noise_var: float | None = None) -> None:
         """One sample anywhere, d."""
         w, mean, variance = self._columns(x[None])
-        k = correlation(self._kernel, x[None], self.grid, self._lengthscale)[0]
+        self._fill()
+        k = self._kernel_row(x)
         self._append(x, w[:, 0], k, float(mean[0]), float(variance[0]), y, noise_var or self.noise_var)
 
     def variance_after(self, X: Array) -> Array:
         """The variance on the grid, n, were values known at X (p x d) as well, whatever they are."""
+        if len(X) == 1 and self._solves and self.t:
+            w, _, variance = self._columns(X)
+            return self._less(self._step(w[:, 0], self._kernel_row(X[0]), math.sqrt(variance[0] + self.noise_var)))
         t, mean, variance, gain = self.t, self.mean.copy(), self.variance.copy(), self.gain
         for x in X:
             self.add_at(x, 0.0)
@@ -200,15 +205,34 @@ class RowPosterior:
         return np.asarray(U)
 
     def _append(self, x: Array, w: Array, k: Array, mean: float, variance: float, y: float, noise_var: float) -> None:
-        t, n = self.t, len(self.mean)
-        self._fill()
-        root, z = self._grow(x, w, mean, variance, y, noise_var)
-        row, weights = self._rows[t, :n], dtpsv(t, self._L, w) if self._solves and t else w
-        step = (k - weights @ self._rows[:t, :n]) / root
+        t = self.t
+        step = self._step(w, k, math.sqrt(variance + noise_var))
+        _, z = self._grow(x, w, mean, variance, y, noise_var)
+        row = self._rows[t, : len(self.mean)]
         row[:], self._filled = (k, t + 1) if self._solves else (step, 0)
         self.mean += z * step
-        self.variance -= step * step
-        np.maximum(self.variance, 0.0, out=self.variance)
+        self.variance = self._less(step)
+
+    def _step(self, w: Array, k: Array, root: float) -> Array:
+        """The row of W of a sample with these L^-1 k(X, x) (t), k(x, grid) (n) and diagonal entry, n. Rows of K_Xg that
+        are not there are computed for the moment, in blocks: a loaded posterior that is asked once needs no others."""
+        t, n = self.t, len(self.mean)
+        if not self._solves or not t:
+            return np.asarray((k - w @ self._rows[:t, :n]) / root)
+        weights, total = dtpsv(t, self._L, w), np.zeros(n)
+        for i in range(0, t, ROWS):
+            j = min(i + ROWS, t)
+            new = None if j <= self._filled else correlation(self._kernel, self._X[i:j], self.grid, self._lengthscale)
+            total += weights[i:j] @ (self._rows[i:j, :n] if new is None else new)
+        return np.asarray((k - total) / root)
+
+    def _less(self, step: Array) -> Array:
+        """The variance on the grid less what a sample with this row explains, n."""
+        return np.maximum(self.variance - step * step, 0.0)
+
+    def _kernel_row(self, x: Array) -> Array:
+        """k(x, grid), n."""
+        return np.asarray(correlation(self._kernel, x[None], self.grid, self._lengthscale)[0])
 
     def _grow(
         self, x: Array, w: Array, mean: float, variance: float, y: float, noise_var: float

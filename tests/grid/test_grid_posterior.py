@@ -224,6 +224,7 @@ def test_a_state_of_rows_loads_bit_for_bit_and_one_that_does_not_follow_is_refus
     state = first.state()
     second.resume(state, told, later)
     ahead = rng.random((2, 3))
+    assert np.array_equal(first.variance_after(ahead[:1]), second.variance_after(ahead[:1]))
     assert np.array_equal(first.variance_after(ahead), second.variance_after(ahead))
     for posterior in (first, second):
         posterior.extend(ahead)
