@@ -117,7 +117,7 @@ def finding(records: list[Record], options: argparse.Namespace) -> Finding:
         records, lambda r: {problem: name for name, (problem, *_) in PROBLEMS.items()}[r.settings["problem"]]
     )
     start, checks, ours, beside = claimed(cases)
-    verdict, sentence = judged(checks, fewest(cases), ours)
+    verdict, sentence = judged(checks, fewest(cases), ours, "the net with our oracle")
     return Finding(
         "go-ucb",
         "fig2",

@@ -125,7 +125,7 @@ def finding(records: list[Record], data: str, options: argparse.Namespace) -> Fi
         return float(record.cumulative_regret(top[record.problem])[-1])
 
     printed, checks, ours, beside = claimed(cases, total)
-    verdict, sentence = judged(checks, fewest(cases), ours)
+    verdict, sentence = judged(checks, fewest(cases), ours, "the net with our oracle")
     quantities = {
         "cumulative regret": lambda r: r.cumulative_regret(top[r.problem]),
         "simple regret": lambda r: r.simple_regret(top[r.problem]),

@@ -58,15 +58,21 @@ def grouped(lines: Sequence[Line], name: Callable[[Line], str] = lambda line: li
 
 
 def rejudged(
-    old: Finding, checks: list[Check], ours: list[Check], seeds: int, beside: Sequence[Table] = (), prefix: str = ""
+    old: Finding,
+    checks: list[Check],
+    ours: list[Check],
+    seeds: int,
+    beside: Sequence[Table] = (),
+    prefix: str = "",
+    called: str = "our default",
 ) -> Finding:
     """The finding with new checks, verdict and sentence; the tables of numbers stay."""
-    verdict, sentence = judged(checks, seeds, ours)
+    verdict, sentence = judged(checks, seeds, ours, called)
     words = ("check", "holds", "found")
     numbers = [table for table in old.tables if tuple(table.columns[:3]) != words or table.title.startswith("Table 2")]
     made = [
         checks_table(checks, "checks of the method as printed"),
-        checks_table(ours, "the same checks of our default"),
+        checks_table(ours, f"the same checks of {called}"),
     ]
     return replace(old, verdict=verdict, sentence=f"{prefix}{sentence}", tables=[*made, *beside, *numbers])
 
@@ -91,7 +97,7 @@ def go_ucb(old: Finding, lines: list[Line]) -> Finding:
         top = {line.problem: max(r.best[-1] for r in lines if r.problem == line.problem) for line in lines}
         start, checks, ours, beside = go_ucb_fig3.claimed(cases, lambda r: r.evaluations * (top[r.problem] - r.mean))
         prefix = f"{start.capitalize()}: "
-    return rejudged(old, checks, ours, runs_of(cases), [beside], prefix)
+    return rejudged(old, checks, ours, runs_of(cases), [beside], prefix, "the net with our oracle")
 
 
 def ms_ucb(old: Finding, lines: list[Line]) -> Finding:

@@ -122,7 +122,11 @@ class Rule(ABC):
     def check_study(self, study: Any) -> str | None:
         """`check` of an Optuna study, which keeps the count and the reason: workers that share it share delta too."""
         known = study.user_attrs.get(STOP_STATE, {})
-        (self.sync if self._watching else self.load)(known)
+        try:
+            (self.sync if self._watching else self.load)(known)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            where = f"study {study.study_name!r} holds a damaged count of stop rules in its attribute {STOP_STATE!r}"
+            raise ValueError(f"{where} ({error!r}); set it to {{}} or choose another study") from None
         self._watching = True
         reason = self.check(StudyRun(study))
         study.set_user_attr(STOP_STATE, self.state())

@@ -173,7 +173,9 @@ def _both(a: Array, b: Array, share: float) -> tuple[float, float]:
 # ---------------------------------------------------------------- verdicts
 
 
-def judged(checks: Sequence[Check], seeds: int, ours: Sequence[Check] = ()) -> tuple[Verdict, str]:
+def judged(
+    checks: Sequence[Check], seeds: int, ours: Sequence[Check] = (), called: str = "our default"
+) -> tuple[Verdict, str]:
     """The verdict on a claim and its reason in one sentence.
 
     Args:
@@ -181,6 +183,7 @@ def judged(checks: Sequence[Check], seeds: int, ours: Sequence[Check] = ()) -> t
         seeds: repetitions behind every check.
         ours: the same checks of our default; where these hold and the printed method's do not, the claim reproduces
             only with our default. A default that holds in part leaves the verdict to the printed method.
+        called: how the sentence calls what the checks `ours` are of.
     """
     if silent := [check.what for check in (*checks, *ours) if not check.quote]:
         raise ValueError(f"a check of a claim quotes the paper; this does not: {silent[0]}")
@@ -193,7 +196,7 @@ def judged(checks: Sequence[Check], seeds: int, ours: Sequence[Check] = ()) -> t
             why = "This size reaches nothing of what the claim says."
         return "not decided yet", f"{why}{f' Not run: {beyond}.' * bool(beyond)}"
     whole = _counted(found)
-    whole += f" for the method as printed; for our default {_counted(mine)}" if _ran(mine) else ""
+    whole += f" for the method as printed; for {called} {_counted(mine)}" if _ran(mine) else ""
     open_ends = [f"{c.what} ({WORDS[of]})" for c, of in zip(checks, found, strict=True) if of != "holds"]
     if open_ends:
         whole += f". What does not hold{' as printed' if ours else ''}: {'; '.join(open_ends[:NAMED])}"

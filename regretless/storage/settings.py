@@ -32,6 +32,8 @@ class Settings:
     budget: int | None
     probes: float = 0.0
     bound: float | None = None
+    version: int = 1
+    """Of the method; see `Method.version`."""
 
     @classmethod
     def read(cls, study: Study) -> Settings | None:
@@ -50,6 +52,7 @@ class Settings:
             budget if isinstance(budget, int) else None,
             probes if isinstance(probes, float) and 0 <= probes <= 1 else 0.0,
             bound if isinstance(bound, float) and math.isfinite(bound) else None,
+            stored["version"] if isinstance(stored.get("version"), int) else 1,
         )
 
     @classmethod
@@ -69,11 +72,13 @@ class Settings:
         fresh: the share of probes of a study that begins now."""
         stored = cls.read(study)
         if stored is None:
-            if method != "auto":
-                as_recipe(method)
             seed = secrets.randbits(32) if seed is None else seed
-            stored = cls(method, seed, certify, budget, fresh, bound)
+            stored = cls(method, seed, certify, budget, fresh, bound, version_of(method))
             study.set_user_attr(SETTINGS, asdict(stored))
+        elif stored.version != version_of(stored.method):
+            former = as_recipe(stored.method).method.former
+            begun = f"study {study.study_name!r} was begun when {stored.method!r} was what is called {former!r} now"
+            raise ValueError(f"{begun}: go on with the release that began it, or choose another study name")
         if method not in ("auto", stored.method) or seed not in (None, stored.seed):
             runs = f"study {study.study_name!r} runs with method {stored.method!r} and seed {stored.seed}"
             raise ValueError(f"{runs}, not {method!r} and {seed}; leave them out, or choose another study name")
@@ -81,6 +86,11 @@ class Settings:
             runs = f"study {study.study_name!r} runs with probes={stored.probes:g}, floor or ceiling {stored.bound}"
             raise ValueError(f"{runs}, not {probes} and {bound}; leave them out, or choose another study name")
         return stored
+
+
+def version_of(method: str) -> int:
+    """The version of a method's name; raises for names that are none."""
+    return 1 if method == "auto" else as_recipe(method).version_of({})
 
 
 def check_space(study: Study, space: Mapping[str, BaseDistribution], conditional: Iterable[str] = ()) -> None:

@@ -120,7 +120,9 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("whole", [True, False], ids=["all of it", "the parent only"])
+@pytest.mark.parametrize(
+    "whole", [pytest.param(True, id="all of it", marks=pytest.mark.slow), pytest.param(False, id="the parent only")]
+)
 def test_a_kill_leaves_finished_records_and_the_rest_can_be_done(tmp_path, whole):
     script = tmp_path / "sweep.py"
     out = tmp_path / "out"

@@ -85,7 +85,7 @@ def wound(data: bytes, rng: random.Random) -> bytes:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize(("name", "times"), [("journal.jsonl", 150), ("study.json", 100), ("states", 50)])
+@pytest.mark.parametrize(("name", "times"), [("journal.jsonl", 150), ("study.json", 100), ("states", 25)])
 def test_no_wound_gives_another_study(stopped: Path, whole: Any, tmp_path: Path, name: str, times: int) -> None:
     rng, refused = random.Random(0), 0
     for i in range(times):

@@ -53,12 +53,20 @@ class MLflowCallback:
 WeightsAndBiasesCallback = MLflowCallback
 """
 """Stands for the package of Optuna's callbacks, which needs a server."""
+HUB = f"""
+import runpy, types
+
+def load_local_module(package, *, registry_root):
+    return types.SimpleNamespace(**runpy.run_path({str(ROOT)!r} + f"/{{registry_root}}/{{package}}/__init__.py"))
+"""
+"""Stands for optunahub: loads a package of the checkout."""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_page(page: Path, tmp_path: Path) -> None:
     (tmp_path / "page.py").write_text(python_of(page))
     (tmp_path / "optuna_integration.py").write_text(TRACKERS)
+    (tmp_path / "optunahub.py").write_text(HUB)
     printed = run(["page.py"], tmp_path)
     assert printed.count("tracked loss") == (10 if page.stem == "optuna" else 0)
 
@@ -76,6 +84,7 @@ def test_pages_on_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert printed.count("4 evaluations") == 2
 
 
+@pytest.mark.slow
 def test_steps_to_a_cluster(tmp_path: Path, storage_url: Callable[[str], str]) -> None:
     """The three commands of docs/how-to/parallel.md; the second goes on with the study of the first."""
     commands = re.findall(r"^    regretless (tune .*)$", (ROOT / "docs" / "how-to" / "parallel.md").read_text(), re.M)

@@ -70,7 +70,7 @@ def finish(process: subprocess.Popen[bytes], seconds: float = 120) -> None:
     assert process.returncode == 0, error.decode()[-2000:]
 
 
-@pytest.mark.parametrize("space", ["known", "unknown"])
+@pytest.mark.parametrize("space", [pytest.param("known", marks=pytest.mark.slow), "unknown"])
 def test_study_optimize_goes_on_with_the_same_points_after_a_kill(space: str, tmp_path: Path) -> None:
     whole = f"sqlite:///{tmp_path}/whole.db"
     finish(start(STUDY, tmp_path, whole, space))

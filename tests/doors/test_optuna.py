@@ -35,6 +35,8 @@ from regretless.probes import most_better
 from regretless.storage.urls import open_storage
 
 EVERY = [*METHODS, *BASELINES]
+ONE_STORAGE = [STORAGES[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in STORAGES[1:])]
+"""All kinds of storage, of which `make test` takes the first."""
 EXACT = ["random", "gp-ei", "turbo"]
 """The methods of the exactness tests: without a model, with a fitted model, with a trust region that remembers."""
 DRAWN = "ignore:parameter .* is not part of:UserWarning"
@@ -110,7 +112,7 @@ def test_16_and_8_in_memory_with_another_sampler(uninterrupted: dict[str, Any]) 
         assert params_of(study) == uninterrupted[method]
 
 
-@pytest.mark.parametrize("kind", STORAGES)
+@pytest.mark.parametrize("kind", ONE_STORAGE)
 def test_16_and_8_in_a_fresh_process(
     kind: str, storage_url: Callable[[str], str], uninterrupted: dict[str, Any]
 ) -> None:
@@ -151,7 +153,7 @@ def test_the_space_can_be_given_in_either_language() -> None:
 # ---------------------------------------------------------------- workers
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("kind", ONE_STORAGE)
 def test_four_seeded_processes_do_not_repeat_each_other(kind: str, storage_url: Callable[[str], str]) -> None:
     url = storage_url(kind)
     optuna.create_study(storage=open_storage(url), study_name="shared")

@@ -434,3 +434,22 @@ def test_a_slow_try_to_make_the_tables_is_not_the_last(tmp_path: Path, monkeypat
     monkeypatch.setattr(optuna.storages, "RDBStorage", Slow)
     assert open_storage(f"sqlite:///{tmp_path}/s.db") is not None
     assert len(tries) == 3
+
+
+def test_a_study_of_a_former_default_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/s.db"
+    study = tune_in_storage(bowl, PLANE, storage=url, study="s", trials=2, method="ms-ucb", seed=3, progress=False)
+    before = {k: v for k, v in study.user_attrs["regretless:settings"].items() if k != "version"}
+    study.set_user_attr("regretless:settings", before)
+    with pytest.raises(ValueError, match="'ms-ucb' was what is called 'gp-contest' now"):
+        tune_in_storage(bowl, PLANE, storage=url, study="s", trials=4, seed=3, progress=False)
+
+
+@pytest.mark.parametrize("damage", [7, {"rule": "StopWhen(target=-1)"}])
+def test_a_damaged_count_of_a_rule_is_named(damage: object) -> None:
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    study.set_user_attr("regretless:stop-state", damage)
+    rule = rg.StopWhen(target=-1)
+    assert isinstance(damage, int) or damage == {"rule": repr(rule)}
+    with pytest.raises(ValueError, match="damaged count of stop rules"):
+        study.optimize(lambda trial: trial.suggest_float("x", 2, 3), n_trials=2, callbacks=[rule])

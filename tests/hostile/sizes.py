@@ -13,6 +13,11 @@ sizes = pytest.mark.parametrize(
     "long", [pytest.param(False, id="short"), pytest.param(True, id="long", marks=pytest.mark.hostile)]
 )
 """Runs a test twice: with long=False always, with long=True under the marker `hostile`."""
+KINDS = [
+    pytest.param("sqlite", False, id="sqlite-short"),
+    *(pytest.param(k, True, id=f"{k}-long", marks=pytest.mark.hostile) for k in ("sqlite", "journal", "postgresql")),
+]
+"""Kinds of storage with long=False or True: the short form takes one of them."""
 long_only = pytest.mark.hostile
 """Marks a test that has no short form."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from processes import bounded
-from sizes import count, long_only, sizes
+from sizes import KINDS, count, long_only
 
 CROWDING = Path(__file__).with_name("crowding.py")
 
@@ -25,8 +25,7 @@ def test_64_workers_on_postgresql_of_whom_ten_are_killed(space: str, storage_url
     crowded(storage_url("postgresql"), space, 64, 256, 10, seconds=800)
 
 
-@sizes
-@pytest.mark.parametrize("kind", ["sqlite", "journal", "postgresql"])
+@pytest.mark.parametrize(("kind", "long"), KINDS)
 def test_crowds_on_awkward_spaces(kind: str, long: bool, storage_url: Callable[[str], str], tmp_path: Path) -> None:
     """The short form takes one space and four workers; the long form all of them, and 1, 4 and 16."""
     spaces = ["log and offset", "steps", "whole", "mixed"]

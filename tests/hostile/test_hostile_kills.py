@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from processes import bounded
-from sizes import count, long_only, sizes
+from sizes import KINDS, count, long_only, sizes
 
 KILLING = Path(__file__).with_name("killing.py")
 
@@ -36,16 +36,15 @@ def test_minimize_with_four_jobs(long: bool, tmp_path: Path) -> None:
     attacked("parallel", count(long, 4, 140), tmp_path)
 
 
-@sizes
-@pytest.mark.parametrize("kind", ["sqlite", "journal", "postgresql"])
+@pytest.mark.parametrize(("kind", "long"), KINDS)
 def test_a_worker_on_a_storage(kind: str, long: bool, tmp_path: Path, storage_url: Callable[[str], str]) -> None:
     attacked("storage", count(long, 3, 60), tmp_path, storage_url(kind))
 
 
-@sizes
+@long_only
 @pytest.mark.parametrize("url", ["sqlite:///FOLDER/s.db", "journal:FOLDER/s.log"])
-def test_a_storage_that_is_being_made(url: str, long: bool, tmp_path: Path) -> None:
-    attacked("fresh", count(long, 3, 50), tmp_path, url, seed=1)
+def test_a_storage_that_is_being_made(url: str, tmp_path: Path) -> None:
+    attacked("fresh", count(True, 3, 50), tmp_path, url, seed=1)
 
 
 @sizes
