@@ -7,6 +7,7 @@ the contents of a value, never from its address or its printed form, which may l
 import functools
 import hashlib
 import inspect
+import tokenize
 import types
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
@@ -135,7 +136,7 @@ def _source(thing: Any) -> bytes:
         if getattr(thing, "__name__", "") == "<lambda>":
             return _lambda_text(thing)
         return inspect.getsource(thing).encode()
-    except (OSError, TypeError):
+    except (OSError, TypeError, IndexError, SyntaxError, tokenize.TokenError):  # a file may have been edited since
         code = getattr(thing, "__code__", None)
         if code is None:
             return f"{thing.__module__}.{thing.__qualname__}".encode()

@@ -1,6 +1,8 @@
 """minimize and maximize: failures, interruptions, executors, checkpoints after a real kill, and the result."""
 
+import importlib.util
 import inspect
+import linecache
 import math
 import os
 import re
@@ -588,3 +590,20 @@ def test_labels_that_are_objects_are_compared_by_content(tmp_path, labels) -> No
             rg.minimize(
                 lambda c, x: x, space, trials=3, method="random", seed=0, checkpoint=tmp_path / "c", progress=False
             )
+
+
+@pytest.mark.parametrize("now", ["", "\n\n\n\ndef cost(lr):\n    return (lr +\n\n\n\n\n", "x = 1\n" * 8 + "y ="])
+def test_a_file_that_is_edited_while_it_runs_ends_nothing(now: str, tmp_path: Path) -> None:
+    """The fingerprint of an objective reads its source, which may be another text by then."""
+    path = tmp_path / "edited_objective.py"
+    path.write_text("# one\n# two\n\n\ndef cost(lr):\n    return lr\n\n\nother = lambda lr: 2 * lr  # noqa: E731\n")
+    spec = importlib.util.spec_from_file_location("edited_objective", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    path.write_text(now)
+    linecache.clearcache()
+    for objective in (module.cost, module.other):
+        result = rg.minimize(objective, {"lr": rg.Float(1e-4, 3.0, log=True)}, trials=3, seed=1, progress=False)
+        assert len(result.trials) == 3
