@@ -13,7 +13,7 @@ from regretless.methods.neural_bo import trained
 from regretless.methods.neural_bo.algorithm import NeuralBO
 from regretless.methods.neural_bo.train_nn import TrainNN, paper_net, theorem_constants
 from regretless.methods.neural_bo.trained import NetTangent, TrainedTangent
-from regretless.parameters import Float, Int
+from regretless.parameters import Float
 from regretless.space import Cube, Space
 from regretless.tangent.ntk import draw_mlp, inner, kernel
 from regretless.tangent.ridge import KernelRidge
@@ -260,77 +260,7 @@ def test_paper_reports_the_clipped_learning_rate():
 # ---------------------------------------------------------------- inputs that are no box
 
 
-def test_pool_is_searched_without_repetition_and_beats_chance():
-    rng = np.random.default_rng(8)
-    F = rng.standard_normal((300, 40))
-    value = F @ rng.standard_normal(40) / 40**0.5
-    cube = Space({"row": Int(0, 299)}).cube()
-    best = []
-    for seed in range(3):
-        method = NeuralBO(cube, seed=seed, candidates=F)
-        run(method, 60, lambda X: value[cube.axes[0].index(X[:, 0])])
-        rows = cube.axes[0].index(method.X[:, 0])
-        assert len(set(rows.tolist())) == 60
-        best.append(value[rows].max())
-    assert np.median(best) > np.sort(value)[-4]
-
-
-def test_exhausted_pool_goes_on():
-    F = np.random.default_rng(9).standard_normal((5, 3))
-    cube = Space({"row": Int(0, 4)}).cube()
-    method = run(NeuralBO(cube, seed=0, candidates=F), 8, lambda X: X[:, 0])
-    assert len(method.X) == 8
-
-
-def test_pool_must_fit_the_space():
-    with pytest.raises(ValueError, match=r"Int\(0, 4\)"):
-        NeuralBO(3, seed=0, candidates=np.zeros((5, 2)))
-    with pytest.raises(ValueError, match="finite"):
-        NeuralBO(Space({"row": Int(0, 4)}).cube(), seed=0, candidates=np.full((5, 2), np.nan))
-
-
-def test_encode_reads_images_and_a_module_models_them():
-    import torch
-
-    state = torch.get_rng_state()
-    network = torch.nn.Sequential(
-        torch.nn.Conv2d(1, 4, 3, padding=1),
-        torch.nn.Tanh(),
-        torch.nn.Flatten(),
-        torch.nn.Linear(4 * 16, 8),
-        torch.nn.Tanh(),
-        torch.nn.Linear(8, 1),
-    )
-    torch.set_rng_state(state)
-
-    def image(U):
-        return torch.tensor(np.repeat(U, 2, axis=1)).reshape(-1, 1, 4, 4) * 2 - 1
-
-    small = {"network": network, "encode": image, "n_candidates": 200, "training": 80}
-    method, again = NeuralBO(8, seed=1, **small), NeuralBO(8, seed=1, **small)
-    run(method, 30)
-    again.tell(method.X, method.y)
-    assert np.array_equal(method.ask(step=40), again.ask(step=40))
-    random = np.median([bowl(np.random.default_rng(s).random((30, 8))).max() for s in range(20)])
-    assert bowl(method.X).max() > random
-    assert not method.certificate().certified
-
-
-def test_encode_without_a_module_is_flattened_and_checked():
-    method = run(NeuralBO(3, seed=0, encode=lambda U: np.stack([U, U**2], axis=2)), 14)
-    assert method._told_inputs.shape[1] == 6
-    with pytest.raises(ValueError, match="one finite row per point"):
-        NeuralBO(3, seed=0, encode=lambda U: U[:1])
-
-
 # ---------------------------------------------------------------- the paper's own, options
-
-
-def test_pending_draws_are_independent():
-    method = run(NeuralBO(4, seed=6), 25)
-    X = method.ask(8)
-    assert len(np.unique(X, axis=0)) == 8
-    np.testing.assert_array_equal(np.sort(method.pending, 0), np.sort(X, 0))
 
 
 @pytest.mark.parametrize(
