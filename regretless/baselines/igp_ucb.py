@@ -2,7 +2,9 @@
 with it.
 
 Each step samples the grid point with the largest upper confidence bound. The information gain in its width is that of
-the samples taken, which a low-rank posterior gives for one addition a step, whatever the number of samples.
+the samples taken, which a low-rank posterior gives for one addition a step, whatever the number of samples. A bandit
+samples a point again while its bound is the largest, because values are noisy in its setting: its proposals need not be
+distinct.
 
 Notation
     mu, sigma   posterior mean and sd on the grid        beta   B + R sqrt(2 (gamma + 1 + ln 1/delta))
