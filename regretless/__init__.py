@@ -10,7 +10,7 @@ The shortest way in:
 
 from typing import TYPE_CHECKING, Any
 
-from regretless.auto import AUTO as Auto
+from regretless.auto import AUTO as Auto  # noqa: N811 - public names of recipes are written like classes
 from regretless.baselines import BASELINES
 from regretless.certificate import Certificate
 from regretless.evaluation import Value
