@@ -32,9 +32,11 @@ from regretless.auto.noise import NoiseEvidence
 from regretless.baselines import BASELINES
 from regretless.certificate import Certificate
 from regretless.gp.acquisition import log_expected_improvement, upper_confidence
+from regretless.gp.design import away_from_known
 from regretless.gp.maximiser import Acquisition, Effort
 from regretless.gp.method import GPMethod
 from regretless.gp.posterior import GP
+from regretless.gp.quadratic import quadratic_step
 from regretless.gp.step import best_told
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method, State
@@ -148,6 +150,11 @@ class Auto(GPMethod):
         crowd, improve = len(self.pending), self.stepped or self.many
         even = self.step % 2 == 0
         late = self.budget is not None and self._evaluations >= EXPLOIT_FROM * self.budget and (noisy or not self.many)
+        smooth = self.cube.plain and self.cube.region is None  # a quadratic needs lines in all directions
+        if late and smooth and not (noisy or crowd or even):
+            x = quadratic_step(self.X, self.y)
+            if x is not None:
+                return away_from_known(self.cube.snap(x), self, rng)
         if late and not crowd:  # with others under way the largest mean would be proposed to all of them
             return self._best_step(gp, upper_confidence(gp, 0.0), rng)
         if late and not (noisy or improve):
