@@ -28,6 +28,7 @@ from regretless.draws import Draws
 from regretless.draws import checked_seed as checked_seed
 from regretless.draws import keyed_generator as keyed_generator
 from regretless.noise import shows_noise
+from regretless.options import in_range, whole_number
 from regretless.parameters import Array
 from regretless.recipe import Recipe as Recipe
 from regretless.rows import Rows, checked_history
@@ -95,8 +96,7 @@ class Method(ABC):
         if self.dim > self.max_dim:
             raise ValueError(f"{type(self).__name__} works in at most {self.max_dim} dimensions, got {self.dim}")
         self.seed = checked_seed(seed)
-        if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int | np.integer) or budget < 1):
-            raise ValueError(f"budget must be a whole number of at least 1 or None, got {budget!r}")
+        whole_number(also=(None,), budget=budget)
         self.budget = None if budget is None else int(budget)
         self.n_constraints, self.has_cost, self._n_sides = 0, False, 0
         """How many values of constraints are told with every value, and whether a cost is."""
@@ -211,8 +211,7 @@ class Method(ABC):
         `step` sets the key of the first proposal; a caller that numbers its own trials passes the number, others leave
         it. `pins` holds coordinates at canonical places.
         """
-        if not isinstance(n, int | np.integer) or n < 1:
-            raise ValueError(f"n must be a whole number of at least 1, got {n!r}")
+        whole_number(n=n)
         if step is not None:
             self.step = int(step)
         first, whole = len(self._pending), self.cube
@@ -305,8 +304,7 @@ class Method(ABC):
 
     def certificate(self, delta: float = 0.05) -> Certificate:
         """Bounds on f* - f(recommend()) that hold with probability 1 - delta, or "not certified" and why."""
-        if not 0 < delta < 1:
-            raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
+        in_range("(0, 1)", delta=delta)
         if len(self.y) == 0:
             return Certificate.none("nothing has been evaluated yet", delta)
         if np.abs(self.y).max() >= LARGEST:

@@ -15,7 +15,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 from optuna.distributions import BaseDistribution
@@ -63,6 +63,7 @@ from regretless.doors.workers import (
 )
 from regretless.method import checked_seed, keyed_generator
 from regretless.optimizer import Optimizer
+from regretless.options import in_range, one_of
 from regretless.parameters import Array
 from regretless.probes import Share, checked_rate, is_due
 from regretless.space import Space, SpaceLike
@@ -146,10 +147,8 @@ class Sampler(BaseSampler):
     ) -> None:
         if method != "auto":
             method = as_recipe(method)
-        if pending_ttl is not None and not pending_ttl > 0:
-            raise ValueError(f"pending_ttl must be a positive number of seconds or None, got {pending_ttl!r}")
-        if pruned not in ("extrapolate", "last", "ignore"):
-            raise ValueError(f'pruned must be "extrapolate", "last" or "ignore", got {pruned!r}')
+        in_range("(0, inf]", pending_ttl=pending_ttl)
+        one_of(get_args(Pruned), pruned=pruned)
         if pruned == "last" and probes:
             raise ValueError('probes exclude pruned="last": values of trials that were cut short cannot be compared')
         self.method = method

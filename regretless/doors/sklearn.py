@@ -18,6 +18,7 @@ from regretless.agreement import MethodLike
 from regretless.auto.algorithm import LISTED, nearest_unknown
 from regretless.doors.sklearn_spaces import SearchSpace, read_search_space
 from regretless.optimizer import Optimizer, Trial
+from regretless.options import whole_number
 from regretless.parameters import Array
 from regretless.space import Space
 from regretless.stopping import Rule, probes_for
@@ -175,13 +176,9 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         if self.n_iter is not None and self.n_trials not in (N_TRIALS, self.n_iter):
             raise ValueError(f"n_iter is another name of n_trials: give one, got {self.n_iter!r} and {self.n_trials!r}")
         name = "n_trials" if self.n_iter is None else "n_iter"
-        counts = []
-        for option in (name, "batch"):
-            number = getattr(self, option)
-            if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
-                raise ValueError(f"{option} must be a whole number of at least 1, got {number!r}")
-            counts.append(int(number))
-        return counts[0], counts[1]
+        n_trials = getattr(self, name)
+        whole_number(batch=self.batch, **{name: n_trials})
+        return int(n_trials), int(self.batch)
 
     def _search_space(self) -> SearchSpace:
         names = ("space", "param_distributions", "search_spaces")

@@ -1,7 +1,7 @@
 """What the methods on one fitted Gaussian process share: design, surrogate, recommendation, certificate and state."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from regretless.gp.step import best_told, best_weighed, step, worth_using
 from regretless.gp.surrogate import Surrogate
 from regretless.method import State
 from regretless.noise import stated_noise
+from regretless.options import Preset
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -43,7 +44,7 @@ class GPMethod(DesignedMethod):
         *,
         seed: int,
         budget: int | None = None,
-        preset: Literal["default", "paper"] = "default",
+        preset: Preset = "default",
         kernel: Kind | None = None,
         ard: bool | None = None,
         noise_var: float | None = None,

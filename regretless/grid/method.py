@@ -7,7 +7,7 @@ from the history, so that it is a function of the history alone. With everything
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from regretless.grid.scale import FIRST_FIT, REFIT, Scale, fit_scale
 from regretless.grid.whole_model import whole_certificate
 from regretless.method import Method, State
 from regretless.noise import stated_noise
+from regretless.options import PRESETS, Preset, one_of
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -50,14 +51,13 @@ class PointsMethod(Method):
         *,
         seed: int,
         budget: int | None = None,
-        preset: Literal["default", "paper"] = "default",
+        preset: Preset = "default",
         kernel: Kind = "se",
         lengthscale: float | None = None,
         noise_sd: float | None = None,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
-        if preset not in ("default", "paper"):
-            raise ValueError(f"preset must be 'default' or 'paper', got {preset!r}")
+        one_of(PRESETS, preset=preset)
         self._fits = preset == "default"
         self._kernel, self._lengthscale, self._noise_sd = kernel, lengthscale, noise_sd
         sd = PAPER_NOISE_SD if noise_sd is None else max(noise_sd, LEAST_NOISE_SD)
@@ -154,7 +154,7 @@ class GridMethod(PointsMethod):
         *,
         seed: int,
         budget: int | None,
-        preset: Literal["default", "paper"],
+        preset: Preset,
         points_per_axis: int | Sequence[int] | None,
         kernel: Kind,
         lengthscale: float | None,

@@ -40,13 +40,13 @@ from regretless.evaluation import (
     Objective,
     ObjectiveError,
     check_catch,
-    check_counts,
     check_max_failures,
     evaluate,
     last_line,
     too_many_failures,
 )
 from regretless.optimizer import Direction
+from regretless.options import whole_number
 from regretless.space import Space, SpaceLike
 from regretless.stopping import COST, Rule, probes_for
 from regretless.storage.settings import Settings, check_space, objective_changed
@@ -105,7 +105,7 @@ def tune_in_storage(
         max_failures: so many failures in a row end the run (`math.inf`: never); None: 20, or 5 before any success.
         progress: whether to show a progress bar.
     """
-    check_counts(trials=trials, workers=workers)
+    whole_number(trials=trials, workers=workers)
     if workers > 1 and not isinstance(storage, str):
         raise ValueError("several workers need a storage URL that each can open; an open storage serves one worker")
     check_catch(catch)

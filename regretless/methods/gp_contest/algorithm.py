@@ -41,6 +41,7 @@ from regretless.gp.surrogate import Surrogate
 from regretless.method import State
 from regretless.methods.gp_contest.contest import FEW, HEAD_START, Contest, entrants
 from regretless.noise import stated_noise
+from regretless.options import in_range
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -76,10 +77,8 @@ class GPContest(DesignedMethod):
         noise_var: float | None = None,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget, initial=initial)
-        if kappa is not None and not kappa >= 0:
-            raise ValueError(f"kappa must be at least 0, got {kappa!r}")
-        if initial is not None and initial < 1:
-            raise ValueError(f"initial must be at least 1, got {initial!r}")
+        in_range("[0, inf)", kappa=kappa)
+        in_range("[1, inf)", initial=initial)
         self.kappa = kappa
         self._lines = free_lines(self.cube)
         self._free = min(LOW_DIM, len(self._lines))

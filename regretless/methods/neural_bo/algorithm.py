@@ -44,11 +44,12 @@ from regretless.method import State
 from regretless.methods.neural_bo.train_nn import ALPHA, TrainNN, paper_net, theorem_constants
 from regretless.methods.neural_bo.trained import NetTangent, Trainable, TrainedTangent
 from regretless.noise import stated_noise
+from regretless.options import PRESETS, Preset, in_range, one_of
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.tangent.candidates import local_points
 from regretless.tangent.inputs import Encode
-from regretless.tangent.method import N_CANDIDATES, Path, TangentMethod, check_ridge, checked_width
+from regretless.tangent.method import N_CANDIDATES, Path, TangentMethod, checked_width
 from regretless.tangent.ntk import TAIL, draw_mlp, on_device
 from regretless.tangent.ridge import theory_nu
 
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
 
     from regretless.methods.neural_bo.module_training import ModuleTrainNN
 
-Preset: TypeAlias = Literal["default", "paper"]
 Constants: TypeAlias = Literal["experiments", "theorem"]
 
 WIDTH: dict[Preset, int] = {"default": 128, "paper": 500}
@@ -122,12 +122,10 @@ class NeuralBO(TangentMethod):
         device: str = "cpu",
         constants: Constants = "experiments",
     ) -> None:
-        for name, word, known in (("preset", preset, Preset), ("constants", constants, Constants)):
-            if word not in get_args(known):
-                raise ValueError(f"{name} must be one of {get_args(known)}, got {word!r}")
-        check_ridge(ridge)
-        if training is not None and not training >= 0:
-            raise ValueError(f"training must be a number of steps of at least 0, got {training!r}")
+        one_of(PRESETS, preset=preset)
+        one_of(get_args(Constants), constants=constants)
+        in_range("(0, inf)", ridge=ridge)
+        in_range("[0, inf)", training=training)
         if norm_bound is not None and noise_sd is None:
             raise ValueError("Thm. 1 needs noise_sd (R) beside norm_bound (B)")
         ignored = [n for n, value in (("activation", activation), ("training", training)) if value is not None]
