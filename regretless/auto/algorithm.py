@@ -27,7 +27,6 @@ from typing import Any
 
 import numpy as np
 
-from regretless.auto.noise import NoiseEvidence
 from regretless.baselines import BASELINES
 from regretless.certificate import Certificate
 from regretless.gp.acquisition import log_expected_improvement, upper_confidence
@@ -38,6 +37,7 @@ from regretless.gp.step import best_told
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method, State
 from regretless.methods import METHODS
+from regretless.noise import NoiseEvidence
 from regretless.parameters import Array
 from regretless.space import Cube
 
