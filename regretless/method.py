@@ -69,6 +69,8 @@ class Method(ABC):
     """How this method wants choices encoded."""
     noise_bound: float = 0.0
     """How far a told value may lie from the noiseless one, where the caller knows that; 0: nothing is known."""
+    known_noise: bool | None = None
+    """Whether the values are noisy, where options say so (`stated_noise`); None: the values have to show it."""
     max_dim: ClassVar[int] = 1_000_000
     """The largest dimension this method accepts."""
     model_free: ClassVar[bool] = False
@@ -287,7 +289,7 @@ class Method(ABC):
         if self.noise_bound > 0:
             return True
         if self._noise_shown[0] != len(self.y):
-            known = None if (self.yvar > 0).any() else self._known_noise()
+            known = None if (self.yvar > 0).any() else self.known_noise
             self._noise_shown = len(self.y), shows_noise(self.X, self.y, self.yvar) if known is None else known
         return self._noise_shown[1]
 
@@ -352,10 +354,6 @@ class Method(ABC):
 
     def _update(self, X: Array, y: Array) -> None:  # noqa: B027 - a hook that may stay empty
         """Takes in new finite values (already in self.X and self.y); draws nothing at random."""
-
-    def _known_noise(self) -> bool | None:
-        """Whether the values are noisy, where options say so (`stated_noise`); None: the values have to show it."""
-        return None
 
     def _recommend(self) -> Array:
         """The point to report, d; called with at least one told value when the values are noisy."""

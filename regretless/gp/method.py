@@ -54,6 +54,7 @@ class GPMethod(DesignedMethod):
     ) -> None:
         self.paper = preset == "paper"
         super().__init__(cube, seed=seed, budget=budget, centre=not self.paper)
+        self.known_noise = stated_noise(self.paper, noise_var)
         self._surrogate = Surrogate(
             self.cube, preset=preset, kernel=kernel, ard=ard, noise_var=noise_var, quadratic=quadratic, tame=tame,
             rotate=rotate,
@@ -110,9 +111,6 @@ class GPMethod(DesignedMethod):
         else:
             best = float(gp.mean_at(known).max())
         return max(best, float(gp.mean_at(self.pending).max(initial=best)))
-
-    def _known_noise(self) -> bool | None:
-        return stated_noise(self.paper, self._surrogate.noise_var)
 
     def _recommend(self) -> Array:
         gp = self._surrogate.gp(*self.basis)

@@ -58,7 +58,7 @@ class PointsMethod(Method):
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         one_of(PRESETS, preset=preset)
-        self._fits = preset == "default"
+        self._fits, self.known_noise = preset == "default", stated_noise(preset == "paper", noise_sd)
         self._kernel, self._lengthscale, self._noise_sd = kernel, lengthscale, noise_sd
         sd = PAPER_NOISE_SD if noise_sd is None else max(noise_sd, LEAST_NOISE_SD)
         self.scale = Scale(0.0, 1.0, lengthscale or PAPER_LENGTHSCALE, sd**2)
@@ -131,9 +131,6 @@ class PointsMethod(Method):
             self.posterior.add(index, value, noise_var)
         else:
             self.posterior.add_at(x, value, noise_var)
-
-    def _known_noise(self) -> bool | None:
-        return stated_noise(not self._fits, self._noise_sd)
 
     def _certificate(self, delta: float) -> Certificate:
         return whole_certificate(self, self.scale.told_noise_var, delta, self._wary)

@@ -47,7 +47,6 @@ from regretless.gp.method import GPMethod
 from regretless.gp.posterior import GP
 from regretless.gp.step import INCUMBENTS, best_by_mean, best_told, step
 from regretless.method import Method
-from regretless.noise import stated_noise
 from regretless.options import Preset, in_range, one_of
 from regretless.parameters import Array
 from regretless.space import Cube
@@ -101,6 +100,7 @@ class BBO(GPMethod):
             raise ValueError("acquisition='ucb' needs horizon=, the inner steps N per evaluation: beta_t depends on it")
         in_range("(0, inf)", horizon=horizon, norm_bound=norm_bound, inner_error=inner_error, noise_var=noise_var)
         self.acquisition, self.horizon, self.B, self.fidelity = acquisition, horizon, float(norm_bound), fidelity
+        self.known_noise = True if fidelity else self.known_noise  # the best value may be of a short run
         self.phi = inner_error if inner_error is not None else paper_phi(horizon or 1) if self.paper else PHI
         self.loss_scale = "linear" if self.paper else "auto"
         """How a study tells losses: as they are, as Algorithms 1 and 2 model them, or by their log where positive."""
@@ -133,9 +133,6 @@ class BBO(GPMethod):
         else:
             variance = self.noise_var
         return confidence_width(self._evaluations + 1, self.B, self.phi, variance, self.horizon)
-
-    def _known_noise(self) -> bool | None:
-        return stated_noise(self.paper or self.fidelity, self.noise_var)  # the best value may be of a short run
 
     def _recommend(self) -> Array:
         if self.paper and self.acquisition == "ucb":  # (Alg. 2, l. 9): the last point

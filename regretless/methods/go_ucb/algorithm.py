@@ -139,6 +139,7 @@ class GOUCB(Method):
         if oracle == "least-squares" and preset != "paper":
             raise ValueError('oracle="least-squares" belongs to preset="paper"; the default preset has it always')
         self.paper, self.kappa, self.noise_sd, self.realizable = preset == "paper", float(kappa), noise_sd, realizable
+        self.known_noise = stated_noise(self.paper, noise_sd)
         self.family: Family
         self._works = oracle == "least-squares"
         if model is None and self.paper and not self._works:  # (Sec. 6)
@@ -240,9 +241,6 @@ class GOUCB(Method):
             return self._guard.choice(self.X, self.y, self.yvar, self._fit())
         leader = self._guard.verdict(self.X, self.y, self.yvar, self._fit())[0]
         return "process" if leader == "hybrid" and self.family.flexible else leader
-
-    def _known_noise(self) -> bool | None:
-        return stated_noise(self.paper, self.noise_sd)
 
     def _recommend(self) -> Array:
         if self.paper:  # (Alg. 1, output): uniform over x_1, ..., x_T; over Phase I while that is all there is

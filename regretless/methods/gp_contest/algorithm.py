@@ -79,7 +79,7 @@ class GPContest(DesignedMethod):
         super().__init__(cube, seed=seed, budget=budget, initial=initial)
         in_range("[0, inf)", kappa=kappa)
         in_range("[1, inf)", initial=initial)
-        self.kappa = kappa
+        self.kappa, self.known_noise = kappa, stated_noise(False, noise_var)
         self._lines = free_lines(self.cube)
         self._free = min(LOW_DIM, len(self._lines))
         self._clipped = Surrogate(self.cube, noise_var=noise_var)
@@ -125,9 +125,6 @@ class GPContest(DesignedMethod):
         """Draws one uniform base point per evaluation since the design, and returns their number."""
         t = len(self.y) + len(self.failed) + len(self.pending) - self._design.size + 1
         return self._bases.draw(max(1, t), self.cube, self.seed, lambda k: 1)
-
-    def _known_noise(self) -> bool | None:
-        return stated_noise(False, self._clipped.noise_var)
 
     def _recommend(self) -> Array:
         surrogate = self._contest.choose(self.X, self.y, self.yvar)

@@ -189,6 +189,7 @@ class GPThreDS(Method):
         )  # fmt: skip
         self.interval, self.lengthscale = interval or usual.interval, lengthscale or usual.lengthscale
         self.noise_sd = usual.noise_sd if noise_sd is None else noise_sd
+        self.known_noise = stated_noise(self.paper, self.noise_sd)
         ties = keyed_generator(self.seed, 0, stream=Stream.GP_THREDS_TIES) if self.fresh else None
         self._grids = GridPriors(self.cube, each, ties)
         self._first = sobol_points(FIRST_PER_DIM * self.dim, self.dim, self.fixed_generator())
@@ -234,9 +235,6 @@ class GPThreDS(Method):
         for told in zip(X, y.tolist(), yvar.tolist(), strict=True):
             self._seen += 1
             self._running.send(told)
-
-    def _known_noise(self) -> bool | None:
-        return stated_noise(self.paper, self.noise_sd)
 
     def _recommend(self) -> Array:
         n = len(self.y)

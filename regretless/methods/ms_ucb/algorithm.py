@@ -112,7 +112,7 @@ class MSUCB(DesignedMethod):
         in_range("[0, inf)", low_dim=low_dim, growth=growth, kappa=kappa, cap=cap)
         in_range("[1, inf)", bases=bases, initial=initial)
         in_range("(0, 1)", delta=delta)
-        self.paper = preset == "paper"
+        self.paper, self.known_noise = preset == "paper", stated_noise(preset == "paper", noise_var)
         self._lines = free_lines(self.cube)
         self.d, self.N0, self.alpha, self.kappa = min(low_dim, len(self._lines)), bases, growth, kappa
         self.delta = delta
@@ -187,9 +187,6 @@ class MSUCB(DesignedMethod):
             free[learnt] = random_blocks(len(learnt), self.d, self._lines, gp.hyper.lengthscale[self._lines] ** -2, rng)
         subspaces = Subspaces(points, free, local, sums)
         return maximise_subspaces(arrays, bound, subspaces, rng, ascents=CLIMBED, rounds=ROUNDS)[0]
-
-    def _known_noise(self) -> bool | None:
-        return stated_noise(self.paper, self._isotropic.noise_var)
 
     def _recommend(self) -> Array:
         if self.paper:

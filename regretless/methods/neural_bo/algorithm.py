@@ -140,7 +140,7 @@ class NeuralBO(TangentMethod):
         )  # fmt: skip
         self.preset = preset
         self.exploration = NU[preset] if exploration is None else exploration
-        self._lam, self._noise_sd = LAM if ridge is None else ridge, noise_sd
+        self._lam, self.known_noise = LAM if ridge is None else ridge, stated_noise(preset == "paper", noise_sd)
         domain, rng = self._domain, self._net_rng
         width = checked_width(WIDTH[preset] if width is None else width, depth, domain.shape[1])
         self._model: TrainedTangent | TrainNN | ModuleTrainNN
@@ -194,9 +194,6 @@ class NeuralBO(TangentMethod):
             more = self._unknown(self.cube.snap(self._around(centres, len(Z) // 2, ZOOM**k, rng)))
             Z, values = np.concatenate([Z, more]), np.concatenate([values, f(self._inputs(more))])
         return np.asarray(Z[int(np.argmax(values))])
-
-    def _known_noise(self) -> bool | None:
-        return stated_noise(self.preset == "paper", self._noise_sd)
 
     def _recommend(self) -> Array:
         """The largest posterior mean among the best values."""

@@ -135,7 +135,7 @@ class TangentRegion(TangentMethod):
         usual_nu = 1.0 if candidates is None else POOL_NU
         self.exploration = usual_nu if exploration is None else exploration
         self._lam = LAM if ridge is None else ridge
-        self._norm_bound, self._noise_sd = norm_bound, noise_sd
+        self._norm_bound, self._noise_sd, self.known_noise = norm_bound, noise_sd, stated_noise(False, noise_sd)
         self._local, self._hops = trust_region, hops
         self._progress = Progress(self._design.size, self.dim)
         width = checked_width(width, depth, self._domain.shape[1])
@@ -166,9 +166,6 @@ class TangentRegion(TangentMethod):
         order, means = self._shortlist()
         centre, length = self.X[order[np.argmax(means)]], self._progress.region.length
         return local_points(centre, length, self._n_candidates, self.cube, rng, hops=self._hops)
-
-    def _known_noise(self) -> bool | None:
-        return stated_noise(False, self._noise_sd)
 
     def _recommend(self) -> Array:
         """The largest posterior mean or, as far as neighbours show less noise than assumed, the largest value."""
