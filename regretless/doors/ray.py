@@ -111,7 +111,8 @@ class Searcher(RaySearcher):  # type: ignore[misc]
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         optimizer, space = self._begun()
         if trial_id not in self._live:
-            if optimizer.exhausted or (self._stop is not None and self._stop(optimizer) is not None):
+            over = optimizer.exhausted and not optimizer.method.gains_by_repeating()
+            if over or (self._stop is not None and self._stop(optimizer) is not None):
                 return str(RaySearcher.FINISHED)
             trial = self._adopt(self._first.pop(0)) if self._first else optimizer.ask()
             self._live[trial_id] = trial.number

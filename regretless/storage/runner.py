@@ -33,7 +33,7 @@ from tqdm.auto import tqdm
 from regretless.bounds import KnownBound
 from regretless.doors.optuna import ERROR, Sampler
 from regretless.doors.replica import CONSTRAINTS, named_constraints
-from regretless.doors.trials import VARIANCE
+from regretless.doors.trials import VARIANCE, variance
 from regretless.doors.workers import OWNER, Sightings, exclusive, is_dead, lost_after, signature
 from regretless.evaluation import (
     Catch,
@@ -237,9 +237,10 @@ class _Worker:
         return storage.create_new_trial(study_id, template)  # one transaction: no trial without a signature
 
     def _exhausted(self, trials: list[FrozenTrial]) -> bool:
-        """Whether the space is finite and every setting of it has been evaluated."""
+        """Whether the space is finite, every setting of it has been evaluated, and no variance was told, which would
+        make further values of known settings worth having."""
         size = self.own.cube().size
-        if len(trials) < size:
+        if len(trials) < size or any(variance(t) > 0 for t in trials):
             return False
         return len({repr(sorted(t.params.items())) for t in trials if t.state.is_finished()}) >= size
 
