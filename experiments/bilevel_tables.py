@@ -282,7 +282,7 @@ def errors(records: list[dict[str, Any]], divide: int, ts: tuple[int, ...]) -> d
     return {key: np.array(picks)[:, 0] for key, picks in cells.items() if picks}
 
 
-def claimed(found: dict[tuple[str, int, int], np.ndarray], ts: tuple[int, ...], divide: int) -> list[Check]:
+def claimed(found: dict[tuple[str, int, int], np.ndarray], ts: tuple[int, ...], divide: int = 1) -> list[Check]:
     """What the text says of the tables: errors fall with N at first; at T = 40 and 60 too large an N no longer pays;
     more outer steps help at large N; UCB copes better with the least N.
 
@@ -301,7 +301,8 @@ def claimed(found: dict[tuple[str, int, int], np.ndarray], ts: tuple[int, ...], 
             text = f"{a}, T = {t}: more inner steps help at first, error at N = {best} against {least}"
             checks.append(_below(text, of[best], of[least], FALLS))
         if t in RISES and most not in own["EI"]:
-            checks.append(not_run(f"T = {t}: too many inner steps no longer help", f"N = {most} has not ended", RISES[t]))
+            what = f"T = {t}: too many inner steps no longer help"
+            checks.append(not_run(what, f"N = {most} has not ended", RISES[t]))
         elif t in RISES:
             best = min((n for n in own["EI"] if n != most), key=lambda n: float(np.median(own["EI"][n])))
             text = f"T = {t}: too many inner steps no longer help, error at N = {best} against {most}"

@@ -64,7 +64,7 @@ def stable_rate(net: Mlp, X: Array, ridge: float, batch: int) -> float:
     """Half of 2 / (lambda_max(G G') b / n + ridge), the largest stable step on batches of b; G the gradients, `ridge`
     that of a batch."""
     net = replace(net, norm=1.0)
-    if len(X) > net.features:
+    if len(X) > min(net.features, ROWS):
         largest = largest_eigenvalue(net, X)
     else:
         A = net.factors(X)

@@ -18,7 +18,7 @@ from regretless.methods.neural_bo.uncertainty import Uncertainty
 from regretless.parameters import Array
 from regretless.streams import Stream
 from regretless.tangent.module_tangent import ModuleTangent
-from regretless.tangent.ntk import kernel, on_host
+from regretless.tangent.ntk import ROWS, kernel, on_host
 from regretless.tangent.training import HALVINGS, RUNAWAY, largest_eigenvalue, whole_epochs
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class ModuleTrainNN(Trained):
 
     def _largest_eigenvalue(self, X: torch.Tensor) -> float:
         """Of the kernel matrix, n x n, which is held only while it is the smaller."""
-        if len(X) > self._tangent.features:
+        if len(X) > min(self._tangent.features, ROWS):
             return largest_eigenvalue(self._tangent, X)
         A = self._tangent.factors(X)
         return float(np.linalg.norm(on_host(kernel(A, A)), 2))

@@ -5,9 +5,9 @@
             = k(x, x) - k(x, X) (K + lam I)^-1 k(X, x)      the kernel form, n x n
 
 Up to p values the kernel form holds the fewer numbers and takes the fewer steps; beyond, U does, and what is held no
-longer depends on n. U is kept as its triangular factor, U = R'R, and rows enter by Householder reflections of [R; G],
-which is the paper's rank-one update done for a block of rows at once. Which form is used follows from n alone, and so
-do the edges of the blocks: the arithmetic is a function of the history.
+longer depends on n. Rows enter U in blocks, each the sum of as many of the paper's rank-one updates; U = L L' is
+factorised once per block, and the rows of a block that is not full yet are conditioned on beside it. Which form is used
+follows from n alone, and so do the edges of the blocks: the arithmetic is a function of the history.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from scipy.linalg import blas, lapack
 
 from regretless.parameters import Array
 from regretless.tangent.ntk import Factors, Tensor, dense, namespace, on_device, rows_of
-from regretless.tangent.ridge import KERNEL_BLOCK, KernelRidge, Tangent, cholesky, eye, solve_lower
+from regretless.tangent.ridge import RAISES, KernelRidge, Tangent, cholesky, eye, solve_lower
 
-CHUNK = 128  # points whose p features are written down at once: 8 MB for the paper's net on 14 inputs
+BLOCK = 128  # rows whose p features are written down at once: 8 MB for the paper's net on 14 inputs
 
 
 class Uncertainty:
@@ -41,54 +41,98 @@ class Uncertainty:
 
 
 class WeightRidge:
-    """The posterior deviation in the paper's form: the factor R of U, p x p whatever n."""
+    """The posterior deviation in the paper's form: U and its factor L, p x p numbers whatever n."""
 
     def __init__(self, net: Tangent, lam: float, size: int, *, device: str = "cpu") -> None:
         self._net, self._lam, self._device = net, lam, device
         self._n = self._fixed = 0
-        start = np.diag(np.full(size, lam**0.5)).T  # by columns, as LAPACK keeps it in place
-        self._R: Tensor = on_device(start, device)
+        self._square: Square | TorchSquare = Square(size, lam) if device == "cpu" else TorchSquare(size, lam, device)
         self._tail: Tensor = None
 
     def extend(self, X: Array, targets: Array) -> None:
-        """Takes in the rows of X (n x ...) that are new; those of a block that is not full are kept beside R."""
+        """Takes in the rows of X (n x ...) that are new."""
         if len(X) == self._n:
             return
         self._tail = None
-        for start in range(self._fixed, len(X), KERNEL_BLOCK):
-            G = dense(self._net.factors(on_device(X[start : start + KERNEL_BLOCK], self._device)))
-            if len(G) == KERNEL_BLOCK:
-                self._R, self._fixed = _with_rows(self._R, G), start + KERNEL_BLOCK
+        for start in range(self._fixed, len(X), BLOCK):
+            G = dense(self._net.factors(on_device(X[start : start + BLOCK], self._device)))
+            if len(G) == BLOCK:
+                self._square.add(G)
+                self._fixed = start + BLOCK
             else:
                 self._tail = G
         self._n = len(X)
 
     def deviation(self, factors: Factors) -> Tensor:
         """sqrt(lam g' U^-1 g) of each point, C."""
-        tail = None if self._tail is None else _half_solve(self._R, self._tail)
-        # U = R'R + T'T: with V = R'^-1 T' it is R'(I + VV')R, whose inverse is that of I less V (I + V'V)^-1 V'
-        L = None if tail is None else cholesky(eye(tail.shape[1], tail) + tail.T @ tail)
+        L = self._square.factor()
+        V = None if self._tail is None else solve_lower(L, self._tail.T)
+        # with the rows T beside it U is L L' + T'T = L (I + V V') L', V = L^-1 T'; and (I + V V')^-1 is the identity
+        # less V (I + V'V)^-1 V'
+        M = None if V is None else cholesky(eye(V.shape[1], V) + V.T @ V)
         parts = []
-        for start in range(0, len(factors[0][0]), CHUNK):
-            v = _half_solve(self._R, dense(rows_of(factors, slice(start, start + CHUNK))))
+        for start in range(0, len(factors[0][0]), BLOCK):
+            v = solve_lower(L, dense(rows_of(factors, slice(start, start + BLOCK))).T)
             square = (v**2).sum(0)
-            if L is not None:
-                square = square - (solve_lower(L, tail.T @ v) ** 2).sum(0)
+            if V is not None:
+                square = square - (solve_lower(M, V.T @ v) ** 2).sum(0)
             parts.append((self._lam * square).clip(0.0) ** 0.5)
         return namespace(parts[0]).concatenate(parts)
 
 
-def _with_rows(R: Tensor, G: Tensor) -> Tensor:
-    """The upper factor of R'R + G'G; in NumPy in the memory of R."""
-    if isinstance(R, np.ndarray):
-        rows = np.asfortranarray(G)
-        return lapack.dtpqrt(0, min(KERNEL_BLOCK, len(R)), R, rows, overwrite_a=1, overwrite_b=1)[0]
-    torch = namespace(R)
-    return torch.linalg.qr(torch.cat([R, G]), mode="r").R
+class Square:
+    """U and its factor in one p x p array: U above the diagonal, L on and below it; U's diagonal apart."""
+
+    def __init__(self, size: int, lam: float) -> None:
+        self._both = np.zeros((size, size), order="F")
+        self._diagonal = np.full(size, lam)
+        self._is_stale = True
+
+    def add(self, G: Array) -> None:
+        """U + G'G for rows G (k x p)."""
+        np.fill_diagonal(self._both, self._diagonal)
+        self._both = blas.dsyrk(1.0, G.T, beta=1.0, c=self._both, overwrite_c=1)
+        self._diagonal = self._both.diagonal().copy()
+        self._is_stale = True
+
+    def factor(self) -> Array:
+        """L, in the lower triangle of an array whose upper one is not part of it."""
+        if self._is_stale:
+            raised = 0.0
+            for attempt in range(RAISES):
+                self._mirror(raised)
+                self._both, info = lapack.dpotrf(self._both, lower=1, clean=0, overwrite_a=1)
+                if info == 0:
+                    break
+                raised = float(self._diagonal.max()) * 1e-15 * 10.0**attempt
+            else:
+                raise FloatingPointError("the matrix U is not positive definite; are all features finite?")
+            self._is_stale = False
+        return self._both
+
+    def _mirror(self, raised: float) -> None:
+        """Writes U, its diagonal raised, into the lower triangle."""
+        U, size = self._both, len(self._both)
+        for a in range(0, size, BLOCK):
+            b = min(a + BLOCK, size)
+            U[b:, a:b] = U[a:b, b:].T
+            U[a:b, a:b] = np.triu(U[a:b, a:b], 1) + np.triu(U[a:b, a:b], 1).T
+        np.fill_diagonal(U, self._diagonal + raised)
 
 
-def _half_solve(R: Tensor, G: Tensor) -> Tensor:
-    """R'^-1 G' for rows G (C x p), p x C."""
-    if isinstance(R, np.ndarray):
-        return blas.dtrsm(1.0, R, G.T, lower=0, trans_a=1)
-    return namespace(R).linalg.solve_triangular(R.T, G.T, upper=False)
+class TorchSquare:
+    """U and its factor as two tensors."""
+
+    def __init__(self, size: int, lam: float, device: str) -> None:
+        self._U = on_device(lam * np.eye(size), device)
+        self._L: Tensor = None
+
+    def add(self, G: Tensor) -> None:
+        """U + G'G for rows G (k x p)."""
+        self._U, self._L = self._U + G.T @ G, None
+
+    def factor(self) -> Tensor:
+        """L."""
+        if self._L is None:
+            self._L = cholesky(self._U)
+        return self._L

@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from regretless.methods.neural_bo import uncertainty
 from regretless.methods.neural_bo.algorithm import NeuralBO
 from regretless.methods.neural_bo.train_nn import paper_net
 from regretless.methods.neural_bo.uncertainty import Uncertainty, WeightRidge
@@ -93,14 +94,15 @@ SPACE = Space({"rate": Float(1e-4, 10.0, log=True), "step": Float(-3.0, 4.0, ste
 
 
 @pytest.mark.parametrize("cut", [15, 21, 26])
-def test_a_run_goes_on_exactly_across_the_border(cut: int) -> None:
-    """A net of 16 weights: the form changes within the run, which is loaded before and after."""
+def test_a_run_goes_on_exactly_across_the_border(cut: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A net of 18 weights: the form changes within the run, which is loaded before and after."""
+    monkeypatch.setattr(uncertainty, "BLOCK", 8)
 
     def value(X: np.ndarray) -> np.ndarray:
         return -np.sum((X - 0.37) ** 2, axis=1)
 
     def fresh() -> NeuralBO:
-        return NeuralBO(SPACE.cube, seed=4, preset="paper", width=2, n_candidates=64)
+        return NeuralBO(SPACE.cube("onehot"), seed=4, preset="paper", width=3, n_candidates=64)
 
     whole, part = fresh(), fresh()
     states = []
@@ -109,6 +111,7 @@ def test_a_run_goes_on_exactly_across_the_border(cut: int) -> None:
         whole.tell(x, value(x))
         if step + 1 == cut:
             states.append(whole.state_dict())
+    assert whole._model._net.features == 18
     assert isinstance(whole._model._posterior._form, WeightRidge)
     part.load_state_dict(states[0])
     replayed = fresh()
