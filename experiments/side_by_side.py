@@ -73,6 +73,8 @@ ON_GPU: dict[str, tuple[str, ...]] = {
 }
 """The same, where there is a GPU."""
 PAUSE = 0.2
+PRESET = 1
+"""Of xz: points compress little, and the time of packing is time of the machine."""
 SMALL = (".json", ".csv", ".txt", ".md")
 """Kinds of files that are packed: findings, compact records, records of an experiment's own kind, logs."""
 MOST_PACKED = 2_000_000
@@ -190,7 +192,7 @@ def core_minutes(folder: Path) -> float:
 
 def pack(todo: list[Work], out: Path, path: Path) -> None:
     """Everything that is small, in one archive; unpacked at OUT, the same command goes on elsewhere."""
-    with tarfile.open(path, "w:xz") as archive:
+    with tarfile.open(path, "w:xz", preset=PRESET) as archive:
         for work in todo:
             files = sorted(file for file in work.folder.rglob("*") if file.is_file())
             runs = [file for file in files if file.suffix == ".jsonl"]
