@@ -132,10 +132,16 @@ def start(work: Work, lane: Lane) -> subprocess.Popen[bytes]:
     work.folder.mkdir(parents=True, exist_ok=True)
     words = [*script_options(work.figure, work.folder, full=work.full, jobs=lane.jobs), *work.extra]
     before = [] if work.name in TIMED or lane.cores or lane.gpu else ["nice"]
-    before = ["taskset", "--cpu-list", ",".join(map(str, lane.cores))] if lane.cores else before
     command = [*before, sys.executable, str(EXPERIMENTS / work.figure.script), *words]
-    with open(work.folder / "log.txt", "ab") as log:
-        return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+    mine = os.sched_getaffinity(0) if lane.cores else set()
+    try:
+        if lane.cores:
+            os.sched_setaffinity(0, lane.cores)  # which the new process inherits
+        with open(work.folder / "log.txt", "ab") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+    finally:
+        if lane.cores:
+            os.sched_setaffinity(0, mine)
 
 
 def run(todo: list[Work], lanes: list[Lane], until: float) -> dict[str, str]:
@@ -231,9 +237,8 @@ def main() -> None:
         print(f"{size}: {core_minutes(options.out / size):.1f} core minutes of finished figures")
     took = read_times(options.out / "quick")
     if took:
-        print(
-            f"{len(took)} quick figures: {sum(t.seconds for t in took.values()) / 60:.1f} minutes on {PAIR} cores each"
-        )
+        minutes = sum(t.seconds for t in took.values()) / 60
+        print(f"{len(took)} quick figures: {minutes:.1f} minutes in all, each on {PAIR} cores")
     print(f"{(time.monotonic() - begin) / 60:.1f} minutes by the clock with {options.jobs} cores")
     sys.exit(1 if open_ends else 0)
 
