@@ -77,9 +77,9 @@ PRESET = 1
 """Of xz: points compress little, and the time of packing is time of the machine."""
 SMALL = (".json", ".csv", ".txt", ".md")
 """Kinds of files that are packed: findings, compact records, records of an experiment's own kind, logs."""
-MOST_PACKED = 2_000_000
-"""Runs of the bench are packed, too, while a figure's take fewer bytes (points of 5001 dimensions do not), and where a
-figure has not come to its end, which then goes on elsewhere."""
+MOST_PACKED, MOST_UNFINISHED = 2_000_000, 20_000_000
+"""Runs of the bench are packed, too, while a figure's take fewer bytes (points of 5001 dimensions do not); more of a
+figure that has not come to its end, which then goes on elsewhere."""
 
 
 class Work(NamedTuple):
@@ -202,7 +202,8 @@ def pack(todo: list[Work], out: Path, path: Path) -> None:
         for work in todo:
             files = sorted(file for file in work.folder.rglob("*") if file.is_file())
             runs = [file for file in files if file.suffix == ".jsonl"]
-            whole = not (work.folder / FILE).is_file() or sum(file.stat().st_size for file in runs) < MOST_PACKED
+            most = MOST_PACKED if (work.folder / FILE).is_file() else MOST_UNFINISHED
+            whole = sum(file.stat().st_size for file in runs) < most
             for file in [f for f in files if f.suffix in SMALL] + (runs if whole else []):
                 archive.add(file, str(file.relative_to(out)))
         for file in sorted({work.folder.parent / TIMES for work in todo}):
