@@ -60,16 +60,21 @@ LONGER = (
     "random",
 )
 """Methods of MS-UCB's Fig. 1 in the larger size: the claim's, and ours beside."""
+REAL = ("ms-ucb", "ms-ucb (paper)", "rembo", "linebo", "sre", "hesbo", "random")
+"""Of its Figs. 4 and 5, likewise."""
+CNN = ("GP-ThreDS (paper)", "GP-ThreDS", "IGP-UCB", "AD", "GP-EI", "GP-PI", "random")
+"""Of GP-ThreDS's CNN."""
 WIDER: dict[str, tuple[str, ...]] = {
-    "ms-ucb-fig2": ("--seeds", "5"),
+    "ms-ucb-fig5": ("--seeds", "5", "--budget", "60", "--methods", ",".join(REAL)),
     "ms-ucb-fig3": ("--seeds", "5"),
+    "ms-ucb-fig2": ("--seeds", "5"),
+    "ms-ucb-fig4": ("--seeds", "5", "--short", "--budget", "60", "--methods", ",".join(REAL)),
     "ms-ucb-fig1": ("--seeds", "5", "--methods", ",".join(LONGER)),
-    "ms-ucb-fig4": ("--seeds", "5", "--short", "--budget", "60"),
-    "ms-ucb-fig5": ("--seeds", "5", "--budget", "60"),
 }
-"""Figure -> options of what fits of its full size into some minutes of sixteen cores."""
+"""Figure -> options of what fits of its full size into some minutes of sixteen cores; in this order."""
 ON_GPU: dict[str, tuple[str, ...]] = {
     "bilevel-tables": ("--device", "cuda", "--outer", "20,40,60", "--printed", "--seeds", "5"),
+    "gp-threds-fig4cd": ("--device", "cuda", "--seeds", "5", "--methods", ";".join(CNN)),
 }
 """The same, where there is a GPU."""
 PAUSE = 0.2
@@ -101,7 +106,7 @@ class Lane(NamedTuple):
 
 
 def lanes_of(options: argparse.Namespace) -> list[Lane]:
-    """Pairs of the first --jobs cores, and one more lane for the GPU; or LANES that share all cores."""
+    """Pairs of the first --jobs cores, and lanes for the GPU; or LANES that share all cores."""
     if not options.pairs:
         return [Lane(max(1, options.jobs // 2))] * LANES
     cores = sorted(os.sched_getaffinity(0))[: options.jobs]
@@ -124,6 +129,7 @@ def planned(options: argparse.Namespace) -> list[Work]:
             full.append(Work(name, figure, True, larger[name], options.out / "full" / name))
     order = only or {name: i for i, name in enumerate(FIRST)}
     quick.sort(key=lambda work: (order.get(work.name, len(order)), -work.figure.minutes[0]))
+    full.sort(key=lambda work: list(larger).index(work.name))
     return [work for work in full if work.name in ON_GPU] + quick + [work for work in full if work.name not in ON_GPU]
 
 
@@ -219,7 +225,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="names such as ms-ucb-fig2, separated by commas, in this order")
     parser.add_argument("--wider", action="store_true", help="larger sizes as well: what is known to fit")
     parser.add_argument("--larger-only", action="store_true", help="with --wider: no quick sizes")
-    parser.add_argument("--gpu", action="store_true", help="with --wider: what needs a GPU, too")
+    parser.add_argument("--gpu", type=int, default=0, help="with --wider: as many figures at a time that need a GPU")
     parser.add_argument("--pairs", action="store_true", help="two cores for each figure, and its minutes by the clock")
     parser.add_argument("--pack", type=Path, help="an archive (.tar.xz) of what is small enough to travel")
     options = parser.parse_args()

@@ -126,16 +126,14 @@ def test_a_figure_on_a_pair_of_cores_keeps_to_them_and_its_minutes_are_noted(
 def test_pairs_are_of_cores_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
     side = importlib.import_module("side_by_side")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {9, 2, 4, 5, 7, 11})
-    lanes = side.lanes_of(argparse.Namespace(pairs=True, jobs=5, gpu=True))
-    assert [lane.cores for lane in lanes] == [(2, 4), (5, 7), ()]
-    assert [lane.gpu for lane in lanes] == [False, False, True]
+    lanes = side.lanes_of(argparse.Namespace(pairs=True, jobs=5, gpu=2))
+    assert [lane.cores for lane in lanes] == [(2, 4), (5, 7), (), ()]
+    assert [lane.gpu for lane in lanes] == [False, False, True, True]
 
 
 def test_what_is_planned_is_asked_of_the_experiments() -> None:
     side = importlib.import_module("side_by_side")
-    options = argparse.Namespace(
-        only="", wider=True, gpu=True, larger_only=False, out=Path("runs"), jobs=os.cpu_count()
-    )
+    options = argparse.Namespace(only="", wider=True, gpu=1, larger_only=False, out=Path("runs"), jobs=os.cpu_count())
     works = side.planned(options)
     names = {f"{f.paper}-{f.name}" for f in FIGURES}
     assert {w.name for w in works if not w.full} == names
