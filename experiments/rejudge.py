@@ -124,7 +124,7 @@ def neural_bo(old: Finding, lines: list[Line]) -> Finding:
     cases = grouped(lines)
     labels = ("neural-bo (paper)", "neural-bo")
     if old.figure == "fig1":
-        checks, ours = (neural_bo_fig1.claimed(cases, label, is_full(old), least) for label in labels)
+        checks, ours = (neural_bo_fig1.claimed(cases, label, lines[0].evaluations, least) for label in labels)
         beside = [checks_table(neural_bo_fig1.beside(cases, least), "beside the claim: shifted functions")]
         prefix = ""
     elif old.figure == "fig5":

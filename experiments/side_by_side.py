@@ -62,10 +62,22 @@ LONGER = (
 """Methods of MS-UCB's Fig. 1 in the larger size: the claim's, and ours beside."""
 REAL = ("ms-ucb", "ms-ucb (paper)", "rembo", "linebo", "sre", "hesbo", "random")
 """Of its Figs. 4 and 5, likewise."""
+NEURAL = (
+    "neural-bo",
+    "neural-bo (paper)",
+    "neural-greedy",
+    "gp-ucb (paper)",
+    "gp-ts (paper)",
+    "gp-ei (paper)",
+    "dngo",
+    "rf-ei",
+)
+"""Of NeuralBO's Fig. 1."""
 CNN = ("GP-ThreDS (paper)", "GP-ThreDS", "IGP-UCB", "AD", "GP-EI", "GP-PI", "random")
 """Of GP-ThreDS's CNN."""
 WIDER: dict[str, tuple[str, ...]] = {
     "ms-ucb-fig5": ("--seeds", "5", "--budget", "60", "--methods", ",".join(REAL)),
+    "neural-bo-fig1": ("--seeds", "5", "--budget", "100", "--forms", "printed", "--methods", ",".join(NEURAL)),
     "ms-ucb-fig3": ("--seeds", "5"),
     "ms-ucb-fig2": ("--seeds", "5"),
     "ms-ucb-fig4": ("--seeds", "5", "--short", "--budget", "60", "--methods", ",".join(REAL)),

@@ -104,7 +104,7 @@ FIGURES: tuple[Figure, ...] = (
         "fig1",
         "synthetic functions and Tables 1 and 2",
         "neural_bo_fig1.py",
-        minutes=(8, 2000),
+        minutes=(8, 30_000),
         also=("table1", "table2"),
     ),
     Figure("neural-bo", "fig2", "COCO's bbob", "neural_bo_coco.py", minutes=(13, 480)),
