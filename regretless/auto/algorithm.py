@@ -28,7 +28,6 @@ from typing import Any
 
 import numpy as np
 
-from regretless.auto.noise import NoiseEvidence
 from regretless.baselines import BASELINES
 from regretless.certificate import Certificate
 from regretless.gp.acquisition import log_expected_improvement, upper_confidence
@@ -41,6 +40,7 @@ from regretless.gp.step import best_told
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method, State
 from regretless.methods import METHODS
+from regretless.noise import NoiseEvidence
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -91,7 +91,7 @@ class Auto(GPMethod):
         self.stepped = bool((self.cube.discrete & ~self.cube.categorical).any())
         self.many = self.dim >= IMPROVE_FROM or tree  # in trees the bound stays in its branch (docs/lab/spaces.md)
         self.cells = self.cube.size
-        self.noisy = noisy
+        self.known_noise = noisy
         self.evidence = NoiseEvidence()
         self._members: dict[str, Method] = {}
 
@@ -112,7 +112,7 @@ class Auto(GPMethod):
     @property
     def _certainly_noisy(self) -> bool:
         """Whether noise was stated or has shown."""
-        return self.noisy is True or self.noise_bound > 0 or self.evidence.noisy_at is not None
+        return self.known_noise is True or self.noise_bound > 0 or self.evidence.noisy_at is not None
 
     @property
     def _repeats(self) -> bool:
@@ -193,15 +193,12 @@ class Auto(GPMethod):
 
     def _wants_probe(self, gp: GP) -> bool:
         """Whether noise is suspected and nothing has settled the question, nor will when a pending point is told."""
-        stated = self.noisy is not None or self.noise_bound > 0
+        stated = self.known_noise is not None or self.noise_bound > 0
         if stated or self.evidence.settled or np.isfinite(self.cells) or not self._noise_shows(gp):
             return False
         return not any(key in self._settled for key in self._pending_keys)
 
     # -- what follows from the values
-
-    def _known_noise(self) -> bool | None:
-        return self.noisy
 
     def _update(self, X: Array, y: Array) -> None:
         n = len(self.y)
@@ -247,7 +244,7 @@ class Auto(GPMethod):
         else:
             first = f"{n} parameters: an exact GP; expected improvement and a confidence bound take turns"
             first += " (beside points under way: drawn functions and a narrower bound)"
-        if self.noisy or self.noise_bound:
+        if self.known_noise or self.noise_bound:
             first += "; noise was stated"
         changes = []
         if self.evidence.exact_at is not None:

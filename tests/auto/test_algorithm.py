@@ -63,7 +63,7 @@ def test_with_others_under_way_the_end_of_a_budget_is_not_one_point(monkeypatch:
         widths.append(width)
         return upper_confidence(gp, width)
 
-    run(method, 17)
+    run(method, 16)
     monkeypatch.setattr(auto, "upper_confidence", recorded)
     X = method.ask(3)
     assert widths == [0.0, auto.LATE_WIDTH, auto.LATE_WIDTH]
