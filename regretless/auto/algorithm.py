@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from regretless.auto.quadratic import quadratic_step
 from regretless.baselines import BASELINES
 from regretless.certificate import Certificate
 from regretless.gp.acquisition import log_expected_improvement, upper_confidence
@@ -35,7 +36,6 @@ from regretless.gp.design import away_from_known
 from regretless.gp.maximiser import Acquisition, Effort
 from regretless.gp.method import GPMethod
 from regretless.gp.posterior import GP
-from regretless.gp.quadratic import quadratic_step
 from regretless.gp.step import best_told
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method, State

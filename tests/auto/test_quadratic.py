@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regretless.gp.quadratic import REACH, coefficients, quadratic_step
+from regretless.auto.quadratic import REACH, coefficients, quadratic_step
 
 
 def turned_bowl(d: int, seed: int):
