@@ -19,7 +19,7 @@ import numpy as np
 
 from regretless.evaluation import as_number, shown
 from regretless.extras import optional
-from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter, width_of
+from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter
 from regretless.space import Space
 from regretless.statefile import read_state
 
@@ -205,12 +205,8 @@ def place(params: Mapping[str, Any], space: Space, choices: Encoding) -> tuple[A
     if lost:
         raise ValueError(f"no value for {lost[0]!r} (give one by missing={{{lost[0]!r}: ...}})")
     point = space.encode(near, choices)
-    at = 0
-    for name in space.coordinates:
-        p = space.parameters[name]
-        if name in past:
-            point[at] = past[name]
-        at += width_of(p, choices)
+    for name, u in past.items():
+        point[space.spans(choices)[name][0]] = u
     return point, bool(past)
 
 

@@ -12,6 +12,7 @@ which one is 1 and the others are 0; each method says which form it wants.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -102,6 +103,7 @@ class Space:
         self.coordinates = tuple(sorted(self.names, key=_natural))
         """The names in the order in which methods see them."""
         self._cubes: dict[Encoding, Cube] = {}
+        self._spans: dict[Encoding, dict[str, tuple[int, int]]] = {}
         self._ordered = [(name, self.parameters[name]) for name in self.coordinates]
         self._places = [(name, self.coordinates.index(name)) for name in self.names]
         lines = [(i, p) for i, (_, p) in enumerate(self._ordered) if isinstance(p, Float) and p.line]
@@ -152,6 +154,13 @@ class Space:
             self._cubes[choices] = self._new_cube(choices)
         return self._cubes[choices]
 
+    def spans(self, choices: Encoding) -> dict[str, tuple[int, int]]:
+        """Where the coordinates of each parameter begin and end, in their order."""
+        if choices not in self._spans:
+            ends = [0, *itertools.accumulate(width_of(p, choices) for _, p in self._ordered)]
+            self._spans[choices] = dict(zip(self.coordinates, itertools.pairwise(ends), strict=True))
+        return self._spans[choices]
+
     def _new_cube(self, choices: Encoding) -> Cube:
         axes: list[Axis] = []
         groups: list[tuple[int, int]] = []
@@ -161,23 +170,18 @@ class Space:
                 axes.extend([Axis()] * len(parameter.labels))
             else:
                 axes.append(parameter.axis)
-        belief = belief_of(self._ordered, choices)
-        if not self.conditional and not self.where:
-            return Cube(axes, groups, belief=belief)
-        spans, at = {}, 0
-        for name, p in self._ordered:
-            width = width_of(p, choices)
-            spans[name], at = (at, at + width), at + width
+        spans = self.spans(choices)
         gates = gates_of(self.parameters, self.conditional, spans, choices)
-        return Cube(axes, groups, gates, self._region(spans, at, choices) if self.where else None, belief)
+        region = self._region(len(axes), choices) if self.where else None
+        return Cube(axes, groups, gates, region, belief_of(self.parameters, spans, choices))
 
-    def _region(self, spans: Mapping[str, tuple[int, int]], dim: int, choices: Encoding) -> Region:
-        """What `where` allows of a cube in which each parameter has the coordinates of its span."""
+    def _region(self, dim: int, choices: Encoding) -> Region:
+        """What `where` allows of a cube of so many coordinates."""
 
         def rule(X: Array) -> NDArray[np.bool_]:
             return self.allows(X if choices == "shares" else np.array([self._shares_from_onehot(x) for x in X]))
 
-        places = {name: start for name, (start, _) in spans.items()}
+        places = {name: start for name, (start, _) in self.spans(choices).items()}
         return Region(
             dim,
             rule=rule if self._rules else None,
@@ -290,23 +294,17 @@ class Space:
         if unknown:
             raise ValueError(f"fixed names {unknown[0]!r}; the parameters are {', '.join(self.names)}")
         pins: dict[int, float] = {}
-        at = 0
         exists = self.active(fixed) if self.conditional else {}
-        for name, p in self._ordered:
-            width = width_of(p, choices)
-            if name in fixed:
-                needed = [parent for parent, _ in p.when if parent not in fixed]
-                if needed or not exists.get(name, True):
-                    why = f"fix {needed[0]!r} too" if needed else "it does not exist with the other fixed values"
-                    raise ValueError(f"fixed sets {name!r}, which exists in some settings only: {why}")
-                place = named(name, lambda p=p, name=name: p.to_unit(fixed[name]))  # type: ignore[misc]
-                if not one_per_label(p, choices):
-                    pins[at] = place
-                else:
-                    hot = p.index(fixed[name])
-                    pins |= {at + i: float(i == hot) for i in range(width)}
-            at += width
-        return pins
+        for name, value in fixed.items():
+            p, (start, stop) = self.parameters[name], self.spans(choices)[name]
+            needed = [parent for parent, _ in p.when if parent not in fixed]
+            if needed or not exists.get(name, True):
+                why = f"fix {needed[0]!r} too" if needed else "it does not exist with the other fixed values"
+                raise ValueError(f"fixed sets {name!r}, which exists in some settings only: {why}")
+            place = named(name, lambda p=p, value=value: p.to_unit(value))  # type: ignore[misc]
+            hot = start + p.index(value) if one_per_label(p, choices) else -1
+            pins |= {i: float(i == hot) for i in range(start, stop)} if hot >= 0 else {start: place}
+        return dict(sorted(pins.items()))
 
     def only_active(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """A complete setting in the user's order, without what does not exist in it."""
@@ -348,15 +346,11 @@ class Space:
         return np.asarray(np.minimum(np.maximum(value, self._low), self._high))
 
     def _shares_from_onehot(self, u: Array) -> Array:
-        shares, at = [], 0
-        for _, parameter in self._ordered:
-            if one_per_label(parameter, "onehot"):
-                k = len(parameter.labels)
-                shares.append((int(np.argmax(u[at : at + k])) + 0.5) / k)
-                at += k
-            else:
-                shares.append(float(u[at]))
-                at += 1
+        shares = [float(u[start]) for start, _ in self.spans("onehot").values()]
+        for i, (name, p) in enumerate(self._ordered):
+            if one_per_label(p, "onehot"):
+                start, stop = self.spans("onehot")[name]
+                shares[i] = (int(np.argmax(u[start:stop])) + 0.5) / (stop - start)
         return np.array(shares)
 
     def describe(self) -> dict[str, Any]:
