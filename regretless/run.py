@@ -8,6 +8,7 @@ bar, checkpoints, evaluations in parallel, and rules that end the run.
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import pickle
 import time
@@ -85,6 +86,16 @@ def _hinted(door: Callable[P, Result]) -> Callable[P, Result]:
     return called
 
 
+def _signed_as(other: Callable[P, Result]) -> Callable[[Callable[..., Result]], Callable[P, Result]]:
+    """Gives a function the signature of another one, for help and for type checkers."""
+
+    def signed(door: Callable[..., Result]) -> Callable[P, Result]:
+        door.__signature__ = inspect.signature(other)  # type: ignore[attr-defined]
+        return door
+
+    return signed
+
+
 @_hinted
 def minimize(
     fun: Objective,
@@ -153,32 +164,12 @@ def minimize(
 
 
 @_hinted
-def maximize(
-    fun: Objective,
-    space: SpaceLike,
-    *,
-    trials: int,
-    method: MethodLike = "auto",
-    seed: int | None = None,
-    n_jobs: int | Executor = 1,
-    timeout: float | None = None,
-    callback: Callback | None = None,
-    catch: Catch = Exception,
-    max_failures: float | None = None,
-    progress: bool = True,
-    checkpoint: str | Path | None = None,
-    x0: Mapping[str, Any] | Sequence[Any] | None = None,
-    stop: StopRule | None = None,
-    constraints: int | Sequence[str] = 0,
-    cost: CostKind | None = None,
-    earlier: Any = None,
-    floor: float | None = None,
-    ceiling: float | None = None,
-    probes: float | None = None,
-    noise_bound: float | None = None,
-) -> Result:
+@_signed_as(minimize)
+def maximize(*args: Any, **arguments: Any) -> Result:
     """Finds the setting with the largest value of fun; the arguments are those of `minimize`."""
-    return _Run("maximize", **locals()).result()
+    given = inspect.signature(minimize).bind(*args, **arguments)
+    given.apply_defaults()
+    return _Run("maximize", **given.arguments).result()
 
 
 @dataclass(eq=False)
