@@ -2,6 +2,8 @@
 
     python experiments/neural_bo_gpu.py --out runs/neural_bo_gpu                device "cuda" against the CPU
     python experiments/neural_bo_gpu.py --out runs/neural_bo_gpu --quick        small sizes only
+    python experiments/neural_bo_gpu.py --out runs/neural_bo_gpu --module       a torch.nn.Module of 64 units, n = 100,
+                                                                                1000 and 3000, both presets
     python experiments/neural_bo_gpu.py --device cpu --quick                    the same table without a GPU
 
 Points are compared before their maximiser is taken: the drawn function at the candidates, largest relative difference;
@@ -11,9 +13,11 @@ and the asked points themselves, which are equal unless two candidates tie to ro
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,10 +33,12 @@ def made(n: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
     return X, -((X - 0.4) ** 2).mean(1) + 0.01 * rng.standard_normal(n)
 
 
-def timed(name: str, device: str, X: np.ndarray, y: np.ndarray) -> tuple[float, float, np.ndarray, np.ndarray]:
+def timed(
+    name: str, device: str, X: np.ndarray, y: np.ndarray, **given: Any
+) -> tuple[float, float, np.ndarray, np.ndarray]:
     """Seconds of the first ask after a bulk tell, seconds of a later one, the points asked, and a draw at fixed
     candidates."""
-    method = METHODS[name](device=device).build(X.shape[1], seed=0)
+    method = METHODS[name](device=device, **given).build(X.shape[1], seed=0)
     method.tell(X, y)
     start = time.perf_counter()
     points = [method.ask()]
@@ -47,6 +53,20 @@ def timed(name: str, device: str, X: np.ndarray, y: np.ndarray) -> tuple[float, 
     return first, float(np.median(seconds)), np.concatenate(points), values
 
 
+def module(dim: int) -> Any:
+    """A net of a user's: two layers of 64 tanh units, from a generator of its own."""
+    import torch
+
+    rng = torch.Generator().manual_seed(0)
+    net = torch.nn.Sequential(
+        torch.nn.Linear(dim, 64), torch.nn.Tanh(), torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1)
+    )
+    with torch.no_grad():
+        for weight in net.parameters():
+            weight.copy_(torch.randn(weight.shape, generator=rng) * weight.shape[-1] ** -0.5)
+    return net
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("runs/neural_bo_gpu"))
@@ -56,31 +76,36 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--method", choices=("neural-bo", "tangent-region"), default="neural-bo")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--module", action="store_true", help="neural-bo with a module of the user's, in both presets")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     sizes, dims = ((10**3, 10**4), (10, 100)) if options.quick else ((10**3, 10**4, 10**5, 10**6), (10, 100, 1000))
+    variants: list[dict[str, Any]] = [{}]
+    if options.module:
+        sizes, dims, variants = (100, 1000, 3000), (10,), [{"preset": p} for p in ("default", "paper")]
     rows = []
     print(
-        "| n | d | device: first ask | device: ask | CPU: first ask | CPU: ask | points equal "
+        "| n | d | options | device: first ask | device: ask | CPU: first ask | CPU: ask | points equal "
         "| largest relative difference of a draw |"
     )
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    print("|" + " --- |" * 9)
     timed(options.method, options.device, *made(64, 4))  # the device's start is nobody's time
-    for n in sizes:
-        for dim in dims:
-            X, y = made(n, dim)
-            first, ask, points, values = timed(options.method, options.device, X, y)
-            row = {"n": n, "d": dim, "first_s": first, "ask_s": ask}
-            cells = "- | - | - | -"
-            if n * dim <= CPU_LIMIT:
-                cpu_first, cpu_ask, cpu_points, cpu_values = timed(options.method, "cpu", X, y)
-                same = int(np.isclose(points, cpu_points, atol=1e-9).all(axis=1).sum())
-                difference = float(np.abs(values - cpu_values).max() / np.abs(cpu_values).max())
-                row |= {"cpu_first_s": cpu_first, "cpu_ask_s": cpu_ask, "equal": same, "difference": difference}
-                cells = f"{cpu_first:.2f} s | {1000 * cpu_ask:.1f} ms | {same} of {len(points)} | {difference:.1e}"
-            rows.append(row)
-            print(f"| {n:.0e} | {dim} | {first:.2f} s | {1000 * ask:.1f} ms | {cells} |", flush=True)
-            (options.out / "throughput.json").write_text(json.dumps(rows, indent=1))
+    for n, dim, given in itertools.product(sizes, dims, variants):
+        X, y = made(n, dim)
+        net = {"network": module(dim)} if options.module else {}
+        first, ask, points, values = timed(options.method, options.device, X, y, **given, **net)
+        row: dict[str, Any] = {"n": n, "d": dim, **given, "first_s": first, "ask_s": ask}
+        cells = "- | - | - | -"
+        if n * dim <= CPU_LIMIT:
+            cpu_first, cpu_ask, cpu_points, cpu_values = timed(options.method, "cpu", X, y, **given, **net)
+            same = int(np.isclose(points, cpu_points, atol=1e-9).all(axis=1).sum())
+            difference = float(np.abs(values - cpu_values).max() / np.abs(cpu_values).max())
+            row |= {"cpu_first_s": cpu_first, "cpu_ask_s": cpu_ask, "equal": same, "difference": difference}
+            cells = f"{cpu_first:.2f} s | {1000 * cpu_ask:.1f} ms | {same} of {len(points)} | {difference:.1e}"
+        rows.append(row)
+        what = ", ".join(given.values()) or "-"
+        print(f"| {n:.0e} | {dim} | {what} | {first:.2f} s | {1000 * ask:.1f} ms | {cells} |", flush=True)
+        (options.out / "throughput.json").write_text(json.dumps(rows, indent=1))
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@ table of what was run.
     python experiments/publish.py runs/reproduce
 
 The findings under docs/results/findings are kept unless a new one of the same figure and of no smaller size replaces
-them; the page, the table and the laboratory's table of verdicts are made from all of them. A folder without times (of
-figures that shared a machine, `side_by_side.py`) leaves those figures without minutes by the clock.
+them; the page, the table and the laboratory's table of verdicts are made from all of them. Minutes by the clock are
+those of the quick sizes, whose sum is what `regretless reproduce all` takes; a folder without times (of figures that
+shared cores, `side_by_side.py` without --pairs) leaves the figures whose quick size it brings without them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from regretless_bench.compact import CSV, JSON
-from regretless_bench.finding import FILE, PAPERS, Finding, counted, findings_page, outranked
+from regretless_bench.finding import FILE, PAPERS, SIZES, Finding, counted, findings_page, outranked
 from regretless_bench.reproduce import FIGURES, TIMES, Took, read_times
 
 from regretless.statefile import write_whole
@@ -58,7 +59,8 @@ def story(findings: list[Finding]) -> str:
 def table(findings: list[Finding], times: dict[str, Took]) -> str:
     """Every figure of the papers with its verdict, or that it was not run; and what all of them took."""
     found = {(f.paper, f.figure): f for f in findings}
-    lines = ["| paper | figure | size | repetitions | core minutes | minutes | made at | verdict |", "|" + " --- |" * 8]
+    columns = ("paper", "figure", "size", "repetitions", "core minutes", "minutes, quick", "made at", "verdict")
+    lines = [f"| {' | '.join(columns)} |", "|" + " --- |" * len(columns)]
     for figure in FIGURES:
         f = found.get((figure.paper, figure.name))
         if f is None:
@@ -81,7 +83,7 @@ def table(findings: list[Finding], times: dict[str, Took]) -> str:
 
 
 def sentence(times: dict[str, Took]) -> str:
-    """What the figures took by the clock, one after another."""
+    """What the quick sizes of the figures took by the clock, in all."""
     if not times:
         return ""
     minutes, lost = (
@@ -90,8 +92,8 @@ def sentence(times: dict[str, Took]) -> str:
     )
     jobs = " or ".join(sorted({str(took.jobs) for took in times.values()}))
     cores = " or ".join(sorted({str(took.cores) for took in times.values()}))
-    whole = f"By the clock {len(times)} of {len(FIGURES)} figures took {minutes:.0f} minutes"
-    whole += f" with {jobs} processes on {cores} cores"
+    whole = f"By the clock the quick sizes of {len(times)} of {len(FIGURES)} figures took {minutes:.0f} minutes in all"
+    whole += f", each with {jobs} processes on {cores} cores"
     return f"{whole}{f', not counting {lost} interrupted call' + 's' * (lost > 1) if lost else ''}."
 
 
@@ -123,11 +125,13 @@ def take(folder: Path) -> None:
             print(f"{name}: the published finding has a larger size and stays")
             continue
         write_whole(RESULTS / "findings" / f"{name}.json", path.read_bytes())
-        times.pop(name, None)
+        if finding.size == 0:  # made anew: a time of the old one is none of it
+            times.pop(name, None)
         for records in (path.with_name(CSV), path.with_name(JSON)):
             if records.is_file():
                 write_whole(RESULTS / "records" / f"{name}{records.suffix}", records.read_bytes())
-    kept = {name: asdict(took) for name, took in (times | new).items()}
+    times |= {name: took for name, took in new.items() if took.size == SIZES[0]}
+    kept = {name: asdict(times[name]) for name in sorted(times)}
     write_whole(RESULTS / TIMES, json.dumps(kept, indent=1).encode())
 
 

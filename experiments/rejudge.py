@@ -33,15 +33,22 @@ import neural_bo_sensitive
 import numpy as np
 from publish import RESULTS
 from regretless_bench.compact import Line, read_lines
-from regretless_bench.finding import Finding, Table
+from regretless_bench.finding import SIZES, Finding, Table
 from regretless_bench.problems import PROBLEMS
 from regretless_bench.verdicts import Check, checks_table, judged
 
 from regretless.statefile import write_whole
 
-QUICK = argparse.Namespace(full=False, quick=True)
-"""What is published is the quick size, except for BBO's tables."""
 Cases: TypeAlias = dict[str, dict[str, list[Line]]]
+
+
+def is_full(finding: Finding) -> bool:
+    return SIZES[finding.size] == "full"
+
+
+def sized(finding: Finding) -> argparse.Namespace:
+    """What an experiment is told of a finding's size."""
+    return argparse.Namespace(full=is_full(finding), quick=SIZES[finding.size] == "quick")
 
 
 def least(line: Line) -> float:
@@ -117,7 +124,7 @@ def neural_bo(old: Finding, lines: list[Line]) -> Finding:
     cases = grouped(lines)
     labels = ("neural-bo (paper)", "neural-bo")
     if old.figure == "fig1":
-        checks, ours = (neural_bo_fig1.claimed(cases, label, False, least) for label in labels)
+        checks, ours = (neural_bo_fig1.claimed(cases, label, lines[0].evaluations, least) for label in labels)
         beside = [checks_table(neural_bo_fig1.beside(cases, least), "beside the claim: shifted functions")]
         prefix = ""
     elif old.figure == "fig5":
@@ -144,11 +151,11 @@ def from_json(old: Finding, records: list[dict[str, Any]]) -> Finding:
         is_quick = str(old.settings["size"]).startswith("quick")
         made = bilevel_tables.finding(records, bilevel_tables.REDUCED if is_quick else 1, ts, not is_quick)
     elif old.paper == "gp-threds":
-        made = gp_threds_cnn.finding(records, None, gp_threds_cnn.SMALL)
+        made = gp_threds_cnn.finding(records, None, gp_threds_cnn.FULL if is_full(old) else gp_threds_cnn.SMALL)
     elif old.figure == "fig2":
-        made = neural_bo_coco.finding([row for block in records for row in block["rows"]], QUICK, old.seconds)
+        made = neural_bo_coco.finding([row for block in records for row in block["rows"]], sized(old), old.seconds)
     elif old.figure == "fig6":
-        made = neural_bo_fig6.finding(records, QUICK)
+        made = neural_bo_fig6.finding(records, sized(old))
     else:
         return old
     return replace(made, around=old.around, seconds=old.seconds, charts=old.charts)
@@ -163,7 +170,7 @@ def reviews(old: Finding, records: dict[str, dict[str, Any]]) -> Finding:
         found.setdefault(method, []).append(record["scores"])
         took.setdefault(method, []).append(record["seconds"])
     curves = {m: np.maximum.accumulate(np.array(runs), axis=1) for m, runs in found.items()}
-    made = neural_bo_reviews.finding(curves, {m: float(np.mean(s)) for m, s in took.items()}, QUICK)
+    made = neural_bo_reviews.finding(curves, {m: float(np.mean(s)) for m, s in took.items()}, sized(old))
     return replace(made, around=old.around, seconds=old.seconds, charts=old.charts)
 
 

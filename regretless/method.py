@@ -293,6 +293,10 @@ class Method(ABC):
             self._noise_shown = len(self.y), shows_noise(self.X, self.y, self.yvar) if known is None else known
         return self._noise_shown[1]
 
+    def gains_by_repeating(self) -> bool:
+        """Whether further values of known settings are worth having: noise was told or bounded, or values differ."""
+        return self._repeats or self.noise_bound > 0 or shows_noise(self.X, self.y, self.yvar)
+
     def recommend(self) -> Array:
         """The point to report, d: the best value seen or, when the values show noise, the best by the model, because
         the best value seen may be the luckiest."""
@@ -354,6 +358,11 @@ class Method(ABC):
 
     def _update(self, X: Array, y: Array) -> None:  # noqa: B027 - a hook that may stay empty
         """Takes in new finite values (already in self.X and self.y); draws nothing at random."""
+
+    @property
+    def _repeats(self) -> bool:
+        """Whether this method may propose a known point of a finite space again, because its values are noisy."""
+        return False
 
     def _recommend(self) -> Array:
         """The point to report, d; called with at least one told value when the values are noisy."""

@@ -348,7 +348,7 @@ class _Run:
             if len(self.optimizer.trials) >= self.trials:
                 self.succeeded = True
                 return "all trials were evaluated"
-            if self.optimizer.exhausted and not any(t.var for t in self.optimizer.trials):
+            if self.optimizer.exhausted and not self.optimizer.method.gains_by_repeating():
                 self.succeeded = True
                 return f"all {len(self.optimizer.trials)} settings of the space were evaluated"
         if self.deadline is not None and time.monotonic() >= self.deadline:

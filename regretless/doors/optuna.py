@@ -25,6 +25,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from regretless.agreement import MethodLike, as_recipe
+from regretless.bounds import checked_noise_bound
 from regretless.certificate import Certificate
 from regretless.doors.distributions import (
     Distributions,
@@ -117,6 +118,7 @@ class Sampler(BaseSampler):
             needs them); trials before the space is known, and enqueued ones, are none. A sampler is made before the
             study gets its callbacks, so it does not know of a `GapBelow` there: say probes=0.2 yourself.
         floor, ceiling: a value that no setting can fall below (to minimize) or exceed (to maximize).
+        noise_bound: how far noise can carry a value from the truth at most, where that is known.
         pending_ttl: seconds after which a running trial of another machine counts as lost and is ignored; None waits
             ten times the longest completed trial and at least a minute, `math.inf` for ever. Trials whose heartbeat is
             stale, and those whose process on this machine has ended, are ignored in any case.
@@ -140,6 +142,7 @@ class Sampler(BaseSampler):
         probes: float = 0.0,
         floor: float | None = None,
         ceiling: float | None = None,
+        noise_bound: float | None = None,
         pending_ttl: float | None = None,
         pruned: Pruned = "extrapolate",
         constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
@@ -159,6 +162,7 @@ class Sampler(BaseSampler):
         self.budget, self.certify, self.pending_ttl, self.pruned = budget, certify, pending_ttl, pruned
         self.constraints_func, self.inside = constraints_func, inside
         self.probes, self.floor, self.ceiling = checked_rate(probes), floor, ceiling
+        self.noise_bound = checked_noise_bound(noise_bound)
         self._forget_caches()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -338,6 +342,7 @@ class Sampler(BaseSampler):
                 probes=self.probes,
                 floor=self.floor,
                 ceiling=self.ceiling,
+                noise_bound=self.noise_bound,
                 constraints=names,
             )
             replica = Replica(study._study_id, space, conditions, optimizer, list(fixed), labels=self._own is not None)

@@ -78,7 +78,7 @@ class GPMethod(DesignedMethod):
         """The point that maximises an acquisition, weighed by what is known beside the objective (`gp.sides`), d."""
         if self._n_sides or self.cube.belief is not None:
             acquisition = self._weighed(acquisition)
-        return step(self, gp, acquisition, rng, logarithmic=logarithmic, effort=effort)
+        return step(self, gp, acquisition, rng, logarithmic=logarithmic, effort=effort, again=self._repeats)
 
     def _weighed(self, acquisition: Acquisition) -> Acquisition:
         parts, weights = [acquisition], [1.0]

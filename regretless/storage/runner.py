@@ -33,7 +33,7 @@ from tqdm.auto import tqdm
 from regretless.bounds import KnownBound
 from regretless.doors.optuna import ERROR, Sampler
 from regretless.doors.replica import CONSTRAINTS, named_constraints
-from regretless.doors.trials import VARIANCE
+from regretless.doors.trials import VARIANCE, variance
 from regretless.doors.workers import OWNER, Sightings, exclusive, is_dead, lost_after, signature
 from regretless.evaluation import (
     Catch,
@@ -78,6 +78,7 @@ def tune_in_storage(
     probes: float | None = None,
     floor: float | None = None,
     ceiling: float | None = None,
+    noise_bound: float | None = None,
     timeout: float | None = None,
     catch: Catch = Exception,
     max_failures: float | None = None,
@@ -98,7 +99,7 @@ def tune_in_storage(
         seed: makes the run repeatable; an existing study keeps its own.
         stop: a rule such as `regretless.GapBelow(0.01)`; all workers count for it. "auto" then begins a study with a
             method whose certificate shrinks.
-        probes, floor, ceiling: as in `minimize` and `maximize`; an existing study keeps its own.
+        probes, floor, ceiling, noise_bound: as in `minimize` and `maximize`; an existing study keeps its own.
         timeout: seconds after which no new trial starts.
         catch: exceptions of the objective that count as failed trials, which keep the error's text; all others end the
             run.
@@ -120,11 +121,13 @@ def tune_in_storage(
     bound = KnownBound(direction, floor, ceiling)
     rate = probes_for(stop, probes)
     certify = stop is not None and stop.asks_gap
-    settings = Settings.agree(found, method, seed, certify, trials, probes=probes, fresh=rate, bound=bound.value)
-    known = KnownBound.of(direction, settings.bound)
+    known: dict[str, Any] = {"bound": bound.value, "noise_bound": noise_bound}
+    settings = Settings.agree(found, method, seed, certify, trials, probes=probes, fresh=rate, **known)
+    bound = KnownBound.of(direction, settings.bound)
     found.sampler = sampler = Sampler(
         settings.method, seed=settings.seed, search_space=Space(space), budget=settings.budget,
-        certify=settings.certify, probes=settings.probes, floor=known.floor, ceiling=known.ceiling,
+        certify=settings.certify, probes=settings.probes, floor=bound.floor, ceiling=bound.ceiling,
+        noise_bound=settings.noise_bound,
     )  # fmt: skip
     check_space(found, sampler.search_space or {}, Space(space).conditional)
     if objective_changed(found, objective):
@@ -234,9 +237,10 @@ class _Worker:
         return storage.create_new_trial(study_id, template)  # one transaction: no trial without a signature
 
     def _exhausted(self, trials: list[FrozenTrial]) -> bool:
-        """Whether the space is finite and every setting of it has been evaluated."""
+        """Whether the space is finite, every setting of it has been evaluated, and no variance was told, which would
+        make further values of known settings worth having."""
         size = self.own.cube().size
-        if len(trials) < size:
+        if len(trials) < size or any(variance(t) > 0 for t in trials):
             return False
         return len({repr(sorted(t.params.items())) for t in trials if t.state.is_finished()}) >= size
 

@@ -25,7 +25,6 @@ POOL_DESIGN = 2  # random rows of a pool before the model is asked: two values a
 SHORTLIST = 64  # the best values told, whose posterior means decide where the search stands; noise disorders fewer
 MOST_WEIGHTS = 10**8  # weights of a net at most, 0.8 GB: a mistyped width or depth would ask for all memory
 PROBE = 256  # points over which inputs and the kernel's diagonal are normalised: averages are good to a few percent
-ROWS = 2048  # rows whose features are held at once: 2048 x 256 numbers per layer are 4 MB
 
 
 class DrawnModel(Protocol):

@@ -20,6 +20,7 @@ Arrays are NumPy's or torch's alike; torch is asked for only where a device othe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -32,6 +33,8 @@ from regretless.parameters import Array
 Tensor: TypeAlias = Any  # A NumPy array or a torch tensor, float64
 Factors: TypeAlias = tuple[tuple[Tensor, Tensor | None], ...]
 Direction: TypeAlias = tuple[Tensor, ...]
+
+ROWS = 2048  # rows whose features are held at once: 2048 x 256 numbers per layer are 4 MB
 
 
 # ---------------------------------------------------------------- arrays of two libraries
@@ -80,6 +83,11 @@ class Mlp:
     gain: float = 1.0
     output_gain: float = 1.0
     norm: float = 1.0  # the kernel and its features are divided by this and its root; outputs are not
+
+    @property
+    def features(self) -> int:
+        """p, the number of weights and of entries of a gradient."""
+        return sum(math.prod(W.shape) for W in self.weights)
 
     def at(self, weights: tuple[Tensor, ...]) -> Mlp:
         """The same net at other weights."""
@@ -206,6 +214,16 @@ def inner(A: Factors, w: Direction) -> Tensor:
 def combine(A: Factors, beta: Tensor) -> Direction:
     """sum_i beta_i g(x_i), a direction; with residuals as beta it is the gradient of half the squared error."""
     return tuple(beta @ a_in if a_out is None else (a_in * beta[:, None]).T @ a_out for a_in, a_out in A)
+
+
+def dense(A: Factors) -> Tensor:
+    """The gradients themselves, n x p: for nets of few weights, or few rows at a time."""
+
+    def product(a_in: Tensor, a_out: Tensor | None) -> Tensor:
+        return a_in if a_out is None else (a_in[:, :, None] * a_out[:, None, :]).reshape(len(a_in), -1)
+
+    parts = [product(*pair) for pair in A]
+    return parts[0] if len(parts) == 1 else namespace(parts[0]).concatenate(parts, 1)
 
 
 def rows_of(A: Factors, rows: slice) -> Factors:

@@ -67,7 +67,7 @@ class KernelRidge:
     def _append(self, new: Factors, start: int, stop: int) -> None:
         self._factors = _joined(ntk.rows_of(self._factors if start else new, slice(0, start)), new)
         noise = self._noise if isinstance(self._noise, float) else self._noise[start:stop]
-        block = ntk.kernel(new, new) + _eye(stop - start, new[0][0]) * noise
+        block = ntk.kernel(new, new) + eye(stop - start, new[0][0]) * noise
         L21: Tensor = None
         if start:
             # L21 L11' = K21 and L22 L22' = K22 + lam I - L21 L21'
@@ -107,7 +107,7 @@ class KernelRidge:
 
     def leave_one_out(self) -> tuple[Tensor, Tensor]:
         """Leave-one-out residuals and their standard deviations (noise included), n each."""
-        precision = (self._lower(_eye(self._n, self._L), self._n) ** 2).sum(0)
+        precision = (self._lower(eye(self._n, self._L), self._n) ** 2).sum(0)
         return self._solve(self._targets) / precision, precision**-0.5
 
 
@@ -132,7 +132,7 @@ class SketchRidge:
         self._n = self._fixed = 0
         probe = self.sketch(ntk.rows_of(example, slice(0, 1)))
         self.size = int(probe.shape[1])
-        self._moments = _eye(self.size, probe) * 0.0
+        self._moments = eye(self.size, probe) * 0.0
         self._sums = self._moments[0] * 1.0
         self._tail: tuple[Tensor, Tensor] | None = None
 
@@ -169,7 +169,7 @@ class SketchRidge:
 
     def _system(self) -> tuple[Tensor, Tensor]:
         """The factor of Z'Z + lam I, and Z'y."""
-        A, b = self._moments + _eye(self.size, self._moments) * self._lam, self._sums
+        A, b = self._moments + eye(self.size, self._moments) * self._lam, self._sums
         if self._tail is not None:
             Z, y = self._tail
             A += Z.T @ Z
@@ -236,7 +236,7 @@ def cholesky(A: Tensor) -> Tensor:
             failed = info != 0 or not np.isfinite(L.diagonal()).all()
         else:
             torch = namespace(A)
-            L, status = torch.linalg.cholesky_ex(A + raised * _eye(len(A), A) if raised else A)
+            L, status = torch.linalg.cholesky_ex(A + raised * eye(len(A), A) if raised else A)
             failed = bool(status.item()) or not bool(torch.isfinite(L.diagonal()).all())
         if not failed:
             return L
@@ -254,7 +254,8 @@ def solve_lower(L: Tensor, B: Tensor, *, transposed: bool = False) -> Tensor:
     return X[:, 0] if B.ndim == 1 else X
 
 
-def _eye(n: int, other: Tensor) -> Tensor:
+def eye(n: int, other: Tensor) -> Tensor:
+    """The identity where `other` lives, n x n."""
     if isinstance(other, np.ndarray):
         return np.eye(n)
     return namespace(other).eye(n, dtype=other.dtype, device=other.device)
@@ -287,7 +288,7 @@ def _with_block(L: Tensor, start: int, stop: int, other: Tensor) -> Tensor:
             bigger[:start, :start] = L[:start, :start]
         L = bigger
     L[start:stop] = 0.0
-    L[start:stop, start:stop] = _eye(stop - start, other)
+    L[start:stop, start:stop] = eye(stop - start, other)
     return L
 
 

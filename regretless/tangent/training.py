@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regretless.parameters import Array
-from regretless.tangent.ntk import Mlp, combine, kernel
+from regretless.tangent.ntk import ROWS, Direction, Mlp, Tensor, combine, inner, kernel
+from regretless.tangent.ridge import Tangent
 
 Batches = NDArray[np.int64]
 POWER_STEPS = 30  # steps of power iteration; the error is far below the factor 2 left to the stable limit
@@ -62,16 +63,41 @@ class Descent:
 def stable_rate(net: Mlp, X: Array, ridge: float, batch: int) -> float:
     """Half of 2 / (lambda_max(G G') b / n + ridge), the largest stable step on batches of b; G the gradients, `ridge`
     that of a batch."""
-    A = replace(net, norm=1.0).factors(X)
-    K = kernel(A, A)
-    v = np.ones(len(K)) / len(K) ** 0.5
-    for _ in range(POWER_STEPS):
-        v = K @ v
-        norm = float(np.linalg.norm(v))
-        if norm == 0.0:
-            return 1.0 / ridge
-        v /= norm
-    return 1.0 / (float(v @ K @ v) * min(batch, len(X)) / len(X) + ridge)
+    net = replace(net, norm=1.0)
+    if len(X) > min(net.features, ROWS):
+        largest = largest_eigenvalue(net, X)
+    else:
+        A = net.factors(X)
+        K = kernel(A, A)
+        v = np.ones(len(K)) / len(K) ** 0.5
+        for _ in range(POWER_STEPS):
+            v = K @ v
+            norm = float(np.linalg.norm(v))
+            if norm == 0.0:
+                return 1.0 / ridge
+            v /= norm
+        largest = float(v @ K @ v)
+    return 1.0 / (largest * min(batch, len(X)) / len(X) + ridge)
+
+
+def largest_eigenvalue(net: Tangent, X: Tensor) -> float:
+    """lambda_max(G G') of the features G of rows X (n x ...) by power iteration on G'G, some rows at a time: no n x n
+    matrix, and no factors of n rows, are held. 0 where all features are."""
+    parts = [X[i : i + ROWS] for i in range(0, len(X), ROWS)]
+    u: Direction = ()
+    largest = 0.0
+    for step in range(POWER_STEPS + 1):
+        total: Direction = ()
+        for part in parts:
+            A = net.factors(part)
+            beta = inner(A, u) if step else A[0][0][:, 0] * 0.0 + 1.0
+            new = combine(A, beta)
+            total = tuple(a + b for a, b in zip(total, new, strict=True)) if total else new
+        largest = sum(float((a**2).sum()) for a in total) ** 0.5
+        if largest == 0.0:
+            return 0.0
+        u = tuple(a / largest for a in total)
+    return largest
 
 
 def descend(
@@ -93,7 +119,8 @@ def descend(
     net, given = replace(net, norm=1.0), net
     batch = max(len(rows) for rows in batches)
     used = min(rate, stable_rate(net, X, ridge * batch / len(X) if shared else ridge, batch))
-    limit = RUNAWAY * (1.0 + float(np.abs(y).max()) + float(np.abs(net.outputs(X)).max()))
+    first = max(float(np.abs(net.outputs(X[i : i + ROWS])).max()) for i in range(0, len(X), ROWS))
+    limit = RUNAWAY * (1.0 + float(np.abs(y).max()) + first)
     for _ in range(HALVINGS):
         weights = net.weights
         for rows in batches:

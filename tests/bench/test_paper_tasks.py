@@ -161,6 +161,9 @@ def test_a_claim_about_five_thousand_evaluations_is_not_judged_by_fewer(experime
     pushing = experiment("neural_bo_pushing")
     assert outcomes(pushing.claimed({}, pushing.PRINTED, 150, lambda r: 0.0)) == ["not run"]
     assert pushing.claimed({}, pushing.PRINTED, 6000, lambda r: 0.0) == []
+    fig1 = experiment("neural_bo_fig1")
+    assert fig1.claimed({}, fig1.PRINTED, 500)[-1].what == "2000 evaluations"
+    assert "2000 evaluations" not in {check.what for check in fig1.claimed({}, fig1.PRINTED, 2000)}
 
 
 def test_no_method_begins_in_the_optimum_of_an_unshifted_function(experiment) -> None:

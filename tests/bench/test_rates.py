@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from regretless_bench.reproduce import EXPERIMENTS, FIGURES, Figure
+from regretless_bench.reproduce import EXPERIMENTS, FIGURES, Figure, read_times
 
 from regretless.grid.posterior import correlation, product_grid
 
@@ -89,7 +89,7 @@ def test_figures_run_side_by_side_until_the_time_is_over(tmp_path: Path, monkeyp
         return 1e9 if seen and seen[-1] - seen[0] > 0.5 else 0.0
 
     monkeypatch.setattr(side, "time", SimpleNamespace(monotonic=clock, sleep=time.sleep))
-    ended = side.run(todo, 2, 1.0)
+    ended = side.run(todo, [side.Lane(1)] * 3, 1.0)
     assert ended["a (quick)"].endswith(" s")
     assert ended["b (quick)"].startswith("exit code 1 after")
     assert ended["c (quick)"] == "stopped"
@@ -98,11 +98,42 @@ def test_figures_run_side_by_side_until_the_time_is_over(tmp_path: Path, monkeyp
         assert sorted(n for n in archive.getnames() if "log" not in n) == ["a/done.json", "b/done.json"]
 
 
+def test_a_figure_on_a_pair_of_cores_keeps_to_them_and_its_minutes_are_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    side = importlib.import_module("side_by_side")
+    script = "import os, pathlib, sys; out = pathlib.Path(sys.argv[sys.argv.index('--out') + 1]); "
+    script += "(out / 'cores.json').write_text(str(sorted(os.sched_getaffinity(0))) + ' '.join(sys.argv))"
+    (tmp_path / "tells.py").write_text(script)
+    monkeypatch.setattr(side, "EXPERIMENTS", tmp_path)
+    figure, out = Figure("ms-ucb", "a", "", "tells.py"), tmp_path / "out"
+    todo = [side.Work(name, figure, False, (), out / "quick" / name) for name in ("a", "b")]
+    todo += [side.Work("bilevel-tables", figure, True, (), out / "full" / "bilevel-tables")]
+    core = max(os.sched_getaffinity(0))
+    lanes = [side.Lane(side.PAIR, (core,)), side.Lane(1, gpu=True)]
+    assert all(how.endswith(" s") for how in side.run(todo, lanes, time.monotonic() + 60).values())
+    for name in "ab":
+        assert (out / "quick" / name / "cores.json").read_text().startswith(f"[{core}]")
+    assert "--jobs 1" in (out / "full" / "bilevel-tables" / "cores.json").read_text()
+    times = read_times(out / "quick")
+    assert {(t.jobs, t.cores, t.sittings, t.open) for t in times.values()} == {(2, 1, 1, False)}
+    assert not read_times(out / "full")
+    side.pack(todo, out, tmp_path / "small.tar.xz")
+    with tarfile.open(tmp_path / "small.tar.xz") as archive:
+        assert "quick/times.json" in archive.getnames()
+
+
+def test_pairs_are_of_cores_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    side = importlib.import_module("side_by_side")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {9, 2, 4, 5, 7, 11})
+    lanes = side.lanes_of(argparse.Namespace(pairs=True, jobs=5, gpu=2))
+    assert [lane.cores for lane in lanes] == [(2, 4), (5, 7), (), ()]
+    assert [lane.gpu for lane in lanes] == [False, False, True, True]
+
+
 def test_what_is_planned_is_asked_of_the_experiments() -> None:
     side = importlib.import_module("side_by_side")
-    options = argparse.Namespace(
-        only="", wider=True, gpu=True, larger_only=False, out=Path("runs"), jobs=os.cpu_count()
-    )
+    options = argparse.Namespace(only="", wider=True, gpu=1, larger_only=False, out=Path("runs"), jobs=os.cpu_count())
     works = side.planned(options)
     names = {f"{f.paper}-{f.name}" for f in FIGURES}
     assert {w.name for w in works if not w.full} == names

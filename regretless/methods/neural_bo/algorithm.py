@@ -17,7 +17,8 @@ Notation
     B, R          bounds on the RKHS norm of f and on the noise's sub-Gaussian scale                            (Thm. 1)
 
 Deviations ("paper" follows the text, "default" is what a user should have; measured in docs/lab/neural-bo.md)
-    1. both: sigma^2 is in kernel form, which equals that of the rank-one updates of U (Alg. 1, l. 7).
+    1. default: sigma^2 is in kernel form, which equals that of the rank-one updates of U (Alg. 1, l. 7). paper: it is
+       in whichever form is smaller, n x n up to p values and U beyond (`uncertainty.py`).
     2. paper: values are standardised, and the rate is clipped to its stable limit, because training as printed gives
        NaN at the rate stated. A module of the user's has the mean of |g|^2 over the domain where the paper has m.
     3. default: training is warm-started and happens at scheduled sizes of the history; Adam takes the place of SGD; the

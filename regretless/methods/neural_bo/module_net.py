@@ -29,8 +29,8 @@ class ModuleNet(ModuleTangent):
         def h(theta: dict[str, torch.Tensor]) -> torch.Tensor:
             return self.outputs(theta, X)
 
-        values, slopes = torch.func.jvp(h, (self._parameters,), (self._named(delta),))
-        return self._given((values - slopes).detach()) - self.first_outputs(X), self.factors(X)
+        moved = torch.func.jvp(h, (self._parameters,), (self._named(delta),))
+        return self._given((moved[0] - moved[1]).detach()) - self.first_outputs(X), self.factors(X)
 
     def gradient(self, theta: Direction, X: Tensor, y: Tensor) -> Direction:
         return self.outputs_and_gradient(theta, X, y)[1]

@@ -14,12 +14,12 @@ import numpy as np
 from regretless.extras import optional
 from regretless.method import keyed_generator
 from regretless.methods.neural_bo.train_nn import PAPER_BATCH, PAPER_EPOCHS, PAPER_RATE, Trained
+from regretless.methods.neural_bo.uncertainty import Uncertainty
 from regretless.parameters import Array
 from regretless.streams import Stream
 from regretless.tangent.module_tangent import ModuleTangent
-from regretless.tangent.ntk import kernel, on_host
-from regretless.tangent.ridge import KernelRidge
-from regretless.tangent.training import HALVINGS, RUNAWAY, whole_epochs
+from regretless.tangent.ntk import ROWS, kernel, on_host
+from regretless.tangent.training import HALVINGS, RUNAWAY, largest_eigenvalue, whole_epochs
 
 if TYPE_CHECKING:
     import torch
@@ -42,7 +42,8 @@ class ModuleTrainNN(Trained):
         device: str = "cpu",
     ) -> None:
         self._tangent = ModuleTangent(network, domain, rng, device=device)
-        super().__init__(KernelRidge(self._tangent, lam, device=device), seed=seed, lam=lam)
+        posterior = Uncertainty(self._tangent, lam, self._tangent.features, device=device)
+        super().__init__(posterior, seed=seed, lam=lam)
         self.theta = self._tangent.start()
         self.rate = PAPER_RATE
         """The learning rate of the last training, clipped to its stable limit."""
@@ -50,8 +51,7 @@ class ModuleTrainNN(Trained):
     def _train(self, inputs: Array, targets: Array) -> None:
         X, y = self._tangent.tensor(inputs), self._tangent.tensor(targets)
         n, norm = len(y), self._tangent.norm
-        A = self._tangent.factors(X)
-        largest = norm * float(np.linalg.norm(on_host(kernel(A, A)), 2))
+        largest = norm * self._largest_eigenvalue(X)
         share = min(PAPER_BATCH, n) / n
         self.rate = min(PAPER_RATE, 1.0 / (share * (largest + norm * self._lam)))
         first = self._tangent.start()
@@ -72,6 +72,13 @@ class ModuleTrainNN(Trained):
                 return
             self.rate /= 2
         raise FloatingPointError("training diverges at every learning rate; are the inputs finite?")
+
+    def _largest_eigenvalue(self, X: torch.Tensor) -> float:
+        """Of the kernel matrix, n x n, which is held only while it is the smaller."""
+        if len(X) > min(self._tangent.features, ROWS):
+            return largest_eigenvalue(self._tangent, X)
+        A = self._tangent.factors(X)
+        return float(np.linalg.norm(on_host(kernel(A, A)), 2))
 
     def _outputs(self, Z: Array) -> Array:
         with torch.no_grad():

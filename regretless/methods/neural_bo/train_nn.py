@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from regretless.method import keyed_generator
+from regretless.methods.neural_bo.uncertainty import Uncertainty
 from regretless.parameters import Array
 from regretless.streams import Stream
 from regretless.tangent.method import Path
 from regretless.tangent.ntk import Mlp
-from regretless.tangent.ridge import KernelRidge
 from regretless.tangent.training import Batches, Descent, descend, whole_epochs
 from regretless.tangent.values import Scale
 
@@ -24,7 +24,7 @@ ALPHA = 0.1  # alpha of Theorem 1, one minus the probability of its bound; the p
 class Trained(ABC):
     """A net trained by gradient steps, and sigma of its features at theta0; a subclass knows the net."""
 
-    def __init__(self, posterior: KernelRidge, *, seed: int, lam: float) -> None:
+    def __init__(self, posterior: Uncertainty, *, seed: int, lam: float) -> None:
         self._posterior, self._seed, self._lam = posterior, seed, lam
         self._scale = Scale()
         self._trained = 0
@@ -68,7 +68,7 @@ class TrainNN(Trained):
     """
 
     def __init__(self, net: Mlp, *, seed: int, lam: float, rate: float = PAPER_RATE, steps: int | None = None) -> None:
-        super().__init__(KernelRidge(net, lam), seed=seed, lam=lam)
+        super().__init__(Uncertainty(net, lam, net.features), seed=seed, lam=lam)
         self._net, self._rate, self._steps = net, rate, steps
         self.descent: Descent | None = None
 

@@ -26,8 +26,9 @@ from regretless.gp.surrogate import SIZES, scheduled
 from regretless.method import State, keyed_generator
 from regretless.parameters import Array
 from regretless.streams import Stream
-from regretless.tangent.method import ROWS, Path
+from regretless.tangent.method import Path
 from regretless.tangent.ntk import (
+    ROWS,
     Direction,
     Factors,
     Mlp,

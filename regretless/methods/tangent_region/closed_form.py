@@ -16,8 +16,8 @@ from regretless.method import keyed_generator
 from regretless.methods.tangent_region.branches import BranchNet, Shape, choose_shape
 from regretless.parameters import Array
 from regretless.streams import Stream
-from regretless.tangent.method import ROWS, Path
-from regretless.tangent.ntk import Factors, Tensor, on_device, on_host
+from regretless.tangent.method import Path
+from regretless.tangent.ntk import ROWS, Factors, Tensor, on_device, on_host
 from regretless.tangent.ridge import EVIDENCE_POINTS, KernelRidge, SketchRidge, relative_noise
 from regretless.tangent.training import scheduled_size
 from regretless.tangent.values import exact_unit, standardisation, times_unit
