@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from regretless.auto import choose_method, find_recipe
+from regretless.auto import find_recipe
 from regretless.method import LARGEST, Method, Recipe
 from regretless.space import Space
 from regretless.trial import STATES, column
@@ -34,15 +34,6 @@ def as_recipe(method: MethodLike) -> Recipe:
     if isinstance(method, type) and issubclass(method, Method):
         return Recipe(method.__name__, method)
     return find_recipe(method)  # type: ignore[arg-type]
-
-
-def resolve_method(
-    method: MethodLike, space: Space, budget: int | None, *, certify: bool = False, weighed: bool = False
-) -> tuple[Recipe, str]:
-    """The recipe of a name, a recipe, a Method class or "auto", and the reason it was taken."""
-    if method == "auto":
-        return choose_method(space, budget, certify=certify, weighed=weighed)
-    return as_recipe(method), "given"
 
 
 def same_space(description: Mapping[str, Any], given: Space | None) -> Space:

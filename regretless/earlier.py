@@ -176,15 +176,10 @@ def learn_earlier(optimizer: Optimizer, source: Any, missing: Mapping[str, Any])
     )  # fmt: skip
     optimizer.earlier += [(method.cube.key(u), e.value) for u, e in found.inside]
     unused = {f"outside the ranges, which {optimizer.recipe.name} cannot use": len(found.beyond) - len(beyond)}
-    say_left_out(found.left_out | unused)
-    return len(found.inside) + len(beyond)
-
-
-def say_left_out(left: Mapping[str, int]) -> None:
-    """Warns of evaluations that could not be used, by reason."""
-    for why, count in left.items():
+    for why, count in (found.left_out | unused).items():
         if count:
-            warnings.warn(f"{count} earlier evaluations were left out: {why}", RuntimeWarning, stacklevel=4)
+            warnings.warn(f"{count} earlier evaluations were left out: {why}", RuntimeWarning, stacklevel=3)
+    return len(found.inside) + len(beyond)
 
 
 def place(params: Mapping[str, Any], space: Space, choices: Encoding) -> tuple[Array, bool]:

@@ -231,10 +231,11 @@ class Result:
 
         Its slices and contours pass through the recommended setting with the values of `where` in place of its own.
         """
-        from regretless.report.run_page import write_page
+        from regretless.report.run_page import run_page
 
         if Path(path).suffix.lower() not in ("", ".html", ".htm"):
             raise ValueError(
                 f"report writes an HTML page, got {str(path)!r}; result.plot().savefig({str(path)!r}) draws"
             )
-        return write_page(self, Path(path), where)
+        write_whole(path, run_page(self, where).encode())
+        return Path(path)

@@ -187,14 +187,14 @@ class Space:
             rule=rule if self._rules else None,
             equations=equations_in_the_cube(self._equations, self.parameters, places, dim),
             linear=linear_in_the_cube(self._rules, self.parameters, places, dim),
-            words="; ".join(map(_rule_text, self.where)),
+            words="; ".join(rule.text for rule in (*self._rules, *self._equations)),
         )
 
     def allows(self, U: Array) -> NDArray[np.bool_]:
         """Which canonical points of the cube of equal shares (n x d) the rules allow, n; equations hold by the
         points."""
         lines = dict(zip((self.coordinates[i] for i in self._line.tolist()), self._line_values(U).T, strict=True))
-        on = self._tree.active(U)
+        on = self.cube().active(U)
         values = {name: lines[name] if name in lines else self._values(name, U[:, i]) for name, i in self._places}
         columns = {name: as_column(column) for name, column in values.items()}
         exists = {name: on[:, i] for name, i in self._places}
@@ -217,11 +217,6 @@ class Space:
             return [p.labels[i] for i in places]
         known = {i: p.from_unit(x) for i, x in dict(zip(places, u.tolist(), strict=True)).items()}
         return [known[i] for i in places]
-
-    @property
-    def _tree(self) -> Cube:
-        """The cube of equal shares, which knows what exists where."""
-        return self.cube("shares")
 
     def encode(self, params: Mapping[str, Any] | Sequence[float] | Array, choices: Encoding = "shares") -> Array:
         """The canonical cube point of a setting, d."""
@@ -317,7 +312,7 @@ class Space:
             exists = self.active(params)
         except ValueError as error:
             raise ValueError(f"params do not fit the space: {error}") from None
-        rest = dict(zip(self.coordinates, self._tree.rest.tolist(), strict=True))
+        rest = dict(zip(self.coordinates, self.cube().rest.tolist(), strict=True))
         kept = {name: value for name, value in params.items() if exists.get(name, True)}
         return kept | {name: self.parameters[name].from_unit(rest[name]) for name in self.names if not exists[name]}
 
@@ -332,7 +327,7 @@ class Space:
         for i, parameter in self._others:
             out[i] = parameter.from_unit(float(u[i]))
         if self.conditional:
-            exists = self._tree.active(u)
+            exists = self.cube().active(u)
             return {name: out[i] for name, i in self._places if exists[i]}
         return {name: out[i] for name, i in self._places}
 
@@ -406,10 +401,6 @@ SpaceLike: TypeAlias = Space | Mapping[str, Any] | Sequence[Any] | str | Path
 def _natural(name: str) -> tuple[list[tuple[str, int]], str]:
     """The key that sorts x2 before x10."""
     return [(text, int(digits or -1)) for text, digits in re.findall(r"([^0-9]*)([0-9]*)", name)], name
-
-
-def _rule_text(rule: Any) -> str:
-    return rule if isinstance(rule, str) else getattr(rule, "__name__", repr(rule))
 
 
 def as_column(values: list[Any] | Array) -> NDArray[Any]:

@@ -6,7 +6,6 @@ import datetime
 import html
 import itertools
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from regretless.report import page
 from regretless.report.model_view import SURFACE, ModelView, model_of
 from regretless.report.page import Chart, Curve, Section
 from regretless.report.run_data import WIDE, RunData, Scale, text_of
-from regretless.statefile import write_whole
 
 if TYPE_CHECKING:
     from regretless.certificate import Certificate
@@ -33,12 +31,6 @@ MOST_ERRORS = 30
 """Different errors shown in full."""
 STEPS = 999
 """Values of a surface are whole numbers from 0 to this: three digits are finer than the colours."""
-
-
-def write_page(result: Result, path: Path, where: Mapping[str, Any] | None = None) -> Path:
-    """Writes the page and returns its path."""
-    write_whole(path, run_page(result, where).encode())
-    return path
 
 
 def run_page(result: Result, where: Mapping[str, Any] | None = None) -> str:
@@ -240,7 +232,7 @@ def _importance(model: ModelView | str) -> list[Section]:
 
 
 def _slices(data: RunData, model: ModelView | str) -> Section:
-    names = _ranked(data, model)[:MOST_SLICES]
+    names = (data.names if isinstance(model, str) else list(model.importance))[:MOST_SLICES]
     charts = []
     for name in names:
         series = [{**_dots(data, f"p:{name}"), "some": True}]
@@ -379,11 +371,6 @@ def _wide(values: Array) -> bool:
     """Whether values start on a logarithmic axis."""
     finite = values[np.isfinite(values)]
     return len(finite) > 0 and bool(finite.min() > 0 and finite.max() > WIDE * finite.min())
-
-
-def _ranked(data: RunData, model: ModelView | str) -> list[str]:
-    """The parameters, the most important first where that is known."""
-    return data.names if isinstance(model, str) else list(model.importance)
 
 
 def _figure(kind: str, chart: Chart) -> str:

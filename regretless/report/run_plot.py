@@ -161,7 +161,8 @@ def _draw_contour(drawing: Figure, ax: Axes, data: RunData, model: ModelView, ac
 
 def _draw_parallel(ax: Axes, data: RunData, names: Sequence[str]) -> None:
     order = data.some(MOST_LINES)
-    columns = [_shares(data.column(name), data.scales[name].log, *_ends(data, name)) for name in names]
+    scales = [data.scales[name] for name in names]
+    columns = [_shares(data.column(n), s.log, s.low, s.high) for n, s in zip(names, scales, strict=True)]
     shown = data.shown
     columns.append(np.clip(_shares(data.values, data.log_values, float(shown.min()), float(shown.max())), 0, 1))
     places, colours = np.arange(len(columns)), optional("matplotlib", "plot").colormaps[ORDER]
@@ -203,10 +204,6 @@ def _parameter_axis(axis: Any, set_scale: Any, set_limits: Any, data: RunData, n
         set_scale("log" if scale.log else "linear")
     set_limits(scale.low, scale.high)
     axis.set_label_text(name)
-
-
-def _ends(data: RunData, name: str) -> tuple[float, float]:
-    return data.scales[name].low, data.scales[name].high
 
 
 def _shares(values: Any, log: bool, low: float, high: float) -> Any:
