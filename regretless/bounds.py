@@ -17,6 +17,12 @@ BEYOND = 6.0
 """Told standard deviations by which a value may lie beyond a known bound: noise reaches six once in a billion."""
 
 
+def checked_noise_bound(noise_bound: Any) -> float:
+    """The largest size of the noise, if it is one; None: 0, nothing is known."""
+    in_range("[0, inf)", noise_bound=noise_bound)
+    return float(noise_bound or 0.0)
+
+
 class KnownBound:
     """The bound on the side where the optimum lies: `floor` to minimize, `ceiling` to maximize, None: not known."""
 

@@ -22,12 +22,12 @@ import numpy as np
 from regretless import agreement
 from regretless.agreement import MethodLike
 from regretless.auto import choose_method
-from regretless.bounds import KnownBound
+from regretless.bounds import KnownBound, checked_noise_bound
 from regretless.certificate import Certificate
 from regretless.earlier import learn_earlier
 from regretless.evaluation import checked_value, checked_variance
 from regretless.method import Method, Recipe
-from regretless.options import in_range, one_of
+from regretless.options import one_of
 from regretless.parameters import Array
 from regretless.probes import Share, Watch, checked_rate, is_due, probe_point, share_left, with_what_is_known
 from regretless.space import Space, SpaceLike
@@ -116,8 +116,7 @@ class Optimizer:
         """Whether several trials were ever under way at once."""
         self.watch: Watch | None = None
         """The rule that may end the run by its values, if there is one: certified shares then hold at every moment."""
-        in_range("[0, inf)", noise_bound=noise_bound)
-        self.noise_bound = float(noise_bound or 0.0)
+        self.noise_bound = checked_noise_bound(noise_bound)
         self.bound = KnownBound(direction, floor, ceiling, noise_bound=self.noise_bound)
         """The floor of a minimisation, the ceiling of a maximisation, if one is known."""
         self.method: Method = self.recipe.build(self.space, seed=self.seed, budget=budget, sign=self._sign)
