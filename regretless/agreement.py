@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from regretless.auto import find_recipe
+from regretless.fingerprint import is_plain
 from regretless.method import LARGEST, Method, Recipe
 from regretless.space import Space
 from regretless.trial import STATES, column
@@ -159,7 +160,7 @@ def state_of(optimizer: Optimizer) -> dict[str, Any]:
         "value": np.array([math.nan if t.value is None else t.value for t in trials]),
         "var": np.array([math.nan if t.var is None else t.var for t in trials]),
         "error": {str(t.number): t.error for t in trials if t.error},
-        "own": {number: params for number, params in own.items() if _is_plain(params)},
+        "own": {number: params for number, params in own.items() if all(map(is_plain, params.values()))},
         **sides_state(optimizer),
         "method": optimizer.method.state_dict(),
     }
@@ -200,7 +201,3 @@ def take_sides(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
         trial.cost = None if math.isnan(cost) else float(cost)
     for trial, seconds in zip(trials, state.get("seconds", ()), strict="seconds" in state):
         trial.seconds = None if math.isnan(seconds) else float(seconds)
-
-
-def _is_plain(params: Mapping[str, Any]) -> bool:
-    return all(value is None or type(value) in (str, int, float, bool) for value in params.values())

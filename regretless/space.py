@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from regretless.belief import belief_of
 from regretless.conditions import gated_names, gates_of
 from regretless.cube import Cube
-from regretless.fingerprint import fingerprint
+from regretless.fingerprint import in_plain, is_plain
 from regretless.parameters import (
     MOST_ONEHOT,
     Array,
@@ -187,7 +187,7 @@ class Space:
             rule=rule if self._rules else None,
             equations=equations_in_the_cube(self._equations, self.parameters, places, dim),
             linear=linear_in_the_cube(self._rules, self.parameters, places, dim),
-            words="; ".join(rule.text for rule in (*self._rules, *self._equations)),
+            words="; ".join([rule.text for rule in self._rules] + [equation.text for equation in self._equations]),
         )
 
     def allows(self, U: Array) -> NDArray[np.bool_]:
@@ -354,22 +354,22 @@ class Space:
         tables: dict[str, Any] = {}
         for name, p in self.parameters.items():
             if isinstance(p, Choice):
-                tables[name] = {"type": "choice", "labels": _in_plain(p.labels)}
+                tables[name] = {"type": "choice", "labels": [in_plain(label) for label in p.labels]}
             else:
                 kind = type(p).__name__.lower()
                 tables[name] = {"type": kind, "low": p.low, "high": p.high, "log": p.log, "step": p.step}
             if p.when:
-                tables[name]["when"] = {parent: _in_plain(values) for parent, values in p.when}
+                tables[name]["when"] = {parent: [in_plain(value) for value in values] for parent, values in p.when}
             if p.prior:
                 tables[name]["prior"] = list(p.prior)
-        rules = {"where": [r if isinstance(r, str) else {"fingerprint": fingerprint(r)} for r in self.where]}
+        rules = {"where": [in_plain(rule) for rule in self.where]}
         return {"as_array": self.as_array, "parameters": tables, **(rules if self.where else {})}
 
     def to_json(self) -> dict[str, Any]:
         """A description that `Space.from_json` reads back; labels that are no plain text, number or truth value raise
         ValueError."""
         for name, p in self.parameters.items():
-            if isinstance(p, Choice) and not all(map(_is_plain, p.labels)):
+            if isinstance(p, Choice) and not all(map(is_plain, p.labels)):
                 raise ValueError(f"parameter {name!r}: labels {p} cannot be written to a file")
         return self.describe()
 
@@ -412,12 +412,3 @@ def as_column(values: list[Any] | Array) -> NDArray[Any]:
     column = np.empty(len(values), dtype=object)
     column[:] = values
     return column
-
-
-def _in_plain(labels: Sequence[Any]) -> list[Any]:
-    """Labels as a file holds them; one that no file can hold stands as its fingerprint."""
-    return [label if _is_plain(label) else {"fingerprint": fingerprint(label)} for label in labels]
-
-
-def _is_plain(label: Any) -> bool:
-    return label is None or type(label) in (str, int, float, bool)
