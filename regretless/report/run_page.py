@@ -172,7 +172,6 @@ def _failures(data: RunData) -> list[Section]:
 
 def _history(data: RunData) -> list[Section]:
     sizes, certificates = data.certificates
-    brackets = [(n, c) for n, c in zip(sizes, certificates, strict=True) if c.certified]
     running = data.result.best_so_far()
     keep = page.thinned(len(running))
     chart: Chart = {
@@ -183,15 +182,14 @@ def _history(data: RunData) -> list[Section]:
             _series("best so far", "steps", data.numbers[keep], running[keep]),
         ],
     }
-    if brackets:
-        at = [int(data.numbers[n - 1]) for n, _ in brackets]
-        low, high = ([getattr(c, side) for _, c in brackets] for side in ("lower", "upper"))
-        bounds = {"low": page.numbers(low), "high": page.numbers(high)}
-        chart["series"].append({"name": "where the optimum may be", "kind": "band", "x": [at], "y": [bounds]})
+    at, low, high = data.brackets
+    if len(at):
+        numbers, bounds = at.astype(int).tolist(), {"low": page.numbers(low), "high": page.numbers(high)}
+        chart["series"].append({"name": "where the optimum may be", "kind": "band", "x": [numbers], "y": [bounds]})
     words = ["Dots are values, from pale (the first) to strong (the last); the ring is the best trial."]
     words += ["Hollow dots break a constraint."] if _broken(data) else []
     words += ["Crosses at the bottom are failures."] if data.failed else []
-    words += ["The band is where the certificate of that moment put the optimal value."] if brackets else []
+    words += ["The band is where the certificate of that moment put the optimal value."] if len(at) else []
     section = page.charts_section("Values over the run", [chart], note=" ".join(words) + _cut_note(data))
     return [section, *_certificates(sizes, certificates)]
 
@@ -290,8 +288,7 @@ def _lines(data: RunData) -> Section:
     kept = data.some(MOST_LINES)
     names = data.names[:MOST_SLICES]
     axes = [{**_axis(name, data.scales[name]), "key": f"p:{name}"} for name in names]
-    shown = data.shown
-    low, high = float(shown.min()), float(shown.max())
+    low, high = data.span
     pad = 0.0 if high > low else abs(high) / 2 or 0.5
     log = data.log_values and not pad
     axes.append({"name": "value", "key": "value", "low": low - pad, "high": high + pad, "log": log})
