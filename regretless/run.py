@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import os
 import pickle
 import time
@@ -29,7 +30,6 @@ from regretless.evaluation import (
     ObjectiveError,
     Outcome,
     check_catch,
-    check_max_failures,
     check_signature,
     evaluate,
     last_line,
@@ -207,7 +207,7 @@ class _Run:
         check_signature(self.fun, space)
         _check_rules(self.timeout, self.callback, self.stop)
         check_catch(self.catch)
-        check_max_failures(self.max_failures)
+        whole_number(also=(None, math.inf), max_failures=self.max_failures)
         settings = _settings(self.x0)
         if len(settings) > self.trials:
             raise ValueError(f"x0 holds {len(settings)} settings, more than trials={self.trials} allows")
@@ -391,7 +391,7 @@ def _result_of(future: Future[Outcome]) -> Outcome:
     except BrokenExecutor as error:
         return Outcome(None, error=f"a process of the pool died: {error}")
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        if "pickle" not in str(error).lower():
+        if not any(words in str(error).lower() for words in ("pickle", "local object")):  # Python 3.13 says the latter
             raise
         raise TypeError(
             f"fun cannot be sent to another process ({error}); define it at the top level of a module, or use threads: "
