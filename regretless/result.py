@@ -59,14 +59,12 @@ class Result:
     def of(cls, optimizer: Optimizer, message: str, *, success: bool) -> Result:
         """The result of what an optimizer knows now; a run without a single success has NaN for a value."""
         if not any(t.value is not None for t in optimizer.trials):
-            nothing = Certificate.none("no evaluation succeeded", 0.05)
-            return cls(
-                {}, float("nan"), nothing, optimizer.trials, f"{message}; no evaluation succeeded", False, optimizer
-            )
+            why = "no evaluation succeeded"
+            nothing, message = Certificate.none(why, 0.05), f"{message}; {why}"
+            return cls({}, float("nan"), nothing, optimizer.trials, message, False, optimizer)
         params = optimizer.recommend()
-        return cls(
-            params, optimizer.observed(params), optimizer.certificate, optimizer.trials, message, success, optimizer
-        )
+        value, certificate = optimizer.observed(params), optimizer.certificate
+        return cls(params, value, certificate, optimizer.trials, message, success, optimizer)
 
     # -- scipy's names
 

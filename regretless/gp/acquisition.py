@@ -172,9 +172,8 @@ def candidates_kept_from_failures(
     values: Array, P: Array, X: Array, failed: Array, *, logarithmic: bool = False
 ) -> Array:
     """The same for an acquisition with known values (m) at the candidates P (m x d) alone, m."""
-    if len(failed) == 0:
-        return values
-    return np.asarray((_compressed(values) if logarithmic else values) + REPULSION * _log_share(X, failed)(P)[0])
+    known = Acquisition.of(lambda P: (values, np.empty(0)))
+    return kept_from_failures(known, X, failed, logarithmic=logarithmic).value(P)
 
 
 def _log_share(X: Array, failed: Array) -> ValueAndGradient:
