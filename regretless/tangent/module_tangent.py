@@ -33,7 +33,6 @@ class ModuleTangent:
             raise ValueError("network has no parameters: its tangent kernel is zero")
         self.features = min(size, BUCKETS)  # the length of a feature vector
         self.norm = 1.0  # the mean of |g|^2 over the domain, by which the kernel is divided
-        """The mean of |g|^2 over the domain, by which the kernel is divided."""
         self._hash: tuple[torch.Tensor, torch.Tensor] | None = None
         if size > BUCKETS:
             signs = torch.as_tensor(rng.choice([-1.0, 1.0], size), device=device)
