@@ -46,11 +46,8 @@ class Recipe:
         return " ".join((inspect.getdoc(self.method) or "").split("\n\n")[0].split()).rstrip(".")
 
     def __call__(self, **options: Any) -> Recipe:
-        known = [
-            p.name
-            for p in inspect.signature(self.method).parameters.values()
-            if p.name not in ("cube", "seed", "budget")
-        ]
+        arguments = inspect.signature(self.method).parameters
+        known = [name for name in arguments if name not in ("cube", "seed", "budget")]
         for option in options:
             if option in self.method.renamed:
                 raise TypeError(f"{self._title}: the option {option!r} is called {self.method.renamed[option]!r}")

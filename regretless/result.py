@@ -189,13 +189,8 @@ class Result:
     def best_so_far(self) -> Array:
         """The best value after each trial that ended, NaN before the first success."""
         sign = 1.0 if self.optimizer.direction == "maximize" else -1.0
-        values = np.array(
-            [
-                sign * t.value if t.feasible and t.value is not None else -np.inf
-                for t in self.trials
-                if t.state != "pending"
-            ]
-        )
+        ended = [t for t in self.trials if t.state != "pending"]
+        values = np.array([sign * t.value if t.feasible and t.value is not None else -np.inf for t in ended])
         running = np.maximum.accumulate(values) if len(values) else values
         return np.where(np.isfinite(running), sign * running, np.nan)
 

@@ -270,17 +270,14 @@ class _Run:
             resumed = Optimizer.load(checkpoint, space=fresh.space, method=given)
         except ValueError as error:
             raise ValueError(f"checkpoint {checkpoint} belongs to another run or is damaged: {error}") from None
+        names = (resumed.constraint_names or resumed.n_constraints, fresh.constraint_names or fresh.n_constraints)
         for name, stored, asked in (
             ("direction", resumed.direction, fresh.direction),
             ("seed", resumed.seed, resumed.seed if self.seed is None else self.seed),
             ("probes", resumed.probes, resumed.probes if self.probes is None else fresh.probes),
             ("floor or ceiling", resumed.bound.value, fresh.bound.value),
             ("noise_bound", resumed.noise_bound, fresh.noise_bound),
-            (
-                "constraints",
-                resumed.constraint_names or resumed.n_constraints,
-                fresh.constraint_names or fresh.n_constraints,
-            ),
+            ("constraints", *names),
             ("cost", resumed.cost, fresh.cost),
         ):
             if stored != asked:

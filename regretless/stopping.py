@@ -217,9 +217,7 @@ class GapBelow(Rule):
         self.reason = None
         part = 2 if self.gap is not None and self.share is not None else 1  # each part spends its own half of delta
         if self._share_holds(run, self.delta / part) and self._gap_holds(run, values, self.delta / part):
-            if (
-                self.share is None and self.certificate.probes
-            ):  # nobody asked, but what the probes prove by now is worth saying
+            if self.share is None and self.certificate.probes:  # nobody asked, but what they prove is worth saying
                 left = run.certificate_at(self.delta)
                 self.certificate = replace(self.certificate, share=left.share, probes=left.probes)
             shown = replace(self.certificate, delta=self.delta)  # what the whole run may spend, not this look alone

@@ -172,9 +172,8 @@ class Search:
         self.sigma *= math.exp(min(1.0, self.c_s / self.damping * (norm / self._expected - 1)))
         self.generation += 1
         self._decompose()
-        self.sigma = min(
-            self.sigma, LARGEST / math.sqrt(float(np.max(self.C if self.diagonal else np.diagonal(self.C))))
-        )
+        largest = float(np.max(self.C if self.diagonal else np.diagonal(self.C)))
+        self.sigma = min(self.sigma, LARGEST / math.sqrt(largest))
         self._best.append(float(y.max()))
         self._worst = min(self._worst, float(y.min()))
 

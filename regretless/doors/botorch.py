@@ -109,11 +109,9 @@ class SurrogateModel(Model):  # type: ignore[misc]
     def train_targets(self) -> Tensor:
         """Their values, ... x n, to be maximised."""
         told = torch.from_numpy(self.gp.y)
-        return (
-            told
-            if self._further is None
-            else torch.cat([told.expand(*self.batch_shape, len(told)), self._further.Y], dim=-1)
-        )
+        if self._further is None:
+            return told
+        return torch.cat([told.expand(*self.batch_shape, len(told)), self._further.Y], dim=-1)
 
     @property
     def best(self) -> float:
