@@ -24,7 +24,6 @@ from regretless.gp.acquisition import log_expected_improvement
 from regretless.gp.method import GPMethod
 from regretless.parameters import Array
 
-
 MARGIN, MARGIN_EVERY = 0.01, 4
 """The margin of deviation 4, in sds of the values, and how often it is asked for; chosen on the g-functions, a truss
 and a gas line, of .01 to .1 and every second or fourth ask (docs/lab/spaces.md)."""
