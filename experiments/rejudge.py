@@ -108,12 +108,14 @@ def go_ucb(old: Finding, lines: list[Line]) -> Finding:
 
 
 def ms_ucb(old: Finding, lines: list[Line]) -> Finding:
-    cases = grouped(lines)
+    cases, long = grouped(lines), min(line.evaluations for line in lines)
     if old.figure == "fig1":
-        checks, ours = (ms_ucb_fig1.leading(cases, label, least) for label in ("ms-ucb (paper)", "ms-ucb"))
+        checks, ours = (ms_ucb_fig1.leading(cases, label, long, least) for label in ("ms-ucb (paper)", "ms-ucb"))
     elif old.figure in ("fig2", "fig3"):
         study = ms_ucb_fig2 if old.figure == "fig2" else ms_ucb_fig3
-        checks, ours = (ms_ucb_fig1.ordered(cases, p, study.ORDERS, study.QUOTE, least) for p in ("paper", "default"))
+        checks, ours = (
+            ms_ucb_fig1.ordered(cases, p, study.ORDERS, study.QUOTE, long, least) for p in ("paper", "default")
+        )
     else:
         task = "mnist-net" if old.figure == "fig4" else "ramp-loss"
         checks, ours = (ms_ucb_real.claimed(cases, label, task, least) for label in ("ms-ucb (paper)", "ms-ucb"))
