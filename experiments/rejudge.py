@@ -118,7 +118,7 @@ def ms_ucb(old: Finding, lines: list[Line]) -> Finding:
         )
     else:
         task = "mnist-net" if old.figure == "fig4" else "ramp-loss"
-        checks, ours = (ms_ucb_real.claimed(cases, label, task, least) for label in ("ms-ucb (paper)", "ms-ucb"))
+        checks, ours = (ms_ucb_real.claimed(cases, label, task, long, least) for label in ("ms-ucb (paper)", "ms-ucb"))
     return rejudged(old, checks, ours, runs_of(cases))
 
 
