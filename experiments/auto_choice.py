@@ -7,8 +7,12 @@
 A suite is a kind of problem and its size: `clean-D` (bbob, 20 evaluations per dimension), `noise-S-D` (noise of S per
 cent of the interquartile range, 50 per dimension), `mixint-D` (bbob-mixint, 20 per dimension), `batch-Q-D` (bbob, 256
 evaluations, Q at a time), `wide-D` (bbob in 20 and 40 dimensions, 10 per dimension), `high-D` (formulas in 100 and 300
-dimensions, 200 in all, two of them with an effective subspace), `table-N` (trainings looked up, N evaluations). A
-function is a family: odd ones chose what `auto` does, even ones had no part in it. A case is a function with an
+dimensions, 200 in all, two of them with an effective subspace), `deep-D` (turned formulas and effective subspaces in 30
+to 1,000 dimensions, which had no part in any choice), `table-N` (trainings looked up, N evaluations). For peers that
+take seconds per ask there are `few-S-D` (noise of S per cent, 20 per dimension) and `fewint-D` (bbob-mixint, 10 per
+dimension).
+
+A function is a family: odd ones chose what `auto` does, even ones had no part in it. A case is a function with an
 instance, which is also its seed; methods are ranked jointly within a case, by the noiseless value of the best point
 evaluated and of the point recommended. Every run appends a line to OUT/outcomes.jsonl; a run that is there is not run
 again, and after `--minutes` no further one begins.
@@ -39,7 +43,7 @@ from regretless.parameters import Array
 OURS = ("auto", "gp-ucb", "gp-ei", "gp-ts", "turbo", "cma-es")
 QUICK = ("auto", "optuna-tpe", "optuna-cmaes", "nevergrad-ngopt", "turbo")
 """The peers whose asks take milliseconds."""
-SLOW = ("optuna-gp", "smac", "botorch-lognei", "hebo")
+SLOW = ("optuna-gp", "smac", "botorch-lognei", "botorch-saas", "hebo")
 """The peers whose asks take a tenth of a second to seconds: they run on fewer cases."""
 SETS = {"choose": (range(1, 25, 2), OURS), "report": (range(2, 25, 2), QUICK + SLOW)}
 """The functions and the methods of each set."""
@@ -60,10 +64,22 @@ TABLES = (("hpobench-mlp", "vehicle"), ("hpobench-mlp", "phoneme"), ("hpobench-m
 FORMULAS = ("ackley", "levy", "ellipsoid", "rosenbrock", "camelback", "camelback")
 """Of the high dimensions: four that depend on all coordinates alike, and one, twice, in which two of them matter: those
 that its instance hides, and the same two in all instances."""
+TURNED: tuple[dict[str, Any], ...] = (
+    {"formula": "griewank"}, {"formula": "powers"}, {"formula": "ellipsoid"}, {"formula": "largest"},
+    {"formula": "waves", "effective": 6, "rotate": False}, {"formula": "griewank", "effective": 6, "rotate": False},
+    {"formula": "ellipsoid", "effective": 6},
+)  # fmt: skip
+"""Of the deep suites: four formulas that depend on all turned axes, two on six of the coordinates, one on six turned
+axes."""
+PER_PARAMETER = {30: 10.0, 50: 6.0, 100: 3.0, 200: 2.0, 1000: 0.3}
+"""Evaluations per parameter of the deep suites: 300 to 400 in all."""
 KINDS = {
-    "clean": "no noise", "noise": "noise", "mixint": "whole numbers", "wide": "20 and 40 parameters",
-    "high": "100 and 300 parameters", "table": "tables of trainings",
+    "clean": "no noise", "noise": "noise", "few": "noise, few evaluations", "mixint": "whole numbers",
+    "fewint": "whole numbers, few evaluations", "wide": "20 and 40 parameters", "high": "100 and 300 parameters",
+    "deep": "30 to 1,000 parameters", "table": "tables of trainings",
 }  # fmt: skip
+BBOB = ("clean", "noise", "few", "mixint", "fewint", "batch", "wide")
+"""The kinds whose functions are COCO's."""
 
 
 class Case(NamedTuple):
@@ -89,8 +105,10 @@ def cases_of(suite: str, functions: Iterable[int], instances: Iterable[int]) -> 
             case = Case(suite, f, i, "bbob", options, 20 * numbers[-1])
             if kind == "noise":
                 case = case._replace(options={**options, "noise_iqr": numbers[0] / 100}, budget=50 * numbers[1])
-            elif kind == "mixint":
-                case = case._replace(problem="bbob-mixint")
+            elif kind == "few":
+                case = case._replace(options={**options, "noise_iqr": numbers[0] / 100})
+            elif kind in ("mixint", "fewint"):
+                case = case._replace(problem="bbob-mixint", budget=(20 if kind == "mixint" else 10) * numbers[0])
             elif kind == "batch":
                 case = case._replace(budget=256, at_once=numbers[0])
             elif kind == "wide":
@@ -101,6 +119,9 @@ def cases_of(suite: str, functions: Iterable[int], instances: Iterable[int]) -> 
         if kind == "table":
             rows = [(f, *TABLES[f]) for f in range(len(TABLES))]
             found += [Case(suite, f, i, name, {"data_set": data}, numbers[0]) for f, name, data in rows]
+        elif kind == "deep":
+            dim, budget = numbers[0], round(PER_PARAMETER[numbers[0]] * numbers[0])
+            found += [Case(suite, f, i, "turned", {"dim": dim, **TURNED[f]}, budget) for f in range(len(TURNED))]
         elif kind == "high":
             found += [Case(suite, f, i, *formula(f, numbers[0]), 200) for f in range(len(FORMULAS))]
     return found
@@ -237,11 +258,7 @@ def one_table(title: str, ran: Sequence[str], cases: Sequence[tuple[str, int, in
         lines.append(f"| {ran[i]} | {' | '.join(cells)} | {np.median(values['ms'][:, i]):.3g} |")
     words = []
     for group, members in GROUPS.items():
-        at = [
-            n
-            for n, (suite, family, _) in enumerate(cases)
-            if family in members and suite.split("-")[0] not in ("table", "high")
-        ]
+        at = [n for n, (suite, family, _) in enumerate(cases) if family in members and suite.split("-")[0] in BBOB]
         if at:
             means = ranks(values["advised"])[at].mean(axis=0)
             other = 1 + int(np.argmin(means[1:]))

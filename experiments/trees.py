@@ -137,37 +137,173 @@ def pipeline() -> Task:
         "p": rg.Float(1.0, 4.0, when={"model": "neighbours"}),
         "penalty": rg.Float(1e-4, 1e3, log=True, when={"model": "logistic"}),
     }
-    return Task(space, _pipeline_error, math.nan)
+    return Task(space, _digits_error, math.nan)
+
+
+def _digits_error(s: Setting) -> float:
+    return _error(_reduced(s, classifier(s)), *_digits(7), 400)
 
 
 @functools.cache
-def _digits() -> tuple[Any, Any]:
+def _digits(seed: int) -> tuple[Any, Any]:
     from sklearn.datasets import load_digits
 
     X, y = load_digits(return_X_y=True)
-    order = np.random.default_rng(7).permutation(len(X))[:1300]
+    order = np.random.default_rng(seed).permutation(len(X))[:1300]
     return X[order] / 16.0, y[order]
 
 
-def _pipeline_error(s: Setting) -> float:
-    from sklearn.decomposition import PCA
+def classifier(s: Setting, rounds: int = -1) -> Any:
+    """The model of a setting, without what stands before it; an SVM is given up after so many rounds."""
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    from sklearn.ensemble import RandomForestClassifier
     from sklearn.linear_model import LogisticRegression
+    from sklearn.naive_bayes import GaussianNB
     from sklearn.neighbors import KNeighborsClassifier
-    from sklearn.pipeline import make_pipeline
     from sklearn.svm import SVC
 
-    X, y = _digits()
     if s["model"] == "svm":
-        model: Any = SVC(C=s["C"], kernel=s["kernel"], gamma=s.get("gamma", "scale"), degree=s.get("degree", 3))
-    elif s["model"] == "neighbours":
-        model = KNeighborsClassifier(s["k"], p=s["p"])
-    else:
-        model = LogisticRegression(C=1.0 / s["penalty"], max_iter=60)
-    if s["reduce"]:
-        model = make_pipeline(PCA(s["components"], random_state=0), model)
+        options = {"gamma": s.get("gamma", "scale"), "degree": s.get("degree", 3), "max_iter": rounds}
+        return SVC(C=s["C"], kernel=s["kernel"], **options)
+    if s["model"] == "neighbours":
+        return KNeighborsClassifier(s["k"], p=s["p"])
+    if s["model"] == "logistic":
+        return LogisticRegression(C=1.0 / s["penalty"], max_iter=60)
+    if s["model"] == "bayes":
+        return GaussianNB(var_smoothing=s["smoothing"])
+    if s["model"] == "discriminant":
+        return LinearDiscriminantAnalysis(solver="lsqr", shrinkage=s["shrinkage"])
+    return RandomForestClassifier(20, max_depth=s["depth"], max_features=s["features"], random_state=0)
+
+
+def _reduced(s: Setting, model: Any) -> Any:
+    from sklearn.decomposition import PCA
+    from sklearn.pipeline import make_pipeline
+
+    return make_pipeline(PCA(s["components"], random_state=0), model) if s["reduce"] else model
+
+
+def _scaled(s: Setting, model: Any) -> Any:
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import MinMaxScaler, QuantileTransformer, StandardScaler
+
+    if s["scale"] == "none":
+        return model
+    if s["scale"] == "quantile":
+        kind = "normal" if s["normal"] else "uniform"
+        return make_pipeline(QuantileTransformer(n_quantiles=s["quantiles"], output_distribution=kind), model)
+    return make_pipeline(StandardScaler() if s["scale"] == "standard" else MinMaxScaler(), model)
+
+
+def _error(model: Any, X: Any, y: Any, train: int) -> float:
+    """The share of errors on the rows after the first `train`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return 1.0 - float(model.fit(X[:400], y[:400]).score(X[400:], y[400:]))
+        return 1.0 - float(model.fit(X[:train], y[:train]).score(X[train:], y[train:]))
+
+
+def fewer() -> Task:
+    """The pipeline's space on other digits: 200 of them, the error on 600 others."""
+    return Task(pipeline().space, _fewer_error, math.nan)
+
+
+def _fewer_error(s: Setting) -> float:
+    X, y = _digits(11)
+    return _error(_reduced(s, classifier(s)), X[:800], y[:800], 200)
+
+
+SCALES: dict[str, Any] = {
+    "scale": rg.Choice(["none", "standard", "range", "quantile"]),
+    "quantiles": rg.Int(5, 200, log=True, when={"scale": "quantile"}),
+    "normal": rg.Choice([False, True], when={"scale": "quantile"}),
+}
+
+
+def cancer() -> Task:
+    """How columns are scaled, then one of four models on breast cancers: the error in three folds."""
+    before = ("reduce", "components", "model")
+    space = SCALES | {"model": rg.Choice(["svm", "neighbours", "logistic", "forest"])}
+    space |= {name: p for name, p in pipeline().space.items() if name not in before}
+    space |= {"depth": rg.Int(1, 15, when={"model": "forest"}), "features": rg.Float(0.05, 1, when={"model": "forest"})}
+    return Task(space, _cancer_error, math.nan)
+
+
+def _cancer_error(s: Setting) -> float:
+    from sklearn.datasets import load_breast_cancer
+
+    X, y = load_breast_cancer(return_X_y=True)
+    return _folds(_scaled(s, classifier(s, 5000)), X, y)
+
+
+def _folds(model: Any, X: Any, y: Any, scoring: str = "accuracy", best: float = 1.0) -> float:
+    from sklearn.model_selection import cross_val_score
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return best - float(np.mean(cross_val_score(model, X, y, cv=3, scoring=scoring)))
+
+
+def loss() -> Task:
+    """With or without PCA, then one of four models with probabilities on other digits: the logarithmic loss."""
+    space = {
+        "reduce": rg.Choice([False, True]),
+        "components": rg.Int(5, 60, when={"reduce": [True]}),
+        "model": rg.Choice(["neighbours", "logistic", "bayes", "discriminant"]),
+        "k": rg.Int(1, 40, when={"model": "neighbours"}),
+        "p": rg.Float(1.0, 4.0, when={"model": "neighbours"}),
+        "penalty": rg.Float(1e-4, 1e3, log=True, when={"model": "logistic"}),
+        "smoothing": rg.Float(1e-9, 1.0, log=True, when={"model": "bayes"}),
+        "shrinkage": rg.Float(0.0, 1.0, when={"model": "discriminant"}),
+    }
+    return Task(space, _log_loss, math.nan)
+
+
+def _log_loss(s: Setting) -> float:
+    from sklearn.metrics import log_loss
+
+    X, y = _digits(11)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = _reduced(s, classifier(s)).fit(X[:300], y[:300])
+        return float(log_loss(y[300:], model.predict_proba(X[300:])))
+
+
+def diabetes() -> Task:
+    """How columns are scaled, then one of four regressions: the mean absolute error in three folds."""
+    space = SCALES | {
+        "model": rg.Choice(["ridge", "svr", "neighbours", "boosting"]),
+        "penalty": rg.Float(1e-4, 1e4, log=True, when={"model": "ridge"}),
+        "kernel": rg.Choice(["rbf", "poly", "linear"], when={"model": "svr"}),
+        "C": rg.Float(1e-2, 1e3, log=True, when={"model": "svr"}),
+        "epsilon": rg.Float(1e-2, 1e2, log=True, when={"model": "svr"}),
+        "gamma": rg.Float(1e-4, 1e1, log=True, when={"kernel": ["rbf", "poly"]}),
+        "k": rg.Int(1, 60, when={"model": "neighbours"}),
+        "p": rg.Float(1.0, 4.0, when={"model": "neighbours"}),
+        "rate": rg.Float(1e-3, 1.0, log=True, when={"model": "boosting"}),
+        "depth": rg.Int(1, 5, when={"model": "boosting"}),
+    }
+    return Task(space, _regression_error, math.nan)
+
+
+def _regression_error(s: Setting) -> float:
+    from sklearn.datasets import load_diabetes
+    from sklearn.ensemble import GradientBoostingRegressor
+    from sklearn.linear_model import Ridge
+    from sklearn.neighbors import KNeighborsRegressor
+    from sklearn.svm import SVR
+
+    if s["model"] == "ridge":
+        model: Any = Ridge(s["penalty"])
+    elif s["model"] == "svr":
+        model = SVR(C=s["C"], epsilon=s["epsilon"], kernel=s["kernel"], gamma=s.get("gamma", "scale"), max_iter=20_000)
+    elif s["model"] == "neighbours":
+        model = KNeighborsRegressor(s["k"], p=s["p"])
+    else:
+        model = GradientBoostingRegressor(
+            learning_rate=s["rate"], max_depth=s["depth"], n_estimators=30, random_state=0
+        )
+    X, y = load_diabetes(return_X_y=True)
+    return _folds(_scaled(s, model), X, y, "neg_mean_absolute_error", 0.0)
 
 
 def flat() -> Task:
@@ -194,7 +330,7 @@ def steep() -> Task:
     return mixed(3.5)
 
 
-TASKS = {"bowls": bowls, "mixed": mixed, "steep": steep, "deep": deep, "pipeline": pipeline, "flat": flat}
+TASKS = {task.__name__: task for task in (bowls, mixed, steep, deep, pipeline, flat, fewer, loss, diabetes, cancer)}
 
 
 # ---------------------------------------------------------------- searches

@@ -10,6 +10,7 @@ The shortest way in:
 
 from typing import TYPE_CHECKING, Any
 
+from regretless.auto import AUTO as Auto  # noqa: N811 - public names of recipes are written like classes
 from regretless.baselines import BASELINES
 from regretless.certificate import Certificate
 from regretless.evaluation import Value
@@ -63,7 +64,7 @@ _EXTRAS = {"Sampler": "optuna", "Pruner": "optuna", "certify": "optuna", "Regret
 """The group of optional dependencies that a name needs, where it is not "bilevel"."""
 
 __all__ = [
-    "BASELINES", "BBO", "GOUCB", "GPEI", "GPPI", "GPTS", "GPUCB", "METHODS", "MSUCB", "Bilevel", "Certificate",
+    "BASELINES", "BBO", "GOUCB", "GPEI", "GPPI", "GPTS", "GPUCB", "METHODS", "MSUCB", "Auto", "Bilevel", "Certificate",
     "Choice", "Cube", "Float", "GPContest", "GPThreDS", "GapBelow", "Int", "Method", "NeuralBO", "Optimizer", "Pruner",
     "RandomSearch", "Recipe", "RegretlessSearchCV", "Result", "Sampler", "SobolSearch", "Space", "StopWhen",
     "TangentRegion", "Trial", "TuRBO", "Value", "certify", "maximize", "minimize", "minimize_bilevel", "plan",

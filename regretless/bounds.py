@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from regretless.certificate import Certificate
-from regretless.parameters import is_finite
+from regretless.options import in_range
 
 ROUNDED = 1e-12
 """How far, relative to a known bound, rounding alone may carry a value beyond it."""
@@ -19,11 +19,8 @@ BEYOND = 6.0
 
 def checked_noise_bound(noise_bound: Any) -> float:
     """The largest size of the noise, if it is one; None: 0, nothing is known."""
-    if noise_bound is None:
-        return 0.0
-    if not is_finite(noise_bound) or noise_bound < 0:
-        raise ValueError(f"noise_bound must be a finite number of at least 0, got {noise_bound!r}")
-    return float(noise_bound)
+    in_range("[0, inf)", noise_bound=noise_bound)
+    return float(noise_bound or 0.0)
 
 
 class KnownBound:
@@ -35,8 +32,7 @@ class KnownBound:
             self.name, value, other, wrong = other, wrong, self.name, value
         if wrong is not None:
             raise ValueError(f"to {direction}, the bound that helps is {self.name}=, got {other}={wrong!r}")
-        if value is not None and not is_finite(value):
-            raise ValueError(f"{self.name} must be a finite number, got {value!r}")
+        in_range("(-inf, inf)", **{self.name: value})
         self.value = None if value is None else float(value)
         self._sign = 1.0 if direction == "maximize" else -1.0
         self._noise_bound = noise_bound

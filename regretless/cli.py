@@ -233,7 +233,7 @@ def tune(
         raise click.UsageError("--floor bounds a minimisation, --ceiling goes with --maximize")
     stop = stop_rule(until_gap, until_share, until_value, until_stalled, until_seconds, until_cost)
     common: dict[str, Any] = {"trials": trials, "method": method, "seed": seed, "timeout": timeout, "stop": stop}
-    common |= {"probes": probes, "floor": floor, "ceiling": ceiling}
+    common |= {"probes": probes, "floor": floor, "ceiling": ceiling, "noise_bound": noise_bound}
     interrupted = False
     if storage is None and (study, workers) != ("regretless", 1):
         raise click.UsageError("--study and --workers need --storage; --jobs runs evaluations in threads without one")
@@ -242,8 +242,6 @@ def tune(
             raise click.UsageError("--storage keeps the run: leave out --checkpoint, and use --workers for --jobs")
         if constraints or earlier is not None:
             raise click.UsageError("a study learns constraints from its trials and has its own past: leave out these")
-        if noise_bound is not None:
-            raise click.UsageError("--noise-bound is not kept in a storage: use --checkpoint")
         runner = optional("regretless.storage.runner", "optuna")
         exporter = optional("regretless.storage.export", "optuna")
         with traced(objective):
@@ -262,7 +260,7 @@ def tune(
         with traced(objective):
             result = search(
                 load_function(objective), space_file, n_jobs=jobs, checkpoint=checkpoint, constraints=constraints,
-                earlier=earlier, noise_bound=noise_bound, **common,
+                earlier=earlier, **common,
             )  # fmt: skip
     click.echo(str(result))
     if storage is not None:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regretless.belief import Belief
+from regretless.options import whole_number
 from regretless.parameters import Array, Axis
 from regretless.region import Region
 
@@ -76,8 +77,7 @@ class Cube:
     @classmethod
     def box(cls, dim: int) -> Cube:
         """A plain cube, all coordinates continuous."""
-        if not isinstance(dim, int | np.integer) or dim < 1:
-            raise ValueError(f"dim must be a whole number of at least 1, got {dim!r}")
+        whole_number(dim=dim)
         return cls([Axis()] * int(dim))
 
     @property

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from regretless.options import whole_number
+
 
 def keyed_generator(seed: int, step: int, stream: int = 0) -> np.random.Generator:
     """The generator of (seed, step, stream): counter-based, so any step can be had without the ones before."""
@@ -13,8 +15,7 @@ def keyed_generator(seed: int, step: int, stream: int = 0) -> np.random.Generato
 
 def checked_seed(seed: Any) -> int:
     """The seed, if it is one."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"seed must be a whole number of at least 0, got {seed!r}")
+    whole_number(0, seed=seed)
     return int(seed)
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from regretless.options import whole_number
 from regretless.space import Space
 
 Objective: TypeAlias = Callable[..., Any]
@@ -176,17 +177,7 @@ def check_catch(catch: Any) -> None:
 
 
 def check_max_failures(max_failures: Any) -> None:
-    if max_failures is None or max_failures == math.inf:
-        return
-    if isinstance(max_failures, bool) or not isinstance(max_failures, int | np.integer) or max_failures < 1:
-        raise ValueError(f"max_failures must be a whole number of at least 1, math.inf or None, got {max_failures!r}")
-
-
-def check_counts(**numbers: Any) -> None:
-    """Refuses arguments that are not whole numbers of at least 1."""
-    for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
-            raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}")
+    whole_number(also=(None, math.inf), max_failures=max_failures)
 
 
 def too_many_failures(ended: Sequence[bool], last_error: str, max_failures: float | None) -> str:

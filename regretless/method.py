@@ -28,6 +28,7 @@ from regretless.draws import Draws
 from regretless.draws import checked_seed as checked_seed
 from regretless.draws import keyed_generator as keyed_generator
 from regretless.noise import shows_noise
+from regretless.options import in_range, whole_number
 from regretless.parameters import Array
 from regretless.recipe import Recipe as Recipe
 from regretless.rows import Rows, checked_history
@@ -68,6 +69,8 @@ class Method(ABC):
     """How this method wants choices encoded."""
     noise_bound: float = 0.0
     """How far a told value may lie from the noiseless one, where the caller knows that; 0: nothing is known."""
+    known_noise: bool | None = None
+    """Whether the values are noisy, where options say so (`stated_noise`); None: the values have to show it."""
     max_dim: ClassVar[int] = 1_000_000
     """The largest dimension this method accepts."""
     model_free: ClassVar[bool] = False
@@ -95,8 +98,7 @@ class Method(ABC):
         if self.dim > self.max_dim:
             raise ValueError(f"{type(self).__name__} works in at most {self.max_dim} dimensions, got {self.dim}")
         self.seed = checked_seed(seed)
-        if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int | np.integer) or budget < 1):
-            raise ValueError(f"budget must be a whole number of at least 1 or None, got {budget!r}")
+        whole_number(also=(None,), budget=budget)
         self.budget = None if budget is None else int(budget)
         self.n_constraints, self.has_cost, self._n_sides = 0, False, 0
         """How many values of constraints are told with every value, and whether a cost is."""
@@ -211,8 +213,7 @@ class Method(ABC):
         `step` sets the key of the first proposal; a caller that numbers its own trials passes the number, others leave
         it. `pins` holds coordinates at canonical places.
         """
-        if not isinstance(n, int | np.integer) or n < 1:
-            raise ValueError(f"n must be a whole number of at least 1, got {n!r}")
+        whole_number(n=n)
         if step is not None:
             self.step = int(step)
         first, whole = len(self._pending), self.cube
@@ -288,9 +289,13 @@ class Method(ABC):
         if self.noise_bound > 0:
             return True
         if self._noise_shown[0] != len(self.y):
-            known = None if (self.yvar > 0).any() else self._known_noise()
+            known = None if (self.yvar > 0).any() else self.known_noise
             self._noise_shown = len(self.y), shows_noise(self.X, self.y, self.yvar) if known is None else known
         return self._noise_shown[1]
+
+    def gains_by_repeating(self) -> bool:
+        """Whether further values of known settings are worth having: noise was told or bounded, or values differ."""
+        return self._repeats or self.noise_bound > 0 or shows_noise(self.X, self.y, self.yvar)
 
     def recommend(self) -> Array:
         """The point to report, d: the best value seen or, when the values show noise, the best by the model, because
@@ -305,8 +310,7 @@ class Method(ABC):
 
     def certificate(self, delta: float = 0.05) -> Certificate:
         """Bounds on f* - f(recommend()) that hold with probability 1 - delta, or "not certified" and why."""
-        if not 0 < delta < 1:
-            raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
+        in_range("(0, 1)", delta=delta)
         if len(self.y) == 0:
             return Certificate.none("nothing has been evaluated yet", delta)
         if np.abs(self.y).max() >= LARGEST:
@@ -355,9 +359,10 @@ class Method(ABC):
     def _update(self, X: Array, y: Array) -> None:  # noqa: B027 - a hook that may stay empty
         """Takes in new finite values (already in self.X and self.y); draws nothing at random."""
 
-    def _known_noise(self) -> bool | None:
-        """Whether the values are noisy, where options say so (`stated_noise`); None: the values have to show it."""
-        return None
+    @property
+    def _repeats(self) -> bool:
+        """Whether this method may propose a known point of a finite space again, because its values are noisy."""
+        return False
 
     def _recommend(self) -> Array:
         """The point to report, d; called with at least one told value when the values are noisy."""

@@ -1,11 +1,12 @@
 """Whether values show noise: told variances, options that state it, or settings that gave two different values.
 
 A model's fitted noise is no evidence, and neither are neighbours whose values differ: ripples finer than the data look
-the same to both (docs/lab/shares.md). One repeated evaluation settles the question.
+the same to both (docs/lab/shares.md). Two values of one setting answer the question for good: they differ, or not.
 """
 
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import dataclass, field
+
+from regretless.parameters import Array
 
 ROUNDING = 1e-9
 """Values of one setting that differ by less than this share of their size differ by rounding alone."""
@@ -16,13 +17,42 @@ def stated_noise(paper: bool, noise: float | None) -> bool | None:
     return True if paper else None if noise is None else noise > 0
 
 
-def shows_noise(X: NDArray[np.float64], y: NDArray[np.float64], yvar: NDArray[np.float64]) -> bool:
+def shows_noise(X: Array, y: Array, yvar: Array) -> bool:
     """Whether values y (n) at settings X (n x d) with told noise variances yvar (n, NaN unknown) show noise."""
-    if (yvar > 0).any():
-        return True
-    first: dict[bytes, float] = {}
-    for x, value in zip(X, y.tolist(), strict=True):
-        before = first.setdefault(x.tobytes(), value)
-        if abs(before - value) > ROUNDING * max(abs(before), abs(value)):
-            return True
-    return False
+    evidence = NoiseEvidence()
+    evidence.take_in(X, y, yvar, 0)
+    return evidence.noisy_at is not None
+
+
+@dataclass
+class NoiseEvidence:
+    """What a history says, taken in value by value, in the order told: a pure function of the history."""
+
+    noisy_at: int | None = None
+    """The number of values with which noise became certain; None: it is not."""
+    exact_at: int | None = None
+    """The number of values with which a setting first gave its value again; None: none has."""
+    told: bool = False
+    """Whether the noise was told, as a variance."""
+    _first: dict[bytes, float] = field(default_factory=dict)
+
+    @property
+    def settled(self) -> bool:
+        """Whether a repeated setting or a told variance has answered the question."""
+        return self.noisy_at is not None or self.exact_at is not None
+
+    def take_in(self, X: Array, y: Array, yvar: Array, before: int) -> None:
+        """Further points X (k x d), values y (k) and told variances yvar (k, NaN unknown), after `before` others."""
+        for n, (x, value, variance) in enumerate(zip(X, y.tolist(), yvar.tolist(), strict=True), before + 1):
+            if self.noisy_at is not None:  # nothing revokes it
+                return
+            key, repeated = x.tobytes(), len(self._first)
+            first = self._first.setdefault(key, value)
+            if variance > 0:
+                self.noisy_at, self.told = n, True
+            elif abs(value - first) > ROUNDING * max(abs(value), abs(first)):
+                self.noisy_at = n
+            elif len(self._first) == repeated and self.exact_at is None:
+                self.exact_at = n
+            if self.noisy_at is not None:
+                self._first.clear()

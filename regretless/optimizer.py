@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from regretless.certificate import Certificate
 from regretless.earlier import learn_earlier
 from regretless.evaluation import checked_value, checked_variance
 from regretless.method import Method, Recipe
+from regretless.options import one_of
 from regretless.parameters import Array
 from regretless.probes import Share, Watch, checked_rate, is_due, probe_point, share_left, with_what_is_known
 from regretless.space import Space, SpaceLike
@@ -92,15 +93,13 @@ class Optimizer:
         ceiling: float | None = None,
         noise_bound: float | None = None,
     ) -> None:
-        if direction not in ("minimize", "maximize"):
-            raise ValueError(f'direction must be "minimize" or "maximize", got {direction!r}')
+        one_of(get_args(Direction), direction=direction)
         self.space = space if isinstance(space, Space) else Space(space)
         self.direction: Direction = direction
         self.budget = budget
         self.seed = secrets.randbits(32) if seed is None else seed
         self.n_constraints, self.constraint_names = counted(constraints)
-        if cost not in (None, "told", "seconds"):
-            raise ValueError(f'cost must be "told", "seconds" or None, got {cost!r}')
+        one_of((None, *get_args(CostKind)), cost=cost)
         self.cost: CostKind | None = cost
         needs = {"certify": certify, "weighed": bool(self.n_constraints or cost)}
         self.recipe, self._chosen = agreement.resolve_method(method, self.space, budget, **needs)

@@ -51,6 +51,7 @@ from scipy.special import betaincinv, ndtri, stdtrit
 from regretless.bounds import KnownBound
 from regretless.certificate import Certificate
 from regretless.method import Method, keyed_generator
+from regretless.options import in_range
 from regretless.parameters import Array, Axis
 from regretless.space import Cube, Encoding, Space
 from regretless.streams import Stream
@@ -67,8 +68,7 @@ NOT_ASKED = "no probes were asked for; with probes=0.2 every fifth trial is an i
 
 def checked_rate(probes: Any) -> float:
     """The share of trials that are probes, if it is one."""
-    if isinstance(probes, bool) or not isinstance(probes, int | float | np.number) or not 0 <= probes <= 1:
-        raise ValueError(f"probes must be a share of the trials between 0 and 1, got {probes!r}")
+    in_range("[0, 1]", probes=probes)
     return float(probes)
 
 

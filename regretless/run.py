@@ -28,7 +28,6 @@ from regretless.evaluation import (
     ObjectiveError,
     Outcome,
     check_catch,
-    check_counts,
     check_max_failures,
     check_signature,
     evaluate,
@@ -37,6 +36,7 @@ from regretless.evaluation import (
 )
 from regretless.fingerprint import source_fingerprint
 from regretless.optimizer import Direction, Optimizer, Trial
+from regretless.options import in_range, whole_number
 from regretless.probes import Watch
 from regretless.result import Result
 from regretless.space import Space, SpaceLike
@@ -212,7 +212,7 @@ class _Run:
     def __post_init__(self) -> None:
         """Checks the arguments and begins the run, or takes up that of the checkpoint."""
         space, self.n_jobs = Space(self.space), _workers(self.n_jobs)
-        check_counts(trials=self.trials)
+        whole_number(trials=self.trials)
         check_signature(self.fun, space)
         _check_rules(self.timeout, self.callback, self.stop)
         check_catch(self.catch)
@@ -357,7 +357,7 @@ class _Run:
             if len(self.optimizer.trials) >= self.trials:
                 self.succeeded = True
                 return "all trials were evaluated"
-            if self.optimizer.exhausted and not any(t.var for t in self.optimizer.trials):
+            if self.optimizer.exhausted and not self.optimizer.method.gains_by_repeating():
                 self.succeeded = True
                 return f"all {len(self.optimizer.trials)} settings of the space were evaluated"
         if self.deadline is not None and time.monotonic() >= self.deadline:
@@ -465,10 +465,7 @@ def _width(pool: Executor) -> int | None:
 
 def _check_rules(timeout: Any, callback: Any, stop: Any) -> None:
     """Whatever would fail only after the first evaluation fails now."""
-    if timeout is not None and (
-        isinstance(timeout, bool) or not isinstance(timeout, int | float | np.number) or not timeout >= 0
-    ):
-        raise ValueError(f"timeout must be a number of seconds of at least 0, or None, got {timeout!r}")
+    in_range("[0, inf]", timeout=timeout)
     for name, rule in (("callback", callback), ("stop", stop)):
         if rule is not None and not callable(rule):
             raise TypeError(f"{name} must be callable, got {rule!r}")

@@ -17,9 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from regretless.certificate import Certificate
-from regretless.evaluation import check_counts
 from regretless.optimizer import Direction
-from regretless.parameters import is_number
+from regretless.options import in_range, whole_number
 from regretless.probes import DEFAULT_RATE, Proven, Share, Watch, checked_rate
 
 CHECKS_IN_A_ROW = 2
@@ -172,13 +171,9 @@ class GapBelow(Rule):
     ) -> None:
         if gap is None and share is None:
             raise ValueError("gap must be a positive number, or share a part of the space; got neither")
-        if gap is not None and not (is_number(gap) and math.isfinite(gap) and gap > 0):
-            raise ValueError(f"gap must be a positive number, got {gap!r}")
-        if share is not None and not (is_number(share) and 0 < share < 1):
-            raise ValueError(f"share must be between 0 and 1, got {share!r}")
-        if not (is_number(delta) and 0 < delta < 1):
-            raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
-        check_counts(every=every)
+        in_range("(0, inf)", gap=gap)
+        in_range("(0, 1)", share=share, delta=delta)
+        whole_number(every=every)
         self.gap, self.relative, self.share, self.delta, self.every = gap, relative, share, delta, every
         self.asks_gap, self.asks_share = gap is not None, share is not None
         self.certificate = Certificate.none("not checked yet", delta)
@@ -300,14 +295,10 @@ class StopWhen(Rule):
     ) -> None:
         if no_improvement is None and target is None and seconds is None and cost is None:
             raise ValueError("StopWhen needs at least one of no_improvement=, target=, seconds= and cost=")
-        if no_improvement is not None:
-            check_counts(no_improvement=no_improvement)
-        if target is not None and not (is_number(target) and math.isfinite(target)):
-            raise ValueError(f"target must be a finite number, got {target!r}")
-        if seconds is not None and not (is_number(seconds) and seconds > 0):
-            raise ValueError(f"seconds must be a positive number, got {seconds!r}")
-        if cost is not None and not (is_number(cost) and math.isfinite(cost) and cost > 0):
-            raise ValueError(f"cost must be a positive number, got {cost!r}")
+        whole_number(also=(None,), no_improvement=no_improvement)
+        in_range("(-inf, inf)", target=target)
+        in_range("(0, inf]", seconds=seconds)
+        in_range("(0, inf)", cost=cost)
         self.no_improvement, self.target, self.seconds, self.cost = no_improvement, target, seconds, cost
         self._before = 0.0
         """Seconds spent in former sessions of the run."""

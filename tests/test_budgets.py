@@ -77,7 +77,7 @@ def test_costs_nobody_told_are_named() -> None:
     with pytest.raises(ValueError, match=r"evaluation 0 told none: return Value\(value, cost="):
         rg.minimize(lambda x, lr: x, BOX, trials=5, method="random", seed=0, progress=False, stop=rg.StopWhen(cost=3.0))
     for bad in (0, -1.0, math.inf, "3", True):
-        with pytest.raises(ValueError, match="cost must be a positive number"):
+        with pytest.raises(ValueError, match="cost must be a number in"):
             rg.StopWhen(cost=bad)
     assert repr(rg.StopWhen(cost=3.0, target=1.0)) == "StopWhen(target=1.0, cost=3.0)"
 

@@ -440,5 +440,5 @@ def test_adopted_trials_are_no_probes() -> None:
 
 def test_a_rate_that_is_none_is_refused() -> None:
     for bad in (-0.1, 1.5, True, "0.2", math.nan):
-        with pytest.raises(ValueError, match="probes must be a share"):
+        with pytest.raises(ValueError, match="probes must be a number in"):
             Optimizer(LINE, probes=bad)

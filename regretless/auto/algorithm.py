@@ -16,7 +16,8 @@ Noise. A fitted noise variance is a suspicion only, because ripples look like no
 one, the best point is evaluated a second time, once in a run: equal values say that there is no noise, and nothing
 changes; different ones say that there is, and where the fitted variance is large too, functions drawn from the
 posterior (Thompson) and a wider confidence bound take turns, so that one lucky value does not settle the search. Finite
-spaces are not probed: without noise no setting of them is evaluated twice.
+spaces are not probed: without noise no setting of them is evaluated twice. Where noise is certain (told variances,
+`noisy=True`, a `noise_bound`, two values of one setting) their settings are evaluated again like any other points.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from typing import Any
 
 import numpy as np
 
-from regretless.auto.noise import NoiseEvidence
 from regretless.baselines import BASELINES
 from regretless.certificate import Certificate
 from regretless.gp.acquisition import log_expected_improvement, upper_confidence
@@ -38,6 +38,7 @@ from regretless.gp.step import best_told
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method, State
 from regretless.methods import METHODS
+from regretless.noise import NoiseEvidence
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -67,9 +68,14 @@ LOCAL = 300  # values nearest to the best of them that the recommendation of a l
 
 
 class Auto(GPMethod):
-    """Reads the history and takes, ask by ask, the search that suits it: the default."""
+    """Reads the history and takes, ask by ask, the search that suits it: the default.
 
-    def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
+    Args:
+        noisy: whether values are noisy, where that is known: True makes a finite space evaluate settings again, False
+            means that no setting is ever evaluated twice; None: it is found out.
+    """
+
+    def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, noisy: bool | None = None) -> None:
         dim = cube.dim if isinstance(cube, Cube) else cube
         tree = isinstance(cube, Cube) and bool(cube.gates)
         super().__init__(cube, seed=seed, budget=budget, rotate=dim < IMPROVE_FROM and not tree)
@@ -78,6 +84,7 @@ class Auto(GPMethod):
         self.stepped = bool((self.cube.discrete & ~self.cube.categorical).any())
         self.many = self.dim >= IMPROVE_FROM or tree  # in trees the bound stays in its branch (docs/lab/spaces.md)
         self.cells = self.cube.size
+        self.known_noise = noisy
         self.evidence = NoiseEvidence()
         self._members: dict[str, Method] = {}
 
@@ -91,9 +98,18 @@ class Auto(GPMethod):
             member = self._member(part)
             member.step = self.step
             x = member._propose(rng)
-        if self.cells > LISTED or self.evidence.noisy_at is not None or not self.is_known(x):
+        if self.cells > LISTED or self._certainly_noisy or not self.is_known(x):
             return x
         return nearest_unknown(self, x)
+
+    @property
+    def _certainly_noisy(self) -> bool:
+        """Whether noise was stated or has shown."""
+        return self.known_noise is True or self.noise_bound > 0 or self.evidence.noisy_at is not None
+
+    @property
+    def _repeats(self) -> bool:
+        return self._certainly_noisy and bool(np.isfinite(self.cells))
 
     def _part(self) -> str:
         """The part that proposes now."""
@@ -123,7 +139,7 @@ class Auto(GPMethod):
             best = best_told(gp, self.X)
             if not self._is_taken(best):  # a second evaluation that failed is not tried again
                 return best
-        noisy = self.evidence.noisy_at is not None and self._noise_shows(gp)
+        noisy = self._certainly_noisy and self._noise_shows(gp)
         crowd, improve = len(self.pending), self.stepped or self.many
         even = self.step % 2 == 0
         late = self.budget is not None and self._evaluations >= EXPLOIT_FROM * self.budget and (noisy or not self.many)
@@ -163,7 +179,8 @@ class Auto(GPMethod):
 
     def _wants_probe(self, gp: GP) -> bool:
         """Whether noise is suspected and nothing has settled the question, nor will when a pending point is told."""
-        if self.evidence.settled or np.isfinite(self.cells) or not self._noise_shows(gp):
+        stated = self.known_noise is not None or self.noise_bound > 0
+        if stated or self.evidence.settled or np.isfinite(self.cells) or not self._noise_shows(gp):
             return False
         return not any(key in self._settled for key in self._pending_keys)
 
@@ -181,7 +198,7 @@ class Auto(GPMethod):
             return self._member(part)._recommend()
         if part == "model" and not self.long:
             return super()._recommend()
-        if self.evidence.noisy_at is None:
+        if not self._certainly_noisy:
             return np.asarray(self.X[self.best_row()])
         return best_of_many(self.cube, self.X, self.y, self.yvar)
 
@@ -213,6 +230,8 @@ class Auto(GPMethod):
         else:
             first = f"{n} parameters: an exact GP; expected improvement and a confidence bound take turns"
             first += " (beside points under way: drawn functions and a narrower bound)"
+        if self.known_noise or self.noise_bound:
+            first += "; noise was stated"
         changes = []
         if self.evidence.exact_at is not None:
             changes.append((self.evidence.exact_at, "a setting gave the same value again, so there is no noise"))

@@ -27,6 +27,7 @@ from regretless.gp.kernels import Hyper, kernel_of
 from regretless.gp.posterior import GP
 from regretless.gp.step import best_point
 from regretless.gp.surrogate import Surrogate, standardisation
+from regretless.options import in_range
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -58,8 +59,8 @@ class Dropout(DesignedMethod):
         initial: int | None = None,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget, initial=initial)
-        if not 0 <= random_fill <= 1 or not kappa >= 0:
-            raise ValueError(f"need random_fill in [0, 1] and kappa >= 0, got {random_fill!r} and {kappa!r}")
+        in_range("[0, 1]", random_fill=random_fill)
+        in_range("[0, inf)", kappa=kappa)
         self.low_dim, self.random_fill, self.kappa = checked_low_dim(low_dim, self.dim), random_fill, kappa
         self._surrogate = Surrogate(self.cube, ard=False, quadratic=False, tame=False)
 

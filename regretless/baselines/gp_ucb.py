@@ -18,7 +18,6 @@ Deviations
 """
 
 import math
-from typing import Literal
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from regretless.gp.certify import verifying_point
 from regretless.gp.kernels import Kind
 from regretless.gp.method import GPMethod
 from regretless.gp.posterior import GP
+from regretless.options import Preset, in_range, whole_number
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -55,7 +55,7 @@ class GPUCB(GPMethod):
         *,
         seed: int,
         budget: int | None = None,
-        preset: Literal["default", "paper"] = "default",
+        preset: Preset = "default",
         kappa: float | None = None,
         kernel: Kind | None = None,
         ard: bool | None = None,
@@ -70,10 +70,8 @@ class GPUCB(GPMethod):
             cube, seed=seed, budget=budget, preset=preset, kernel=kernel, ard=ard, noise_var=noise_var,
             quadratic=quadratic, tame=tame, rotate=rotate,
         )  # fmt: skip
-        if kappa is not None and not kappa >= 0:
-            raise ValueError(f"kappa must be at least 0, got {kappa!r}")
-        if verify < 0:
-            raise ValueError(f"verify must be at least 0, got {verify!r}")
+        in_range("[0, inf)", kappa=kappa)
+        whole_number(0, verify=verify)
         self.kappa = kappa if kappa is not None or self.paper else KAPPA
         self.verify, self.exploit = verify, not self.paper if exploit is None else exploit
 

@@ -18,6 +18,7 @@ from scipy.special import log_ndtr
 from regretless.gp.acquisition import log_h_of
 from regretless.gp.kernels import Kind
 from regretless.grid.method import GridMethod
+from regretless.options import Preset, one_of
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -41,7 +42,7 @@ class GridImprovement(GridMethod):
         seed: int,
         budget: int | None = None,
         criterion: Literal["expected", "probability"] = "expected",
-        preset: Literal["default", "paper"] = "default",
+        preset: Preset = "default",
         margin: float = 0.0,
         points_per_axis: int | Sequence[int] | None = None,
         kernel: Kind = "se",
@@ -52,8 +53,7 @@ class GridImprovement(GridMethod):
             cube, seed=seed, budget=budget, preset=preset, points_per_axis=points_per_axis, kernel=kernel,
             lengthscale=lengthscale, noise_sd=noise_sd,
         )  # fmt: skip
-        if criterion not in ("expected", "probability"):
-            raise ValueError(f"criterion must be 'expected' or 'probability', got {criterion!r}")
+        one_of(("expected", "probability"), criterion=criterion)
         self.criterion, self.margin = criterion, float(margin)
 
     def _propose(self, rng: np.random.Generator) -> Array:

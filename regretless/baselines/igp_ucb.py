@@ -26,6 +26,7 @@ import numpy as np
 from regretless.gp.kernels import Kind
 from regretless.grid.method import GridMethod
 from regretless.grid.posterior import confidence_width
+from regretless.options import Preset, in_range
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -49,7 +50,7 @@ class IGPUCB(GridMethod):
         *,
         seed: int,
         budget: int | None = None,
-        preset: Literal["default", "paper"] = "default",
+        preset: Preset = "default",
         assumed_norm: float = 0.5,
         delta: float = 1e-3,
         gain: Literal["realised", "log", "root"] | None = None,
@@ -62,8 +63,7 @@ class IGPUCB(GridMethod):
             cube, seed=seed, budget=budget, preset=preset, points_per_axis=points_per_axis, kernel=kernel,
             lengthscale=lengthscale, noise_sd=noise_sd,
         )  # fmt: skip
-        if not 0 < delta < 1:
-            raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
+        in_range("(0, 1)", delta=delta)
         self.B, self.delta, self.gain = float(assumed_norm), delta, gain or ("log" if preset == "paper" else "realised")
 
     def _propose(self, rng: np.random.Generator) -> Array:

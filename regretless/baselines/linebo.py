@@ -26,6 +26,7 @@ from regretless.gp.design import DesignedMethod, away_from_known
 from regretless.gp.step import best_told
 from regretless.gp.surrogate import Surrogate
 from regretless.method import State, keyed_generator
+from regretless.options import whole_number
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
@@ -63,8 +64,8 @@ class LineBO(DesignedMethod):
         initial: int | None = None,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget, initial=initial)
-        if not 1 <= least <= most:
-            raise ValueError(f"need 1 <= least <= most, got {least!r} and {most!r}")
+        whole_number(least=least)
+        whole_number(least, most=most)
         self.least, self.most = least, most
         self._surrogate = Surrogate(self.cube, ard=False, quadratic=False, tame=False)
         self._line: Line | None = None

@@ -20,6 +20,7 @@ from regretless.gp.design import DesignedMethod, away_from_known
 from regretless.gp.maximiser import candidates
 from regretless.gp.surrogate import near_one
 from regretless.method import keyed_generator
+from regretless.options import whole_number
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
@@ -36,8 +37,7 @@ class RFEI(DesignedMethod):
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, trees: int = TREES) -> None:
         super().__init__(cube, seed=seed, budget=budget, centre=False)
-        if trees < 2:
-            raise ValueError(f"trees must be at least 2, got {trees!r}")
+        whole_number(2, trees=trees)
         self.trees = trees
         self._regressor = optional("sklearn.ensemble", "sklearn").RandomForestRegressor
         self._fitted: tuple[int, list[Any]] | None = None

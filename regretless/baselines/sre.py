@@ -27,6 +27,7 @@ from regretless.gp.design import checked_low_dim
 from regretless.gp.step import step_through
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method, keyed_generator
+from regretless.options import whole_number
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
@@ -50,8 +51,7 @@ class SRE(Method):
         self, cube: int | Cube, *, seed: int, budget: int | None = None, low_dim: int = 10, rounds: int = 5
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
-        if rounds < 1:
-            raise ValueError(f"rounds must be at least 1, got {rounds!r}")
+        whole_number(rounds=rounds)
         self.low_dim, self.rounds = checked_low_dim(low_dim, self.dim), rounds
         self.length = ROUND if budget is None else max(2, budget // rounds)
         self._surrogate = Surrogate(self.cube, ard=False, quadratic=False, tame=False)

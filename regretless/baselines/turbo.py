@@ -17,7 +17,7 @@ Deviations (both presets unless said)
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from regretless.gp.step import best_told
 from regretless.gp.surrogate import Surrogate
 from regretless.gp.trust_region import PERTURBED, TrustRegion
 from regretless.method import Method, State, keyed_generator
+from regretless.options import PRESETS, Preset, in_range, one_of
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
@@ -49,16 +50,14 @@ class TuRBO(Method):
         *,
         seed: int,
         budget: int | None = None,
-        preset: Literal["default", "paper"] = "default",
+        preset: Preset = "default",
         initial: int | None = None,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
-        if preset not in ("default", "paper"):
-            raise ValueError(f'preset must be "default" or "paper", got {preset!r}')
+        one_of(PRESETS, preset=preset)
+        in_range("[1, inf)", initial=initial)
         few = self.dim + 2 if budget is None else max(2, min(self.dim + 2, budget // 3))
         self.initial = initial if initial is not None else 2 * self.dim if preset == "paper" else few
-        if self.initial < 1:
-            raise ValueError(f"initial must be at least 1, got {initial!r}")
         self._surrogate = Surrogate(self.cube, quadratic=False)
         self.restarts, self.start = -1, 0
         self._begin(0)

@@ -21,6 +21,7 @@ from regretless.bilevel.schedule import Fixed, Promotion
 from regretless.fingerprint import fingerprint
 from regretless.method import Method, Recipe, keyed_generator
 from regretless.optimizer import Optimizer
+from regretless.options import in_range, one_of
 from regretless.parameters import Array, Axis
 from regretless.space import Cube, Space
 from regretless.streams import Stream
@@ -55,10 +56,8 @@ class Outer:
         recipe = find_recipe(method) if isinstance(method, str) else method
         if recipe.options.get("fidelity"):
             raise ValueError("fidelity must not be set: a study sets it itself where the method is told lengths")
-        if cap is not None and not cap > 0:
-            raise ValueError(f"cap must be a positive loss or None, got {cap!r}")
-        if scale not in ("auto", "log", "linear"):
-            raise ValueError(f'scale must be "auto", "log" or "linear", got {scale!r}')
+        in_range("(0, inf]", cap=cap)
+        one_of(("auto", "log", "linear"), scale=scale)
         self.space, self.recipe, self.seed, self.schedule, self.cap = space, recipe, seed, schedule, cap
         self.rungs = schedule.rungs if isinstance(schedule, Promotion) else ()
         built = self._optimizer().method

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from regretless.bilevel.freeze import Tree, freeze, needs_fresh, thaw
 from regretless.methods.bbo.algorithm import convex_step, dominated_step, nonsmooth_step
+from regretless.options import whole_number
 
 State: TypeAlias = Any
 """Whatever `init` returns: the inner problem's own state."""
@@ -61,8 +62,7 @@ class Bilevel:
         """A problem from train(params, seed), a generator that yields the validation loss, or (loss, model), after each
         step. The `live` last used generators stay in memory; others are replayed from the start when thawed, at no cost
         of budget."""
-        if live < 1:
-            raise ValueError(f"live must be at least 1, got {live!r}")
+        whole_number(live=live)
         kept: OrderedDict[tuple[int, str], _Live] = OrderedDict()
 
         def init(params: dict[str, Any], seed: int) -> _Live:

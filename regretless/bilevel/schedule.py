@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from regretless.bilevel.run import Run
-from regretless.evaluation import check_counts
+from regretless.options import in_range, whole_number
 from regretless.space import Space, SpaceLike
 
 # The studies named here stand in docs/methods/bilevel.md, "How the budget is split" and "Short runs mislead". They used
@@ -53,7 +53,7 @@ class Fixed:
     horizon: int
 
     def __post_init__(self) -> None:
-        check_counts(trials=self.trials, horizon=self.horizon)
+        whole_number(trials=self.trials, horizon=self.horizon)
 
     @property
     def budget_steps(self) -> int:
@@ -74,13 +74,11 @@ class Promotion:
     final_share: float = 0.0
 
     def __post_init__(self) -> None:
-        check_counts(budget_steps=self.budget_steps)
+        whole_number(budget_steps=self.budget_steps)
         if not self.rungs or any(b <= a for a, b in zip((0, *self.rungs), self.rungs, strict=False)):
             raise ValueError(f"rungs must be whole numbers of steps that grow from at least 1, got {self.rungs!r}")
-        if not self.reduction > 1:
-            raise ValueError(f"reduction must be above 1, got {self.reduction!r}")
-        if not 0 <= self.final_share < 1:
-            raise ValueError(f"final_share must be at least 0 and below 1, got {self.final_share!r}")
+        in_range("(1, inf)", reduction=self.reduction)
+        in_range("[0, 1)", final_share=self.final_share)
 
     def job(self, runs: Sequence[Run], spent: int) -> Job | None:
         left = self.budget_steps - spent
@@ -174,7 +172,7 @@ def plan(space: SpaceLike, *, budget_steps: int, convex: bool | None = None) -> 
     """The splits of a budget of training steps that theory and measurements suggest, and the one chosen:
     `print(plan(...))`. `convex` says whether the inner loss is convex in the trained weights; the choice does not
     depend on it."""
-    check_counts(budget_steps=budget_steps)
+    whole_number(budget_steps=budget_steps)
     d, C = len(Space(space)), budget_steps
     rungs = sorted({max(1, round(C / TOP_SHARE / REDUCTION**level)) for level in range(LEVELS)})
     settings = (d + 2) * (C / MEASURED_AT) ** MEASURED_POWER

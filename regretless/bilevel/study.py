@@ -33,8 +33,8 @@ from regretless.bilevel.run import Run, Status
 from regretless.bilevel.schedule import Fixed, Job, Promotion, promotion
 from regretless.bilevel.store import Journal, Store
 from regretless.certificate import Certificate
-from regretless.evaluation import check_counts
 from regretless.method import Recipe
+from regretless.options import whole_number
 from regretless.space import Space, SpaceLike
 from regretless.statefile import StateError, digest, write_whole
 
@@ -92,7 +92,7 @@ def minimize_bilevel(
     """
     if not isinstance(problem, Bilevel):
         raise TypeError(f"problem must be a Bilevel, got {problem!r}")
-    check_counts(validations=validations, keep=keep, keep_bytes=keep_bytes)
+    whole_number(validations=validations, keep=keep, keep_bytes=keep_bytes)
     space = Space(space)
     if budget_steps is not None and trials is None and horizon is None:
         schedule: Promotion | Fixed = promotion(space, budget_steps, rungs, final_share)

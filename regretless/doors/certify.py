@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from optuna.distributions import BaseDistribution
 from optuna.study import Study, StudyDirection
@@ -12,7 +13,7 @@ from regretless.agreement import MethodLike
 from regretless.certificate import Certificate
 from regretless.doors.optuna import Sampler
 from regretless.doors.workers import ran_together
-from regretless.probes import most_better
+from regretless.probes import certain_bounds, most_better
 from regretless.space import SpaceLike
 
 WIDENED = 2.0
@@ -29,6 +30,7 @@ def certify(
     search_space: Mapping[str, BaseDistribution] | SpaceLike | None = None,
     floor: float | None = None,
     ceiling: float | None = None,
+    noise_bound: float | None = None,
 ) -> Certificate:
     """How much better than the study's best trial another setting may be, with probability 1 - delta.
 
@@ -48,8 +50,10 @@ def certify(
             proves how much of the space can be better, whatever the function.
         search_space: the parameters and their ranges, where the trials do not say them all.
         floor, ceiling: a value that no setting can fall below, or exceed.
+        noise_bound: how far noise can carry a value from the truth at most, where that is known.
     """
-    sampler = Sampler(method, seed=0, search_space=search_space, floor=floor, ceiling=ceiling)
+    known: dict[str, Any] = {"floor": floor, "ceiling": ceiling, "noise_bound": noise_bound}
+    sampler = Sampler(method, seed=0, search_space=search_space, **known)
     found = sampler.certificate(study, delta)
     if found.kind == "fitted":
         found = _widened(found, study.direction == StudyDirection.MAXIMIZE, floor, ceiling)
@@ -74,9 +78,16 @@ def _with_share(found: Certificate, sampler: Sampler, study: Study) -> Certifica
     if replica is None:
         return found
     method, trials = replica.optimizer.method, study.get_trials(deepcopy=False)
-    if method.shows_noise():
+    noisy = method.shows_noise()
+    if noisy and not method.noise_bound:
         return replace(found, share_reason="the values show noise, and how much of it no repetition says")
     undecided = len(trials) - len(method.y)
-    spent = found.delta / 2 ** (undecided + 1) if ran_together(trials) else found.delta
+    if noisy:
+        told = certain_bounds(method)
+        if isinstance(told, str):
+            return replace(found, share_reason=told)
+        best = method.recommend().tobytes()
+        undecided += sum(told[0][x.tobytes()] > told[1][best] for x in method.X if x.tobytes() != best)
+    spent = found.delta / 2 ** (undecided + 1) if noisy or ran_together(trials) else found.delta
     share = most_better(len(trials), undecided, spent)
     return replace(found, share=share, share_reason="", probes=len(trials))

@@ -15,7 +15,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 from optuna.distributions import BaseDistribution
@@ -25,6 +25,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from regretless.agreement import MethodLike, as_recipe
+from regretless.bounds import checked_noise_bound
 from regretless.certificate import Certificate
 from regretless.doors.distributions import (
     Distributions,
@@ -63,6 +64,7 @@ from regretless.doors.workers import (
 )
 from regretless.method import checked_seed, keyed_generator
 from regretless.optimizer import Optimizer
+from regretless.options import in_range, one_of
 from regretless.parameters import Array
 from regretless.probes import Share, checked_rate, is_due
 from regretless.space import Space, SpaceLike
@@ -116,6 +118,7 @@ class Sampler(BaseSampler):
             needs them); trials before the space is known, and enqueued ones, are none. A sampler is made before the
             study gets its callbacks, so it does not know of a `GapBelow` there: say probes=0.2 yourself.
         floor, ceiling: a value that no setting can fall below (to minimize) or exceed (to maximize).
+        noise_bound: how far noise can carry a value from the truth at most, where that is known.
         pending_ttl: seconds after which a running trial of another machine counts as lost and is ignored; None waits
             ten times the longest completed trial and at least a minute, `math.inf` for ever. Trials whose heartbeat is
             stale, and those whose process on this machine has ended, are ignored in any case.
@@ -139,6 +142,7 @@ class Sampler(BaseSampler):
         probes: float = 0.0,
         floor: float | None = None,
         ceiling: float | None = None,
+        noise_bound: float | None = None,
         pending_ttl: float | None = None,
         pruned: Pruned = "extrapolate",
         constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
@@ -146,10 +150,8 @@ class Sampler(BaseSampler):
     ) -> None:
         if method != "auto":
             method = as_recipe(method)
-        if pending_ttl is not None and not pending_ttl > 0:
-            raise ValueError(f"pending_ttl must be a positive number of seconds or None, got {pending_ttl!r}")
-        if pruned not in ("extrapolate", "last", "ignore"):
-            raise ValueError(f'pruned must be "extrapolate", "last" or "ignore", got {pruned!r}')
+        in_range("(0, inf]", pending_ttl=pending_ttl)
+        one_of(get_args(Pruned), pruned=pruned)
         if pruned == "last" and probes:
             raise ValueError('probes exclude pruned="last": values of trials that were cut short cannot be compared')
         self.method = method
@@ -160,6 +162,7 @@ class Sampler(BaseSampler):
         self.budget, self.certify, self.pending_ttl, self.pruned = budget, certify, pending_ttl, pruned
         self.constraints_func, self.inside = constraints_func, inside
         self.probes, self.floor, self.ceiling = checked_rate(probes), floor, ceiling
+        self.noise_bound = checked_noise_bound(noise_bound)
         self._forget_caches()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -339,6 +342,7 @@ class Sampler(BaseSampler):
                 probes=self.probes,
                 floor=self.floor,
                 ceiling=self.ceiling,
+                noise_bound=self.noise_bound,
                 constraints=names,
             )
             replica = Replica(study._study_id, space, conditions, optimizer, list(fixed), labels=self._own is not None)

@@ -18,6 +18,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from regretless.doors.curves import Curves
 from regretless.doors.trials import ended_at, whole_study
+from regretless.options import in_range, whole_number
 
 CHANCE = 0.05
 """A trial that becomes the best with a smaller probability is stopped; one in twenty is the usual level of a test."""
@@ -32,15 +33,14 @@ class Pruner(BasePruner):
 
     Args:
         chance: the probability below which a trial is stopped.
-        complete: the number of trials that must be complete before any is stopped.
+        complete: the number of trials that must be complete before any is stopped, at least 3: two trials always lie on
+            a line.
         warmup: reports of a trial before this step stop nothing.
     """
 
     def __init__(self, chance: float = CHANCE, *, complete: int = COMPLETE, warmup: int = 0) -> None:
-        if not 0 < chance < 1:
-            raise ValueError(f"chance must lie between 0 and 1, got {chance!r}")
-        if complete < 3:
-            raise ValueError(f"complete must be at least 3, because two trials always lie on a line, got {complete!r}")
+        in_range("(0, 1)", chance=chance)
+        whole_number(3, complete=complete)
         self.chance, self.complete, self.warmup = chance, complete, warmup
         self._forget_caches()
 

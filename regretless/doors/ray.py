@@ -23,6 +23,7 @@ from ray.tune.search.variant_generator import parse_spec_vars
 from ray.tune.stopper import Stopper
 
 from regretless.agreement import MethodLike
+from regretless.bounds import checked_noise_bound
 from regretless.doors.ray_spaces import Define, RaySpace, read_space
 from regretless.optimizer import Optimizer, Trial
 from regretless.space import SpaceLike
@@ -58,6 +59,7 @@ class Searcher(RaySearcher):  # type: ignore[misc]
         probes: the share of the trials that are independent uniform draws, for `Certificate.share`; None: 0, or 0.2
             with a rule that speaks of a certificate.
         floor, ceiling: a value that no setting can fall below (mode "min") or exceed (mode "max").
+        noise_bound: how far noise can carry a value from the truth at most, where that is known.
     """
 
     _metric: str | None
@@ -77,11 +79,13 @@ class Searcher(RaySearcher):  # type: ignore[misc]
         probes: float | None = None,
         floor: float | None = None,
         ceiling: float | None = None,
+        noise_bound: float | None = None,
     ) -> None:
         _check_one_metric(metric)
         super().__init__(metric=metric, mode=mode)
         self._method, self._seed, self._budget, self._stop = method, seed, budget, stop
         self._probes, self._floor, self._ceiling = probes_for(stop, probes), floor, ceiling
+        self._noise_bound = checked_noise_bound(noise_bound)
         self._first = list(points_to_evaluate or [])
         self._space: RaySpace | None = None
         self._live: dict[str, int] = {}
@@ -107,7 +111,8 @@ class Searcher(RaySearcher):  # type: ignore[misc]
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         optimizer, space = self._begun()
         if trial_id not in self._live:
-            if optimizer.exhausted or (self._stop is not None and self._stop(optimizer) is not None):
+            over = optimizer.exhausted and not optimizer.method.gains_by_repeating()
+            if over or (self._stop is not None and self._stop(optimizer) is not None):
                 return str(RaySearcher.FINISHED)
             trial = self._adopt(self._first.pop(0)) if self._first else optimizer.ask()
             self._live[trial_id] = trial.number
@@ -178,6 +183,7 @@ class Searcher(RaySearcher):  # type: ignore[misc]
             probes=self._probes,
             floor=self._floor,
             ceiling=self._ceiling,
+            noise_bound=self._noise_bound,
         )
 
     def _begun(self) -> tuple[Optimizer, RaySpace]:

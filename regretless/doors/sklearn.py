@@ -18,6 +18,7 @@ from regretless.agreement import MethodLike
 from regretless.auto.algorithm import LISTED, nearest_unknown
 from regretless.doors.sklearn_spaces import SearchSpace, read_search_space
 from regretless.optimizer import Optimizer, Trial
+from regretless.options import whole_number
 from regretless.parameters import Array
 from regretless.space import Space
 from regretless.stopping import Rule, probes_for
@@ -62,6 +63,7 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         probes: the share of the settings that are independent uniform draws; they prove how much of the space can be
             better (`certificate_.share`). None: 0, or 0.2 with a rule that speaks of a certificate.
         ceiling: a score that no setting can exceed; "scorer": that of scikit-learn's scorer, where it has one.
+        noise_bound: how far noise can carry a score from the truth at most, where that is known.
         fold_noise: tell the noise of each score, judged by how the folds differ (`FoldNoise`).
         batch: settings per round; `n_jobs` workers share the folds of a round. The result depends on `batch`, never on
             `n_jobs`.
@@ -87,6 +89,7 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         stop: Rule | None = None,
         probes: float | None = None,
         ceiling: float | Literal["scorer"] | None = "scorer",
+        noise_bound: float | None = None,
         n_jobs: int | None = None,
         refit: Any = True,
         cv: Any = None,
@@ -112,6 +115,7 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         self.stop = stop
         self.probes = probes
         self.ceiling = ceiling
+        self.noise_bound = noise_bound
         self.batch = batch
         self.random_state = random_state
 
@@ -125,7 +129,7 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         optimizer = Optimizer(
             searched.space, method=self.method, direction="maximize", budget=n_trials, seed=int(seed),
             certify=self.stop is not None and self.stop.asks_gap, probes=probes_for(self.stop, self.probes),
-            ceiling=self._most() if self.ceiling == "scorer" else self.ceiling,
+            ceiling=self._most() if self.ceiling == "scorer" else self.ceiling, noise_bound=self.noise_bound,
         )  # fmt: skip
         noise, self.stopped_ = FoldNoise(), None
         if self.stop is not None:
@@ -175,13 +179,9 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
         if self.n_iter is not None and self.n_trials not in (N_TRIALS, self.n_iter):
             raise ValueError(f"n_iter is another name of n_trials: give one, got {self.n_iter!r} and {self.n_trials!r}")
         name = "n_trials" if self.n_iter is None else "n_iter"
-        counts = []
-        for option in (name, "batch"):
-            number = getattr(self, option)
-            if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
-                raise ValueError(f"{option} must be a whole number of at least 1, got {number!r}")
-            counts.append(int(number))
-        return counts[0], counts[1]
+        n_trials = getattr(self, name)
+        whole_number(batch=self.batch, **{name: n_trials})
+        return int(n_trials), int(self.batch)
 
     def _search_space(self) -> SearchSpace:
         names = ("space", "param_distributions", "search_spaces")

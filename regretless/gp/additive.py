@@ -26,6 +26,7 @@ from regretless.gp.lbfgs import minimise, row_by_row
 from regretless.gp.posterior import factor_with_jitter, profiled
 from regretless.gp.surrogate import MOST_FITTED, SIZES, agreeing_values, is_fresh, scheduled, softened, standardisation
 from regretless.method import State
+from regretless.options import in_range
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -311,8 +312,7 @@ class AdditiveSurrogate:
         soften: bool = False,
         shared_products: dict[int, tuple[Array, ...]] | None = None,
     ) -> None:
-        if noise_var is not None and not (noise_var >= 0 and math.isfinite(noise_var)):
-            raise ValueError(f"noise_var must be a variance of at least 0 or None, got {noise_var!r}")
+        in_range("[0, inf)", noise_var=noise_var)
         self.kernel = kernel_of(cube, "matern52")
         self.noise_var, self.soften, self.trend = noise_var, soften, trend and len(self.kernel.lines) > 0
         self._shared = {} if shared_products is None else shared_products

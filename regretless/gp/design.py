@@ -8,6 +8,7 @@ import numpy as np
 from regretless.cube import MOST_COUNTED
 from regretless.gp.sobol import sobol_points
 from regretless.method import Method
+from regretless.options import whole_number
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -83,8 +84,7 @@ class DesignedMethod(Method):
 
 def checked_low_dim(low_dim: int, dim: int) -> int:
     """The dimension of a subspace of a cube with `dim` coordinates: low_dim, or dim where that is smaller."""
-    if low_dim < 1:
-        raise ValueError(f"low_dim must be at least 1, got {low_dim!r}")
+    whole_number(low_dim=low_dim)
     return min(low_dim, dim)
 
 
@@ -94,8 +94,7 @@ class LowDesign:
     def __init__(self, low_dim: int, initial: int | None, budget: int | None, rng: np.random.Generator) -> None:
         if initial is None:
             initial = LOW_POINTS if budget is None else max(2, min(LOW_POINTS, budget // BUDGET_SHARE))
-        if initial < 1:
-            raise ValueError(f"initial must be at least 1, got {initial!r}")
+        whole_number(initial=initial)
         self._low_dim, self._points = low_dim, sobol_points(initial, low_dim, rng)
 
     def next_point(self, history: Method, rng: np.random.Generator) -> Array | None:

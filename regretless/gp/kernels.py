@@ -13,11 +13,12 @@ signal variance that multiplies k and the noise alike. No array is ever larger t
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regretless.options import one_of
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -56,8 +57,7 @@ class Kernel:
     """The kernel of the module's text; labels: of each coordinate, 0 if it is no choice (None: no choices)."""
 
     def __init__(self, kind: Kind, dim: int, labels: NDArray[np.int64] | None = None) -> None:
-        if kind not in ("se", "matern52"):
-            raise ValueError(f"kernel must be 'se' or 'matern52', got {kind!r}")
+        one_of(get_args(Kind), kernel=kind)
         self.kind: Kind = kind
         self.dim = dim
         labels = np.zeros(dim, dtype=np.int64) if labels is None else np.asarray(labels, dtype=np.int64)

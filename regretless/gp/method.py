@@ -1,7 +1,7 @@
 """What the methods on one fitted Gaussian process share: design, surrogate, recommendation, certificate and state."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from regretless.gp.step import best_told, best_weighed, step, worth_using
 from regretless.gp.surrogate import Surrogate
 from regretless.method import State
 from regretless.noise import stated_noise
+from regretless.options import Preset
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -43,7 +44,7 @@ class GPMethod(DesignedMethod):
         *,
         seed: int,
         budget: int | None = None,
-        preset: Literal["default", "paper"] = "default",
+        preset: Preset = "default",
         kernel: Kind | None = None,
         ard: bool | None = None,
         noise_var: float | None = None,
@@ -53,6 +54,7 @@ class GPMethod(DesignedMethod):
     ) -> None:
         self.paper = preset == "paper"
         super().__init__(cube, seed=seed, budget=budget, centre=not self.paper)
+        self.known_noise = stated_noise(self.paper, noise_var)
         self._surrogate = Surrogate(
             self.cube, preset=preset, kernel=kernel, ard=ard, noise_var=noise_var, quadratic=quadratic, tame=tame,
             rotate=rotate,
@@ -76,7 +78,7 @@ class GPMethod(DesignedMethod):
         """The point that maximises an acquisition, weighed by what is known beside the objective (`gp.sides`), d."""
         if self._n_sides or self.cube.belief is not None:
             acquisition = self._weighed(acquisition)
-        return step(self, gp, acquisition, rng, logarithmic=logarithmic, effort=effort)
+        return step(self, gp, acquisition, rng, logarithmic=logarithmic, effort=effort, again=self._repeats)
 
     def _weighed(self, acquisition: Acquisition) -> Acquisition:
         parts, weights = [acquisition], [1.0]
@@ -109,9 +111,6 @@ class GPMethod(DesignedMethod):
         else:
             best = float(gp.mean_at(known).max())
         return max(best, float(gp.mean_at(self.pending).max(initial=best)))
-
-    def _known_noise(self) -> bool | None:
-        return stated_noise(self.paper, self._surrogate.noise_var)
 
     def _recommend(self) -> Array:
         gp = self._surrogate.gp(*self.basis)

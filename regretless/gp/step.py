@@ -36,11 +36,13 @@ def step(
     *,
     logarithmic: bool = False,
     effort: Effort = USUAL,
+    again: bool = False,
 ) -> Array:
-    """The point that maximises an acquisition of the posterior, kept from failures and off the known points, d."""
+    """The point that maximises an acquisition of the posterior, kept from failures and, unless known points may be
+    proposed `again`, off these, d."""
     kept = kept_from_failures(acquisition, history.X, history.failed, logarithmic=logarithmic)
     x = maximise(kept, history.cube, rng, incumbents=best_by_mean(gp, worth_using(history), INCUMBENTS), effort=effort)
-    return away_from_known(x, history, rng)
+    return x if again else away_from_known(x, history, rng)
 
 
 def worth_using(history: Method) -> Array:

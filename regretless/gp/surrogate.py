@@ -15,7 +15,7 @@ import bisect
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from regretless.gp.frame import turn_axes
 from regretless.gp.kernels import Hyper, Kind, kernel_of
 from regretless.gp.posterior import GP, Factor, in_units_of, relative_noise
 from regretless.method import LARGEST, State
+from regretless.options import PRESETS, Preset, in_range, one_of
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -115,7 +116,7 @@ class Surrogate:
         self,
         cube: Cube,
         *,
-        preset: Literal["default", "paper"] = "default",
+        preset: Preset = "default",
         kernel: Kind | None = None,
         ard: bool | None = None,
         quadratic: bool | None = None,
@@ -125,10 +126,8 @@ class Surrogate:
         rotate: bool = False,
         shorten: float = 1.0,
     ) -> None:
-        if noise_var is not None and not (noise_var >= 0 and math.isfinite(noise_var)):
-            raise ValueError(f"noise_var must be a variance of at least 0 or None, got {noise_var!r}")
-        if preset not in ("default", "paper"):
-            raise ValueError(f"preset must be 'default' or 'paper', got {preset!r}")
+        in_range("[0, inf)", noise_var=noise_var)
+        one_of(PRESETS, preset=preset)
         paper = preset == "paper"
         tame = not paper if tame is None else tame
         if tame and soften:

@@ -7,7 +7,7 @@ from the history, so that it is a function of the history alone. With everything
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from regretless.grid.scale import FIRST_FIT, REFIT, Scale, fit_scale
 from regretless.grid.whole_model import whole_certificate
 from regretless.method import Method, State
 from regretless.noise import stated_noise
+from regretless.options import PRESETS, Preset, one_of
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -50,15 +51,14 @@ class PointsMethod(Method):
         *,
         seed: int,
         budget: int | None = None,
-        preset: Literal["default", "paper"] = "default",
+        preset: Preset = "default",
         kernel: Kind = "se",
         lengthscale: float | None = None,
         noise_sd: float | None = None,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
-        if preset not in ("default", "paper"):
-            raise ValueError(f"preset must be 'default' or 'paper', got {preset!r}")
-        self._fits = preset == "default"
+        one_of(PRESETS, preset=preset)
+        self._fits, self.known_noise = preset == "default", stated_noise(preset == "paper", noise_sd)
         self._kernel, self._lengthscale, self._noise_sd = kernel, lengthscale, noise_sd
         sd = PAPER_NOISE_SD if noise_sd is None else max(noise_sd, LEAST_NOISE_SD)
         self.scale = Scale(0.0, 1.0, lengthscale or PAPER_LENGTHSCALE, sd**2)
@@ -132,9 +132,6 @@ class PointsMethod(Method):
         else:
             self.posterior.add_at(x, value, noise_var)
 
-    def _known_noise(self) -> bool | None:
-        return stated_noise(not self._fits, self._noise_sd)
-
     def _certificate(self, delta: float) -> Certificate:
         return whole_certificate(self, self.scale.told_noise_var, delta, self._wary)
 
@@ -154,7 +151,7 @@ class GridMethod(PointsMethod):
         *,
         seed: int,
         budget: int | None,
-        preset: Literal["default", "paper"],
+        preset: Preset,
         points_per_axis: int | Sequence[int] | None,
         kernel: Kind,
         lengthscale: float | None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from regretless.extras import optional
+from regretless.options import one_of
 from regretless.report.model_view import ModelView, model_of
 from regretless.report.run_data import RunData, text_of
 
@@ -38,8 +39,7 @@ def figure(
 ) -> Figure:
     """A figure of the run (needs matplotlib); `params` are the parameters to draw, two of them for a contour, and
     `where` holds values of others that slices and contours pass through."""
-    if kind not in get_args(Kind):
-        raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}, got {kind!r}")
+    one_of(get_args(Kind), kind=kind)
     if where and kind not in CUTS:
         raise ValueError(f"where is for {', '.join(CUTS)}; {kind} does not pass through a setting")
     data = RunData(result, where)

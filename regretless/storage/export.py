@@ -51,8 +51,9 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
         certify=settings.certify,
         constraints=names,
         probes=settings.probes,
+        noise_bound=settings.noise_bound,
     )
-    optimizer.bound = KnownBound.of(optimizer.direction, settings.bound)
+    optimizer.bound = KnownBound.of(optimizer.direction, settings.bound, noise_bound=settings.noise_bound)
     for t in trials:
         if not all(d._contains(d.to_internal_repr(t.params[name])) for name, d in space.items() if name in t.params):
             continue

@@ -33,20 +33,20 @@ from tqdm.auto import tqdm
 from regretless.bounds import KnownBound
 from regretless.doors.optuna import ERROR, Sampler
 from regretless.doors.replica import CONSTRAINTS, named_constraints
-from regretless.doors.trials import VARIANCE
+from regretless.doors.trials import VARIANCE, variance
 from regretless.doors.workers import OWNER, Sightings, exclusive, is_dead, lost_after, signature
 from regretless.evaluation import (
     Catch,
     Objective,
     ObjectiveError,
     check_catch,
-    check_counts,
     check_max_failures,
     evaluate,
     last_line,
     too_many_failures,
 )
 from regretless.optimizer import Direction
+from regretless.options import whole_number
 from regretless.space import Space, SpaceLike
 from regretless.stopping import COST, Rule, probes_for
 from regretless.storage.settings import Settings, check_space, objective_changed
@@ -78,6 +78,7 @@ def tune_in_storage(
     probes: float | None = None,
     floor: float | None = None,
     ceiling: float | None = None,
+    noise_bound: float | None = None,
     timeout: float | None = None,
     catch: Catch = Exception,
     max_failures: float | None = None,
@@ -98,14 +99,14 @@ def tune_in_storage(
         seed: makes the run repeatable; an existing study keeps its own.
         stop: a rule such as `regretless.GapBelow(0.01)`; all workers count for it. "auto" then begins a study with a
             method whose certificate shrinks.
-        probes, floor, ceiling: as in `minimize` and `maximize`; an existing study keeps its own.
+        probes, floor, ceiling, noise_bound: as in `minimize` and `maximize`; an existing study keeps its own.
         timeout: seconds after which no new trial starts.
         catch: exceptions of the objective that count as failed trials, which keep the error's text; all others end the
             run.
         max_failures: so many failures in a row end the run (`math.inf`: never); None: 20, or 5 before any success.
         progress: whether to show a progress bar.
     """
-    check_counts(trials=trials, workers=workers)
+    whole_number(trials=trials, workers=workers)
     if workers > 1 and not isinstance(storage, str):
         raise ValueError("several workers need a storage URL that each can open; an open storage serves one worker")
     check_catch(catch)
@@ -120,11 +121,13 @@ def tune_in_storage(
     bound = KnownBound(direction, floor, ceiling)
     rate = probes_for(stop, probes)
     certify = stop is not None and stop.asks_gap
-    settings = Settings.agree(found, method, seed, certify, trials, probes=probes, fresh=rate, bound=bound.value)
-    known = KnownBound.of(direction, settings.bound)
+    known: dict[str, Any] = {"bound": bound.value, "noise_bound": noise_bound}
+    settings = Settings.agree(found, method, seed, certify, trials, probes=probes, fresh=rate, **known)
+    bound = KnownBound.of(direction, settings.bound)
     found.sampler = sampler = Sampler(
         settings.method, seed=settings.seed, search_space=Space(space), budget=settings.budget,
-        certify=settings.certify, probes=settings.probes, floor=known.floor, ceiling=known.ceiling,
+        certify=settings.certify, probes=settings.probes, floor=bound.floor, ceiling=bound.ceiling,
+        noise_bound=settings.noise_bound,
     )  # fmt: skip
     check_space(found, sampler.search_space or {}, Space(space).conditional)
     if objective_changed(found, objective):
@@ -234,9 +237,10 @@ class _Worker:
         return storage.create_new_trial(study_id, template)  # one transaction: no trial without a signature
 
     def _exhausted(self, trials: list[FrozenTrial]) -> bool:
-        """Whether the space is finite and every setting of it has been evaluated."""
+        """Whether the space is finite, every setting of it has been evaluated, and no variance was told, which would
+        make further values of known settings worth having."""
         size = self.own.cube().size
-        if len(trials) < size:
+        if len(trials) < size or any(variance(t) > 0 for t in trials):
             return False
         return len({repr(sorted(t.params.items())) for t in trials if t.state.is_finished()}) >= size
 

@@ -13,6 +13,7 @@ from optuna.study import Study
 from optuna.trial import TrialState
 
 from regretless.agreement import as_recipe
+from regretless.bounds import checked_noise_bound
 from regretless.fingerprint import source_fingerprint
 
 SETTINGS = "regretless:settings"
@@ -24,7 +25,7 @@ OBJECTIVE = "regretless:objective"
 @dataclass(frozen=True)
 class Settings:
     """The method and the seed of a study, whether "auto" was to choose for a certificate, the planned trials, the share
-    of probes and the floor or ceiling."""
+    of probes, the floor or ceiling and the bound of the noise."""
 
     method: str
     seed: int
@@ -34,6 +35,7 @@ class Settings:
     bound: float | None = None
     version: int = 1
     """Of the method; see `Method.version`."""
+    noise_bound: float = 0.0
 
     @classmethod
     def read(cls, study: Study) -> Settings | None:
@@ -44,7 +46,7 @@ class Settings:
         method, seed, budget = stored.get("method"), stored.get("seed"), stored.get("budget")
         if not isinstance(method, str) or isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             return None
-        probes, bound = stored.get("probes"), stored.get("bound")
+        probes, bound, noise = stored.get("probes"), stored.get("bound"), stored.get("noise_bound")
         return cls(
             method,
             seed,
@@ -53,6 +55,7 @@ class Settings:
             probes if isinstance(probes, float) and 0 <= probes <= 1 else 0.0,
             bound if isinstance(bound, float) and math.isfinite(bound) else None,
             stored["version"] if isinstance(stored.get("version"), int) else 1,
+            noise if isinstance(noise, float) and 0 <= noise < math.inf else 0.0,
         )
 
     @classmethod
@@ -67,13 +70,15 @@ class Settings:
         probes: float | None = None,
         fresh: float = 0.0,
         bound: float | None = None,
+        noise_bound: float | None = None,
     ) -> Settings:
         """Those the study has, or the ones given, which are written into it; given ones that differ are refused.
         fresh: the share of probes of a study that begins now."""
         stored = cls.read(study)
         if stored is None:
             seed = secrets.randbits(32) if seed is None else seed
-            stored = cls(method, seed, certify, budget, fresh, bound, version_of(method))
+            noise = checked_noise_bound(noise_bound)
+            stored = cls(method, seed, certify, budget, fresh, bound, version_of(method), noise)
             study.set_user_attr(SETTINGS, asdict(stored))
         elif stored.version != version_of(stored.method):
             former = as_recipe(stored.method).method.former
@@ -82,9 +87,14 @@ class Settings:
         if method not in ("auto", stored.method) or seed not in (None, stored.seed):
             runs = f"study {study.study_name!r} runs with method {stored.method!r} and seed {stored.seed}"
             raise ValueError(f"{runs}, not {method!r} and {seed}; leave them out, or choose another study name")
-        if probes not in (None, stored.probes) or bound not in (None, stored.bound):
-            runs = f"study {study.study_name!r} runs with probes={stored.probes:g}, floor or ceiling {stored.bound}"
-            raise ValueError(f"{runs}, not {probes} and {bound}; leave them out, or choose another study name")
+        for name, given, kept in (
+            ("probes", probes, stored.probes),
+            ("floor or ceiling", bound, stored.bound),
+            ("noise_bound", noise_bound, stored.noise_bound),
+        ):
+            if given not in (None, kept):
+                runs = f"study {study.study_name!r} runs with {name} {kept}"
+                raise ValueError(f"{runs}, not {given}; leave it out, or choose another study name")
         return stored
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from regretless.gp.design import Design
 from regretless.gp.sobol import sobol_points
 from regretless.method import Method
+from regretless.options import whole_number
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.tangent.inputs import Encode, Inputs
@@ -59,8 +60,7 @@ class TangentMethod(Method):
         n_candidates: int,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
-        if not n_candidates >= 1:
-            raise ValueError(f"n_candidates must be a whole number of at least 1, got {n_candidates!r}")
+        whole_number(n_candidates=n_candidates)
         self._n_candidates = n_candidates
         n_design = min(DESIGN, 2 * (self.dim + 1)) if candidates is None else POOL_DESIGN
         self._design = Design(self.cube, n_design, self.fixed_generator(), centre=False)
@@ -145,15 +145,8 @@ class TangentMethod(Method):
 
 def checked_width(width: int, depth: int, inputs: int) -> int:
     """The width, once a net of it and of this depth is possible and small enough."""
-    for name, number, least in (("width", width, 1), ("depth", depth, 2)):
-        if not number >= least:
-            raise ValueError(f"{name} must be a whole number of at least {least}, got {number!r}")
+    whole_number(width=width)
+    whole_number(2, depth=depth)
     if (depth - 2) * width**2 + inputs * width > MOST_WEIGHTS:
         raise ValueError(f"a net of width {width} and depth {depth} has more than {MOST_WEIGHTS:.3g} weights")
     return width
-
-
-def check_ridge(ridge: float | None) -> None:
-    """Raises ValueError unless a ridge is a positive number or None."""
-    if ridge is not None and not 0 < ridge < np.inf:
-        raise ValueError(f"ridge must be a positive number, got {ridge!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from numpy.random import Generator
 
@@ -25,7 +25,7 @@ class ModuleTangent:
 
     def __init__(self, network: torch.nn.Module, domain: Tensor, rng: Generator, *, device: str = "cpu") -> None:
         self._network = copy.deepcopy(network).to(device=device, dtype=torch.float64).eval()
-        self._parameters = {name: p.detach() for name, p in self._network.named_parameters()}
+        self._start = self._parameters = {name: p.detach() for name, p in self._network.named_parameters()}
         self._buffers = dict(self._network.named_buffers())
         self._device = device
         size = sum(p.numel() for p in self._parameters.values())
@@ -48,10 +48,10 @@ class ModuleTangent:
         self._domain = domain
         self._norm = float(diagonal(self.factors(domain)).mean()) or 1.0
 
-    def at(self, parameters: dict[str, torch.Tensor]) -> ModuleTangent:
-        """The same module at other weights, by its own names."""
+    def at(self, theta: Direction) -> Self:
+        """The same module at other weights."""
         other = copy.copy(self)
-        other._parameters, other._norm = parameters, 1.0
+        other._parameters, other._norm = self._named(theta), 1.0
         other._norm = float(diagonal(other.factors(self._domain)).mean()) or 1.0
         return other
 
@@ -60,18 +60,32 @@ class ModuleTangent:
         """The mean of |g|^2 over the domain, by which the kernel is divided."""
         return self._norm
 
-    def start(self) -> dict[str, torch.Tensor]:
-        """The weights that it stands at, by the module's own names; theta0 unless `at` has set others."""
-        return dict(self._parameters)
+    def start(self) -> Direction:
+        """theta0."""
+        return tuple(self._start.values())
 
-    def outputs(self, theta: dict[str, torch.Tensor], X: torch.Tensor) -> torch.Tensor:
+    def _named(self, theta: Direction) -> dict[str, torch.Tensor]:
+        return dict(zip(self._start, theta, strict=True))
+
+    def tensor(self, values: Tensor) -> torch.Tensor:
+        """Arrays as the module reads them."""
+        return torch.as_tensor(values, dtype=torch.float64, device=self._device)
+
+    def outputs(self, theta: dict[str, torch.Tensor] | Direction, X: Tensor) -> torch.Tensor:
         """h(x; theta) of every row, n."""
-        made: torch.Tensor = torch.func.functional_call(self._network, (theta, self._buffers), (X,))
+        named = theta if isinstance(theta, dict) else self._named(theta)
+        made: torch.Tensor = torch.func.functional_call(self._network, (named, self._buffers), (self.tensor(X),))
         return made.reshape(len(X))
 
+    def outputs_and_gradient(self, theta: Direction, X: Tensor, y: Tensor) -> tuple[torch.Tensor, Direction]:
+        """h(x; theta), n, and the gradient in theta of sum (h(x; theta) - y)^2 / 2."""
+        at = [weights.detach().requires_grad_(True) for weights in theta]
+        h = self.outputs(tuple(at), X)
+        return h.detach(), torch.autograd.grad(0.5 * ((h - self.tensor(y)) ** 2).sum(), at)
+
     def factors(self, X: Tensor) -> Factors:
-        """Gradients at theta0 over the root of the norm, n x features."""
-        X = torch.as_tensor(X, dtype=torch.float64, device=self._device)
+        """Gradients at these weights over the root of the norm, n x features."""
+        X = self.tensor(X)
         rows = [torch.zeros(0, self.features, dtype=torch.float64, device=self._device)]
         for start in range(0, len(X), GRADIENT_ROWS):
             made = self._gradients(self._parameters, X[start : start + GRADIENT_ROWS])

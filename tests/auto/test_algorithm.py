@@ -7,12 +7,14 @@ from regretless.auto import AUTO
 from regretless.auto import algorithm as auto
 from regretless.auto.algorithm import best_of_many
 from regretless.baselines import BASELINES
+from regretless.evaluation import Value
 from regretless.gp.acquisition import log_expected_improvement
 from regretless.gp.maximiser import Acquisition
 from regretless.gp.posterior import GP
 from regretless.methods import METHODS
 from regretless.optimizer import Optimizer
 from regretless.parameters import Choice, Float, Int
+from regretless.run import minimize
 from regretless.space import Cube, Space
 from regretless.testing import bowl, run
 
@@ -128,6 +130,38 @@ def test_a_finite_space_is_not_probed_and_ends() -> None:
         opt.tell(opt.ask(), float(rng.standard_normal()))
         assert len(opt.trials) <= 40
     assert len(opt.trials) == 40
+
+
+CELLS = {"n": Int(2, 6), "s": Float(0.5, 2.0, step=0.5)}
+
+
+@pytest.mark.parametrize("stated", ["option", "bound", "variances"])
+def test_a_finite_space_evaluates_settings_again_under_noise(stated: str) -> None:
+    """Told that values are noisy, a run goes on beyond the last cell, and mostly at the good ones."""
+    rng, var = np.random.default_rng(3), 0.01 if stated == "variances" else None
+
+    def loss(n: int, s: float) -> Value:
+        return Value((n - 5) ** 2 + (s - 1.5) ** 2 + float(rng.uniform(-0.1, 0.1)), var=var)
+
+    method = AUTO(noisy=True) if stated == "option" else "auto"
+    bound = 0.1 if stated == "bound" else None
+    found = minimize(loss, CELLS, trials=40, seed=2, method=method, noise_bound=bound, progress=False)
+    assert len(found.trials) == 40
+    best = [t for t in found.trials if t.params == {"n": 5, "s": 1.5}]
+    assert len(best) >= 4
+    assert found.params == {"n": 5, "s": 1.5}
+
+
+def test_a_finite_space_without_noise_ends_by_itself_and_says_so() -> None:
+    found = minimize(lambda n, s: (n - 5) ** 2 + s, CELLS, trials=40, seed=2, progress=False)
+    assert len(found.trials) == 20 == len({tuple(t.params.values()) for t in found.trials})
+    assert "all 20 settings of the space were evaluated" in found.message
+
+
+def test_one_that_is_told_that_there_is_no_noise_evaluates_nothing_twice() -> None:
+    method = AUTO(noisy=False).build(RIPPLES.cube(), seed=1, budget=40)
+    run(method, 40, lambda X: bowl(X) + 0.05 * np.sin(1e6 * X.sum(axis=1)))
+    assert repeats(method) == 0
 
 
 def test_told_variances_are_noise() -> None:

@@ -26,6 +26,13 @@ def test_a_suite_s_name_says_what_is_run(choice: ModuleType) -> None:
     (batch,) = choice.cases_of("batch-16-3", [6], [21])
     assert (batch.options["dim"], batch.budget, batch.at_once) == (3, 256, 16)
     assert len(choice.cases_of("table-60", [], [1, 2])) == 2 * len(choice.TABLES)
+    (few,) = choice.cases_of("few-5-3", [6], [22])
+    assert (few.options["noise_iqr"], few.options["dim"], few.budget) == (0.05, 3, 60)
+    (whole,) = choice.cases_of("fewint-5", [6], [22])
+    assert (whole.problem, whole.options["dim"], whole.budget) == ("bbob-mixint", 5, 50)
+    deep = choice.cases_of("deep-200", [6], [1])
+    assert len(deep) == len(choice.TURNED)
+    assert {case.budget for case in deep} == {400}
 
 
 def test_methods_are_ranked_on_the_cases_they_share(choice: ModuleType) -> None:

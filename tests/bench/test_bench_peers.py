@@ -15,13 +15,16 @@ from regretless_bench.runner import Run, run_all
 from regretless.parameters import Choice, Float, Int
 from regretless.space import Space
 
-CHEAPER = {name: {"restarts": 2, "raw": 16} for name in ("botorch-logei", "botorch-lognei")}
+CHEAPER = {name: {"restarts": 2, "raw": 16} for name in PEERS if name.startswith("botorch")}
 SPACE = Space(
     {"lr": Float(1e-5, 1e-1, log=True), "n": Int(1, 6), "m": Int(1, 1000, log=True), "act": Choice(["a", "b", "c"])}
 )
 
 
-@pytest.fixture(params=PEERS)
+SLOW = ("botorch-saas",)  # five times logei's seconds for the same code with another model
+
+
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in PEERS])
 def peer(request):
     if not installed(request.param):
         pytest.skip(f"{LIBRARIES[request.param]} is not installed")

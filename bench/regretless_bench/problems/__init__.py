@@ -26,6 +26,7 @@ PROBLEMS = {
         Factory("ellipsoid", "regretless_bench.problems.synthetic:ellipsoid"),
         Factory("camelback", "regretless_bench.problems.synthetic:camelback"),
         Factory("hartmann6", "regretless_bench.problems.synthetic:hartmann6"),
+        Factory("turned", "regretless_bench.problems.turned:turned"),
         Factory("go-ucb-f1", "regretless_bench.problems.synthetic:go_ucb_f1"),
         Factory("go-ucb-f2", "regretless_bench.problems.synthetic:go_ucb_f2"),
         Factory("go-ucb-f3", "regretless_bench.problems.synthetic:go_ucb_f3"),

@@ -47,7 +47,7 @@ from regretless.gp.method import GPMethod
 from regretless.gp.posterior import GP
 from regretless.gp.step import INCUMBENTS, best_by_mean, best_told, step
 from regretless.method import Method
-from regretless.noise import stated_noise
+from regretless.options import Preset, in_range, one_of
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -83,7 +83,7 @@ class BBO(GPMethod):
         *,
         seed: int,
         budget: int | None = None,
-        preset: Literal["default", "paper"] = "default",
+        preset: Preset = "default",
         acquisition: Literal["ei", "ucb"] = "ei",
         horizon: int | None = None,
         norm_bound: float = 1.0,
@@ -95,15 +95,12 @@ class BBO(GPMethod):
         super().__init__(cube, seed=seed, budget=budget, preset=preset, noise_var=self.noise_var)
         if fidelity and self.dim < 2:
             raise ValueError("fidelity=True needs at least two coordinates: hyper-parameters, then the training length")
-        if acquisition not in ("ei", "ucb"):
-            raise ValueError(f"acquisition must be 'ei' or 'ucb', got {acquisition!r}")
+        one_of(("ei", "ucb"), acquisition=acquisition)
         if acquisition == "ucb" and horizon is None:
             raise ValueError("acquisition='ucb' needs horizon=, the inner steps N per evaluation: beta_t depends on it")
-        positive = {"horizon": horizon, "norm_bound": norm_bound, "inner_error": inner_error, "noise_var": noise_var}
-        for name, value in positive.items():
-            if value is not None and not (value > 0 and math.isfinite(value)):
-                raise ValueError(f"{name} must be positive, got {value!r}")
+        in_range("(0, inf)", horizon=horizon, norm_bound=norm_bound, inner_error=inner_error, noise_var=noise_var)
         self.acquisition, self.horizon, self.B, self.fidelity = acquisition, horizon, float(norm_bound), fidelity
+        self.known_noise = True if fidelity else self.known_noise  # the best value may be of a short run
         self.phi = inner_error if inner_error is not None else paper_phi(horizon or 1) if self.paper else PHI
         self.loss_scale = "linear" if self.paper else "auto"
         """How a study tells losses: as they are, as Algorithms 1 and 2 model them, or by their log where positive."""
@@ -136,9 +133,6 @@ class BBO(GPMethod):
         else:
             variance = self.noise_var
         return confidence_width(self._evaluations + 1, self.B, self.phi, variance, self.horizon)
-
-    def _known_noise(self) -> bool | None:
-        return stated_noise(self.paper or self.fidelity, self.noise_var)  # the best value may be of a short run
 
     def _recommend(self) -> Array:
         if self.paper and self.acquisition == "ucb":  # (Alg. 2, l. 9): the last point
@@ -177,8 +171,7 @@ def dominated_step(mu: float, j: int) -> float:
 
 def nonsmooth_step(c: float, horizon: int, p: float = 0.75) -> float:
     """eta = c N^-p with p > 1/2, for losses that are convex and not smooth (Thm. 19)."""
-    if not p > 0.5:
-        raise ValueError(f"p must be above 1/2, got {p!r}")
+    in_range("(0.5, inf)", p=p)
     return float(c * horizon**-p)
 
 

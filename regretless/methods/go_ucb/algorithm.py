@@ -35,7 +35,7 @@ and the sixth with `oracle="least-squares"`, which is Algorithm 1 with the setti
 import math
 import textwrap
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 from scipy.special import stdtrit
@@ -57,6 +57,7 @@ from regretless.methods.go_ucb.parametric import CENTRED, BoundsLike, Family, Tw
 from regretless.methods.go_ucb.user_model import Gradients, family_of
 from regretless.methods.go_ucb.working_oracle import WorkingPhaseTwo
 from regretless.noise import stated_noise
+from regretless.options import PRESETS, Preset, in_range, one_of
 from regretless.parameters import Array
 from regretless.space import Cube, Space
 from regretless.streams import Stream
@@ -118,7 +119,7 @@ class GOUCB(Method):
         w_bounds: BoundsLike | None = None,
         gradients: Gradients = "auto",
         width: int = 25,
-        preset: Literal["default", "paper"] = "default",
+        preset: Preset = "default",
         initial: int | None = None,
         kappa: float = 0.5,
         guard: bool | None = None,
@@ -128,23 +129,17 @@ class GOUCB(Method):
         oracle: Literal["printed", "least-squares"] = "printed",
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
-        for name, value, allowed in (
-            ("preset", preset, ("default", "paper")),
-            ("gradients", gradients, ("auto", "torch", "numeric")),
-            ("start", start, ("incumbent", "random", "centre", "last")),
-            ("oracle", oracle, ("printed", "least-squares")),
-        ):
-            if value not in allowed:
-                raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
-        if initial is not None and initial < 1:
-            raise ValueError(f"initial must be at least 1 or None, got {initial!r}")
+        one_of(PRESETS, preset=preset)
+        one_of(get_args(Gradients), gradients=gradients)
+        one_of(get_args(Start), start=start)
+        one_of(("printed", "least-squares"), oracle=oracle)
+        in_range("[1, inf)", initial=initial)
+        in_range("[0, inf)", kappa=kappa)
+        in_range("(0, inf)", noise_sd=noise_sd)
         if oracle == "least-squares" and preset != "paper":
             raise ValueError('oracle="least-squares" belongs to preset="paper"; the default preset has it always')
-        if not kappa >= 0:
-            raise ValueError(f"kappa must be at least 0, got {kappa!r}")
-        if noise_sd is not None and not noise_sd > 0:
-            raise ValueError(f"noise_sd must be above 0 or None, got {noise_sd!r}")
         self.paper, self.kappa, self.noise_sd, self.realizable = preset == "paper", float(kappa), noise_sd, realizable
+        self.known_noise = stated_noise(self.paper, noise_sd)
         self.family: Family
         self._works = oracle == "least-squares"
         if model is None and self.paper and not self._works:  # (Sec. 6)
@@ -247,9 +242,6 @@ class GOUCB(Method):
         leader = self._guard.verdict(self.X, self.y, self.yvar, self._fit())[0]
         return "process" if leader == "hybrid" and self.family.flexible else leader
 
-    def _known_noise(self) -> bool | None:
-        return stated_noise(self.paper, self.noise_sd)
-
     def _recommend(self) -> Array:
         if self.paper:  # (Alg. 1, output): uniform over x_1, ..., x_T; over Phase I while that is all there is
             points = self.X[self.initial :] if len(self.y) > self.initial else self.X
@@ -284,8 +276,7 @@ class GOUCB(Method):
     def parameters(self, level: float = 0.95) -> dict[str, tuple[float, float, float]]:
         """The fitted parameters in the user's units: name -> (value, low, high), intervals by the linearised fit (t
         quantiles), cut at the bounds; one that fills its bounds says that the data do not determine the parameter."""
-        if not 0 < level < 1:
-            raise ValueError(f"level must be between 0 and 1, got {level!r}")
+        in_range("(0, 1)", level=level)
         if len(self.y) == 0:
             raise RuntimeError("parameters() needs at least one successful evaluation")
         fit = self._fit()

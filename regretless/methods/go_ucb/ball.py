@@ -15,6 +15,7 @@ import math
 import numpy as np
 from scipy.linalg import lapack
 
+from regretless.options import in_range
 from regretless.parameters import Array
 
 JITTER = 1e-14  # the first share of the largest diagonal entry that is added to a matrix which rounding made indefinite
@@ -27,8 +28,7 @@ class Ball:
     """
 
     def __init__(self, anchor: Array, lam: float, G: Array | None = None, r: Array | None = None) -> None:
-        if not lam > 0:
-            raise ValueError(f"lam must be above 0, got {lam!r}")
+        in_range("(0, inf)", lam=lam)
         self.anchor = np.array(anchor, dtype=np.float64)
         self.lam = float(lam)
         self.p = len(self.anchor)

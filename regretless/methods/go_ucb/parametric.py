@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from regretless.options import whole_number
 from regretless.parameters import Array, Choice, Float, Parameter, is_number
 from regretless.space import Cube, Space
 
@@ -256,8 +257,7 @@ class TwoLayerNet(Family):
     flexible = True
 
     def __init__(self, d: int, width: int, act: Literal["sigmoid", "tanh"], *, plain: bool = False) -> None:
-        if width < 1:
-            raise ValueError(f"width must be at least 1, got {width!r}")
+        whole_number(width=width)
         hidden = [f"W1[{j},{i}]" for j in range(width) for i in range(d)]
         names = (*hidden, *(f"b1[{j}]" for j in range(width)), *(f"w2[{j}]" for j in range(width)), "b2")
         super().__init__(names, reach=np.inf if plain else NET_REACH)

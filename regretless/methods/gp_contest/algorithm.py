@@ -41,6 +41,7 @@ from regretless.gp.surrogate import Surrogate
 from regretless.method import State
 from regretless.methods.gp_contest.contest import FEW, HEAD_START, Contest, entrants
 from regretless.noise import stated_noise
+from regretless.options import in_range
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -76,11 +77,9 @@ class GPContest(DesignedMethod):
         noise_var: float | None = None,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget, initial=initial)
-        if kappa is not None and not kappa >= 0:
-            raise ValueError(f"kappa must be at least 0, got {kappa!r}")
-        if initial is not None and initial < 1:
-            raise ValueError(f"initial must be at least 1, got {initial!r}")
-        self.kappa = kappa
+        in_range("[0, inf)", kappa=kappa)
+        in_range("[1, inf)", initial=initial)
+        self.kappa, self.known_noise = kappa, stated_noise(False, noise_var)
         self._lines = free_lines(self.cube)
         self._free = min(LOW_DIM, len(self._lines))
         self._clipped = Surrogate(self.cube, noise_var=noise_var)
@@ -126,9 +125,6 @@ class GPContest(DesignedMethod):
         """Draws one uniform base point per evaluation since the design, and returns their number."""
         t = len(self.y) + len(self.failed) + len(self.pending) - self._design.size + 1
         return self._bases.draw(max(1, t), self.cube, self.seed, lambda k: 1)
-
-    def _known_noise(self) -> bool | None:
-        return stated_noise(False, self._clipped.noise_var)
 
     def _recommend(self) -> Array:
         surrogate = self._contest.choose(self.X, self.y, self.yvar)

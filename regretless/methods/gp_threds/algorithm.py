@@ -40,7 +40,7 @@ import math
 import warnings
 from collections.abc import Generator, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -57,12 +57,13 @@ from regretless.methods.gp_threds.threshold_tree import Cell, CellTest, GridPrio
 from regretless.methods.gp_threds.unknown_norm import doubled, ridge
 from regretless.methods.gp_threds.widths import Gain, Widths
 from regretless.noise import stated_noise
+from regretless.options import PRESETS, Preset, in_range, one_of, whole_number
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.streams import Stream
 
 SHARED, LOOK_BACK = 400, 4096  # a test starts from at most so many earlier samples near its cell, of so many latest
-FIRST_PER_DIM = 6  # points per dimension of the design when no interval is known, chosen like `PRESETS`
+FIRST_PER_DIM = 6  # points per dimension of the design when no interval is known, chosen like `SETTINGS`
 SMALLEST = 1e-6  # the least side of cells: grid points of smaller ones are closer than most objectives resolve
 STALL = 50  # told points in a row from elsewhere that close a test, as many as a test of the paper preset takes
 AVOIDED = 0.1  # points this many sides from a failed evaluation are not proposed in a cell while others are left
@@ -73,7 +74,7 @@ GUESSED_NOISE_SD, GUESSED_LENGTHSCALE = 0.1, 0.2  # until a fit gives them (Sec.
 POINTS_PER_AXIS = {1: 64, 2: 20, 3: 8, 4: 5, 5: 4, 6: 3}  # of a cell's grid; 20 in the plane as in the authors' code
 
 
-class Preset(NamedTuple):
+class Settings(NamedTuple):
     """What a preset takes for the options that are not given; None: found from the data."""
 
     assumed_norm: float
@@ -86,24 +87,12 @@ class Preset(NamedTuple):
     noise_sd: float | None
 
 
-PRESETS: dict[Literal["default", "paper"], Preset] = {
-    "default": Preset(0.5, 0.05, 20, "realised", 0.1, None, None, None),
-    "paper": Preset(0.5, 0.2, 50, "log", 0.0, (0.0, 1.0), 0.2, 0.1),
+SETTINGS: dict[Preset, Settings] = {
+    "default": Settings(0.5, 0.05, 20, "realised", 0.1, None, None, None),
+    "paper": Settings(0.5, 0.2, 50, "log", 0.0, (0.0, 1.0), 0.2, 0.1),
 }
 """The paper's numbers are those of Fig. 4 for Branin and of the authors' code. The default's slack and patience were
 chosen on Branin and Rosenbrock with seeds 0 to 9; with less than its least noise the tests are rash."""
-
-WORDS = {
-    "preset": ("default", "paper"),
-    "search": ("heuristic", "walk"),
-    "kernel": ("se", "matern52"),
-    "gain": (None, "realised", "log", "root"),
-}
-"""The options that are words, and the words they take."""
-OPEN_RANGES = {
-    "delta": (0.0, 1.0), "walk_error": (0.0, 0.5), "lengthscale": (0.0, math.inf), "assumed_norm": (0.0, math.inf),
-    "norm_bound": (0.0, math.inf),
-}  # fmt: skip
 
 
 class DimensionWarning(UserWarning):
@@ -149,7 +138,7 @@ class GPThreDS(Method):
         *,
         seed: int,
         budget: int | None = None,
-        preset: Literal["default", "paper"] = "default",
+        preset: Preset = "default",
         search: Literal["heuristic", "walk"] = "heuristic",
         interval: tuple[float, float] | None = None,
         kernel: Kind = "se",
@@ -165,11 +154,28 @@ class GPThreDS(Method):
         walk_error: float = 0.1,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
-        check_options(locals(), self.dim)
+        one_of(PRESETS, preset=preset)
+        one_of(("heuristic", "walk"), search=search)
+        one_of(get_args(Kind), kernel=kernel)
+        one_of((None, *get_args(Gain)), gain=gain)
+        in_range("(0, 1)", delta=delta)
+        in_range("(0, 0.5)", walk_error=walk_error)
+        in_range("(0, inf)", lengthscale=lengthscale, norm_bound=norm_bound)
+        in_range("[0, inf)", noise_sd=noise_sd, threshold_slack=threshold_slack)
+        in_range("(0, inf)", also=("doubling",), assumed_norm=assumed_norm)
+        whole_number(also=(None, "formula"), patience=patience)
+        points = POINTS_PER_AXIS[self.dim] if points_per_axis is None else points_per_axis
+        each = points if isinstance(points, tuple) else (points,) * self.dim
+        if len(each) != self.dim or not all(isinstance(m, int) and m >= 2 for m in each):
+            raise ValueError(f"points_per_axis must be a whole number of at least 2, or one per axis, got {points!r}")
+        if interval is not None and not -math.inf < interval[0] < interval[1] < math.inf:
+            raise ValueError(f"interval must be two finite numbers a < b, got {interval!r}")
+        if norm_bound is not None and (lengthscale is None or noise_sd is None):
+            raise ValueError("norm_bound is a bound in a known kernel: give lengthscale and noise_sd with it")
         if self.dim >= 4:
             advice = "its grids have few points per axis there; use 'gp-ucb' or 'turbo' instead"
             warnings.warn(f"GP-ThreDS in {self.dim} dimensions: {advice}", DimensionWarning, stacklevel=2)
-        usual = PRESETS[preset]
+        usual = SETTINGS[preset]
         self.paper, self.search, self.kernel, self.norm_bound = preset == "paper", search, kernel, norm_bound
         self.fresh = self.paper or search == "walk"
         self.c = usual.threshold_slack if threshold_slack is None else float(threshold_slack)
@@ -183,8 +189,9 @@ class GPThreDS(Method):
         )  # fmt: skip
         self.interval, self.lengthscale = interval or usual.interval, lengthscale or usual.lengthscale
         self.noise_sd = usual.noise_sd if noise_sd is None else noise_sd
+        self.known_noise = stated_noise(self.paper, self.noise_sd)
         ties = keyed_generator(self.seed, 0, stream=Stream.GP_THREDS_TIES) if self.fresh else None
-        self._grids = GridPriors(self.cube, points_per_axis or POINTS_PER_AXIS[self.dim], ties)
+        self._grids = GridPriors(self.cube, each, ties)
         self._first = sobol_points(FIRST_PER_DIM * self.dim, self.dim, self.fixed_generator())
         self._wary = wary_surrogate(self.cube)
         self._recommended: tuple[int, Array] | None = None
@@ -228,9 +235,6 @@ class GPThreDS(Method):
         for told in zip(X, y.tolist(), yvar.tolist(), strict=True):
             self._seen += 1
             self._running.send(told)
-
-    def _known_noise(self) -> bool | None:
-        return stated_noise(self.paper, self.noise_sd)
 
     def _recommend(self) -> Array:
         n = len(self.y)
@@ -429,31 +433,3 @@ class GPThreDS(Method):
         self._fit()
         self.open_test(self.tree.live[0], shared=True)
         self.tree.interval = self._found()
-
-
-def check_options(given: Mapping[str, Any], dim: int) -> None:
-    """Raises ValueError for an option that makes no sense, naming it."""
-    for name, legal in WORDS.items():
-        if given[name] not in legal:
-            raise ValueError(f"{name} must be one of {legal}, got {given[name]!r}")
-    for name, (low, high) in OPEN_RANGES.items():
-        if name == "assumed_norm" and isinstance(given[name], str):
-            if given[name] != "doubling":
-                raise ValueError(f"assumed_norm must be a number above 0 or 'doubling', got {given[name]!r}")
-            continue
-        if given[name] is not None and not low < given[name] < high:
-            raise ValueError(f"{name} must be between {low:g} and {high:g}, got {given[name]!r}")
-    for name in ("noise_sd", "threshold_slack"):
-        if given[name] is not None and not 0 <= given[name] < math.inf:
-            raise ValueError(f"{name} must be finite and at least 0, got {given[name]!r}")
-    patience, points = given["patience"], given["points_per_axis"]
-    if patience not in (None, "formula") and not (isinstance(patience, int) and patience >= 1):
-        raise ValueError(f"patience must be a whole number of at least 1 or 'formula', got {patience!r}")
-    each = points if isinstance(points, tuple) else (2 if points is None else points,) * dim
-    if len(each) != dim or not all(isinstance(m, int) and m >= 2 for m in each):
-        raise ValueError(f"points_per_axis must be a whole number of at least 2, or one for each axis, got {points!r}")
-    a, b = given["interval"] or (0.0, 1.0)
-    if not -math.inf < a < b < math.inf:
-        raise ValueError(f"interval must be two finite numbers a < b, got {given['interval']!r}")
-    if given["norm_bound"] is not None and (given["lengthscale"] is None or given["noise_sd"] is None):
-        raise ValueError("norm_bound is a bound in a known kernel: give lengthscale and noise_sd with it")

@@ -86,9 +86,8 @@ class ThresholdTree:
 class GridPriors:
     """The covariance of a cell's grid under a stationary kernel: one n x n matrix per cell size."""
 
-    def __init__(self, cube: Cube, points_per_axis: int | tuple[int, ...], rng: np.random.Generator | None) -> None:
-        self.cube = cube
-        self.shape = (points_per_axis,) * cube.dim if isinstance(points_per_axis, int) else points_per_axis
+    def __init__(self, cube: Cube, shape: tuple[int, ...], rng: np.random.Generator | None) -> None:
+        self.cube, self.shape = cube, shape
         self.unit = product_grid([np.linspace(-0.5, 0.5, m) for m in self.shape])
         """The grid of the cell of side 1 around 0, n x d."""
         self.children = (self.unit > 0) @ (1 << np.arange(cube.dim))

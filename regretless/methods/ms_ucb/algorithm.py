@@ -33,7 +33,7 @@ Deviations (numbers as in docs/lab/ms-ucb.md)
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -57,6 +57,7 @@ from regretless.gp.subspace import (
 from regretless.gp.surrogate import Surrogate
 from regretless.method import State
 from regretless.noise import stated_noise
+from regretless.options import PRESETS, Preset, in_range, one_of
 from regretless.parameters import Array
 from regretless.space import Cube
 
@@ -94,7 +95,7 @@ class MSUCB(DesignedMethod):
         *,
         seed: int,
         budget: int | None = None,
-        preset: Literal["default", "paper"] = "default",
+        preset: Preset = "default",
         low_dim: int = LOW_DIM,
         bases: int = 1,
         growth: float = 0.0,
@@ -107,17 +108,11 @@ class MSUCB(DesignedMethod):
         usual = INITIAL if preset == "paper" else None
         first = usual if initial is None else initial
         super().__init__(cube, seed=seed, budget=budget, initial=first, centre=preset != "paper")
-        if preset not in ("default", "paper"):
-            raise ValueError(f"preset must be 'default' or 'paper', got {preset!r}")
-        if low_dim < 0 or bases < 1 or growth < 0:
-            raise ValueError(f"need low_dim >= 0, bases >= 1, growth >= 0; got {low_dim!r}, {bases!r}, {growth!r}")
-        if not 0 < delta < 1:
-            raise ValueError(f"delta must be between 0 and 1, got {delta!r}")
-        if kappa is not None and not kappa >= 0:
-            raise ValueError(f"kappa must be at least 0, got {kappa!r}")
-        if (cap is not None and cap < 0) or (initial is not None and initial < 1):
-            raise ValueError(f"cap must be at least 0 and initial at least 1, got {cap!r} and {initial!r}")
-        self.paper = preset == "paper"
+        one_of(PRESETS, preset=preset)
+        in_range("[0, inf)", low_dim=low_dim, growth=growth, kappa=kappa, cap=cap)
+        in_range("[1, inf)", bases=bases, initial=initial)
+        in_range("(0, 1)", delta=delta)
+        self.paper, self.known_noise = preset == "paper", stated_noise(preset == "paper", noise_var)
         self._lines = free_lines(self.cube)
         self.d, self.N0, self.alpha, self.kappa = min(low_dim, len(self._lines)), bases, growth, kappa
         self.delta = delta
@@ -192,9 +187,6 @@ class MSUCB(DesignedMethod):
             free[learnt] = random_blocks(len(learnt), self.d, self._lines, gp.hyper.lengthscale[self._lines] ** -2, rng)
         subspaces = Subspaces(points, free, local, sums)
         return maximise_subspaces(arrays, bound, subspaces, rng, ascents=CLIMBED, rounds=ROUNDS)[0]
-
-    def _known_noise(self) -> bool | None:
-        return stated_noise(self.paper, self._isotropic.noise_var)
 
     def _recommend(self) -> Array:
         if self.paper:

@@ -45,11 +45,12 @@ from regretless.method import State
 from regretless.methods.neural_bo.train_nn import ALPHA, TrainNN, paper_net, theorem_constants
 from regretless.methods.neural_bo.trained import NetTangent, Trainable, TrainedTangent
 from regretless.noise import stated_noise
+from regretless.options import PRESETS, Preset, in_range, one_of
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.tangent.candidates import local_points
 from regretless.tangent.inputs import Encode
-from regretless.tangent.method import N_CANDIDATES, Path, TangentMethod, check_ridge, checked_width
+from regretless.tangent.method import N_CANDIDATES, Path, TangentMethod, checked_width
 from regretless.tangent.ntk import TAIL, draw_mlp, on_device
 from regretless.tangent.ridge import theory_nu
 
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
 
     from regretless.methods.neural_bo.module_training import ModuleTrainNN
 
-Preset: TypeAlias = Literal["default", "paper"]
 Constants: TypeAlias = Literal["experiments", "theorem"]
 
 WIDTH: dict[Preset, int] = {"default": 128, "paper": 500}
@@ -123,12 +123,10 @@ class NeuralBO(TangentMethod):
         device: str = "cpu",
         constants: Constants = "experiments",
     ) -> None:
-        for name, word, known in (("preset", preset, Preset), ("constants", constants, Constants)):
-            if word not in get_args(known):
-                raise ValueError(f"{name} must be one of {get_args(known)}, got {word!r}")
-        check_ridge(ridge)
-        if training is not None and not training >= 0:
-            raise ValueError(f"training must be a number of steps of at least 0, got {training!r}")
+        one_of(PRESETS, preset=preset)
+        one_of(get_args(Constants), constants=constants)
+        in_range("(0, inf)", ridge=ridge)
+        in_range("[0, inf)", training=training)
         if norm_bound is not None and noise_sd is None:
             raise ValueError("Thm. 1 needs noise_sd (R) beside norm_bound (B)")
         ignored = [n for n, value in (("activation", activation), ("training", training)) if value is not None]
@@ -143,7 +141,7 @@ class NeuralBO(TangentMethod):
         )  # fmt: skip
         self.preset = preset
         self.exploration = NU[preset] if exploration is None else exploration
-        self._lam, self._noise_sd = LAM if ridge is None else ridge, noise_sd
+        self._lam, self.known_noise = LAM if ridge is None else ridge, stated_noise(preset == "paper", noise_sd)
         domain, rng = self._domain, self._net_rng
         width = checked_width(WIDTH[preset] if width is None else width, depth, domain.shape[1])
         self._model: TrainedTangent | TrainNN | ModuleTrainNN
@@ -197,9 +195,6 @@ class NeuralBO(TangentMethod):
             more = self._unknown(self.cube.snap(self._around(centres, len(Z) // 2, ZOOM**k, rng)))
             Z, values = np.concatenate([Z, more]), np.concatenate([values, f(self._inputs(more))])
         return np.asarray(Z[int(np.argmax(values))])
-
-    def _known_noise(self) -> bool | None:
-        return stated_noise(self.preset == "paper", self._noise_sd)
 
     def _recommend(self) -> Array:
         """The largest posterior mean among the best values."""

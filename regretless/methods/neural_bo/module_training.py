@@ -42,7 +42,6 @@ class ModuleTrainNN(Trained):
         device: str = "cpu",
     ) -> None:
         self._tangent = ModuleTangent(network, domain, rng, device=device)
-        self._device = device
         posterior = Uncertainty(self._tangent, lam, self._tangent.features, device=device)
         super().__init__(posterior, seed=seed, lam=lam)
         self.theta = self._tangent.start()
@@ -50,7 +49,7 @@ class ModuleTrainNN(Trained):
         """The learning rate of the last training, clipped to its stable limit."""
 
     def _train(self, inputs: Array, targets: Array) -> None:
-        X, y = self._place(inputs), self._place(targets)
+        X, y = self._tangent.tensor(inputs), self._tangent.tensor(targets)
         n, norm = len(y), self._tangent.norm
         largest = norm * self._largest_eigenvalue(X)
         share = min(PAPER_BATCH, n) / n
@@ -62,10 +61,12 @@ class ModuleTrainNN(Trained):
         for _ in range(HALVINGS):
             theta = first
             for rows in batches:
-                after = self._stepped(theta, first, X[rows], y[rows], norm * self._lam * len(rows) / n, limit)
-                if after is None:
+                h, step = self._tangent.outputs_and_gradient(theta, X[rows], y[rows])
+                if not float(h.abs().max()) < limit:
                     break
-                theta = after
+                pull = norm * self._lam * len(rows) / n
+                steps = zip(theta, step, first, strict=True)
+                theta = tuple(w - self.rate * (g + pull * (w - w0)) for w, g, w0 in steps)
             else:
                 self.theta = theta
                 return
@@ -79,30 +80,9 @@ class ModuleTrainNN(Trained):
         A = self._tangent.factors(X)
         return float(np.linalg.norm(on_host(kernel(A, A)), 2))
 
-    def _stepped(
-        self,
-        theta: dict[str, torch.Tensor],
-        first: dict[str, torch.Tensor],
-        X: torch.Tensor,
-        y: torch.Tensor,
-        ridge: float,
-        limit: float,
-    ) -> dict[str, torch.Tensor] | None:
-        """theta after one step on a batch, or None where its outputs have run away."""
-        at = {name: value.detach().requires_grad_(True) for name, value in theta.items()}
-        h = self._tangent.outputs(at, X)
-        if not float(h.detach().abs().max()) < limit:
-            return None
-        gradients = torch.autograd.grad(0.5 * ((h - y) ** 2).sum(), list(at.values()))
-        steps = zip(theta.items(), gradients, strict=True)
-        return {name: value - self.rate * (g + ridge * (value - first[name])) for (name, value), g in steps}
-
     def _outputs(self, Z: Array) -> Array:
         with torch.no_grad():
-            return np.asarray(on_host(self._tangent.outputs(self.theta, self._place(Z))))
+            return np.asarray(on_host(self._tangent.outputs(self.theta, Z)))
 
     def _deviation(self, Z: Array) -> Array:
-        return np.asarray(on_host(self._posterior.deviation(self._tangent.factors(self._place(Z)))))
-
-    def _place(self, values: Array) -> torch.Tensor:
-        return torch.as_tensor(values, dtype=torch.float64, device=self._device)
+        return np.asarray(on_host(self._posterior.deviation(self._tangent.factors(Z))))

@@ -42,11 +42,12 @@ from regretless.methods.tangent_region.branches import BranchNet, Shape
 from regretless.methods.tangent_region.closed_form import EXACT_UP_TO, ClosedForm, ShapeRule
 from regretless.methods.tangent_region.trust_region import Progress
 from regretless.noise import stated_noise
+from regretless.options import in_range, one_of
 from regretless.parameters import Array
 from regretless.space import Cube
 from regretless.tangent.candidates import local_points
 from regretless.tangent.inputs import Encode
-from regretless.tangent.method import N_CANDIDATES, TangentMethod, check_ridge, checked_width
+from regretless.tangent.method import N_CANDIDATES, TangentMethod, checked_width
 from regretless.tangent.ntk import TAIL, draw_mlp, on_device
 from regretless.tangent.ridge import theory_nu
 from regretless.tangent.warp import Warping
@@ -117,14 +118,11 @@ class TangentRegion(TangentMethod):
         noise_sd: float | None = None,
         device: str = "cpu",
     ) -> None:
-        for name, word, known in (("shape", shape, ShapeRule), ("warp", warp, Warping)):
-            if word not in get_args(known) and word is not None:
-                raise ValueError(f"{name} must be one of {get_args(known)}, got {word!r}")
-        check_ridge(ridge)
-        if additive is not None and not 0 <= additive < 1:
-            raise ValueError(f"additive must be a share in [0, 1), got {additive!r}")
-        if not 0 <= hops <= 0.5:
-            raise ValueError(f"hops must be a share between 0 and 0.5, got {hops!r}")
+        one_of((None, *get_args(ShapeRule)), shape=shape)
+        one_of((None, *get_args(Warping)), warp=warp)
+        in_range("(0, inf)", ridge=ridge)
+        in_range("[0, 1)", additive=additive)
+        in_range("[0, 0.5]", hops=hops)
         if norm_bound is not None and noise_sd is None:
             raise ValueError("the theory's certificate needs noise_sd (R) beside norm_bound (B)")
         fixes = ridge is not None or additive is not None or norm_bound is not None
@@ -137,7 +135,7 @@ class TangentRegion(TangentMethod):
         usual_nu = 1.0 if candidates is None else POOL_NU
         self.exploration = usual_nu if exploration is None else exploration
         self._lam = LAM if ridge is None else ridge
-        self._norm_bound, self._noise_sd = norm_bound, noise_sd
+        self._norm_bound, self._noise_sd, self.known_noise = norm_bound, noise_sd, stated_noise(False, noise_sd)
         self._local, self._hops = trust_region, hops
         self._progress = Progress(self._design.size, self.dim)
         width = checked_width(width, depth, self._domain.shape[1])
@@ -168,9 +166,6 @@ class TangentRegion(TangentMethod):
         order, means = self._shortlist()
         centre, length = self.X[order[np.argmax(means)]], self._progress.region.length
         return local_points(centre, length, self._n_candidates, self.cube, rng, hops=self._hops)
-
-    def _known_noise(self) -> bool | None:
-        return stated_noise(False, self._noise_sd)
 
     def _recommend(self) -> Array:
         """The largest posterior mean or, as far as neighbours show less noise than assumed, the largest value."""

@@ -57,5 +57,5 @@ def test_an_empty_ball_is_its_prior():
 
 
 def test_lam_must_be_positive():
-    with pytest.raises(ValueError, match="lam must be above 0"):
+    with pytest.raises(ValueError, match="lam must be a number in"):
         Ball(np.zeros(2), 0.0)

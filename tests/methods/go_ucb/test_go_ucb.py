@@ -261,7 +261,7 @@ def test_options_are_checked():
     for options, message in (
         ({"preset": "practical"}, "preset must be one of 'default', 'paper'"),
         ({"kappa": -1}, "kappa must be"),
-        ({"noise_sd": 0.0}, "noise_sd must be above 0"),
+        ({"noise_sd": 0.0}, "noise_sd must be a number in"),
         ({"initial": 0}, "initial must be"),
         ({"gradients": "exact"}, "gradients must be"),
         ({"gradients": "torch"}, "belongs to a function of your own"),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regretless.auto.noise import NoiseEvidence
+from regretless.noise import NoiseEvidence
 
 UNKNOWN = np.nan
 

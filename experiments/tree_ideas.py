@@ -1,0 +1,229 @@
+"""What each idea is worth in conditional spaces: `auto` with one thing changed at a time (docs/lab/spaces.md).
+
+    python experiments/tree_ideas.py --seeds 12 --jobs 4 --out runs/tree_ideas
+
+The tasks are those on which ideas are chosen; `pipeline` and `cancer` of `experiments/trees.py` are kept for reports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import trees
+from regretless_bench.cells import run_cells
+from scipy.special import ndtri
+
+from regretless.auto import algorithm
+from regretless.auto.algorithm import Auto
+from regretless.cube import Cube
+from regretless.gp import surrogate
+from regretless.gp.acquisition import log_expected_improvement
+from regretless.gp.design import Design
+from regretless.gp.fit import Objective
+from regretless.gp.maximiser import Effort
+from regretless.gp.method import GPMethod
+from regretless.gp.posterior import GP
+from regretless.gp.sobol import sobol_points
+from regretless.gp.surrogate import Surrogate
+from regretless.parameters import Array
+
+CHOSEN_ON = ("fewer", "loss", "diabetes", "steep")
+"""Tasks of `trees` that ideas are compared on."""
+
+Change = Callable[[], AbstractContextManager[Any]]
+
+
+def constant(name: str, value: Any) -> Change:
+    return lambda: mock.patch.object(algorithm, name, value)
+
+
+# ---------------------------------------------------------------- how values are seen
+
+
+def by_rank() -> AbstractContextManager[Any]:
+    """The model sees normal scores: bad branches do not set the scale, and good settings are told apart."""
+
+    def scores(y: Array) -> Array:
+        if len(y) < 2:
+            return y
+        order = np.argsort(np.argsort(y, kind="stable"), kind="stable").astype(float)
+        for value in np.unique(y):
+            order[y == value] = order[y == value].mean()
+        return np.asarray(ndtri((order + 0.5) / len(y)))
+
+    return mock.patch.object(surrogate, "tamed", scores)
+
+
+def by_logarithm() -> AbstractContextManager[Any]:
+    """Low values are drawn in by a logarithm (`softened`) instead of clipped."""
+    seen = lambda self, told, y: surrogate.softened(told, y)  # noqa: E731
+    return mock.patch.object(Surrogate, "seen_as", seen)
+
+
+# ---------------------------------------------------------------- what branches have in common
+
+
+@contextmanager
+def choices_near(centre: float) -> Iterator[None]:
+    """The prior of the length-scales of choices is centred here, so that branches share less."""
+    whole = Objective.__init__
+
+    def begin(self: Objective, *args: Any, **options: Any) -> None:
+        whole(self, *args, **options)
+        for i, _ in self.kernel.choices:
+            self.centre[i] = math.log(centre)
+
+    with mock.patch.object(Objective, "__init__", begin):
+        yield
+
+
+# ---------------------------------------------------------------- where the search begins
+
+
+@contextmanager
+def every_leaf_first(per_branch: float = 0.0) -> Iterator[None]:
+    """The design goes round the branches in a random order; at least so many points per branch."""
+    whole = Design.__init__
+
+    def begin(self: Design, cube: Cube, size: int, rng: np.random.Generator, *, centre: bool = True) -> None:
+        whole(self, cube, size, rng, centre=centre)
+        if not len(cube.branches):
+            return
+        order = rng.permutation(len(cube.branches))
+        self.size = max(size, math.ceil(per_branch * len(order)))
+        points = sobol_points(self.size + 32, cube.dim, rng)
+        for n, point in enumerate(points):
+            branch = cube.branches[order[n % len(order)]]
+            for first, last, _ in cube.parents:
+                point[first:last] = branch[first:last]
+        self.points = cube.snap(points)
+
+    with mock.patch.object(Design, "__init__", begin):
+        yield
+
+
+# ---------------------------------------------------------------- which branch is looked at again
+
+
+def branch_by(score: Callable[[Auto, Array, Array], Array]) -> Change:
+    """Every fourth ask searches the branch with the largest score of its visits and its best value."""
+
+    def chosen(self: Auto, gp: GP, rng: np.random.Generator) -> Array | None:
+        whole = self.cube
+        if whole.pins or not len(whole.branches):
+            return None
+        at = [i for first, last, _ in whole.parents for i in range(first, last)]
+        inside = [(self.known[:, at] == branch[at]).all(axis=1) for branch in whole.branches]
+        told = [(self.X[:, at] == branch[at]).all(axis=1) for branch in whole.branches]
+        values = surrogate.tamed(self.y)
+        best = np.array([values[rows].max(initial=values.min()) for rows in told])
+        best = (best - values.mean()) / max(values.std(), 1e-12)
+        branch = whole.branches[int(np.argmax(score(self, np.array([rows.sum() for rows in inside]), best)))]
+        self.cube = whole.pinned({i: float(branch[i]) for i in at})
+        try:
+            beat = self._value_to_beat(gp)
+            return self._best_step(gp, log_expected_improvement(gp, beat), rng, logarithmic=True)
+        finally:
+            self.cube = whole
+
+    return lambda: mock.patch.object(Auto, "_in_rarest_branch", chosen)
+
+
+def halving(self: Auto, visits: Array, best: Array) -> Array:
+    """The rarest of the better half; every branch is seen twice first."""
+    if visits.min() < 2:
+        return -visits
+    return np.where(best >= np.median(best), -visits.astype(float), -np.inf)
+
+
+def bandit(width: float) -> Callable[[Auto, Array, Array], Array]:
+    return lambda self, visits, best: best + width * np.sqrt(math.log(len(self.y) + 1) / np.maximum(visits, 0.1))
+
+
+def least(count: int) -> Callable[[Auto, Array, Array], Array]:
+    """The rarest branch while it has fewer than so many evaluations, then the best one."""
+    return lambda self, visits, best: -visits.astype(float) if visits.min() < count else best
+
+
+def more_effort() -> AbstractContextManager[Any]:
+    """Four times the candidates and twice the starts: the branches share those of an ask."""
+    whole = GPMethod._best_step
+
+    def best_step(self: Any, gp: GP, acquisition: Any, rng: Any, **options: Any) -> Array:
+        return whole(self, gp, acquisition, rng, **(options | {"effort": Effort(1600, 8)}))
+
+    return mock.patch.object(GPMethod, "_best_step", best_step)
+
+
+IDEAS: dict[str, list[Change]] = {
+    "now": [],
+    "no rarest": [constant("BRANCH_EVERY", 10**9)],
+    "no margin": [constant("TREE_MARGIN", 0.0)],
+    "neither": [constant("BRANCH_EVERY", 10**9), constant("TREE_MARGIN", 0.0)],
+    "rank": [by_rank],
+    "logarithm": [by_logarithm],
+    "short choices": [lambda: choices_near(0.5)],
+    "apart": [lambda: choices_near(0.1)],
+    "leaves": [every_leaf_first],
+    "leaves twice": [lambda: every_leaf_first(2.0)],
+    "halving": [branch_by(halving)],
+    "bandit": [branch_by(bandit(0.5))],
+    "least 3": [branch_by(least(3))],
+    "effort": [more_effort],
+    "leaves, halving": [every_leaf_first, branch_by(halving)],
+    "rank, leaves": [by_rank, every_leaf_first],
+}
+
+
+def run(task: str, idea: str, seed: int) -> list[float]:
+    with ExitStack() as stack:
+        for change in IDEAS[idea]:
+            stack.enter_context(change())
+        return trees.run(task, "space", seed) if idea in IDEAS else trees.run(task, idea, seed)
+
+
+def table(results: list[tuple[Any, Any]]) -> str:
+    """Mean ranks over tasks and seeds, and the mean value of every task."""
+    found = {cell: curve[-1] for cell, curve in results}
+    ideas = [idea for idea in IDEAS if any(cell[1] == idea for cell in found)]
+    tasks = sorted({cell[0] for cell in found})
+    cases = [(t, s) for t in tasks for s in sorted({c[2] for c in found}) if all((t, i, s) in found for i in ideas)]
+    values = np.array([[found[t, i, s] for i in ideas] for t, s in cases])
+    ranks = (
+        1
+        + (values[:, None, :] < values[:, :, None]).sum(2)
+        + ((values[:, None, :] == values[:, :, None]).sum(2) - 1) / 2
+    )
+    lines = [f"| idea ({len(cases)} cases) | rank | se | {' | '.join(tasks)} |", "| --- " * (3 + len(tasks)) + "|"]
+    for k in np.argsort(ranks.mean(axis=0)):
+        means = [values[[n for n, case in enumerate(cases) if case[0] == t], k].mean() for t in tasks]
+        se = ranks[:, k].std() / math.sqrt(len(cases))
+        cells = " | ".join(f"{mean:.5g}" for mean in means)
+        lines.append(f"| {ideas[k]} | {ranks[:, k].mean():.2f} | {se:.2f} | {cells} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", default=",".join(CHOSEN_ON))
+    parser.add_argument("--ideas", default=";".join(IDEAS), help="names, separated by ;")
+    parser.add_argument("--seeds", type=int, default=12)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("runs/tree_ideas"))
+    options = parser.parse_args()
+    seeds = range(options.first, options.first + options.seeds)
+    cells = [(t, i, s) for s in seeds for t in options.tasks.split(",") for i in options.ideas.split(";")]
+    results = run_cells(run, cells, options.out / "tree_ideas.jsonl", jobs=options.jobs, initializer=trees.quiet)
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main()
