@@ -248,7 +248,7 @@ def compare_variants(
     options: argparse.Namespace,
 ) -> tuple[Cases, list[Check], list[Check], list[str]]:
     """Runs variants of MS-UCB in both presets on Ackley and the Hyper-Ellipsoid (Figs. 2 and 3): the cases, the checks
-    of the literal method and of the default, the labels.
+    of the method as printed and of the default, the labels.
 
     variants: label -> options. orders: pairs of labels, the first of which is to be better than the second. quote:
     where the paper says so.

@@ -1,5 +1,5 @@
 """MS-UCB, Fig. 2: the number of subspaces, N0 and alpha, on Ackley and the Hyper-Ellipsoid in 100 dimensions, for the
-literal method and the default.
+method as printed and the default.
 
     python experiments/ms_ucb_fig2.py --jobs 2 --out runs/ms_ucb_fig2           D = 20, 5 seeds, 100 evaluations
     python experiments/ms_ucb_fig2.py --jobs 16 --out runs/ms_ucb_fig2 --full   D = 100, 10 seeds, 200 evaluations
