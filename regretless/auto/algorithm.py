@@ -85,7 +85,7 @@ class Auto(GPMethod):
             means that no setting is ever evaluated twice; None: it is found out.
     """
 
-    version = 2  # since batches end with a narrow bound and axes turn at every second fit
+    version = 2  # since budgets end with quadratic steps, batches with a narrow bound, and CMA-ES takes turns
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, noisy: bool | None = None) -> None:
         dim = cube.dim if isinstance(cube, Cube) else cube
