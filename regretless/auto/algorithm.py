@@ -60,7 +60,7 @@ KAPPA = 1.0  # the width of the confidence bound, as in gp-ucb
 PENDING_SCALE = 2.0  # with p points pending the squared width is divided by 1 + p / 2 (docs/lab/auto.md)
 LATE_WIDTH = 0.3
 """The width of the bound beside points under way in the last fifth of a budget. With 0.1 the mean regret is the same;
-without this 1.2 times as large (docs/lab/auto.md)."""
+without this it is 1.1 to 1.2 times as large (docs/lab/auto.md)."""
 CROWD = 4  # points under way from which every second ask is drawn; beside fewer every fourth is (docs/lab/auto.md)
 EXPLOIT_FROM = 0.8  # the share of a known budget after which the mean alone is maximised, as in gp-ucb
 NOISE_FROM = 1e-3  # the fitted noise variance, relative to the signal's, from which noise is suspected and matters
