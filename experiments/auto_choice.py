@@ -55,7 +55,7 @@ GROUPS = {
     "20-24": range(20, 25),
 }
 """The five groups of COCO's functions: separable, moderate, ill-conditioned, multi-modal, weakly structured."""
-LEAST_CASES = 6
+LEAST_CASES = 12
 """A kind of suite with fewer cases has no panel in the chart: its mean ranks would say nothing."""
 FIRST = 21
 """The first instance; earlier ones were used for tuning the GP engine."""
@@ -76,7 +76,7 @@ PER_PARAMETER = {30: 10.0, 50: 6.0, 100: 3.0, 200: 2.0, 1000: 0.3}
 KINDS = {
     "clean": "no noise", "noise": "noise", "few": "noise, few evaluations", "mixint": "whole numbers",
     "fewint": "whole numbers, few evaluations", "wide": "20 and 40 parameters", "high": "100 and 300 parameters",
-    "deep": "30 to 1,000 parameters", "table": "tables of trainings",
+    "deep": "many parameters, turned formulas", "table": "tables of trainings",
 }  # fmt: skip
 BBOB = ("clean", "noise", "few", "mixint", "fewint", "batch", "wide")
 """The kinds whose functions are COCO's."""
@@ -324,8 +324,8 @@ def chart(path: Path, rows: Sequence[Mapping[str, Any]], methods: Sequence[str])
     import matplotlib.pyplot as plt
 
     suites = {kind: sorted({r["suite"] for r in rows if r["suite"].split("-")[0] == kind}) for kind in KINDS}
-    ours = [r["suite"].split("-")[0] for r in rows if r["method"] == "auto"]
-    kinds = [kind for kind in KINDS if ours.count(kind) >= LEAST_CASES]
+    shared = {kind: field_of(rows, present(rows, methods, suites[kind]), suites[kind])[1] for kind in KINDS}
+    kinds = [kind for kind in KINDS if len(shared[kind]) >= LEAST_CASES]
     across = 2 if len(kinds) == 4 else min(3, len(kinds))
     down = -(-len(kinds) // across)
     figure, panels = plt.subplots(down, across, figsize=(4.4 * across, 3.7 * down), squeeze=False, layout="constrained")
