@@ -1,14 +1,18 @@
 """What was evaluated before: earlier runs, studies and tables as settings with values, and their places in a space.
 
-Sources are a `Result`, an `Optimizer`, the file of a checkpoint, a CSV with a column per parameter and one called
-"value", an Optuna study, the URL of an Optuna storage, or (setting, value) pairs. Their ranges may differ from the
-space's: a number outside has a place beyond the end of its axis, where a model can use it and nothing is proposed.
+Sources are a `Result` or the file of its `to_json`, an `Optimizer`, the file of a checkpoint, a CSV with a column per
+parameter and one called "value", an Optuna study, the URL of an Optuna storage, or (setting, value) pairs. Their ranges
+may differ from the space's: a number outside has a place beyond the end of its axis, where a model can use it and
+nothing is proposed.
 """
 
 from __future__ import annotations
 
+import base64
 import csv
+import json
 import math
+import tempfile
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +23,7 @@ import numpy as np
 
 from regretless.evaluation import as_number, shown
 from regretless.extras import optional
-from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter, width_of
+from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter
 from regretless.space import Space
 from regretless.statefile import read_state
 
@@ -57,7 +61,8 @@ def evaluations(source: Any) -> list[Evaluation]:
     if isinstance(source, str) and "://" in source:
         return _of_storage(source)
     if isinstance(source, str | Path):
-        return _of_csv(Path(source)) if Path(source).suffix.lower() == ".csv" else _of_file(Path(source))
+        read = {".csv": _of_csv, ".json": _of_json}.get(Path(source).suffix.lower(), _of_file)
+        return read(Path(source))
     trials = source.get_trials(deepcopy=False) if hasattr(source, "get_trials") else getattr(source, "trials", None)
     if trials is not None:
         return [found for trial in trials if (found := _of_trial(trial)) is not None]
@@ -112,6 +117,17 @@ def _of_file(path: Path) -> list[Evaluation]:
             params = state["own"].get(str(number)) or space.decode(np.asarray(u), "shares" if shares else "onehot")
             out.append(Evaluation(params, float(value), None if math.isnan(var) else float(var), tuple(row.tolist())))
     return out
+
+
+def _of_json(path: Path) -> list[Evaluation]:
+    """The trials of a file of `Result.to_json`, which holds one of `Optimizer.save`."""
+    try:
+        state = base64.b64decode(json.loads(path.read_bytes())["state"], validate=True)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"earlier: {path} is not a file of Result.to_json: {error}") from None
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "state").write_bytes(state)
+        return _of_file(Path(folder) / "state")
 
 
 def _of_csv(path: Path) -> list[Evaluation]:
@@ -176,15 +192,10 @@ def learn_earlier(optimizer: Optimizer, source: Any, missing: Mapping[str, Any])
     )  # fmt: skip
     optimizer.earlier += [(method.cube.key(u), e.value) for u, e in found.inside]
     unused = {f"outside the ranges, which {optimizer.recipe.name} cannot use": len(found.beyond) - len(beyond)}
-    say_left_out(found.left_out | unused)
-    return len(found.inside) + len(beyond)
-
-
-def say_left_out(left: Mapping[str, int]) -> None:
-    """Warns of evaluations that could not be used, by reason."""
-    for why, count in left.items():
+    for why, count in (found.left_out | unused).items():
         if count:
-            warnings.warn(f"{count} earlier evaluations were left out: {why}", RuntimeWarning, stacklevel=4)
+            warnings.warn(f"{count} earlier evaluations were left out: {why}", RuntimeWarning, stacklevel=3)
+    return len(found.inside) + len(beyond)
 
 
 def place(params: Mapping[str, Any], space: Space, choices: Encoding) -> tuple[Array, bool]:
@@ -205,12 +216,8 @@ def place(params: Mapping[str, Any], space: Space, choices: Encoding) -> tuple[A
     if lost:
         raise ValueError(f"no value for {lost[0]!r} (give one by missing={{{lost[0]!r}: ...}})")
     point = space.encode(near, choices)
-    at = 0
-    for name in space.coordinates:
-        p = space.parameters[name]
-        if name in past:
-            point[at] = past[name]
-        at += width_of(p, choices)
+    for name, u in past.items():
+        point[space.spans(choices)[name][0]] = u
     return point, bool(past)
 
 

@@ -236,11 +236,8 @@ class Sampler(BaseSampler):
                     if t.state.is_finished() and (point := replica.encode(t.params)) is not None:
                         points[t.number] = point
                 # trials that came up, or changed their mind, while we were thinking, at (nearly) our point
-                rivals = [
-                    n
-                    for n, point in points.items()
-                    if np.abs(point - u).max() < NEAR and not (n in pending and np.array_equal(pending[n], point))
-                ]
+                near = [n for n, point in points.items() if np.abs(point - u).max() < NEAR]
+                rivals = [n for n in near if n not in pending or not np.array_equal(pending[n], points[n])]
                 if not rivals:
                     break
                 # rivals who move at the same moment move to different points
@@ -266,9 +263,14 @@ class Sampler(BaseSampler):
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
         if self.constraints_func is not None and state in (TrialState.COMPLETE, TrialState.PRUNED):
-            found = [float(value) for value in self.constraints_func(trial)]
+            given = self.constraints_func(trial)
+            try:
+                found = [float(value) for value in given]
+            except (TypeError, ValueError):
+                found = [math.nan]
             if any(math.isnan(value) for value in found):
-                raise ValueError(f"constraints_func gave {found} for trial {trial.number}: values must be numbers")
+                what = f"constraints_func gave {given!r} for trial {trial.number}"
+                raise ValueError(f"{what}: it must give a list of numbers, one per constraint")
             study._storage.set_trial_system_attr(trial._trial_id, CONSTRAINTS, found)
         if state == TrialState.FAIL and has_heartbeat(study):
             study._storage.set_trial_system_attr(trial._trial_id, TOLD_FAILED, True)
