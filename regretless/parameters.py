@@ -330,6 +330,14 @@ def width_of(parameter: Parameter, choices: Encoding) -> int:
     return len(parameter.labels) if one_per_label(parameter, choices) else 1
 
 
+def ends_of(p: Float | Int) -> tuple[float, float]:
+    """The numbers at the ends of an axis: half a step beyond the first and the last value, where there are steps."""
+    if isinstance(p, Float) and p.line:
+        return p.low, p.high
+    step = p.step or 1.0
+    return p.low - 0.5 * step, p.low + (p.axis.levels - 0.5) * step
+
+
 # ---------------------------------------------------------------- conditions
 
 
