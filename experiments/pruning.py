@@ -4,7 +4,8 @@
     python experiments/pruning.py --curves falling,network --pairs "tpe hyperband,ours ours" --seeds 2
 
 A pair is a sampler and a pruner. A study has 50 trials; to compare pairs at equal steps too, it goes on until it has
-taken 450 steps, or 200 trials.
+taken 450 steps, or 200 trials. With `--equal` it ends after 450 steps, and a paired test of the first two pairs is
+printed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 import optuna
 from regretless_bench.cells import run_cells
+from scipy.stats import wilcoxon
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.linear_model import SGDClassifier
@@ -142,7 +144,7 @@ def pruner_named(name: str) -> Any:
 PAIRS = ("random hyperband", "tpe median", "tpe hyperband", "tpe ours", "ours median", "ours hyperband", "ours ours")
 
 
-def run(curve: str, sampler: str, pruner: str, seed: int) -> list[Any]:
+def run(curve: str, sampler: str, pruner: str, seed: int, trials: int = TRIALS) -> list[Any]:
     """Of every trial: the steps that the study had taken at its end, and its value (None: it was pruned)."""
     steps, ends = 0, []
 
@@ -157,7 +159,7 @@ def run(curve: str, sampler: str, pruner: str, seed: int) -> list[Any]:
         return value
 
     study = optuna.create_study(sampler=SAMPLERS[sampler](seed), pruner=pruner_named(pruner), study_name=f"seed {seed}")
-    while len(ends) < TRIALS or (steps < EQUAL and len(ends) < MOST_TRIALS):
+    while len(ends) < trials or (steps < EQUAL and len(ends) < MOST_TRIALS):
         study.optimize(objective, n_trials=1)
         ends.append((steps, study.trials[-1].value))
     return ends
@@ -166,7 +168,7 @@ def run(curve: str, sampler: str, pruner: str, seed: int) -> list[Any]:
 def marks(ends: list[Any]) -> list[float]:
     """The best value of 50 trials, that of EQUAL steps, the steps of 50 trials, and those until a value was GOOD."""
     values = [(steps, value) for steps, value in ends if value is not None]
-    last = ends[TRIALS - 1][0]
+    last = ends[min(TRIALS, len(ends)) - 1][0]
     best = min((v for s, v in values if s <= last), default=math.inf)
     early = min((v for s, v in values if s <= EQUAL), default=math.inf)
     return [best, early, last, min((s for s, v in values if v <= GOOD), default=math.inf)]
@@ -182,15 +184,30 @@ def table(results: list[tuple[Any, Any]]) -> str:
         "| curves | sampler and pruner | seeds | best of 50 trials | at 450 steps | se | steps | to .0008 |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    pairs = sorted({f"{s} {p}" for (_, s, p, _), _ in results}, key=lambda pair: (pair not in PAIRS, pair))
+    pairs = sorted({f"{s} {p}" for (_, s, p, *_), _ in results}, key=lambda pair: (pair not in PAIRS, pair))
     for curve in CURVES:
         for pair in pairs:
-            rows = np.array([marks(e) for (c, s, p, _), e in results if (c, f"{s} {p}") == (curve, pair)])
+            rows = np.array([marks(e) for (c, s, p, *_), e in results if (c, f"{s} {p}") == (curve, pair)])
             if len(rows):
                 best, early, steps, reached = np.median(rows, axis=0)
                 error = rows[:, 1].std(ddof=1) / math.sqrt(len(rows)) if len(rows) > 1 else math.nan
                 cells = f"{best:.4g} | {early:.4g} | {error:.2g} | {steps:.0f} | {reached:.0f}"
                 lines.append(f"| {curve} | {pair} | {len(rows)} | {cells} |")
+    return "\n".join(lines)
+
+
+def paired(results: list[tuple[Any, Any]], pairs: list[str]) -> str:
+    """The mean difference of two pairs at equal steps, seed by seed, with its standard error and Wilcoxon's test."""
+    found = {(c, f"{s} {p}", seed): marks(ends)[1] for (c, s, p, seed, *_), ends in results}
+    lines = []
+    for curve in CURVES:
+        seeds = sorted(seed for c, pair, seed in found if c == curve and pair == pairs[0])
+        gains = [found[curve, pairs[0], n] - found[curve, pairs[1], n] for n in seeds if (curve, pairs[1], n) in found]
+        if len(gains) > 1:
+            error = np.std(gains, ddof=1) / math.sqrt(len(gains))
+            words = f"{pairs[1]} ahead of {pairs[0]} in {sum(g > 0 for g in gains)} of {len(gains)}"
+            p = wilcoxon(gains).pvalue
+            lines.append(f"{curve}: {words}, by {np.mean(gains):.4g} +- {error:.2g}, p = {p:.2g}")
     return "\n".join(lines)
 
 
@@ -202,12 +219,16 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("runs/pruning"))
+    parser.add_argument("--equal", action="store_true", help="end each study after 450 steps")
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.seeds)
     curves, pairs = options.curves.split(","), options.pairs.split(",")
-    cells = [(c, *pair.split(), seed) for seed in seeds for c in curves for pair in pairs]
+    ends = (1,) if options.equal else ()
+    cells = [(c, *pair.split(), seed, *ends) for seed in seeds for c in curves for pair in pairs]
     results = run_cells(run, cells, options.out / "pruning.jsonl", jobs=options.jobs, initializer=quiet)
     print(table(results))
+    if options.equal:
+        print(paired(results, pairs))
 
 
 if __name__ == "__main__":

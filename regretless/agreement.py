@@ -93,9 +93,15 @@ def _check_version(stored: Mapping[str, Any], recipe: Recipe) -> None:
     before, now = stored.get("version", 1), recipe.version_of(stored["options"])
     if before != now:
         raise ValueError(
-            f"the file was written by version {before} of method {recipe.name!r}, this is version {now}; what it was "
-            f"then is called {recipe.method.former!r} now: go on with the release that wrote it, or begin anew"
+            f"the file was written by version {before} of method {recipe.name!r}, this is version {now}; "
+            f"{what_it_was(recipe)}: go on with the release that wrote it, or begin anew"
         )
+
+
+def what_it_was(recipe: Recipe) -> str:
+    """What the default of a name was before its present version, in words."""
+    former = recipe.method.former
+    return f"what it was then is called {former!r} now" if former else "it proposed other points then"
 
 
 def check_history(

@@ -1,14 +1,18 @@
 """What was evaluated before: earlier runs, studies and tables as settings with values, and their places in a space.
 
-Sources are a `Result`, an `Optimizer`, the file of a checkpoint, a CSV with a column per parameter and one called
-"value", an Optuna study, the URL of an Optuna storage, or (setting, value) pairs. Their ranges may differ from the
-space's: a number outside has a place beyond the end of its axis, where a model can use it and nothing is proposed.
+Sources are a `Result` or the file of its `to_json`, an `Optimizer`, the file of a checkpoint, a CSV with a column per
+parameter and one called "value", an Optuna study, the URL of an Optuna storage, or (setting, value) pairs. Their ranges
+may differ from the space's: a number outside has a place beyond the end of its axis, where a model can use it and
+nothing is proposed.
 """
 
 from __future__ import annotations
 
+import base64
 import csv
+import json
 import math
+import tempfile
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,7 +61,8 @@ def evaluations(source: Any) -> list[Evaluation]:
     if isinstance(source, str) and "://" in source:
         return _of_storage(source)
     if isinstance(source, str | Path):
-        return _of_csv(Path(source)) if Path(source).suffix.lower() == ".csv" else _of_file(Path(source))
+        read = {".csv": _of_csv, ".json": _of_json}.get(Path(source).suffix.lower(), _of_file)
+        return read(Path(source))
     trials = source.get_trials(deepcopy=False) if hasattr(source, "get_trials") else getattr(source, "trials", None)
     if trials is not None:
         return [found for trial in trials if (found := _of_trial(trial)) is not None]
@@ -112,6 +117,17 @@ def _of_file(path: Path) -> list[Evaluation]:
             params = state["own"].get(str(number)) or space.decode(np.asarray(u), "shares" if shares else "onehot")
             out.append(Evaluation(params, float(value), None if math.isnan(var) else float(var), tuple(row.tolist())))
     return out
+
+
+def _of_json(path: Path) -> list[Evaluation]:
+    """The trials of a file of `Result.to_json`, which holds one of `Optimizer.save`."""
+    try:
+        state = base64.b64decode(json.loads(path.read_bytes())["state"], validate=True)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"earlier: {path} is not a file of Result.to_json: {error}") from None
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "state").write_bytes(state)
+        return _of_file(Path(folder) / "state")
 
 
 def _of_csv(path: Path) -> list[Evaluation]:

@@ -249,9 +249,9 @@ class Optimizer:
     def learn(self, source: Any, *, missing: Mapping[str, Any] | None = None) -> int:
         """Takes in what was evaluated before this run and returns how many evaluations that were; they are no trials.
 
-        source: a `Result`, an `Optimizer`, the file of a checkpoint, a CSV with a column per parameter and one called
-            "value", an Optuna study or storage URL, or (setting, value) pairs. Ranges may differ: settings outside of
-            this space are used by the model and never proposed.
+        source: a `Result` or its JSON, an `Optimizer`, the file of a checkpoint, a CSV with a column per parameter and
+            one called "value", an Optuna study or storage URL, or (setting, value) pairs. Ranges may differ: settings
+            outside of this space are used by the model and never proposed.
         missing: values for parameters that the earlier settings do not have.
         """
         with self._lock:

@@ -38,7 +38,8 @@ def sources(old: rg.Result, tmp_path: Path) -> dict[str, Any]:
         study.add_trial(optuna.create_trial(params=t.params, distributions=distributions, value=t.value))
     return {
         "result": old, "optimizer": old.optimizer, "file": tmp_path / "run", "csv": str(tmp_path / "t.csv"),
-        "study": study, "storage": url, "pairs": [(t.params, t.value) for t in old.trials],
+        "json": old.to_json(tmp_path / "run.json"), "study": study, "storage": url,
+        "pairs": [(t.params, t.value) for t in old.trials],
     }  # fmt: skip
 
 
@@ -73,7 +74,7 @@ def test_a_run_that_knows_more_is_better_and_resumes_exactly(old: rg.Result, tmp
     assert again.observed({**inside.params, "drop": 0.0}) == inside.value
 
 
-def test_what_cannot_be_used_is_said() -> None:
+def test_what_cannot_be_used_is_said(tmp_path: Path) -> None:
     opt = rg.Optimizer(OLD, method="sobol", seed=0)
     pairs = [({"lr": 1e-2, "n": 5, "act": "gelu"}, 1.0), ({"lr": 3.0, "n": 5, "act": "relu"}, 1.0), ({"lr": 1e-2}, 1.0)]
     with pytest.warns(RuntimeWarning) as said:
@@ -81,7 +82,8 @@ def test_what_cannot_be_used_is_said() -> None:
     words = " ".join(str(w.message) for w in said)
     for word in ("'gelu'", "which sobol cannot use", "no value for 'n'"):
         assert word in words
-    for bad in (3, [1, 2], [({"lr": 1e-2}, math.nan)]):
+    (tmp_path / "bad.json").write_text('{"state": "%"}')
+    for bad in (3, [1, 2], [({"lr": 1e-2}, math.nan)], tmp_path / "bad.json", tmp_path / "none.json"):
         with pytest.raises(ValueError, match="earlier"):
             opt.learn(bad)
 

@@ -52,6 +52,8 @@ def certify(
         floor, ceiling: a value that no setting can fall below, or exceed.
         noise_bound: how far noise can carry a value from the truth at most, where that is known.
     """
+    if not isinstance(study, Study):
+        raise TypeError(f"certify takes an Optuna study (optuna.load_study opens one), got {study!r}")
     known: dict[str, Any] = {"floor": floor, "ceiling": ceiling, "noise_bound": noise_bound}
     sampler = Sampler(method, seed=0, search_space=search_space, **known)
     found = sampler.certificate(study, delta)

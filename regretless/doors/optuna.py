@@ -263,9 +263,14 @@ class Sampler(BaseSampler):
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
         if self.constraints_func is not None and state in (TrialState.COMPLETE, TrialState.PRUNED):
-            found = [float(value) for value in self.constraints_func(trial)]
+            given = self.constraints_func(trial)
+            try:
+                found = [float(value) for value in given]
+            except (TypeError, ValueError):
+                found = [math.nan]
             if any(math.isnan(value) for value in found):
-                raise ValueError(f"constraints_func gave {found} for trial {trial.number}: values must be numbers")
+                what = f"constraints_func gave {given!r} for trial {trial.number}"
+                raise ValueError(f"{what}: it must give a list of numbers, one per constraint")
             study._storage.set_trial_system_attr(trial._trial_id, CONSTRAINTS, found)
         if state == TrialState.FAIL and has_heartbeat(study):
             study._storage.set_trial_system_attr(trial._trial_id, TOLD_FAILED, True)

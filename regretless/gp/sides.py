@@ -61,7 +61,12 @@ class SideModels:
     """
 
     def __init__(self, cube: Cube, *, constraints: int, cost: bool, first: int, shorten: float = 1.0) -> None:
-        options: dict[str, Any] = {"tame": False, "shorten": shorten, "quadratic": None if shorten == 1.0 else False}
+        options: dict[str, Any] = {
+            "tame": False,
+            "restart": True,
+            "shorten": shorten,
+            "quadratic": None if shorten == 1.0 else False,
+        }
         self._constraints = [Surrogate(cube, **options) for _ in range(constraints)]
         self._cost = Surrogate(cube, **options) if cost else None
         self._first = first

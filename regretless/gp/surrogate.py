@@ -39,6 +39,7 @@ GAP = 16  # a scheduled size is followed by the one larger by 1/GAP, at least 1;
 ISOTROPIC_ABOVE = 100  # the dimension beyond which a length-scale per coordinate is no longer fitted by default
 QUADRATIC_UP_TO = 20  # the largest dimension with the quadratic trend by default; in 100 it loses (docs/lab)
 WARM_ROUNDS, FRESH_ROUNDS = 15, 20  # evaluations in a fit that starts from the last one, in each stage of a fresh one
+SURPRISE = 3.0  # sds from its prediction at which a value says that the fit before it was wrong (docs/lab/spaces.md)
 LEAST_SCALE = float(np.finfo(np.float64).tiny)  # the smallest number with all its digits: one can divide by it
 
 SIZES = [1]  # the scheduled sizes s_0, s_1, ... as far as anybody asked.
@@ -109,6 +110,8 @@ class Surrogate:
         noise_var: a known noise variance of the values told without one, in their own units, or None to fit it.
         tame: clip low values before fitting; None: by preset. soften: model `softened` values instead.
         rotate: let every fifth fit turn the axes of the length-scales, where that explains the values better (`frame`).
+        restart: fit afresh when a value lies SURPRISE sds from what the last fit predicts: a constraint can be flat
+            but for a thin layer, which a fit that began before it was met may never find (docs/lab/spaces.md).
         shorten: the posterior has the fitted length-scales times this; below 1 it is warier than the fit.
     """
 
@@ -124,6 +127,7 @@ class Surrogate:
         tame: bool | None = None,
         soften: bool = False,
         rotate: bool = False,
+        restart: bool = False,
         shorten: float = 1.0,
     ) -> None:
         in_range("[0, inf)", noise_var=noise_var)
@@ -137,7 +141,7 @@ class Surrogate:
         self.ard = cube.dim <= ISOTROPIC_ABOVE if ard is None else ard
         quadratic = not paper and cube.dim <= QUADRATIC_UP_TO if quadratic is None else quadratic
         self.prior = Prior.scaled(cube.dim, quadratic=quadratic and len(self.kernel.lines) > 0)
-        self.noise_var, self.tame, self.soften, self.shorten = noise_var, tame, soften, shorten
+        self.noise_var, self.tame, self.soften, self.restart, self.shorten = noise_var, tame, soften, restart, shorten
         self.rotate = rotate and self.ard and TURNED_DIMS[0] <= len(self.kernel.lines) <= TURNED_DIMS[1]
         self._seen: tuple[Array, Array, Array] = (np.empty((0, cube.dim)), np.empty(0), np.empty(0))
         self._fits: dict[int, tuple[Hyper, float]] = {}  # index of a scheduled fit -> hyper-parameters and scale
@@ -228,6 +232,8 @@ class Surrogate:
             warm = None if is_fresh(k) else self._fitted(k - 1, SIZES[k - 1], X, y, yvar)[0]
             variances = in_units_of(scale, yvar[:size] * slope**2)
             standard = (values - offset) / scale
+            if self.restart and warm is not None and self._surprised(warm, X[:size], standard, variances, SIZES[k - 1]):
+                warm = None
             rounds = FRESH_ROUNDS if warm is None else WARM_ROUNDS
             part = np.linspace(0, size - 1, min(size, MOST_FITTED)).astype(np.intp)
             data = self.kernel, X[part], standard[part], variances[part]
@@ -236,3 +242,9 @@ class Surrogate:
                 hyper = turn_axes(*data, hyper, prior=self.prior, rounds=rounds)
             self._fits[k] = hyper, scale
         return self._fits[k]
+
+    def _surprised(self, hyper: Hyper, X: Array, y: Array, yvar: Array, before: int) -> bool:
+        """Whether a value after the first `before` lies far from what those before it predict; y (n) standardised."""
+        gp = GP.exact(self.kernel, hyper, X, y, yvar)
+        away, variance = gp.steps()
+        return bool((away[before:] ** 2 > SURPRISE**2 * gp.signal * variance[before:]).any())

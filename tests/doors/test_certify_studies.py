@@ -39,6 +39,11 @@ def test_a_study_of_another_sampler_gets_a_certificate() -> None:
     assert found.upper == plain.upper
 
 
+def test_what_is_no_study_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"optuna\.load_study"):
+        rg.certify("sqlite:///study.db")  # type: ignore[arg-type]
+
+
 def test_a_maximisation_is_bounded_from_above() -> None:
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=0), direction="maximize")
     study.optimize(lambda trial: -bowl(trial), n_trials=30)

@@ -689,6 +689,13 @@ def weighed(trial: optuna.Trial) -> float:
     return trial.suggest_float("x", 0.5, 5.0) + 2 * math.log10(trial.suggest_float("y", 1e-3, 1e2, log=True))
 
 
+@pytest.mark.parametrize("given", [0.5, "ab", [math.nan], None])
+def test_constraints_that_are_no_list_of_numbers_are_refused(given: Any) -> None:
+    study = optuna.create_study(sampler=Sampler("random", seed=0, constraints_func=lambda trial: given))
+    with pytest.raises(ValueError, match=r"constraints_func gave .* for trial 0: it must give a list of numbers"):
+        study.optimize(lambda trial: trial.suggest_float("x", -2.5, 7.0), n_trials=2)
+
+
 def test_constraints_come_by_a_function_or_by_the_trial() -> None:
     def by_trial(trial: optuna.Trial) -> float:
         value = weighed(trial)

@@ -206,3 +206,27 @@ def test_places_out_of_a_constraints_reach_do_not_count() -> None:
     assert kept.tolist() == slow
     assert 0 < kept.sum() < 40
     assert may_be_feasible((), P).all()
+
+
+def test_with_constraints_every_fourth_ask_must_gain_a_margin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It changes proposals of runs with constraints, and none of the paper preset."""
+
+    def proposed(**options: Any) -> list[Array]:
+        opt = rg.Optimizer(SQUARE, seed=1, **options)
+        for _ in range(20):
+            trial = opt.ask()
+            found = gramacy(**trial.params)
+            opt.tell(trial, found.value, constraints=found.constraints if "constraints" in options else None)
+        return [opt.propose(step) for step in (20, 21, 22, 25)]
+
+    kinds: list[dict[str, Any]] = [
+        {"method": "gp-ei", "constraints": 2},
+        {"method": "gp-ei"},
+        {"method": rg.GPEI(preset="paper"), "constraints": 2},
+    ]
+    now = [proposed(**options) for options in kinds]
+    monkeypatch.setattr("regretless.baselines.gp_ei.MARGIN", 0.0)
+    without = [proposed(**options) for options in kinds]
+    same = [[np.array_equal(a, b) for a, b in zip(*two, strict=True)] for two in zip(now, without, strict=True)]
+    assert same[1:] == [[True] * 4] * 2
+    assert not all(same[0])

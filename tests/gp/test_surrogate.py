@@ -5,8 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from regretless.gp.fit import fit
+from regretless.gp.fit import Objective, fit
 from regretless.gp.posterior import GP, Hyper, in_units_of
+from regretless.gp.sobol import sobol_points
 from regretless.gp.surrogate import MOST_FITTED, SIZES, Surrogate, is_fresh, near_one, scheduled, standardisation, tamed
 from regretless.parameters import Choice, Float, Int
 from regretless.space import Cube, Space
@@ -193,3 +194,23 @@ def test_isotropic_fit_in_5000_dimensions():
     assert np.isfinite(m).all()
     assert np.isfinite(v).all()
     assert dm.shape == (2, 5000)
+
+
+@pytest.mark.parametrize("seed", [2, 4])
+def test_a_fit_begins_afresh_where_a_thin_layer_comes_as_a_surprise(seed: int) -> None:
+    """A constraint that is flat but for a layer at one side: the fits before the layer was met explain it by other
+    coordinates, and fits that begin from them stay there."""
+    rng = np.random.default_rng(seed)
+    X = np.concatenate([sobol_points(18, 3, rng), rng.random((12, 3)) * [0.02, 0.1, 0.005] + [0.3, 0.9, 0.0]])
+    y = np.exp(-X[:, 2] / 0.01) * (1.0 + 0.4 * X[:, 0]) - 0.1 * X[:, 1] * np.exp(-X[:, 2] / 0.02)
+    offset, scale = standardisation(y)
+    densities = []
+    for restart in (True, False):
+        model = Surrogate(Cube.box(3), tame=False, restart=restart)
+        for n in range(8, len(y) + 1):
+            hyper = model.gp(X[:n], y[:n]).hyper
+        objective = Objective(model.kernel, X, (y - offset) / scale, None, model.prior, ard=True)
+        densities.append(objective.one(objective.theta(hyper))[0])
+        at_once = Surrogate(Cube.box(3), tame=False, restart=restart).gp(X, y).hyper
+        assert np.array_equal(at_once.lengthscale, hyper.lengthscale)  # the history decides, not who asked when
+    assert densities[0] < densities[1] - 20.0
