@@ -110,9 +110,8 @@ def _of_file(path: Path) -> list[Evaluation]:
     out = []
     shares = space.cube().dim == np.shape(state["unit"])[1]
     constraints = state.get("constraints", np.empty((len(state["value"]), 0)))
-    for number, (u, value, var, row) in enumerate(
-        zip(state["unit"], state["value"], state["var"], constraints, strict=True)
-    ):
+    rows = zip(state["unit"], state["value"], state["var"], constraints, strict=True)
+    for number, (u, value, var, row) in enumerate(rows):
         if not math.isnan(value):
             params = state["own"].get(str(number)) or space.decode(np.asarray(u), "shares" if shares else "onehot")
             out.append(Evaluation(params, float(value), None if math.isnan(var) else float(var), tuple(row.tolist())))

@@ -32,7 +32,7 @@ from regretless.parameters import Array
 from regretless.probes import Share, Watch, checked_rate, is_due, probe_point, share_left, with_what_is_known
 from regretless.space import Space, SpaceLike
 from regretless.statefile import pack, read_state, write_state
-from regretless.trial import STATES, CostKind, checked_constraints, checked_cost, checked_positive, counted, own_value
+from regretless.trial import STATES, CostKind, checked_amount, checked_constraints, checked_cost, counted, own_value
 from regretless.trial import Trial as Trial
 
 Direction: TypeAlias = Literal["minimize", "maximize"]
@@ -230,7 +230,7 @@ class Optimizer:
             if not failed:
                 value, var = checked_value(value), checked_variance(var)
                 values = checked_constraints(constraints, self.n_constraints, self.constraint_names)
-                seconds = None if seconds is None else checked_positive("seconds", seconds, zero=True)
+                seconds = None if seconds is None else checked_amount("seconds", seconds)
             cost = checked_cost(None if failed else self.cost, cost, seconds)
             trial.seconds = None if failed else seconds
             if failed or value is None or not math.isfinite(value):
