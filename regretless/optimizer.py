@@ -242,9 +242,8 @@ class Optimizer:
             trial.state, trial.value, trial.var, trial.constraints, trial.cost = "done", value, var, values, cost
             y = self._sign * value if self.modelled or trial.feasible else math.nan
             sides = [*values[: self.modelled], *([cost] if self.cost is not None and cost is not None else [])]
-            self.method.tell(
-                trial.unit[None], y, yvar=None if var is None else np.array([var]), sides=[sides] if sides else None
-            )
+            variance = None if var is None else np.array([var])
+            self.method.tell(trial.unit[None], y, yvar=variance, sides=[sides] if sides else None)
 
     def learn(self, source: Any, *, missing: Mapping[str, Any] | None = None) -> int:
         """Takes in what was evaluated before this run and returns how many evaluations that were; they are no trials.
@@ -282,9 +281,8 @@ class Optimizer:
                 y = np.where((C <= 0).all(axis=1), y, np.nan)
             with self._lock:
                 self.bound.check(y, yvar)
-                self.method.tell(
-                    X, self._sign * y, yvar=None if np.isnan(yvar).all() else yvar, sides=C if self.modelled else None
-                )
+                known = None if np.isnan(yvar).all() else yvar
+                self.method.tell(X, self._sign * y, yvar=known, sides=C if self.modelled else None)
 
     def inform(self, X: Array, values: Array, variances: Array) -> None:
         """Tells a method that can use them values (n) at points X (n x d) outside the cube, where nothing is

@@ -287,9 +287,8 @@ class Choice:
         object.__setattr__(self, "labels", tuple(labels))
         object.__setattr__(self, "when", conditions_of(when))
         weights = tuple(prior or ())
-        if weights and not (
-            len(weights) == len(labels) and all(is_finite(w) and w >= 0 for w in weights) and sum(weights) > 0
-        ):
+        fit = len(weights) == len(labels) and all(is_finite(w) and w >= 0 for w in weights) and sum(weights) > 0
+        if weights and not fit:
             raise ValueError(f"{self}: prior must hold a weight of at least 0 for each label, got {prior!r}")
         object.__setattr__(self, "prior", tuple(float(w) for w in weights))
 
