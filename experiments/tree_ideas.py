@@ -34,7 +34,7 @@ from regretless.gp.sobol import sobol_points
 from regretless.gp.surrogate import Surrogate
 from regretless.parameters import Array
 
-CHOSEN_ON = ("fewer", "loss", "diabetes", "steep")
+CHOSEN_ON = ("fewer", "loss", "diabetes")
 """Tasks of `trees` that ideas are compared on."""
 
 Change = Callable[[], AbstractContextManager[Any]]
@@ -152,6 +152,23 @@ def least(count: int) -> Callable[[Auto, Array, Array], Array]:
     return lambda self, visits, best: -visits.astype(float) if visits.min() < count else best
 
 
+def late(share: float) -> Change:
+    """After this share of the budget every ask goes for the largest expected improvement."""
+
+    def change() -> AbstractContextManager[Any]:
+        whole = Auto._step
+
+        def step(self: Auto, rng: np.random.Generator) -> Array:
+            if self.budget is None or self._evaluations < share * self.budget:
+                return whole(self, rng)
+            with mock.patch.object(algorithm, "TREE_MARGIN", 0.0), mock.patch.object(algorithm, "BRANCH_EVERY", 10**9):
+                return whole(self, rng)
+
+        return mock.patch.object(Auto, "_step", step)
+
+    return change
+
+
 def more_effort() -> AbstractContextManager[Any]:
     """Four times the candidates and twice the starts: the branches share those of an ask."""
     whole = GPMethod._best_step
@@ -176,7 +193,9 @@ IDEAS: dict[str, list[Change]] = {
     "halving": [branch_by(halving)],
     "bandit": [branch_by(bandit(0.5))],
     "least 3": [branch_by(least(3))],
+    "late": [late(0.6)],
     "effort": [more_effort],
+    "halving, late": [branch_by(halving), late(0.75)],
     "leaves, halving": [every_leaf_first, branch_by(halving)],
     "rank, leaves": [by_rank, every_leaf_first],
 }
