@@ -26,7 +26,7 @@ from regretless.cube import Cube
 from regretless.gp import surrogate
 from regretless.gp.acquisition import log_expected_improvement
 from regretless.gp.design import Design
-from regretless.gp.fit import Objective
+from regretless.gp.fit import Objective, Prior
 from regretless.gp.maximiser import Effort
 from regretless.gp.method import GPMethod
 from regretless.gp.posterior import GP
@@ -81,6 +81,23 @@ def choices_near(centre: float) -> Iterator[None]:
             self.centre[i] = math.log(centre)
 
     with mock.patch.object(Objective, "__init__", begin):
+        yield
+
+
+@contextmanager
+def plainer(*, trend: bool, widest: bool) -> Iterator[None]:
+    """Without the quadratic trend, whose variance is largest in the corners of the cube; length-scales expected for the
+    coordinates that exist at once instead of all."""
+    whole = Surrogate.__init__
+
+    def begin(self: Surrogate, cube: Cube, **options: Any) -> None:
+        if cube.gates and not trend:
+            options["quadratic"] = False
+        whole(self, cube, **options)
+        if cube.gates and widest:
+            self.prior = Prior.scaled(cube.widest, quadratic=self.prior.quadratic is not None)
+
+    with mock.patch.object(Surrogate, "__init__", begin):
         yield
 
 
@@ -152,6 +169,21 @@ def least(count: int) -> Callable[[Auto, Array, Array], Array]:
     return lambda self, visits, best: -visits.astype(float) if visits.min() < count else best
 
 
+def drawn() -> AbstractContextManager[Any]:
+    """The rarest branch is searched by an even draw: expected improvement goes to the corners of a branch first."""
+
+    def chosen(self: Auto, gp: GP, rng: np.random.Generator) -> Array | None:
+        whole = self.cube
+        if whole.pins or not len(whole.branches):
+            return None
+        at = [i for first, last, _ in whole.parents for i in range(first, last)]
+        visits = [(self.known[:, at] == branch[at]).all(axis=1).sum() for branch in whole.branches]
+        branch = whole.branches[int(np.argmin(visits))]
+        return whole.pinned({i: float(branch[i]) for i in at}).draw(rng)
+
+    return mock.patch.object(Auto, "_in_rarest_branch", chosen)
+
+
 def late(share: float) -> Change:
     """After this share of the budget every ask goes for the largest expected improvement."""
 
@@ -193,6 +225,11 @@ IDEAS: dict[str, list[Change]] = {
     "halving": [branch_by(halving)],
     "bandit": [branch_by(bandit(0.5))],
     "least 3": [branch_by(least(3))],
+    "no trend": [lambda: plainer(trend=False, widest=False)],
+    "widest": [lambda: plainer(trend=True, widest=True)],
+    "plainer": [lambda: plainer(trend=False, widest=True)],
+    "drawn": [drawn],
+    "drawn, plainer": [drawn, lambda: plainer(trend=False, widest=True)],
     "late": [late(0.6)],
     "effort": [more_effort],
     "halving, late": [branch_by(halving), late(0.75)],
