@@ -130,7 +130,8 @@ def take(folder: Path) -> None:
         for records in (path.with_name(CSV), path.with_name(JSON)):
             if records.is_file():
                 write_whole(RESULTS / "records" / f"{name}{records.suffix}", records.read_bytes())
-    times |= {name: took for name, took in new.items() if took.size == SIZES[0]}
+    ended = {name for name in new if (folder / name / FILE).is_file()}
+    times |= {name: new[name] for name in ended if new[name].size == SIZES[0]}
     kept = {name: asdict(times[name]) for name in sorted(times)}
     write_whole(RESULTS / TIMES, json.dumps(kept, indent=1).encode())
 

@@ -78,10 +78,10 @@ CNN = ("GP-ThreDS (paper)", "GP-ThreDS", "IGP-UCB", "AD", "GP-EI", "GP-PI", "ran
 WIDER: dict[str, tuple[str, ...]] = {
     "ms-ucb-fig5": ("--seeds", "5", "--budget", "60", "--methods", ",".join(REAL)),
     "neural-bo-fig1": ("--seeds", "5", "--budget", "100", "--forms", "printed", "--methods", ",".join(NEURAL)),
-    "ms-ucb-fig3": ("--seeds", "5"),
-    "ms-ucb-fig2": ("--seeds", "5"),
+    "ms-ucb-fig3": ("--seeds", "5", "--budget", "100"),
+    "ms-ucb-fig2": ("--seeds", "5", "--budget", "100"),
     "ms-ucb-fig4": ("--seeds", "5", "--short", "--budget", "60", "--methods", ",".join(REAL)),
-    "ms-ucb-fig1": ("--seeds", "5", "--methods", ",".join(LONGER)),
+    "ms-ucb-fig1": ("--seeds", "5", "--budget", "100", "--methods", ",".join(LONGER)),
 }
 """Figure -> options of what fits of its full size into some minutes of sixteen cores; in this order."""
 ON_GPU: dict[str, tuple[str, ...]] = {

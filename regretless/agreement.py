@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from regretless.auto import choose_method, find_recipe
+from regretless.auto import find_recipe
+from regretless.fingerprint import is_plain
 from regretless.method import LARGEST, Method, Recipe
 from regretless.space import Space
 from regretless.trial import STATES, column
@@ -34,15 +35,6 @@ def as_recipe(method: MethodLike) -> Recipe:
     if isinstance(method, type) and issubclass(method, Method):
         return Recipe(method.__name__, method)
     return find_recipe(method)  # type: ignore[arg-type]
-
-
-def resolve_method(
-    method: MethodLike, space: Space, budget: int | None, *, certify: bool = False, weighed: bool = False
-) -> tuple[Recipe, str]:
-    """The recipe of a name, a recipe, a Method class or "auto", and the reason it was taken."""
-    if method == "auto":
-        return choose_method(space, budget, certify=certify, weighed=weighed)
-    return as_recipe(method), "given"
 
 
 def same_space(description: Mapping[str, Any], given: Space | None) -> Space:
@@ -101,9 +93,15 @@ def _check_version(stored: Mapping[str, Any], recipe: Recipe) -> None:
     before, now = stored.get("version", 1), recipe.version_of(stored["options"])
     if before != now:
         raise ValueError(
-            f"the file was written by version {before} of method {recipe.name!r}, this is version {now}; what it was "
-            f"then is called {recipe.method.former!r} now: go on with the release that wrote it, or begin anew"
+            f"the file was written by version {before} of method {recipe.name!r}, this is version {now}; "
+            f"{what_it_was(recipe)}: go on with the release that wrote it, or begin anew"
         )
+
+
+def what_it_was(recipe: Recipe) -> str:
+    """What the default of a name was before its present version, in words."""
+    former = recipe.method.former
+    return f"what it was then is called {former!r} now" if former else "it proposed other points then"
 
 
 def check_history(
@@ -168,7 +166,7 @@ def state_of(optimizer: Optimizer) -> dict[str, Any]:
         "value": np.array([math.nan if t.value is None else t.value for t in trials]),
         "var": np.array([math.nan if t.var is None else t.var for t in trials]),
         "error": {str(t.number): t.error for t in trials if t.error},
-        "own": {number: params for number, params in own.items() if _is_plain(params)},
+        "own": {number: params for number, params in own.items() if all(map(is_plain, params.values()))},
         **sides_state(optimizer),
         "method": optimizer.method.state_dict(),
     }
@@ -209,7 +207,3 @@ def take_sides(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
         trial.cost = None if math.isnan(cost) else float(cost)
     for trial, seconds in zip(trials, state.get("seconds", ()), strict="seconds" in state):
         trial.seconds = None if math.isnan(seconds) else float(seconds)
-
-
-def _is_plain(params: Mapping[str, Any]) -> bool:
-    return all(value is None or type(value) in (str, int, float, bool) for value in params.values())

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter, one_per_label, width_of
+from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter, one_per_label
 
 DOUBT = 0.05
 """The share of the uniform part of every density: what lies far from the prior costs at most log(1 / DOUBT)."""
@@ -86,19 +86,20 @@ class Belief:
         return out | {i + int(np.argmax(w)): 1.0 for i, w in self.groups.items()}
 
 
-def belief_of(ordered: Sequence[tuple[str, Parameter]], choices: Encoding) -> Belief | None:
-    """The belief of parameters in the order of the coordinates; None when none of them has a prior."""
+def belief_of(
+    parameters: Mapping[str, Parameter], spans: Mapping[str, tuple[int, int]], choices: Encoding
+) -> Belief | None:
+    """The belief of parameters whose coordinates have these spans; None when none of them has a prior."""
     normal: dict[int, tuple[float, float]] = {}
     weights: dict[int, Sequence[float]] = {}
     groups: dict[int, Sequence[float]] = {}
-    at = 0
-    for _, p in ordered:
+    for name, (at, _) in spans.items():
+        p = parameters[name]
         if p.prior and p.axis.levels != 1:
             if isinstance(p, Choice):
                 (groups if one_per_label(p, choices) else weights)[at] = [w / sum(p.prior) for w in p.prior]
             else:
                 normal[at] = _on_the_axis(p, *p.prior)
-        at += width_of(p, choices)
     return Belief(normal, weights, groups) if normal or weights or groups else None
 
 

@@ -59,16 +59,8 @@ class Certificate:
         of the recommended setting, where it is known without noise."""
         if value is not None and (not self.certified or top - value <= self.gap):
             gap = max(top - value, 0.0)
-            return replace(
-                self,
-                gap=gap,
-                lower=value,
-                upper=value + gap,
-                kind="theory",
-                certain=True,
-                assumptions=(why,),
-                reason="",
-            )
+            sure = replace(self, kind="theory", certain=True, assumptions=(why,), reason="")
+            return replace(sure, gap=gap, lower=value, upper=value + gap)
         if not self.certified or top >= self.upper:
             return self
         upper = max(top, self.lower)
@@ -100,11 +92,9 @@ class Certificate:
         if not self.certified:
             return f"How much better the best setting is, is not certified because {self.reason}."
         rests = f"assuming {', '.join(self.assumptions)}" if self.assumptions else ""
-        one = (
-            "one"
-            if self.feasible is None
-            else f"feasible one, and itself feasible with probability {self.feasible:.3g}"
-        )
+        one = "one"
+        if self.feasible is not None:
+            one = f"feasible one, and itself feasible with probability {self.feasible:.3g}"
         says = f"the recommended setting is at most {self.gap:.4g} worse than the best {one}"
         if self.certain:
             return f"{says[0].upper()}{says[1:]}, because {', '.join(self.assumptions)}."

@@ -204,14 +204,8 @@ def tune(
     jobs: int,
     checkpoint: str | None,
     timeout: float | None,
-    until_gap: float | None,
     constraints: int,
     earlier: str | None,
-    until_share: float | None,
-    until_value: float | None,
-    until_stalled: int | None,
-    until_seconds: float | None,
-    until_cost: float | None,
     floor: float | None,
     ceiling: float | None,
     noise_bound: float | None,
@@ -220,6 +214,7 @@ def tune(
     storage: str | None,
     study: str,
     workers: int,
+    **until: Any,
 ) -> None:
     """Tunes a function of a Python file.
 
@@ -231,7 +226,7 @@ def tune(
 
     if (floor if maximize else ceiling) is not None:
         raise click.UsageError("--floor bounds a minimisation, --ceiling goes with --maximize")
-    stop = stop_rule(until_gap, until_share, until_value, until_stalled, until_seconds, until_cost)
+    stop = stop_rule(**{option.removeprefix("until_"): limit for option, limit in until.items()})
     common: dict[str, Any] = {"trials": trials, "method": method, "seed": seed, "timeout": timeout, "stop": stop}
     common |= {"probes": probes, "floor": floor, "ceiling": ceiling, "noise_bound": noise_bound}
     interrupted = False

@@ -23,7 +23,7 @@ import numpy as np
 
 from regretless.evaluation import as_number, shown
 from regretless.extras import optional
-from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter, width_of
+from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter
 from regretless.space import Space
 from regretless.statefile import read_state
 
@@ -192,15 +192,10 @@ def learn_earlier(optimizer: Optimizer, source: Any, missing: Mapping[str, Any])
     )  # fmt: skip
     optimizer.earlier += [(method.cube.key(u), e.value) for u, e in found.inside]
     unused = {f"outside the ranges, which {optimizer.recipe.name} cannot use": len(found.beyond) - len(beyond)}
-    say_left_out(found.left_out | unused)
-    return len(found.inside) + len(beyond)
-
-
-def say_left_out(left: Mapping[str, int]) -> None:
-    """Warns of evaluations that could not be used, by reason."""
-    for why, count in left.items():
+    for why, count in (found.left_out | unused).items():
         if count:
-            warnings.warn(f"{count} earlier evaluations were left out: {why}", RuntimeWarning, stacklevel=4)
+            warnings.warn(f"{count} earlier evaluations were left out: {why}", RuntimeWarning, stacklevel=3)
+    return len(found.inside) + len(beyond)
 
 
 def place(params: Mapping[str, Any], space: Space, choices: Encoding) -> tuple[Array, bool]:
@@ -221,12 +216,8 @@ def place(params: Mapping[str, Any], space: Space, choices: Encoding) -> tuple[A
     if lost:
         raise ValueError(f"no value for {lost[0]!r} (give one by missing={{{lost[0]!r}: ...}})")
     point = space.encode(near, choices)
-    at = 0
-    for name in space.coordinates:
-        p = space.parameters[name]
-        if name in past:
-            point[at] = past[name]
-        at += width_of(p, choices)
+    for name, u in past.items():
+        point[space.spans(choices)[name][0]] = u
     return point, bool(past)
 
 

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from regretless.options import whole_number
 from regretless.space import Space
 
 Objective: TypeAlias = Callable[..., Any]
@@ -174,10 +173,6 @@ def check_catch(catch: Any) -> None:
     classes = catch if isinstance(catch, tuple) else (catch,)
     if not all(isinstance(c, type) and issubclass(c, BaseException) for c in classes):
         raise TypeError(f"catch must be an exception class or a tuple of them, got {catch!r}")
-
-
-def check_max_failures(max_failures: Any) -> None:
-    whole_number(also=(None, math.inf), max_failures=max_failures)
 
 
 def too_many_failures(ended: Sequence[bool], last_error: str, max_failures: float | None) -> str:

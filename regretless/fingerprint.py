@@ -32,6 +32,16 @@ def fingerprint(value: Any) -> str:
     return digest.hexdigest()
 
 
+def is_plain(value: Any) -> bool:
+    """Whether a file can hold a value as it is: nothing, text, a number or a truth value."""
+    return value is None or type(value) in (str, int, float, bool)
+
+
+def in_plain(value: Any) -> Any:
+    """A value as a file holds it: itself or, to be compared with, its fingerprint."""
+    return value if is_plain(value) else {"fingerprint": fingerprint(value)}
+
+
 def source_fingerprint(function: Any) -> str:
     """A digest of the text of a function and of the functions it closes over, whatever data it closes over; "" for what
     has no text, such as a built-in. A decorator's function closes over the one it decorates."""

@@ -88,9 +88,10 @@ class Method(ABC):
     moved: ClassVar[Mapping[str, str]] = {}
     """Former options that belong to another method now, and the name of that method."""
     version: ClassVar[int] = 1
-    """Grows when the default of this name becomes another method; files of earlier versions are refused."""
+    """Grows when the default of this name becomes another method or proposes other points; files of earlier versions
+    are refused."""
     former: ClassVar[str] = ""
-    """The present name of what the default was before `version`."""
+    """The present name of what the default was before `version`, if it has one."""
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
         self.cube = cube if isinstance(cube, Cube) else Cube.box(cube)

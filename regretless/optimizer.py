@@ -21,6 +21,7 @@ import numpy as np
 
 from regretless import agreement
 from regretless.agreement import MethodLike
+from regretless.auto import choose_method
 from regretless.bounds import KnownBound, checked_noise_bound
 from regretless.certificate import Certificate
 from regretless.earlier import learn_earlier
@@ -101,8 +102,11 @@ class Optimizer:
         self.n_constraints, self.constraint_names = counted(constraints)
         one_of((None, *get_args(CostKind)), cost=cost)
         self.cost: CostKind | None = cost
-        needs = {"certify": certify, "weighed": bool(self.n_constraints or cost)}
-        self.recipe, self._chosen = agreement.resolve_method(method, self.space, budget, **needs)
+        if method == "auto":
+            weighed = bool(self.n_constraints or cost)
+            self.recipe, self._chosen = choose_method(self.space, certify=certify, weighed=weighed)
+        else:
+            self.recipe, self._chosen = agreement.as_recipe(method), "given"
         """The recipe in use, and the reason it was chosen."""
         self._sign = 1.0 if direction == "maximize" else -1.0
         self.probes = checked_rate(probes)

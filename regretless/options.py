@@ -12,7 +12,7 @@ import numpy as np
 
 Preset: TypeAlias = Literal["default", "paper"]
 PRESETS = get_args(Preset)
-"""What `preset` may be: the idea of a paper at its best, or its text taken literally."""
+"""What `preset` may be: the idea of a paper at its best, or its text as printed."""
 
 
 def one_of(allowed: Collection[object], /, **given: object) -> None:

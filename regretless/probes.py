@@ -295,7 +295,7 @@ def _noisy_bounds(method: Method, probes: int, delta: float, anytime: bool) -> B
         )
     tops: dict[bytes, float] = {}
     bottom = -math.inf
-    pooled = math.nan if known.all() else _pooled_variance(method.y, groups)
+    squares = sum(float(((method.y[rows] - method.y[rows].mean()) ** 2).sum()) for rows in groups.values())
     for i, (key, rows) in enumerate(groups.items(), 1):
         level = delta * LOOKS_AT_ONE / i**2 if anytime else delta / (len(groups) + probes)
         share = level * LOOKS_AT_ONE / len(rows) ** 2
@@ -305,7 +305,7 @@ def _noisy_bounds(method: Method, probes: int, delta: float, anytime: bool) -> B
             w = 1.0 / np.maximum(method.yvar[rows], np.finfo(np.float64).tiny)
             mean, sd, width = float(w @ method.y[rows] / w.sum()), 1 / math.sqrt(w.sum()), -float(ndtri(share))
         else:
-            mean, sd = float(method.y[rows].mean()), math.sqrt(pooled / len(rows))
+            mean, sd = float(method.y[rows].mean()), math.sqrt(squares / spare / len(rows))
             width = -float(stdtrit(spare, share))
         tops[key] = mean + width * sd
         if key == best:
@@ -321,9 +321,3 @@ LEAST_REPEATS = 3
 Student's distribution are too wide to separate any two settings."""
 LOOKS_AT_ONE = 6 / math.pi**2
 """The k-th value of one setting spends this share over k^2 of its delta, because the run decides how often it looks."""
-
-
-def _pooled_variance(y: Array, groups: dict[bytes, list[int]]) -> float:
-    """The noise variance by the differences of repeated evaluations."""
-    squares = sum(float(((y[rows] - y[rows].mean()) ** 2).sum()) for rows in groups.values())
-    return squares / sum(len(rows) - 1 for rows in groups.values())

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from regretless.fingerprint import fingerprint, same_content
+from regretless.fingerprint import in_plain, same_content
 from regretless.space import Cube, Space
 
 if TYPE_CHECKING:
@@ -46,11 +46,8 @@ class Recipe:
         return " ".join((inspect.getdoc(self.method) or "").split("\n\n")[0].split()).rstrip(".")
 
     def __call__(self, **options: Any) -> Recipe:
-        known = [
-            p.name
-            for p in inspect.signature(self.method).parameters.values()
-            if p.name not in ("cube", "seed", "budget")
-        ]
+        arguments = inspect.signature(self.method).parameters
+        known = [name for name in arguments if name not in ("cube", "seed", "budget")]
         for option in options:
             if option in self.method.renamed:
                 raise TypeError(f"{self._title}: the option {option!r} is called {self.method.renamed[option]!r}")
@@ -98,10 +95,7 @@ class Recipe:
     def to_json(self) -> dict[str, Any]:
         """The name, its version (of a default that was another method once) and the options; options that are no plain
         values stand as their fingerprints, to be compared with."""
-        plain = {
-            k: v if v is None or type(v) in (str, int, float, bool) else {"fingerprint": fingerprint(v)}
-            for k, v in self.options.items()
-        }
+        plain = {option: in_plain(value) for option, value in self.options.items()}
         version = self.version_of(self.options)
         return {"name": self.name, **({"version": version} if version > 1 else {}), "options": plain}
 

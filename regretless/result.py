@@ -59,14 +59,12 @@ class Result:
     def of(cls, optimizer: Optimizer, message: str, *, success: bool) -> Result:
         """The result of what an optimizer knows now; a run without a single success has NaN for a value."""
         if not any(t.value is not None for t in optimizer.trials):
-            nothing = Certificate.none("no evaluation succeeded", 0.05)
-            return cls(
-                {}, float("nan"), nothing, optimizer.trials, f"{message}; no evaluation succeeded", False, optimizer
-            )
+            why = "no evaluation succeeded"
+            nothing, message = Certificate.none(why, 0.05), f"{message}; {why}"
+            return cls({}, float("nan"), nothing, optimizer.trials, message, False, optimizer)
         params = optimizer.recommend()
-        return cls(
-            params, optimizer.observed(params), optimizer.certificate, optimizer.trials, message, success, optimizer
-        )
+        value, certificate = optimizer.observed(params), optimizer.certificate
+        return cls(params, value, certificate, optimizer.trials, message, success, optimizer)
 
     # -- scipy's names
 
@@ -191,13 +189,8 @@ class Result:
     def best_so_far(self) -> Array:
         """The best value after each trial that ended, NaN before the first success."""
         sign = 1.0 if self.optimizer.direction == "maximize" else -1.0
-        values = np.array(
-            [
-                sign * t.value if t.feasible and t.value is not None else -np.inf
-                for t in self.trials
-                if t.state != "pending"
-            ]
-        )
+        ended = [t for t in self.trials if t.state != "pending"]
+        values = np.array([sign * t.value if t.feasible and t.value is not None else -np.inf for t in ended])
         running = np.maximum.accumulate(values) if len(values) else values
         return np.where(np.isfinite(running), sign * running, np.nan)
 
@@ -231,10 +224,11 @@ class Result:
 
         Its slices and contours pass through the recommended setting with the values of `where` in place of its own.
         """
-        from regretless.report.run_page import write_page
+        from regretless.report.run_page import run_page
 
         if Path(path).suffix.lower() not in ("", ".html", ".htm"):
             raise ValueError(
                 f"report writes an HTML page, got {str(path)!r}; result.plot().savefig({str(path)!r}) draws"
             )
-        return write_page(self, Path(path), where)
+        write_whole(path, run_page(self, where).encode())
+        return Path(path)

@@ -21,20 +21,14 @@ class Rows:
 
     @property
     def X(self) -> Array:
-        view = self._X[: self._n]
-        view.flags.writeable = False
-        return view
+        return _to_read(self._X[: self._n])
 
     def column(self, i: int) -> Array:
-        view: Array = self._numbers[i, : self._n]
-        view.flags.writeable = False
-        return view
+        return _to_read(self._numbers[i, : self._n])
 
     def columns(self, start: int, stop: int) -> Array:
         """The columns start .. stop, n x (stop - start)."""
-        view: Array = self._numbers[start:stop, : self._n].T
-        view.flags.writeable = False
-        return view
+        return _to_read(self._numbers[start:stop, : self._n].T)
 
     def append(self, X: Array, *numbers: Array | float) -> None:
         """Points with their numbers, column by column; what is not given is NaN."""
@@ -48,6 +42,11 @@ class Rows:
         for i, column in enumerate(numbers):
             self._numbers[i, old:n] = column
         self._n = n
+
+
+def _to_read(view: Array) -> Array:
+    view.flags.writeable = False
+    return view
 
 
 def checked_history(state: Mapping[str, Any], dim: int, n_sides: int) -> tuple[Array, ...]:
@@ -65,14 +64,8 @@ def checked_history(state: Mapping[str, Any], dim: int, n_sides: int) -> tuple[A
     if isinstance(step, bool) or not isinstance(step, int) or not isinstance(own, Mapping):
         raise ValueError(f"the state is damaged: its step is {step!r}, its own part a {type(own).__name__}")
     n = y.size
-    if (
-        y.ndim != 1
-        or X.shape != (n, dim)
-        or yvar.shape != (n,)
-        or failed.shape[1:] != (dim,)
-        or pending.shape[1:] != (dim,)
-        or outside.shape[1:] != (dim + 2,)
-    ):
+    shapes = y.shape, X.shape, yvar.shape, failed.shape[1:], pending.shape[1:], outside.shape[1:]
+    if shapes != ((n,), (n, dim), (n,), (dim,), (dim,), (dim + 2,)):
         raise ValueError(f"the state holds {X.shape[-1] if X.ndim else 0} coordinates, this method has {dim}")
     if sides.shape != (n, n_sides):
         raise ValueError(f"the state is damaged: {sides.shape} values of constraints and costs for {n} points")

@@ -129,11 +129,9 @@ def _term(node: ast.AST, text: str) -> Term:
         return lambda columns: columns[name]
     if isinstance(node, ast.BinOp) and type(node.op) in BINARY:
         apply, left, right = BINARY[type(node.op)], _term(node.left, text), _term(node.right, text)
-        if isinstance(node.op, ast.Pow) and not (
-            isinstance(node.right, ast.Constant)
-            and isinstance(node.right.value, int | float)
-            and abs(node.right.value) <= MOST_POWER
-        ):
+        exponent = node.right.value if isinstance(node.right, ast.Constant) else None
+        known = isinstance(exponent, int | float) and abs(exponent) <= MOST_POWER
+        if isinstance(node.op, ast.Pow) and not known:
             raise ValueError(f"where: {text!r} has a power whose exponent is no number up to {MOST_POWER}")
         return lambda columns: apply(_number(left(columns)), _number(right(columns)))
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd | ast.Not):

@@ -8,6 +8,8 @@ bar, checkpoints, evaluations in parallel, and rules that end the run.
 from __future__ import annotations
 
 import functools
+import inspect
+import math
 import os
 import pickle
 import time
@@ -28,7 +30,6 @@ from regretless.evaluation import (
     ObjectiveError,
     Outcome,
     check_catch,
-    check_max_failures,
     check_signature,
     evaluate,
     last_line,
@@ -83,6 +84,16 @@ def _hinted(door: Callable[P, Result]) -> Callable[P, Result]:
         return door(*args, **kwargs)
 
     return called
+
+
+def _signed_as(other: Callable[P, Result]) -> Callable[[Callable[..., Result]], Callable[P, Result]]:
+    """Gives a function the signature of another one, for help and for type checkers."""
+
+    def signed(door: Callable[..., Result]) -> Callable[P, Result]:
+        door.__signature__ = inspect.signature(other)  # type: ignore[attr-defined]
+        return door
+
+    return signed
 
 
 @_hinted
@@ -153,32 +164,12 @@ def minimize(
 
 
 @_hinted
-def maximize(
-    fun: Objective,
-    space: SpaceLike,
-    *,
-    trials: int,
-    method: MethodLike = "auto",
-    seed: int | None = None,
-    n_jobs: int | Executor = 1,
-    timeout: float | None = None,
-    callback: Callback | None = None,
-    catch: Catch = Exception,
-    max_failures: float | None = None,
-    progress: bool = True,
-    checkpoint: str | Path | None = None,
-    x0: Mapping[str, Any] | Sequence[Any] | None = None,
-    stop: StopRule | None = None,
-    constraints: int | Sequence[str] = 0,
-    cost: CostKind | None = None,
-    earlier: Any = None,
-    floor: float | None = None,
-    ceiling: float | None = None,
-    probes: float | None = None,
-    noise_bound: float | None = None,
-) -> Result:
+@_signed_as(minimize)
+def maximize(*args: Any, **arguments: Any) -> Result:
     """Finds the setting with the largest value of fun; the arguments are those of `minimize`."""
-    return _Run("maximize", **locals()).result()
+    given = inspect.signature(minimize).bind(*args, **arguments)
+    given.apply_defaults()
+    return _Run("maximize", **given.arguments).result()
 
 
 @dataclass(eq=False)
@@ -216,7 +207,7 @@ class _Run:
         check_signature(self.fun, space)
         _check_rules(self.timeout, self.callback, self.stop)
         check_catch(self.catch)
-        check_max_failures(self.max_failures)
+        whole_number(also=(None, math.inf), max_failures=self.max_failures)
         settings = _settings(self.x0)
         if len(settings) > self.trials:
             raise ValueError(f"x0 holds {len(settings)} settings, more than trials={self.trials} allows")
@@ -279,17 +270,14 @@ class _Run:
             resumed = Optimizer.load(checkpoint, space=fresh.space, method=given)
         except ValueError as error:
             raise ValueError(f"checkpoint {checkpoint} belongs to another run or is damaged: {error}") from None
+        names = (resumed.constraint_names or resumed.n_constraints, fresh.constraint_names or fresh.n_constraints)
         for name, stored, asked in (
             ("direction", resumed.direction, fresh.direction),
             ("seed", resumed.seed, resumed.seed if self.seed is None else self.seed),
             ("probes", resumed.probes, resumed.probes if self.probes is None else fresh.probes),
             ("floor or ceiling", resumed.bound.value, fresh.bound.value),
             ("noise_bound", resumed.noise_bound, fresh.noise_bound),
-            (
-                "constraints",
-                resumed.constraint_names or resumed.n_constraints,
-                fresh.constraint_names or fresh.n_constraints,
-            ),
+            ("constraints", *names),
             ("cost", resumed.cost, fresh.cost),
         ):
             if stored != asked:
@@ -400,7 +388,7 @@ def _result_of(future: Future[Outcome]) -> Outcome:
     except BrokenExecutor as error:
         return Outcome(None, error=f"a process of the pool died: {error}")
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        if "pickle" not in str(error).lower():
+        if not any(words in str(error).lower() for words in ("pickle", "local object")):  # Python 3.13 says the latter
             raise
         raise TypeError(
             f"fun cannot be sent to another process ({error}); define it at the top level of a module, or use threads: "

@@ -12,6 +12,7 @@ which one is 1 and the others are 0; each method says which form it wants.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from regretless.belief import belief_of
 from regretless.conditions import gated_names, gates_of
 from regretless.cube import Cube
-from regretless.fingerprint import fingerprint
+from regretless.fingerprint import in_plain, is_plain
 from regretless.parameters import (
     MOST_ONEHOT,
     Array,
@@ -102,6 +103,7 @@ class Space:
         self.coordinates = tuple(sorted(self.names, key=_natural))
         """The names in the order in which methods see them."""
         self._cubes: dict[Encoding, Cube] = {}
+        self._spans: dict[Encoding, dict[str, tuple[int, int]]] = {}
         self._ordered = [(name, self.parameters[name]) for name in self.coordinates]
         self._places = [(name, self.coordinates.index(name)) for name in self.names]
         lines = [(i, p) for i, (_, p) in enumerate(self._ordered) if isinstance(p, Float) and p.line]
@@ -152,6 +154,13 @@ class Space:
             self._cubes[choices] = self._new_cube(choices)
         return self._cubes[choices]
 
+    def spans(self, choices: Encoding) -> dict[str, tuple[int, int]]:
+        """Where the coordinates of each parameter begin and end, in their order."""
+        if choices not in self._spans:
+            ends = [0, *itertools.accumulate(width_of(p, choices) for _, p in self._ordered)]
+            self._spans[choices] = dict(zip(self.coordinates, itertools.pairwise(ends), strict=True))
+        return self._spans[choices]
+
     def _new_cube(self, choices: Encoding) -> Cube:
         axes: list[Axis] = []
         groups: list[tuple[int, int]] = []
@@ -161,36 +170,31 @@ class Space:
                 axes.extend([Axis()] * len(parameter.labels))
             else:
                 axes.append(parameter.axis)
-        belief = belief_of(self._ordered, choices)
-        if not self.conditional and not self.where:
-            return Cube(axes, groups, belief=belief)
-        spans, at = {}, 0
-        for name, p in self._ordered:
-            width = width_of(p, choices)
-            spans[name], at = (at, at + width), at + width
+        spans = self.spans(choices)
         gates = gates_of(self.parameters, self.conditional, spans, choices)
-        return Cube(axes, groups, gates, self._region(spans, at, choices) if self.where else None, belief)
+        region = self._region(len(axes), choices) if self.where else None
+        return Cube(axes, groups, gates, region, belief_of(self.parameters, spans, choices))
 
-    def _region(self, spans: Mapping[str, tuple[int, int]], dim: int, choices: Encoding) -> Region:
-        """What `where` allows of a cube in which each parameter has the coordinates of its span."""
+    def _region(self, dim: int, choices: Encoding) -> Region:
+        """What `where` allows of a cube of so many coordinates."""
 
         def rule(X: Array) -> NDArray[np.bool_]:
             return self.allows(X if choices == "shares" else np.array([self._shares_from_onehot(x) for x in X]))
 
-        places = {name: start for name, (start, _) in spans.items()}
+        places = {name: start for name, (start, _) in self.spans(choices).items()}
         return Region(
             dim,
             rule=rule if self._rules else None,
             equations=equations_in_the_cube(self._equations, self.parameters, places, dim),
             linear=linear_in_the_cube(self._rules, self.parameters, places, dim),
-            words="; ".join(map(_rule_text, self.where)),
+            words="; ".join([rule.text for rule in self._rules] + [equation.text for equation in self._equations]),
         )
 
     def allows(self, U: Array) -> NDArray[np.bool_]:
         """Which canonical points of the cube of equal shares (n x d) the rules allow, n; equations hold by the
         points."""
         lines = dict(zip((self.coordinates[i] for i in self._line.tolist()), self._line_values(U).T, strict=True))
-        on = self._tree.active(U)
+        on = self.cube().active(U)
         values = {name: lines[name] if name in lines else self._values(name, U[:, i]) for name, i in self._places}
         columns = {name: as_column(column) for name, column in values.items()}
         exists = {name: on[:, i] for name, i in self._places}
@@ -213,11 +217,6 @@ class Space:
             return [p.labels[i] for i in places]
         known = {i: p.from_unit(x) for i, x in dict(zip(places, u.tolist(), strict=True)).items()}
         return [known[i] for i in places]
-
-    @property
-    def _tree(self) -> Cube:
-        """The cube of equal shares, which knows what exists where."""
-        return self.cube("shares")
 
     def encode(self, params: Mapping[str, Any] | Sequence[float] | Array, choices: Encoding = "shares") -> Array:
         """The canonical cube point of a setting, d."""
@@ -290,23 +289,17 @@ class Space:
         if unknown:
             raise ValueError(f"fixed names {unknown[0]!r}; the parameters are {', '.join(self.names)}")
         pins: dict[int, float] = {}
-        at = 0
         exists = self.active(fixed) if self.conditional else {}
-        for name, p in self._ordered:
-            width = width_of(p, choices)
-            if name in fixed:
-                needed = [parent for parent, _ in p.when if parent not in fixed]
-                if needed or not exists.get(name, True):
-                    why = f"fix {needed[0]!r} too" if needed else "it does not exist with the other fixed values"
-                    raise ValueError(f"fixed sets {name!r}, which exists in some settings only: {why}")
-                place = named(name, lambda p=p, name=name: p.to_unit(fixed[name]))  # type: ignore[misc]
-                if not one_per_label(p, choices):
-                    pins[at] = place
-                else:
-                    hot = p.index(fixed[name])
-                    pins |= {at + i: float(i == hot) for i in range(width)}
-            at += width
-        return pins
+        for name, value in fixed.items():
+            p, (start, stop) = self.parameters[name], self.spans(choices)[name]
+            needed = [parent for parent, _ in p.when if parent not in fixed]
+            if needed or not exists.get(name, True):
+                why = f"fix {needed[0]!r} too" if needed else "it does not exist with the other fixed values"
+                raise ValueError(f"fixed sets {name!r}, which exists in some settings only: {why}")
+            place = named(name, lambda p=p, value=value: p.to_unit(value))  # type: ignore[misc]
+            hot = start + p.index(value) if one_per_label(p, choices) else -1
+            pins |= {i: float(i == hot) for i in range(start, stop)} if hot >= 0 else {start: place}
+        return dict(sorted(pins.items()))
 
     def only_active(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """A complete setting in the user's order, without what does not exist in it."""
@@ -319,7 +312,7 @@ class Space:
             exists = self.active(params)
         except ValueError as error:
             raise ValueError(f"params do not fit the space: {error}") from None
-        rest = dict(zip(self.coordinates, self._tree.rest.tolist(), strict=True))
+        rest = dict(zip(self.coordinates, self.cube().rest.tolist(), strict=True))
         kept = {name: value for name, value in params.items() if exists.get(name, True)}
         return kept | {name: self.parameters[name].from_unit(rest[name]) for name in self.names if not exists[name]}
 
@@ -334,7 +327,7 @@ class Space:
         for i, parameter in self._others:
             out[i] = parameter.from_unit(float(u[i]))
         if self.conditional:
-            exists = self._tree.active(u)
+            exists = self.cube().active(u)
             return {name: out[i] for name, i in self._places if exists[i]}
         return {name: out[i] for name, i in self._places}
 
@@ -348,15 +341,11 @@ class Space:
         return np.asarray(np.minimum(np.maximum(value, self._low), self._high))
 
     def _shares_from_onehot(self, u: Array) -> Array:
-        shares, at = [], 0
-        for _, parameter in self._ordered:
-            if one_per_label(parameter, "onehot"):
-                k = len(parameter.labels)
-                shares.append((int(np.argmax(u[at : at + k])) + 0.5) / k)
-                at += k
-            else:
-                shares.append(float(u[at]))
-                at += 1
+        shares = [float(u[start]) for start, _ in self.spans("onehot").values()]
+        for i, (name, p) in enumerate(self._ordered):
+            if one_per_label(p, "onehot"):
+                start, stop = self.spans("onehot")[name]
+                shares[i] = (int(np.argmax(u[start:stop])) + 0.5) / (stop - start)
         return np.array(shares)
 
     def describe(self) -> dict[str, Any]:
@@ -365,22 +354,22 @@ class Space:
         tables: dict[str, Any] = {}
         for name, p in self.parameters.items():
             if isinstance(p, Choice):
-                tables[name] = {"type": "choice", "labels": _in_plain(p.labels)}
+                tables[name] = {"type": "choice", "labels": [in_plain(label) for label in p.labels]}
             else:
                 kind = type(p).__name__.lower()
                 tables[name] = {"type": kind, "low": p.low, "high": p.high, "log": p.log, "step": p.step}
             if p.when:
-                tables[name]["when"] = {parent: _in_plain(values) for parent, values in p.when}
+                tables[name]["when"] = {parent: [in_plain(value) for value in values] for parent, values in p.when}
             if p.prior:
                 tables[name]["prior"] = list(p.prior)
-        rules = {"where": [r if isinstance(r, str) else {"fingerprint": fingerprint(r)} for r in self.where]}
+        rules = {"where": [in_plain(rule) for rule in self.where]}
         return {"as_array": self.as_array, "parameters": tables, **(rules if self.where else {})}
 
     def to_json(self) -> dict[str, Any]:
         """A description that `Space.from_json` reads back; labels that are no plain text, number or truth value raise
         ValueError."""
         for name, p in self.parameters.items():
-            if isinstance(p, Choice) and not all(map(_is_plain, p.labels)):
+            if isinstance(p, Choice) and not all(map(is_plain, p.labels)):
                 raise ValueError(f"parameter {name!r}: labels {p} cannot be written to a file")
         return self.describe()
 
@@ -414,10 +403,6 @@ def _natural(name: str) -> tuple[list[tuple[str, int]], str]:
     return [(text, int(digits or -1)) for text, digits in re.findall(r"([^0-9]*)([0-9]*)", name)], name
 
 
-def _rule_text(rule: Any) -> str:
-    return rule if isinstance(rule, str) else getattr(rule, "__name__", repr(rule))
-
-
 def as_column(values: list[Any] | Array) -> NDArray[Any]:
     """Values of one parameter as an array, numbers as floats."""
     if isinstance(values, np.ndarray):
@@ -427,12 +412,3 @@ def as_column(values: list[Any] | Array) -> NDArray[Any]:
     column = np.empty(len(values), dtype=object)
     column[:] = values
     return column
-
-
-def _in_plain(labels: Sequence[Any]) -> list[Any]:
-    """Labels as a file holds them; one that no file can hold stands as its fingerprint."""
-    return [label if _is_plain(label) else {"fingerprint": fingerprint(label)} for label in labels]
-
-
-def _is_plain(label: Any) -> bool:
-    return label is None or type(label) in (str, int, float, bool)

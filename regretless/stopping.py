@@ -67,7 +67,7 @@ class Run(Protocol):
 
 class Rule(ABC):
     """A reason to stop, as `rule(optimizer)`, which gives the reason or None, and as Optuna's callback
-    `rule(study, trial)`; a subclass gives `check`, `state` and `load`."""
+    `rule(study, trial)`; a subclass gives `check`, `_state` and `_load`."""
 
     reason: str | None = None
     """Why the run was stopped, or None."""
@@ -82,14 +82,24 @@ class Rule(ABC):
     def check(self, run: Run) -> str | None:
         """Looks at the run; returns the reason to stop or None."""
 
-    @abstractmethod
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps of the rule, so that a run that it ended stays ended."""
+        return {"rule": repr(self), "reason": self.reason, **self._state()}
 
-    @abstractmethod
     def load(self, state: Mapping[str, Any]) -> None:
         """Takes over a state of the same rule when a run begins; with that of another, or with none, it starts
         afresh."""
+        own = state if state.get("rule") == repr(self) else {}
+        self._load(own)
+        self.reason = str(own["reason"]) if own and own["reason"] is not None else None
+
+    @abstractmethod
+    def _state(self) -> dict[str, Any]:
+        """What the rule has counted."""
+
+    @abstractmethod
+    def _load(self, state: Mapping[str, Any]) -> None:
+        """Takes over what the rule has counted; with an empty state it starts afresh."""
 
     def sync(self, state: Mapping[str, Any]) -> None:  # noqa: B027 - a hook that may stay empty
         """Takes over what another worker's copy of this rule has counted since."""
@@ -185,16 +195,12 @@ class GapBelow(Rule):
         asked += [] if self.share is None else [f"share={self.share:g}"]
         return f"GapBelow({', '.join([*asked, f'delta={self.delta:g}'])})"
 
-    def state(self) -> dict[str, Any]:
-        own = {"delta": self.delta, "asks_share": self.asks_share}
-        return {"rule": repr(self), "reason": self.reason, **own, **vars(self._counts)}
+    def _state(self) -> dict[str, Any]:
+        return {"delta": self.delta, "asks_share": self.asks_share, **vars(self._counts)}
 
-    def load(self, state: Mapping[str, Any]) -> None:
-        self._counts, self.reason = _Counts(), None
-        if state.get("rule") == repr(self):
-            known = vars(self._counts)
-            self._counts = _Counts(**{name: type(was)(state.get(name, was)) for name, was in known.items()})
-            self.reason = None if state["reason"] is None else str(state["reason"])
+    def _load(self, state: Mapping[str, Any]) -> None:
+        known = vars(_Counts())
+        self._counts = _Counts(**{name: type(was)(state.get(name, was)) for name, was in known.items()})
 
     def sync(self, state: Mapping[str, Any]) -> None:
         if state.get("rule") == repr(self) and int(state["checked_at"]) >= self._counts.checked_at:
@@ -211,9 +217,7 @@ class GapBelow(Rule):
         self.reason = None
         part = 2 if self.gap is not None and self.share is not None else 1  # each part spends its own half of delta
         if self._share_holds(run, self.delta / part) and self._gap_holds(run, values, self.delta / part):
-            if (
-                self.share is None and self.certificate.probes
-            ):  # nobody asked, but what the probes prove by now is worth saying
+            if self.share is None and self.certificate.probes:  # nobody asked, but what they prove is worth saying
                 left = run.certificate_at(self.delta)
                 self.certificate = replace(self.certificate, share=left.share, probes=left.probes)
             shown = replace(self.certificate, delta=self.delta)  # what the whole run may spend, not this look alone
@@ -308,13 +312,11 @@ class StopWhen(Rule):
         given = {name: getattr(self, name) for name in ("no_improvement", "target", "seconds", "cost")}
         return f"StopWhen({', '.join(f'{name}={value!r}' for name, value in given.items() if value is not None)})"
 
-    def state(self) -> dict[str, Any]:
-        return {"rule": repr(self), "reason": self.reason, "seconds": self._spent()}
+    def _state(self) -> dict[str, Any]:
+        return {"seconds": self._spent()}
 
-    def load(self, state: Mapping[str, Any]) -> None:
-        same = state.get("rule") == repr(self)
-        self._before, self._began = float(state["seconds"]) if same else 0.0, time.monotonic()
-        self.reason = str(state["reason"]) if same and state["reason"] is not None else None
+    def _load(self, state: Mapping[str, Any]) -> None:
+        self._before, self._began = float(state["seconds"]) if state else 0.0, time.monotonic()
 
     def check(self, run: Run) -> str | None:
         ended, said = run.ended, []
@@ -361,15 +363,12 @@ class Combined(Rule):
     def __repr__(self) -> str:
         return f"({(' & ' if self.all_of else ' | ').join(map(repr, self.rules))})"
 
-    def state(self) -> dict[str, Any]:
-        parts = {str(i): rule.state() for i, rule in enumerate(self.rules)}
-        return {"rule": repr(self), "reason": self.reason, "parts": parts}
+    def _state(self) -> dict[str, Any]:
+        return {"parts": {str(i): rule.state() for i, rule in enumerate(self.rules)}}
 
-    def load(self, state: Mapping[str, Any]) -> None:
-        same = state.get("rule") == repr(self)
+    def _load(self, state: Mapping[str, Any]) -> None:
         for i, rule in enumerate(self.rules):
-            rule.load(state["parts"][str(i)] if same else {})
-        self.reason = str(state["reason"]) if same and state["reason"] is not None else None
+            rule.load(state["parts"][str(i)] if state else {})
 
     def sync(self, state: Mapping[str, Any]) -> None:
         if state.get("rule") == repr(self):

@@ -49,8 +49,7 @@ def test_minimize_and_maximize_agree() -> None:
 
 
 def test_both_take_the_same_arguments_and_pass_each_on(monkeypatch) -> None:
-    """Their signatures are written twice, so that help and type checkers show them in full: here is what keeps them
-    one."""
+    """The arguments of `minimize` are those of `maximize` and of the run behind both."""
     assert inspect.signature(rg.minimize) == inspect.signature(rg.maximize)
     passed = []
     assert list(inspect.signature(_Run).parameters) == ["direction", *inspect.signature(rg.minimize).parameters]

@@ -121,7 +121,7 @@ def _drive(run: Run, problem: Problem, writer: RecordWriter, progress: Progress)
 
 def _resolved(run: Run, problem: Problem) -> Recipe:
     recipe = method_named(run.method) if isinstance(run.method, str) else run.method
-    return choose_method(problem.space, run.budget)[0] if isinstance(recipe, str) else recipe
+    return choose_method(problem.space)[0] if isinstance(recipe, str) else recipe
 
 
 @functools.cache

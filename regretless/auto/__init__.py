@@ -15,9 +15,7 @@ VERIFY_EVERY = 2
 """Asks per verifying one when the run is to end by its certificate (docs/certificates.md)."""
 
 
-def choose_method(
-    space: Space, budget: int | None, *, certify: bool = False, weighed: bool = False
-) -> tuple[Recipe, str]:
+def choose_method(space: Space, *, certify: bool = False, weighed: bool = False) -> tuple[Recipe, str]:
     """The recipe that "auto" means for a space, and the reason in one sentence; `certify` when the run is to end by its
     certificate, which needs evaluations that no search would make; `weighed` when constraints or costs are told."""
     dim = len(space)

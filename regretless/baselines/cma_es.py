@@ -152,7 +152,8 @@ class Search:
         move = w @ steps[: self.mu]
         self.mean = np.clip(self.mean + self.sigma * move, 0.0, 1.0)
         fresh = math.sqrt(self.c_s * (2 - self.c_s) * self.mueff)
-        self.p_s = (1 - self.c_s) * self.p_s + fresh * self._unscaled(w @ white[: self.mu])
+        mean_white = w @ white[: self.mu]
+        self.p_s = (1 - self.c_s) * self.p_s + fresh * (mean_white if self.diagonal else self.axes @ mean_white)
         norm = float(np.sqrt(self.p_s @ self.p_s))
         steady = norm / math.sqrt(1 - (1 - self.c_s) ** (2 * (g + 1))) < (1.4 + 2 / (d + 1)) * self._expected
         self.p_c = (1 - self.c_c) * self.p_c
@@ -171,9 +172,8 @@ class Search:
         self.sigma *= math.exp(min(1.0, self.c_s / self.damping * (norm / self._expected - 1)))
         self.generation += 1
         self._decompose()
-        self.sigma = min(
-            self.sigma, LARGEST / math.sqrt(float(np.max(self.C if self.diagonal else np.diagonal(self.C))))
-        )
+        largest = float(np.max(self.C if self.diagonal else np.diagonal(self.C)))
+        self.sigma = min(self.sigma, LARGEST / math.sqrt(largest))
         self._best.append(float(y.max()))
         self._worst = min(self._worst, float(y.min()))
 
@@ -191,10 +191,6 @@ class Search:
     def _whitened(self, steps: Array) -> Array:
         """D^(-1) B' y of each step, lambda x d: as long as C^(-1/2) y."""
         return np.asarray((steps if self.diagonal else steps @ self.axes) / self.scales)
-
-    def _unscaled(self, white: Array) -> Array:
-        """C^(-1/2) y from D^(-1) B' y, d."""
-        return white if self.diagonal else np.asarray(self.axes @ white)
 
     def _decompose(self) -> None:
         """Axes and scales of C, once it has changed enough."""

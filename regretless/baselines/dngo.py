@@ -73,10 +73,8 @@ class DNGO(DesignedMethod):
             rng = keyed_generator(self.seed, n, stream=Stream.DNGO_FIT)
             net = fresh_net(rng, self._inputs.dim, HIDDEN, "tanh")
             batches = epoch_batches(rng, n, BATCH, EPOCHS)[:MOST_STEPS]
-            self._trained = (
-                n,
-                train_with_adam(net, self._inputs(self.X[:n]), standardised(self.y[:n]), batches, rate=RATE),
-            )
+            made = train_with_adam(net, self._inputs(self.X[:n]), standardised(self.y[:n]), batches, rate=RATE)
+            self._trained = n, made
         net, targets = self._trained[1], standardised(self.y)
         return net, integrated_regression(net.last_hidden(self._inputs(self.X)), targets), targets
 

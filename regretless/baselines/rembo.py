@@ -23,7 +23,7 @@ import numpy as np
 
 from regretless.gp.acquisition import kept_from_failures, log_expected_improvement
 from regretless.gp.design import LowDesign, checked_low_dim
-from regretless.gp.step import recommended_by_mean, step_through
+from regretless.gp.step import best_weighed, step_through
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
 from regretless.parameters import Array
@@ -66,4 +66,4 @@ class REMBO(Method):
         return step_through(self, pair, self.to_cube, math.sqrt(self.low_dim) * self.A, rng)
 
     def _recommend(self) -> Array:
-        return recommended_by_mean(self, self._surrogate)
+        return best_weighed(self._surrogate.gp(*self.basis), self)

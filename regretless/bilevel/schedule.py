@@ -190,11 +190,9 @@ def promotion(
 ) -> Promotion:
     """The planned promotion, with other rungs or another final share where they are given."""
     planned = plan(space, budget_steps=budget_steps).promotion
-    return Promotion(
-        budget_steps,
-        planned.rungs if rungs is None else tuple(int(r) for r in rungs),
-        final_share=planned.final_share if final_share is None else float(final_share),
-    )
+    ladder = planned.rungs if rungs is None else tuple(int(r) for r in rungs)
+    share = planned.final_share if final_share is None else float(final_share)
+    return Promotion(budget_steps, ladder, final_share=share)
 
 
 def _split(budget_steps: int, settings: float) -> Fixed:

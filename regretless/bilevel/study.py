@@ -178,7 +178,9 @@ class Study:
                         bar.set_postfix_str(f"best {self.runs[best[0]].ends[best[1]]:.5g}", refresh=False)
                     bar.update(self.spent - before)
                     self._say(job, run)
-                    self._stop_if_all_fail()
+                    last = self.runs[-MOST_FAILURES:]
+                    if len(last) == MOST_FAILURES and all(r.status == "failed" for r in last):
+                        raise RuntimeError(f"the last {MOST_FAILURES} runs failed; the last one with\n{last[-1].error}")
                     if callback is not None and callback(run):
                         message, success = "the callback stopped the study", False
                         break
@@ -314,11 +316,6 @@ class Study:
             self.journal.append(line)  # first the word, then the deed: a kill in between is caught up with by _tidy
             self._take(line)
             self._tidy()
-
-    def _stop_if_all_fail(self) -> None:
-        last = self.runs[-MOST_FAILURES:]
-        if len(last) == MOST_FAILURES and all(r.status == "failed" for r in last):
-            raise RuntimeError(f"the last {MOST_FAILURES} runs failed; the last one with\n{last[-1].error}")
 
     def _say(self, job: Job, run: Run) -> None:
         if not self.verbose:

@@ -36,7 +36,7 @@ from torch import Tensor
 from regretless.gp.design import DesignedMethod, away_from_known
 from regretless.gp.kernels import correlation
 from regretless.gp.posterior import GP, SamplePath
-from regretless.gp.step import recommended_by_mean
+from regretless.gp.step import best_weighed
 from regretless.gp.surrogate import Surrogate
 from regretless.method import Recipe
 from regretless.optimizer import Optimizer
@@ -109,11 +109,9 @@ class SurrogateModel(Model):  # type: ignore[misc]
     def train_targets(self) -> Tensor:
         """Their values, ... x n, to be maximised."""
         told = torch.from_numpy(self.gp.y)
-        return (
-            told
-            if self._further is None
-            else torch.cat([told.expand(*self.batch_shape, len(told)), self._further.Y], dim=-1)
-        )
+        if self._further is None:
+            return told
+        return torch.cat([told.expand(*self.batch_shape, len(told)), self._further.Y], dim=-1)
 
     @property
     def best(self) -> float:
@@ -335,7 +333,7 @@ class AcquisitionSearch(DesignedMethod):
         return acquisition
 
     def _recommend(self) -> Array:
-        return recommended_by_mean(self, self._surrogate)
+        return best_weighed(self._surrogate.gp(*self.basis), self)
 
 
 BoTorchAcquisition = Recipe("botorch", "regretless.doors.botorch:AcquisitionSearch")

@@ -72,11 +72,8 @@ class Curves:
 
     def _line(self, step: int) -> Line | None:
         """The line through the completed trials at a step; None when none of them had reported by then."""
-        pairs = [
-            (values[bisect.bisect_right(steps, step) - 1], final)
-            for steps, values, final in self._curves
-            if steps[0] <= step
-        ]
+        begun = [curve for curve in self._curves if curve[0][0] <= step]
+        pairs = [(values[bisect.bisect_right(steps, step) - 1], final) for steps, values, final in begun]
         if not pairs:
             return None
         at_step, finals = np.array(pairs).T

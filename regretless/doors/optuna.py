@@ -236,11 +236,8 @@ class Sampler(BaseSampler):
                     if t.state.is_finished() and (point := replica.encode(t.params)) is not None:
                         points[t.number] = point
                 # trials that came up, or changed their mind, while we were thinking, at (nearly) our point
-                rivals = [
-                    n
-                    for n, point in points.items()
-                    if np.abs(point - u).max() < NEAR and not (n in pending and np.array_equal(pending[n], point))
-                ]
+                near = [n for n, point in points.items() if np.abs(point - u).max() < NEAR]
+                rivals = [n for n in near if n not in pending or not np.array_equal(pending[n], points[n])]
                 if not rivals:
                     break
                 # rivals who move at the same moment move to different points

@@ -12,11 +12,9 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.trial import FrozenTrial
 
 from regretless.doors.distributions import cube_space, only_value
-from regretless.doors.tree import learn_tree
+from regretless.doors.tree import deciding_values, learn_tree
 from regretless.space import Space
 
-MOST_VALUES = 64
-"""Whole numbers with more values than this are not tried one by one: `doors.tree` expects no decisions from them."""
 MOST_CALLS = 4096
 """Calls of a function after which it counts as one that never shows all of its parameters."""
 
@@ -84,17 +82,8 @@ def _tried(define: Callable[[Any], Mapping[str, Any] | None]) -> list[FrozenTria
         for name, distribution in asked.distributions.items():
             if name not in known:
                 known.add(name)
-                waiting += [{**given, name: v} for v in _values(distribution) if v != asked.params[name]]
+                tried = [distribution.to_external_repr(value) for value in deciding_values(distribution)]
+                waiting += [{**given, name: value} for value in tried if value != asked.params[name]]
         if len(trials) + len(waiting) > MOST_CALLS:
             raise ValueError(f"the space function shows new parameters even after {len(trials)} calls")
     return trials
-
-
-def _values(distribution: BaseDistribution) -> list[Any]:
-    """The values that may decide which other parameters exist."""
-    if isinstance(distribution, CategoricalDistribution):
-        return list(distribution.choices)
-    if isinstance(distribution, IntDistribution) and not distribution.log:
-        values = range(distribution.low, distribution.high + 1, distribution.step)
-        return list(values) if len(values) <= MOST_VALUES else []
-    return []

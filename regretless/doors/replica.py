@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
@@ -106,22 +107,19 @@ class Replica:
 
     def encode(self, params: Mapping[str, Any]) -> Array | None:
         """The cube point of a trial's parameters; None when they do not cover the space or lie outside it."""
-        try:
+        with suppress(KeyError, ValueError, TypeError, OverflowError):
             return self.optimizer.space.encode(self._inner(params), self.optimizer.method.choices)
-        except (KeyError, ValueError, TypeError, OverflowError):
-            return None
+        return None
 
     def beyond(self, params: Mapping[str, Any]) -> Array | None:
         """The point of parameters that an earlier range allowed, outside the cube; None when they have none, or when
         the method cannot use it."""
         optimizer = self.optimizer
-        if not optimizer.method.uses_outside or optimizer.n_constraints:
-            return None
-        try:
-            u, outside = place(self._inner(params), optimizer.space, optimizer.method.choices)
-        except (KeyError, ValueError, TypeError, OverflowError):
-            return None
-        return u if outside else None
+        if optimizer.method.uses_outside and not optimizer.n_constraints:
+            with suppress(KeyError, ValueError, TypeError, OverflowError):
+                u, outside = place(self._inner(params), optimizer.space, optimizer.method.choices)
+                return u if outside else None
+        return None
 
     def _inner(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """A trial's parameters as our space knows them."""

@@ -101,12 +101,8 @@ def torch_bilevel(
         return float(total) / max(rows, 1)
 
     def save(run: TorchRun) -> Any:
-        return {
-            "model": run.model.state_dict(),
-            "optimiser": run.optimiser.state_dict(),
-            "rng": run.rng,
-            "steps": run.steps,
-        }
+        learnt = {"model": run.model.state_dict(), "optimiser": run.optimiser.state_dict()}
+        return {**learnt, "rng": run.rng, "steps": run.steps}
 
     def load(fresh: TorchRun, saved: Any) -> TorchRun:
         fresh.model.load_state_dict(saved["model"])

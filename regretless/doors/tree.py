@@ -117,7 +117,7 @@ def _explained(name: str, trials: Sequence[Mapping[str, float]], known: Distribu
         return {}
     deciders = []
     for other, distribution in known.items():
-        if other == name or not _few_values(distribution) or not all(other in t for t in having):
+        if other == name or not deciding_values(distribution) or not all(other in t for t in having):
             continue
         yes = {t[other] for t in having}
         no = {t[other] for t in without if other in t}
@@ -132,7 +132,7 @@ def _explained(name: str, trials: Sequence[Mapping[str, float]], known: Distribu
     return None
 
 
-def _few_values(distribution: BaseDistribution) -> tuple[float, ...]:
+def deciding_values(distribution: BaseDistribution) -> tuple[float, ...]:
     """The values of a distribution that others may depend on, as Optuna stores them; none for any other."""
     if isinstance(distribution, CategoricalDistribution):
         return tuple(map(float, range(len(distribution.choices))))
@@ -145,7 +145,7 @@ def _few_values(distribution: BaseDistribution) -> tuple[float, ...]:
 def _filled(yes: set[float], no: set[float], distribution: BaseDistribution) -> tuple[float, ...]:
     """The values with which a parameter exists: the labels it was seen with; whole numbers that nobody tried count as
     the nearest one that somebody did."""
-    values = _few_values(distribution)
+    values = deciding_values(distribution)
     if isinstance(distribution, CategoricalDistribution):
         return tuple(value for value in values if value in yes)
     return tuple(v for v in values if v in yes or (v not in no and _nearest(v, yes) < _nearest(v, no)))

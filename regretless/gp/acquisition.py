@@ -17,7 +17,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
 
-from regretless.gp.maximiser import Acquisition, Value, ValueAndGradient
+from regretless.gp.maximiser import Acquisition, ValueAndGradient
 from regretless.gp.posterior import GP
 from regretless.parameters import Array
 
@@ -141,9 +141,7 @@ def through(acquisition: Acquisition, forward: Callable[[Array], tuple[Array, Ar
 # ---------------------------------------------------------------- failures
 
 
-def kept_from_failures(
-    pair: tuple[ValueAndGradient, Value], X: Array, failed: Array, *, logarithmic: bool = False
-) -> Acquisition:
+def kept_from_failures(acquisition: Acquisition, X: Array, failed: Array, *, logarithmic: bool = False) -> Acquisition:
     """An acquisition plus REPULSION * log p(x), p the share of successes around x; as it was when nothing has failed.
 
     p = (S + e) / (S + e + c (F + e)), S and F the sums of exp(-|x - x_i|^2 / 2 h^2) over the successes X (n x d) and
@@ -152,7 +150,6 @@ def kept_from_failures(
     logarithmic: the acquisition a is a logarithm, without bounds; where it is negative it is replaced by -log(1 - a),
         which has the same maximiser and differences that log p can outweigh.
     """
-    acquisition = Acquisition(*pair)
     if len(failed) == 0:
         return acquisition
     log_share = _log_share(X, failed)
@@ -175,9 +172,8 @@ def candidates_kept_from_failures(
     values: Array, P: Array, X: Array, failed: Array, *, logarithmic: bool = False
 ) -> Array:
     """The same for an acquisition with known values (m) at the candidates P (m x d) alone, m."""
-    if len(failed) == 0:
-        return values
-    return np.asarray((_compressed(values) if logarithmic else values) + REPULSION * _log_share(X, failed)(P)[0])
+    known = Acquisition.of(lambda P: (values, np.empty(0)))
+    return kept_from_failures(known, X, failed, logarithmic=logarithmic).value(P)
 
 
 def _log_share(X: Array, failed: Array) -> ValueAndGradient:

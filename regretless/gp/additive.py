@@ -36,10 +36,7 @@ WEIGHTS = (1e-6, 60.0)  # bounds of the trend's weights: from none to sixty time
 NOISES = (1e-8, 1.0)  # bounds of the noise variance relative to the signal variance: from lost digits to mostly noise
 LENGTHSCALE_PRIOR = (math.sqrt(2.0), math.sqrt(3.0))
 """Centre and sd of the normal prior on log l less half the logarithm of the dimension (Hvarfner et al., ICML 2024)."""
-WEIGHT_PRIOR = (
-    -3.0,
-    3.0,
-)  # centre and sd of the normal prior on the logarithm of each weight; broad, so that the values decide
+WEIGHT_PRIOR = (-3.0, 3.0)  # centre and sd of the normal prior on the logarithm of each weight; broad: values decide
 NOISE_PRIOR = (math.log(1e-4), 3.0)  # the same for the relative noise
 STARTS = ((0.5, -1.0, 1e-4), (2.0, -8.0, 1e-6), (1.0, -4.0, 1e-2))
 """Where a fresh fit starts (l / sqrt(d), log weights, noise): a strong trend, none, a weak one; our choice."""

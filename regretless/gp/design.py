@@ -41,7 +41,9 @@ class Design:
             self.points[::2] = follow
             self.points = cube.snap(self.points)
         if cube.region is not None:
-            self.points = allowed_points(cube, self.points, rng)
+            good = self.points[cube.allows(self.points)]
+            others = [cube.draw(rng)[None] for _ in range(len(self.points) - len(good))]
+            self.points = np.concatenate([good, *others])
 
     def next_point(self, history: Method, rng: np.random.Generator) -> Array | None:
         """The first design point that is not known; None when the design is complete, whoever chose the points. While
@@ -52,12 +54,6 @@ class Design:
             if not history.is_known(point):
                 return np.asarray(point)
         return rng.random(len(self.points[0])) if len(history.y) == 0 else None
-
-
-def allowed_points(cube: Cube, points: Array, rng: np.random.Generator) -> Array:
-    """The allowed ones of some points (n x d), then draws from the region in place of the others, n x d."""
-    good = points[cube.allows(points)]
-    return np.concatenate([good, *(cube.draw(rng)[None] for _ in range(len(points) - len(good)))])
 
 
 class DesignedMethod(Method):

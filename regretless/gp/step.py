@@ -10,7 +10,6 @@ from regretless.gp.additive import AdditiveGP
 from regretless.gp.design import away_from_known
 from regretless.gp.maximiser import USUAL, Acquisition, Effort, maximise
 from regretless.gp.posterior import GP
-from regretless.gp.surrogate import Surrogate
 from regretless.method import Method
 from regretless.parameters import Array
 from regretless.space import Cube
@@ -92,11 +91,6 @@ def best_by_mean(gp: HasMean, X: Array, count: int) -> Array:
 def best_told(gp: HasMean, X: Array) -> Array:
     """The row of X with the largest posterior mean, d."""
     return np.asarray(best_by_mean(gp, X, 1)[0])
-
-
-def recommended_by_mean(history: Method, surrogate: Surrogate) -> Array:
-    """The told point with the largest posterior mean, corrected by its own value, d."""
-    return best_weighed(surrogate.gp(*history.basis), history)
 
 
 def best_weighed(gp: GP | AdditiveGP, history: Method) -> Array:

@@ -167,9 +167,8 @@ class GridMethod(PointsMethod):
         if math.prod(counts) > MOST_POINTS:
             many = float(math.prod(counts))
             raise ValueError(f"points_per_axis={m} makes {many:.3g} points, more than {MOST_POINTS:.3g}")
-        self._axes = [
-            np.unique(axis.snap(np.linspace(0.0, 1.0, k))) for axis, k in zip(self.cube.axes, counts, strict=True)
-        ]
+        places = zip(self.cube.axes, counts, strict=True)
+        self._axes = [np.unique(axis.snap(np.linspace(0.0, 1.0, k))) for axis, k in places]
         self.grid = product_grid(self._axes)
         self._first = int(self.fixed_generator().integers(len(self.grid)))
         self._best_before = 0.0  # the largest posterior mean before the latest value, in the units of the values

@@ -68,7 +68,7 @@ class ModelView:
         mean, variance = self.gp.mean_var(X)
         half = BAND * np.sqrt(variance)
         low, high = np.sort([self._units(mean - half), self._units(mean + half)], axis=0)
-        return Slice(self._axis(name, u), self._units(mean), low, high)
+        return Slice(self.data.scales[name].at(u), self._units(mean), low, high)
 
     def surface_of(self, across: str, up: str) -> tuple[Array, Array, Array]:
         """The mean through the setting of the pictures, along two parameters: their values (a and b), b x a means."""
@@ -76,7 +76,8 @@ class ModelView:
         X = np.repeat(self.centre[None], len(u) * len(v), axis=0)
         X[:, self.places[across]] = np.tile(u, len(v))
         X[:, self.places[up]] = np.repeat(v, len(u))
-        return self._axis(across, u), self._axis(up, v), self._units(self.gp.mean_at(X)).reshape(len(v), len(u))
+        x, y = self.data.scales[across].at(u), self.data.scales[up].at(v)
+        return x, y, self._units(self.gp.mean_at(X)).reshape(len(v), len(u))
 
     @functools.cached_property
     def importance(self) -> dict[str, tuple[float, float]]:
@@ -102,9 +103,6 @@ class ModelView:
         if 0 < axis.levels <= most or axis.categorical:
             return axis.centre(np.arange(axis.levels))
         return np.linspace(0.0, 1.0, most)
-
-    def _axis(self, name: str, u: Array) -> Array:
-        return self.data.scales[name].at(u)
 
     def _units(self, standard: Array) -> Array:
         value = self.data.better * (self.gp.offset + self.gp.scale * standard)

@@ -169,12 +169,19 @@ class RunData:
         return np.concatenate([rest[np.linspace(0, len(rest) - 1, most - len(best)).astype(int)], best])
 
     @property
-    def shown(self) -> Array:
-        """The values within the axes."""
+    def span(self) -> tuple[float, float]:
+        """The least and the largest value within the axes."""
         values: Array = self.values[np.isfinite(self.values)]
         if self.limit is not None:
             values = values[self.better * values >= self.better * self.limit]
-        return values
+        return float(values.min()), float(values.max())
+
+    @property
+    def brackets(self) -> Array:
+        """Where certificates put the optimum over the run: numbers of trials, lower and upper ends, 3 x k."""
+        found = zip(*self.certificates, strict=True)
+        rows = [(self.numbers[n - 1], c.lower, c.upper) for n, c in found if c.certified]
+        return np.array(rows, dtype=np.float64).reshape(-1, 3).T
 
     @property
     def beyond(self) -> int:

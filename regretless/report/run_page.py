@@ -6,7 +6,6 @@ import datetime
 import html
 import itertools
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from regretless.report import page
 from regretless.report.model_view import SURFACE, ModelView, model_of
 from regretless.report.page import Chart, Curve, Section
 from regretless.report.run_data import WIDE, RunData, Scale, text_of
-from regretless.statefile import write_whole
 
 if TYPE_CHECKING:
     from regretless.certificate import Certificate
@@ -33,12 +31,6 @@ MOST_ERRORS = 30
 """Different errors shown in full."""
 STEPS = 999
 """Values of a surface are whole numbers from 0 to this: three digits are finer than the colours."""
-
-
-def write_page(result: Result, path: Path, where: Mapping[str, Any] | None = None) -> Path:
-    """Writes the page and returns its path."""
-    write_whole(path, run_page(result, where).encode())
-    return path
 
 
 def run_page(result: Result, where: Mapping[str, Any] | None = None) -> str:
@@ -180,7 +172,6 @@ def _failures(data: RunData) -> list[Section]:
 
 def _history(data: RunData) -> list[Section]:
     sizes, certificates = data.certificates
-    brackets = [(n, c) for n, c in zip(sizes, certificates, strict=True) if c.certified]
     running = data.result.best_so_far()
     keep = page.thinned(len(running))
     chart: Chart = {
@@ -191,15 +182,14 @@ def _history(data: RunData) -> list[Section]:
             _series("best so far", "steps", data.numbers[keep], running[keep]),
         ],
     }
-    if brackets:
-        at = [int(data.numbers[n - 1]) for n, _ in brackets]
-        low, high = ([getattr(c, side) for _, c in brackets] for side in ("lower", "upper"))
-        bounds = {"low": page.numbers(low), "high": page.numbers(high)}
-        chart["series"].append({"name": "where the optimum may be", "kind": "band", "x": [at], "y": [bounds]})
+    at, low, high = data.brackets
+    if len(at):
+        numbers, bounds = at.astype(int).tolist(), {"low": page.numbers(low), "high": page.numbers(high)}
+        chart["series"].append({"name": "where the optimum may be", "kind": "band", "x": [numbers], "y": [bounds]})
     words = ["Dots are values, from pale (the first) to strong (the last); the ring is the best trial."]
     words += ["Hollow dots break a constraint."] if _broken(data) else []
     words += ["Crosses at the bottom are failures."] if data.failed else []
-    words += ["The band is where the certificate of that moment put the optimal value."] if brackets else []
+    words += ["The band is where the certificate of that moment put the optimal value."] if len(at) else []
     section = page.charts_section("Values over the run", [chart], note=" ".join(words) + _cut_note(data))
     return [section, *_certificates(sizes, certificates)]
 
@@ -240,7 +230,7 @@ def _importance(model: ModelView | str) -> list[Section]:
 
 
 def _slices(data: RunData, model: ModelView | str) -> Section:
-    names = _ranked(data, model)[:MOST_SLICES]
+    names = (data.names if isinstance(model, str) else list(model.importance))[:MOST_SLICES]
     charts = []
     for name in names:
         series = [{**_dots(data, f"p:{name}"), "some": True}]
@@ -298,8 +288,7 @@ def _lines(data: RunData) -> Section:
     kept = data.some(MOST_LINES)
     names = data.names[:MOST_SLICES]
     axes = [{**_axis(name, data.scales[name]), "key": f"p:{name}"} for name in names]
-    shown = data.shown
-    low, high = float(shown.min()), float(shown.max())
+    low, high = data.span
     pad = 0.0 if high > low else abs(high) / 2 or 0.5
     log = data.log_values and not pad
     axes.append({"name": "value", "key": "value", "low": low - pad, "high": high + pad, "log": log})
@@ -379,11 +368,6 @@ def _wide(values: Array) -> bool:
     """Whether values start on a logarithmic axis."""
     finite = values[np.isfinite(values)]
     return len(finite) > 0 and bool(finite.min() > 0 and finite.max() > WIDE * finite.min())
-
-
-def _ranked(data: RunData, model: ModelView | str) -> list[str]:
-    """The parameters, the most important first where that is known."""
-    return data.names if isinstance(model, str) else list(model.importance)
 
 
 def _figure(kind: str, chart: Chart) -> str:

@@ -100,10 +100,8 @@ def _needed(data: RunData) -> ModelView:
 def _draw_history(ax: Axes, data: RunData) -> None:
     _draw_dots(ax, data, data.numbers.astype(float))
     ax.plot(data.numbers, data.result.best_so_far(), color="tab:orange", label="best so far", drawstyle="steps-post")
-    sizes, certificates = data.certificates
-    kept = [(data.numbers[n - 1], c.lower, c.upper) for n, c in zip(sizes, certificates, strict=True) if c.certified]
-    if kept:
-        at, low, high = np.array(kept, dtype=float).T
+    at, low, high = data.brackets
+    if len(at):
         ax.fill_between(at, low, high, color="tab:green", alpha=0.15, lw=0, label="where the optimum may be")
     for trial in data.failed:
         ax.plot(trial.number, 0.02, "x", color="tab:red", ms=4, transform=ax.get_xaxis_transform())
@@ -161,9 +159,9 @@ def _draw_contour(drawing: Figure, ax: Axes, data: RunData, model: ModelView, ac
 
 def _draw_parallel(ax: Axes, data: RunData, names: Sequence[str]) -> None:
     order = data.some(MOST_LINES)
-    columns = [_shares(data.column(name), data.scales[name].log, *_ends(data, name)) for name in names]
-    shown = data.shown
-    columns.append(np.clip(_shares(data.values, data.log_values, float(shown.min()), float(shown.max())), 0, 1))
+    scales = [data.scales[name] for name in names]
+    columns = [_shares(data.column(n), s.log, s.low, s.high) for n, s in zip(names, scales, strict=True)]
+    columns.append(np.clip(_shares(data.values, data.log_values, *data.span), 0, 1))
     places, colours = np.arange(len(columns)), optional("matplotlib", "plot").colormaps[ORDER]
     for rank, i in enumerate(order):
         best = i == data.best
@@ -188,8 +186,7 @@ def _value_axis(ax: Axes, data: RunData) -> None:
     ax.set_yscale("log" if data.log_values else "linear")
     if data.limit is None:
         return
-    shown = data.shown
-    low, high = float(shown.min()), float(shown.max())
+    low, high = data.span
     pad = 0.05 * (high - low)
     ax.set_ylim(*((low / 1.1, high * 1.1) if data.log_values else (low - pad, high + pad)))
     ax.set_title(f"{data.beyond} of {len(data.done)} values lie beyond this axis", fontsize="small")
@@ -203,10 +200,6 @@ def _parameter_axis(axis: Any, set_scale: Any, set_limits: Any, data: RunData, n
         set_scale("log" if scale.log else "linear")
     set_limits(scale.low, scale.high)
     axis.set_label_text(name)
-
-
-def _ends(data: RunData, name: str) -> tuple[float, float]:
-    return data.scales[name].low, data.scales[name].high
 
 
 def _shares(values: Any, log: bool, low: float, high: float) -> Any:

@@ -9,6 +9,7 @@ wait for a storage that does not answer, such as a database that restarts, and t
 from __future__ import annotations
 
 import hashlib
+import math
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -40,7 +41,6 @@ from regretless.evaluation import (
     Objective,
     ObjectiveError,
     check_catch,
-    check_max_failures,
     evaluate,
     last_line,
     too_many_failures,
@@ -110,7 +110,7 @@ def tune_in_storage(
     if workers > 1 and not isinstance(storage, str):
         raise ValueError("several workers need a storage URL that each can open; an open storage serves one worker")
     check_catch(catch)
-    check_max_failures(max_failures)
+    whole_number(also=(None, math.inf), max_failures=max_failures)
     opened = open_storage(storage) if isinstance(storage, str) else storage
     with quiet():
         found = patiently(

@@ -12,7 +12,7 @@ from optuna.distributions import BaseDistribution
 from optuna.study import Study
 from optuna.trial import TrialState
 
-from regretless.agreement import as_recipe
+from regretless.agreement import as_recipe, what_it_was
 from regretless.bounds import checked_noise_bound
 from regretless.fingerprint import source_fingerprint
 
@@ -81,9 +81,9 @@ class Settings:
             stored = cls(method, seed, certify, budget, fresh, bound, version_of(method), noise)
             study.set_user_attr(SETTINGS, asdict(stored))
         elif stored.version != version_of(stored.method):
-            former = as_recipe(stored.method).method.former
-            begun = f"study {study.study_name!r} was begun when {stored.method!r} was what is called {former!r} now"
-            raise ValueError(f"{begun}: go on with the release that began it, or choose another study name")
+            begun = f"study {study.study_name!r} was begun with version {stored.version} of {stored.method!r}"
+            was = what_it_was(as_recipe(stored.method))
+            raise ValueError(f"{begun}; {was}: go on with the release that began it, or choose another study name")
         if method not in ("auto", stored.method) or seed not in (None, stored.seed):
             runs = f"study {study.study_name!r} runs with method {stored.method!r} and seed {stored.seed}"
             raise ValueError(f"{runs}, not {method!r} and {seed}; leave them out, or choose another study name")
@@ -100,7 +100,7 @@ class Settings:
 
 def version_of(method: str) -> int:
     """The version of a method's name; raises for names that are none."""
-    return 1 if method == "auto" else as_recipe(method).version_of({})
+    return as_recipe(method).version_of({})
 
 
 def check_space(study: Study, space: Mapping[str, BaseDistribution], conditional: Iterable[str] = ()) -> None:

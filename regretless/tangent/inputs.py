@@ -27,9 +27,8 @@ class NetInputs:
 
     def __init__(self, cube: Cube) -> None:
         self._plain = np.flatnonzero(~cube.categorical)
-        self._codes = [
-            (i, cube.axes[i], _codes(cube.axes[i].levels, i)) for i in np.flatnonzero(cube.categorical).tolist()
-        ]
+        choices = np.flatnonzero(cube.categorical).tolist()
+        self._codes = [(i, cube.axes[i], _codes(cube.axes[i].levels, i)) for i in choices]
         self.dim = len(self._plain) + CODE * len(self._codes)
 
     def __call__(self, U: Array) -> Array:

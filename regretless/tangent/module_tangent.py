@@ -32,7 +32,7 @@ class ModuleTangent:
         if size == 0:
             raise ValueError("network has no parameters: its tangent kernel is zero")
         self.features = min(size, BUCKETS)  # the length of a feature vector
-        self._norm = 1.0
+        self.norm = 1.0  # the mean of |g|^2 over the domain, by which the kernel is divided
         self._hash: tuple[torch.Tensor, torch.Tensor] | None = None
         if size > BUCKETS:
             signs = torch.as_tensor(rng.choice([-1.0, 1.0], size), device=device)
@@ -46,19 +46,14 @@ class ModuleTangent:
 
         self._gradients = torch.func.vmap(torch.func.grad(output), in_dims=(None, 0))
         self._domain = domain
-        self._norm = float(diagonal(self.factors(domain)).mean()) or 1.0
+        self.norm = float(diagonal(self.factors(domain)).mean()) or 1.0
 
     def at(self, theta: Direction) -> Self:
         """The same module at other weights."""
         other = copy.copy(self)
-        other._parameters, other._norm = self._named(theta), 1.0
-        other._norm = float(diagonal(other.factors(self._domain)).mean()) or 1.0
+        other._parameters, other.norm = self._named(theta), 1.0
+        other.norm = float(diagonal(other.factors(self._domain)).mean()) or 1.0
         return other
-
-    @property
-    def norm(self) -> float:
-        """The mean of |g|^2 over the domain, by which the kernel is divided."""
-        return self._norm
 
     def start(self) -> Direction:
         """theta0."""
@@ -94,7 +89,7 @@ class ModuleTangent:
                 where, signs = self._hash
                 G = torch.zeros(len(G), BUCKETS, dtype=G.dtype, device=G.device).index_add_(1, where, G * signs)
             rows.append(G)
-        G = torch.cat(rows) * self._norm**-0.5
+        G = torch.cat(rows) * self.norm**-0.5
         return ((G.numpy() if self._device == "cpu" else G, None),)
 
     def random_direction(self, rng: Generator) -> Direction:

@@ -17,10 +17,16 @@ import numpy as np
 from scipy.linalg import blas, lapack
 from scipy.sparse import csr_array
 
+from regretless.method import keyed_generator
 from regretless.parameters import Array
+from regretless.streams import Stream
 from regretless.tangent import ntk
 from regretless.tangent.ntk import Direction, Factors, Tensor, like, namespace, on_device
 
+EXACT_UP_TO, SKETCH_SIZE = (
+    1500,
+    1000,
+)  # values up to which a posterior is exact, features of the sketch beyond (docs)
 KERNEL_BLOCK = 32  # rows per block of the append-only factor; at most this many are redone per ask
 SKETCH_BLOCK = 128  # rows per block of the sketch's moments: redoing one costs less than the factorisation that follows
 NOISES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # noise variances tried, by the mean prior variance; the first is none
@@ -190,6 +196,14 @@ class SketchRidge:
     def values(self, factors: Factors, w: Tensor) -> Tensor:
         """The function w at points given by their factors, C."""
         return self.sketch(factors) @ w
+
+
+def empty_ridge(net: Tangent, lam: float, X: Array, *, seed: int, device: str) -> KernelRidge | SketchRidge:
+    """The regression for a history of inputs X (n x ...), none of which it has taken in: exact, or a sketch beyond."""
+    if len(X) <= EXACT_UP_TO:
+        return KernelRidge(net, lam, device=device)
+    rng, example = keyed_generator(seed, 0, Stream.TANGENT_SKETCH), net.factors(on_device(X[:1], device))
+    return SketchRidge(net, lam, SKETCH_SIZE, rng, example, device=device)
 
 
 # ---------------------------------------------------------------- how much of the values is noise

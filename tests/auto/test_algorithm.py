@@ -8,7 +8,7 @@ from regretless.auto import algorithm as auto
 from regretless.auto.algorithm import best_of_many
 from regretless.baselines import BASELINES
 from regretless.evaluation import Value
-from regretless.gp.acquisition import log_expected_improvement
+from regretless.gp.acquisition import log_expected_improvement, upper_confidence
 from regretless.gp.maximiser import Acquisition
 from regretless.gp.posterior import GP
 from regretless.methods import METHODS
@@ -16,6 +16,7 @@ from regretless.optimizer import Optimizer
 from regretless.parameters import Choice, Float, Int
 from regretless.run import minimize
 from regretless.space import Cube, Space
+from regretless.statefile import read_state, write_state
 from regretless.testing import bowl, run
 
 RIPPLES = Space({"lr": Float(1e-5, 1e-1, log=True), "drop": Float(0.1, 0.9)})
@@ -54,14 +55,32 @@ def test_whole_numbers_are_searched_by_expected_improvement() -> None:
         assert ("whole numbers" in ours.why) is same
 
 
-def test_with_others_under_way_the_end_of_a_budget_is_not_one_point() -> None:
-    """The largest mean is asked once; while it is pending, proposals are those of a run without an end."""
-    method, endless = AUTO.build(2, seed=0, budget=20), AUTO.build(2, seed=0)
-    run(method, 17)
+def test_with_others_under_way_the_end_of_a_budget_is_not_one_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest mean is asked once; beside it a narrow bound keeps the others apart, near the best."""
+    method, widths = AUTO.build(2, seed=0, budget=20), []
+
+    def recorded(gp, width):
+        widths.append(width)
+        return upper_confidence(gp, width)
+
+    run(method, 16)
+    monkeypatch.setattr(auto, "upper_confidence", recorded)
     X = method.ask(3)
-    endless.tell(method.X, method.y)
-    endless.wait_for(X[:1])
-    assert np.array_equal(endless.ask(2, step=18), X[1:])
+    assert widths == [0.0, auto.LATE_WIDTH, auto.LATE_WIDTH]
+    assert len(np.unique(X, axis=0)) == 3
+    best = method.X[np.argmax(method.y)]
+    assert (np.abs(X - best).max(axis=1) < 0.2).all()
+
+
+def test_a_file_of_an_earlier_auto_is_refused(tmp_path) -> None:
+    opt = Optimizer({"n": Int(3, 40), "lr": Float(1e-5, 1e-1, log=True)}, seed=1)
+    opt.tell(opt.ask(), 2.0)
+    opt.save(tmp_path / "new")
+    state = read_state(tmp_path / "new")
+    del state["recipe"]["version"]
+    write_state(tmp_path / "old", state)
+    with pytest.raises(ValueError, match=r"version 1 of method 'auto'.*it proposed other points then"):
+        Optimizer.load(tmp_path / "old")
 
 
 def test_drawn_points_of_a_batch_need_no_care_for_the_others() -> None:

@@ -121,11 +121,12 @@ def test_parts_of_ms_ucbs_claims_that_were_not_run_are_named(experiment) -> None
         return [check.what for check, of in zip(checks, outcomes(checks), strict=True) if of == "not run"]
 
     printed = "ms-ucb (paper)"
-    assert unrun(real.claimed({}, printed, "mnist-net", real.end)) == ["hidden=10", "hidden=50"]
-    assert unrun(real.claimed({}, printed, "ramp-loss", real.end)) == ["C=1.0", "C=2.0", "C=5.0", "C=10.0"]
+    assert unrun(real.claimed({}, printed, "mnist-net", 200, real.end)) == ["hidden=10", "hidden=50"]
+    assert unrun(real.claimed({}, printed, "ramp-loss", 60, real.end))[-2:] == ["C=10.0", "300 evaluations"]
     dims = [f"{what}, D = {dim}" for what in ("dense functions", "Camelback") for dim in (20, 50, 100)]
-    assert unrun(fig1.leading({}, printed)) == dims
-    assert unrun(fig1.ordered({}, "paper", fig2.ORDERS, fig2.QUOTE)) == ["D = 100"]
+    assert unrun(fig1.leading({}, printed, 200)) == dims
+    assert unrun(fig1.leading({}, printed, 100)) == [*dims, "200 evaluations"]
+    assert unrun(fig1.ordered({}, "paper", fig2.ORDERS, fig2.QUOTE, 100)) == ["D = 100", "200 evaluations"]
     options = real.RECIPES[printed].options
     assert (options["low_dim"], options["growth"]) == (10, 1.0)  # as the paper's real tasks have them
 
@@ -144,6 +145,7 @@ def test_full_sizes_hold_what_the_papers_have(experiment) -> None:
         "budget": None,
     }
     cells = fig1.settings(argparse.Namespace(methods="random", **common))
+    assert {run.budget for run in cells} == {200}
     assert {run.options["dim"] for run in cells if run.problem == "camelback"} == {20, 50, 100}
     assert {run.options["dim"] for run in cells if run.problem == "levy"} == {20, 50, 100}
     options = argparse.Namespace(methods="random", **common)

@@ -441,7 +441,7 @@ def test_a_study_of_a_former_default_is_refused_in_one_sentence(tmp_path: Path) 
     study = tune_in_storage(bowl, PLANE, storage=url, study="s", trials=2, method="ms-ucb", seed=3, progress=False)
     before = {k: v for k, v in study.user_attrs["regretless:settings"].items() if k != "version"}
     study.set_user_attr("regretless:settings", before)
-    with pytest.raises(ValueError, match="'ms-ucb' was what is called 'gp-contest' now"):
+    with pytest.raises(ValueError, match="version 1 of 'ms-ucb'; what it was then is called 'gp-contest' now"):
         tune_in_storage(bowl, PLANE, storage=url, study="s", trials=4, seed=3, progress=False)
 
 

@@ -257,7 +257,7 @@ def test_figures_of_the_model() -> None:
     contour = result.plot("contour", ["rate", "share"]).axes[0]
     assert (contour.get_xlabel(), contour.get_xscale(), contour.get_ylabel()) == ("rate", "log", "share")
     for kind, params, words in (
-        ("histroy", None, "kind must be one of overview, history"),
+        ("histroy", None, "kind must be one of 'overview', 'history'"),
         ("contour", ["rate"], "a contour has two params of the recommended setting, got rate"),
         ("slices", ["rat"], "params are not of this space: rat; it has rate, size, kind, share"),
     ):

@@ -211,7 +211,7 @@ class GOUCB(Method):
 
     def _propose_by_process(self, rng: np.random.Generator) -> Array:
         """The proposal of GP-EI, which is made while the family cannot be trusted."""
-        gp = self._guard.process(self.X, self.y, self.yvar, self.pending)
+        gp = self._guard.surrogate.gp(self.X, self.y, self.yvar, self.pending)
         best = float(gp.mean_at(self.X).max())
         best = max(best, float(gp.mean_at(self.pending).max(initial=best)))
         return step(self, gp, log_expected_improvement(gp, best), rng, logarithmic=True)
@@ -251,7 +251,7 @@ class GOUCB(Method):
             return super()._recommend()
         leader = self._leader()
         if leader == "process":
-            best = best_by_mean(self._guard.process(self.X, self.y, self.yvar, self.pending), self.X, 1)
+            best = best_by_mean(self._guard.surrogate.gp(self.X, self.y, self.yvar, self.pending), self.X, 1)
         else:
             best = best_told(self._belief(leader, self._fit()), self.X, 1)
         return np.asarray(best[0])

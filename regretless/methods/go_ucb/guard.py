@@ -185,7 +185,7 @@ class Guard:
     """Fits the alternatives and compares; a `flexible` family is an approximator and gives way once refuted."""
 
     def __init__(self, cube: Cube, *, noise_var: float | None, flexible: bool) -> None:
-        self._surrogate = Surrogate(cube, noise_var=noise_var)
+        self.surrogate = Surrogate(cube, noise_var=noise_var)
         self._shares: tuple[FamilyFit, Shares] | None = None
         self._flexible = flexible
 
@@ -203,7 +203,7 @@ class Guard:
         density: dict[Leader, Array] = {
             "family": family_density(fit),
             "hybrid": self.hybrid(X, fit).leave_one_out() - fit.ball.norms(fit.rows) ** 2,
-            "process": process_density(self._surrogate.gp(X, y, yvar), fit.scale),
+            "process": process_density(self.surrogate.gp(X, y, yvar), fit.scale),
         }
         return Evidence(density, X, tamed(y) == y)
 
@@ -220,9 +220,9 @@ class Guard:
         shares = replace(self._fitted_shares(X, fit), linear=1.0)
         alone = replace(shares, residual=0.0, noise=fit.sigma2)
         density: dict[Leader, Array] = {
-            "family": Hybrid(self._surrogate.kernel, alone, X, G, targets, fit.weight).leave_one_out(),
-            "hybrid": Hybrid(self._surrogate.kernel, shares, X, G, targets, fit.weight).leave_one_out(),
-            "process": process_density(self._surrogate.gp(X, y, yvar), fit.scale),
+            "family": Hybrid(self.surrogate.kernel, alone, X, G, targets, fit.weight).leave_one_out(),
+            "hybrid": Hybrid(self.surrogate.kernel, shares, X, G, targets, fit.weight).leave_one_out(),
+            "process": process_density(self.surrogate.gp(X, y, yvar), fit.scale),
         }
         evidence = Evidence(density, X, tamed(y) == y)
         rivals: tuple[tuple[Leader, float], ...] = (("hybrid", MISFIT_MARGIN), ("process", PROCESS_MARGIN))
@@ -234,7 +234,7 @@ class Guard:
     def hybrid(self, X: Array, fit: FamilyFit, pending: Pending = None) -> Hybrid:
         """The hybrid centred at the fit."""
         shares = self._fitted_shares(X, fit)
-        return Hybrid(self._surrogate.kernel, shares, X, fit.jacobian, fit.residuals, fit.weight, pending)
+        return Hybrid(self.surrogate.kernel, shares, X, fit.jacobian, fit.residuals, fit.weight, pending)
 
     def _fitted_shares(self, X: Array, fit: FamilyFit) -> Shares:
         if self._shares is None or self._shares[0] is not fit:
@@ -242,12 +242,8 @@ class Guard:
             if fit.n > MOST_ROWS:
                 even = np.linspace(0, fit.n - 1, MOST_ROWS // 2).astype(np.intp)
                 rows = np.unique(np.concatenate([even, np.argsort(-fit.z, kind="stable")[: MOST_ROWS // 2]]))
-            self._shares = fit, fit_shares(self._surrogate.kernel, X[rows], fit.jacobian[rows], fit.residuals[rows])
+            self._shares = fit, fit_shares(self.surrogate.kernel, X[rows], fit.jacobian[rows], fit.residuals[rows])
         return self._shares[1]
-
-    def process(self, X: Array, y: Array, yvar: Array, pending: Array) -> GP:
-        """The process alone, pending points (m x d) conditioned on."""
-        return self._surrogate.gp(X, y, yvar, pending)
 
 
 def votes(X: Array, counted: NDArray[np.bool_] | None = None) -> Array:

@@ -78,12 +78,8 @@ class Contest:
         """The choice, and the scores that the next one may need."""
         kept = sorted(self._scores)[-KEPT:]
         scores = np.array([self._scores[before] for before in kept]).reshape(len(kept), len(self.entrants))
-        return {
-            "size": self._last[0],
-            "chosen": self._last[1],
-            "before": np.array(kept, dtype=np.int64),
-            "scores": scores,
-        }
+        size, chosen = self._last
+        return {"size": size, "chosen": chosen, "before": np.array(kept, dtype=np.int64), "scores": scores}
 
     def load(self, n: int, state: Mapping[str, Any]) -> None:
         """Takes over what `state` gave for n values."""

@@ -44,10 +44,12 @@ from regretless.tangent.ntk import (
 )
 from regretless.tangent.ridge import (
     EVIDENCE_POINTS,
+    EXACT_UP_TO,
     NOISES,
     USUAL_NOISE,
     KernelRidge,
     SketchRidge,
+    empty_ridge,
     log_evidence,
     relative_noise,
 )
@@ -59,7 +61,6 @@ STEPS, WARM_SHARE = 200, 0.25  # Adam steps from theta0, and the share of a trai
 RATE = 0.02  # Adam's first learning rate, for weights of size 1; it falls to 0 over a training; docs/lab/neural-bo.md
 BATCH = 256  # values in a step; all of them while they are fewer
 FRESH_EVERY = 10  # every tenth training starts from theta0
-EXACT_UP_TO, SKETCH_SIZE = 1500, 1000  # values up to which the posterior is exact, features of the sketch beyond
 SCALES = (0.4, 0.8, 1.6, 3.2, 6.4)  # input scales tried, each over sqrt(number of inputs), as squared distances grow
 USUAL_SCALE = 1.6  # the centre of their prior; its sd is 2^sqrt(2), as a factor
 FARTHEST = 100.0  # targets are at most so many deviations from the mean: values told since a training may be any size
@@ -189,7 +190,8 @@ class TrainedTangent:
         else:
             self._warp = self._warp_of(self._trainings[k].warping, values[:size])
         if self._posterior is None or (n > EXACT_UP_TO) != isinstance(self._posterior, SketchRidge):
-            self._posterior, self._targets, self._complete = self._empty_posterior(n, X), np.empty(0), 0
+            self._posterior = empty_ridge(self._net, self.lam, X, seed=self._seed, device=self._device)
+            self._targets, self._complete = np.empty(0), 0
         self._take_in(X, values)
         self._posterior.extend(X, self._targets, relative_noise(yvar, size))
 
@@ -312,13 +314,6 @@ class TrainedTangent:
 
     def _warp_of(self, warping: Warping, y: Array) -> Warp:
         return Warp.of(y, warping, of_equal=1.0 / self._unit)
-
-    def _empty_posterior(self, n: int, X: Array) -> KernelRidge | SketchRidge:
-        if n <= EXACT_UP_TO:
-            return KernelRidge(self._net, self.lam, device=self._device)
-        rng = keyed_generator(self._seed, 0, Stream.TANGENT_SKETCH)
-        example = self._net.factors(on_device(X[:1], self._device))
-        return SketchRidge(self._net, self.lam, SKETCH_SIZE, rng, example, device=self._device)
 
     # -- state
 

@@ -39,7 +39,7 @@ from scipy.special import ndtri
 from regretless.certificate import Certificate
 from regretless.gp.sobol import sobol_points
 from regretless.methods.tangent_region.branches import BranchNet, Shape
-from regretless.methods.tangent_region.closed_form import EXACT_UP_TO, ClosedForm, ShapeRule
+from regretless.methods.tangent_region.closed_form import ClosedForm, ShapeRule
 from regretless.methods.tangent_region.trust_region import Progress
 from regretless.noise import stated_noise
 from regretless.options import in_range, one_of
@@ -49,7 +49,7 @@ from regretless.tangent.candidates import local_points
 from regretless.tangent.inputs import Encode
 from regretless.tangent.method import N_CANDIDATES, TangentMethod, checked_width
 from regretless.tangent.ntk import TAIL, draw_mlp, on_device
-from regretless.tangent.ridge import theory_nu
+from regretless.tangent.ridge import EXACT_UP_TO, theory_nu
 from regretless.tangent.warp import Warping
 
 if TYPE_CHECKING:

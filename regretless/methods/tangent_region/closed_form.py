@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from regretless.method import keyed_generator
 from regretless.methods.tangent_region.branches import BranchNet, Shape, choose_shape
 from regretless.parameters import Array
-from regretless.streams import Stream
 from regretless.tangent.method import Path
 from regretless.tangent.ntk import ROWS, Factors, Tensor, on_device, on_host
-from regretless.tangent.ridge import EVIDENCE_POINTS, KernelRidge, SketchRidge, relative_noise
+from regretless.tangent.ridge import EVIDENCE_POINTS, EXACT_UP_TO, KernelRidge, SketchRidge, empty_ridge, relative_noise
 from regretless.tangent.training import scheduled_size
 from regretless.tangent.values import exact_unit, standardisation, times_unit
 from regretless.tangent.warp import WARPINGS, Warp, Warping
@@ -30,8 +28,6 @@ Net: TypeAlias = "BranchNet | ModuleTangent"
 ShapeRule: TypeAlias = Literal["fixed", "noise", "evidence"]
 """What the evidence chooses: nothing; the noise level and the warp; or the whole shape."""
 
-EXACT_UP_TO, SKETCH_SIZE = 1500, 1000
-"""Values up to which the posterior is exact, and the features of the sketch beyond (docs/lab, Cost)."""
 FIRST_FIT, GROWTH, LATE_GROWTH = 4, 1.2, 2.0
 """The shape is chosen at 4 values, then at each fifth more, or at twice as many once there is a sketch."""
 MISFIT, MISFIT_SHARE = 4.0, 0.05  # no bound where a larger share of leave-one-out residuals exceeds so many deviations
@@ -68,15 +64,8 @@ class ClosedForm:
         if isinstance(self._shaped, BranchNet) and self._shaped.shape != self.shape:
             self._shaped = self._shaped.at(self.shape)
         if self._posterior is None or (n > EXACT_UP_TO) != isinstance(self._posterior, SketchRidge):
-            self._posterior = self._empty_posterior(n)
+            self._posterior = empty_ridge(self._shaped, self.shape.lam, X, seed=self._seed, device=self._device)
         self._posterior.extend(X, self._warp(self._y), self._relative_noise(n))
-
-    def _empty_posterior(self, n: int) -> KernelRidge | SketchRidge:
-        if n <= EXACT_UP_TO:
-            return KernelRidge(self._shaped, self.shape.lam, device=self._device)
-        rng = keyed_generator(self._seed, 0, Stream.TANGENT_SKETCH)
-        example = self._shaped.factors(on_device(self._X[:1], self._device))
-        return SketchRidge(self._shaped, self.shape.lam, SKETCH_SIZE, rng, example, device=self._device)
 
     def _relative_noise(self, n: int) -> Array | None:
         """Noise variances over the median of those known by the last scheduled size, n; None where none is known."""

@@ -15,6 +15,7 @@ from regretless.methods.neural_bo.train_nn import TrainNN, paper_net, theorem_co
 from regretless.methods.neural_bo.trained import NetTangent, TrainedTangent
 from regretless.parameters import Float
 from regretless.space import Cube, Space
+from regretless.tangent import ridge
 from regretless.tangent.ntk import draw_mlp, inner, kernel
 from regretless.tangent.ridge import KernelRidge
 from regretless.tangent.warp import Warp
@@ -145,8 +146,9 @@ def test_a_training_goes_on_from_the_one_before_and_a_fresh_one_does_not(monkeyp
 
 
 def test_replay_across_the_sketch_s_edge(monkeypatch):
-    monkeypatch.setattr(trained, "EXACT_UP_TO", 30)
-    monkeypatch.setattr(trained, "SKETCH_SIZE", 60)
+    for module in (trained, ridge):
+        monkeypatch.setattr(module, "EXACT_UP_TO", 30)
+    monkeypatch.setattr(ridge, "SKETCH_SIZE", 60)
     X = np.random.default_rng(3).random((48, 3))
     one, two = NeuralBO(3, seed=3, width=24, training=40), NeuralBO(3, seed=3, width=24, training=40)
     for x in X:

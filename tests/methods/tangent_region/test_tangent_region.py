@@ -10,6 +10,7 @@ from regretless.methods.tangent_region import closed_form
 from regretless.methods.tangent_region.algorithm import POOL_NU, TangentRegion
 from regretless.parameters import Float, Int
 from regretless.space import Cube, Space
+from regretless.tangent import ridge
 from regretless.tangent.ntk import combine, inner, kernel
 
 NETS = [{}, {"ridge": 0.01}, {"depth": 3, "activation": "tanh", "width": 32}]
@@ -28,8 +29,9 @@ def small_sketch(monkeypatch):
     """Sets the number of values up to which the model is exact, and the size of the sketch beyond."""
 
     def set_limits(exact_up_to, size):
-        monkeypatch.setattr(closed_form, "EXACT_UP_TO", exact_up_to)
-        monkeypatch.setattr(closed_form, "SKETCH_SIZE", size)
+        for module in (closed_form, ridge):
+            monkeypatch.setattr(module, "EXACT_UP_TO", exact_up_to)
+        monkeypatch.setattr(ridge, "SKETCH_SIZE", size)
 
     return set_limits
 
