@@ -30,6 +30,7 @@ import numpy as np
 
 from regretless.auto.quadratic import quadratic_step
 from regretless.baselines import BASELINES
+from regretless.belief import Belief
 from regretless.certificate import Certificate
 from regretless.gp.acquisition import log_expected_improvement, upper_confidence
 from regretless.gp.design import away_from_known
@@ -175,18 +176,27 @@ class Auto(GPMethod):
         return self._best_step(gp, upper_confidence(gp, width), rng)
 
     def _in_rarest_branch(self, gp: GP, rng: np.random.Generator) -> Array | None:
-        """The point with the largest expected improvement in the branch that has the fewest evaluations, d; None when
-        the branches cannot be listed, or coordinates are held already."""
+        """A point of the branch that has the fewest evaluations, d: a draw while they are no more than its coordinates,
+        because expected improvement begins in the corners, and then the largest expected improvement. None when the
+        branches cannot be listed, or coordinates are held already."""
         whole = self.cube
         if whole.pins or not len(whole.branches):
             return None
         at = [i for first, last, _ in whole.parents for i in range(first, last)]
         visits = [(self.known[:, at] == branch[at]).all(axis=1).sum() for branch in whole.branches]
-        self.cube = whole.pinned({i: float(whole.branches[np.argmin(visits), i]) for i in at})
+        rarest = int(np.argmin(visits))
+        branch = whole.branches[rarest]
+        self.cube = whole.pinned({i: float(branch[i]) for i in at})
         try:
+            if visits[rarest] <= whole.active(branch).sum():
+                return self.cube.draw(rng) if whole.belief is None else self._drawn_from(whole.belief, rng)
             return self._best_step(gp, log_expected_improvement(gp, self._value_to_beat(gp)), rng, logarithmic=True)
         finally:
             self.cube = whole
+
+    def _drawn_from(self, belief: Belief, rng: np.random.Generator) -> Array:
+        """A draw from the user's prior, d."""
+        return np.asarray(self.cube.allowed(belief.drawn(rng.random((1, self.dim))))[0])
 
     def _noise_shows(self, gp: GP) -> bool:
         return float(gp.factor.noise.mean()) >= NOISE_FROM
