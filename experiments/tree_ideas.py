@@ -163,13 +163,13 @@ def least(count: int) -> Callable[[Auto, Array, Array], Array]:
     return lambda self, visits, best: -visits.astype(float) if visits.min() < count else best
 
 
-def margin_more_often() -> AbstractContextManager[Any]:
-    """Of four asks one refines, two must gain the margin, one searches the rarest branch."""
+def margin_less_often() -> AbstractContextManager[Any]:
+    """Of four asks two refine, one must gain the margin, one searches the rarest branch."""
     whole = Auto._step
 
     def step(self: Auto, rng: np.random.Generator) -> Array:
         at = self.step
-        self.step = at - 1 if at % 4 == 2 else at
+        self.step = at + 2 if at % 4 == 2 else at
         try:
             return whole(self, rng)
         finally:
@@ -208,11 +208,11 @@ def more_effort() -> AbstractContextManager[Any]:
 rarest = branch_by(lambda self, visits, best: -visits)
 IDEAS: dict[str, list[Change]] = {
     "now": [],
-    "before": [scattered, rarest],
+    "before": [scattered, rarest, margin_less_often],
     "scattered": [scattered],
     "improve": [rarest],
     "neither": [constant("BRANCH_EVERY", 10**9), constant("TREE_MARGIN", 0.0)],
-    "margin more often": [margin_more_often],
+    "margin less often": [margin_less_often],
     "rank": [by_rank],
     "logarithm": [by_logarithm],
     "short choices": [lambda: choices_near(0.5)],

@@ -62,7 +62,7 @@ EXPLOIT_FROM = 0.8  # the share of a known budget after which the mean alone is 
 NOISE_FROM = 1e-3  # the fitted noise variance, relative to the signal's, from which noise is suspected and matters
 NOISY_KAPPA = 2.0  # the width of the confidence bound under noise: one good value may be luck (docs/lab/auto.md)
 TREE_MARGIN = 0.3
-"""By how much, in standard deviations of the values, every fourth ask in a tree must beat the best: a branch whose best
+"""By how much, in standard deviations of the values, two asks of four in a tree must beat the best: a branch whose best
 is found promises ever smaller gains, and without a margin these outweigh the other branches (docs/lab/spaces.md)."""
 BRANCH_EVERY = 4
 """Every so many asks in a tree the branch with the fewest evaluations is searched: its first values may have been
@@ -170,7 +170,7 @@ class Auto(GPMethod):
                 x = self._in_rarest_branch(gp, rng)
                 if x is not None and not self.is_known(x):
                     return x
-            beat = self._value_to_beat(gp) + (TREE_MARGIN if self.cube.gates and self.step % 2 else 0.0)
+            beat = self._value_to_beat(gp) + (TREE_MARGIN if self.cube.gates and self.step % BRANCH_EVERY else 0.0)
             return self._best_step(gp, log_expected_improvement(gp, beat), rng, logarithmic=True)
         width = (NOISY_KAPPA if noisy else KAPPA) / math.sqrt(1.0 + crowd / PENDING_SCALE)
         return self._best_step(gp, upper_confidence(gp, width), rng)
