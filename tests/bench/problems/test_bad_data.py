@@ -76,7 +76,10 @@ def test_a_file_cut_off_is_named_with_a_remedy(name: str, tmp_path: Path) -> Non
         assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("name", "content", "why"), [(n, *case) for n, cases in WRONG.items() for case in cases])
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [pytest.param(n, *case, id=f"{n}-{case[1]}") for n, cases in WRONG.items() for case in cases],
+)
 def test_a_file_of_something_else_says_what_is_missing(name: str, content: bytes, why: str, tmp_path: Path) -> None:
     path = put(tmp_path, name, content)
     with pytest.raises(BadDataError, match=why) as caught:
