@@ -211,14 +211,36 @@ def test_a_long_run_resumes_and_replays_bit_for_bit(dim, monkeypatch) -> None:
 
 
 def test_without_a_budget_the_evolution_takes_over(monkeypatch) -> None:
-    monkeypatch.setattr(auto, "UNPLANNED", 20)
+    """First in turns with the model, then alone; a state taken between two turns goes on with the same points."""
+    monkeypatch.setattr(auto, "SHARES", ((15, 1), (20, 2)))
     method, strategy = AUTO.build(3, seed=4), BASELINES["cma-es"].build(3, seed=4)
-    run(method, 19)
+    run(method, 14)
     assert "CMA-ES" not in method.why
-    method.tell([[0.2, 0.4, 0.6]], [-1.0])
+    run(method, 3)
+    strategy.tell(method.X, method.y)
+    assert np.array_equal(method.ask(1, step=17), strategy.ask(1, step=17))
+    assert not np.array_equal(method.ask(1, step=18), strategy.ask(1, step=18))
+    method.forget(method.pending)
+    resumed = AUTO.build(3, seed=4)
+    resumed.load_state_dict(method.state_dict())
+    assert np.array_equal(resumed.ask(1, step=18), method.ask(1, step=18))
+    method.forget(method.pending)
+    run(method, 3)
+    strategy = BASELINES["cma-es"].build(3, seed=4)
     strategy.tell(method.X, method.y)
     assert np.array_equal(method.ask(1, step=20), strategy.ask(1, step=20))
+    assert "after 15 values: CMA-ES takes turns with the model" in method.why
     assert "after 20 values: asks of a model would take long" in method.why
+
+
+@pytest.mark.parametrize("what", ["steps", "noise"])
+def test_without_a_budget_steps_and_noise_keep_the_model(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto, "SHARES", ((5, 2),))
+    cube = Space({"n": Int(3, 40), "lr": Float(1e-5, 1e-1, log=True)}).cube() if what == "steps" else 2
+    method = AUTO(noisy=True if what == "noise" else None).build(cube, seed=4)
+    run(method, 12)
+    assert method._part() == "model"
+    assert method.recommend() in method.X
 
 
 def test_the_recommendation_of_many_noisy_values_is_not_the_luckiest() -> None:
@@ -248,12 +270,12 @@ def test_asks_in_a_tree_must_beat_the_best_by_a_margin_in_turn(tree: bool, monke
     settings = [{"kind": k, "n": n} if k == "b" or not tree else {"kind": k} for k, n in zip("abbbb", (2, 3, 5, 8, 9))]
     X = np.array([space.encode(setting, method.choices) for setting in settings])
     method.tell(X, np.array([0.1, -0.7, 0.4, 0.2, -1.1]))
-    for step in (4, 5, 6):
+    for step in (4, 5, 6, 8):
         method.ask(1, step=step)
         method.forget(method.pending)
-    first, second, third = beaten
-    assert first == third
-    assert second == pytest.approx(first + auto.TREE_MARGIN if tree else first)
+    first, second, third, last = beaten
+    assert first == last
+    assert second == third == pytest.approx(first + auto.TREE_MARGIN if tree else first)
 
 
 def test_every_fourth_ask_in_a_tree_searches_the_rarest_branch() -> None:
@@ -272,5 +294,38 @@ def test_every_fourth_ask_in_a_tree_searches_the_rarest_branch() -> None:
         return str(found)
 
     assert [asked(step) for step in (19, 23, 27)] == ["c"] * 3
-    assert "c" not in {asked(step) for step in (16, 18)}
+    assert "c" not in {asked(step) for step in (16, 20)}
     assert asked(19, kind="b") == "b"
+
+
+@pytest.mark.parametrize("prior", [None, [1, 1, 60]])
+def test_a_rare_branch_is_met_by_draws_first(prior: list[float] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a branch has no more evaluations than coordinates, no model looks for its corners; draws follow priors."""
+    space = Space(
+        {
+            "kind": Choice(["a", "b"]),
+            "y": Float(-3, 8, when={"kind": "a"}),
+            "x": Float(1e-3, 1e2, log=True, when={"kind": "b"}),
+            "c": Choice(["l", "m", "n"], when={"kind": "b"}, prior=prior),
+        }
+    )
+    method = AUTO.build(space, seed=4, budget=200)
+    asked = []
+    monkeypatch.setattr(auto, "log_expected_improvement", lambda gp, beat: asked.append(beat) or 1 / 0)
+
+    def tell(settings: list[dict[str, object]]) -> None:
+        X = np.array([space.encode(setting, method.choices) for setting in settings])
+        method.tell(X, -np.arange(float(len(X))))
+
+    tell([{"kind": "a", "y": -2.9 + 0.1 * i} for i in range(45)])
+    drawn = []
+    for step in range(63, 103, 4):
+        drawn.append(space.decode(method.ask(1, step=step)[0], method.choices))
+        method.forget(method.pending)
+    assert {p["kind"] for p in drawn} == {"b"}
+    assert all(1e-3 < p["x"] < 1e2 for p in drawn)
+    assert (sum(p["c"] == "n" for p in drawn) >= 8) == (prior is not None)
+    tell([{"kind": "b", "x": 0.01 * 2.0**i, "c": "l"} for i in range(5)])
+    with pytest.raises(ZeroDivisionError):  # six are more than its three coordinates
+        method.ask(1, step=103)
+    assert asked
