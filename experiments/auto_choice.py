@@ -369,7 +369,7 @@ def main() -> None:
     parser.add_argument("--set", choices=SETS, default="report")
     parser.add_argument("--suites", default="clean-2,clean-3,clean-5,clean-10,noise-15-3,mixint-5")
     parser.add_argument("--functions", help="numbers separated by commas; by default all of the set")
-    parser.add_argument("--instances", default=str(FIRST), help="numbers separated by commas")
+    parser.add_argument("--instances", help=f"numbers separated by commas; {FIRST}, of tables all that were run")
     parser.add_argument("--methods", help="names separated by blanks, instead of the set's own")
     parser.add_argument("--out", type=Path, default=Path("runs/auto_choice"), help="the folder of the outcomes")
     parser.add_argument("--jobs", type=int, default=2)
@@ -382,12 +382,13 @@ def main() -> None:
     if any(f not in functions for f in chosen):
         parser.error(f"the set {options.set!r} has functions {list(functions)}")
     methods = tuple(options.methods.split()) if options.methods else methods
-    instances = [int(word) for word in options.instances.split(",")]
+    instances = [int(word) for word in options.instances.split(",")] if options.instances else []
     if not options.table:
+        instances = instances or [FIRST]
         cases = [case for suite in options.suites.split(",") for case in cases_of(suite, chosen, instances)]
         jobs = [(case, m) for case in cases for m in methods if installed(m)]
         run_jobs(jobs, options.out / "outcomes.jsonl", options.jobs, options.minutes)
-    rows = rows_of(options.out)
+    rows = [row for row in rows_of(options.out) if not instances or row["instance"] in instances]
     for suite in dict.fromkeys(r["suite"] for r in rows):
         print(f"\n{table(suite, rows, methods)}", flush=True)
     if any(r["suite"].startswith("batch") for r in rows):

@@ -10,7 +10,8 @@ brought it.
                      a narrower bound take turns, because a draw spreads them and the bound uses what is known; with
                      whole numbers and steps, and from 8 parameters on, expected improvement alone
     the contest      beyond that: `gp-contest`, where of several models the one is searched that predicted best
-    the evolution    many evaluations: CMA-ES with restarts, which learns from all values, also at the model's points
+    the evolution    many evaluations: CMA-ES with restarts, which learns from all values, also at the model's points;
+                     without a budget it takes ever more of the asks, beginning with the 101st
 
 Noise. A fitted noise variance is a suspicion only, because ripples look like noise to a smooth model. When there is
 one, the best point is evaluated a second time, once in a run: equal values say that there is no noise, and nothing
@@ -49,6 +50,10 @@ MODEL_UP_TO = 20  # parameters that the model is taken for; in 20 it is level wi
 IMPROVE_FROM = 8  # parameters from which expected improvement proposes alone, on axes as they are (docs/lab/auto.md)
 LONG = 3000  # a larger budget means cheap evaluations: there an ask of the model would take longer than they do
 UNPLANNED = 1000  # values after which the evolution takes over where no budget was given; the model then asks in 0.1 s
+SHARES = ((100, 1), (200, 2), (400, 4), (600, 8))
+"""Without a budget, noise or steps: up to so many values each so many-th ask is the model's, the others CMA-ES's.
+The values are no worse than those of the model alone, after 500 they are better, and asks take a third of the time
+(docs/lab/auto.md)."""
 TURNS, TURNS_UNTIL = 16, 200
 """In a long run every 16th ask is the model's, until there are 200 values. With every eighth the first hundred asks
 take longer than TPE's, and their values are no better (docs/lab/auto.md)."""
@@ -125,9 +130,28 @@ class Auto(GPMethod):
         if self.long:
             model = not self.wide and (n < self._design.size or (n < TURNS_UNTIL and self.step % TURNS == 0))
             return "model" if model else "cma-es"
-        if len(self.y) >= (UNPLANNED if self.budget is None else LONG):
+        if self._shared:
+            turn = next((k for limit, k in SHARES if n < limit), 0)
+            return "model" if turn and self.step % turn == 0 else "cma-es"
+        if self._handed:
             return "cma-es"
         return "gp-contest" if self.wide else "model"
+
+    @property
+    def _shared(self) -> bool:
+        """Whether the model and the evolution take turns ever more in the evolution's favour."""
+        lines = self.cube.plain and self.cube.region is None
+        return self.budget is None and lines and not (self.wide or self._certainly_noisy)
+
+    @property
+    def _handed(self) -> bool:
+        """Whether the evolution goes on alone."""
+        return len(self.y) >= self._alone_from
+
+    @property
+    def _alone_from(self) -> int:
+        """The number of values from which the evolution goes on alone."""
+        return LONG if self.budget is not None else SHARES[-1][0] if self._shared else UNPLANNED
 
     def _member(self, name: str) -> Method:
         """A method that reads this one's history."""
@@ -217,22 +241,19 @@ class Auto(GPMethod):
             member._update(X, y)
 
     def _recommend(self) -> Array:
-        part = self._part()
-        if part == "gp-contest":
-            return self._member(part)._recommend()
-        if part == "model" and not self.long:
-            return super()._recommend()
+        if not (self.long or self._handed):
+            return self._member("gp-contest")._recommend() if self.wide else super()._recommend()
         if not self._certainly_noisy:
             return np.asarray(self.X[self.best_row()])
         return best_of_many(self.cube, self.X, self.y, self.yvar)
 
     def _certificate(self, delta: float) -> Certificate:
-        if self._part() == "cma-es" or self.long:
+        if self.long or self._handed:
             return Certificate.none("an evolution strategy keeps no model that could bound the regret", delta)
         return super()._certificate(delta)
 
     def _state(self) -> State:
-        return {} if self._part() == "cma-es" else super()._state()
+        return {} if self.long or self._handed else super()._state()
 
     def _load(self, state: Mapping[str, Any]) -> None:
         super()._load(state)
@@ -242,7 +263,7 @@ class Auto(GPMethod):
     @property
     def why(self) -> str:
         """How the run began and each change, with the number of values at which it came."""
-        n, handed = self.dim, UNPLANNED if self.budget is None else LONG
+        n = self.dim
         if self.long:
             first = f"{self.budget} evaluations: CMA-ES, whose asks take microseconds, learns from all values"
         elif self.wide:
@@ -262,8 +283,10 @@ class Auto(GPMethod):
         if self.evidence.noisy_at is not None:
             found = "a noise variance was told" if self.evidence.told else "a setting gave two different values"
             changes.append((self.evidence.noisy_at, f"{found}, so the search reckons with noise"))
-        if not self.long and len(self.y) >= handed:
-            changes.append((handed, "asks of a model would take long, so CMA-ES goes on"))
+        if self._shared and len(self.y) >= SHARES[0][0]:
+            changes.append((SHARES[0][0], "CMA-ES takes turns with the model, whose asks become long"))
+        if not self.long and self._handed:
+            changes.append((self._alone_from, "asks of a model would take long, so CMA-ES goes on"))
         return "; ".join([first, *(f"after {at} values: {change}" for at, change in sorted(changes))])
 
 

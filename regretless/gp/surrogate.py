@@ -28,7 +28,9 @@ from regretless.options import PRESETS, Preset, in_range, one_of
 from regretless.parameters import Array
 from regretless.space import Cube
 
-TURN_EVERY = 5  # every fifth scheduled fit may turn the axes, because a turn costs up to two more fits
+TURN_EVERY, TURN_EVERY_LATE, FEW_TURNED = 2, 5, 150
+"""Every second scheduled fit may turn the axes and, beyond 150 values, every fifth: a turn costs up to two more fits,
+and those of many values would make an ask long (docs/lab/auto.md)."""
 TURNED_DIMS = (3, 20)  # where axes are turned: fewer gain nothing (docs/lab/gp-engine.md), more need too much data
 FRESH_EVERY = 10  # every tenth scheduled fit starts afresh, up to MANY values; it costs up to five warm ones
 FRESH_EVERY_LATE = 3  # every third does beyond MANY values: fresh fits are cheap there, and a replay takes three
@@ -109,7 +111,7 @@ class Surrogate:
         quadratic: add the quadratic trend; None: by preset, up to 20 dimensions.
         noise_var: a known noise variance of the values told without one, in their own units, or None to fit it.
         tame: clip low values before fitting; None: by preset. soften: model `softened` values instead.
-        rotate: let every fifth fit turn the axes of the length-scales, where that explains the values better (`frame`).
+        rotate: let some fits turn the axes of the length-scales, where that explains the values better (`frame`).
         restart: fit afresh when a value lies SURPRISE sds from what the last fit predicts: a constraint can be flat
             but for a thin layer, which a fit that began before it was met may never find (docs/lab/spaces.md).
         shorten: the posterior has the fitted length-scales times this; below 1 it is warier than the fit.
@@ -130,7 +132,7 @@ class Surrogate:
         restart: bool = False,
         shorten: float = 1.0,
     ) -> None:
-        in_range("[0, inf)", noise_var=noise_var)
+        in_range("[0, inf) or None", noise_var=noise_var)
         one_of(PRESETS, preset=preset)
         paper = preset == "paper"
         tame = not paper if tame is None else tame
@@ -238,7 +240,7 @@ class Surrogate:
             part = np.linspace(0, size - 1, min(size, MOST_FITTED)).astype(np.intp)
             data = self.kernel, X[part], standard[part], variances[part]
             hyper = fit(*data, ard=self.ard, prior=self.prior, warm=warm, rounds=rounds)
-            if self.rotate and (warm is None or k % TURN_EVERY == 0):
+            if self.rotate and (warm is None or k % (TURN_EVERY if size <= FEW_TURNED else TURN_EVERY_LATE) == 0):
                 hyper = turn_axes(*data, hyper, prior=self.prior, rounds=rounds)
             self._fits[k] = hyper, scale
         return self._fits[k]

@@ -211,14 +211,36 @@ def test_a_long_run_resumes_and_replays_bit_for_bit(dim, monkeypatch) -> None:
 
 
 def test_without_a_budget_the_evolution_takes_over(monkeypatch) -> None:
-    monkeypatch.setattr(auto, "UNPLANNED", 20)
+    """First in turns with the model, then alone; a state taken between two turns goes on with the same points."""
+    monkeypatch.setattr(auto, "SHARES", ((15, 1), (20, 2)))
     method, strategy = AUTO.build(3, seed=4), BASELINES["cma-es"].build(3, seed=4)
-    run(method, 19)
+    run(method, 14)
     assert "CMA-ES" not in method.why
-    method.tell([[0.2, 0.4, 0.6]], [-1.0])
+    run(method, 3)
+    strategy.tell(method.X, method.y)
+    assert np.array_equal(method.ask(1, step=17), strategy.ask(1, step=17))
+    assert not np.array_equal(method.ask(1, step=18), strategy.ask(1, step=18))
+    method.forget(method.pending)
+    resumed = AUTO.build(3, seed=4)
+    resumed.load_state_dict(method.state_dict())
+    assert np.array_equal(resumed.ask(1, step=18), method.ask(1, step=18))
+    method.forget(method.pending)
+    run(method, 3)
+    strategy = BASELINES["cma-es"].build(3, seed=4)
     strategy.tell(method.X, method.y)
     assert np.array_equal(method.ask(1, step=20), strategy.ask(1, step=20))
+    assert "after 15 values: CMA-ES takes turns with the model" in method.why
     assert "after 20 values: asks of a model would take long" in method.why
+
+
+@pytest.mark.parametrize("what", ["steps", "noise"])
+def test_without_a_budget_steps_and_noise_keep_the_model(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto, "SHARES", ((5, 2),))
+    cube = Space({"n": Int(3, 40), "lr": Float(1e-5, 1e-1, log=True)}).cube() if what == "steps" else 2
+    method = AUTO(noisy=True if what == "noise" else None).build(cube, seed=4)
+    run(method, 12)
+    assert method._part() == "model"
+    assert method.recommend() in method.X
 
 
 def test_the_recommendation_of_many_noisy_values_is_not_the_luckiest() -> None:

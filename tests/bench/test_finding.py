@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,17 @@ from regretless_bench.claims import (
     medians_table,
 )
 from regretless_bench.compact import CSV, JSON, compact
-from regretless_bench.finding import FILE, PAPERS, Finding, Table, draw_missing, find_all, findings_page
+from regretless_bench.finding import (
+    FILE,
+    MOST_BANDS,
+    PAPERS,
+    Finding,
+    Table,
+    draw_missing,
+    find_all,
+    findings_page,
+    legible,
+)
 from regretless_bench.plots import charts_figure, regret_figure
 from regretless_bench.record import Record, Run, stamped, surroundings
 from regretless_bench.reproduce import FIGURES, read_times
@@ -204,6 +215,17 @@ def test_the_page_of_findings_in_a_browser(seen_in_browser) -> None:
     assert seen["titles"][:2] == ["bowl", "hill"]
     assert all(seen[what] for what in ("seconds", "average", "linear", "theme"))
     assert seen["wide"] <= 500  # nothing sticks out on a phone
+
+
+def test_a_chart_of_many_lines_has_no_bands() -> None:
+    lines = [Curve(str(i), {"n": [1, 2]}, {"gap": Band([3.0, i], [2.0, i], [4.0, i])}) for i in range(MOST_BANDS + 1)]
+    many, few = curves_chart(lines), curves_chart(lines[:-1])
+    assert legible(few) is few
+    assert [s["y"] for s in legible(many)["series"]] == [[{"mid": s["y"][0]["mid"]}] for s in many["series"]]
+    assert many["series"][0]["y"][0]["low"] == [2.0, 0.0]  # the finding itself keeps them
+    shown = findings_page([replace(finding(), charts=[("many", many)])])
+    assert "quartiles are in the tables alone" in shown
+    assert "quartiles are in the tables alone" not in findings_page([finding()])
 
 
 LOOK = """
