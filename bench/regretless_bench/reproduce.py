@@ -85,7 +85,7 @@ FIGURES: tuple[Figure, ...] = (
         "fig4cd",
         "five hyper-parameters of a CNN",
         "gp_threds_cnn.py",
-        minutes=(6, 240),
+        minutes=(5, 240),
         data="mnist",
         also=("fig4d",),
     ),

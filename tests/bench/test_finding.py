@@ -260,7 +260,10 @@ def test_committed_findings_are_whole() -> None:
     open_ones = [one.sentence for one in found if one.verdict == "not decided yet"]
     assert all("tie" in sentence or "Not run: " in sentence for sentence in open_ones)  # says why
     times = read_times(folder)
-    assert set(times) <= {f"{one.paper}-{one.figure}" for one in found}  # figures that shared cores have none
+    assert set(times) == {f"{figure.paper}-{figure.name}" for figure in FIGURES}
+    assert sum(took.seconds for took in times.values()) < 90 * 60  # what `regretless reproduce all` may take
+    assert {took.cores for took in times.values()} == {2}
+    assert len({str(one.around["commit"]) for one in found}) == 1  # all of one commit
     assert all(took.size == "quick" and took.jobs == 2 and not took.open for took in times.values())
     assert sum(one.seconds for one in found if one.size == 0) <= 2 * 90 * 60  # of one core; the promise is for two
     assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 5_000_000
