@@ -126,7 +126,7 @@ def run(kind: str, script: str, seconds: float) -> str:
     if code == 0:
         return f"runs{used}"
     errors = re.findall(r"^[\w.]*(?:Error|Exception|Exit)\b.*$", text, flags=re.MULTILINE)
-    last = errors[-1][:300] if errors else text.strip().splitlines()[-1:] or "no words"
+    last = (errors or text.split("\n"))[-1][:300]
     return f"took too long{used}; {last}" if code == -1 else f"{last}{used}"
 
 

@@ -1,13 +1,13 @@
 """GP-ThreDS, Fig. 4 (c): five hyper-parameters of a small CNN on MNIST, 50 samples, beside the authors' published runs.
 
-    python experiments/gp_threds_cnn.py --jobs 2                                        100 images per digit, 5 seeds
+    python experiments/gp_threds_cnn.py --jobs 2                                        50 images per digit, 5 seeds
     python experiments/gp_threds_cnn.py --jobs 8 --out runs/cnn_full --full             1000 images per digit, 10 seeds
     python experiments/gp_threds_cnn.py --jobs 3 --out runs/cnn_full --full --device cuda    the same, trained on a GPU
     python experiments/gp_threds_cnn.py --report                                  the table from the records there are
 
 The net is conv(k1, 10)-BN-ReLU-pool, conv(k2, 20)-BN-ReLU-pool, FC(n)-ReLU, FC(10), trained by SGD with momentum 0.9;
 the value is the test accuracy, and f* is taken as 0.99. The full size trains 3 epochs of 10,000 images as the authors
-do; the small one 3 epochs of 1000. A setting's accuracy is computed once and kept in --out/cache; the noise of a sample
+do; the small one 3 epochs of 500. A setting's accuracy is computed once and kept in --out/cache; the noise of a sample
 (sd 0.01) is drawn anew.
 
 The authors start GP-ThreDS from a hand-picked setting and its rivals from random points. Here every method is told that
@@ -85,7 +85,7 @@ class Size(NamedTuple):
         return f"i{self.images}e{self.epochs}t{self.tested}"
 
 
-SMALL, FULL = Size(100, 3, 100), Size(1000, 3, 10_000)
+SMALL, FULL = Size(50, 3, 100), Size(1000, 3, 10_000)
 """The full size tests on all of the 10,000 test images."""
 
 

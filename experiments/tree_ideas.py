@@ -26,15 +26,14 @@ from regretless.cube import Cube
 from regretless.gp import surrogate
 from regretless.gp.acquisition import log_expected_improvement
 from regretless.gp.design import Design
-from regretless.gp.fit import Objective
+from regretless.gp.fit import Objective, Prior
 from regretless.gp.maximiser import Effort
 from regretless.gp.method import GPMethod
 from regretless.gp.posterior import GP
-from regretless.gp.sobol import sobol_points
 from regretless.gp.surrogate import Surrogate
 from regretless.parameters import Array
 
-CHOSEN_ON = ("fewer", "loss", "diabetes", "steep")
+CHOSEN_ON = ("fewer", "loss", "diabetes")
 """Tasks of `trees` that ideas are compared on."""
 
 Change = Callable[[], AbstractContextManager[Any]]
@@ -84,26 +83,35 @@ def choices_near(centre: float) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def plainer(*, trend: bool, widest: bool) -> Iterator[None]:
+    """Without the quadratic trend, whose variance is largest in the corners of the cube; length-scales expected for the
+    coordinates that exist at once instead of all."""
+    whole = Surrogate.__init__
+
+    def begin(self: Surrogate, cube: Cube, **options: Any) -> None:
+        if cube.gates and not trend:
+            options["quadratic"] = False
+        whole(self, cube, **options)
+        if cube.gates and widest:
+            self.prior = Prior.scaled(cube.widest, quadratic=self.prior.quadratic is not None)
+
+    with mock.patch.object(Surrogate, "__init__", begin):
+        yield
+
+
 # ---------------------------------------------------------------- where the search begins
 
 
 @contextmanager
-def every_leaf_first(per_branch: float = 0.0) -> Iterator[None]:
-    """The design goes round the branches in a random order; at least so many points per branch."""
+def scattered() -> Iterator[None]:
+    """The design of a flat space: its points meet branches by chance."""
     whole = Design.__init__
 
     def begin(self: Design, cube: Cube, size: int, rng: np.random.Generator, *, centre: bool = True) -> None:
+        cube.__dict__["branches"] = np.empty((0, cube.dim))
         whole(self, cube, size, rng, centre=centre)
-        if not len(cube.branches):
-            return
-        order = rng.permutation(len(cube.branches))
-        self.size = max(size, math.ceil(per_branch * len(order)))
-        points = sobol_points(self.size + 32, cube.dim, rng)
-        for n, point in enumerate(points):
-            branch = cube.branches[order[n % len(order)]]
-            for first, last, _ in cube.parents:
-                point[first:last] = branch[first:last]
-        self.points = cube.snap(points)
+        del cube.__dict__["branches"]
 
     with mock.patch.object(Design, "__init__", begin):
         yield
@@ -112,8 +120,9 @@ def every_leaf_first(per_branch: float = 0.0) -> Iterator[None]:
 # ---------------------------------------------------------------- which branch is looked at again
 
 
-def branch_by(score: Callable[[Auto, Array, Array], Array]) -> Change:
-    """Every fourth ask searches the branch with the largest score of its visits and its best value."""
+def branch_by(score: Callable[[Auto, Array, Array], Array], draw: bool = False) -> Change:
+    """Every fourth ask searches the branch with the largest score of its visits and its best value, by expected
+    improvement or by a draw."""
 
     def chosen(self: Auto, gp: GP, rng: np.random.Generator) -> Array | None:
         whole = self.cube
@@ -128,6 +137,8 @@ def branch_by(score: Callable[[Auto, Array, Array], Array]) -> Change:
         branch = whole.branches[int(np.argmax(score(self, np.array([rows.sum() for rows in inside]), best)))]
         self.cube = whole.pinned({i: float(branch[i]) for i in at})
         try:
+            if draw:
+                return self.cube.draw(rng)
             beat = self._value_to_beat(gp)
             return self._best_step(gp, log_expected_improvement(gp, beat), rng, logarithmic=True)
         finally:
@@ -152,6 +163,38 @@ def least(count: int) -> Callable[[Auto, Array, Array], Array]:
     return lambda self, visits, best: -visits.astype(float) if visits.min() < count else best
 
 
+def margin_less_often() -> AbstractContextManager[Any]:
+    """Of four asks two refine, one must gain the margin, one searches the rarest branch."""
+    whole = Auto._step
+
+    def step(self: Auto, rng: np.random.Generator) -> Array:
+        at = self.step
+        self.step = at + 2 if at % 4 == 2 else at
+        try:
+            return whole(self, rng)
+        finally:
+            self.step = at
+
+    return mock.patch.object(Auto, "_step", step)
+
+
+def late(share: float) -> Change:
+    """After this share of the budget every ask goes for the largest expected improvement."""
+
+    def change() -> AbstractContextManager[Any]:
+        whole = Auto._step
+
+        def step(self: Auto, rng: np.random.Generator) -> Array:
+            if self.budget is None or self._evaluations < share * self.budget:
+                return whole(self, rng)
+            with mock.patch.object(algorithm, "TREE_MARGIN", 0.0), mock.patch.object(algorithm, "BRANCH_EVERY", 10**9):
+                return whole(self, rng)
+
+        return mock.patch.object(Auto, "_step", step)
+
+    return change
+
+
 def more_effort() -> AbstractContextManager[Any]:
     """Four times the candidates and twice the starts: the branches share those of an ask."""
     whole = GPMethod._best_step
@@ -162,23 +205,27 @@ def more_effort() -> AbstractContextManager[Any]:
     return mock.patch.object(GPMethod, "_best_step", best_step)
 
 
+rarest = branch_by(lambda self, visits, best: -visits)
 IDEAS: dict[str, list[Change]] = {
     "now": [],
-    "no rarest": [constant("BRANCH_EVERY", 10**9)],
-    "no margin": [constant("TREE_MARGIN", 0.0)],
+    "before": [scattered, rarest, margin_less_often],
+    "scattered": [scattered],
+    "improve": [rarest],
     "neither": [constant("BRANCH_EVERY", 10**9), constant("TREE_MARGIN", 0.0)],
+    "margin less often": [margin_less_often],
     "rank": [by_rank],
     "logarithm": [by_logarithm],
     "short choices": [lambda: choices_near(0.5)],
     "apart": [lambda: choices_near(0.1)],
-    "leaves": [every_leaf_first],
-    "leaves twice": [lambda: every_leaf_first(2.0)],
     "halving": [branch_by(halving)],
+    "halving, drawn": [branch_by(halving, draw=True)],
     "bandit": [branch_by(bandit(0.5))],
     "least 3": [branch_by(least(3))],
+    "no trend": [lambda: plainer(trend=False, widest=False)],
+    "widest": [lambda: plainer(trend=True, widest=True)],
+    "plainer": [lambda: plainer(trend=False, widest=True)],
+    "late": [late(0.6)],
     "effort": [more_effort],
-    "leaves, halving": [every_leaf_first, branch_by(halving)],
-    "rank, leaves": [by_rank, every_leaf_first],
 }
 
 

@@ -47,13 +47,11 @@ def same_space(description: Mapping[str, Any], given: Space | None) -> Space:
     if given is None:
         return Space.from_json(description)
     stored, own = description["parameters"], given.describe()["parameters"]
+    written, asked = description.get("where", []), given.describe().get("where", [])
     if list(stored) != list(own):
         raise ValueError(f"the file was written for parameters {list(stored)}, the space given has {list(own)}")
-    if description.get("where", []) != given.describe().get("where", []):
-        raise ValueError(
-            f"the file was written for where = {description.get('where', [])}, the space given has "
-            f"{given.describe().get('where', [])}"
-        )
+    if written != asked:
+        raise ValueError(f"the file was written for where = {written}, the space given has {asked}")
     for name, table in stored.items():
         if _text(table) != _text(own[name]):
             raise ValueError(

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter, one_per_label
+from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter, ends_of, one_per_label
 
 DOUBT = 0.05
 """The share of the uniform part of every density: what lies far from the prior costs at most log(1 / DOUBT)."""
@@ -105,12 +105,7 @@ def belief_of(
 
 def _on_the_axis(p: Float | Int, mean: float, sd: float) -> tuple[float, float]:
     """The mean and the sd of a prior in units of the axis."""
-    if isinstance(p, Int):
-        low, high = (p.low - 0.5, p.high + 0.5) if p.log else (p.low - 0.5 * p.step, p.high + 0.5 * p.step)
-    elif p.line:
-        low, high = p.low, p.high
-    else:
-        low, high = p.low - 0.5 * (p.step or 0.0), p.low + (p.axis.levels - 0.5) * (p.step or 0.0)
+    low, high = ends_of(p)
     if p.log:
         low, high, mean, sd = math.log(low), math.log(high), math.log(mean), math.log(sd)
     return (mean - low) / (high - low), sd / (high - low)

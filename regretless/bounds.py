@@ -19,7 +19,7 @@ BEYOND = 6.0
 
 def checked_noise_bound(noise_bound: Any) -> float:
     """The largest size of the noise, if it is one; None: 0, nothing is known."""
-    in_range("[0, inf)", noise_bound=noise_bound)
+    in_range("[0, inf) or None", noise_bound=noise_bound)
     return float(noise_bound or 0.0)
 
 
@@ -32,7 +32,7 @@ class KnownBound:
             self.name, value, other, wrong = other, wrong, self.name, value
         if wrong is not None:
             raise ValueError(f"to {direction}, the bound that helps is {self.name}=, got {other}={wrong!r}")
-        in_range("(-inf, inf)", **{self.name: value})
+        in_range("(-inf, inf) or None", **{self.name: value})
         self.value = None if value is None else float(value)
         self._sign = 1.0 if direction == "maximize" else -1.0
         self._noise_bound = noise_bound

@@ -23,7 +23,7 @@ import numpy as np
 
 from regretless.evaluation import as_number, shown
 from regretless.extras import optional
-from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter
+from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter, ends_of
 from regretless.space import Space
 from regretless.statefile import read_state
 
@@ -110,9 +110,8 @@ def _of_file(path: Path) -> list[Evaluation]:
     out = []
     shares = space.cube().dim == np.shape(state["unit"])[1]
     constraints = state.get("constraints", np.empty((len(state["value"]), 0)))
-    for number, (u, value, var, row) in enumerate(
-        zip(state["unit"], state["value"], state["var"], constraints, strict=True)
-    ):
+    rows = zip(state["unit"], state["value"], state["var"], constraints, strict=True)
+    for number, (u, value, var, row) in enumerate(rows):
         if not math.isnan(value):
             params = state["own"].get(str(number)) or space.decode(np.asarray(u), "shares" if shares else "onehot")
             out.append(Evaluation(params, float(value), None if math.isnan(var) else float(var), tuple(row.tolist())))
@@ -236,8 +235,7 @@ def _value(p: Parameter, value: Any) -> Any:
 
 def _unit(p: Float | Int, value: float) -> float:
     """The place of a number on its axis, beyond the ends too."""
-    half = 0.5 * (p.step or 0.0) if not (isinstance(p, Float) and p.line) else 0.0
-    low, high = p.low - half, p.high + half
+    low, high = ends_of(p)
     if p.axis.levels == 1:
         return 0.5 if p.low <= value <= p.high else math.inf
     if p.log:

@@ -24,16 +24,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regretless.certificate import Certificate
-from regretless.draws import Draws
-from regretless.draws import checked_seed as checked_seed
-from regretless.draws import keyed_generator as keyed_generator
 from regretless.noise import shows_noise
 from regretless.options import in_range, whole_number
 from regretless.parameters import Array
 from regretless.recipe import Recipe as Recipe
 from regretless.rows import Rows, checked_history
 from regretless.space import Cube, Encoding, Space
-from regretless.streams import Stream
+from regretless.streams import Draws, Stream
+from regretless.streams import checked_seed as checked_seed
+from regretless.streams import keyed_generator as keyed_generator
 from regretless.threads import threads_for
 
 State: TypeAlias = dict[str, Any]

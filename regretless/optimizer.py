@@ -32,7 +32,7 @@ from regretless.parameters import Array
 from regretless.probes import Share, Watch, checked_rate, is_due, probe_point, share_left, with_what_is_known
 from regretless.space import Space, SpaceLike
 from regretless.statefile import pack, read_state, write_state
-from regretless.trial import STATES, CostKind, checked_constraints, checked_cost, checked_positive, counted, own_value
+from regretless.trial import STATES, CostKind, checked_amount, checked_constraints, checked_cost, counted, own_value
 from regretless.trial import Trial as Trial
 
 Direction: TypeAlias = Literal["minimize", "maximize"]
@@ -230,7 +230,7 @@ class Optimizer:
             if not failed:
                 value, var = checked_value(value), checked_variance(var)
                 values = checked_constraints(constraints, self.n_constraints, self.constraint_names)
-                seconds = None if seconds is None else checked_positive("seconds", seconds, zero=True)
+                seconds = None if seconds is None else checked_amount("seconds", seconds)
             cost = checked_cost(None if failed else self.cost, cost, seconds)
             trial.seconds = None if failed else seconds
             if failed or value is None or not math.isfinite(value):
@@ -242,9 +242,8 @@ class Optimizer:
             trial.state, trial.value, trial.var, trial.constraints, trial.cost = "done", value, var, values, cost
             y = self._sign * value if self.modelled or trial.feasible else math.nan
             sides = [*values[: self.modelled], *([cost] if self.cost is not None and cost is not None else [])]
-            self.method.tell(
-                trial.unit[None], y, yvar=None if var is None else np.array([var]), sides=[sides] if sides else None
-            )
+            variance = None if var is None else np.array([var])
+            self.method.tell(trial.unit[None], y, yvar=variance, sides=[sides] if sides else None)
 
     def learn(self, source: Any, *, missing: Mapping[str, Any] | None = None) -> int:
         """Takes in what was evaluated before this run and returns how many evaluations that were; they are no trials.
@@ -282,9 +281,8 @@ class Optimizer:
                 y = np.where((C <= 0).all(axis=1), y, np.nan)
             with self._lock:
                 self.bound.check(y, yvar)
-                self.method.tell(
-                    X, self._sign * y, yvar=None if np.isnan(yvar).all() else yvar, sides=C if self.modelled else None
-                )
+                known = None if np.isnan(yvar).all() else yvar
+                self.method.tell(X, self._sign * y, yvar=known, sides=C if self.modelled else None)
 
     def inform(self, X: Array, values: Array, variances: Array) -> None:
         """Tells a method that can use them values (n) at points X (n x d) outside the cube, where nothing is

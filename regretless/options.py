@@ -1,8 +1,10 @@
 """Checks of options: each raises ValueError with one sentence that names the option, what is right and what was given.
 
-one_of(PRESETS, preset=preset)
-in_range("[0, inf)", kappa=kappa, noise_sd=noise_sd)
-whole_number(trials=trials)
+    one_of(PRESETS, preset=preset)
+    in_range("[0, inf) or None", kappa=kappa, noise_sd=noise_sd)
+    whole_number(trials=trials)
+
+The text of an interval stands in the sentence as it was written: "kappa must be a number in [0, inf) or None, got -1".
 """
 
 from collections.abc import Collection
@@ -22,18 +24,16 @@ def one_of(allowed: Collection[object], /, **given: object) -> None:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
 
 
-def in_range(interval: str, /, *, also: Collection[str] = (), **given: Any) -> None:
-    """Refuses options that are neither numbers of an interval such as "[0, 1)" nor one of the words `also`; None, an
-    option that was not given, passes."""
+def in_range(right: str, /, **given: Any) -> None:
+    """Refuses options that are neither numbers of an interval nor one of the words after it: "[0, 1) or None"."""
+    interval, *words = right.split(" or ")
     low, high = (float(end) for end in interval[1:-1].split(","))
     for name, value in given.items():
-        if value is None or (isinstance(value, str) and value in also):
-            continue
         number = _as_float(value)  # NaN lies in no interval
         above = number >= low if interval[0] == "[" else number > low
-        if not above or not (number <= high if interval[-1] == "]" else number < high):
-            right = " or ".join([f"a number in {interval}", *map(repr, also)])
-            raise ValueError(f"{name} must be {right}, got {value!r}")
+        below = number <= high if interval[-1] == "]" else number < high
+        if not (above and below) and repr(value) not in words:
+            raise ValueError(f"{name} must be a number in {right}, got {value!r}")
 
 
 def whole_number(least: int = 1, /, *, also: Collection[object] = (), **given: Any) -> None:

@@ -287,9 +287,8 @@ class Choice:
         object.__setattr__(self, "labels", tuple(labels))
         object.__setattr__(self, "when", conditions_of(when))
         weights = tuple(prior or ())
-        if weights and not (
-            len(weights) == len(labels) and all(is_finite(w) and w >= 0 for w in weights) and sum(weights) > 0
-        ):
+        fit = len(weights) == len(labels) and all(is_finite(w) and w >= 0 for w in weights) and sum(weights) > 0
+        if weights and not fit:
             raise ValueError(f"{self}: prior must hold a weight of at least 0 for each label, got {prior!r}")
         object.__setattr__(self, "prior", tuple(float(w) for w in weights))
 
@@ -328,6 +327,14 @@ def one_per_label(parameter: Parameter, choices: Encoding) -> TypeGuard[Choice]:
 def width_of(parameter: Parameter, choices: Encoding) -> int:
     """The number of coordinates that a parameter has."""
     return len(parameter.labels) if one_per_label(parameter, choices) else 1
+
+
+def ends_of(p: Float | Int) -> tuple[float, float]:
+    """The numbers at the ends of an axis: half a step beyond the first and the last value, where there are steps."""
+    if isinstance(p, Float) and p.line:
+        return p.low, p.high
+    step = p.step or 1.0
+    return p.low - 0.5 * step, p.low + (p.axis.levels - 0.5) * step
 
 
 # ---------------------------------------------------------------- conditions

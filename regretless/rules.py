@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.parameters import Array, Float, Int, Parameter
+from regretless.parameters import Array, Float, Int, Parameter, ends_of
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
 """Names of parameters to their values in n settings."""
@@ -226,13 +226,10 @@ def in_the_cube(
     row = np.zeros(dim)
     for name, weight in weights.items():
         p = parameters[name]
-        if isinstance(p, Float):
-            start, width = p.low, p.high - p.low
-        else:
-            assert isinstance(p, Int)
-            start, width = p.low - 0.5 * p.step, float(p.axis.levels * p.step)
-        row[places[name]] = weight * width
-        level -= weight * start
+        assert isinstance(p, Float | Int)
+        low, high = ends_of(p)
+        row[places[name]] = weight * (high - low)
+        level -= weight * low
     return row, level
 
 

@@ -453,7 +453,7 @@ def _width(pool: Executor) -> int | None:
 
 def _check_rules(timeout: Any, callback: Any, stop: Any) -> None:
     """Whatever would fail only after the first evaluation fails now."""
-    in_range("[0, inf]", timeout=timeout)
+    in_range("[0, inf] or None", timeout=timeout)
     for name, rule in (("callback", callback), ("stop", stop)):
         if rule is not None and not callable(rule):
             raise TypeError(f"{name} must be callable, got {rule!r}")

@@ -382,9 +382,8 @@ class Space:
             where = description.get("where", [])
             if not all(isinstance(rule, str) for rule in where):
                 raise ValueError("the file could not hold a rule of where that is a function: pass space=")
-            space = cls(
-                {name: from_table(name, table) for name, table in description["parameters"].items()}, where=where
-            )
+            parameters = {name: from_table(name, table) for name, table in description["parameters"].items()}
+            space = cls(parameters, where=where)
             space.as_array = description["as_array"]
             if not isinstance(space.as_array, bool):
                 raise ValueError(f"not the description of a space: as_array is {space.as_array!r}")

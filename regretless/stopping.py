@@ -181,8 +181,9 @@ class GapBelow(Rule):
     ) -> None:
         if gap is None and share is None:
             raise ValueError("gap must be a positive number, or share a part of the space; got neither")
-        in_range("(0, inf)", gap=gap)
-        in_range("(0, 1)", share=share, delta=delta)
+        in_range("(0, inf) or None", gap=gap)
+        in_range("(0, 1) or None", share=share)
+        in_range("(0, 1)", delta=delta)
         whole_number(every=every)
         self.gap, self.relative, self.share, self.delta, self.every = gap, relative, share, delta, every
         self.asks_gap, self.asks_share = gap is not None, share is not None
@@ -300,9 +301,9 @@ class StopWhen(Rule):
         if no_improvement is None and target is None and seconds is None and cost is None:
             raise ValueError("StopWhen needs at least one of no_improvement=, target=, seconds= and cost=")
         whole_number(also=(None,), no_improvement=no_improvement)
-        in_range("(-inf, inf)", target=target)
-        in_range("(0, inf]", seconds=seconds)
-        in_range("(0, inf)", cost=cost)
+        in_range("(-inf, inf) or None", target=target)
+        in_range("(0, inf] or None", seconds=seconds)
+        in_range("(0, inf) or None", cost=cost)
         self.no_improvement, self.target, self.seconds, self.cost = no_improvement, target, seconds, cost
         self._before = 0.0
         """Seconds spent in former sessions of the run."""

@@ -56,9 +56,10 @@ class Trial:
 # ---------------------------------------------------------------- values
 
 
-def checked_positive(name: str, value: Any, *, zero: bool = False) -> float:
+def checked_amount(name: str, value: Any) -> float:
+    """What an evaluation cost or took, as it was told."""
     number = as_number(value)
-    if number is None or not (math.isfinite(number) and (number > 0 or (zero and number == 0))):
+    if number is None or not (math.isfinite(number) and number >= 0):
         raise ValueError(f"{name} must be a finite number of at least 0, got {shown(value)}")
     return number
 
@@ -102,7 +103,7 @@ def checked_cost(kind: CostKind | None, cost: float | None, seconds: float | Non
     cost = seconds if kind == "seconds" else cost
     if kind is not None and cost is None:
         raise ValueError(f'this run has cost="{kind}": tell {"cost" if kind == "told" else "seconds"}=')
-    return None if cost is None else max(checked_positive("cost", cost, zero=True), LEAST_COST)
+    return None if cost is None else max(checked_amount("cost", cost), LEAST_COST)
 
 
 def own_value(parameter: Parameter, value: Any) -> Any:

@@ -1,6 +1,7 @@
 """Parameters that exist in some settings only."""
 
 import math
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +148,23 @@ def test_the_branches_of_a_tree_are_listed_once(encoding: Encoding) -> None:
     assert kinds == [("None", ""), ("forest", ""), ("svm", "poly"), ("svm", "rbf")]
     assert np.array_equal(cube.snap(cube.branches), cube.branches)
     assert len(Space({"x": rg.Float(2, 9)}).cube(encoding).branches) == 0
+
+
+@pytest.mark.parametrize("method", ["gp-ei", "gp-ucb"])
+def test_the_first_points_go_round_the_branches(method: str) -> None:
+    """Three labels in a nested tree: an even draw would give the deep branch a ninth of the points."""
+    tree = {
+        "kind": rg.Choice(["a", "b", "c"]),
+        "sub": rg.Choice(["d", "e", "f"], when={"kind": "c"}),
+        "x": rg.Float(1e-3, 1e2, log=True, when={"sub": "f"}),
+        "y": rg.Float(-3.0, 7.5),
+    }
+    opt = rg.Optimizer(tree, method=method, seed=5, budget=60)
+    first = [opt.ask().params for _ in range(10)]
+    counts = Counter((p["kind"], p.get("sub")) for p in first)
+    assert set(counts.values()) == {2}  # five branches
+    assert len({p["x"] for p in first if "x" in p}) == 2
+    likely = {**tree, "kind": rg.Choice(["a", "b", "c"], prior=[1, 1, 40])}
+    told = [t.params["kind"] for t in rg.Optimizer(likely, method=method, seed=5, budget=60).ask(10)]
+    assert told[::2] == ["c"] * 5  # every other point follows a prior
+    assert len(set(told[1::2])) == 3

@@ -11,8 +11,8 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "regretless"
 
 FLOORS = {
-    "extras": 0, "threads": 0, "certificate": 0, "parameters": 0, "statefile": 0, "streams": 0, "fingerprint": 0,
-    "options": 0, "noise": 1, "bounds": 1, "belief": 1, "region": 1, "rules": 1, "rows": 1, "draws": 1, "spelling": 1,
+    "extras": 0, "threads": 0, "certificate": 0, "parameters": 0, "statefile": 0, "fingerprint": 0,
+    "options": 0, "streams": 1, "noise": 1, "bounds": 1, "belief": 1, "region": 1, "rules": 1, "rows": 1, "spelling": 1,
     "cube": 2, "conditions": 3, "space": 4, "evaluation": 5, "earlier": 6, "recipe": 5,
     "method": 6, "trial": 7, "probes": 7, "gp": 7, "grid": 8, "tangent": 8, "methods": 9, "baselines": 9, "auto": 10,
     "agreement": 11, "optimizer": 12, "stopping": 13,

@@ -222,8 +222,8 @@ def test_wrong_signatures_and_arguments_are_named() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("timeout", -1, "timeout must be a number in [0, inf], got -1"),
-        ("timeout", "1", "timeout must be a number in [0, inf], got '1'"),
+        ("timeout", -1, "timeout must be a number in [0, inf] or None, got -1"),
+        ("timeout", "1", "timeout must be a number in [0, inf] or None, got '1'"),
         ("catch", True, "catch must be an exception class or a tuple of them, got True"),
         ("catch", [ValueError], "catch must be an exception class or a tuple of them"),
         ("stop", 0.1, "stop must be callable, got 0.1"),

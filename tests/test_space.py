@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regretless.parameters import Choice, Float, Int
+from regretless.parameters import Choice, Float, Int, ends_of
 from regretless.space import Cube, Space
 
 FINITE = st.floats(-1e300, 1e300, allow_nan=False)
@@ -297,3 +297,20 @@ def test_labels_that_cannot_be_compared_differ() -> None:
     assert [choice.index(label) for label in choice.labels] == [0, 1, 2]
     with pytest.raises(ValueError, match="not one of the labels"):
         choice.index(np.float64(1.5))
+
+
+@pytest.mark.parametrize(
+    "parameter", [Int(0, 10, step=4), Int(3, 9), Float(-1.5, 2.6, step=0.5), Float(-2, 7), Int(-7, -7)], ids=str
+)
+def test_values_lie_on_the_line_between_the_ends_of_their_axis(parameter: Float | Int) -> None:
+    """Also where the last step does not reach the upper bound."""
+    low, high = ends_of(parameter)
+    for u in parameter.axis.snap(np.linspace(0.0, 1.0, 9)):
+        assert (parameter.from_unit(float(u)) - low) / (high - low) == pytest.approx(float(u), abs=1e-12)
+
+
+def test_a_prior_peaks_at_the_place_of_its_mean() -> None:
+    p = Int(0, 10, step=4, prior=(4, 1))
+    belief = Space({"n": p}).cube().belief
+    assert belief is not None
+    assert belief.peak == {0: pytest.approx(p.to_unit(4))}

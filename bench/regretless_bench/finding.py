@@ -16,7 +16,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from regretless.report.page import Cell, Section, charts_section, html_page, table_section
+from regretless.report.page import Cell, Chart, Section, charts_section, html_page, table_section
 from regretless.statefile import write_whole
 from regretless_bench.plots import charts_figure, save_figure
 from regretless_bench.record import MADE, SUFFIX, surroundings
@@ -49,6 +49,8 @@ COMPACT = "records.json"
 """Its JSON records in one file."""
 BESIDE = {FILE, COMPACT, "convex.json"}
 """JSON files of an experiment's folder that are no records."""
+MOST_BANDS = 8
+"""Lines of a chart up to which each has the band of its quartiles: more bands cover each other."""
 SHOWN = ("python", "regretless", "numpy", "scipy", "torch")
 """Versions that a page names; the finding holds the others too."""
 PAPERS = {
@@ -308,6 +310,14 @@ def _pill(finding: Finding) -> str:
     return f'<span class="verdict {PILLS[finding.verdict]}">{escape(finding.verdict)}</span>'
 
 
+def legible(chart: Chart) -> Chart:
+    """The same chart, without the bands around its lines where there are more than MOST_BANDS of them."""
+    if len(chart["series"]) <= MOST_BANDS:
+        return chart
+    lines = [{**s, "y": [{"mid": y["mid"]} for y in s["y"]]} for s in chart["series"]]
+    return {**chart, "series": lines}
+
+
 def finding_section(finding: Finding) -> Section:
     """One finding: claim, verdict, settings, charts and the first table in sight, the other tables folded."""
     title = f"{PAPERS[finding.paper].split(':')[0]}, {finding.figure}: {finding.title}"
@@ -321,9 +331,10 @@ def finding_section(finding: Finding) -> Section:
         f'<p class="note">{escape(settings)}. {finding.seconds:.0f} seconds of one core; {escape(", ".join(made))}.</p>'
     )
     if finding.charts:
-        body += charts_section(
-            "", [chart for _, chart in finding.charts], titles=[name for name, _ in finding.charts]
-        ).body
+        drawn = [legible(chart) for _, chart in finding.charts]
+        body += charts_section("", drawn, titles=[name for name, _ in finding.charts]).body
+        if any(chart is not whole for chart, (_, whole) in zip(drawn, finding.charts, strict=True)):
+            body += '<p class="note">Medians; with so many lines the quartiles are in the tables alone.</p>'
     for i, table in enumerate(finding.tables):
         shown, name = (
             table_section("", list(table.columns), [list(row) for row in table.rows], best=table.best),

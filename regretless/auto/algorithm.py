@@ -31,6 +31,7 @@ import numpy as np
 
 from regretless.auto.quadratic import quadratic_step
 from regretless.baselines import BASELINES
+from regretless.belief import Belief
 from regretless.certificate import Certificate
 from regretless.gp.acquisition import log_expected_improvement, upper_confidence
 from regretless.gp.design import away_from_known
@@ -66,7 +67,7 @@ EXPLOIT_FROM = 0.8  # the share of a known budget after which the mean alone is 
 NOISE_FROM = 1e-3  # the fitted noise variance, relative to the signal's, from which noise is suspected and matters
 NOISY_KAPPA = 2.0  # the width of the confidence bound under noise: one good value may be luck (docs/lab/auto.md)
 TREE_MARGIN = 0.3
-"""By how much, in standard deviations of the values, every fourth ask in a tree must beat the best: a branch whose best
+"""By how much, in standard deviations of the values, two asks of four in a tree must beat the best: a branch whose best
 is found promises ever smaller gains, and without a margin these outweigh the other branches (docs/lab/spaces.md)."""
 BRANCH_EVERY = 4
 """Every so many asks in a tree the branch with the fewest evaluations is searched: its first values may have been
@@ -193,24 +194,33 @@ class Auto(GPMethod):
                 x = self._in_rarest_branch(gp, rng)
                 if x is not None and not self.is_known(x):
                     return x
-            beat = self._value_to_beat(gp) + (TREE_MARGIN if self.cube.gates and self.step % 2 else 0.0)
+            beat = self._value_to_beat(gp) + (TREE_MARGIN if self.cube.gates and self.step % BRANCH_EVERY else 0.0)
             return self._best_step(gp, log_expected_improvement(gp, beat), rng, logarithmic=True)
         width = (NOISY_KAPPA if noisy else KAPPA) / math.sqrt(1.0 + crowd / PENDING_SCALE)
         return self._best_step(gp, upper_confidence(gp, width), rng)
 
     def _in_rarest_branch(self, gp: GP, rng: np.random.Generator) -> Array | None:
-        """The point with the largest expected improvement in the branch that has the fewest evaluations, d; None when
-        the branches cannot be listed, or coordinates are held already."""
+        """A point of the branch that has the fewest evaluations, d: a draw while they are no more than its coordinates,
+        because expected improvement begins in the corners, and then the largest expected improvement. None when the
+        branches cannot be listed, or coordinates are held already."""
         whole = self.cube
         if whole.pins or not len(whole.branches):
             return None
         at = [i for first, last, _ in whole.parents for i in range(first, last)]
         visits = [(self.known[:, at] == branch[at]).all(axis=1).sum() for branch in whole.branches]
-        self.cube = whole.pinned({i: float(whole.branches[np.argmin(visits), i]) for i in at})
+        rarest = int(np.argmin(visits))
+        branch = whole.branches[rarest]
+        self.cube = whole.pinned({i: float(branch[i]) for i in at})
         try:
+            if visits[rarest] <= whole.active(branch).sum():
+                return self.cube.draw(rng) if whole.belief is None else self._drawn_from(whole.belief, rng)
             return self._best_step(gp, log_expected_improvement(gp, self._value_to_beat(gp)), rng, logarithmic=True)
         finally:
             self.cube = whole
+
+    def _drawn_from(self, belief: Belief, rng: np.random.Generator) -> Array:
+        """A draw from the user's prior, d."""
+        return np.asarray(self.cube.allowed(belief.drawn(rng.random((1, self.dim))))[0])
 
     def _noise_shows(self, gp: GP) -> bool:
         return float(gp.factor.noise.mean()) >= NOISE_FROM

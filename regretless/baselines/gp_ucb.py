@@ -70,7 +70,7 @@ class GPUCB(GPMethod):
             cube, seed=seed, budget=budget, preset=preset, kernel=kernel, ard=ard, noise_var=noise_var,
             quadratic=quadratic, tame=tame, rotate=rotate,
         )  # fmt: skip
-        in_range("[0, inf)", kappa=kappa)
+        in_range("[0, inf) or None", kappa=kappa)
         whole_number(0, verify=verify)
         self.kappa = kappa if kappa is not None or self.paper else KAPPA
         self.verify, self.exploit = verify, not self.paper if exploit is None else exploit

@@ -55,7 +55,7 @@ class TuRBO(Method):
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         one_of(PRESETS, preset=preset)
-        in_range("[1, inf)", initial=initial)
+        in_range("[1, inf) or None", initial=initial)
         few = self.dim + 2 if budget is None else max(2, min(self.dim + 2, budget // 3))
         self.initial = initial if initial is not None else 2 * self.dim if preset == "paper" else few
         self._surrogate = Surrogate(self.cube, quadratic=False)

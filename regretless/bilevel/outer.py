@@ -56,7 +56,7 @@ class Outer:
         recipe = find_recipe(method) if isinstance(method, str) else method
         if recipe.options.get("fidelity"):
             raise ValueError("fidelity must not be set: a study sets it itself where the method is told lengths")
-        in_range("(0, inf]", cap=cap)
+        in_range("(0, inf] or None", cap=cap)
         one_of(("auto", "log", "linear"), scale=scale)
         self.space, self.recipe, self.seed, self.schedule, self.cap = space, recipe, seed, schedule, cap
         self.rungs = schedule.rungs if isinstance(schedule, Promotion) else ()

@@ -50,14 +50,9 @@ class BilevelResult:
 
     def best_so_far(self) -> Array:
         """The total steps spent after each stretch of training and the best validation loss by then, stretches x 2."""
-        ends = sorted(
-            (after, r.ends.get(n, math.inf))
-            for r in self.runs
-            for (_, _, after), n in zip(r.log, sorted(r.ends), strict=False)
-        )
-        if not ends:
-            return np.empty((0, 2))
-        table = np.array(ends)
+        stretches = [(r, after, n) for r in self.runs for (_, _, after), n in zip(r.log, sorted(r.ends), strict=False)]
+        ends = sorted((after, r.ends.get(n, math.inf)) for r, after, n in stretches)
+        table = np.array(ends, dtype=np.float64).reshape(-1, 2)
         table[:, 1] = np.minimum.accumulate(table[:, 1])
         return table
 

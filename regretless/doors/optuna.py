@@ -150,7 +150,7 @@ class Sampler(BaseSampler):
     ) -> None:
         if method != "auto":
             method = as_recipe(method)
-        in_range("(0, inf]", pending_ttl=pending_ttl)
+        in_range("(0, inf] or None", pending_ttl=pending_ttl)
         one_of(get_args(Pruned), pruned=pruned)
         if pruned == "last" and probes:
             raise ValueError('probes exclude pruned="last": values of trials that were cut short cannot be compared')

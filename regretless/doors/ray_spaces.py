@@ -243,6 +243,11 @@ def read_space(space: Mapping[str, Any] | SpaceLike | Define) -> RaySpace:
         )
     found = _Found()
     shape = _shape_of(dict(space), "", found)
+    if not found.parameters:
+        raise ValueError(
+            "param_space holds nothing to search, such as tune.uniform(0, 1); PopulationBasedTraining and PB2 change "
+            "settings by themselves: leave search_alg out"
+        )
     return RaySpace(Space(found.parameters), found.readers, {} if shape is None else shape)
 
 

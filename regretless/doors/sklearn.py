@@ -149,11 +149,10 @@ class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
                 warnings.warn(f"{settings}: {error}", FitFailedWarning, stacklevel=2)
                 for trial in trials:
                     optimizer.tell(trial, failed=True)
-                self.stopped_ = None if self.stop is None else self.stop(optimizer)
-                continue
-            means, folds = self._scores(results)
-            for trial, mean, scores in zip(trials, means[-len(trials) :], folds[-len(trials) :], strict=True):
-                optimizer.tell(trial, float(mean), var=noise.variance(scores) if self.fold_noise else None)
+            else:
+                means, folds = self._scores(results)
+                for trial, mean, scores in zip(trials, means[-len(trials) :], folds[-len(trials) :], strict=True):
+                    optimizer.tell(trial, float(mean), var=noise.variance(scores) if self.fold_noise else None)
             self.stopped_ = None if self.stop is None else self.stop(optimizer)
         self.optimizer_ = optimizer
         self.certificate_ = optimizer.certificate

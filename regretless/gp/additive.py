@@ -309,7 +309,7 @@ class AdditiveSurrogate:
         soften: bool = False,
         shared_products: dict[int, tuple[Array, ...]] | None = None,
     ) -> None:
-        in_range("[0, inf)", noise_var=noise_var)
+        in_range("[0, inf) or None", noise_var=noise_var)
         self.kernel = kernel_of(cube, "matern52")
         self.noise_var, self.soften, self.trend = noise_var, soften, trend and len(self.kernel.lines) > 0
         self._shared = {} if shared_products is None else shared_products

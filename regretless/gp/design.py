@@ -27,12 +27,18 @@ def design_size(dim: int, budget: int | None) -> int:
 
 
 class Design:
-    """The centre of the cube (unless not wanted), then scrambled Sobol points; fixed for a run by its generator."""
+    """The centre of the cube (unless not wanted), then scrambled Sobol points; fixed for a run by its generator. In a
+    tree they go round the branches in a drawn order, because a rare branch may be the best one (docs/lab/spaces.md)."""
 
     def __init__(self, cube: Cube, size: int, rng: np.random.Generator, *, centre: bool = True) -> None:
         self.size = size
         first = np.full((int(centre), cube.dim), 0.5)
-        self.points = cube.snap(np.concatenate([first, sobol_points(size + SPARE, cube.dim, rng)]))
+        points = np.concatenate([first, sobol_points(size + SPARE, cube.dim, rng)])
+        if len(cube.branches):
+            turns = np.resize(rng.permutation(len(cube.branches)), len(points))
+            for start, stop, _ in cube.parents:
+                points[:, start:stop] = cube.branches[turns, start:stop]
+        self.points = cube.snap(points)
         if cube.belief is not None:  # every other point follows the user's prior, the first one its peak
             follow = cube.belief.drawn(self.points[::2])
             if centre:

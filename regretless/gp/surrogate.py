@@ -130,7 +130,7 @@ class Surrogate:
         restart: bool = False,
         shorten: float = 1.0,
     ) -> None:
-        in_range("[0, inf)", noise_var=noise_var)
+        in_range("[0, inf) or None", noise_var=noise_var)
         one_of(PRESETS, preset=preset)
         paper = preset == "paper"
         tame = not paper if tame is None else tame

@@ -198,10 +198,8 @@ def to_json(chart: Any) -> str:
 
 def numbers(values: ArrayLike, keep: np.ndarray[Any, Any] | slice = slice(None)) -> list[float | None]:
     """Numbers for JSON: a few digits, None for what is not finite."""
-    return [
-        float(f"{v:.{DIGITS}g}") if math.isfinite(v) else None
-        for v in np.asarray(values, dtype=np.float64)[keep].tolist()
-    ]
+    kept = np.asarray(values, dtype=np.float64)[keep].tolist()
+    return [float(f"{v:.{DIGITS}g}") if math.isfinite(v) else None for v in kept]
 
 
 def _says(log: Log, name: str) -> bool:

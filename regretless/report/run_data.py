@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.parameters import Array, Choice, Int, Parameter
+from regretless.parameters import Array, Choice, Parameter, ends_of
 
 if TYPE_CHECKING:
     from regretless.certificate import Certificate
@@ -46,11 +46,8 @@ class Scale:
     def of(cls, parameter: Parameter) -> Scale:
         if isinstance(parameter, Choice):
             return cls(-0.5, len(parameter.labels) - 0.5, labels=tuple(text_of(label) for label in parameter.labels))
-        half, top = 0.0, parameter.high
-        if isinstance(parameter, Int) or not parameter.line:  # each value has an equal share around it
-            step = 1.0 if parameter.step is None else float(parameter.step)
-            half, top = step / 2, parameter.low + (parameter.axis.levels - 1) * step
-        return cls(parameter.low - half, top + half, parameter.log and parameter.low > half)
+        low, high = ends_of(parameter)
+        return cls(low, high, parameter.log and low > 0)
 
     def at(self, u: Array) -> Array:
         """The values at places of the unit interval, n; labels have whole numbers."""

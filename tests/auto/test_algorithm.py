@@ -270,12 +270,12 @@ def test_asks_in_a_tree_must_beat_the_best_by_a_margin_in_turn(tree: bool, monke
     settings = [{"kind": k, "n": n} if k == "b" or not tree else {"kind": k} for k, n in zip("abbbb", (2, 3, 5, 8, 9))]
     X = np.array([space.encode(setting, method.choices) for setting in settings])
     method.tell(X, np.array([0.1, -0.7, 0.4, 0.2, -1.1]))
-    for step in (4, 5, 6):
+    for step in (4, 5, 6, 8):
         method.ask(1, step=step)
         method.forget(method.pending)
-    first, second, third = beaten
-    assert first == third
-    assert second == pytest.approx(first + auto.TREE_MARGIN if tree else first)
+    first, second, third, last = beaten
+    assert first == last
+    assert second == third == pytest.approx(first + auto.TREE_MARGIN if tree else first)
 
 
 def test_every_fourth_ask_in_a_tree_searches_the_rarest_branch() -> None:
@@ -294,5 +294,38 @@ def test_every_fourth_ask_in_a_tree_searches_the_rarest_branch() -> None:
         return str(found)
 
     assert [asked(step) for step in (19, 23, 27)] == ["c"] * 3
-    assert "c" not in {asked(step) for step in (16, 18)}
+    assert "c" not in {asked(step) for step in (16, 20)}
     assert asked(19, kind="b") == "b"
+
+
+@pytest.mark.parametrize("prior", [None, [1, 1, 60]])
+def test_a_rare_branch_is_met_by_draws_first(prior: list[float] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a branch has no more evaluations than coordinates, no model looks for its corners; draws follow priors."""
+    space = Space(
+        {
+            "kind": Choice(["a", "b"]),
+            "y": Float(-3, 8, when={"kind": "a"}),
+            "x": Float(1e-3, 1e2, log=True, when={"kind": "b"}),
+            "c": Choice(["l", "m", "n"], when={"kind": "b"}, prior=prior),
+        }
+    )
+    method = AUTO.build(space, seed=4, budget=200)
+    asked = []
+    monkeypatch.setattr(auto, "log_expected_improvement", lambda gp, beat: asked.append(beat) or 1 / 0)
+
+    def tell(settings: list[dict[str, object]]) -> None:
+        X = np.array([space.encode(setting, method.choices) for setting in settings])
+        method.tell(X, -np.arange(float(len(X))))
+
+    tell([{"kind": "a", "y": -2.9 + 0.1 * i} for i in range(45)])
+    drawn = []
+    for step in range(63, 103, 4):
+        drawn.append(space.decode(method.ask(1, step=step)[0], method.choices))
+        method.forget(method.pending)
+    assert {p["kind"] for p in drawn} == {"b"}
+    assert all(1e-3 < p["x"] < 1e2 for p in drawn)
+    assert (sum(p["c"] == "n" for p in drawn) >= 8) == (prior is not None)
+    tell([{"kind": "b", "x": 0.01 * 2.0**i, "c": "l"} for i in range(5)])
+    with pytest.raises(ZeroDivisionError):  # six are more than its three coordinates
+        method.ask(1, step=103)
+    assert asked

@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,17 @@ from regretless_bench.claims import (
     medians_table,
 )
 from regretless_bench.compact import CSV, JSON, compact
-from regretless_bench.finding import FILE, PAPERS, Finding, Table, draw_missing, find_all, findings_page
+from regretless_bench.finding import (
+    FILE,
+    MOST_BANDS,
+    PAPERS,
+    Finding,
+    Table,
+    draw_missing,
+    find_all,
+    findings_page,
+    legible,
+)
 from regretless_bench.plots import charts_figure, regret_figure
 from regretless_bench.record import Record, Run, stamped, surroundings
 from regretless_bench.reproduce import FIGURES, read_times
@@ -206,6 +217,17 @@ def test_the_page_of_findings_in_a_browser(seen_in_browser) -> None:
     assert seen["wide"] <= 500  # nothing sticks out on a phone
 
 
+def test_a_chart_of_many_lines_has_no_bands() -> None:
+    lines = [Curve(str(i), {"n": [1, 2]}, {"gap": Band([3.0, i], [2.0, i], [4.0, i])}) for i in range(MOST_BANDS + 1)]
+    many, few = curves_chart(lines), curves_chart(lines[:-1])
+    assert legible(few) is few
+    assert [s["y"] for s in legible(many)["series"]] == [[{"mid": s["y"][0]["mid"]}] for s in many["series"]]
+    assert many["series"][0]["y"][0]["low"] == [2.0, 0.0]  # the finding itself keeps them
+    shown = findings_page([replace(finding(), charts=[("many", many)])])
+    assert "quartiles are in the tables alone" in shown
+    assert "quartiles are in the tables alone" not in findings_page([finding()])
+
+
 LOOK = """
 <pre id="seen"></pre><script>
 window.addEventListener("error", (e) => { document.title = "error: " + e.message; });
@@ -238,7 +260,10 @@ def test_committed_findings_are_whole() -> None:
     open_ones = [one.sentence for one in found if one.verdict == "not decided yet"]
     assert all("tie" in sentence or "Not run: " in sentence for sentence in open_ones)  # says why
     times = read_times(folder)
-    assert set(times) <= {f"{one.paper}-{one.figure}" for one in found}  # figures that shared cores have none
+    assert set(times) == {f"{figure.paper}-{figure.name}" for figure in FIGURES}
+    assert sum(took.seconds for took in times.values()) < 90 * 60  # what `regretless reproduce all` may take
+    assert {took.cores for took in times.values()} == {2}
+    assert len({str(one.around["commit"]) for one in found}) == 1  # all of one commit
     assert all(took.size == "quick" and took.jobs == 2 and not took.open for took in times.values())
     assert sum(one.seconds for one in found if one.size == 0) <= 2 * 90 * 60  # of one core; the promise is for two
     assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 5_000_000

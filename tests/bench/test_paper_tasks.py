@@ -124,8 +124,8 @@ def test_parts_of_ms_ucbs_claims_that_were_not_run_are_named(experiment) -> None
     assert unrun(real.claimed({}, printed, "mnist-net", 200, real.end)) == ["hidden=10", "hidden=50"]
     assert unrun(real.claimed({}, printed, "ramp-loss", 60, real.end))[-2:] == ["C=10.0", "300 evaluations"]
     dims = [f"{what}, D = {dim}" for what in ("dense functions", "Camelback") for dim in (20, 50, 100)]
-    assert unrun(fig1.leading({}, printed, 200)) == dims
-    assert unrun(fig1.leading({}, printed, 100)) == [*dims, "200 evaluations"]
+    assert unrun(fig1.leading({}, printed, 200, fig1.gap)) == dims
+    assert unrun(fig1.leading({}, printed, 100, fig1.gap)) == [*dims, "200 evaluations"]
     assert unrun(fig1.ordered({}, "paper", fig2.ORDERS, fig2.QUOTE, 100)) == ["D = 100", "200 evaluations"]
     options = real.RECIPES[printed].options
     assert (options["low_dim"], options["growth"]) == (10, 1.0)  # as the paper's real tasks have them

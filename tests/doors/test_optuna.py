@@ -619,10 +619,10 @@ def test_pruned_trials_tell_what_they_would_have_come_to() -> None:
     ("options", "message"),
     [
         ({"method": "no-such"}, "unknown method 'no-such'"),
-        ({"pending_ttl": 0}, "pending_ttl must be a positive number"),
+        ({"pending_ttl": 0}, r"pending_ttl must be a number in \(0, inf\] or None, got 0"),
         ({"seed": "a"}, "seed must be a whole number of at least 0, got 'a'"),
         ({"method": 3}, 'method must be a name, a recipe or "auto", got 3'),
-        ({"pruned": "maybe"}, 'pruned must be "extrapolate", "last" or "ignore", got \'maybe\''),
+        ({"pruned": "maybe"}, "pruned must be one of 'extrapolate', 'last', 'ignore', got 'maybe'"),
         ({"search_space": {}}, "empty"),
     ],
 )

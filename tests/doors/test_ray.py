@@ -201,6 +201,8 @@ def test_spaces_are_read_as_ray_means_them() -> None:
         read_space({"f": tune.sample_from(lambda spec: 1)})
     with pytest.raises(ValueError, match=r'the key \'a/b\' holds "/"'):
         read_space({"a/b": tune.uniform(0, 1)})
+    with pytest.raises(ValueError, match=r"nothing to search.*leave search_alg out"):
+        read_space({"lr": 0.1})
 
 
 LISTS = {

@@ -98,7 +98,8 @@ class BBO(GPMethod):
         one_of(("ei", "ucb"), acquisition=acquisition)
         if acquisition == "ucb" and horizon is None:
             raise ValueError("acquisition='ucb' needs horizon=, the inner steps N per evaluation: beta_t depends on it")
-        in_range("(0, inf)", horizon=horizon, norm_bound=norm_bound, inner_error=inner_error, noise_var=noise_var)
+        in_range("(0, inf)", norm_bound=norm_bound)
+        in_range("(0, inf) or None", horizon=horizon, inner_error=inner_error, noise_var=noise_var)
         self.acquisition, self.horizon, self.B, self.fidelity = acquisition, horizon, float(norm_bound), fidelity
         self.known_noise = True if fidelity else self.known_noise  # the best value may be of a short run
         self.phi = inner_error if inner_error is not None else paper_phi(horizon or 1) if self.paper else PHI

@@ -133,9 +133,9 @@ class GOUCB(Method):
         one_of(get_args(Gradients), gradients=gradients)
         one_of(get_args(Start), start=start)
         one_of(("printed", "least-squares"), oracle=oracle)
-        in_range("[1, inf)", initial=initial)
+        in_range("[1, inf) or None", initial=initial)
         in_range("[0, inf)", kappa=kappa)
-        in_range("(0, inf)", noise_sd=noise_sd)
+        in_range("(0, inf) or None", noise_sd=noise_sd)
         if oracle == "least-squares" and preset != "paper":
             raise ValueError('oracle="least-squares" belongs to preset="paper"; the default preset has it always')
         self.paper, self.kappa, self.noise_sd, self.realizable = preset == "paper", float(kappa), noise_sd, realizable

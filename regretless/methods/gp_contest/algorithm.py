@@ -77,8 +77,8 @@ class GPContest(DesignedMethod):
         noise_var: float | None = None,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget, initial=initial)
-        in_range("[0, inf)", kappa=kappa)
-        in_range("[1, inf)", initial=initial)
+        in_range("[0, inf) or None", kappa=kappa)
+        in_range("[1, inf) or None", initial=initial)
         self.kappa, self.known_noise = kappa, stated_noise(False, noise_var)
         self._lines = free_lines(self.cube)
         self._free = min(LOW_DIM, len(self._lines))

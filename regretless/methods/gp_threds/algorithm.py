@@ -160,9 +160,9 @@ class GPThreDS(Method):
         one_of((None, *get_args(Gain)), gain=gain)
         in_range("(0, 1)", delta=delta)
         in_range("(0, 0.5)", walk_error=walk_error)
-        in_range("(0, inf)", lengthscale=lengthscale, norm_bound=norm_bound)
-        in_range("[0, inf)", noise_sd=noise_sd, threshold_slack=threshold_slack)
-        in_range("(0, inf)", also=("doubling",), assumed_norm=assumed_norm)
+        in_range("(0, inf) or None", lengthscale=lengthscale, norm_bound=norm_bound)
+        in_range("[0, inf) or None", noise_sd=noise_sd, threshold_slack=threshold_slack)
+        in_range("(0, inf) or None or 'doubling'", assumed_norm=assumed_norm)
         whole_number(also=(None, "formula"), patience=patience)
         points = POINTS_PER_AXIS[self.dim] if points_per_axis is None else points_per_axis
         each = points if isinstance(points, tuple) else (points,) * self.dim

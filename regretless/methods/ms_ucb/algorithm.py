@@ -109,8 +109,10 @@ class MSUCB(DesignedMethod):
         first = usual if initial is None else initial
         super().__init__(cube, seed=seed, budget=budget, initial=first, centre=preset != "paper")
         one_of(PRESETS, preset=preset)
-        in_range("[0, inf)", low_dim=low_dim, growth=growth, kappa=kappa, cap=cap)
-        in_range("[1, inf)", bases=bases, initial=initial)
+        in_range("[0, inf)", low_dim=low_dim, growth=growth)
+        in_range("[0, inf) or None", kappa=kappa, cap=cap)
+        in_range("[1, inf)", bases=bases)
+        in_range("[1, inf) or None", initial=initial)
         in_range("(0, 1)", delta=delta)
         self.paper, self.known_noise = preset == "paper", stated_noise(preset == "paper", noise_var)
         self._lines = free_lines(self.cube)

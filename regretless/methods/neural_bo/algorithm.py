@@ -125,8 +125,8 @@ class NeuralBO(TangentMethod):
     ) -> None:
         one_of(PRESETS, preset=preset)
         one_of(get_args(Constants), constants=constants)
-        in_range("(0, inf)", ridge=ridge)
-        in_range("[0, inf)", training=training)
+        in_range("(0, inf) or None", ridge=ridge)
+        in_range("[0, inf) or None", training=training)
         if norm_bound is not None and noise_sd is None:
             raise ValueError("Thm. 1 needs noise_sd (R) beside norm_bound (B)")
         ignored = [n for n, value in (("activation", activation), ("training", training)) if value is not None]

@@ -102,7 +102,7 @@ class Square:
             for attempt in range(RAISES):
                 self._mirror(raised)
                 self._both, info = lapack.dpotrf(self._both, lower=1, clean=0, overwrite_a=1)
-                if info == 0:
+                if info == 0 and np.isfinite(self._both.diagonal()).all():
                     break
                 raised = float(self._diagonal.max()) * 1e-15 * 10.0**attempt
             else:

@@ -120,8 +120,8 @@ class TangentRegion(TangentMethod):
     ) -> None:
         one_of((None, *get_args(ShapeRule)), shape=shape)
         one_of((None, *get_args(Warping)), warp=warp)
-        in_range("(0, inf)", ridge=ridge)
-        in_range("[0, 1)", additive=additive)
+        in_range("(0, inf) or None", ridge=ridge)
+        in_range("[0, 1) or None", additive=additive)
         in_range("[0, 0.5]", hops=hops)
         if norm_bound is not None and noise_sd is None:
             raise ValueError("the theory's certificate needs noise_sd (R) beside norm_bound (B)")

@@ -47,6 +47,16 @@ def test_both_forms_are_alg_1_as_it_stands(n: int) -> None:
     np.testing.assert_allclose(posterior.deviation(NET.factors(Z)), printed(n, Z), rtol=1e-9, atol=1e-12)
 
 
+def test_a_ridge_below_rounding_is_raised_and_features_that_are_no_numbers_are_refused() -> None:
+    posterior = Uncertainty(NET, 1e-18, P)
+    posterior.extend(np.repeat(inputs(2), 200, axis=0), np.zeros(400))  # two rows leave U singular to rounding
+    assert np.isfinite(posterior.deviation(NET.factors(inputs(9, seed=7)))).all()
+    broken = WeightRidge(NET, LAM, P)
+    broken.extend(np.full((128, 3), np.nan), np.zeros(128))
+    with pytest.raises(FloatingPointError, match="are all features finite"):
+        broken.deviation(NET.factors(inputs(2)))
+
+
 def test_rows_one_by_one_give_the_same_bits_as_all_at_once() -> None:
     bit_by_bit, Z = Uncertainty(NET, LAM, P), NET.factors(inputs(9, seed=7))
     for n in range(1, P + 60):
