@@ -90,7 +90,7 @@ def outcome_of(out: Any, argument: Any) -> Outcome:
     value, var = (out.value, out.var) if isinstance(out, Value) else (out, None)
     number, wrong = as_number(value), ""
     if isinstance(value, tuple | list):
-        wrong = "return regretless.Value(value, var=...) to tell a noise variance, or the value alone"
+        wrong = "return regretless.Value(value, var=..., constraints=[...], cost=...) to tell more than the value"
     elif number is None:
         wrong = "it must return a number"
     if var is not None:
