@@ -65,7 +65,7 @@ class ModelView:
         u = self._grid(name, SLICE)
         X = np.repeat(self.centre[None], len(u), axis=0)
         X[:, self.places[name]] = u
-        mean, variance = self.gp.mean_var(X)
+        mean, variance = self.gp.mean_var(self.cube.snap(X))
         half = BAND * np.sqrt(variance)
         low, high = np.sort([self._units(mean - half), self._units(mean + half)], axis=0)
         return Slice(self.data.scales[name].at(u), self._units(mean), low, high)
@@ -77,25 +77,30 @@ class ModelView:
         X[:, self.places[across]] = np.tile(u, len(v))
         X[:, self.places[up]] = np.repeat(v, len(u))
         x, y = self.data.scales[across].at(u), self.data.scales[up].at(v)
-        return x, y, self._units(self.gp.mean_at(X)).reshape(len(v), len(u))
+        return x, y, self._units(self._mean_at(X)).reshape(len(v), len(u))
 
     @functools.cached_property
     def importance(self) -> dict[str, tuple[float, float]]:
         """Main and total effect of each parameter, shares of the variance of the mean; the largest total first."""
         d = self.cube.dim
         draws = sobol_points(DRAWS, 2 * d, np.random.default_rng(0))
-        A, B = self.cube.snap(draws[:, :d]), self.cube.snap(draws[:, d:])
-        at_a, at_b = self.gp.mean_at(A), self.gp.mean_at(B)
+        A, B = draws[:, :d], draws[:, d:]
+        at_a, at_b = self._mean_at(A), self._mean_at(B)
         variance = float(np.var(np.concatenate([at_a, at_b]))) or 1.0
         shares = {}
         for name in self.data.names:
             mixed = A.copy()
             mixed[:, self.places[name]] = B[:, self.places[name]]
-            at_mixed = self.gp.mean_at(mixed)  # differs from A in this parameter alone, shares it alone with B
+            at_mixed = self._mean_at(mixed)  # differs from A in this parameter alone, shares it alone with B
             main = 1.0 - float(np.mean((at_b - at_mixed) ** 2)) / (2.0 * variance)
             total = float(np.mean((at_a - at_mixed) ** 2)) / (2.0 * variance)
             shares[name] = min(max(main, 0.0), 1.0), min(max(total, main, 0.0), 1.0)
         return dict(sorted(shares.items(), key=lambda item: -item[1][1]))
+
+    def _mean_at(self, X: Array) -> Array:
+        """The model's mean at places X (n x d) of the cube. Parameters that do not exist there, given the others, are
+        put where the model has seen such settings."""
+        return self.gp.mean_at(self.cube.snap(X))
 
     def _grid(self, name: str, most: int) -> Array:
         """Places of the unit interval: those of all values where they are few, else evenly spread ones."""

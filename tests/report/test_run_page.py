@@ -170,6 +170,35 @@ def test_importance_is_the_share_of_the_variance() -> None:
         np.testing.assert_allclose(model.importance[name], shares, atol=0.03)
 
 
+def test_importance_in_a_tree_counts_a_parameter_where_it_exists() -> None:
+    """Against draws of the function itself: knowing the branch moves the value, and each branch has its parameter."""
+    space = {
+        "kind": rg.Choice(["svm", "forest"]),
+        "C": rg.Float(1e-2, 1e4, log=True, when={"kind": "svm"}),
+        "depth": rg.Int(3, 13, when={"kind": "forest"}),
+    }
+
+    def value(branch: Any, c: Any, depth: Any) -> Any:
+        return np.where(branch < 0.5, 3 * c, 2 + depth) - 7
+
+    optimizer = rg.Optimizer(space, method="random", direction="maximize", seed=0)
+    for _ in range(100):
+        trial = optimizer.ask()
+        p = trial.params
+        c, depth = np.log10(p.get("C", 1.0)) / 6 + 1 / 3, (p.get("depth", 3) - 3) / 10
+        optimizer.tell(trial, float(value(p["kind"] == "forest", c, depth)))
+    model = model_of(RunData(Result.of(optimizer, "", success=True)))
+    assert isinstance(model, ModelView)
+    rng = np.random.default_rng(0)
+    A, B = ((u[0], u[1], np.floor(11 * u[2]) / 10) for u in (rng.random((3, 100_000)), rng.random((3, 100_000))))
+    variance = np.var(value(*A))
+    for i, name in enumerate(space):
+        mixed = value(*(B[j] if j == i else A[j] for j in range(3)))
+        main = 1 - np.mean((value(*B) - mixed) ** 2) / (2 * variance)
+        total = np.mean((value(*A) - mixed) ** 2) / (2 * variance)
+        np.testing.assert_allclose(model.importance[name], (main, total), atol=0.06)
+
+
 @pytest.mark.parametrize(("direction", "factor"), [("minimize", 1.0), ("maximize", -1.0), ("minimize", 1e3)])
 def test_slices_and_surfaces_pass_through_the_values(direction: str, factor: float) -> None:
     optimizer = rg.Optimizer(SPACE, method="sobol", direction=direction, seed=0)  # type: ignore[arg-type]
