@@ -7,17 +7,14 @@ The tasks are those on which ideas are chosen; `pipeline` and `cancer` of `exper
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import trees
-from regretless_bench.cells import run_cells
 from scipy.special import ndtri
 
 from regretless.auto import algorithm
@@ -257,20 +254,5 @@ def table(results: list[tuple[Any, Any]]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", default=",".join(CHOSEN_ON))
-    parser.add_argument("--ideas", default=";".join(IDEAS), help="names, separated by ;")
-    parser.add_argument("--seeds", type=int, default=12)
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("runs/tree_ideas"))
-    options = parser.parse_args()
-    seeds = range(options.first, options.first + options.seeds)
-    cells = [(t, i, s) for s in seeds for t in options.tasks.split(",") for i in options.ideas.split(";")]
-    results = run_cells(run, cells, options.out / "tree_ideas.jsonl", jobs=options.jobs, initializer=trees.quiet)
-    print(table(results))
-
-
 if __name__ == "__main__":
-    main()
+    trees.command(__doc__, run, table, tasks=CHOSEN_ON, kind="ideas", names=IDEAS, seeds=12)

@@ -13,8 +13,9 @@ from __future__ import annotations
 import argparse
 import functools
 import math
+import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -465,20 +466,30 @@ def table(results: list[tuple[Any, Any]]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", default=",".join(TASKS))
-    parser.add_argument("--searches", default=";".join(SEARCHES), help="names, separated by ;")
-    parser.add_argument("--seeds", type=int, default=20)
+def command(
+    text: str | None,
+    run: Callable[[str, str, int], list[float]],
+    table: Callable[[list[tuple[Any, Any]]], str],
+    *,
+    tasks: Iterable[str],
+    kind: str,
+    names: Iterable[str],
+    seeds: int,
+) -> None:
+    """The command line of an experiment that runs every name of a kind (searches, ideas) on every task and seed."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", default=",".join(tasks))
+    parser.add_argument(f"--{kind}", dest="names", default=";".join(names), help="names, separated by ;")
+    parser.add_argument("--seeds", type=int, default=seeds)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("runs/trees"))
+    script = Path(sys.argv[0]).stem
+    parser.add_argument("--out", type=Path, default=Path("runs") / script)
     options = parser.parse_args()
-    seeds = range(options.first, options.first + options.seeds)
-    cells = [(t, s, n) for n in seeds for t in options.tasks.split(",") for s in options.searches.split(";")]
-    results = run_cells(run, cells, options.out / "trees.jsonl", jobs=options.jobs, initializer=quiet)
-    print(table(results))
+    all_seeds = range(options.first, options.first + options.seeds)
+    cells = [(t, n, s) for s in all_seeds for t in options.tasks.split(",") for n in options.names.split(";")]
+    print(table(run_cells(run, cells, options.out / f"{script}.jsonl", jobs=options.jobs, initializer=quiet)))
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, run, table, tasks=TASKS, kind="searches", names=SEARCHES, seeds=20)
