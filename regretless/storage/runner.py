@@ -136,6 +136,7 @@ def tune_in_storage(
     worker = _Worker(
         objective, sampler.search_space or {}, Space(space), trials, stop,
         None if timeout is None else time.time() + timeout, catch, max_failures, _lock_file(storage, study),
+        bool(settings.noise_bound),
     )  # fmt: skip
     done = sum(t.state.is_finished() for t in found.get_trials(deepcopy=False))
     with tqdm(total=trials, initial=min(done, trials), disable=not progress, unit="trial", desc=settings.method) as bar:
@@ -160,6 +161,8 @@ class _Worker:
     max_failures: float | None
     lock: Path
     """The file whose lock makes the workers of one machine take trials one at a time."""
+    bounded: bool
+    """Whether a bound of the noise was stated, so that a finite space is not used up by one value of each setting."""
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
     """Names this call of `tune_in_storage`."""
     study: Study = field(init=False)
@@ -237,10 +240,10 @@ class _Worker:
         return storage.create_new_trial(study_id, template)  # one transaction: no trial without a signature
 
     def _exhausted(self, trials: list[FrozenTrial]) -> bool:
-        """Whether the space is finite, every setting of it has been evaluated, and no variance was told, which would
-        make further values of known settings worth having."""
+        """Whether the space is finite, every setting of it has been evaluated, and no noise was told or bounded, which
+        would make further values of known settings worth having."""
         size = self.own.cube().size
-        if len(trials) < size or any(variance(t) > 0 for t in trials):
+        if len(trials) < size or self.bounded or any(variance(t) > 0 for t in trials):
             return False
         return len({repr(sorted(t.params.items())) for t in trials if t.state.is_finished()}) >= size
 

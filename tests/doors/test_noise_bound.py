@@ -123,3 +123,14 @@ def test_the_command_keeps_it_in_a_storage(tmp_path: Any) -> None:
     refused = CliRunner().invoke(main, [*command, "--noise-bound", "0.2"])
     assert refused.exit_code != 0
     assert "noise_bound 0.1, not 0.2" in refused.output
+
+
+@pytest.mark.parametrize(("bound", "evaluated"), [(None, 6), (0.3, 14)])
+def test_a_finite_space_is_used_up_unless_noise_is_stated(bound: float | None, evaluated: int) -> None:
+    """Minimize and a storage agree: one value of each setting is enough, or further ones are worth having."""
+    space = {"n": rg.Int(5, 9, step=2), "kind": rg.Choice(["a", "b"])}
+    options: dict[str, Any] = {"trials": 14, "seed": SEED, "progress": False, "noise_bound": bound}
+    result = rg.minimize(lambda n, kind: n + (kind == "b"), space, **options)
+    storage = optuna.storages.InMemoryStorage()
+    study = tune_in_storage(lambda n, kind: n + (kind == "b"), space, storage=storage, study="s", **options)
+    assert len(result.trials) == len(study.trials) == evaluated
