@@ -62,6 +62,8 @@ prove 5 %, and what a fifth of the trials costs the search is measured (docs/lab
 FIRST_LOOK, NEXT_LOOK = 4, 1.5
 """The probes with which the statement for any time begins, and the factor from one number of probes to the next. With
 fewer than four the share is above a half; factors from 1.3 to 2 are level in the middle of a step."""
+NO_NEWS = 0.99
+"""Larger shares are not certified: rounded up, they would read that at most 100 % of the space is better."""
 NOT_ASKED = "no probes were asked for; with probes=0.2 every fifth trial is an independent uniform draw"
 """Why a run without probes says nothing about the space as a whole."""
 
@@ -196,8 +198,9 @@ def share_left(
     least = most_better(len(steps), 0, whole / 2 if by_chance else whole)
     if unseen <= share:
         return Share(unseen, probes=len(steps), undecided=undecided, certain=True)
-    if share >= 1:
-        return Share(None, "every probe may be better", len(steps), undecided, least=least, exact=exact)
+    if share > NO_NEWS:
+        may = "every probe" if undecided == len(steps) else f"{undecided} of {len(steps)} probes"
+        return Share(None, f"{may} may be better", len(steps), undecided, least=least, exact=exact)
     return Share(share, "", len(steps), undecided, least=least, exact=exact)
 
 

@@ -85,7 +85,11 @@ def checked_constraints(
     """The values of a run's constraints, in their order."""
     if isinstance(given, Mapping):
         if set(given) != set(names):
-            raise ValueError(f"constraints are {list(names)}, got {list(given)}")
+            now = f"are named {list(names)}" if names else f"have no names; {count} were announced"
+            raise ValueError(
+                f"the constraints of this run {now}, got {list(given)}; constraints=[...] names them when the run "
+                "begins"
+            )
         given = [given[name] for name in names]
     numbers = [] if given is None else [as_number(c) for c in given]
     if len(numbers) != count:

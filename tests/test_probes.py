@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import beta, binom
 
 import regretless as rg
+from regretless.certificate import rounded_up
 from regretless.optimizer import Optimizer
 from regretless.probes import is_due, last_look, most_better, probe_point
 from regretless.stopping import GapBelow, StopWhen, probes_for
@@ -405,7 +406,7 @@ def test_a_proven_share_is_what_the_certificate_says(tmp_path: Any) -> None:
     share = asked.certificate.share
     assert share is not None
     assert 0.09 < share <= 0.1
-    assert f"at most {100 * share:.2g} %" in asked.message
+    assert f"at most {rounded_up(100 * share, 2)} %" in asked.message
     opt = Optimizer.load(tmp_path / "run")
     assert opt.certificate == asked.certificate
     assert opt.watch is not None
