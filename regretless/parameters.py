@@ -172,6 +172,8 @@ class Float:
         if not self.line:
             return self._on_step(_share(u, self._levels()))
         u = float(self.axis.snap(np.array(u)))
+        if u in (0.0, 1.0):  # the bounds as they were written: exp(log(0.01)) is another number
+            return self.high if u else self.low
         if self.log:
             value = math.exp((1 - u) * math.log(self.low) + u * math.log(self.high))
         else:
