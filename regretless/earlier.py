@@ -1,9 +1,9 @@
 """What was evaluated before: earlier runs, studies and tables as settings with values, and their places in a space.
 
 Sources are a `Result` or the file of its `to_json`, an `Optimizer`, the file of a checkpoint, a CSV with a column per
-parameter and one called "value", an Optuna study, the URL of an Optuna storage, or (setting, value) pairs. Their ranges
-may differ from the space's: a number outside has a place beyond the end of its axis, where a model can use it and
-nothing is proposed.
+parameter and one called "value" (also that of an Optuna `trials_dataframe`), an Optuna study, the URL of an Optuna
+storage, or (setting, value) pairs. Their ranges may differ from the space's: a number outside has a place beyond the
+end of its axis, where a model can use it and nothing is proposed.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import base64
 import csv
 import json
 import math
+import re
 import tempfile
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,7 +79,7 @@ def _of_trial(trial: Any) -> Evaluation | None:
     state = getattr(trial.state, "name", trial.state)
     if state not in ("done", "COMPLETE") or trial.value is None:
         return None
-    found = trial.constraints
+    found = trial.constraints if hasattr(trial, "constraints") else trial.system_attrs.get("constraints") or ()
     constraints = tuple(found[name] for name in sorted(found)) if isinstance(found, Mapping) else tuple(found)
     var = getattr(trial, "var", None) if state == "done" else trial.user_attrs.get("regretless:var")
     return Evaluation(dict(trial.params), float(trial.value), var, constraints)
@@ -94,6 +95,9 @@ def _of_pair(item: Any) -> Evaluation:
 
 def _of_storage(url: str) -> list[Evaluation]:
     optuna = optional("optuna", "optuna")
+    file = Path(re.sub(r"^sqlite(\+\w+)?:///", "", url))
+    if url.startswith("sqlite") and not file.exists():  # asking Optuna would make it
+        raise ValueError(f"earlier: there is no file {file}")
     studies = optuna.study.get_all_study_summaries(url)
     if len(studies) != 1:
         names = ", ".join(study.study_name for study in studies) or "none"
@@ -144,9 +148,28 @@ def _of_csv(path: Path) -> list[Evaluation]:
         except (TypeError, ValueError):
             continue  # a failed evaluation has no number there
         params = {name: text for name, text in row.items() if name != "value" and text not in (None, "")}
-        if math.isfinite(value):
+        marked = {name.removeprefix(PARAMS): text for name, text in params.items() if str(name).startswith(PARAMS)}
+        params |= {name: text for name, text in marked.items() if name not in params or name in FACTS}
+        if math.isfinite(value) and row.get("state") != "PRUNED":  # whose value is its last report
             out.append(Evaluation({name: Written(text) for name, text in params.items()}, value))
     return out
+
+
+FACTS = ("number", "state", "value", "var", "cost", "seconds", "error", "started", "completed", "duration")
+"""Columns of tables of trials that tell other things than parameters."""
+PARAMS = "params_"
+"""What stands before a parameter's name where another column is called so, and before all names in Optuna's tables."""
+
+
+def columns_of(names: Sequence[str], taken: Collection[str]) -> list[str]:
+    """The columns of parameters in a table that has others too."""
+    columns = []
+    for name in names:
+        column = name
+        while column in taken or (column != name and column in names):
+            column = f"{PARAMS}{column}"
+        columns.append(column)
+    return columns
 
 
 class Written(str):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regretless.certificate import Certificate
+from regretless.earlier import columns_of
 from regretless.extras import optional
 from regretless.method import Method, Recipe
 from regretless.optimizer import Optimizer, Trial
@@ -56,7 +58,7 @@ class Result:
     optimizer: Optimizer
 
     @classmethod
-    def of(cls, optimizer: Optimizer, message: str, *, success: bool) -> Result:
+    def of(cls, optimizer: Optimizer, message: str = "what is known so far", *, success: bool = True) -> Result:
         """The result of what an optimizer knows now; a run without a single success has NaN for a value."""
         if not any(t.value is not None for t in optimizer.trials):
             why = "no evaluation succeeded"
@@ -195,9 +197,26 @@ class Result:
         return np.where(np.isfinite(running), sign * running, np.nan)
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """One row per trial: number, state, value, variance and parameters (needs pandas)."""
-        rows = [{"number": t.number, "state": t.state, "value": t.value, "var": t.var, **t.params} for t in self.trials]
-        table: pandas.DataFrame = optional("pandas", "plot").DataFrame(rows)
+        """One row per trial: number, state, value, variance, parameters, and what else is known: the values of
+        constraints, cost, seconds, error (needs pandas). A parameter that is called as another column is has "params_"
+        before its name."""
+        frames = optional("pandas", "plot")
+        trials, opt = self.trials, self.optimizer
+        facts: dict[str, Any] = {name: [getattr(t, name) for t in trials] for name in ("number", "state", "value")}
+        facts["var"] = frames.Series([t.var for t in trials], dtype=float)  # numbers, also where none was told
+        more: dict[str, list[Any]] = {
+            f"constraint_{name}": [t.constraints[k] if t.constraints else math.nan for t in trials]
+            for k, name in enumerate(opt.constraint_names or range(opt.n_constraints))
+        }
+        for name in ("cost", "seconds", "error"):
+            told = [None if getattr(t, name) == "" else getattr(t, name) for t in trials]
+            more |= {name: told} if any(x is not None for x in told) else {}
+        names = list(opt.space.names)
+        params = {
+            column: [t.params.get(name) for t in trials]
+            for column, name in zip(columns_of(names, {**facts, **more}), names, strict=True)
+        }
+        table: pandas.DataFrame = frames.DataFrame({**facts, **params, **more})
         return table
 
     def plot(

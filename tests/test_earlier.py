@@ -59,6 +59,25 @@ def test_every_source_says_the_same(old: rg.Result, tmp_path: Path) -> None:
     assert all(params == asked["result"] for params in asked.values())
 
 
+def test_tables_of_optuna_and_of_results_lead_back(tmp_path: Path) -> None:
+    """Optuna writes "params_" before every name; a pruned trial there has its last report for a value."""
+    rows = ["number,value,params_x,params_value,state", "0,1.5,2.5,3,COMPLETE", "1,99.0,3.5,4,PRUNED", "2,,3.5,2,FAIL"]
+    (tmp_path / "study.csv").write_text("\n".join(rows))
+    space = {"x": rg.Float(1.5, 7), "value": rg.Int(2, 6)}
+    opt = rg.Optimizer(space, seed=1)
+    assert opt.learn(tmp_path / "study.csv") == 1
+    assert opt.observed({"x": 2.5, "value": 3}) == 1.5
+    result = rg.minimize(lambda x, value: x + value, space, trials=4, seed=0, method="sobol", progress=False)
+    result.to_dataframe().to_csv(tmp_path / "run.csv")
+    assert rg.Optimizer(space, seed=1).learn(tmp_path / "run.csv") == 4
+
+
+def test_looking_for_a_storage_makes_none(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"there is no file .*gone\.db"):
+        rg.Optimizer(NEW).learn(f"sqlite:///{tmp_path}/gone.db")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_run_that_knows_more_is_better_and_resumes_exactly(old: rg.Result, tmp_path: Path) -> None:
     opt = rg.Optimizer(NEW, method="gp-ei", seed=1, budget=12)
     opt.learn(old, missing={"drop": 0.0})

@@ -312,11 +312,35 @@ def test_a_killed_run_resumes_with_the_same_points(tmp_path) -> None:
     assert start("killed").communicate()[0] == whole != ""
 
 
+def test_a_parameter_called_value_leaves_the_values_alone() -> None:
+    space = {"value": rg.Float(-3, 5), "state": rg.Choice(["a", None, 1]), "params_value": rg.Int(2, 9)}
+    result = quiet(
+        lambda value, state, params_value: rg.Value(value**2, constraints=[1 - value], cost=0.0), space, constraints=1
+    )
+    table = result.to_dataframe()
+    assert table["value"].tolist() == [t.value for t in result.trials]
+    assert table["params_params_value"].tolist() == [t.params["value"] for t in result.trials]
+    assert table["params_value"].tolist() == [t.params["params_value"] for t in result.trials]
+    assert table["params_state"].tolist() == [t.params["state"] for t in result.trials]
+    assert table["constraint_0"].tolist() == [t.constraints[0] for t in result.trials]
+    assert table["cost"].notna().all()
+
+
+def test_what_an_optimizer_knows_is_a_result(tmp_path) -> None:
+    opt = rg.Optimizer(SPACE, seed=3)
+    for trial in opt.ask(5):
+        opt.tell(trial, cost(**trial.params))
+    assert rg.Result.of(opt).value == opt.best.value
+    assert rg.Result.of(opt).report(tmp_path / "lab.html").exists()
+
+
 def test_the_table_the_figure_and_the_page(tmp_path) -> None:
     result = quiet(lambda a, n, c: cost(a, n) if n < 8 else math.nan, {**SPACE, "c": rg.Choice(["u<b>", "v"])})
     table = result.to_dataframe()
-    assert list(table.columns) == ["number", "state", "value", "var", "a", "n", "c"]
+    assert list(table.columns)[:7] == ["number", "state", "value", "var", "a", "n", "c"]
+    assert list(table.columns)[7:] == ["seconds", "error"]
     assert len(table) == 12
+    assert table["var"].dtype == float
     figure = result.plot()
     figure.savefig(tmp_path / "figure.png")
     page = result.report(tmp_path / "page.html").read_text()
