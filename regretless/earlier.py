@@ -24,7 +24,7 @@ import numpy as np
 
 from regretless.evaluation import as_number, shown
 from regretless.extras import optional
-from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter, ends_of
+from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter, along, ends_of
 from regretless.space import Space
 from regretless.statefile import read_state
 
@@ -172,6 +172,10 @@ def columns_of(names: Sequence[str], taken: Collection[str]) -> list[str]:
     return columns
 
 
+WHOLE = re.compile(r"[+-]?\d+")
+"""A whole number as tables hold it."""
+
+
 class Written(str):
     """A value as a table holds it: a text that stands for a number or a label."""
 
@@ -248,22 +252,27 @@ def _value(p: Parameter, value: Any) -> Any:
     if isinstance(p, Choice):
         if isinstance(value, Written):
             alike = [label for label in p.labels if str(label) == value]
+            if len(alike) > 1:
+                raise ValueError(f"the text {str(value)!r} stands for several labels of {p}")
             return alike[0] if alike else p.labels[p.index(str(value))]
         return p.labels[p.index(value)]
-    number = as_number(float(value)) if isinstance(value, Written) else as_number(value)
+    if isinstance(value, Written):
+        value = int(value) if WHOLE.fullmatch(value) else float(value)
+    number = as_number(value)
     if number is None or not math.isfinite(number) or (p.log and number <= 0):
         raise ValueError(f"{value!r} is no value of {p}")
-    return number
+    return int(value) if isinstance(value, int | np.integer) else number  # floats do not hold every whole number
 
 
 def _unit(p: Float | Int, value: float) -> float:
     """The place of a number on its axis, beyond the ends too."""
-    low, high = ends_of(p)
     if p.axis.levels == 1:
         return 0.5 if p.low <= value <= p.high else math.inf
     if p.log:
-        return (math.log(value) - math.log(low)) / (math.log(high) - math.log(low))
-    return (value - low) / (high - low)
+        return along(math.log(value), *map(math.log, ends_of(p)))
+    if isinstance(p, Float) and p.line:
+        return along(value, p.low, p.high)
+    return ((value - p.low) / (p.step or 1) + 0.5) / p.axis.levels
 
 
 def _nearest(p: Float | Int, value: float) -> Any:

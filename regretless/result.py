@@ -144,7 +144,7 @@ class Result:
         """Writes the result as JSON, for any program to read, and for `from_json`; returns the path.
 
         Its entry "state" is the file of `Optimizer.save` in base64, so that a run can go on from it exactly. Labels
-        that are no text, number or truth value stand as their printed forms elsewhere.
+        that are no text, finite number or truth value stand as their printed forms elsewhere.
         """
         with tempfile.TemporaryDirectory() as folder:
             self.optimizer.save(Path(folder) / "state")
@@ -155,12 +155,12 @@ class Result:
             "success": self.success,
             "direction": self.optimizer.direction,
             "method": str(self.optimizer.recipe),
-            "params": self.params,
+            "params": _plain(self.params),
             "value": None if np.isnan(self.value) else self.value,
             "certificate": self.certificate.to_json(),
             "trials": [
                 {"number": t.number, "state": t.state, "value": t.value, "var": t.var, "error": t.error,
-                 "params": t.params}
+                 "params": _plain(t.params)}
                 for t in self.trials
             ],
             "state": state,
@@ -251,3 +251,8 @@ class Result:
             )
         write_whole(path, run_page(self, where).encode())
         return Path(path)
+
+
+def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
+    """A setting as JSON can hold it: an infinite label stands as its printed form."""
+    return {name: str(x) if isinstance(x, float) and not math.isfinite(x) else x for name, x in params.items()}

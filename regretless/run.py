@@ -347,7 +347,9 @@ class _Run:
                 return "all trials were evaluated"
             if self.optimizer.exhausted and not self.optimizer.method.gains_by_repeating():
                 self.succeeded = True
-                return f"all {len(self.optimizer.trials)} settings of the space were evaluated"
+                size = int(self.optimizer.method.cube.size)
+                whole = f"all {size} settings of the space were" if size > 1 else "the only setting of the space was"
+                return f"{whole} evaluated"
         if self.deadline is not None and time.monotonic() >= self.deadline:
             return "the time was up"
         return ""

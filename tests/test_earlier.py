@@ -72,6 +72,23 @@ def test_tables_of_optuna_and_of_results_lead_back(tmp_path: Path) -> None:
     assert rg.Optimizer(space, seed=1).learn(tmp_path / "run.csv") == 4
 
 
+def test_numbers_that_floats_cannot_hold_are_learnt_as_they_are(tmp_path: Path) -> None:
+    space = {"n": rg.Int(2**60, 2**60 + 50), "m": rg.Int(-(2**70), 2**70, step=2**40), "x": rg.Float(-1.7e308, 1.7e308)}
+    result = rg.minimize(lambda n, m, x: (n - 2**60) / 7, space, trials=9, seed=2, method="random", progress=False)
+    result.to_dataframe().to_csv(tmp_path / "run.csv")
+    for source in (result, tmp_path / "run.csv"):
+        opt = rg.Optimizer(space, seed=1)
+        assert opt.learn(source) == 9
+        assert [opt.observed(t.params) for t in result.trials] == [t.value for t in result.trials]
+
+
+def test_a_text_that_stands_for_two_labels_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("c,value\n1,0.5\nb,0.7\n")
+    opt = rg.Optimizer({"c": rg.Choice([1, "1", "b"])}, seed=0)
+    with pytest.warns(RuntimeWarning, match="the text '1' stands for several labels"):
+        assert opt.learn(tmp_path / "t.csv") == 1
+
+
 def test_looking_for_a_storage_makes_none(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"there is no file .*gone\.db"):
         rg.Optimizer(NEW).learn(f"sqlite:///{tmp_path}/gone.db")

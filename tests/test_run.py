@@ -399,6 +399,7 @@ def test_a_small_finite_space_ends_when_every_setting_was_evaluated() -> None:
     assert result.success
     assert result.message == f"all {len(result.trials)} settings of the space were evaluated"
     assert {(t.params["n"], t.params["c"]) for t in result.trials} == {(n, c) for n in (1, 2, 3) for c in "uv"}
+    assert quiet(lambda c: 1.0, {"c": rg.Choice(["u"])}).message == "the only setting of the space was evaluated"
 
 
 # ---------------------------------------------------------------- resuming
