@@ -338,6 +338,7 @@ class Space:
             value = (1 - v) * self._from + v * self._to
             if self._any_log:
                 value = np.where(self._log, np.exp(np.where(self._log, value, 0.0)), value)
+                value = np.where(v == 0, self._low, np.where(v == 1, self._high, value))  # as they were written
         return np.asarray(np.minimum(np.maximum(value, self._low), self._high))
 
     def _shares_from_onehot(self, u: Array) -> Array:

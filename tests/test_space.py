@@ -80,6 +80,8 @@ def test_the_ends_of_a_log_range_are_the_numbers_that_were_written(low: float, h
     parameter = Float(low, high, log=True)
     assert (parameter.from_unit(0.0), parameter.from_unit(1.0)) == (low, high)
     assert (parameter.to_unit(low), parameter.to_unit(high)) == (0.0, 1.0)
+    whole = Space({"x": parameter})
+    assert [whole.decode(np.array([u]))["x"] for u in (0.0, 1.0)] == [low, high]
     assert parameter.to_unit(max(math.exp(math.log(low)), low)) == 0.0  # as earlier files have it
 
 
