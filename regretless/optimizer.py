@@ -227,6 +227,7 @@ class Optimizer:
         """
         with self._lock:
             trial = self._pending_trial(trial)
+            trial.settle()
             if not failed:
                 value, var = checked_value(value), checked_variance(var)
                 values = checked_constraints(constraints, self.n_constraints, self.constraint_names)
@@ -356,7 +357,7 @@ class Optimizer:
         key = self.method.cube.key(u)
         for trial in self.trials:
             if trial.unit.tobytes() == key:
-                return dict(trial.params)  # as it was given, to the last digit
+                return dict(trial.given)  # to the last digit
         return self.space.decode(u, self.method.choices)
 
     def observed(self, params: Mapping[str, Any]) -> float:
@@ -493,5 +494,6 @@ class Optimizer:
                 f"trial {number} belongs to another optimizer; tell the trial that ask() gave, or its number"
             )
         if own.state != "pending":
-            raise ValueError(f"trial {number} has been told already (state {own.state!r}, value {own.value!r})")
+            now = f"(state {own.state!r}, value {own.value!r})"
+            raise ValueError(f"trial {number} has been told already, or was forgotten {now}")
         return own

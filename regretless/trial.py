@@ -42,6 +42,24 @@ class Trial:
     seconds: float | None = None
     """How long the evaluation took, when that is known."""
 
+    given: dict[str, Any] = field(init=False, repr=False)
+    """The parameters as they were proposed or adopted; callers may have changed the dict that they see."""
+
+    def __post_init__(self) -> None:
+        self.given = dict(self.params)
+
+    def settle(self) -> None:
+        """Gives the trial the parameters back that a caller took out of its dict, before it is told. One whose values
+        were changed was evaluated elsewhere."""
+        for name, value in self.given.items():
+            now = self.params.get(name, value)
+            if now is not value and now != value:
+                raise ValueError(
+                    f"{name!r} of trial {self.number} was {shown(value)} when it was asked, and is {shown(now)} now; "
+                    "for a setting of your own: tell(adopt(setting), value)"
+                )
+        self.params = dict(self.given)
+
     @property
     def feasible(self) -> bool:
         """Whether it was evaluated and satisfies all constraints."""

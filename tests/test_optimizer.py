@@ -90,6 +90,29 @@ def test_sixteen_pending_trials_differ() -> None:
     assert len({tuple(t.params.items()) for t in opt.ask(16)}) == 16
 
 
+def test_callers_may_take_the_dict_of_a_trial_apart(tmp_path) -> None:
+    opt = Optimizer(SPACE, method="gp-ei", seed=3)
+    trial = opt.ask()
+    asked = dict(trial.params)
+    trial.params.pop("act")
+    trial.params["note"] = "mine"
+    opt.tell(trial, 0.5)
+    assert trial.params == asked
+    opt.best.params.clear()  # after it was told, too
+    assert opt.recommend() == asked
+    opt.save(tmp_path / "run")
+    assert Optimizer.load(tmp_path / "run").trials[0].params == asked
+
+
+def test_a_trial_whose_values_were_changed_is_refused() -> None:
+    opt = Optimizer(SPACE, method="gp-ei", seed=3)
+    trial = opt.ask()
+    trial.params["layers"] += 1
+    with pytest.raises(ValueError, match=r"'layers' of trial 0 was 4 when it was asked, and is 5 now; .*tell\(adopt"):
+        opt.tell(trial, 0.5)
+    assert opt.pending == [trial]
+
+
 def test_adopted_trials_are_evaluated_like_any_other() -> None:
     opt = Optimizer(SPACE, method="random", seed=0)
     trial = opt.adopt({"lr": 1e-3, "layers": 3, "act": "tanh"})
