@@ -32,7 +32,7 @@ from regretless.parameters import Array
 from regretless.probes import Share, Watch, checked_rate, is_due, probe_point, share_left, with_what_is_known
 from regretless.space import Space, SpaceLike
 from regretless.statefile import pack, read_state, write_state
-from regretless.trial import STATES, CostKind, checked_amount, checked_constraints, checked_cost, counted, own_value
+from regretless.trial import STATES, CostKind, checked_amount, checked_constraints, checked_cost, counted, own_values
 from regretless.trial import Trial as Trial
 
 Direction: TypeAlias = Literal["minimize", "maximize"]
@@ -168,7 +168,8 @@ class Optimizer:
             if fixed:
                 pins = self.space.pins(fixed, self.method.choices)
                 X = self.method.ask(1 if n is None else n, step=len(self.trials), pins=pins)
-                trials = [self._new_trial(u, self.space.decode(u, self.method.choices) | dict(fixed)) for u in X]
+                own = own_values(self.space.parameters, fixed)
+                trials = [self._new_trial(u, self.space.decode(u, self.method.choices) | own) for u in X]
             elif self.probes:
                 trials = [self._new_trial(self._probe_or_proposal()) for _ in range(1 if n is None else n)]
             else:
@@ -198,9 +199,7 @@ class Optimizer:
         self.space.check(named)
         with self._lock:
             self.method.wait_for(u)
-            kept = self.space.only_active(named)
-            own = {name: own_value(self.space.parameters[name], value) for name, value in kept.items()}
-            return self._new_trial(u, own)
+            return self._new_trial(u, own_values(self.space.parameters, self.space.only_active(named)))
 
     def tell(
         self,

@@ -9,7 +9,7 @@ import numpy as np
 
 from regretless.evaluation import as_number, shown
 from regretless.method import LARGEST
-from regretless.parameters import Array, Choice, Parameter
+from regretless.parameters import Array, Choice, Int, Parameter
 
 CostKind: TypeAlias = Literal["told", "seconds"]
 """Where the cost of an evaluation comes from."""
@@ -128,10 +128,14 @@ def checked_cost(kind: CostKind | None, cost: float | None, seconds: float | Non
     return None if cost is None else max(checked_amount("cost", cost), LEAST_COST)
 
 
-def own_value(parameter: Parameter, value: Any) -> Any:
-    """A value of the user's as trials hold it: plain, a label as the space has it, and a float of fewer digits, which
-    may have been rounded over a bound, within the range."""
+def own_values(parameters: Mapping[str, Parameter], params: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of the user's as trials hold them: plain numbers of the parameter's own kind, labels as the space has
+    them, and a float of fewer digits, which may have been rounded over a bound, within the range."""
+    return {name: _own_value(parameters[name], value) for name, value in params.items()}
+
+
+def _own_value(parameter: Parameter, value: Any) -> Any:
     if isinstance(parameter, Choice):
         return parameter.labels[parameter.index(value)]
-    plain = value.item() if isinstance(value, np.generic) else value
-    return min(max(plain, parameter.low), parameter.high)
+    number = int(value) if isinstance(parameter, Int) else float(value)
+    return min(max(number, parameter.low), parameter.high)

@@ -131,8 +131,13 @@ def test_adopted_values_of_numpy_are_kept_as_plain_ones(tmp_path) -> None:
     assert [type(v) for v in trial.params.values()] == [float, int, int]
     inner = opt.adopt({"lr": np.float32(0.003), "n": np.float32(4), "c": 16})
     assert inner.params["lr"] == float(np.float32(0.003))
+    assert isinstance(inner.params["n"], int)  # an objective may say range(n)
+    fixed = opt.ask(fixed={"n": 5.0, "c": np.int64(32)}).params
+    assert [type(fixed[name]) for name in ("n", "c")] == [int, int]
     opt.save(tmp_path / "run")
-    assert [t.params for t in Optimizer.load(tmp_path / "run").trials] == [trial.params, inner.params]
+    assert [t.params for t in Optimizer.load(tmp_path / "run").trials] == [trial.params, inner.params, fixed]
+    with pytest.raises(ValueError, match="a setting is a mapping of names to values, got None"):
+        opt.adopt(None)
 
 
 @pytest.mark.parametrize("method", ["random", "gp-ei", "gp-ucb"])
