@@ -133,6 +133,7 @@ class Optimizer:
         """Identities and values of earlier evaluations inside the space."""
         self.notes: dict[str, Any] = {}
         """Plain values that travel with the file: what a runner has to know when it goes on."""
+        self.seal: bytes | None = None  # of the file written last
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
@@ -401,7 +402,7 @@ class Optimizer:
         """Writes everything to a file (no pickle); a kill at any moment leaves the old file or the new one, never half
         of one."""
         with self._lock:  # also while it writes: an older state must not be renamed over a newer one
-            write_state(path, self._state())
+            self.seal = write_state(path, self._state())
 
     def _state(self) -> dict[str, Any]:
         return {"kind": FILE_KIND, **agreement.state_of(self)}

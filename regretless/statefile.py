@@ -47,9 +47,22 @@ def sealed(content: bytes) -> bytes:
 # ---------------------------------------------------------------- files
 
 
-def write_state(path: str | Path, state: Mapping[str, Any]) -> None:
-    """Writes a state: whole or not at all, whenever the process is killed; a link stays and its target is written."""
-    write_whole(os.path.realpath(path), pack(state))
+def write_state(path: str | Path, state: Mapping[str, Any]) -> bytes:
+    """Writes a state: whole or not at all, whenever the process is killed; a link stays and its target is written.
+    Returns the seal of the file."""
+    content = pack(state)
+    write_whole(os.path.realpath(path), content)
+    return content[-2 * DIGEST_BYTES :]
+
+
+def seal_of(path: str | Path) -> bytes | None:
+    """The digest at the end of a state file, by which a process knows what it wrote; None where there is no file."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(-2 * DIGEST_BYTES, os.SEEK_END)
+            return file.read()
+    except OSError:
+        return None
 
 
 def read_state(path: str | Path) -> dict[str, Any]:

@@ -312,6 +312,27 @@ def test_a_killed_run_resumes_with_the_same_points(tmp_path) -> None:
     assert start("killed").communicate()[0] == whole != ""
 
 
+@pytest.mark.filterwarnings("ignore:the source of the objective")
+def test_two_runs_that_share_a_checkpoint_do_not_go_on(tmp_path) -> None:
+    """The second one takes the file up during the fourth evaluation of the first, which finds a file not its own."""
+    path, calls = tmp_path / "run.npz", []
+
+    def first(a: float, n: int) -> float:
+        calls.append((a, n))
+        if len(calls) == 4:
+            second = quiet(cost, checkpoint=path, trials=6)
+            assert [tuple(t.params.values()) for t in second.trials[:4]] == calls
+        return cost(a, n)
+
+    with pytest.raises(ValueError, match=r"run\.npz was written by another process: this run ends"):
+        quiet(first, checkpoint=path)
+    assert len(calls) == 4
+    assert len(rg.Optimizer.load(path).trials) == 6
+    whole = quiet(cost)
+    again = quiet(cost, checkpoint=path, callback=lambda opt, trial: opt.save(path))  # one's own writes are no others'
+    assert [t.params for t in again.trials] == [t.params for t in whole.trials]
+
+
 def test_a_parameter_called_value_leaves_the_values_alone() -> None:
     space = {"value": rg.Float(-3, 5), "state": rg.Choice(["a", None, 1]), "params_value": rg.Int(2, 9)}
     result = quiet(
