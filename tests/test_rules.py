@@ -135,6 +135,15 @@ def test_probes_are_uniform_draws_of_what_is_allowed() -> None:
     assert abs(np.mean(values) - 3.5) < 0.12
 
 
+@pytest.mark.parametrize("method", ["auto", "gp-ucb", "cma-es", "neural-bo", "tangent-region"])
+def test_a_finite_space_with_rules_is_evaluated_once(method: str) -> None:
+    """A step off a known setting may be forbidden; moved back to an allowed one it was known again."""
+    space = rg.Space({"a": rg.Int(2, 6), "b": rg.Int(2, 6)}, where=["a < b"])
+    result = rg.minimize(lambda a, b: (a - 4) ** 2 + b, space, trials=40, seed=0, method=method, progress=False)
+    assert result.message == "all 10 settings of the space were evaluated"
+    assert len(result.trials) == len({tuple(t.params.values()) for t in result.trials}) == 10
+
+
 def test_a_pull_ends_at_the_border() -> None:
     cube = Space({"a": rg.Float(0, 4), "b": rg.Float(0, 2)}, where="a + b <= 3").cube()
     X = cube.allowed(np.array([[1.0, 1.0], [0.9, 0.8], [0.1, 0.2]]))
