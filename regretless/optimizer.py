@@ -346,9 +346,9 @@ class Optimizer:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the space is finite and every setting of it has been asked."""
-        size = self.method.cube.size
-        return size <= len(self.trials) and len({t.unit.tobytes() for t in self.trials}) >= size
+        """Whether the space is finite and every setting of it has been asked, or was evaluated earlier."""
+        size, most = self.method.cube.size, len(self.trials) + len(self.earlier)
+        return size <= most and len({t.unit.tobytes() for t in self.trials} | {k for k, _ in self.earlier}) >= size
 
     def recommend(self) -> dict[str, Any]:
         """The setting to use: the best value seen, or with noise the model's choice, not the luckiest value."""

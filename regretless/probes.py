@@ -198,7 +198,7 @@ def share_left(
     share = most_better(len(steps), undecided, whole / 2 ** (undecided + 1) if by_chance else whole)
     least = most_better(len(steps), 0, whole / 2 if by_chance else whole)
     if unseen <= share:
-        return Share(unseen, probes=len(steps), undecided=undecided, certain=True)
+        return Share(unseen, undecided=undecided, certain=True)
     if share > NO_NEWS:
         may = "every probe" if undecided == len(steps) else f"{undecided} of {len(steps)} probes"
         return Share(None, f"{may} may be better", len(steps), undecided, least=least, exact=exact)

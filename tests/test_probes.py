@@ -471,3 +471,19 @@ def test_no_setting_of_a_finite_space_is_evaluated_twice(method: str) -> None:
     space = {"n": rg.Int(1, 8, log=True), "s": rg.Float(0.1, 1, step=0.45)}
     result = rg.minimize(lambda n, s: len(str(n)) + s, space, trials=40, seed=0, method=method, progress=False)
     assert len(result.trials) == len({tuple(t.params.values()) for t in result.trials}) == 24
+    assert str(result.certificate).startswith("At most 0 % of the search space holds a better setting: all others")
+
+
+def test_what_was_evaluated_earlier_or_by_a_verifying_run_is_not_evaluated_again() -> None:
+    space = {"c": rg.Choice(["u", "v", "w"]), "n": rg.Int(2, 6)}
+
+    def bowl(c: str, n: int) -> float:
+        return (n - 4) ** 2 + (c == "u")
+
+    before = [({"c": c, "n": n}, bowl(c, n)) for c in ("u", "v") for n in range(2, 7)]
+    fresh = rg.minimize(bowl, space, trials=40, seed=0, earlier=before, progress=False)
+    assert {t.params["c"] for t in fresh.trials} == {"w"}
+    assert len(fresh.trials) == 5
+    assert fresh.message == "all 15 settings of the space were evaluated"
+    verified = rg.minimize(bowl, space, trials=40, seed=0, stop=GapBelow(0.01), progress=False)
+    assert len(verified.trials) == len({tuple(t.params.values()) for t in verified.trials})
