@@ -59,8 +59,9 @@ class Result:
 
     @classmethod
     def of(cls, optimizer: Optimizer, message: str = "what is known so far", *, success: bool = True) -> Result:
-        """The result of what an optimizer knows now; a run without a single success has NaN for a value."""
-        if not any(t.value is not None for t in optimizer.trials):
+        """The result of what an optimizer knows now; a run without a single success has NaN for a value, unless earlier
+        evaluations left it nothing to do."""
+        if not any(t.value is not None for t in optimizer.trials) and (optimizer.trials or not optimizer.earlier):
             why = "no evaluation succeeded"
             nothing, message = Certificate.none(why, 0.05), f"{message}; {why}"
             return cls({}, float("nan"), nothing, optimizer.trials, message, False, optimizer)
@@ -97,6 +98,8 @@ class Result:
         """The value, and the best one seen with the reason where that is another."""
         if not self.params:
             return f"value {self.value:.6g}"
+        if all(t.given != self.params for t in self.trials) and not np.isnan(self.value):
+            return f"value {self.value:.6g}, of an evaluation before this run"
         seen = f"the best value seen is {self.best.value:.6g}, of trial {self.best.number}"
         if np.isnan(self.value):
             return f"not evaluated there; {seen}"

@@ -161,3 +161,14 @@ def test_parameters_of_one_value_stay_fixed() -> None:
     space = {"n": rg.Int(3, 3), "x": rg.Float(2.5, 2.5), "c": rg.Choice(["only"]), "y": rg.Float(-1, 4)}
     result = rg.minimize(lambda n, x, c, y: n + x + y * y, space, trials=6, seed=0, progress=False)
     assert all((t.params["n"], t.params["x"], t.params["c"]) == (3, 2.5, "only") for t in result.trials)
+
+
+def test_a_result_says_when_its_setting_was_evaluated_before_the_run(tmp_path: Path) -> None:
+    space = {"c": rg.Choice(["u", "v"]), "n": rg.Int(2, 4)}
+    before = [({"c": c, "n": n}, float(n)) for c in ("u", "v") for n in (2, 3, 4)]
+    some = rg.minimize(lambda c, n: 5.0 + n, space, trials=2, seed=0, earlier=before[:4], progress=False)
+    assert (some.value, some.params["n"]) == (2.0, 2)
+    assert some.value_words == "value 2, of an evaluation before this run"
+    nothing_left = rg.minimize(lambda c, n: 5.0 + n, space, trials=2, seed=0, earlier=before, progress=False)
+    assert (nothing_left.nfev, nothing_left.value, nothing_left.success) == (0, 2.0, True)
+    assert "evaluation before this run" in nothing_left.report(tmp_path / "run.html").read_text()
