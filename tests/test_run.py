@@ -312,6 +312,12 @@ def test_a_killed_run_resumes_with_the_same_points(tmp_path) -> None:
     assert start("killed").communicate()[0] == whole != ""
 
 
+def test_a_function_that_says_yes_or_no_is_a_stop_rule() -> None:
+    result = quiet(cost, stop=lambda opt: len(opt.trials) >= 5)
+    assert (result.nfev, result.message, result.success) == (5, "the stop rule ended the run", True)
+    assert quiet(cost, trials=3, stop=lambda opt: False).message == "all trials were evaluated"
+
+
 @pytest.mark.filterwarnings("ignore:the source of the objective")
 def test_two_runs_that_share_a_checkpoint_do_not_go_on(tmp_path) -> None:
     """The second one takes the file up during the fourth evaluation of the first, which finds a file not its own."""
