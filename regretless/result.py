@@ -248,10 +248,7 @@ class Result:
         """
         from regretless.report.run_page import run_page
 
-        if Path(path).suffix.lower() not in ("", ".html", ".htm"):
-            raise ValueError(
-                f"report writes an HTML page, got {str(path)!r}; result.plot().savefig({str(path)!r}) draws"
-            )
+        check_page_name(path)
         write_whole(path, run_page(self, where).encode())
         return Path(path)
 
@@ -259,3 +256,9 @@ class Result:
 def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
     """A setting as JSON can hold it: an infinite label stands as its printed form."""
     return {name: str(x) if isinstance(x, float) and not math.isfinite(x) else x for name, x in params.items()}
+
+
+def check_page_name(path: str | Path) -> None:
+    """Raises ValueError where a path is none of an HTML page."""
+    if Path(path).suffix.lower() not in ("", ".html", ".htm"):
+        raise ValueError(f"report writes an HTML page, got {str(path)!r}; result.plot().savefig({str(path)!r}) draws")
