@@ -21,6 +21,7 @@ from regretless.extras import optional
 from regretless.method import Method, Recipe
 from regretless.optimizer import Optimizer, Trial
 from regretless.parameters import Array
+from regretless.probes import certified
 from regretless.space import SpaceLike
 from regretless.statefile import write_whole
 
@@ -66,7 +67,7 @@ class Result:
             nothing, message = Certificate.none(why, 0.05), f"{message}; {why}"
             return cls({}, float("nan"), nothing, optimizer.trials, message, False, optimizer)
         params = optimizer.recommend()
-        value, certificate = optimizer.observed(params), optimizer.certificate
+        value, certificate = optimizer.observed(params), certified(optimizer)
         return cls(params, value, certificate, optimizer.trials, message, success, optimizer)
 
     # -- scipy's names
@@ -100,6 +101,8 @@ class Result:
             return f"value {self.value:.6g}"
         if all(t.given != self.params for t in self.trials) and not np.isnan(self.value):
             return f"value {self.value:.6g}, of an evaluation before this run"
+        if not self.best.feasible:
+            return f"value {self.value:.6g}, but the setting breaks a constraint: none was found that keeps them all"
         seen = f"the best value seen is {self.best.value:.6g}, of trial {self.best.number}"
         if np.isnan(self.value):
             return f"not evaluated there; {seen}"
