@@ -38,6 +38,7 @@ from publish import RESULTS
 from regretless_bench.compact import Line, read_lines
 from regretless_bench.finding import SIZES, Finding, Table
 from regretless_bench.problems import PROBLEMS, make_problem
+from regretless_bench.record import naturally
 from regretless_bench.verdicts import Check, checks_table, judged
 
 from regretless.statefile import write_whole
@@ -75,7 +76,7 @@ def optimum(problem: str) -> float:
 def grouped(lines: Sequence[Line], name: Callable[[Line], str] = lambda line: line.problem) -> Cases:
     """Lines by problem and method, ordered by seed."""
     groups: Cases = {}
-    for line in sorted(lines, key=lambda line: (name(line), line.label, line.seed)):
+    for line in sorted(lines, key=lambda line: (naturally(name(line)), line.label, line.seed)):
         groups.setdefault(name(line), {}).setdefault(line.label, []).append(line)
     return groups
 

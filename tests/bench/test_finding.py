@@ -50,6 +50,12 @@ def test_folds_are_repetitions_of_one_problem() -> None:
     assert fewest(grouped(runs, lambda r: "task")) == 3
 
 
+def test_problems_come_in_the_order_of_their_numbers() -> None:
+    names = ["levy(dim=5, shift=0.6)", "levy(dim=20, shift=0.25)", "levy(dim=20, shift=0.6)", "levy(dim=100)"]
+    assert list(grouped([record("a", name, 0, [1.0]) for name in reversed(names)])) == names
+    assert list(grouped([record("a", name, 0, [1.0]) for name in ("mlp", "boosting")])) == ["boosting", "mlp"]
+
+
 def test_tables_and_charts_show_the_records() -> None:
     cases = grouped(study({"ours": GOOD, "rival": BAD}))
     table = medians_table(cases, what="regret", order=["rival"])
