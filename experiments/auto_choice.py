@@ -252,18 +252,19 @@ def mean_ranks(losses: Array) -> tuple[Array, Array]:
     return rank.mean(axis=0), rank.std(axis=0, ddof=1) / len(rank) ** 0.5
 
 
-def table(suite: str, rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
+def table(title: str, rows: Sequence[Mapping[str, Any]], methods: Sequence[str], suites: Sequence[str]) -> str:
     """Mean ranks with standard errors of all methods on the cases they share; then without those that ran the fewest
     cases, where that leaves half as many cases again."""
     lines, last = [], 0
-    field = [m for m in methods if any(r["method"] == m and r["suite"] == suite for r in rows)]
+    counts = {m: sum(r["method"] == m and r["suite"] in suites for r in rows) for m in methods}
+    field = [m for m in methods if counts[m]]
     while len(field) > 1:
-        ran, cases, values = field_of(rows, field, [suite])
+        ran, cases, values = field_of(rows, field, suites)
         if len(cases) > 1 and len(cases) >= 1.5 * last:
-            lines += [*one_table(f"{suite}: {len(cases)} cases", ran, cases, values), ""]
+            lines += [*one_table(f"{title}: {len(cases)} cases", ran, cases, values), ""]
             last = len(cases)
-        counts = {m: sum(r["method"] == m and r["suite"] == suite for r in rows) for m in field}
-        field = [m for m in field if counts[m] > min(counts.values())]
+        least = min(counts[m] for m in field)
+        field = [m for m in field if counts[m] > least]
     return "\n".join(lines)
 
 
@@ -302,25 +303,28 @@ def in_order(suite: str) -> tuple[str, list[int]]:
     return kind, [int(number) for number in numbers]
 
 
-def pooled(rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
-    """The tables of all suites of a kind together: of the methods that ran half of its cases, on those of all."""
-    lines = []
-    for kind in KINDS:
-        suites = sorted({r["suite"] for r in rows if r["suite"].split("-")[0] == kind}, key=in_order)
-        ran, cases, values = field_of(rows, present(rows, methods, suites), suites)
-        if len(suites) > 1 and len(cases) > 1:
-            lines += [*one_table(f"{kind}: {len(cases)} cases of {', '.join(suites)}", ran, cases, values), ""]
-    return "\n".join(lines)
+def suites_of(kind: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return sorted({r["suite"] for r in rows if r["suite"].split("-")[0] == kind}, key=in_order)
 
 
 def summary(rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
-    """A line per suite and one per kind, pooled: mean rank by the best point / by the recommendation ± its error."""
-    names = sorted({r["suite"] for r in rows if r["suite"].split("-")[0] in KINDS}, key=in_order)
-    kinds = {kind: [name for name in names if name.split("-")[0] == kind] for kind in KINDS}
-    groups = [(name, [name]) for name in names] + [(f"all {kind}", kinds[kind]) for kind in KINDS if kinds[kind][1:]]
+    """A line per suite, one per kind, pooled, and one per kind with the methods that ran fewer of its cases: mean rank
+    by the best point / by the recommendation ± its error."""
+    groups: list[tuple[str, list[str], list[str]]] = []
+    for kind in KINDS:
+        groups += [(name, [name], present(rows, methods, [name])) for name in suites_of(kind, rows)]
+    for kind in KINDS:
+        suites = suites_of(kind, rows)
+        usual = present(rows, methods, suites)
+        if len(suites) > 1:
+            groups.append((f"all {kind}", suites, usual))
+        for other in (m for m in methods if m not in usual):
+            ran, cases, _ = field_of(rows, [*usual, other], suites)
+            if other in ran and len(cases) >= LEAST_CASES:
+                groups.append((f"{kind}, with {other}", suites, [m for m in methods if m in (*usual, other)]))
     lines = [f"| suite | cases | {' | '.join(f'`{m}`' for m in methods)} |", "|" + " --- |" * (2 + len(methods))]
-    for title, suites in groups:
-        ran, cases, values = field_of(rows, present(rows, methods, suites), suites)
+    for title, suites, field in groups:
+        ran, cases, values = field_of(rows, field, suites)
         if len(cases) < 2:
             continue
         (best, _), (advised, error) = mean_ranks(values["best"]), mean_ranks(values["advised"])
@@ -380,7 +384,7 @@ def chart(path: Path, rows: Sequence[Mapping[str, Any]], methods: Sequence[str])
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    suites = {kind: sorted({r["suite"] for r in rows if r["suite"].split("-")[0] == kind}) for kind in KINDS}
+    suites = {kind: suites_of(kind, rows) for kind in KINDS}
     shared = {kind: field_of(rows, present(rows, methods, suites[kind]), suites[kind])[1] for kind in KINDS}
     kinds = [kind for kind in KINDS if len(shared[kind]) >= LEAST_CASES]
     across = 2 if len(kinds) == 4 else min(3, len(kinds))
@@ -447,13 +451,16 @@ def main() -> None:
         run_jobs(jobs, options.out / "outcomes.jsonl", options.jobs, options.minutes)
     rows = [row for row in rows_of(options.out) if not instances or row["instance"] in instances]
     for suite in dict.fromkeys(r["suite"] for r in rows):
-        print(f"\n{table(suite, rows, methods)}", flush=True)
+        print(f"\n{table(suite, rows, methods, [suite])}", flush=True)
+    for kind in KINDS:
+        if len(suites_of(kind, rows)) > 1:
+            print(f"\n{table(f'all {kind}', rows, methods, suites_of(kind, rows))}")
     for kind in ("batch", "fewbatch"):
         if any(r["suite"].startswith(f"{kind}-") for r in rows):
             print(f"\n{batch_table(rows, methods, kind)}")
     if any("after" in row for row in rows):
         print(f"\n{long_table(rows, methods)}")
-    print(f"\n{pooled(rows, methods)}\n{summary(rows, methods)}")
+    print(f"\n{summary(rows, methods)}")
     if options.chart is not None:
         chart(options.chart, rows, methods)
 

@@ -48,10 +48,20 @@ def test_methods_are_ranked_on_the_cases_they_share(choice: ModuleType) -> None:
     assert line == "| clean-3 | 3 | **1.33 / 1.33 ± 0.33** | 1.67 / 1.67 ± 0.33 |  |"
 
 
+def test_a_method_with_few_cases_has_a_line_with_the_others_on_these(choice: ModuleType) -> None:
+    rows = [row("auto", f, 1.0, suite) for f in range(2, 26) for suite in ("noise-5-2", "noise-5-3")]
+    rows += [row("hebo", f, 2.0, "noise-5-3") for f in range(2, 2 + choice.LEAST_CASES)]
+    lines = choice.summary(rows, ("auto", "hebo", "smac")).splitlines()
+    assert lines[-2:] == [
+        "| all noise | 48 | **1.00 / 1.00 ± 0.00** |  |  |",
+        "| noise, with hebo | 12 | **1.00 / 1.00 ± 0.00** | 2.00 / 2.00 ± 0.00 |  |",
+    ]
+
+
 def test_a_difference_from_auto_is_that_of_the_same_cases(choice: ModuleType) -> None:
     """turbo is first once and second twice, so it is a third of a rank behind."""
     rows = [row("auto", f, 1.0) for f in (2, 4, 6)] + [row("turbo", f, 0.5 if f == 2 else 3.0) for f in (2, 4, 6)]
-    text = choice.table("clean-3", rows, ("auto", "turbo"))
+    text = choice.table("clean-3", rows, ("auto", "turbo"), ["clean-3"])
     assert "| turbo | 1.67 ± 0.33 | 1.67 ± 0.33 | 0.33 ± 0.67 | 1 |" in text
     assert "f1-5 1.50 (turbo 1.50; behind 0.00 ± 1.00)" in text
 
