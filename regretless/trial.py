@@ -48,6 +48,10 @@ class Trial:
     def __post_init__(self) -> None:
         self.given = dict(self.params)
 
+    def move(self, unit: Array, params: dict[str, Any]) -> None:
+        """Gives a pending trial another setting."""
+        self.unit, self.params, self.given = unit, params, dict(params)
+
     def settle(self) -> None:
         """Gives the trial the parameters back that a caller took out of its dict, before it is told. One whose values
         were changed was evaluated elsewhere."""
