@@ -8,9 +8,10 @@ A suite is a kind of problem and its size: `clean-D` (bbob, 20 evaluations per d
 cent of the interquartile range, 50 per dimension), `mixint-D` (bbob-mixint, 20 per dimension), `batch-Q-D` (bbob, 256
 evaluations, Q at a time), `wide-D` (bbob in 20 and 40 dimensions, 10 per dimension), `high-D` (formulas in 100 and 300
 dimensions, 200 in all, two of them with an effective subspace), `deep-D` (turned formulas and effective subspaces in 30
-to 1,000 dimensions, which had no part in any choice), `table-N` (trainings looked up, N evaluations). For peers that
-take seconds per ask there are `few-S-D` (noise of S per cent, 20 per dimension) and `fewint-D` (bbob-mixint, 10 per
-dimension).
+to 1,000 dimensions, which had no part in any choice), `table-N` (trainings looked up, N evaluations), `long-D-N` (bbob,
+N evaluations of something cheap; losses and costs are compared after 100, 300, 1,000 and so on). For peers that take
+seconds per ask there are `few-S-D` (noise of S per cent, 20 per dimension), `fewint-D` (bbob-mixint, 10 per dimension),
+`fewdeep-D` (the deep formulas, 100 in all) and `fewbatch-Q-D` (128 in all).
 
 A function is a family: odd ones chose what `auto` does, even ones had no part in it. A case is a function with an
 instance, which is also its seed; methods are ranked jointly within a case, by the noiseless value of the best point
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import json
 import sys
 import time
@@ -43,7 +45,7 @@ from regretless.parameters import Array
 OURS = ("auto", "gp-ucb", "gp-ei", "gp-ts", "turbo", "cma-es")
 QUICK = ("auto", "optuna-tpe", "optuna-cmaes", "nevergrad-ngopt", "turbo")
 """The peers whose asks take milliseconds."""
-SLOW = ("optuna-gp", "smac", "botorch-lognei", "botorch-saas", "hebo")
+SLOW = ("optuna-gp", "smac", "botorch-logei", "botorch-lognei", "botorch-saas", "hebo")
 """The peers whose asks take a tenth of a second to seconds: they run on fewer cases."""
 SETS = {"choose": (range(1, 25, 2), OURS), "report": (range(2, 25, 2), QUICK + SLOW)}
 """The functions and the methods of each set."""
@@ -71,14 +73,21 @@ TURNED: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 """Of the deep suites: four formulas that depend on all turned axes, two on six of the coordinates, one on six turned
 axes."""
+FEW_DEEP = 100
+"""Evaluations of the few-evaluation deep suites, for peers that take a second and more per ask."""
+AFTER = (100, 300, 1000, 3000, 10000, 30000, 100000)
+"""Numbers of evaluations after which a long run's loss and cost are written down."""
+LONGEST = {"optuna-tpe": 1000, "optuna-cmaes": 3000}
+"""Long runs of these methods end there, because an ask takes longer the more values there are: minutes for the rest."""
 PER_PARAMETER = {30: 10.0, 50: 6.0, 100: 3.0, 200: 2.0, 1000: 0.3}
 """Evaluations per parameter of the deep suites: 300 to 400 in all."""
 KINDS = {
     "clean": "no noise", "noise": "noise", "few": "noise, few evaluations", "mixint": "whole numbers",
     "fewint": "whole numbers, few evaluations", "wide": "20 and 40 parameters", "high": "100 and 300 parameters",
-    "deep": "many parameters, turned formulas", "table": "tables of trainings",
+    "deep": "many parameters, turned formulas", "fewdeep": "many parameters, few evaluations",
+    "table": "tables of trainings",
 }  # fmt: skip
-BBOB = ("clean", "noise", "few", "mixint", "fewint", "batch", "wide")
+BBOB = ("clean", "noise", "few", "mixint", "fewint", "batch", "fewbatch", "wide", "long")
 """The kinds whose functions are COCO's."""
 
 
@@ -109,18 +118,21 @@ def cases_of(suite: str, functions: Iterable[int], instances: Iterable[int]) -> 
                 case = case._replace(options={**options, "noise_iqr": numbers[0] / 100})
             elif kind in ("mixint", "fewint"):
                 case = case._replace(problem="bbob-mixint", budget=(20 if kind == "mixint" else 10) * numbers[0])
-            elif kind == "batch":
-                case = case._replace(budget=256, at_once=numbers[0])
+            elif kind in ("batch", "fewbatch"):
+                case = case._replace(budget=256 if kind == "batch" else 128, at_once=numbers[0])
             elif kind == "wide":
                 case = case._replace(budget=10 * numbers[0])
+            elif kind == "long":
+                case = case._replace(options={**options, "dim": numbers[0]}, budget=numbers[1])
             elif kind != "clean":
                 break
             found.append(case)
         if kind == "table":
             rows = [(f, *TABLES[f]) for f in range(len(TABLES))]
             found += [Case(suite, f, i, name, {"data_set": data}, numbers[0]) for f, name, data in rows]
-        elif kind == "deep":
-            dim, budget = numbers[0], round(PER_PARAMETER[numbers[0]] * numbers[0])
+        elif kind in ("deep", "fewdeep"):
+            dim = numbers[0]
+            budget = FEW_DEEP if kind == "fewdeep" else round(PER_PARAMETER[dim] * dim)
             found += [Case(suite, f, i, "turned", {"dim": dim, **TURNED[f]}, budget) for f in range(len(TURNED))]
         elif kind == "high":
             found += [Case(suite, f, i, *formula(f, numbers[0]), 200) for f in range(len(FORMULAS))]
@@ -155,17 +167,20 @@ def run_case(out: Path, deadline: float, job: tuple[Case, str], progress: Progre
 
 def outcome_of(case: Case, name: str) -> dict[str, Any]:
     """Losses (noiseless, relative to the optimum where it is known) of the best point and of the recommended one, the
-    mean loss of all evaluations and of those after the first batch, and milliseconds of an ask and tell."""
+    mean loss of all evaluations and of those after the first batch, and milliseconds of an ask and tell; of a long run
+    also the best loss and these milliseconds after some numbers of evaluations."""
     seed = 100 * case.instance
+    long = case.suite.startswith("long")
+    evaluations = min(case.budget, LONGEST.get(name, case.budget)) if long else case.budget
     problem = make_problem(case.problem, **{"seed": seed, **case.options})
     sign = -1.0 if problem.direction == "maximize" else 1.0
     method = method_named(name)
     opt = Optimizer(problem.space, method=method, direction=problem.direction, budget=case.budget, seed=seed)
     values: list[float] = []
-    used = 0.0
-    while len(values) < case.budget:
+    used, costs = 0.0, {}
+    while len(values) < evaluations:
         begin = time.process_time()
-        trials = [opt.ask() for _ in range(min(case.at_once, case.budget - len(values)))]
+        trials = [opt.ask() for _ in range(min(case.at_once, evaluations - len(values)))]
         used += time.process_time() - begin
         seen = [problem.observe(trial.params) for trial in trials]
         begin = time.process_time()
@@ -173,12 +188,15 @@ def outcome_of(case: Case, name: str) -> dict[str, Any]:
             opt.tell(trial, y)
             values.append(value)
         used += time.process_time() - begin
+        if long and len(values) in AFTER:
+            costs[len(values)] = round(1000 * used / len(values), 3)
     loss = sign * (np.array(values) - (problem.optimum or 0.0))
     advised = sign * (problem.true(opt.recommend()) - (problem.optimum or 0.0))
+    after = {str(n): [float(loss[:n].min()), ms] for n, ms in costs.items()}
     return {
         "best": float(loss.min()), "advised": float(advised), "mean": float(loss.mean()),
-        "later": float(loss[case.at_once :].mean()), "ms": round(1000 * used / case.budget, 3),
-    }  # fmt: skip
+        "later": float(loss[case.at_once :].mean()), "ms": round(1000 * used / evaluations, 3),
+    } | ({"after": after} if after else {})  # fmt: skip
 
 
 def run_jobs(jobs: Sequence[tuple[Case, str]], out: Path, processes: int, minutes: float) -> None:
@@ -234,42 +252,50 @@ def mean_ranks(losses: Array) -> tuple[Array, Array]:
     return rank.mean(axis=0), rank.std(axis=0, ddof=1) / len(rank) ** 0.5
 
 
-def table(suite: str, rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
+def table(title: str, rows: Sequence[Mapping[str, Any]], methods: Sequence[str], suites: Sequence[str]) -> str:
     """Mean ranks with standard errors of all methods on the cases they share; then without those that ran the fewest
-    cases, where that leaves half as many cases again."""
+    cases, where that leaves half as many cases again. The first method is in every table."""
     lines, last = [], 0
-    field = [m for m in methods if any(r["method"] == m and r["suite"] == suite for r in rows)]
-    while len(field) > 1:
-        ran, cases, values = field_of(rows, field, [suite])
+    counts = {m: sum(r["method"] == m and r["suite"] in suites for r in rows) for m in methods}
+    field = [m for m in methods if counts[m]]
+    while len(field) > 1 and field[0] == methods[0]:
+        ran, cases, values = field_of(rows, field, suites)
         if len(cases) > 1 and len(cases) >= 1.5 * last:
-            lines += [*one_table(f"{suite}: {len(cases)} cases", ran, cases, values), ""]
+            lines += [*one_table(f"{title}: {len(cases)} cases", ran, cases, values), ""]
             last = len(cases)
-        counts = {m: sum(r["method"] == m and r["suite"] == suite for r in rows) for m in field}
-        field = [m for m in field if counts[m] > min(counts.values())]
+        least = min(counts[m] for m in field)
+        field = [m for m in field if counts[m] > least]
     return "\n".join(lines)
 
 
 def one_table(title: str, ran: Sequence[str], cases: Sequence[tuple[str, int, int]], values: Mapping[str, Array]
               ) -> list[str]:  # fmt: skip
     rank = {name: mean_ranks(values[name]) for name in ("best", "advised")}
-    lines = [title, "", "| method | of the best point | of the recommendation | ms per ask |", "|" + " --- |" * 4]
+    each = ranks(values["advised"])
+    behind = each - each[:, :1]
+    error = behind.std(axis=0, ddof=1) / len(behind) ** 0.5
+    lines = [title, "", f"| method | of the best point | of the recommendation | behind {ran[0]} | ms per ask |",
+             "|" + " --- |" * 5]  # fmt: skip
     for i in np.argsort(rank["advised"][0]):
         cells = [f"{rank[name][0][i]:.2f} ± {rank[name][1][i]:.2f}" for name in ("best", "advised")]
+        cells.append(f"{behind[:, i].mean():.2f} ± {error[i]:.2f}" if i else "")
         lines.append(f"| {ran[i]} | {' | '.join(cells)} | {np.median(values['ms'][:, i]):.3g} |")
     words = []
     for group, members in GROUPS.items():
         at = [n for n, (suite, family, _) in enumerate(cases) if family in members and suite.split("-")[0] in BBOB]
         if at:
-            means = ranks(values["advised"])[at].mean(axis=0)
+            means = each[at].mean(axis=0)
             other = 1 + int(np.argmin(means[1:]))
-            words.append(f"f{group} {means[0]:.2f} ({ran[other]} {means[other]:.2f})")
-    return [*lines, "", f"{ran[0]} by group, beside the best of the others: {', '.join(words)}"]
+            gap = behind[at, other]
+            spread = f" ± {gap.std(ddof=1) / len(gap) ** 0.5:.2f}" if len(gap) > 1 else ""
+            words.append(f"f{group} {means[0]:.2f} ({ran[other]} {means[other]:.2f}; behind {gap.mean():.2f}{spread})")
+    return [*lines, "", f"{ran[0]} by group, beside the best of the others: {', '.join(words)}"] if words else lines
 
 
 def present(rows: Sequence[Mapping[str, Any]], methods: Sequence[str], suites: Sequence[str]) -> list[str]:
     """The methods that ran at least half of the cases that `auto` ran."""
     counts = {m: sum(r["method"] == m and r["suite"] in suites for r in rows) for m in methods}
-    return [m for m in methods if counts[m] >= max(1, 0.5 * counts["auto"])]
+    return [m for m in methods if counts[m] >= max(1, 0.5 * counts.get("auto", 0))]
 
 
 def in_order(suite: str) -> tuple[str, list[int]]:
@@ -277,14 +303,28 @@ def in_order(suite: str) -> tuple[str, list[int]]:
     return kind, [int(number) for number in numbers]
 
 
+def suites_of(kind: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return sorted({r["suite"] for r in rows if r["suite"].split("-")[0] == kind}, key=in_order)
+
+
 def summary(rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
-    """A line per suite and one per kind, pooled: mean rank by the best point / by the recommendation ± its error."""
-    names = sorted({r["suite"] for r in rows if not r["suite"].startswith("batch")}, key=in_order)
-    kinds = {kind: [name for name in names if name.split("-")[0] == kind] for kind in KINDS}
-    groups = [(name, [name]) for name in names] + [(f"all {kind}", kinds[kind]) for kind in KINDS if kinds[kind][1:]]
+    """A line per suite, one per kind, pooled, and one per kind with the methods that ran fewer of its cases: mean rank
+    by the best point / by the recommendation ± its error."""
+    groups: list[tuple[str, list[str], list[str]]] = []
+    for kind in KINDS:
+        groups += [(name, [name], present(rows, methods, [name])) for name in suites_of(kind, rows)]
+    for kind in KINDS:
+        suites = suites_of(kind, rows)
+        usual = present(rows, methods, suites)
+        if len(suites) > 1:
+            groups.append((f"all {kind}", suites, usual))
+        for other in (m for m in methods if m not in usual):
+            ran, cases, _ = field_of(rows, [*usual, other], suites)
+            if other in ran and len(cases) >= LEAST_CASES:
+                groups.append((f"{kind}, with {other}", suites, [m for m in methods if m in (*usual, other)]))
     lines = [f"| suite | cases | {' | '.join(f'`{m}`' for m in methods)} |", "|" + " --- |" * (2 + len(methods))]
-    for title, suites in groups:
-        ran, cases, values = field_of(rows, present(rows, methods, suites), suites)
+    for title, suites, field in groups:
+        ran, cases, values = field_of(rows, field, suites)
         if len(cases) < 2:
             continue
         (best, _), (advised, error) = mean_ranks(values["best"]), mean_ranks(values["advised"])
@@ -296,15 +336,16 @@ def summary(rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def batch_table(rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
+def batch_table(rows: Sequence[Mapping[str, Any]], methods: Sequence[str], kind: str = "batch") -> str:
     """What evaluations in batches cost: geometric means over cases of losses relative to the sequential run's."""
-    sizes = sorted({int(r["suite"].split("-")[1]) for r in rows if r["suite"].startswith("batch")})
-    lines = ["| method | at once | cases | mean regret | after the first batch | best |", "|" + " --- |" * 6]
+    rows = [r for r in rows if r["suite"].split("-")[0] == kind]
+    sizes = sorted({int(r["suite"].split("-")[1]) for r in rows})
+    lines = [f"| method, {kind} | at once | cases | mean regret | after the first batch | best |", "|" + " --- |" * 6]
     for method in methods:
         by = {(r["suite"], r["family"], r["instance"]): r for r in rows if r["method"] == method}
         for size in sizes[1:]:
-            pairs = [(r, by.get((f"batch-{sizes[0]}-{s.split('-')[2]}", f, i)))
-                     for (s, f, i), r in by.items() if s.startswith(f"batch-{size}-")]  # fmt: skip
+            pairs = [(r, by.get((f"{kind}-{sizes[0]}-{s.split('-')[2]}", f, i)))
+                     for (s, f, i), r in by.items() if s.startswith(f"{kind}-{size}-")]  # fmt: skip
             logs = np.array([[np.log(max(r[k], 1e-8) / max(one[k], 1e-8)) for k in ("mean", "later", "best")]
                              for r, one in pairs if one is not None])  # fmt: skip
             if len(logs) > 1:
@@ -312,6 +353,26 @@ def batch_table(rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> st
                 pairs_of = zip(np.exp(logs.mean(axis=0)), np.exp(error), strict=True)
                 cells = [f"{ratio:.2f} (times or by {spread:.2f})" for ratio, spread in pairs_of]
                 lines.append(f"| {method} | {size} | {len(logs)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def long_table(rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
+    """Long runs: decades by which the best loss of `auto` lies below a peer's after n evaluations (losses below 1e-8
+    count as that), on how many cases it is lower, and milliseconds of an ask and tell averaged over the run so far."""
+    by = {key_of(row): row["after"] for row in rows if "after" in row}
+    lines = ["| suite | peer | after | cases | decades | lower on | `auto`, ms | peer, ms |", "|" + " --- |" * 8]
+    suites = sorted({key[0] for key in by}, key=in_order)
+    peers = [m for m in methods if m != "auto"]
+    for suite, peer, n in itertools.product(suites, peers, map(str, AFTER)):
+        ours = {key[:3]: after[n] for key, after in by.items() if key[0] == suite and key[3] == "auto" and n in after}
+        theirs = {key[:3]: after[n] for key, after in by.items() if key[0] == suite and key[3] == peer and n in after}
+        pairs = np.array([[ours[case], theirs[case]] for case in sorted(set(ours) & set(theirs))])
+        if len(pairs) > 1:
+            losses, costs = np.log10(np.maximum(pairs[:, :, 0], 1e-8)), np.median(pairs[:, :, 1], axis=0)
+            gain = losses[:, 1] - losses[:, 0]
+            cells = [suite, peer, n, len(gain), f"{gain.mean():.2f} ± {gain.std(ddof=1) / len(gain) ** 0.5:.2f}",
+                     int((gain > 0).sum()), *(f"{ms:.3g}" for ms in costs)]  # fmt: skip
+            lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 
 
@@ -323,7 +384,7 @@ def chart(path: Path, rows: Sequence[Mapping[str, Any]], methods: Sequence[str])
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    suites = {kind: sorted({r["suite"] for r in rows if r["suite"].split("-")[0] == kind}) for kind in KINDS}
+    suites = {kind: suites_of(kind, rows) for kind in KINDS}
     shared = {kind: field_of(rows, present(rows, methods, suites[kind]), suites[kind])[1] for kind in KINDS}
     kinds = [kind for kind in KINDS if len(shared[kind]) >= LEAST_CASES]
     across = 2 if len(kinds) == 4 else min(3, len(kinds))
@@ -390,9 +451,15 @@ def main() -> None:
         run_jobs(jobs, options.out / "outcomes.jsonl", options.jobs, options.minutes)
     rows = [row for row in rows_of(options.out) if not instances or row["instance"] in instances]
     for suite in dict.fromkeys(r["suite"] for r in rows):
-        print(f"\n{table(suite, rows, methods)}", flush=True)
-    if any(r["suite"].startswith("batch") for r in rows):
-        print(f"\n{batch_table(rows, methods)}")
+        print(f"\n{table(suite, rows, methods, [suite])}", flush=True)
+    for kind in KINDS:
+        if len(suites_of(kind, rows)) > 1:
+            print(f"\n{table(f'all {kind}', rows, methods, suites_of(kind, rows))}")
+    for kind in ("batch", "fewbatch"):
+        if any(r["suite"].startswith(f"{kind}-") for r in rows):
+            print(f"\n{batch_table(rows, methods, kind)}")
+    if any("after" in row for row in rows):
+        print(f"\n{long_table(rows, methods)}")
     print(f"\n{summary(rows, methods)}")
     if options.chart is not None:
         chart(options.chart, rows, methods)

@@ -84,8 +84,8 @@ def bbob_run(name: str, function: int, dim: int, instance: int, seed: int) -> Ru
 
 
 def high_runs(seeds: int) -> list[Run]:
-    """Shifted functions; the same problems, initial points and settings as in `ms_ucb_fig1.py --full`, whose records
-    serve here as well."""
+    """Shifted functions; the same problems, initial points and settings as in `ms_ucb_fig1.py --full --long`, whose
+    records serve here as well."""
     runs = []
     for dim, name, seed in product((50, 100), HIGH, range(HIGH_FIRST, HIGH_FIRST + seeds)):
         options = {"dim": dim, "shift": 0.6, **({"bound": 5.0} if name == "ackley" else {})}

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from regretless_bench.claims import SECONDS, Cases, core_seconds, curve, experim
 from regretless_bench.finding import Finding, Table
 from regretless_bench.problems.data import data_folder, reading
 from regretless_bench.record import Record, Run
-from regretless_bench.verdicts import Check, checks_table, judged, leads, measured
+from regretless_bench.verdicts import Check, checks_table, common, judged, lowest, measured
 
 from regretless.baselines import BASELINES
 from regretless.methods import METHODS
@@ -57,6 +58,8 @@ FASTER = 10.0
 """The paper's runs show 80 and 103 times less time than IGP-UCB; "significant" is a tenth of that here."""
 CONVERGES = "offering faster regret convergence in terms of the actual time taken"
 RUNS_FASTER = "GP-ThreDS offers a significant reduction in running time"
+AT_TIME = "{problem}: average regret after {until} CPU seconds, those of {label}"
+"""The title of a table of losses by seed."""
 
 
 def settings(options: argparse.Namespace) -> list[Run]:
@@ -248,9 +251,10 @@ def draw(records: list[Record], published: dict[str, np.ndarray], path: Path) ->
     plt.close(figure)
 
 
-def at_equal_time(cases: Cases, label: str) -> list[Check]:
-    """Per problem: when `label` has taken all its samples, has it the lowest average regret of the paper's methods?"""
-    checks = []
+def at_equal_time(cases: Cases, label: str) -> dict[str, tuple[float, dict[str, np.ndarray]]]:
+    """Per problem: the processor seconds in which `label` takes all its samples (their median), and the average regret
+    of the paper's methods then, one per seed."""
+    found = {}
     for problem, methods in cases.items():
         if label not in methods:
             continue
@@ -260,23 +264,45 @@ def at_equal_time(cases: Cases, label: str) -> list[Check]:
             taken = int(np.searchsorted(np.cumsum(record.cpu), until, side="right"))
             return float(cumulative(record)[max(taken, 1) - 1])
 
-        checks += leads(
-            {problem: methods},
-            label,
-            [rival for rival in THEIRS if rival != PRINTED],
-            then,
-            f"average regret after {until:.2g} CPU seconds",
-            quote=CONVERGES,
-        )
-    return checks
+        found[problem] = until, common(methods, [label, *(rival for rival in THEIRS if rival != PRINTED)], then)
+    return found
 
 
-def faster(cases: Cases, label: str, rival: str = "IGP-UCB") -> list[Check]:
-    """Per problem: does a sample of the rival cost FASTER times as much processor time?"""
+def converges(then: Mapping[str, tuple[float, Mapping[str, np.ndarray]]], label: str) -> list[Check]:
+    """Per problem: is the average regret of `label` the lowest of the paper's methods at that time?"""
+    return [
+        lowest(problem, losses, label, f"average regret after {until:.2g} CPU seconds", quote=CONVERGES)
+        for problem, (until, losses) in then.items()
+        if len(losses) > 1
+    ]
+
+
+def by_seed(then: Mapping[str, tuple[float, Mapping[str, np.ndarray]]], label: str) -> list[Table]:
+    """What `converges` compares, so that it can be judged again without the records."""
+    tables = []
+    for problem, (until, losses) in then.items():
+        rows = [[m, *(float(f"{v:.6g}") for v in values)] for m, values in losses.items()]
+        columns = ["method", *(f"seed {i + 1}" for i in range(len(losses[label])))]
+        tables.append(Table(AT_TIME.format(problem=problem, until=f"{until:.4g}", label=label), columns, rows))
+    return tables
+
+
+def from_tables(tables: Sequence[Table], problem: str, label: str) -> tuple[float, dict[str, np.ndarray]] | None:
+    """What `by_seed` wrote, None where these tables do not hold it."""
+    before, after = AT_TIME.format(problem=problem, until="|", label=label).split("|")
+    for table in tables:
+        if table.title.startswith(before) and table.title.endswith(after):
+            until = float(table.title.removeprefix(before).removesuffix(after))
+            return until, {str(row[0]): np.array(row[1:], dtype=float) for row in table.rows}
+    return None
+
+
+def faster(costs: Mapping[str, Mapping[str, float]], label: str, rival: str = "IGP-UCB") -> list[Check]:
+    """Per problem: does a sample of the rival cost FASTER times as much processor time? `costs` has the microseconds of
+    a sample."""
     checks = []
-    for problem, methods in cases.items():
-        if label in methods and rival in methods:
-            cost = {m: float(np.median([r.cpu.mean() for r in methods[m]])) * 1e6 for m in (label, rival)}
+    for problem, cost in costs.items():
+        if label in cost and rival in cost:
             ratio = cost[rival] / cost[label]
             text = f"{cost[rival]:.0f} us against {cost[label]:.0f} us: {ratio:.1f} times"
             what = f"{problem}: at least {FASTER:g} times less time per sample than {rival}"
@@ -300,8 +326,12 @@ def finding(
         for row in table
         if row[6] and row[1] in THEIRS and options.samples == SAMPLES
     ]
-    checks = [*at_equal_time(cases, PRINTED), *faster(cases, PRINTED)]
-    ours = [*at_equal_time(cases, OURS), *faster(cases, OURS)]
+    then = {label: at_equal_time(cases, label) for label in (PRINTED, OURS)}
+    costs = {
+        problem: {m: 1e6 * float(np.median([r.cpu.mean() for r in group])) for m, group in methods.items()}
+        for problem, methods in cases.items()
+    }
+    checks, ours = ([*converges(of, label), *faster(costs, label)] for label, of in then.items())
     verdict, sentence = judged(checks, fewest(cases), ours)
     value = {(row[0], row[1]): row for row in table}
     lower = all(
@@ -324,7 +354,8 @@ def finding(
         charts(records, published),
         [checks_table(checks, "checks of the method as printed"), checks_table(ours, "the same checks of our default"),
          checks_table(numbers, "beside the claim: our runs beside the authors'"),
-         Table("average regret and time", COLUMNS, table), *long],
+         Table("average regret and time", COLUMNS, table), *long,
+         *(table for label, of in then.items() for table in by_seed(of, label))],
         core_seconds(cases),
     )  # fmt: skip
 

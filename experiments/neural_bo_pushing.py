@@ -6,6 +6,8 @@
         150 evaluations
     python experiments/neural_bo_pushing.py --jobs 16 --out runs/neural_bo_pushing --full
         6000 evaluations, as in the paper
+    python experiments/neural_bo_pushing.py --jobs 8 --out runs/neural_bo_pushing --cost
+        runs nothing: the seconds of an ask after 1000, 3000 and 5000 values, and the hours of a run that follow
 
 15 common initial points. Methods whose cost grows with the cube of the evaluations are left out of the full run by
 --methods.
@@ -14,7 +16,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -26,13 +31,17 @@ from regretless_bench.claims import (
     final_loss,
     gather,
     grouped,
+    keep_results,
     medians_table,
+    stored,
 )
 from regretless_bench.finding import Finding, Table
 from regretless_bench.record import Record, Run
 from regretless_bench.rivals import RIVALS, as_printed, with_printed
+from regretless_bench.settings import file_name
 from regretless_bench.verdicts import Check, Runs, checks_table, judged, leads, not_run
 
+from regretless.auto import find_recipe
 from regretless.baselines import BASELINES
 from regretless.methods import METHODS as FIVE
 
@@ -91,12 +100,63 @@ def finding(records: list[Record], options: argparse.Namespace) -> Finding:
     )
 
 
+# ---------------------------------------------------------------- what the claim's size would cost
+
+AFTER, ASKS, DIM = (1000, 3000, 5000), 4, 14
+"""Values after which asks are timed, how many of them, and the task's parameters."""
+
+
+def ask_seconds(label: str, n: int) -> dict[str, Any]:
+    """Processor seconds of the first ask after n values were told at once, and of an ask among those that follow, each
+    with one more value. The function is a smooth one: the cost hardly depends on it."""
+    recipe = RECIPES[label] if label in RECIPES else find_recipe(label)
+    method = recipe.build(DIM, seed=0, budget=max(AFTER) + ASKS + 1)
+    X = np.random.default_rng(0).random((n, DIM))
+
+    def told(points: np.ndarray) -> None:
+        method.tell(points, -((points - 0.4) ** 2).mean(axis=1) + 0.1 * np.sin(7 * points[:, 0]))
+
+    told(X)
+    seconds = []
+    for _ in range(ASKS + 1):
+        begin = time.process_time()
+        told(method.ask(1))
+        seconds.append(time.process_time() - begin)
+    return {"method": label, "n": n, "first_s": seconds[0], "ask_s": float(np.mean(seconds[1:]))}
+
+
+def hours(costs: Mapping[int, float], evaluations: int = CLAIMED) -> float:
+    """Hours of a run by seconds of an ask after some numbers of values: straight lines between them, from 0."""
+    steps = np.arange(evaluations)
+    return float(np.interp(steps, [0, *costs], [0.0, *costs.values()]).sum() / 3600)
+
+
+def cost(options: argparse.Namespace) -> None:
+    """Measures what is not measured yet, one process per method and size, and prints the table."""
+    methods = options.methods.split(",")
+    places = {(m, n): options.out / f"cost-{file_name(m)}-n{n}.json" for n in AFTER for m in methods}
+    if not options.report:
+        with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+            todo = {cell: path for cell, path in places.items() if not path.is_file()}
+            keep_results({pool.submit(ask_seconds, *cell): path for cell, path in todo.items()}, "size")
+    rows = {(row["method"], row["n"]): row["ask_s"] for row in stored(places.values())}
+    print(f"| method | {' | '.join(f'n = {n}' for n in AFTER)} | hours of a run of {CLAIMED} |\n|{' --- |' * 5}")
+    for m in methods:
+        found = {n: rows[m, n] for n in AFTER if (m, n) in rows}
+        cells = [f"{1e3 * found[n]:.0f} ms" if n in found else "-" for n in AFTER]
+        print(f"| {m} | {' | '.join(cells)} | {f'{hours(found):.2f}' if len(found) == len(AFTER) else '-'} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--cost", action="store_true", help="measure asks alone, without the task")
     parser.add_argument("--budget", type=int)
     parser.add_argument("--first-seed", type=int, default=0)
     options = experiment_options(parser, "runs/neural_bo_pushing")
+    if options.cost:
+        cost(options)
+        return
     budget = options.budget or (6000 if options.full else 150 if options.quick else 1000)
     labels = options.methods.split(",")
     seeds = range(options.first_seed, options.first_seed + options.seeds)

@@ -115,6 +115,14 @@ def write_between(page: Path, text: str) -> None:
     page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
 
 
+def made_alike(finding: Finding, published: Path) -> bool:
+    """Whether the published finding is of the same size and commit, so that its time is one of this, too."""
+    if not published.is_file():
+        return False
+    old = Finding.read(published)
+    return (old.size, old.around.get("commit")) == (finding.size, finding.around.get("commit"))
+
+
 def take(folder: Path) -> None:
     """Copies the findings below a folder, the compact records beside them and the times into docs/results."""
     times, new = read_times(RESULTS), read_times(folder)
@@ -124,9 +132,9 @@ def take(folder: Path) -> None:
         if outranked(finding, RESULTS / "findings" / f"{name}.json"):
             print(f"{name}: the published finding has a larger size and stays")
             continue
+        if finding.size == 0 and not made_alike(finding, RESULTS / "findings" / f"{name}.json"):
+            times.pop(name, None)  # made anew: a time of the old one is none of it
         write_whole(RESULTS / "findings" / f"{name}.json", path.read_bytes())
-        if finding.size == 0:  # made anew: a time of the old one is none of it
-            times.pop(name, None)
         for records in (path.with_name(CSV), path.with_name(JSON)):
             if records.is_file():
                 write_whole(RESULTS / "records" / f"{name}{records.suffix}", records.read_bytes())

@@ -5,12 +5,13 @@
 
 Nothing is run. Charts and tables of medians stay as they are; checks, verdict and sentence are made anew by the same
 functions that the experiments use. GP-ThreDS's Fig. 4 (a, b) compares at equal times, which compact records do not
-hold: it is judged where it is run.
+hold: the finding has them in tables of its own, by seed.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,7 @@ import bilevel_tables
 import go_ucb_fig2
 import go_ucb_fig3
 import gp_threds_cnn
+import gp_threds_fig4
 import ms_ucb_fig1
 import ms_ucb_fig2
 import ms_ucb_fig3
@@ -35,7 +37,8 @@ import numpy as np
 from publish import RESULTS
 from regretless_bench.compact import Line, read_lines
 from regretless_bench.finding import SIZES, Finding, Table
-from regretless_bench.problems import PROBLEMS
+from regretless_bench.problems import PROBLEMS, make_problem
+from regretless_bench.record import naturally
 from regretless_bench.verdicts import Check, checks_table, judged
 
 from regretless.statefile import write_whole
@@ -59,18 +62,21 @@ def least(line: Line) -> float:
 
 def gap(line: Line) -> float:
     """How far the best value is from the optimum of a function of the catalogue; Camelback is maximised."""
-    return abs(line.best[-1] - optimum(line.problem.partition("(")[0]))
+    return abs(line.best[-1] - optimum(line.problem))
 
 
 @functools.cache
-def optimum(name: str) -> float:
-    return float(PROBLEMS[name](seed=0).optimum)
+def optimum(problem: str) -> float:
+    """Of a function with its options, such as michalewicz(dim=20): some optima depend on the dimension."""
+    name, _, words = problem.removesuffix(")").partition("(")
+    options = dict(word.split("=") for word in words.split(", ") if word)
+    return float(make_problem(name, seed=0, **{k: ast.literal_eval(v) for k, v in options.items()}).optimum)
 
 
 def grouped(lines: Sequence[Line], name: Callable[[Line], str] = lambda line: line.problem) -> Cases:
     """Lines by problem and method, ordered by seed."""
     groups: Cases = {}
-    for line in sorted(lines, key=lambda line: (name(line), line.label, line.seed)):
+    for line in sorted(lines, key=lambda line: (naturally(name(line)), line.label, line.seed)):
         groups.setdefault(name(line), {}).setdefault(line.label, []).append(line)
     return groups
 
@@ -137,8 +143,9 @@ def neural_bo(old: Finding, lines: list[Line]) -> Finding:
     cases = grouped(lines)
     labels = ("neural-bo (paper)", "neural-bo")
     if old.figure == "fig1":
-        checks, ours = (neural_bo_fig1.claimed(cases, label, lines[0].evaluations, least) for label in labels)
-        beside = [checks_table(neural_bo_fig1.beside(cases, least), "beside the claim: shifted functions")]
+        evaluations = min(line.evaluations for line in lines)
+        checks, ours = (neural_bo_fig1.claimed(cases, label, evaluations, gap) for label in labels)
+        beside = [checks_table(neural_bo_fig1.beside(cases, gap), "beside the claim: shifted functions")]
         prefix = ""
     elif old.figure == "fig5":
         evaluations = lines[0].evaluations
@@ -157,6 +164,26 @@ def neural_bo(old: Finding, lines: list[Line]) -> Finding:
     return rejudged(old, checks, ours, runs_of(cases), beside, prefix)
 
 
+def gp_threds(old: Finding, lines: list[Line]) -> Finding | None:
+    """Fig. 4 (a, b); None where the finding does not hold its losses by seed."""
+    names = {name: problem for problem, (name, *_) in gp_threds_fig4.PROBLEMS.items()}
+    cases = grouped(lines, lambda line: names[line.problem.partition("(")[0]])
+    costs = {
+        problem: {m: 1e6 * float(np.median([r.cpu / r.evaluations for r in group])) for m, group in methods.items()}
+        for problem, methods in cases.items()
+    }
+    made = []
+    for label in (gp_threds_fig4.PRINTED, gp_threds_fig4.OURS):
+        then = {problem: gp_threds_fig4.from_tables(old.tables, problem, label) for problem in cases}
+        known = {problem: of for problem, of in then.items() if of is not None}
+        if len(known) < len(then):
+            return None
+        made.append([*gp_threds_fig4.converges(known, label), *gp_threds_fig4.faster(costs, label)])
+    beside = [table for table in old.tables if table.title.startswith("beside the claim")]
+    found = rejudged(old, *made, runs_of(cases), beside)
+    return replace(found, sentence=f"{found.sentence} Per sample{old.sentence.partition(' Per sample')[2]}")
+
+
 def from_json(old: Finding, records: list[dict[str, Any]]) -> Finding:
     """Experiments that keep records of their own: the whole finding again, from these."""
     if old.paper == "bilevel":
@@ -166,7 +193,7 @@ def from_json(old: Finding, records: list[dict[str, Any]]) -> Finding:
     elif old.paper == "gp-threds":
         made = gp_threds_cnn.finding(records, None, gp_threds_cnn.FULL if is_full(old) else gp_threds_cnn.SMALL)
     elif old.figure == "fig2":
-        made = neural_bo_coco.finding([row for block in records for row in block["rows"]], sized(old), old.seconds)
+        made = neural_bo_coco.finding([row for block in records for row in block["rows"]], old.seconds)
     elif old.figure == "fig6":
         made = neural_bo_fig6.finding(records, sized(old))
     else:
@@ -192,10 +219,9 @@ def again(name: str) -> tuple[Finding, Finding] | None:
     old = Finding.read(RESULTS / "findings" / f"{name}.json")
     place = RESULTS / "records" / name
     if place.with_suffix(".csv").is_file():
-        by_paper = {"go-ucb": go_ucb, "ms-ucb": ms_ucb, "neural-bo": neural_bo}
-        if old.paper not in by_paper:
-            return None
-        return old, by_paper[old.paper](old, read_lines(place.with_suffix(".csv")))
+        by_paper = {"go-ucb": go_ucb, "ms-ucb": ms_ucb, "neural-bo": neural_bo, "gp-threds": gp_threds}
+        made = by_paper[old.paper](old, read_lines(place.with_suffix(".csv")))
+        return None if made is None else (old, made)
     stored: dict[str, dict[str, Any]] = json.loads(place.with_suffix(".json").read_text(encoding="utf-8"))["records"]
     if (old.paper, old.figure) == ("neural-bo", "fig4"):
         return old, reviews(old, stored)

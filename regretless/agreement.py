@@ -144,7 +144,7 @@ def state_of(optimizer: Optimizer) -> dict[str, Any]:
     """Everything that a file keeps of an optimizer."""
     trials = optimizer.trials
     own = {
-        str(t.number): t.params for t in trials if optimizer.space.decode(t.unit, optimizer.method.choices) != t.params
+        str(t.number): t.given for t in trials if optimizer.space.decode(t.unit, optimizer.method.choices) != t.given
     }
     return {
         "direction": optimizer.direction,

@@ -23,7 +23,8 @@ from regretless.parameters import Array, Axis
 from regretless.region import Region
 
 MOST_COUNTED = 20_000
-"""Finite cubes with gates or rules are counted point by point up to this many; larger ones are as good as endless."""
+"""Finite cubes with gates or rules are counted point by point up to this many, and what is left of a finite cube is
+looked for up to this many; larger ones are as good as endless."""
 
 
 @dataclass(frozen=True)

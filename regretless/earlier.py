@@ -1,9 +1,9 @@
 """What was evaluated before: earlier runs, studies and tables as settings with values, and their places in a space.
 
 Sources are a `Result` or the file of its `to_json`, an `Optimizer`, the file of a checkpoint, a CSV with a column per
-parameter and one called "value", an Optuna study, the URL of an Optuna storage, or (setting, value) pairs. Their ranges
-may differ from the space's: a number outside has a place beyond the end of its axis, where a model can use it and
-nothing is proposed.
+parameter and one called "value" (also that of an Optuna `trials_dataframe`), an Optuna study, the URL of an Optuna
+storage, or (setting, value) pairs. Their ranges may differ from the space's: a number outside has a place beyond the
+end of its axis, where a model can use it and nothing is proposed.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import base64
 import csv
 import json
 import math
+import re
 import tempfile
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ import numpy as np
 
 from regretless.evaluation import as_number, shown
 from regretless.extras import optional
-from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter, ends_of
+from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter, along, ends_of
 from regretless.space import Space
 from regretless.statefile import read_state
 
@@ -78,7 +79,7 @@ def _of_trial(trial: Any) -> Evaluation | None:
     state = getattr(trial.state, "name", trial.state)
     if state not in ("done", "COMPLETE") or trial.value is None:
         return None
-    found = trial.constraints
+    found = trial.constraints if hasattr(trial, "constraints") else trial.system_attrs.get("constraints") or ()
     constraints = tuple(found[name] for name in sorted(found)) if isinstance(found, Mapping) else tuple(found)
     var = getattr(trial, "var", None) if state == "done" else trial.user_attrs.get("regretless:var")
     return Evaluation(dict(trial.params), float(trial.value), var, constraints)
@@ -94,6 +95,9 @@ def _of_pair(item: Any) -> Evaluation:
 
 def _of_storage(url: str) -> list[Evaluation]:
     optuna = optional("optuna", "optuna")
+    file = Path(re.sub(r"^sqlite(\+\w+)?:///", "", url))
+    if url.startswith("sqlite") and not file.exists():  # asking Optuna would make it
+        raise ValueError(f"earlier: there is no file {file}")
     studies = optuna.study.get_all_study_summaries(url)
     if len(studies) != 1:
         names = ", ".join(study.study_name for study in studies) or "none"
@@ -144,9 +148,32 @@ def _of_csv(path: Path) -> list[Evaluation]:
         except (TypeError, ValueError):
             continue  # a failed evaluation has no number there
         params = {name: text for name, text in row.items() if name != "value" and text not in (None, "")}
-        if math.isfinite(value):
+        marked = {name.removeprefix(PARAMS): text for name, text in params.items() if str(name).startswith(PARAMS)}
+        params |= {name: text for name, text in marked.items() if name not in params or name in FACTS}
+        if math.isfinite(value) and row.get("state") != "PRUNED":  # whose value is its last report
             out.append(Evaluation({name: Written(text) for name, text in params.items()}, value))
     return out
+
+
+FACTS = ("number", "state", "value", "var", "cost", "seconds", "error", "started", "completed", "duration")
+"""Columns of tables of trials that tell other things than parameters."""
+PARAMS = "params_"
+"""What stands before a parameter's name where another column is called so, and before all names in Optuna's tables."""
+
+
+def columns_of(names: Sequence[str], taken: Collection[str]) -> list[str]:
+    """The columns of parameters in a table that has others too."""
+    columns = []
+    for name in names:
+        column = name
+        while column in taken or (column != name and column in names):
+            column = f"{PARAMS}{column}"
+        columns.append(column)
+    return columns
+
+
+WHOLE = re.compile(r"[+-]?\d+")
+"""A whole number as tables hold it."""
 
 
 class Written(str):
@@ -225,22 +252,27 @@ def _value(p: Parameter, value: Any) -> Any:
     if isinstance(p, Choice):
         if isinstance(value, Written):
             alike = [label for label in p.labels if str(label) == value]
+            if len(alike) > 1:
+                raise ValueError(f"the text {str(value)!r} stands for several labels of {p}")
             return alike[0] if alike else p.labels[p.index(str(value))]
         return p.labels[p.index(value)]
-    number = as_number(float(value)) if isinstance(value, Written) else as_number(value)
+    if isinstance(value, Written):
+        value = int(value) if WHOLE.fullmatch(value) else float(value)
+    number = as_number(value)
     if number is None or not math.isfinite(number) or (p.log and number <= 0):
         raise ValueError(f"{value!r} is no value of {p}")
-    return number
+    return int(value) if isinstance(value, int | np.integer) else number  # floats do not hold every whole number
 
 
 def _unit(p: Float | Int, value: float) -> float:
     """The place of a number on its axis, beyond the ends too."""
-    low, high = ends_of(p)
     if p.axis.levels == 1:
         return 0.5 if p.low <= value <= p.high else math.inf
     if p.log:
-        return (math.log(value) - math.log(low)) / (math.log(high) - math.log(low))
-    return (value - low) / (high - low)
+        return along(math.log(value), *map(math.log, ends_of(p)))
+    if isinstance(p, Float) and p.line:
+        return along(value, p.low, p.high)
+    return ((value - p.low) / (p.step or 1) + 0.5) / p.axis.levels
 
 
 def _nearest(p: Float | Int, value: float) -> Any:

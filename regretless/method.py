@@ -223,7 +223,8 @@ class Method(ABC):
                 for _ in range(n):
                     rng = self._draws.at(self.step)
                     proposal = np.asarray(self._believed(rng), dtype=np.float64).reshape(self.dim)
-                    self._pend(self._distinct(self.cube.allowed(proposal[None])[0], rng), canonical=True)
+                    x = self._distinct(self.cube.allowed(proposal[None])[0], rng)
+                    self._pend(whole.snap(x) if pins else x, canonical=True)  # pins may make other parts follow
                     self.step += 1
         finally:
             self.cube = whole

@@ -32,7 +32,7 @@ from regretless.parameters import Array
 from regretless.probes import Share, Watch, checked_rate, is_due, probe_point, share_left, with_what_is_known
 from regretless.space import Space, SpaceLike
 from regretless.statefile import pack, read_state, write_state
-from regretless.trial import STATES, CostKind, checked_amount, checked_constraints, checked_cost, counted, own_value
+from regretless.trial import STATES, CostKind, checked_amount, checked_constraints, checked_cost, counted, own_values
 from regretless.trial import Trial as Trial
 
 Direction: TypeAlias = Literal["minimize", "maximize"]
@@ -133,6 +133,7 @@ class Optimizer:
         """Identities and values of earlier evaluations inside the space."""
         self.notes: dict[str, Any] = {}
         """Plain values that travel with the file: what a runner has to know when it goes on."""
+        self.seal: bytes | None = None  # of the file written last
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
@@ -168,7 +169,8 @@ class Optimizer:
             if fixed:
                 pins = self.space.pins(fixed, self.method.choices)
                 X = self.method.ask(1 if n is None else n, step=len(self.trials), pins=pins)
-                trials = [self._new_trial(u, self.space.decode(u, self.method.choices) | dict(fixed)) for u in X]
+                own = own_values(self.space.parameters, fixed)
+                trials = [self._new_trial(u, self.space.decode(u, self.method.choices) | own) for u in X]
             elif self.probes:
                 trials = [self._new_trial(self._probe_or_proposal()) for _ in range(1 if n is None else n)]
             else:
@@ -198,9 +200,7 @@ class Optimizer:
         self.space.check(named)
         with self._lock:
             self.method.wait_for(u)
-            kept = self.space.only_active(named)
-            own = {name: own_value(self.space.parameters[name], value) for name, value in kept.items()}
-            return self._new_trial(u, own)
+            return self._new_trial(u, own_values(self.space.parameters, self.space.only_active(named)))
 
     def tell(
         self,
@@ -227,6 +227,7 @@ class Optimizer:
         """
         with self._lock:
             trial = self._pending_trial(trial)
+            trial.settle()
             if not failed:
                 value, var = checked_value(value), checked_variance(var)
                 values = checked_constraints(constraints, self.n_constraints, self.constraint_names)
@@ -345,9 +346,9 @@ class Optimizer:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the space is finite and every setting of it has been asked."""
-        size = self.method.cube.size
-        return size <= len(self.trials) and len({t.unit.tobytes() for t in self.trials}) >= size
+        """Whether the space is finite and every setting of it has been asked, or was evaluated earlier."""
+        size, most = self.method.cube.size, len(self.trials) + len(self.earlier)
+        return size <= most and len({t.unit.tobytes() for t in self.trials} | {k for k, _ in self.earlier}) >= size
 
     def recommend(self) -> dict[str, Any]:
         """The setting to use: the best value seen, or with noise the model's choice, not the luckiest value."""
@@ -356,7 +357,7 @@ class Optimizer:
         key = self.method.cube.key(u)
         for trial in self.trials:
             if trial.unit.tobytes() == key:
-                return dict(trial.params)  # as it was given, to the last digit
+                return dict(trial.given)  # to the last digit
         return self.space.decode(u, self.method.choices)
 
     def observed(self, params: Mapping[str, Any]) -> float:
@@ -401,7 +402,7 @@ class Optimizer:
         """Writes everything to a file (no pickle); a kill at any moment leaves the old file or the new one, never half
         of one."""
         with self._lock:  # also while it writes: an older state must not be renamed over a newer one
-            write_state(path, self._state())
+            self.seal = write_state(path, self._state())
 
     def _state(self) -> dict[str, Any]:
         return {"kind": FILE_KIND, **agreement.state_of(self)}
@@ -493,5 +494,6 @@ class Optimizer:
                 f"trial {number} belongs to another optimizer; tell the trial that ask() gave, or its number"
             )
         if own.state != "pending":
-            raise ValueError(f"trial {number} has been told already (state {own.state!r}, value {own.value!r})")
+            now = f"(state {own.state!r}, value {own.value!r})"
+            raise ValueError(f"trial {number} has been told already, or was forgotten {now}")
         return own

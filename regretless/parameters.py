@@ -172,6 +172,8 @@ class Float:
         if not self.line:
             return self._on_step(_share(u, self._levels()))
         u = float(self.axis.snap(np.array(u)))
+        if u in (0.0, 1.0):  # the bounds as they were written: exp(log(0.01)) is another number
+            return self.high if u else self.low
         if self.log:
             value = math.exp((1 - u) * math.log(self.low) + u * math.log(self.high))
         else:
@@ -195,8 +197,7 @@ class Float:
         if self.log:
             u = (math.log(number) - math.log(self.low)) / (math.log(self.high) - math.log(self.low))
         else:
-            half = number / 2 - self.low / 2, self.high / 2 - self.low / 2  # halves, because high - low may overflow
-            u = half[0] / half[1] if half[1] > 0 else (number - self.low) / (self.high - self.low)
+            u = along(number, self.low, self.high)
         return float(self.axis.snap(np.array(min(max(u, 0.0), 1.0))))
 
 
@@ -327,6 +328,12 @@ def one_per_label(parameter: Parameter, choices: Encoding) -> TypeGuard[Choice]:
 def width_of(parameter: Parameter, choices: Encoding) -> int:
     """The number of coordinates that a parameter has."""
     return len(parameter.labels) if one_per_label(parameter, choices) else 1
+
+
+def along(number: float, low: float, high: float) -> float:
+    """How far along a range a number lies, 0 at low and 1 at high; by halves, because high - low may overflow."""
+    part, whole = number / 2 - low / 2, high / 2 - low / 2
+    return part / whole if whole > 0 else (number - low) / (high - low)
 
 
 def ends_of(p: Float | Int) -> tuple[float, float]:

@@ -50,6 +50,7 @@ from scipy.special import betaincinv, ndtri, stdtrit
 
 from regretless.bounds import KnownBound
 from regretless.certificate import Certificate
+from regretless.cube import MOST_COUNTED
 from regretless.method import Method, keyed_generator
 from regretless.options import in_range
 from regretless.parameters import Array, Axis
@@ -62,6 +63,8 @@ prove 5 %, and what a fifth of the trials costs the search is measured (docs/lab
 FIRST_LOOK, NEXT_LOOK = 4, 1.5
 """The probes with which the statement for any time begins, and the factor from one number of probes to the next. With
 fewer than four the share is above a half; factors from 1.3 to 2 are level in the middle of a step."""
+NO_NEWS = 0.99
+"""Larger shares are not certified: rounded up, they would read that at most 100 % of the space is better."""
 NOT_ASKED = "no probes were asked for; with probes=0.2 every fifth trial is an independent uniform draw"
 """Why a run without probes says nothing about the space as a whole."""
 
@@ -195,9 +198,10 @@ def share_left(
     share = most_better(len(steps), undecided, whole / 2 ** (undecided + 1) if by_chance else whole)
     least = most_better(len(steps), 0, whole / 2 if by_chance else whole)
     if unseen <= share:
-        return Share(unseen, probes=len(steps), undecided=undecided, certain=True)
-    if share >= 1:
-        return Share(None, "every probe may be better", len(steps), undecided, least=least, exact=exact)
+        return Share(unseen, undecided=undecided, certain=True)
+    if share > NO_NEWS:
+        may = "every probe" if undecided == len(steps) else f"{undecided} of {len(steps)} probes"
+        return Share(None, f"{may} may be better", len(steps), undecided, least=least, exact=exact)
     return Share(share, "", len(steps), undecided, least=least, exact=exact)
 
 
@@ -206,12 +210,24 @@ def share_unseen(cube: Cube, X: Array) -> float:
     if not math.isfinite(cube.size):
         return 1.0
     seen = np.unique(X, axis=0)
+    if len(seen) >= cube.size:
+        return 0.0
+    counted = cube.region is not None and cube.size <= MOST_COUNTED
+    whole = _weights(cube, np.unique(cube.all_points(), axis=0)).sum() if counted else 1.0  # what the rules leave
+    return max(1.0 - float(_weights(cube, seen).sum() / whole), 0.0)
+
+
+def _weights(cube: Cube, X: Array) -> Array:
+    """The share of a cube without rules that each of its points X (n x d) owns, n; coordinates that do not exist at a
+    point divide nothing."""
+    exists, weight = cube.active(X), np.ones(len(X))
     grouped = {i for start, stop in cube.groups for i in range(start, stop)}
-    weight = np.full(len(seen), 1.0 / math.prod(stop - start for start, stop in cube.groups))
+    for start, stop in cube.groups:
+        weight /= np.where(exists[:, start], float(stop - start), 1.0)
     for i, axis in enumerate(cube.axes):
         if i not in grouped:
-            weight *= _width(axis, seen[:, i])
-    return 0.0 if len(seen) >= cube.size else max(1.0 - float(weight.sum()), 0.0)
+            weight *= np.where(exists[:, i], _width(axis, X[:, i]), 1.0)
+    return weight
 
 
 def _width(axis: Axis, u: Array) -> Array:

@@ -91,9 +91,13 @@ class Region:
         )
 
     def complete(self, Z: Array) -> None:
-        """Sets the dependent coordinates of Z (... x d), within the cube."""
-        if self.dependent:
-            Z[..., self.dependent] = np.clip(self.level - Z @ self.slopes.T, 0.0, 1.0)
+        """Sets the dependent coordinates of Z (... x d), within the cube. The sums are taken term by term, because a
+        product of matrices rounds a point differently alone and among others, and then it is not the same point."""
+        for k, i in enumerate(self.dependent):
+            value = self.level[k]
+            for j in np.flatnonzero(self.slopes[k]):
+                value = value - self.slopes[k, j] * Z[..., j]
+            Z[..., i] = np.clip(value, 0.0, 1.0)
 
     def chained(self, gradient: Array) -> Array:
         """The gradient (q x d) along the free coordinates when the dependent ones follow."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regretless.certificate import Certificate
+from regretless.earlier import columns_of
 from regretless.extras import optional
 from regretless.method import Method, Recipe
 from regretless.optimizer import Optimizer, Trial
@@ -56,9 +58,10 @@ class Result:
     optimizer: Optimizer
 
     @classmethod
-    def of(cls, optimizer: Optimizer, message: str, *, success: bool) -> Result:
-        """The result of what an optimizer knows now; a run without a single success has NaN for a value."""
-        if not any(t.value is not None for t in optimizer.trials):
+    def of(cls, optimizer: Optimizer, message: str = "what is known so far", *, success: bool = True) -> Result:
+        """The result of what an optimizer knows now; a run without a single success has NaN for a value, unless earlier
+        evaluations left it nothing to do."""
+        if not any(t.value is not None for t in optimizer.trials) and (optimizer.trials or not optimizer.earlier):
             why = "no evaluation succeeded"
             nothing, message = Certificate.none(why, 0.05), f"{message}; {why}"
             return cls({}, float("nan"), nothing, optimizer.trials, message, False, optimizer)
@@ -95,6 +98,8 @@ class Result:
         """The value, and the best one seen with the reason where that is another."""
         if not self.params:
             return f"value {self.value:.6g}"
+        if all(t.given != self.params for t in self.trials) and not np.isnan(self.value):
+            return f"value {self.value:.6g}, of an evaluation before this run"
         seen = f"the best value seen is {self.best.value:.6g}, of trial {self.best.number}"
         if np.isnan(self.value):
             return f"not evaluated there; {seen}"
@@ -142,7 +147,7 @@ class Result:
         """Writes the result as JSON, for any program to read, and for `from_json`; returns the path.
 
         Its entry "state" is the file of `Optimizer.save` in base64, so that a run can go on from it exactly. Labels
-        that are no text, number or truth value stand as their printed forms elsewhere.
+        that are no text, finite number or truth value stand as their printed forms elsewhere.
         """
         with tempfile.TemporaryDirectory() as folder:
             self.optimizer.save(Path(folder) / "state")
@@ -153,12 +158,12 @@ class Result:
             "success": self.success,
             "direction": self.optimizer.direction,
             "method": str(self.optimizer.recipe),
-            "params": self.params,
+            "params": _plain(self.params),
             "value": None if np.isnan(self.value) else self.value,
             "certificate": self.certificate.to_json(),
             "trials": [
                 {"number": t.number, "state": t.state, "value": t.value, "var": t.var, "error": t.error,
-                 "params": t.params}
+                 "params": _plain(t.params)}
                 for t in self.trials
             ],
             "state": state,
@@ -195,9 +200,26 @@ class Result:
         return np.where(np.isfinite(running), sign * running, np.nan)
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """One row per trial: number, state, value, variance and parameters (needs pandas)."""
-        rows = [{"number": t.number, "state": t.state, "value": t.value, "var": t.var, **t.params} for t in self.trials]
-        table: pandas.DataFrame = optional("pandas", "plot").DataFrame(rows)
+        """One row per trial: number, state, value, variance, parameters, and what else is known: the values of
+        constraints, cost, seconds, error (needs pandas). A parameter that is called as another column is has "params_"
+        before its name."""
+        frames = optional("pandas", "plot")
+        trials, opt = self.trials, self.optimizer
+        facts: dict[str, Any] = {name: [getattr(t, name) for t in trials] for name in ("number", "state", "value")}
+        facts["var"] = frames.Series([t.var for t in trials], dtype=float)  # numbers, also where none was told
+        more: dict[str, list[Any]] = {
+            f"constraint_{name}": [t.constraints[k] if t.constraints else math.nan for t in trials]
+            for k, name in enumerate(opt.constraint_names or range(opt.n_constraints))
+        }
+        for name in ("cost", "seconds", "error"):
+            told = [None if getattr(t, name) == "" else getattr(t, name) for t in trials]
+            more |= {name: told} if any(x is not None for x in told) else {}
+        names = list(opt.space.names)
+        params = {
+            column: [t.params.get(name) for t in trials]
+            for column, name in zip(columns_of(names, {**facts, **more}), names, strict=True)
+        }
+        table: pandas.DataFrame = frames.DataFrame({**facts, **params, **more})
         return table
 
     def plot(
@@ -232,3 +254,8 @@ class Result:
             )
         write_whole(path, run_page(self, where).encode())
         return Path(path)
+
+
+def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
+    """A setting as JSON can hold it: an infinite label stands as its printed form."""
+    return {name: str(x) if isinstance(x, float) and not math.isfinite(x) else x for name, x in params.items()}

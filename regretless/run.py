@@ -41,7 +41,7 @@ from regretless.options import in_range, whole_number
 from regretless.probes import Watch
 from regretless.result import Result
 from regretless.space import Space, SpaceLike
-from regretless.statefile import check_writable
+from regretless.statefile import check_writable, seal_of
 from regretless.stopping import probes_for
 from regretless.trial import CostKind
 
@@ -227,6 +227,7 @@ class _Run:
         )
         if self.checkpoint is not None:
             check_writable(self.checkpoint)
+            self.seal = seal_of(self.checkpoint)
             if Path(self.checkpoint).exists():
                 self.optimizer = self._resumed(Path(self.checkpoint))
         if self.stop is not None and self.optimizer.watch is None:
@@ -347,7 +348,9 @@ class _Run:
                 return "all trials were evaluated"
             if self.optimizer.exhausted and not self.optimizer.method.gains_by_repeating():
                 self.succeeded = True
-                return f"all {len(self.optimizer.trials)} settings of the space were evaluated"
+                size = int(self.optimizer.method.cube.size)
+                whole = f"all {size} settings of the space were" if size > 1 else "the only setting of the space was"
+                return f"{whole} evaluated"
         if self.deadline is not None and time.monotonic() >= self.deadline:
             return "the time was up"
         return ""
@@ -371,7 +374,13 @@ class _Run:
         if self.checkpoint is not None:
             if self.stop is not None and hasattr(self.stop, "state"):
                 self.optimizer.notes["stop"] = self.stop.state()
+            if seal_of(self.checkpoint) not in (None, self.seal, self.optimizer.seal):
+                raise ValueError(
+                    f"checkpoint {self.checkpoint} was written by another process: this run ends, because two that "
+                    "share a file evaluate the same settings; what the other one wrote stays"
+                )
             self.optimizer.save(self.checkpoint)
+            self.seal = self.optimizer.seal
         if reason is not None:
             self.succeeded = True
             return reason

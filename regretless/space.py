@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -221,6 +221,8 @@ class Space:
     def encode(self, params: Mapping[str, Any] | Sequence[float] | Array, choices: Encoding = "shares") -> Array:
         """The canonical cube point of a setting, d."""
         if not isinstance(params, Mapping):
+            if not isinstance(params, Iterable):
+                raise ValueError(f"a setting is a mapping of names to values, got {params!r}")
             values = list(params)
             if len(values) != len(self):
                 raise ValueError(f"a point of this space has {len(self)} values, got {len(values)}")
@@ -338,6 +340,7 @@ class Space:
             value = (1 - v) * self._from + v * self._to
             if self._any_log:
                 value = np.where(self._log, np.exp(np.where(self._log, value, 0.0)), value)
+                value = np.where(v == 0, self._low, np.where(v == 1, self._high, value))  # as they were written
         return np.asarray(np.minimum(np.maximum(value, self._low), self._high))
 
     def _shares_from_onehot(self, u: Array) -> Array:

@@ -47,14 +47,29 @@ def sealed(content: bytes) -> bytes:
 # ---------------------------------------------------------------- files
 
 
-def write_state(path: str | Path, state: Mapping[str, Any]) -> None:
-    """Writes a state: whole or not at all, whenever the process is killed; a link stays and its target is written."""
-    write_whole(os.path.realpath(path), pack(state))
+def write_state(path: str | Path, state: Mapping[str, Any]) -> bytes:
+    """Writes a state: whole or not at all, whenever the process is killed; a link stays and its target is written.
+    Returns the seal of the file."""
+    content = pack(state)
+    write_whole(os.path.realpath(path), content)
+    return content[-2 * DIGEST_BYTES :]
+
+
+def seal_of(path: str | Path) -> bytes | None:
+    """The digest at the end of a state file, by which a process knows what it wrote; None where there is no file."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(-2 * DIGEST_BYTES, os.SEEK_END)
+            return file.read()
+    except OSError:
+        return None
 
 
 def read_state(path: str | Path) -> dict[str, Any]:
     """Reads what `write_state` wrote; anything else raises StateError with one line."""
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # a device may never end, and a pipe never begin
+            raise StateError("it is no regular file")
         state = unpack(Path(path).read_bytes())
     except FileNotFoundError:
         raise
@@ -77,8 +92,7 @@ def check_writable(path: str | Path) -> None:
     than after it. What killed writers left beside it is removed."""
     target = Path(os.path.realpath(path))
     with _written_beside(target, b""):
-        if target.is_dir():
-            raise IsADirectoryError(errno.EISDIR, "cannot write: it is a directory", str(path))
+        pass
     for left in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):
         if _is_left_over(left):
             left.unlink(missing_ok=True)
@@ -89,11 +103,15 @@ def _written_beside(path: Path, content: bytes) -> Iterator[Path]:
     """A temporary file with this content beside path, gone afterwards; errors name path itself.
 
     Its name is random and it is only ever created, so that no other writer and no link prepared by somebody else is
-    written to.
+    written to. A device is not replaced by a file.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(8)}.tmp")
     try:
         try:
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, "it is a directory")
+            if path.exists() and not path.is_file() and not path.is_symlink():
+                raise OSError(errno.EINVAL, "it is no regular file")
             path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o666)
             with os.fdopen(descriptor, "wb") as file:

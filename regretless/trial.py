@@ -9,7 +9,7 @@ import numpy as np
 
 from regretless.evaluation import as_number, shown
 from regretless.method import LARGEST
-from regretless.parameters import Array, Choice, Parameter
+from regretless.parameters import Array, Choice, Int, Parameter
 
 CostKind: TypeAlias = Literal["told", "seconds"]
 """Where the cost of an evaluation comes from."""
@@ -41,6 +41,24 @@ class Trial:
     """What the evaluation cost, when that was told or measured."""
     seconds: float | None = None
     """How long the evaluation took, when that is known."""
+
+    given: dict[str, Any] = field(init=False, repr=False)
+    """The parameters as they were proposed or adopted; callers may have changed the dict that they see."""
+
+    def __post_init__(self) -> None:
+        self.given = dict(self.params)
+
+    def settle(self) -> None:
+        """Gives the trial the parameters back that a caller took out of its dict, before it is told. One whose values
+        were changed was evaluated elsewhere."""
+        for name, value in self.given.items():
+            now = self.params.get(name, value)
+            if now is not value and now != value:
+                raise ValueError(
+                    f"{name!r} of trial {self.number} was {shown(value)} when it was asked, and is {shown(now)} now; "
+                    "for a setting of your own: tell(adopt(setting), value)"
+                )
+        self.params = dict(self.given)
 
     @property
     def feasible(self) -> bool:
@@ -85,7 +103,11 @@ def checked_constraints(
     """The values of a run's constraints, in their order."""
     if isinstance(given, Mapping):
         if set(given) != set(names):
-            raise ValueError(f"constraints are {list(names)}, got {list(given)}")
+            now = f"are named {list(names)}" if names else f"have no names; {count} were announced"
+            raise ValueError(
+                f"the constraints of this run {now}, got {list(given)}; constraints=[...] names them when the run "
+                "begins"
+            )
         given = [given[name] for name in names]
     numbers = [] if given is None else [as_number(c) for c in given]
     if len(numbers) != count:
@@ -106,10 +128,14 @@ def checked_cost(kind: CostKind | None, cost: float | None, seconds: float | Non
     return None if cost is None else max(checked_amount("cost", cost), LEAST_COST)
 
 
-def own_value(parameter: Parameter, value: Any) -> Any:
-    """A value of the user's as trials hold it: plain, a label as the space has it, and a float of fewer digits, which
-    may have been rounded over a bound, within the range."""
+def own_values(parameters: Mapping[str, Parameter], params: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of the user's as trials hold them: plain numbers of the parameter's own kind, labels as the space has
+    them, and a float of fewer digits, which may have been rounded over a bound, within the range."""
+    return {name: _own_value(parameters[name], value) for name, value in params.items()}
+
+
+def _own_value(parameter: Parameter, value: Any) -> Any:
     if isinstance(parameter, Choice):
         return parameter.labels[parameter.index(value)]
-    plain = value.item() if isinstance(value, np.generic) else value
-    return min(max(plain, parameter.low), parameter.high)
+    number = int(value) if isinstance(parameter, Int) else float(value)
+    return min(max(number, parameter.low), parameter.high)

@@ -20,7 +20,7 @@ FITTED = Certificate(0.25, 1.0, 1.25, 0.05, "fitted", ("a process",), share=0.03
     [
         (
             FITTED,
-            "With probability 0.95 at most 3 % of the search space holds a better setting (98 independent uniform "
+            "With probability 0.95 at most 3.1 % of the search space holds a better setting (98 independent uniform "
             "probes).",
             "As measured at nominal 0.95, the recommended setting is at most 0.25 worse than the best one (fitted, "
             "assuming a process).",
@@ -45,6 +45,17 @@ FITTED = Certificate(0.25, 1.0, 1.25, 0.05, "fitted", ("a process",), share=0.03
 )  # fmt: skip
 def test_two_plain_sentences(certificate: Certificate, share: str, gap: str) -> None:
     assert str(certificate) == f"{share} {gap}"
+
+
+def test_what_is_proven_is_rounded_up() -> None:
+    shares = {0.3123: "32", 0.3: "30", 0.07: "7", 0.00996: "1", 0.98001: "99", 1e-7: "1e-05"}
+    for share, shown in shares.items():
+        assert f"at most {shown} % of" in replace(FITTED, share=share).share_sentence()
+    proven = replace(FITTED, kind="theory", gap=5.22611e-7)
+    assert "at most 5.227e-07 worse" in proven.gap_sentence()
+    assert "at most 1e+300 worse" in replace(proven, gap=1e300).gap_sentence()
+    assert "at most 0 worse" in replace(proven, gap=0.0).gap_sentence()
+    assert "at most 5.226e-07 worse" in replace(proven, kind="fitted").gap_sentence()
 
 
 def test_a_certificate_is_plain_values() -> None:
@@ -79,3 +90,22 @@ def test_the_page_draws_both_over_the_run(tmp_path) -> None:
     page = result.report(tmp_path / "page.html").read_text()
     for words in ("The certificate over the run", "share of the space", "certified gap"):
         assert words in page
+
+
+def test_a_share_of_all_is_not_certified() -> None:
+    """Under noise four of five probes may be better; "at most 100 %" would say nothing."""
+    opt = rg.Optimizer({"x": rg.Float(3, 8), "n": rg.Int(1, 40)}, method="gp-ei", seed=0, probes=1.0)
+    for value in (0.0, 0.7, 1.0, 1.2, 1.1):
+        opt.tell(opt.ask(), value, var=1.0)
+    certificate = opt.certificate
+    assert certificate.share is None
+    assert certificate.share_reason == "4 of 5 probes may be better"
+
+
+def test_names_of_constraints_are_told_when_they_are_wrong() -> None:
+    opt = rg.Optimizer({"x": rg.Float(3, 8)}, seed=0, constraints=2)
+    with pytest.raises(ValueError, match=r"have no names; 2 were announced, got \['a', 'b'\].*constraints=\[\.\.\.\]"):
+        opt.tell(opt.ask(), 1.0, constraints={"a": 1.0, "b": 2.0})
+    opt = rg.Optimizer({"x": rg.Float(3, 8)}, seed=0, constraints=["a", "c"])
+    with pytest.raises(ValueError, match=r"are named \['a', 'c'\], got \['a', 'b'\]"):
+        opt.tell(opt.ask(), 1.0, constraints={"a": 1.0, "b": 2.0})

@@ -59,6 +59,42 @@ def test_every_source_says_the_same(old: rg.Result, tmp_path: Path) -> None:
     assert all(params == asked["result"] for params in asked.values())
 
 
+def test_tables_of_optuna_and_of_results_lead_back(tmp_path: Path) -> None:
+    """Optuna writes "params_" before every name; a pruned trial there has its last report for a value."""
+    rows = ["number,value,params_x,params_value,state", "0,1.5,2.5,3,COMPLETE", "1,99.0,3.5,4,PRUNED", "2,,3.5,2,FAIL"]
+    (tmp_path / "study.csv").write_text("\n".join(rows))
+    space = {"x": rg.Float(1.5, 7), "value": rg.Int(2, 6)}
+    opt = rg.Optimizer(space, seed=1)
+    assert opt.learn(tmp_path / "study.csv") == 1
+    assert opt.observed({"x": 2.5, "value": 3}) == 1.5
+    result = rg.minimize(lambda x, value: x + value, space, trials=4, seed=0, method="sobol", progress=False)
+    result.to_dataframe().to_csv(tmp_path / "run.csv")
+    assert rg.Optimizer(space, seed=1).learn(tmp_path / "run.csv") == 4
+
+
+def test_numbers_that_floats_cannot_hold_are_learnt_as_they_are(tmp_path: Path) -> None:
+    space = {"n": rg.Int(2**60, 2**60 + 50), "m": rg.Int(-(2**70), 2**70, step=2**40), "x": rg.Float(-1.7e308, 1.7e308)}
+    result = rg.minimize(lambda n, m, x: (n - 2**60) / 7, space, trials=9, seed=2, method="random", progress=False)
+    result.to_dataframe().to_csv(tmp_path / "run.csv")
+    for source in (result, tmp_path / "run.csv"):
+        opt = rg.Optimizer(space, seed=1)
+        assert opt.learn(source) == 9
+        assert [opt.observed(t.params) for t in result.trials] == [t.value for t in result.trials]
+
+
+def test_a_text_that_stands_for_two_labels_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("c,value\n1,0.5\nb,0.7\n")
+    opt = rg.Optimizer({"c": rg.Choice([1, "1", "b"])}, seed=0)
+    with pytest.warns(RuntimeWarning, match="the text '1' stands for several labels"):
+        assert opt.learn(tmp_path / "t.csv") == 1
+
+
+def test_looking_for_a_storage_makes_none(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"there is no file .*gone\.db"):
+        rg.Optimizer(NEW).learn(f"sqlite:///{tmp_path}/gone.db")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_run_that_knows_more_is_better_and_resumes_exactly(old: rg.Result, tmp_path: Path) -> None:
     opt = rg.Optimizer(NEW, method="gp-ei", seed=1, budget=12)
     opt.learn(old, missing={"drop": 0.0})
@@ -125,3 +161,14 @@ def test_parameters_of_one_value_stay_fixed() -> None:
     space = {"n": rg.Int(3, 3), "x": rg.Float(2.5, 2.5), "c": rg.Choice(["only"]), "y": rg.Float(-1, 4)}
     result = rg.minimize(lambda n, x, c, y: n + x + y * y, space, trials=6, seed=0, progress=False)
     assert all((t.params["n"], t.params["x"], t.params["c"]) == (3, 2.5, "only") for t in result.trials)
+
+
+def test_a_result_says_when_its_setting_was_evaluated_before_the_run(tmp_path: Path) -> None:
+    space = {"c": rg.Choice(["u", "v"]), "n": rg.Int(2, 4)}
+    before = [({"c": c, "n": n}, float(n)) for c in ("u", "v") for n in (2, 3, 4)]
+    some = rg.minimize(lambda c, n: 5.0 + n, space, trials=2, seed=0, earlier=before[:4], progress=False)
+    assert (some.value, some.params["n"]) == (2.0, 2)
+    assert some.value_words == "value 2, of an evaluation before this run"
+    nothing_left = rg.minimize(lambda c, n: 5.0 + n, space, trials=2, seed=0, earlier=before, progress=False)
+    assert (nothing_left.nfev, nothing_left.value, nothing_left.success) == (0, 2.0, True)
+    assert "evaluation before this run" in nothing_left.report(tmp_path / "run.html").read_text()

@@ -17,7 +17,7 @@ FLOORS = {
     "method": 6, "trial": 7, "probes": 7, "gp": 7, "grid": 8, "tangent": 8, "methods": 9, "baselines": 9, "auto": 10,
     "agreement": 11, "optimizer": 12, "stopping": 13,
     "report": 13, "result": 14, "run": 15, "testing": 15, "bilevel": 15, "doors": 16, "storage": 17,
-    "cli": 18,
+    "cli": 18, "__main__": 19,
 }  # fmt: skip
 """Each room (a file or folder of the package) and the floor it stands on."""
 LIBRARIES = ("gp", "grid", "tangent")

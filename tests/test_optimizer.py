@@ -90,6 +90,29 @@ def test_sixteen_pending_trials_differ() -> None:
     assert len({tuple(t.params.items()) for t in opt.ask(16)}) == 16
 
 
+def test_callers_may_take_the_dict_of_a_trial_apart(tmp_path) -> None:
+    opt = Optimizer(SPACE, method="gp-ei", seed=3)
+    trial = opt.ask()
+    asked = dict(trial.params)
+    trial.params.pop("act")
+    trial.params["note"] = "mine"
+    opt.tell(trial, 0.5)
+    assert trial.params == asked
+    opt.best.params.clear()  # after it was told, too
+    assert opt.recommend() == asked
+    opt.save(tmp_path / "run")
+    assert Optimizer.load(tmp_path / "run").trials[0].params == asked
+
+
+def test_a_trial_whose_values_were_changed_is_refused() -> None:
+    opt = Optimizer(SPACE, method="gp-ei", seed=3)
+    trial = opt.ask()
+    trial.params["layers"] += 1
+    with pytest.raises(ValueError, match=r"'layers' of trial 0 was 4 when it was asked, and is 5 now; .*tell\(adopt"):
+        opt.tell(trial, 0.5)
+    assert opt.pending == [trial]
+
+
 def test_adopted_trials_are_evaluated_like_any_other() -> None:
     opt = Optimizer(SPACE, method="random", seed=0)
     trial = opt.adopt({"lr": 1e-3, "layers": 3, "act": "tanh"})
@@ -108,8 +131,13 @@ def test_adopted_values_of_numpy_are_kept_as_plain_ones(tmp_path) -> None:
     assert [type(v) for v in trial.params.values()] == [float, int, int]
     inner = opt.adopt({"lr": np.float32(0.003), "n": np.float32(4), "c": 16})
     assert inner.params["lr"] == float(np.float32(0.003))
+    assert isinstance(inner.params["n"], int)  # an objective may say range(n)
+    fixed = opt.ask(fixed={"n": 5.0, "c": np.int64(32)}).params
+    assert [type(fixed[name]) for name in ("n", "c")] == [int, int]
     opt.save(tmp_path / "run")
-    assert [t.params for t in Optimizer.load(tmp_path / "run").trials] == [trial.params, inner.params]
+    assert [t.params for t in Optimizer.load(tmp_path / "run").trials] == [trial.params, inner.params, fixed]
+    with pytest.raises(ValueError, match="a setting is a mapping of names to values, got None"):
+        opt.adopt(None)
 
 
 @pytest.mark.parametrize("method", ["random", "gp-ei", "gp-ucb"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 from scipy.stats import beta, binom
 
 import regretless as rg
+from regretless.certificate import rounded_up
 from regretless.optimizer import Optimizer
-from regretless.probes import is_due, last_look, most_better, probe_point
+from regretless.probes import is_due, last_look, most_better, probe_point, share_unseen
 from regretless.stopping import GapBelow, StopWhen, probes_for
 
 DELTA, RUNS = 0.2, 200
@@ -405,7 +407,7 @@ def test_a_proven_share_is_what_the_certificate_says(tmp_path: Any) -> None:
     share = asked.certificate.share
     assert share is not None
     assert 0.09 < share <= 0.1
-    assert f"at most {100 * share:.2g} %" in asked.message
+    assert f"at most {rounded_up(100 * share, 2)} %" in asked.message
     opt = Optimizer.load(tmp_path / "run")
     assert opt.certificate == asked.certificate
     assert opt.watch is not None
@@ -442,3 +444,46 @@ def test_a_rate_that_is_none_is_refused() -> None:
     for bad in (-0.1, 1.5, True, "0.2", math.nan):
         with pytest.raises(ValueError, match="probes must be a number in"):
             Optimizer(LINE, probes=bad)
+
+
+@pytest.mark.parametrize("choices", ["shares", "onehot"])
+def test_settings_of_trees_and_rules_own_what_uniform_draws_give_them(choices: Any) -> None:
+    tree = {
+        "a": rg.Choice(["u", "v", "w"]),
+        "b": rg.Choice([5, 7], when={"a": ["u", "v"]}),
+        "c": rg.Int(2, 5, log=True, when={"b": 5}),
+    }
+    ruled = rg.Space({"a": rg.Int(1, 5, log=True), "b": rg.Int(2, 6), "c": rg.Choice(["u", "v"])}, where=["a < b"])
+    for space in (rg.Space(tree), ruled):
+        cube, draws = space.cube(choices), np.random.default_rng(3)
+        points = np.unique(cube.all_points(), axis=0)
+        met = Counter(space.cube().uniform(draws).tobytes() for _ in range(4000))
+        for i in (0, len(points) // 2, len(points) - 1):
+            left = share_unseen(cube, np.delete(points, i, axis=0))
+            alike = space.encode(space.decode(points[i], choices)).tobytes()
+            assert left == pytest.approx(met[alike] / 4000, abs=0.03)
+            assert left > 0
+
+
+@pytest.mark.parametrize("method", ["gp-ucb", "gp-ts", "ms-ucb", "gp-contest", "neural-bo"])
+def test_no_setting_of_a_finite_space_is_evaluated_twice(method: str) -> None:
+    """The last settings are seldom met by chance; neural-bo had no candidates left."""
+    space = {"n": rg.Int(1, 8, log=True), "s": rg.Float(0.1, 1, step=0.45)}
+    result = rg.minimize(lambda n, s: len(str(n)) + s, space, trials=40, seed=0, method=method, progress=False)
+    assert len(result.trials) == len({tuple(t.params.values()) for t in result.trials}) == 24
+    assert str(result.certificate).startswith("At most 0 % of the search space holds a better setting: all others")
+
+
+def test_what_was_evaluated_earlier_or_by_a_verifying_run_is_not_evaluated_again() -> None:
+    space = {"c": rg.Choice(["u", "v", "w"]), "n": rg.Int(2, 6)}
+
+    def bowl(c: str, n: int) -> float:
+        return (n - 4) ** 2 + (c == "u")
+
+    before = [({"c": c, "n": n}, bowl(c, n)) for c in ("u", "v") for n in range(2, 7)]
+    fresh = rg.minimize(bowl, space, trials=40, seed=0, earlier=before, progress=False)
+    assert {t.params["c"] for t in fresh.trials} == {"w"}
+    assert len(fresh.trials) == 5
+    assert fresh.message == "all 15 settings of the space were evaluated"
+    verified = rg.minimize(bowl, space, trials=40, seed=0, stop=GapBelow(0.01), progress=False)
+    assert len(verified.trials) == len({tuple(t.params.values()) for t in verified.trials})

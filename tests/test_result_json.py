@@ -66,3 +66,11 @@ def test_a_changed_state_is_refused(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(json.dumps(content))
     with pytest.raises(ValueError, match=r"damaged|readable"):
         rg.Result.from_json(tmp_path / "result.json")
+
+
+def test_infinite_labels_are_written_as_they_print(tmp_path: Path) -> None:
+    space = {"clip": rg.Choice([0.5, math.inf]), "x": rg.Float(2, 3)}
+    result = rg.minimize(lambda clip, x: x - (clip > 1), space, trials=4, method="random", seed=2, progress=False)
+    told = json.loads(result.to_json(tmp_path / "result.json").read_text())
+    assert told["params"]["clip"] == "inf"
+    assert rg.Result.from_json(tmp_path / "result.json").params["clip"] == math.inf

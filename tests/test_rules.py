@@ -135,6 +135,34 @@ def test_probes_are_uniform_draws_of_what_is_allowed() -> None:
     assert abs(np.mean(values) - 3.5) < 0.12
 
 
+@pytest.mark.parametrize("method", ["auto", "gp-ucb", "cma-es", "neural-bo", "tangent-region"])
+def test_a_finite_space_with_rules_is_evaluated_once(method: str) -> None:
+    """A step off a known setting may be forbidden; moved back to an allowed one it was known again."""
+    space = rg.Space({"a": rg.Int(2, 6), "b": rg.Int(2, 6)}, where=["a < b"])
+    result = rg.minimize(lambda a, b: (a - 4) ** 2 + b, space, trials=40, seed=0, method=method, progress=False)
+    assert result.message == "all 10 settings of the space were evaluated"
+    assert len(result.trials) == len({tuple(t.params.values()) for t in result.trials}) == 10
+
+
+@pytest.mark.parametrize("method", ["random", "gp-ei"])
+def test_a_run_over_mixtures_is_saved_and_goes_on(method: str, tmp_path: Path) -> None:
+    """A part that follows from the others has one place, alone, among others and where it is the one that is fixed."""
+    mortar = rg.Space(
+        {"sand": rg.Float(0.2, 1), "lime": rg.Float(0, 0.6), "ash": rg.Float(0, 0.4), "clay": rg.Float(0, 0.3)},
+        where=["sand + lime + ash + clay == 1", "lime < sand"],
+    )
+    opt = rg.Optimizer(mortar, method=method, seed=5)
+    for fixed in [None, None, {"lime": 0.2}, {"sand": 0.55}, {"ash": 0.1, "clay": 0.05}] * 3:
+        trial = opt.ask(fixed=fixed)
+        assert sum(trial.params.values()) == pytest.approx(1, abs=1e-12)
+        opt.save(tmp_path / "run")
+        assert rg.Optimizer.load(tmp_path / "run").pending[0].params == trial.params
+        opt.tell(trial, trial.params["sand"] ** 2 + trial.params["ash"])
+        assert len(opt.method.pending) == 0
+    opt.save(tmp_path / "run")
+    assert rg.Optimizer.load(tmp_path / "run").ask().params == opt.ask().params
+
+
 def test_a_pull_ends_at_the_border() -> None:
     cube = Space({"a": rg.Float(0, 4), "b": rg.Float(0, 2)}, where="a + b <= 3").cube()
     X = cube.allowed(np.array([[1.0, 1.0], [0.9, 0.8], [0.1, 0.2]]))

@@ -312,11 +312,56 @@ def test_a_killed_run_resumes_with_the_same_points(tmp_path) -> None:
     assert start("killed").communicate()[0] == whole != ""
 
 
+@pytest.mark.filterwarnings("ignore:the source of the objective")
+def test_two_runs_that_share_a_checkpoint_do_not_go_on(tmp_path) -> None:
+    """The second one takes the file up during the fourth evaluation of the first, which finds a file not its own."""
+    path, calls = tmp_path / "run.npz", []
+
+    def first(a: float, n: int) -> float:
+        calls.append((a, n))
+        if len(calls) == 4:
+            second = quiet(cost, checkpoint=path, trials=6)
+            assert [tuple(t.params.values()) for t in second.trials[:4]] == calls
+        return cost(a, n)
+
+    with pytest.raises(ValueError, match=r"run\.npz was written by another process: this run ends"):
+        quiet(first, checkpoint=path)
+    assert len(calls) == 4
+    assert len(rg.Optimizer.load(path).trials) == 6
+    whole = quiet(cost)
+    again = quiet(cost, checkpoint=path, callback=lambda opt, trial: opt.save(path))  # one's own writes are no others'
+    assert [t.params for t in again.trials] == [t.params for t in whole.trials]
+
+
+def test_a_parameter_called_value_leaves_the_values_alone() -> None:
+    space = {"value": rg.Float(-3, 5), "state": rg.Choice(["a", None, 1]), "params_value": rg.Int(2, 9)}
+    result = quiet(
+        lambda value, state, params_value: rg.Value(value**2, constraints=[1 - value], cost=0.0), space, constraints=1
+    )
+    table = result.to_dataframe()
+    assert table["value"].tolist() == [t.value for t in result.trials]
+    assert table["params_params_value"].tolist() == [t.params["value"] for t in result.trials]
+    assert table["params_value"].tolist() == [t.params["params_value"] for t in result.trials]
+    assert table["params_state"].tolist() == [t.params["state"] for t in result.trials]
+    assert table["constraint_0"].tolist() == [t.constraints[0] for t in result.trials]
+    assert table["cost"].notna().all()
+
+
+def test_what_an_optimizer_knows_is_a_result(tmp_path) -> None:
+    opt = rg.Optimizer(SPACE, seed=3)
+    for trial in opt.ask(5):
+        opt.tell(trial, cost(**trial.params))
+    assert rg.Result.of(opt).value == opt.best.value
+    assert rg.Result.of(opt).report(tmp_path / "lab.html").exists()
+
+
 def test_the_table_the_figure_and_the_page(tmp_path) -> None:
     result = quiet(lambda a, n, c: cost(a, n) if n < 8 else math.nan, {**SPACE, "c": rg.Choice(["u<b>", "v"])})
     table = result.to_dataframe()
-    assert list(table.columns) == ["number", "state", "value", "var", "a", "n", "c"]
+    assert list(table.columns)[:7] == ["number", "state", "value", "var", "a", "n", "c"]
+    assert list(table.columns)[7:] == ["seconds", "error"]
     assert len(table) == 12
+    assert table["var"].dtype == float
     figure = result.plot()
     figure.savefig(tmp_path / "figure.png")
     page = result.report(tmp_path / "page.html").read_text()
@@ -373,8 +418,9 @@ def test_a_small_finite_space_ends_when_every_setting_was_evaluated() -> None:
     space = {"n": rg.Int(1, 3), "c": rg.Choice(["u", "v"]), "fixed": 7}
     result = rg.minimize(lambda n, c, fixed: n + (c == "u"), space, trials=50, seed=0, method="random", progress=False)
     assert result.success
-    assert result.message == f"all {len(result.trials)} settings of the space were evaluated"
+    assert result.message == "all 6 settings of the space were evaluated"
     assert {(t.params["n"], t.params["c"]) for t in result.trials} == {(n, c) for n in (1, 2, 3) for c in "uv"}
+    assert quiet(lambda c: 1.0, {"c": rg.Choice(["u"])}).message == "the only setting of the space was evaluated"
 
 
 # ---------------------------------------------------------------- resuming

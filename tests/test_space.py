@@ -75,6 +75,16 @@ def test_log_integers_get_shares_equal_on_the_log_scale() -> None:
     assert values[-1] == 1000
 
 
+@pytest.mark.parametrize(("low", "high"), [(1e-2, 0.5), (1e-3, 1e3), (3e-5, 0.7), (0.1, 0.3), (2.3e-308, 1.7e308)])
+def test_the_ends_of_a_log_range_are_the_numbers_that_were_written(low: float, high: float) -> None:
+    parameter = Float(low, high, log=True)
+    assert (parameter.from_unit(0.0), parameter.from_unit(1.0)) == (low, high)
+    assert (parameter.to_unit(low), parameter.to_unit(high)) == (0.0, 1.0)
+    whole = Space({"x": parameter})
+    assert [whole.decode(np.array([u]))["x"] for u in (0.0, 1.0)] == [low, high]
+    assert parameter.to_unit(max(math.exp(math.log(low)), low)) == 0.0  # as earlier files have it
+
+
 def test_choices_in_both_encodings_keep_their_order_and_type() -> None:
     space = Space({"c": Choice(["a", 1, True, None, (2, 3)]), "x": Float(2, 3)})
     for label in ("a", 1, True, None, (2, 3)):

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regretless.statefile import DIGEST_BYTES, check_writable, read_state, sealed, write_state
+from regretless.statefile import DIGEST_BYTES, StateError, check_writable, read_state, sealed, write_state
 
 
 def test_threads_that_save_one_path_never_tear_it(tmp_path: Path) -> None:
@@ -100,3 +100,20 @@ def test_files_that_would_fill_the_memory_are_refused(tmp_path: Path, method: in
     bomb(tmp_path / "bomb", method=method, claimed=claimed)
     with pytest.raises(ValueError, match=words):
         read_state(tmp_path / "bomb")
+
+
+def test_what_is_no_regular_file_is_neither_read_nor_replaced(tmp_path: Path) -> None:
+    """Reading /dev/zero would never end, and a pipe without a writer would wait for ever."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/dev/zero")):
+        with pytest.raises(StateError, match="it is no regular file"):
+            read_state(path)
+        with pytest.raises(OSError, match="cannot write: it is no regular file"):
+            write_state(path, {"a": 1})
+        with pytest.raises(OSError, match="cannot write: it is no regular file"):
+            check_writable(path)
+    with pytest.raises(IsADirectoryError, match="cannot write: it is a directory"):
+        write_state(tmp_path, {"a": 1})
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert list(tmp_path.iterdir()) == [pipe]

@@ -27,7 +27,7 @@ import numpy as np
 from regretless.parameters import Array
 from regretless.report.page import Cell, Curve, curves_chart, thinned
 from regretless.statefile import write_whole
-from regretless_bench.finding import Table
+from regretless_bench.finding import Table, legible
 from regretless_bench.problems.data import ENVIRONMENT, BadDataError, whole_data
 from regretless_bench.record import SUFFIX, Record, Run, by_problem, ended_well, failures, read_record, stamped
 from regretless_bench.runner import run_all
@@ -227,7 +227,7 @@ def charts(
     for problem, methods in cases.items():
         lines = [_curve(label, records, quantities) for label, records in methods.items()]
         lines += (published or {}).get(problem, ())
-        found.append((problem, curves_chart(lines, log_x=[SECONDS], log_y=log_y)))
+        found.append((problem, legible(curves_chart(lines, log_x=[SECONDS], log_y=log_y))))
     return found
 
 

@@ -2,8 +2,8 @@
 documentation.
 
 Runs of the bench become `records.csv`, one line each. Experiments that keep JSON records of their own (one file per
-run) become `records.json`: what made them (versions and commits, each once), and the records, their numbers rounded,
-with the place of their maker in that list.
+run) become `records.json`: what made them (versions and commits, each once), and the records, their numbers rounded and
+their curves at four places, with the place of their maker in that list.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ DIGITS = 6
 """Significant digits of a number."""
 QUARTERS = (0.25, 0.5, 0.75, 1.0)
 """Shares of the evaluations after which the best value is given."""
+CURVE = "precision"
+"""What COCO's rows call the best values after every evaluation, of which those after QUARTERS are kept."""
 COLUMNS = (
     *("problem", "method", "seed", "evaluations", "initial"),
     *(f"best after {round(100 * share)} %" for share in QUARTERS),
@@ -56,7 +58,7 @@ def compact(folder: str | Path) -> Path | None:
         if isinstance(record, dict) and MADE in record:
             makers += [record[MADE]] if record[MADE] not in makers else []
             record[MADE] = makers.index(record[MADE])
-        found[str(path.relative_to(folder).with_suffix(""))] = rounded(record)
+        found[str(path.relative_to(folder).with_suffix(""))] = rounded(thinned(record))
     write_whole(folder / JSON, json.dumps({MADE: makers, "records": found}, separators=(",", ":")).encode())
     return folder / JSON
 
@@ -74,6 +76,8 @@ class Line:
     """After QUARTERS of the evaluations."""
     mean: float
     recommended: float
+    cpu: float
+    """Processor seconds in the method."""
 
 
 def read_lines(path: str | Path) -> list[Line]:
@@ -86,6 +90,7 @@ def read_lines(path: str | Path) -> list[Line]:
             Line(
                 _renamed(row["problem"]), row["method"], int(row["seed"]), int(row["evaluations"]), int(row["initial"]),
                 tuple(float(row[name]) for name in quarters), float(row["mean value"]), float(row["recommended"]),
+                float(row["CPU seconds"]),
             )
             for row in rows
         ]  # fmt: skip
@@ -105,10 +110,9 @@ def _line(record: Record) -> list[Any]:
         record.y if np.isnan(record.value).all() else record.value
     )  # a task whose evaluations are random has no noiseless value
     best = record.sign * np.fmax.accumulate(record.sign * values)
-    at = [best[max(0, math.ceil(share * len(best)) - 1)] for share in QUARTERS]
     numbers = rounded(
         [
-            *map(float, at),
+            *map(float, at_quarters(best)),
             float(np.nanmean(values)),
             record.recommended,
             float(record.cpu.sum()),
@@ -124,6 +128,18 @@ def _line(record: Record) -> list[Any]:
         *numbers,
         record.facts.get("commit") or "",
     ]
+
+
+def at_quarters(values: Any) -> list[Any]:
+    """The values after QUARTERS of the evaluations."""
+    return [values[max(0, math.ceil(share * len(values)) - 1)] for share in QUARTERS]
+
+
+def thinned(value: Any) -> Any:
+    """The same with curves of best values at QUARTERS alone, in lists and mappings too."""
+    if isinstance(value, dict):
+        return {key: at_quarters(v) if key == CURVE else thinned(v) for key, v in value.items()}
+    return [thinned(v) for v in value] if isinstance(value, list) else value
 
 
 def rounded(value: Any) -> Any:

@@ -16,6 +16,7 @@ import math
 import operator
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -271,12 +272,18 @@ def load_records(out: str | Path, *, failed: bool = False) -> list[Record]:
     return [record for record in records if failed or record.error is None]
 
 
+def naturally(problem: str) -> list[tuple[float, str]]:
+    """Sorts names by the numbers in them: levy(dim=20) comes before levy(dim=100)."""
+    pieces = re.split(r"(\d+(?:\.\d+)?)", problem)
+    return [(float(piece), "") if i % 2 else (-1.0, piece) for i, piece in enumerate(pieces)]
+
+
 def by_problem(
     records: Iterable[Record], problem: Callable[[Record], str] = operator.attrgetter("problem")
 ) -> dict[str, dict[str, list[Record]]]:
     """Problem -> method label -> records ordered by seed; `problem` names a record's problem."""
     groups: dict[str, dict[str, list[Record]]] = {}
-    for record in sorted(records, key=lambda r: (problem(r), r.label, r.seed)):
+    for record in sorted(records, key=lambda r: (naturally(problem(r)), r.label, r.seed)):
         groups.setdefault(problem(record), {}).setdefault(record.label, []).append(record)
     return groups
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from regretless.gp.acquisition import upper_confidence
 from regretless.gp.certify import verifying_point
+from regretless.gp.design import away_from_known
 from regretless.gp.kernels import Kind
 from regretless.gp.method import GPMethod
 from regretless.gp.posterior import GP
@@ -78,7 +79,8 @@ class GPUCB(GPMethod):
     def _step(self, rng: np.random.Generator) -> Array:
         if self.verify and self.step % self.verify == 0:
             wary = self._wary.gp(*self.basis, self.pending)
-            return verifying_point(wary, self.cube, CERTIFIED_DELTA, rng)
+            x = verifying_point(wary, self.cube, CERTIFIED_DELTA, rng)
+            return x if self.gains_by_repeating() else away_from_known(x, self, rng)
         gp = self._posterior()
         return self._best_step(gp, upper_confidence(gp, self._width(gp)), rng)
 

@@ -64,7 +64,7 @@ from regretless.doors.workers import (
 )
 from regretless.method import checked_seed, keyed_generator
 from regretless.optimizer import Optimizer
-from regretless.options import in_range, one_of
+from regretless.options import in_range, one_of, whole_number
 from regretless.parameters import Array
 from regretless.probes import Share, checked_rate, is_due
 from regretless.space import Space, SpaceLike
@@ -151,6 +151,8 @@ class Sampler(BaseSampler):
         if method != "auto":
             method = as_recipe(method)
         in_range("(0, inf] or None", pending_ttl=pending_ttl)
+        in_range("(-inf, inf) or None", floor=floor, ceiling=ceiling)
+        whole_number(also=(None,), budget=budget)
         one_of(get_args(Pruned), pruned=pruned)
         if pruned == "last" and probes:
             raise ValueError('probes exclude pruned="last": values of trials that were cut short cannot be compared')

@@ -109,14 +109,16 @@ class LowDesign:
 
 def away_from_known(x: Array, history: Method, rng: np.random.Generator, *, also: Collection[bytes] = ()) -> Array:
     """x, or where it is known a legal point a small step away, if there is one; `also`: identities of known points."""
+    if history.cube.region is not None:  # what is forbidden would be moved later on, perhaps to a known point
+        x = history.cube.allowed(x[None])[0]
     step, point = FIRST_STEP, x
     for _ in range(STEPS):
         if not history.is_known(point) and not (also and history.cube.key(point) in also):
             return point
-        point = history.cube.snap(x + step * rng.standard_normal(len(x)))
+        point = history.cube.allowed((x + step * rng.standard_normal(len(x)))[None])[0]
         step = min(2.0 * step, 1.0)
-    if (history.cube.gates or history.cube.region is not None) and history.cube.size <= MOST_COUNTED:
-        points = history.cube.all_points()  # rare branches are seldom met by chance
+    if history.cube.size <= MOST_COUNTED:
+        points = history.cube.all_points()  # the last settings of a space are seldom met by chance
         left = [p for p in points if not history.is_known(p) and history.cube.key(p) not in also]
         return min(left, key=lambda p: float(((p - x) ** 2).sum()), default=x)
     return x

@@ -26,6 +26,8 @@ WIDE = 20
 FAR = 3.0
 """A value is far off when it lies more than this many interquartile ranges beyond the worse quartile: Tukey's "far
 out"."""
+MOST_DRAWN = 1e300
+"""Values are drawn up to this size: differences of larger ones, and the margins of axes, leave the range of floats."""
 FLATTENED = 3.0
 """Far values are cut from an axis only when they make it longer than the others need by more than this factor."""
 REPLAYED, MOST_REPLAYED = 12, 400
@@ -74,7 +76,8 @@ class RunData:
         self.done = [t for t in self.trials if t.value is not None]
         self.failed = [t for t in self.trials if t.value is None]
         self.numbers = np.array([t.number for t in self.trials])
-        self.values = np.array([math.nan if t.value is None else t.value for t in self.trials])
+        told = np.array([math.nan if t.value is None else t.value for t in self.trials])
+        self.values = np.clip(told, -MOST_DRAWN, MOST_DRAWN)
         self.foreign = bool(self.optimizer.notes.get("foreign", False))
         """Whether another library's sampler chose the settings, and this one was only told of them."""
         self.scales = {name: Scale.of(parameter) for name, parameter in self.space.parameters.items()}

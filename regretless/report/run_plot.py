@@ -207,5 +207,5 @@ def _shares(values: Any, log: bool, low: float, high: float) -> Any:
     if high <= low:
         return np.full(len(values), 0.5)
     if log:
-        return np.log(values / low) / math.log(high / low)
+        return (np.log(values) - math.log(low)) / (math.log(high) - math.log(low))
     return (values - low) / (high - low)

@@ -18,6 +18,7 @@ from regretless.doors.replica import ConstraintNames, constraints_of
 from regretless.doors.tree import learn_tree, space_of
 from regretless.doors.trials import VARIANCE, check_one_objective
 from regretless.doors.workers import probe_steps, ran_together
+from regretless.earlier import columns_of
 from regretless.optimizer import Optimizer
 from regretless.result import Result
 from regretless.statefile import write_whole
@@ -107,9 +108,9 @@ def export_study(storage: str | BaseStorage, study: str, out: str | Path) -> lis
     names = sorted({name for t in trials for name in t.params})
     out.mkdir(parents=True, exist_ok=True)
     table = out / "trials.csv"
-    with open(table, "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["number", "state", "value", "started", "completed", *names])
+    with open(table, "w", newline="", encoding="utf-8") as file:
+        writer, facts = csv.writer(file), ["number", "state", "value", "started", "completed"]
+        writer.writerow([*facts, *columns_of(names, facts)])
         for t in trials:
             times = ("" if d is None else d.isoformat() for d in (t.datetime_start, t.datetime_complete))
             value = "" if not t.values else t.values[0]

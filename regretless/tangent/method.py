@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.gp.design import Design
+from regretless.gp.design import Design, away_from_known
 from regretless.gp.sobol import sobol_points
 from regretless.method import Method
 from regretless.options import whole_number
@@ -79,7 +79,9 @@ class TangentMethod(Method):
         self._refresh()  # theta_{t-1} and U_{t-1} (NeuralBO, Alg. 1, l. 6-7)
         Z = self._candidates(rng)
         f = self._model.draw(self.exploration, rng)  # f_t ~ N(h, nu^2 sigma^2) (NeuralBO, Alg. 1, l. 3-4)
-        return self._maximiser(f, Z, rng)  # x_t = argmax f_t (NeuralBO, Alg. 1, l. 5)
+        x = self._maximiser(f, Z, rng)  # x_t = argmax f_t (NeuralBO, Alg. 1, l. 5)
+        finite = self._inputs.pool is None and np.isfinite(self.cube.size)
+        return away_from_known(x, self, rng) if finite else x
 
     def _maximiser(self, f: Path, Z: Array, rng: np.random.Generator) -> Array:
         """The best of the candidates Z (C x d) by a drawn function, d."""

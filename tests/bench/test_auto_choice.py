@@ -33,6 +33,11 @@ def test_a_suite_s_name_says_what_is_run(choice: ModuleType) -> None:
     deep = choice.cases_of("deep-200", [6], [1])
     assert len(deep) == len(choice.TURNED)
     assert {case.budget for case in deep} == {400}
+    assert {(case.options["dim"], case.budget) for case in choice.cases_of("fewdeep-50", [], [1])} == {(50, 100)}
+    (long,) = choice.cases_of("long-5-10000", [6], [22])
+    assert (long.options["dim"], long.budget) == (5, 10000)
+    (fewer,) = choice.cases_of("fewbatch-4-3", [6], [21])
+    assert (fewer.options["dim"], fewer.budget, fewer.at_once) == (3, 128, 4)
 
 
 def test_methods_are_ranked_on_the_cases_they_share(choice: ModuleType) -> None:
@@ -43,12 +48,55 @@ def test_methods_are_ranked_on_the_cases_they_share(choice: ModuleType) -> None:
     assert line == "| clean-3 | 3 | **1.33 / 1.33 ± 0.33** | 1.67 / 1.67 ± 0.33 |  |"
 
 
+def test_a_method_with_few_cases_has_a_line_with_the_others_on_these(choice: ModuleType) -> None:
+    rows = [row("auto", f, 1.0, suite) for f in range(2, 26) for suite in ("noise-5-2", "noise-5-3")]
+    rows += [row("hebo", f, 2.0, "noise-5-3") for f in range(2, 2 + choice.LEAST_CASES)]
+    lines = choice.summary(rows, ("auto", "hebo", "smac")).splitlines()
+    assert lines[-2:] == [
+        "| all noise | 48 | **1.00 / 1.00 ± 0.00** |  |  |",
+        "| noise, with hebo | 12 | **1.00 / 1.00 ± 0.00** | 2.00 / 2.00 ± 0.00 |  |",
+    ]
+
+
+def test_a_difference_from_auto_is_that_of_the_same_cases(choice: ModuleType) -> None:
+    """turbo is first once and second twice, so it is a third of a rank behind."""
+    rows = [row("auto", f, 1.0) for f in (2, 4, 6)] + [row("turbo", f, 0.5 if f == 2 else 3.0) for f in (2, 4, 6)]
+    text = choice.table("clean-3", rows, ("auto", "turbo"), ["clean-3"])
+    assert "| turbo | 1.67 ± 0.33 | 1.67 ± 0.33 | 0.33 ± 0.67 | 1 |" in text
+    assert "f1-5 1.50 (turbo 1.50; behind 0.00 ± 1.00)" in text
+
+
 def test_batches_are_measured_against_the_same_method_one_by_one(choice: ModuleType) -> None:
     rows = [row("auto", f, 2.0, "batch-1-3", mean=3.0) for f in (2, 4)]
     rows += [row("auto", f, 1.0, "batch-16-3", mean=m) for f, m in ((2, 3.0), (4, 12.0))]
     (line,) = [text for text in choice.batch_table(rows, ("auto",)).splitlines() if text.startswith("| auto")]
     assert line.startswith("| auto | 16 | 2 | 2.00 (times or by 2.00)")
     assert "0.50 (times or by 1.00)" in line
+
+
+def test_batches_of_fewer_evaluations_have_a_table_of_their_own(choice: ModuleType) -> None:
+    rows = [row("auto", f, 2.0, suite) for f in (2, 4) for suite in ("batch-1-3", "batch-4-3", "fewbatch-1-3")]
+    rows += [row("auto", f, 6.0, "fewbatch-4-3") for f in (2, 4)]
+    assert "| auto | 4 | 2 | 1.00 " in choice.batch_table(rows, ("auto",))
+    assert "| auto | 4 | 2 | 3.00 " in choice.batch_table(rows, ("auto",), "fewbatch")
+
+
+def test_long_runs_are_compared_after_the_evaluations_both_have_done(choice: ModuleType) -> None:
+    rows: list[dict[str, object]] = []
+    for family, loss in ((2, 1e-3), (4, 1e-1)):
+        rows += [row("auto", family, 0.0, "long-5-3000") | {"after": {"100": [loss, 2.0], "300": [0.0, 1.0]}}]
+        rows += [row("cma", family, 1.0, "long-5-3000") | {"after": {"100": [1e-1, 0.5]}}]
+    lines = choice.long_table(rows, ("auto", "cma")).splitlines()[2:]
+    assert lines == ["| long-5-3000 | cma | 100 | 2 | 1.00 ± 1.00 | 1 | 2 | 0.5 |"]
+
+
+def test_a_long_run_says_what_it_had_on_the_way(choice: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "AFTER", (4, 16, 64))
+    monkeypatch.setattr(choice, "LONGEST", {"sobol": 20})
+    (case,) = choice.cases_of("long-2-64", [6], [21])
+    found = choice.outcome_of(case, "sobol")
+    assert list(found["after"]) == ["4", "16"]
+    assert found["after"]["4"][0] >= found["after"]["16"][0] >= found["best"]
 
 
 def test_a_run_that_is_there_is_not_run_again(choice: ModuleType, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,6 +88,25 @@ def test_runs_through_the_bench(peer, tmp_path):
     assert len(record.value) == 8
 
 
+def test_botorch_beside_pending_points_goes_elsewhere_without_another_fit(monkeypatch):
+    """LogEI alone would propose the same peak again; qLogEI knows what is under way."""
+    pytest.importorskip("botorch")
+    from regretless_bench.peers.botorch import BoTorchLogEI
+
+    fits: list[int] = []
+    fit = BoTorchLogEI._fit
+    monkeypatch.setattr(BoTorchLogEI, "_fit", lambda self, X, y: fits.append(len(y)) or fit(self, X, y))
+    method = PEERS["botorch-logei"](restarts=2, raw=32).build(2, seed=3, budget=20)
+    X = np.random.default_rng(0).random((8, 2))
+    method.tell(X, -((X - 0.7) ** 2).sum(axis=1))
+    batch = method.ask(3)
+    gaps = np.linalg.norm(batch[:, None] - batch[None], axis=2)[np.triu_indices(3, 1)]
+    assert gaps.min() > 0.02
+    method.tell(batch[:1], -((batch[:1] - 0.7) ** 2).sum(axis=1))
+    method.ask(1)
+    assert fits == [8, 9]
+
+
 def test_every_peer_names_its_library():
     assert set(LIBRARIES) == set(PEERS)
     assert installed("random")

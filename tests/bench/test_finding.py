@@ -50,6 +50,12 @@ def test_folds_are_repetitions_of_one_problem() -> None:
     assert fewest(grouped(runs, lambda r: "task")) == 3
 
 
+def test_problems_come_in_the_order_of_their_numbers() -> None:
+    names = ["levy(dim=5, shift=0.6)", "levy(dim=20, shift=0.25)", "levy(dim=20, shift=0.6)", "levy(dim=100)"]
+    assert list(grouped([record("a", name, 0, [1.0]) for name in reversed(names)])) == names
+    assert list(grouped([record("a", name, 0, [1.0]) for name in ("mlp", "boosting")])) == ["boosting", "mlp"]
+
+
 def test_tables_and_charts_show_the_records() -> None:
     cases = grouped(study({"ours": GOOD, "rival": BAD}))
     table = medians_table(cases, what="regret", order=["rival"])
@@ -320,13 +326,22 @@ def test_json_records_in_one_small_file(tmp_path) -> None:
     assert compact(tmp_path) is None
     (tmp_path / "quick" / "cache").mkdir(parents=True)
     (tmp_path / "quick" / "cache" / "1.json").write_text("1.0")
-    (tmp_path / "quick" / "a.json").write_text('{"seed": 3, "scores": [0.123456789, 1e-12], "name": "x"}')
+    curve = list(range(80, 0, -2))  # of 40 evaluations, as COCO's rows have it
+    row = json.dumps({"seed": 3, "scores": [0.123456789, 1e-12], "name": "x", "rows": [{"precision": curve}]})
+    (tmp_path / "quick" / "a.json").write_text(row)
     finding("ms-ucb", "fig1").write(tmp_path)
     path = compact(tmp_path)
     assert path == tmp_path / JSON
     assert json.loads(path.read_text()) == {
         "made": [],
-        "records": {"quick/a": {"seed": 3, "scores": [0.123457, 1e-12], "name": "x"}},
+        "records": {
+            "quick/a": {
+                "seed": 3,
+                "scores": [0.123457, 1e-12],
+                "name": "x",
+                "rows": [{"precision": [62, 42, 22, 2]}],  # after 10, 20, 30 and 40
+            }
+        },
     }
     assert compact(tmp_path) == path  # it does not take itself for a record
 

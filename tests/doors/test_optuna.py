@@ -624,6 +624,8 @@ def test_pruned_trials_tell_what_they_would_have_come_to() -> None:
         ({"method": 3}, 'method must be a name, a recipe or "auto", got 3'),
         ({"pruned": "maybe"}, "pruned must be one of 'extrapolate', 'last', 'ignore', got 'maybe'"),
         ({"search_space": {}}, "empty"),
+        ({"budget": 0}, "budget must be a whole number of at least 1 or None, got 0"),
+        ({"floor": "low"}, r"floor must be a number in \(-inf, inf\) or None, got 'low'"),
     ],
 )
 def test_bad_options_are_named(options: dict[str, Any], message: str) -> None:

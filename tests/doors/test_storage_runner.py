@@ -263,6 +263,15 @@ def test_export_writes_a_table_a_description_and_a_page(tmp_path: Path) -> None:
         export_study(url, "other", tmp_path / "out")
 
 
+def test_a_parameter_called_value_has_a_column_of_its_own(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/s.db"
+    study = optuna.create_study(study_name="s", storage=url)
+    study.optimize(lambda t: 10.5 + t.suggest_int("value", 2, 7) + t.suggest_float("é", 1, 2), n_trials=2)
+    table = export_study(url, "s", tmp_path)[0].read_text(encoding="utf-8").splitlines()
+    assert table[0] == "number,state,value,started,completed,params_value,é"
+    assert table[1].split(",")[2] == repr(study.trials[0].value)
+
+
 def test_the_command_tunes_resumes_and_exports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", sys.path.copy())

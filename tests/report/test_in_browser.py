@@ -276,6 +276,17 @@ def test_lines_can_be_narrowed_to_the_best(opened: Callable[..., Page]) -> None:
 
 
 @pytest.mark.slow
+def test_a_log_range_as_wide_as_the_floats_is_drawn(browser: Browser, tmp_path: Path) -> None:
+    """The ratio of its ends is no float."""
+    space = {"wide": rg.Float(1e-290, 1e280, log=True), "n": rg.Int(3, 9)}
+    result = rg.minimize(lambda wide, n: n - np.log10(wide) / 100, space, trials=9, method="random", progress=False)
+    tab = browser.page(1200)
+    tab.open(result.report(tmp_path / "wide.html"))
+    assert (tab.errors, tab.run(CLIPPED), tab.run(COLLIDING)) == ([], [], [])
+    tab.close()
+    result.plot("parallel")
+
+
 def test_ten_thousand_trials_load_in_two_seconds(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "many.html"
     path.write_text(run_page(run_of(10_000)))

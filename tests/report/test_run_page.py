@@ -220,6 +220,15 @@ def test_slices_and_surfaces_pass_through_the_values(direction: str, factor: flo
     assert up[best[0]] == pytest.approx(0.01, rel=0.8)
 
 
+def test_values_at_the_end_of_the_floats_are_drawn() -> None:
+    space = {"x": rg.Float(2, 7), "n": rg.Int(1, 9)}
+    result = rg.minimize(
+        lambda x, n: 1.7e308 if n > 4 else -1.7e308, space, trials=12, seed=1, method="random", progress=False
+    )
+    assert "<html" in run_page(result)
+    assert result.plot("history").axes
+
+
 def test_without_a_model_there_is_a_sentence() -> None:
     few = run_page(told([1.0, 2.0, 3.0, 4.0]))
     assert "No model is drawn: it needs 5 values, and the run has 4." in few

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from regretless.gp.sobol import sobol_points
@@ -15,8 +17,9 @@ from regretless_bench.quick_fit import fit_quickly
 class BoTorchLogEI(Method):
     """BoTorch as its documentation shows it: SingleTaskGP with default priors, LogEI, optimize_acqf; one-hot choices.
 
-    The model is fitted afresh at every ask. The best observed value is the incumbent, also under noise. Points asked
-    while others are pending only keep apart from them.
+    The model is fitted afresh when values were told since the last fit. The best observed value is the incumbent, also
+    under noise. Beside pending points it maximises qLogEI (qLogNEI if noisy), which integrates over what they will
+    return, one point after another: BoTorch's sequential greedy batch.
 
     Args:
         restarts: starts of the acquisition's ascent.
@@ -50,30 +53,47 @@ class BoTorchLogEI(Method):
         share = 2 * self.dim if self.budget is None else min(self.budget // 5, 2 * self.dim)
         self.initial = max(5, share) if initial is None else initial
         self._start = sobol_points(self.initial, self.dim, self.fixed_generator())
+        self._model: Any = None
+        self._fitted = 0
+        """The number of values that the model has seen."""
 
     def _propose(self, rng: np.random.Generator) -> Array:
         if len(self.y) < self.initial:
             return self._start[self.step] if self.step < self.initial else rng.random(self.dim)
         library("botorch")
         import torch
-        from botorch.acquisition import LogExpectedImprovement, qLogNoisyExpectedImprovement
-        from botorch.fit import fit_gpytorch_mll
-        from botorch.models import EnsembleMapSaasSingleTaskGP, SingleTaskGP
+        from botorch.acquisition import (
+            LogExpectedImprovement,
+            qLogExpectedImprovement,
+            qLogNoisyExpectedImprovement,
+        )
         from botorch.optim import optimize_acqf
-        from gpytorch.mlls import ExactMarginalLogLikelihood
 
         with own_stream(self.seed, self.step, torch=True):
             X, y = torch.tensor(np.array(self.X)), torch.tensor(np.array(self.y))[:, None]
-            model = EnsembleMapSaasSingleTaskGP(X, y) if self.saas else SingleTaskGP(X, y)
-            if self.quick:
-                fit_quickly(model)
-            else:
-                fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+            if self._fitted != len(y):
+                self._model, self._fitted = self._fit(X, y), len(y)
             bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64).expand(2, self.dim)
+            pending = torch.tensor(self.pending) if len(self.pending) else None
             if self.noisy:
-                acquisition = qLogNoisyExpectedImprovement(model, X, prune_baseline=True)
+                acquisition = qLogNoisyExpectedImprovement(self._model, X, prune_baseline=True, X_pending=pending)
+            elif pending is not None:
+                acquisition = qLogExpectedImprovement(self._model, best_f=y.max(), X_pending=pending)
             else:
-                acquisition = LogExpectedImprovement(model, best_f=y.max())
+                acquisition = LogExpectedImprovement(self._model, best_f=y.max())
             point, _ = optimize_acqf(acquisition, bounds, q=1, num_restarts=self.restarts, raw_samples=self.raw)
         best: Array = point[0].numpy()
         return best
+
+    def _fit(self, X: Any, y: Any) -> Any:
+        """The model of the values y (n x 1) at X (n x d)."""
+        from botorch.fit import fit_gpytorch_mll
+        from botorch.models import EnsembleMapSaasSingleTaskGP, SingleTaskGP
+        from gpytorch.mlls import ExactMarginalLogLikelihood
+
+        model = EnsembleMapSaasSingleTaskGP(X, y) if self.saas else SingleTaskGP(X, y)
+        if self.quick:
+            fit_quickly(model)
+        else:
+            fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+        return model

@@ -192,7 +192,7 @@ class NeuralBO(TangentMethod):
         values = f(self._inputs(Z))
         for k in range(1, ZOOMS + 1):
             centres = Z[np.argsort(-values, kind="stable")[:CENTRES]]
-            more = self._unknown(self.cube.snap(self._around(centres, len(Z) // 2, ZOOM**k, rng)))
+            more = self._unknown(self.cube.snap(self._around(centres, max(1, len(Z) // 2), ZOOM**k, rng)))
             Z, values = np.concatenate([Z, more]), np.concatenate([values, f(self._inputs(more))])
         return np.asarray(Z[int(np.argmax(values))])
 

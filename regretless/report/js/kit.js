@@ -58,7 +58,7 @@ const across = (label) => label.length * LETTER + 8, upright = () => 15;
 
 // Where v lies between two pixels, on an axis from a to b.
 const scaled = (v, a, b, from, to, log) =>
-  (log ? Math.log(v / a) / Math.log(b / a) : (v - a) / (b - a)) * (to - from) + from;
+  (log ? (Math.log(v) - Math.log(a)) / (Math.log(b) - Math.log(a)) : (v - a) / (b - a)) * (to - from) + from;
 
 // The trials of the run that a page is about: columns of numbers, which charts name instead of repeating them.
 const trials = (() => {

@@ -106,9 +106,10 @@ function surface(figure) {
   const shade = (t) => data.minimize ? 1 - t : t; // the better, the brighter
 
   // -- hovering, and the same by keys
+  const between = (a, b, share) => (1 - share) * a + share * b;
   const valueAt = (axis, share) => axis.ticks
     ? axis.ticks[Math.min(Math.floor(share * axis.count), axis.count - 1)][1]
-    : show(axis.log ? axis.low * (axis.high / axis.low) ** share : axis.low + share * (axis.high - axis.low));
+    : show(axis.log ? Math.exp(between(Math.log(axis.low), Math.log(axis.high), share)) : between(axis.low, axis.high, share));
   const words = (u, v) => {
     const { at, X, Y } = frame;
     return `${X.name} ${valueAt(X, u)}\n${Y.name} ${valueAt(Y, v)}\nmodel ${show(at(u, v))}`;
