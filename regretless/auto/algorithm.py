@@ -266,7 +266,8 @@ class Auto(GPMethod):
             if self.wide:
                 return self._member("gp-contest")._recommend()
             fitted = self._certainly_noisy and not np.isfinite(self.yvar).all()
-            return self._best_of_the_better() if fitted and not self.n_constraints else super()._recommend()
+            own = self.n_constraints or self.noise_bound  # what is promised of a point then rests on its own values
+            return self._best_of_the_better() if fitted and not own else super()._recommend()
         if not self._certainly_noisy:
             return np.asarray(self.X[self.best_row()])
         return best_of_many(self.cube, self.X, self.y, self.yvar)

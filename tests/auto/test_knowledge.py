@@ -8,6 +8,7 @@ from regretless.auto import AUTO
 from regretless.auto import algorithm as auto
 from regretless.auto.knowledge import knowledge_gradient, knowledge_step
 from regretless.gp.posterior import GP
+from regretless.gp.step import best_weighed
 from regretless.gp.surrogate import Surrogate
 from regretless.parameters import Choice, Float, Int
 from regretless.space import Cube, Space
@@ -97,6 +98,8 @@ def test_under_noise_the_recommended_point_has_a_good_value_and_a_good_mean() ->
         lucky.append(bowl(method.X[int(np.argmax(method.y))]))
         found.append(bowl(x))
     assert np.mean(found) > np.mean(lucky)
+    method.noise_bound = 0.9
+    assert np.array_equal(method.recommend(), best_weighed(method._surrogate.gp(*method.basis), method)), "own values"
 
 
 def test_a_noisy_run_resumes_and_replays_bit_for_bit() -> None:
