@@ -22,6 +22,8 @@ from regretless.baselines import BASELINES
 from regretless.evaluation import ObjectiveError
 from regretless.extras import masked, optional
 from regretless.methods import METHODS
+from regretless.result import check_page_name
+from regretless.statefile import check_writable
 
 EXTENSIONS = "regretless.commands"
 """The group of entry points by which other distributions, such as regretless-bench, add commands."""
@@ -226,6 +228,9 @@ def tune(
 
     if (floor if maximize else ceiling) is not None:
         raise click.UsageError("--floor bounds a minimisation, --ceiling goes with --maximize")
+    if report is not None:  # better now than after the last evaluation
+        check_page_name(report)
+        check_writable(report)
     stop = stop_rule(**{option.removeprefix("until_"): limit for option, limit in until.items()})
     common: dict[str, Any] = {"trials": trials, "method": method, "seed": seed, "timeout": timeout, "stop": stop}
     common |= {"probes": probes, "floor": floor, "ceiling": ceiling, "noise_bound": noise_bound}

@@ -99,13 +99,29 @@ def outcome_of(out: Any, argument: Any) -> Outcome:
             wrong = wrong or f"var must be a finite number of at least 0, got {shown(var)}"
         else:
             var = None if math.isnan(known) else known  # the variance of a single score is NaN: not known
-    if wrong or number is None:
+    more = (out.constraints, out.cost) if isinstance(out, Value) else (None, None)
+    sides = numbers_of(more[0])
+    if sides is None:
+        wrong = wrong or f"constraints must be a list of numbers, got {shown(more[0])}"
+    if wrong or number is None or sides is None:
         setting = dict(argument) if isinstance(argument, Mapping) else argument
         raise ValueError(f"the objective returned {shown(out)} at {setting}; {wrong}")
-    more = (out.constraints, out.cost) if isinstance(out, Value) else (None, None)
     if not math.isfinite(number):
         return Outcome(None, error=f"the objective returned {number}", cost=more[1])
+    if any(map(math.isnan, sides)):
+        return Outcome(None, error=f"the objective returned the constraints {shown(more[0])}", cost=more[1])
     return Outcome(number, var, constraints=more[0], cost=more[1])
+
+
+def numbers_of(constraints: Any) -> list[float] | None:
+    """The values of constraints as an objective returned them; None when they are no numbers."""
+    if constraints is None:
+        return []
+    try:
+        found = [as_number(c) for c in (constraints.values() if isinstance(constraints, Mapping) else constraints)]
+    except TypeError:  # it is no list of anything
+        return None
+    return None if None in found else [c for c in found if c is not None]
 
 
 def as_number(value: Any) -> float | None:

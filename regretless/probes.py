@@ -43,7 +43,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import betaincinv, ndtri, stdtrit
@@ -56,6 +56,9 @@ from regretless.options import in_range
 from regretless.parameters import Array, Axis
 from regretless.space import Cube, Encoding, Space
 from regretless.streams import Stream
+
+if TYPE_CHECKING:
+    from regretless.optimizer import Optimizer
 
 DEFAULT_RATE = 0.2
 """The share of trials that are probes where a stop rule speaks of a certificate and the user names none: 59 probes
@@ -291,6 +294,14 @@ def with_what_is_known(found: Certificate, method: Method, bound: KnownBound) ->
     if value is not None and top is not None and share_unseen(method.cube, method.X) == 0.0:
         return found.below(top, value, "every setting of the space was evaluated")
     return bound.applied(found, value)
+
+
+def certified(optimizer: Optimizer) -> Certificate:
+    """The certificate of a run; of one that was made of a study of others, the certificate for any sampler."""
+    found = optimizer.certificate
+    if not optimizer.notes.get("foreign", False):
+        return found
+    return found.for_any_sampler(maximises=optimizer.direction == "maximize", bound=optimizer.bound.value)
 
 
 def _noisy_bounds(method: Method, probes: int, delta: float, anytime: bool) -> Bounds | str:

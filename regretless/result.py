@@ -21,6 +21,7 @@ from regretless.extras import optional
 from regretless.method import Method, Recipe
 from regretless.optimizer import Optimizer, Trial
 from regretless.parameters import Array
+from regretless.probes import certified
 from regretless.space import SpaceLike
 from regretless.statefile import write_whole
 
@@ -66,7 +67,7 @@ class Result:
             nothing, message = Certificate.none(why, 0.05), f"{message}; {why}"
             return cls({}, float("nan"), nothing, optimizer.trials, message, False, optimizer)
         params = optimizer.recommend()
-        value, certificate = optimizer.observed(params), optimizer.certificate
+        value, certificate = optimizer.observed(params), certified(optimizer)
         return cls(params, value, certificate, optimizer.trials, message, success, optimizer)
 
     # -- scipy's names
@@ -100,6 +101,8 @@ class Result:
             return f"value {self.value:.6g}"
         if all(t.given != self.params for t in self.trials) and not np.isnan(self.value):
             return f"value {self.value:.6g}, of an evaluation before this run"
+        if not self.best.feasible:
+            return f"value {self.value:.6g}, but the setting breaks a constraint: none was found that keeps them all"
         seen = f"the best value seen is {self.best.value:.6g}, of trial {self.best.number}"
         if np.isnan(self.value):
             return f"not evaluated there; {seen}"
@@ -248,10 +251,7 @@ class Result:
         """
         from regretless.report.run_page import run_page
 
-        if Path(path).suffix.lower() not in ("", ".html", ".htm"):
-            raise ValueError(
-                f"report writes an HTML page, got {str(path)!r}; result.plot().savefig({str(path)!r}) draws"
-            )
+        check_page_name(path)
         write_whole(path, run_page(self, where).encode())
         return Path(path)
 
@@ -259,3 +259,9 @@ class Result:
 def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
     """A setting as JSON can hold it: an infinite label stands as its printed form."""
     return {name: str(x) if isinstance(x, float) and not math.isfinite(x) else x for name, x in params.items()}
+
+
+def check_page_name(path: str | Path) -> None:
+    """Raises ValueError where a path is none of an HTML page."""
+    if Path(path).suffix.lower() not in ("", ".html", ".htm"):
+        raise ValueError(f"report writes an HTML page, got {str(path)!r}; result.plot().savefig({str(path)!r}) draws")

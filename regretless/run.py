@@ -48,7 +48,7 @@ from regretless.trial import CostKind
 P = ParamSpec("P")
 Callback: TypeAlias = Callable[[Optimizer, Trial], Any]
 """Called after every told trial; a true return value stops the run."""
-StopRule: TypeAlias = Callable[[Optimizer], str | None]
+StopRule: TypeAlias = Callable[[Optimizer], str | bool | None]
 """Asked after every told trial; returns the reason to stop, or None."""
 
 POLL_SECONDS = 0.5
@@ -381,9 +381,9 @@ class _Run:
                 )
             self.optimizer.save(self.checkpoint)
             self.seal = self.optimizer.seal
-        if reason is not None:
+        if reason:  # a function of the caller's may answer True and False
             self.succeeded = True
-            return reason
+            return reason if isinstance(reason, str) else "the stop rule ended the run"
         failures = too_many_failures(self.ended, self.last_error, self.max_failures)
         self.gave_up = bool(failures)
         if not failures and self.callback is not None and self.callback(self.optimizer, trial):

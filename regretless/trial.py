@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from regretless.evaluation import as_number, shown
+from regretless.evaluation import as_number, numbers_of, shown
 from regretless.method import LARGEST
 from regretless.parameters import Array, Choice, Int, Parameter
 
@@ -47,6 +47,10 @@ class Trial:
 
     def __post_init__(self) -> None:
         self.given = dict(self.params)
+
+    def move(self, unit: Array, params: dict[str, Any]) -> None:
+        """Gives a pending trial another setting."""
+        self.unit, self.params, self.given = unit, params, dict(params)
 
     def settle(self) -> None:
         """Gives the trial the parameters back that a caller took out of its dict, before it is told. One whose values
@@ -109,15 +113,15 @@ def checked_constraints(
                 "begins"
             )
         given = [given[name] for name in names]
-    numbers = [] if given is None else [as_number(c) for c in given]
-    if len(numbers) != count:
+    numbers = numbers_of(given)
+    if numbers is not None and len(numbers) != count:
         raise ValueError(
             f"this run has {count} constraints, got {len(numbers)} values; their number is fixed by constraints= when "
             "the run begins"
         )
-    if any(c is None or math.isnan(c) for c in numbers):
-        raise ValueError(f"values of constraints must be numbers, got {shown(given)}")
-    return tuple(float(np.clip(c, -LARGEST, LARGEST)) for c in numbers)  # type: ignore[arg-type]
+    if numbers is None or any(map(math.isnan, numbers)):
+        raise ValueError(f"values of constraints must be a list of numbers, got {shown(given)}")
+    return tuple(float(np.clip(c, -LARGEST, LARGEST)) for c in numbers)
 
 
 def checked_cost(kind: CostKind | None, cost: float | None, seconds: float | None) -> float | None:

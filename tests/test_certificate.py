@@ -109,3 +109,11 @@ def test_names_of_constraints_are_told_when_they_are_wrong() -> None:
     opt = rg.Optimizer({"x": rg.Float(3, 8)}, seed=0, constraints=["a", "c"])
     with pytest.raises(ValueError, match=r"are named \['a', 'c'\], got \['a', 'b'\]"):
         opt.tell(opt.ask(), 1.0, constraints={"a": 1.0, "b": 2.0})
+
+
+def test_a_result_without_a_feasible_setting_says_so() -> None:
+    result = rg.minimize(
+        lambda x: rg.Value(x, constraints=[1 + x]), {"x": rg.Float(3, 8)}, trials=6, seed=0, constraints=1,
+        method="gp-ei", progress=False,
+    )  # fmt: skip
+    assert "but the setting breaks a constraint: none was found that keeps them all" in str(result)

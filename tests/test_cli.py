@@ -84,6 +84,16 @@ def test_commands_of_the_bench_say_what_to_install_where_it_is_missing(name, wit
     assert "No such command 'benhc'" in call("benhc").output
 
 
+@pytest.mark.parametrize(
+    ("path", "words"), [("page.pdf", "report writes an HTML page"), ("train.py/x", "cannot write")]
+)
+def test_a_report_that_cannot_be_written_costs_no_evaluation(files, path: str, words: str) -> None:
+    (files / "train.py").write_text("def cost(a, n):\n    open('called', 'w')\n    return a\n")
+    said = call("tune", "train.py:cost", "--space", "space.toml", "--trials", "2", "--report", path)
+    assert (said.exit_code, (files / "called").exists()) == (2, False)
+    assert words in said.output
+
+
 def test_tune_stops_by_what_is_asked_and_says_what_is_proven(files) -> None:
     tune = ("tune", "train.py:cost", "--space", "space.toml", "--trials", "60", "--method", "random", "--seed", "1")
     good = call(*tune, "--floor", "0", "--until-gap", "0.4")

@@ -312,6 +312,25 @@ def test_a_killed_run_resumes_with_the_same_points(tmp_path) -> None:
     assert start("killed").communicate()[0] == whole != ""
 
 
+@pytest.mark.filterwarnings("ignore:trial .* failed")
+def test_a_constraint_that_is_nan_is_a_failed_evaluation() -> None:
+    result = quiet(lambda a, n: rg.Value(a, constraints=[math.nan if n > 6 else -1.0]), constraints=1)
+    failed = [t for t in result.trials if t.state == "failed"]
+    assert failed
+    assert all(t.params["n"] > 6 and t.error == "the objective returned the constraints [nan]" for t in failed)
+    with pytest.raises(ValueError, match=r"constraints must be a list of numbers, got 1\.0"):
+        quiet(lambda a, n: rg.Value(a, constraints=1.0), constraints=1)
+    opt = rg.Optimizer(SPACE, constraints=1)
+    with pytest.raises(ValueError, match=r"must be a list of numbers, got 1\.0"):
+        opt.tell(opt.ask(), 2.0, constraints=1.0)
+
+
+def test_a_function_that_says_yes_or_no_is_a_stop_rule() -> None:
+    result = quiet(cost, stop=lambda opt: len(opt.trials) >= 5)
+    assert (result.nfev, result.message, result.success) == (5, "the stop rule ended the run", True)
+    assert quiet(cost, trials=3, stop=lambda opt: False).message == "all trials were evaluated"
+
+
 @pytest.mark.filterwarnings("ignore:the source of the objective")
 def test_two_runs_that_share_a_checkpoint_do_not_go_on(tmp_path) -> None:
     """The second one takes the file up during the fourth evaluation of the first, which finds a file not its own."""

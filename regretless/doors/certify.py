@@ -16,10 +16,6 @@ from regretless.doors.workers import ran_together
 from regretless.probes import certain_bounds, most_better
 from regretless.space import SpaceLike
 
-WIDENED = 2.0
-"""What a fitted gap is multiplied by: our methods look where their model is unsure, other samplers do not, and the
-model is too sure of what they left out. Chosen on Branin, Hartmann, Ackley and Rosenbrock (docs/lab/doors.md)."""
-
 
 def certify(
     study: Study,
@@ -57,21 +53,9 @@ def certify(
     known: dict[str, Any] = {"floor": floor, "ceiling": ceiling, "noise_bound": noise_bound}
     sampler = Sampler(method, seed=0, search_space=search_space, **known)
     found = sampler.certificate(study, delta)
-    if found.kind == "fitted":
-        found = _widened(found, study.direction == StudyDirection.MAXIMIZE, floor, ceiling)
+    maximises = study.direction == StudyDirection.MAXIMIZE
+    found = found.for_any_sampler(maximises=maximises, bound=ceiling if maximises else floor)
     return _with_share(found, sampler, study) if uniform else found
-
-
-def _widened(found: Certificate, maximises: bool, floor: float | None, ceiling: float | None) -> Certificate:
-    """The certificate with a wider gap, as far as a known bound lets it."""
-    if maximises:
-        upper = min(found.lower + WIDENED * found.gap, float("inf") if ceiling is None else ceiling)
-        lower, gap = found.lower, upper - found.lower
-    else:
-        lower = max(found.upper - WIDENED * found.gap, float("-inf") if floor is None else floor)
-        upper, gap = found.upper, found.upper - lower
-    why = f"{WIDENED:g} times the gap of a run of ours, because another sampler chose the settings"
-    return replace(found, lower=lower, upper=upper, gap=gap, assumptions=(*found.assumptions, why))
 
 
 def _with_share(found: Certificate, sampler: Sampler, study: Study) -> Certificate:

@@ -64,6 +64,8 @@ def distribution_of(parameter: Parameter) -> BaseDistribution:
     if isinstance(parameter, Int):
         _check_exact(parameter)
         return IntDistribution(parameter.low, parameter.high, log=parameter.log, step=parameter.step)
+    if len(set(parameter.labels)) < len(parameter.labels):
+        raise ValueError(f"{parameter}: Optuna cannot tell labels apart that are equal, such as 1, 1.0 and True")
     return CategoricalDistribution(parameter.labels)  # type: ignore[arg-type]
 
 

@@ -211,7 +211,7 @@ def _unrepeated(optimizer: Optimizer, trial: Trial) -> None:
     if method.cube.size <= LISTED and sum(np.array_equal(t.unit, trial.unit) for t in optimizer.trials) > 1:
         u = nearest_unknown(method, trial.unit)
         method.forget(trial.unit[None])
-        trial.unit, trial.params = u, optimizer.space.decode(u, method.choices)
+        trial.move(u, optimizer.space.decode(u, method.choices))
         method.wait_for(u)
 
 

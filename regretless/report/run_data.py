@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regretless.parameters import Array, Choice, Parameter, ends_of
+from regretless.probes import certified
 
 if TYPE_CHECKING:
     from regretless.certificate import Certificate
@@ -216,6 +217,7 @@ def certificates_of(optimizer: Optimizer, ended: Sequence[Trial]) -> tuple[list[
         return [], []
     sizes = sorted({round(n) for n in np.geomspace(min(4, len(ended)), len(ended), REPLAYED)})
     again, found = optimizer.fresh(), []
+    again.notes = dict(optimizer.notes)
     for n, trial in enumerate(ended, 1):
         again.tell(
             again.adopt(trial.params), trial.value, trial.var, failed=trial.value is None, cost=trial.cost,
@@ -226,7 +228,7 @@ def certificates_of(optimizer: Optimizer, ended: Sequence[Trial]) -> tuple[list[
             if again.watch is not None and n < len(ended):
                 again.watch = again.watch._replace(proven=None)
             again.probe_steps = [step for step in optimizer.probe_steps if step <= trial.number]
-            found.append(again.certificate)
+            found.append(certified(again))
     return sizes, found
 
 

@@ -32,6 +32,7 @@ from optuna.trial import FrozenTrial, TrialState
 from tqdm.auto import tqdm
 
 from regretless.bounds import KnownBound
+from regretless.doors.distributions import distribution_of
 from regretless.doors.optuna import ERROR, Sampler
 from regretless.doors.replica import CONSTRAINTS, named_constraints
 from regretless.doors.trials import VARIANCE, variance
@@ -47,6 +48,7 @@ from regretless.evaluation import (
 )
 from regretless.optimizer import Direction
 from regretless.options import whole_number
+from regretless.parameters import Choice
 from regretless.space import Space, SpaceLike
 from regretless.stopping import COST, Rule, probes_for
 from regretless.storage.settings import Settings, check_space, objective_changed
@@ -111,6 +113,7 @@ def tune_in_storage(
         raise ValueError("several workers need a storage URL that each can open; an open storage serves one worker")
     check_catch(catch)
     whole_number(also=(None, math.inf), max_failures=max_failures)
+    _check_space(Space(space), kept=isinstance(storage, str))
     opened = open_storage(storage) if isinstance(storage, str) else storage
     with quiet():
         found = patiently(
@@ -145,6 +148,18 @@ def tune_in_storage(
         else:
             _work_in_processes(worker, found, str(storage), workers, bar.update)
     return found
+
+
+def _check_space(space: Space, *, kept: bool) -> None:
+    """Raises ValueError, before a study is made, where Optuna cannot hold the space, or a file or database its
+    labels."""
+    for name, parameter in space.parameters.items():
+        for label in parameter.labels if kept and isinstance(parameter, Choice) else ():
+            if label is not None and not isinstance(label, str | int | float):
+                raise ValueError(
+                    f"parameter {name!r}: storages keep texts, numbers, truth values and None, not the label {label!r}"
+                )
+        distribution_of(parameter)
 
 
 @dataclass(eq=False)

@@ -11,6 +11,8 @@ import pytest
 
 import regretless as rg
 from regretless.probes import most_better
+from regretless.report.run_data import certificates_of
+from regretless.storage.export import result_of_study
 
 HUB = Path(__file__).parents[2] / "optunahub" / "package" / "samplers" / "regretless"
 
@@ -37,6 +39,17 @@ def test_a_study_of_another_sampler_gets_a_certificate() -> None:
     assert found.gap == pytest.approx(2 * plain.gap)  # other samplers leave places unseen
     assert found.upper - found.lower == pytest.approx(found.gap)
     assert found.upper == plain.upper
+
+
+def test_the_page_of_a_study_of_another_sampler_says_the_same(tmp_path: Path) -> None:
+    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=0))
+    study.optimize(bowl, n_trials=30)
+    result = result_of_study(study, method="gp-ucb")
+    assert result.certificate.certified
+    assert result.certificate.gap == pytest.approx(2 * result.optimizer.certificate.gap)
+    assert "another sampler may have chosen" in str(result.certificate)
+    assert certificates_of(result.optimizer, result.trials)[1][-1] == result.certificate
+    assert rg.Result.from_json(result.to_json(tmp_path / "study.json")).certificate == result.certificate
 
 
 def test_what_is_no_study_is_refused() -> None:

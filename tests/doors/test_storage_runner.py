@@ -263,6 +263,22 @@ def test_export_writes_a_table_a_description_and_a_page(tmp_path: Path) -> None:
         export_study(url, "other", tmp_path / "out")
 
 
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [([1, True, "a"], "cannot tell labels apart that are equal"), ([(1, 2), (3, 4)], r"not the label \(1, 2\)")],
+)
+def test_labels_that_a_storage_would_mix_up_are_refused_before_a_study_is_made(
+    labels: list[Any], words: str, tmp_path: Path
+) -> None:
+    url, space = f"sqlite:///{tmp_path}/s.db", {"c": rg.Choice(labels), "n": rg.Int(2, 5)}
+    with pytest.raises(ValueError, match=words):
+        tune_in_storage(lambda c, n: 1.0, space, storage=url, study="s", trials=2, progress=False)
+    assert not (tmp_path / "s.db").exists()
+    assert (
+        len({repr(t.params) for t in rg.minimize(lambda c, n: n, space, trials=6, seed=0, progress=False).trials}) == 6
+    )
+
+
 def test_a_parameter_called_value_has_a_column_of_its_own(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/s.db"
     study = optuna.create_study(study_name="s", storage=url)
