@@ -418,7 +418,8 @@ class Optimizer:
         """
         state = read_state(path)
         if state.get("kind") != FILE_KIND:
-            raise ValueError(f"{path} is not a file of Optimizer.save (kind {state.get('kind')!r})")
+            kind = f"its kind is {state.get('kind')!r}, this one reads {FILE_KIND!r}"
+            raise ValueError(f"{path} is not a file of Optimizer.save, or one of another release ({kind})")
         try:
             optimizer = cls._from_state(state, space, method)
             now = optimizer._state()
