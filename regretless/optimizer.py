@@ -385,7 +385,7 @@ class Optimizer:
             return self._share(delta)
 
     def _share(self, delta: float, watch: Watch | None = None) -> Share:
-        steps = self.probe_steps
+        steps = self.probe_steps or ([] if self.probes else None)
         return share_left(self.method, self.space, self.seed, steps, delta, together=self.together, watch=watch)
 
     def fresh(self) -> Optimizer:
