@@ -392,37 +392,44 @@ def chart(path: Path, rows: Sequence[Mapping[str, Any]], methods: Sequence[str])
     figure, panels = plt.subplots(down, across, figsize=(4.4 * across, 3.7 * down), squeeze=False, layout="constrained")
     for panel in panels.flat[len(kinds) :]:
         panel.axis("off")
+    placed: list[tuple[Any, tuple[str, ...], Array, Array, Array]] = []
     for panel, kind in zip(panels.flat, kinds, strict=False):
         ran, cases, values = field_of(rows, present(rows, methods, suites[kind]), suites[kind])
         (mean, error), cost = mean_ranks(values["advised"]), np.median(values["ms"], axis=0)
         for i, method in enumerate(ran):
-            colour = "C3" if method == "auto" else "0.35"
-            panel.errorbar(cost[i], mean[i], yerr=error[i], fmt="D" if method == "auto" else "o", color=colour)
-            left, below = label_side(i, mean, cost)
-            panel.annotate(
-                method,
-                (cost[i], mean[i]),
-                xytext=(-6 if left else 6, -11 if below else 4),
-                textcoords="offset points",
-                fontsize=8,
-                color=colour,
-                ha="right" if left else "left",
-            )
+            colour, mark = ("C3", "D") if method == "auto" else ("0.35", "o")
+            panel.errorbar(cost[i], mean[i], yerr=error[i], fmt=mark, color=colour)
         panel.set(xscale="log", xlabel="CPU ms per ask", title=f"{KINDS[kind]}: {len(cases)} cases")
         panel.margins(x=0.5)
         panel.set_ylim(len(ran) + 0.2, 0.8)
+        placed.append((panel, ran, cost, mean, error))
     for row in panels:
         row[0].set_ylabel("mean rank of the recommendation\n(1 is best)")
+    figure.draw_without_rendering()  # names are placed by what lies where
+    for panel, ran, cost, mean, error in placed:
+        name_points(panel, ran, cost, mean, error)
     figure.savefig(path, dpi=110)
 
 
-def label_side(i: int, mean: Array, cost: Array) -> tuple[bool, bool]:
-    """Whether a name stands to the left of its point, because a neighbour is close on the right, and whether below it,
-    because one is close above; otherwise names would lie on other points."""
-    others = np.arange(len(mean)) != i
-    ahead = (cost > cost[i]) & (cost < 2.5 * cost[i]) & (np.abs(mean - mean[i]) < 0.25)
-    above = (mean < mean[i]) & (mean > mean[i] - 0.45)
-    return bool((ahead & others).any()), bool((above & others).any())
+def name_points(panel: Any, names: Sequence[str], x: Array, y: Array, error: Array) -> None:
+    """Writes each name on that side of its point where it lies on the fewest points, error bars and names."""
+    from matplotlib.transforms import Bbox
+
+    low, high = (panel.transData.transform(np.column_stack([x, end])) for end in (y + error, y - error))
+    taken = [Bbox.from_extents(u - 5, v - 5, u + 5, w + 5) for (u, v), (_, w) in zip(low, high, strict=True)]
+    for i, name in enumerate(names):
+        found = []
+        for right, up in itertools.product((1, -1), (4, -11)):
+            side, colour = "left" if right > 0 else "right", "C3" if name == "auto" else "0.35"
+            note = panel.annotate(name, (x[i], y[i]), xytext=(6 * right, up), textcoords="offset points", fontsize=8,
+                                  color=colour, ha=side)  # fmt: skip
+            box = note.get_window_extent()
+            outside = not (panel.bbox.containsx(box.x0) and panel.bbox.containsx(box.x1))
+            found.append((outside, sum(box.overlaps(other) for n, other in enumerate(taken) if n != i), note, box))
+            note.remove()
+        *_, note, box = min(found, key=lambda trial: trial[:2])
+        panel.add_artist(note)
+        taken.append(box)
 
 
 def main() -> None:

@@ -50,7 +50,6 @@ TIMED = FIRST[:2]
 LONGER = (
     "ms-ucb",
     "ms-ucb (paper)",
-    "gp-ucb",
     "gp-ucb (paper)",
     "linebo",
     "dropout",
@@ -75,15 +74,24 @@ NEURAL = (
 """Of NeuralBO's Fig. 1."""
 CNN = ("GP-ThreDS (paper)", "GP-ThreDS", "IGP-UCB", "AD", "GP-EI", "GP-PI", "random")
 """Of GP-ThreDS's CNN."""
+COCO = ("neural-bo-paper", "neural-bo", "neural-greedy", "gp-ucb-paper", "gp-ei-paper")
+"""Of its Fig. 2 in 5 and 10 dimensions: those of the quick size that the claim is about, and ours."""
+FIVE = ("--seeds", "5")
 WIDER: dict[str, tuple[str, ...]] = {
-    "ms-ucb-fig5": ("--seeds", "5", "--budget", "60", "--methods", ",".join(REAL)),
-    "neural-bo-fig1": ("--seeds", "5", "--budget", "100", "--forms", "printed", "--methods", ",".join(NEURAL)),
-    "ms-ucb-fig3": ("--seeds", "5", "--budget", "100"),
-    "ms-ucb-fig2": ("--seeds", "5", "--budget", "100"),
-    "ms-ucb-fig4": ("--seeds", "5", "--short", "--budget", "60", "--methods", ",".join(REAL)),
-    "ms-ucb-fig1": ("--seeds", "5", "--budget", "100", "--methods", ",".join(LONGER)),
+    "go-ucb-fig3": FIVE,
+    "go-ucb-fig4": FIVE,
+    "go-ucb-fig5": FIVE,
+    "ms-ucb-fig5": (*FIVE, "--budget", "60", "--methods", ",".join(REAL)),
+    "ms-ucb-fig3": FIVE,
+    "neural-bo-fig3": ("--methods", ",".join((*NEURAL, "random"))),
+    "ms-ucb-fig4": (*FIVE, "--short", "--methods", ",".join(REAL)),
+    "neural-bo-fig1": (*FIVE, "--budget", "100", "--forms", "printed", "--methods", ",".join(NEURAL)),
+    "ms-ucb-fig1": (*FIVE, "--methods", ",".join(LONGER)),
+    "ms-ucb-fig2": FIVE,
+    "neural-bo-fig2": (*FIVE, "--methods", ",".join(COCO)),
 }
-"""Figure -> options of what fits of its full size into some minutes of sixteen cores; in this order."""
+"""Figure -> options of what of its full size takes an hour of one core or less, cheapest first; NeuralBO's Fig. 2 takes
+two."""
 ON_GPU: dict[str, tuple[str, ...]] = {
     "bilevel-tables": ("--device", "cuda", "--outer", "20,40,60", "--printed", "--seeds", "5"),
     "gp-threds-fig4cd": ("--device", "cuda", "--seeds", "5", "--methods", ";".join(CNN)),

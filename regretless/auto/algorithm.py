@@ -15,10 +15,13 @@ brought it.
 
 Noise. A fitted noise variance is a suspicion only, because ripples look like noise to a smooth model. When there is
 one, the best point is evaluated a second time, once in a run: equal values say that there is no noise, and nothing
-changes; different ones say that there is, and where the fitted variance is large too, functions drawn from the
-posterior (Thompson) and a wider confidence bound take turns, so that one lucky value does not settle the search. Finite
-spaces are not probed: without noise no setting of them is evaluated twice. Where noise is certain (told variances,
-`noisy=True`, a `noise_bound`, two values of one setting) their settings are evaluated again like any other points.
+changes; different ones say that there is. Then low values are drawn in by a logarithm instead of clipped, and where the
+fitted variance is large, three asks in four go where a value is expected to raise the best mean most (`knowledge.py`),
+the fourth to the best point of a drawn function (Thompson); the last tenth of a budget evaluates the largest mean.
+Beside points under way drawn functions and a wider confidence bound take turns. Recommended is the largest mean of the
+points whose values are among the best fifth. Finite spaces are not probed: without noise no setting of them is
+evaluated twice. Where noise is certain (told variances, `noisy=True`, a `noise_bound`, two values of one setting) their
+settings are evaluated again like any other points.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+from regretless.auto.knowledge import knowledge_step
 from regretless.auto.quadratic import quadratic_step
 from regretless.baselines import BASELINES
 from regretless.belief import Belief
@@ -65,6 +69,13 @@ without this it is 1.1 to 1.2 times as large (docs/lab/auto.md)."""
 CROWD = 4  # points under way from which every second ask is drawn; beside fewer every fourth is (docs/lab/auto.md)
 EXPLOIT_FROM = 0.8  # the share of a known budget after which the mean alone is maximised, as in gp-ucb
 NOISE_FROM = 1e-3  # the fitted noise variance, relative to the signal's, from which noise is suspected and matters
+DRAWN_EVERY = 4
+"""Under noise every so many asks follow a drawn function, the others the knowledge gradient, which may overlook a peak
+that no value has shown yet; without such asks the losses are level (docs/lab/auto.md)."""
+NOISY_EXPLOIT_FROM = 0.9  # as EXPLOIT_FROM, under noise; an end of two evaluations is level (docs/lab/auto.md)
+BETTER_PART = 0.2
+"""The part of the noisy values, the best ones, whose points may be recommended: the mean decides between them, and a
+mean that mistakes ripples for noise cannot choose a point with a poor value (docs/lab/auto.md)."""
 NOISY_KAPPA = 2.0  # the width of the confidence bound under noise: one good value may be luck (docs/lab/auto.md)
 TREE_MARGIN = 0.3
 """By how much, in standard deviations of the values, two asks of four in a tree must beat the best: a branch whose best
@@ -86,7 +97,7 @@ class Auto(GPMethod):
             means that no setting is ever evaluated twice; None: it is found out.
     """
 
-    version = 2  # since budgets end with quadratic steps, batches with a narrow bound, and CMA-ES takes turns
+    version = 3  # since noisy values are searched by the knowledge gradient
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, noisy: bool | None = None) -> None:
         dim = cube.dim if isinstance(cube, Cube) else cube
@@ -99,6 +110,9 @@ class Auto(GPMethod):
         self.cells = self.cube.size
         self.known_noise = noisy
         self.evidence = NoiseEvidence()
+        noisy_model = Surrogate(self.cube, tame=False, soften=True, rotate=dim < IMPROVE_FROM and not tree)
+        self._models = {False: self._surrogate, True: noisy_model}
+        """The models without and with certain noise, where a clip would depend on the luckiest value."""
         self._members: dict[str, Method] = {}
 
     # -- who proposes
@@ -174,7 +188,13 @@ class Auto(GPMethod):
         noisy = self._certainly_noisy and self._noise_shows(gp)
         crowd, improve = len(self.pending), self.stepped or self.many
         even = self.step % 2 == 0
-        late = self.budget is not None and self._evaluations >= EXPLOIT_FROM * self.budget and (noisy or not self.many)
+        begin = NOISY_EXPLOIT_FROM if noisy else EXPLOIT_FROM
+        late = self.budget is not None and self._evaluations >= begin * self.budget and (noisy or not self.many)
+        weighed = self._n_sides > 0 or self.cube.belief is not None  # the knowledge gradient knows the objective alone
+        if noisy and not (late or crowd or weighed) and self.step % DRAWN_EVERY:
+            x = knowledge_step(gp, self, rng)
+            if x is not None:
+                return x if self._repeats else away_from_known(x, self, rng)
         smooth = self.cube.plain and self.cube.region is None  # a quadratic needs lines in all directions
         if late and smooth and not (noisy or crowd or even):
             x = quadratic_step(self.X, self.y)
@@ -237,15 +257,25 @@ class Auto(GPMethod):
     def _update(self, X: Array, y: Array) -> None:
         n = len(self.y)
         self.evidence.take_in(X, y, self.yvar[n - len(y) :], n - len(y))
+        self._surrogate = self._models[self._certainly_noisy]
         for member in self._members.values():
             member._update(X, y)
 
     def _recommend(self) -> Array:
         if not (self.long or self._handed):
-            return self._member("gp-contest")._recommend() if self.wide else super()._recommend()
+            if self.wide:
+                return self._member("gp-contest")._recommend()
+            fitted = self._certainly_noisy and not np.isfinite(self.yvar).all()
+            own = self.n_constraints or self.noise_bound  # what is promised of a point then rests on its own values
+            return self._best_of_the_better() if fitted and not own else super()._recommend()
         if not self._certainly_noisy:
             return np.asarray(self.X[self.best_row()])
         return best_of_many(self.cube, self.X, self.y, self.yvar)
+
+    def _best_of_the_better(self) -> Array:
+        """The told point, d, with the largest mean of those whose own values are among the best."""
+        better = np.argsort(-self.y, kind="stable")[: max(3, math.ceil(BETTER_PART * len(self.y)))]
+        return best_told(self._surrogate.gp(*self.basis), self.X[better])
 
     def _certificate(self, delta: float) -> Certificate:
         if self.long or self._handed:
@@ -256,9 +286,9 @@ class Auto(GPMethod):
         return {} if self.long or self._handed else super()._state()
 
     def _load(self, state: Mapping[str, Any]) -> None:
-        super()._load(state)
         if len(self.y):
             self._update(self.X, self.y)
+        super()._load(state)
 
     @property
     def why(self) -> str:
@@ -282,7 +312,7 @@ class Auto(GPMethod):
             changes.append((self.evidence.exact_at, "a setting gave the same value again, so there is no noise"))
         if self.evidence.noisy_at is not None:
             found = "a noise variance was told" if self.evidence.told else "a setting gave two different values"
-            changes.append((self.evidence.noisy_at, f"{found}, so the search reckons with noise"))
+            changes.append((self.evidence.noisy_at, f"{found}, so evaluations go where they tell most about the best"))
         if self._shared and len(self.y) >= SHARES[0][0]:
             changes.append((SHARES[0][0], "CMA-ES takes turns with the model, whose asks become long"))
         if not self.long and self._handed:

@@ -118,3 +118,16 @@ def test_an_outcome_has_the_losses_of_the_run(choice: ModuleType) -> None:
     assert 0 < found["best"] <= found["mean"]
     assert found["advised"] == found["best"]
     assert np.isfinite(found["later"])
+
+
+def test_names_in_the_chart_do_not_lie_on_each_other(choice: ModuleType) -> None:
+    figures = pytest.importorskip("matplotlib.figure")
+    figure = figures.Figure()
+    panel = figure.subplots()
+    panel.set(xlim=(0, 1), ylim=(0, 1))
+    figure.draw_without_rendering()
+    choice.name_points(panel, ("first", "second", "third"), np.array([0.5, 0.51, 0.5]), np.array([0.5, 0.5, 0.54]),
+                       np.zeros(3))  # fmt: skip
+    boxes = [text.get_window_extent() for text in panel.texts]
+    assert len(boxes) == 3
+    assert not any(a.overlaps(b) for n, a in enumerate(boxes) for b in boxes[:n])
