@@ -245,6 +245,17 @@ def test_a_time_stays_where_the_same_commit_made_the_finding_again(tmp_path, mon
     assert not publish.made_alike(old, tmp_path / "none.json")
 
 
+def test_published_runs_are_there_once_and_equally_long() -> None:
+    """A run of another length beside those of a figure would stand for its seed when verdicts are made again."""
+    for path in sorted((ROOT / "docs" / "results" / "records").glob("*.csv")):
+        lines = read_lines(path)
+        assert len({(line.problem, line.label, line.seed) for line in lines}) == len(lines), path.name
+        lengths: dict[str, set[int]] = {}
+        for line in lines:
+            lengths.setdefault(line.problem, set()).add(line.evaluations)
+        assert all(len(of) == 1 for of in lengths.values()), path.name
+
+
 def test_lines_of_compact_records(tmp_path) -> None:
     (line, *_) = read_lines(ROOT / "docs" / "results" / "records" / "go-ucb-fig2.csv")
     assert (line.label, line.seed, line.evaluations, line.initial, line.best[-1]) == ("GO-UCB, net", 0, 30, 5, 26.0)
