@@ -49,13 +49,17 @@ def test_methods_are_ranked_on_the_cases_they_share(choice: ModuleType) -> None:
 
 
 def test_a_method_with_few_cases_has_a_line_with_the_others_on_these(choice: ModuleType) -> None:
-    rows = [row("auto", f, 1.0, suite) for f in range(2, 26) for suite in ("noise-5-2", "noise-5-3")]
-    rows += [row("hebo", f, 2.0, "noise-5-3") for f in range(2, 2 + choice.LEAST_CASES)]
-    lines = choice.summary(rows, ("auto", "hebo", "smac")).splitlines()
+    """A line of one method alone would say nothing."""
+    suites = ("noise-5-2", "noise-5-3")
+    rows = [row(m, f, 1.0 + (m != "auto"), s) for f in range(2, 26) for s in suites for m in ("auto", "turbo")]
+    rows += [row("hebo", f, 1.5, "noise-5-3") for f in range(2, 2 + choice.LEAST_CASES)]
+    rows += [row("auto", f, 1.0, "high-9") for f in (2, 4)]
+    lines = choice.summary(rows, ("auto", "turbo", "hebo", "smac")).splitlines()
     assert lines[-2:] == [
-        "| all noise | 48 | **1.00 / 1.00 ± 0.00** |  |  |",
-        "| noise, with hebo | 12 | **1.00 / 1.00 ± 0.00** | 2.00 / 2.00 ± 0.00 |  |",
+        "| all noise | 48 | **1.00 / 1.00 ± 0.00** | 2.00 / 2.00 ± 0.00 |  |  |",
+        "| noise, with hebo | 12 | **1.00 / 1.00 ± 0.00** | 3.00 / 3.00 ± 0.00 | 2.00 / 2.00 ± 0.00 |  |",
     ]
+    assert not any("high-9" in line for line in lines)
 
 
 def test_a_difference_from_auto_is_that_of_the_same_cases(choice: ModuleType) -> None:
