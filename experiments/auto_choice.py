@@ -325,7 +325,7 @@ def summary(rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
     lines = [f"| suite | cases | {' | '.join(f'`{m}`' for m in methods)} |", "|" + " --- |" * (2 + len(methods))]
     for title, suites, field in groups:
         ran, cases, values = field_of(rows, field, suites)
-        if len(cases) < 2:
+        if len(cases) < 2 or len(ran) < 2:
             continue
         (best, _), (advised, error) = mean_ranks(values["best"]), mean_ranks(values["advised"])
         cells = dict.fromkeys(methods, "")

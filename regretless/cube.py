@@ -125,7 +125,26 @@ class Cube:
         columns = np.indices(counts).reshape(len(counts), -1)
         for (first, last, onehot), column in zip(self.parents, columns, strict=True):
             X[:, first:last] = np.eye(last - first)[column] if onehot else self.axes[first].centre(column)[:, None]
-        return np.unique(np.where(self.active(X), X, self.rest), axis=0)
+        return self._reachable(np.unique(np.where(self.active(X), X, self.rest), axis=0))
+
+    def _reachable(self, branches: Array) -> Array:
+        """Those of the branches (b x d) in which the rules allow a point; all of them where none is found."""
+        if self.region is None:
+            return branches
+        at = [i for first, last, _ in self.parents for i in range(first, last)]
+        try:
+            met = {x.tobytes() for x in self.region.anchors(self.snap)[:, at]}
+        except ValueError:  # the first ask says so
+            return branches
+        return np.array([b for b in branches if b[at].tobytes() in met or self._allows_in({i: b[i] for i in at})])
+
+    def _allows_in(self, places: Mapping[int, float]) -> bool:
+        """Whether the rules allow a point with coordinates at these places."""
+        try:
+            held = self.pinned(places)
+            return held.region is None or len(held.region.anchors(held.snap)) > 0
+        except ValueError:
+            return False
 
     @property
     def parents(self) -> list[tuple[int, int, bool]]:

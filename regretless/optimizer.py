@@ -385,7 +385,7 @@ class Optimizer:
             return self._share(delta)
 
     def _share(self, delta: float, watch: Watch | None = None) -> Share:
-        steps = self.probe_steps
+        steps = self.probe_steps or ([] if self.probes else None)
         return share_left(self.method, self.space, self.seed, steps, delta, together=self.together, watch=watch)
 
     def fresh(self) -> Optimizer:
@@ -418,7 +418,8 @@ class Optimizer:
         """
         state = read_state(path)
         if state.get("kind") != FILE_KIND:
-            raise ValueError(f"{path} is not a file of Optimizer.save (kind {state.get('kind')!r})")
+            kind = f"its kind is {state.get('kind')!r}, this one reads {FILE_KIND!r}"
+            raise ValueError(f"{path} is not a file of Optimizer.save, or one of another release ({kind})")
         try:
             optimizer = cls._from_state(state, space, method)
             now = optimizer._state()

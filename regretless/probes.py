@@ -160,7 +160,7 @@ def share_left(
     method: Method,
     space: Space,
     seed: int,
-    steps: list[int],
+    steps: list[int] | None,
     delta: float,
     *,
     together: bool = False,
@@ -169,6 +169,7 @@ def share_left(
     """The share of the space that can be better than what the method recommends, by the probes of these steps.
 
     Args:
+        steps: None where no probes were asked for.
         together: whether several trials were ever under way at once.
         watch: the rule whose looks at the values end the run, so that the statement must hold at every moment.
     """
@@ -181,8 +182,8 @@ def share_left(
         return Share(None, "nothing has been evaluated yet")
     exact, bounded = not method.shows_noise(), method.noise_bound > 0
     unseen = share_unseen(method.cube, method.X) if exact else 1.0
-    steps, spent = sorted(set(steps)), delta
-    why = "" if steps else NOT_ASKED
+    why = NOT_ASKED if steps is None else "" if steps else "no probe was drawn yet"
+    steps, spent = sorted(set(steps or ())), delta
     if anytime and steps:
         k, m = last_look(len(steps))
         spent = delta / (k * (k + 1)) if k else delta

@@ -64,7 +64,7 @@ class Result:
         evaluations left it nothing to do."""
         if not any(t.value is not None for t in optimizer.trials) and (optimizer.trials or not optimizer.earlier):
             why = "no evaluation succeeded"
-            nothing, message = Certificate.none(why, 0.05), f"{message}; {why}"
+            nothing, message = Certificate.none(why, 0.05), message if why in message else f"{message}; {why}"
             return cls({}, float("nan"), nothing, optimizer.trials, message, False, optimizer)
         params = optimizer.recommend()
         value, certificate = optimizer.observed(params), certified(optimizer)
@@ -208,8 +208,9 @@ class Result:
         before its name."""
         frames = optional("pandas", "plot")
         trials, opt = self.trials, self.optimizer
-        facts: dict[str, Any] = {name: [getattr(t, name) for t in trials] for name in ("number", "state", "value")}
-        facts["var"] = frames.Series([t.var for t in trials], dtype=float)  # numbers, also where none was told
+        facts: dict[str, Any] = {name: [getattr(t, name) for t in trials] for name in ("number", "state")}
+        for name in ("value", "var"):  # numbers, also where none was told
+            facts[name] = frames.Series([getattr(t, name) for t in trials], dtype=float)
         more: dict[str, list[Any]] = {
             f"constraint_{name}": [t.constraints[k] if t.constraints else math.nan for t in trials]
             for k, name in enumerate(opt.constraint_names or range(opt.n_constraints))

@@ -334,7 +334,8 @@ class StopWhen(Rule):
             said.append(f"{self.seconds:g} seconds were spent")
         if self.cost is not None and (spent := self._paid(run)) >= self.cost:
             said.append(f"the trials cost {spent:g} of the {self.cost:g} that they may")
-        self.reason = f"stopped after {len(ended)} trials: {', and '.join(said)}" if said else None
+        trials = f"{len(ended)} trial{'s' * (len(ended) != 1)}"
+        self.reason = f"stopped after {trials}: {', and '.join(said)}" if said else None
         return self.reason
 
     def _paid(self, run: Run) -> float:

@@ -117,3 +117,10 @@ def test_a_result_without_a_feasible_setting_says_so() -> None:
         method="gp-ei", progress=False,
     )  # fmt: skip
     assert "but the setting breaks a constraint: none was found that keeps them all" in str(result)
+
+
+def test_probes_that_are_still_to_come_were_asked_for() -> None:
+    for probes, words in ((0.2, "no probe was drawn yet"), (0.0, "no probes were asked for")):
+        opt = rg.Optimizer({"x": rg.Float(3, 8)}, seed=0, probes=probes)
+        opt.tell(opt.ask(), 1.0)
+        assert opt.certificate.share_reason.startswith(words)

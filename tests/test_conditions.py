@@ -168,3 +168,19 @@ def test_the_first_points_go_round_the_branches(method: str) -> None:
     told = [t.params["kind"] for t in rg.Optimizer(likely, method=method, seed=5, budget=60).ask(10)]
     assert told[::2] == ["c"] * 5  # every other point follows a prior
     assert len(set(told[1::2])) == 3
+
+
+@pytest.mark.parametrize("rule", ["k <= 6", lambda s: s["k"] <= 6 and s["model"] != "net"])
+def test_a_branch_that_the_rules_forbid_is_not_searched(rule: Any) -> None:
+    """Every fourth ask goes to the branch with the fewest evaluations, and the one without any could not be drawn."""
+    space = rg.Space(
+        {
+            "model": rg.Choice(["svm", "net"]),
+            "C": rg.Float(1, 9, when={"model": "net"}),
+            "k": rg.Int(3, 8),
+            "depth": rg.Float(1, 5, when={"k": [7, 8]}),
+        },
+        where=[rule],
+    )
+    result = rg.minimize(lambda **p: p["k"] + p.get("C", 3.0), space, trials=24, seed=0, progress=False)
+    assert all(t.params["k"] <= 6 for t in result.trials)

@@ -90,6 +90,16 @@ def test_sixteen_pending_trials_differ() -> None:
     assert len({tuple(t.params.items()) for t in opt.ask(16)}) == 16
 
 
+def test_a_file_of_another_release_is_named_as_one(tmp_path) -> None:
+    opt = Optimizer(SPACE, method="random", seed=0)
+    opt.save(tmp_path / "run")
+    write_state(tmp_path / "run", {**read_state(tmp_path / "run"), "kind": "regretless-optimizer-99"})
+    with pytest.raises(
+        ValueError, match=r"or one of another release \(its kind is 'regretless-optimizer-99', this one"
+    ):
+        Optimizer.load(tmp_path / "run")
+
+
 def test_callers_may_take_the_dict_of_a_trial_apart(tmp_path) -> None:
     opt = Optimizer(SPACE, method="gp-ei", seed=3)
     trial = opt.ask()

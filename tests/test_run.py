@@ -371,6 +371,10 @@ def test_what_an_optimizer_knows_is_a_result(tmp_path) -> None:
     for trial in opt.ask(5):
         opt.tell(trial, cost(**trial.params))
     assert rg.Result.of(opt).value == opt.best.value
+    nothing = rg.Result.of(rg.Optimizer(SPACE, seed=3))
+    assert nothing.to_dataframe()["value"].dtype == float
+    again = rg.Result.from_json(nothing.to_json(tmp_path / "nothing.json"))
+    assert again.message == nothing.message == "what is known so far; no evaluation succeeded"
     assert rg.Result.of(opt).report(tmp_path / "lab.html").exists()
 
 

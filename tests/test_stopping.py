@@ -205,6 +205,11 @@ def test_a_bound_that_is_reached_stops_at_once() -> None:
     assert (result.certificate.gap, result.certificate.upper) == (0.0, 1.0)
 
 
+def test_one_trial_is_one_trial() -> None:
+    result = rg.minimize(lambda x, lr: x, BOX, trials=5, method="random", stop=StopWhen(target=1e9), progress=False)
+    assert result.message.startswith("stopped after 1 trial: ")
+
+
 def test_both_parts_must_hold() -> None:
     options: dict[str, Any] = {"trials": 80, "method": "random", "seed": 1, "floor": 3.0, "progress": False}
     result = rg.minimize(lambda x, lr: x, BOX, stop=GapBelow(3.0, share=0.3), **options)

@@ -23,28 +23,28 @@ def noisy_bowl(sd: float, seed: int = 3):
     return lambda X: bowl(X) + sd * rng.standard_normal(len(X))
 
 
-def told(cube: Cube, n: int, sd: float = 0.2) -> tuple[GP, np.ndarray]:
+def told(cube: Cube, n: int, sd: float = 0.1) -> tuple[GP, np.ndarray]:
     rng = np.random.default_rng(5)
     X = np.array([cube.draw(rng) for _ in range(n)])
-    return Surrogate(cube, tame=False, soften=True).gp(X, 7e3 * (bowl(X) + sd * rng.standard_normal(n))), X
+    y = 7e3 * (bowl(X) + sd * rng.standard_normal(n))
+    return Surrogate(cube, tame=False, noise_var=(7e3 * sd) ** 2).gp(X, y), X
 
 
 @pytest.mark.parametrize("cube", [Cube.box(3), SPACE.cube()])
 def test_it_is_what_one_more_value_adds_to_the_largest_mean(cube: Cube) -> None:
-    """The slow form: the posterior with each possible value at x appended, its largest mean averaged over them."""
-    gp = told(cube, 12)[0]
-    rng = np.random.default_rng(0)
-    D, x = np.array([cube.draw(rng) for _ in range(9)]), cube.draw(rng)
-    mean, variance = (float(part[0]) for part in gp.mean_var(x[None]))
-    sd = np.sqrt(variance + gp.signal * gp.hyper.noise)
-    both, gains = gp.condition(x[None]), []
-    for value in mean + sd * norm.ppf((np.arange(1000) + 0.5) / 1000):
-        away = np.append((gp.y - gp.offset) / gp.scale - gp.mean, value - gp.mean)
-        alpha = both.factor.upper(both.factor.lower(away[None]))[0]
-        gains.append((gp.mean + both.factor.cross(D) @ alpha).max())
-    expected = np.mean(gains) - gp.mean_at(D).max()
-    assert knowledge_gradient(gp, D)(x[None])[0] == pytest.approx(expected, rel=0.05)
-    assert expected > 0
+    """The slow form: the posterior with each possible value at x appended, its largest mean averaged over them; twelve
+    nodes are right to a tenth or so."""
+    gp, rng = told(cube, 12)[0], np.random.default_rng(0)
+    D, X = (np.array([cube.draw(rng) for _ in range(n)]) for n in (9, 3))
+    noise, gains = float(gp.factor.noise.mean()), []
+    for x, mean, variance in zip(X, *gp.mean_var(X), strict=True):
+        factor, sd = gp.factor.extended(x[None], np.array([noise])), np.sqrt(variance + gp.signal * noise)
+        for value in norm(mean, sd).ppf((np.arange(500) + 0.5) / 500):
+            away = np.append((gp.y - gp.offset) / gp.scale, value) - gp.mean
+            after = gp.mean + factor.cross(D) @ factor.upper(factor.lower(away[None]))[0]
+            gains.append(after.max() - gp.mean_at(D).max())
+    assert knowledge_gradient(gp, D)(X).mean() == pytest.approx(np.mean(gains), rel=0.15)
+    assert np.mean(gains) > 0
 
 
 def test_nothing_is_learnt_for_one_point_nor_where_all_is_known() -> None:
@@ -79,6 +79,7 @@ def test_it_is_asked_under_noise_only(noise: float, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(auto, "knowledge_step", noted)
     method = AUTO.build(LINES.cube(), seed=1, budget=50)
     run(method, 50, noisy_bowl(noise))
+    assert method._surrogate.soften == (noise > 0), "under noise low values are drawn in, not clipped"
     if noise:
         first = method.evidence.noisy_at
         assert asked == [step for step in range(first, 45) if step % auto.DRAWN_EVERY]
@@ -87,19 +88,21 @@ def test_it_is_asked_under_noise_only(noise: float, monkeypatch: pytest.MonkeyPa
 
 
 def test_under_noise_the_recommended_point_has_a_good_value_and_a_good_mean() -> None:
-    """Over four runs it is better than the luckiest value, and its own value is among the best fifth."""
-    lucky, found = [], []
-    for seed in range(4):
-        method = AUTO(noisy=True).build(2, seed=seed, budget=40)
-        run(method, 40, noisy_bowl(0.3, seed))
-        x = method.recommend()
-        own = method.y[(x == method.X).all(axis=1)].max()
-        assert (method.y > own).sum() < auto.BETTER_PART * 40
+    """It has the largest mean of the best fifth of the values, which is not what the other GP methods recommend; where
+    a bound of the noise was stated it is, because a promise then rests on the point's own value."""
+    differ, lucky, found = 0, [], []
+    for seed in range(3):
+        method = AUTO(noisy=True).build(2, seed=seed, budget=30)
+        run(method, 30, noisy_bowl(0.3, seed))
+        gp, x, better = method._surrogate.gp(*method.basis), method.recommend(), method.X[np.argsort(-method.y)[:6]]
+        assert np.array_equal(x, better[np.argmax(gp.mean_at(better))])
+        method.noise_bound = 0.9
+        assert np.array_equal(method.recommend(), best_weighed(gp, method))
+        differ += not np.array_equal(x, best_weighed(gp, method))
         lucky.append(bowl(method.X[int(np.argmax(method.y))]))
         found.append(bowl(x))
+    assert differ
     assert np.mean(found) > np.mean(lucky)
-    method.noise_bound = 0.9
-    assert np.array_equal(method.recommend(), best_weighed(method._surrogate.gp(*method.basis), method)), "own values"
 
 
 def test_a_noisy_run_resumes_and_replays_bit_for_bit() -> None:
