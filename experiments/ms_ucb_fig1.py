@@ -282,6 +282,10 @@ def ordered(
     """The checks of Figs. 2 and 3: of each pair of labels the first is better; the paper's functions have 100
     dimensions."""
     found = [c for a, b in orders for c in improves(cases, f"{preset}, {a}", f"{preset}, {b}", loss, quote=quote)]
+    ran = {label for methods in cases.values() for label in methods if label.startswith(preset)}
+    for a, _ in orders:
+        if ran and f"{preset}, {a}" not in ran:
+            found.append(not_run(f"{preset}, {a}", "not run in this size", quote))
     if not any(f"dim={DIMS[-1]}" in problem for problem in cases):
         found.append(not_run(f"D = {DIMS[-1]}", "the quick size has 20 dimensions", quote))
     return found + short_of(evaluations, quote)

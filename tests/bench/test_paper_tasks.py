@@ -131,6 +131,9 @@ def test_parts_of_ms_ucbs_claims_that_were_not_run_are_named(experiment) -> None
     assert unrun(fig1.leading({}, printed, 200, fig1.gap)) == dims
     assert unrun(fig1.leading({}, printed, 100, fig1.gap)) == [*dims, "200 evaluations"]
     assert unrun(fig1.ordered({}, "paper", fig2.ORDERS, fig2.QUOTE, 100)) == ["D = 100", "200 evaluations"]
+    three = {f"paper, {label}": [] for label in list(fig2.VARIANTS)[:3]}
+    missing = fig1.ordered({"ackley(dim=100)": three}, "paper", fig2.ORDERS, fig2.QUOTE, 200)
+    assert unrun(missing) == ["paper, N0 = 1, alpha = 2"]  # a variant that nobody ran is named
     options = real.RECIPES[printed].options
     assert (options["low_dim"], options["growth"]) == (10, 1.0)  # as the paper's real tasks have them
 
