@@ -113,6 +113,8 @@ class Auto(GPMethod):
         noisy_model = Surrogate(self.cube, tame=False, soften=True, rotate=dim < IMPROVE_FROM and not tree)
         self._models = {False: self._surrogate, True: noisy_model}
         """The models without and with certain noise, where a clip would depend on the luckiest value."""
+        for model in self._models.values():
+            model.seldom = self.long  # a turn in 16 is the model's
         self._members: dict[str, Method] = {}
 
     # -- who proposes
@@ -317,7 +319,7 @@ class Auto(GPMethod):
             changes.append((SHARES[0][0], "CMA-ES takes turns with the model, whose asks become long"))
         if not self.long and self._handed:
             changes.append((self._alone_from, "asks of a model would take long, so CMA-ES goes on"))
-        return "; ".join([first, *(f"after {at} values: {change}" for at, change in sorted(changes))])
+        return "; ".join([first, *(f"after {at} value{'s' * (at > 1)}: {change}" for at, change in sorted(changes))])
 
 
 def nearest_unknown(history: Method, x: Array) -> Array:

@@ -113,6 +113,8 @@ class Surrogate:
         restart: fit afresh when a value lies SURPRISE sds from what the last fit predicts: a constraint can be flat
             but for a thin layer, which a fit that began before it was met may never find (docs/lab/spaces.md).
         shorten: the posterior has the fitted length-scales times this; below 1 it is warier than the fit.
+        seldom: for a model that is asked seldom: of the scheduled fits only those that know nothing of earlier ones are
+            made. A warm fit needs all since the last of these, which nobody has asked for.
     """
 
     def __init__(
@@ -129,6 +131,7 @@ class Surrogate:
         rotate: bool = False,
         restart: bool = False,
         shorten: float = 1.0,
+        seldom: bool = False,
     ) -> None:
         in_range("[0, inf) or None", noise_var=noise_var)
         one_of(PRESETS, preset=preset)
@@ -142,6 +145,7 @@ class Surrogate:
         quadratic = not paper and cube.dim <= QUADRATIC_UP_TO if quadratic is None else quadratic
         self.prior = Prior.scaled(cube.dim, quadratic=quadratic and len(self.kernel.lines) > 0)
         self.noise_var, self.tame, self.soften, self.restart, self.shorten = noise_var, tame, soften, restart, shorten
+        self.seldom = seldom
         self.rotate = rotate and self.ard and TURNED_DIMS[0] <= len(self.kernel.lines) <= TURNED_DIMS[1]
         self._seen: tuple[Array, Array, Array] = (np.empty((0, cube.dim)), np.empty(0), np.empty(0))
         self._fits: dict[int, tuple[Hyper, float]] = {}  # index of a scheduled fit -> hyper-parameters and scale
@@ -152,7 +156,7 @@ class Surrogate:
         if len(y) == 0:
             raise ValueError("a surrogate needs at least one value")
         X, y, yvar = self._take_in(X, y, yvar)
-        k, size = scheduled(len(y))
+        k, size = self._last_fit(len(y))
         hyper, scale = self._fitted(k, size, X, y, yvar)
         if self.shorten != 1.0:
             hyper = replace(hyper, lengthscale=hyper.lengthscale * self.shorten)
@@ -168,6 +172,13 @@ class Surrogate:
             self._factor = k, self._factor[1].extended(X[done:], noise[done:])
         gp = GP(self._factor[1], values, offset=offset, scale=scale, profile=not known)
         return gp if pending is None or len(pending) == 0 else gp.condition(pending)
+
+    def _last_fit(self, n: int) -> tuple[int, int]:
+        """The index and the size of the last fit that is made for n values."""
+        k, size = scheduled(n)
+        while self.seldom and not is_fresh(k):
+            k, size = k - 1, SIZES[k - 1]
+        return k, size
 
     def seen_as(self, told: Array, y: Array) -> tuple[Array, Array]:
         """Values y (k) as the model of the told ones (n) sees them, and the slope of that map (k); of a clip, 1."""

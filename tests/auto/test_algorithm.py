@@ -187,10 +187,16 @@ def test_told_variances_are_noise() -> None:
     opt = Optimizer(RIPPLES, seed=0)
     assert "noise" not in opt.why
     opt.tell(opt.ask(), 1.0, var=0.2)
-    assert "after 1 values: a noise variance was told" in opt.why
+    assert "after 1 value: a noise variance was told" in opt.why
 
 
 # ---------------------------------------------------------------- long runs
+
+
+@pytest.mark.parametrize(("budget", "seldom"), [(10_000, True), (100, False), (None, False)])
+def test_the_models_of_long_runs_make_only_fits_from_scratch(budget, seldom) -> None:
+    method = AUTO.build(3, seed=0, budget=budget)
+    assert [model.seldom for model in method._models.values()] == [seldom, seldom]
 
 
 @pytest.mark.parametrize("dim", [3, 30])

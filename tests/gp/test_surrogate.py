@@ -63,6 +63,24 @@ def test_a_long_history_is_replayed_in_few_fits(monkeypatch):
     assert all(is_fresh(k) for k in indices if SIZES[k] > MOST_FITTED)  # told in bulk, such a history needs one
 
 
+def test_a_model_that_is_asked_seldom_makes_one_fit_where_others_make_several(monkeypatch):
+    """Each ask after sixteen more values needs one fit from scratch, or none; warm fits would need all between."""
+    X, y, Q = history(96, d=2)
+    calls = []
+
+    def counted(*args, **options):
+        calls.append(options["warm"])
+        return fit(*args, **options)
+
+    monkeypatch.setattr("regretless.gp.surrogate.fit", counted)
+    seldom = Surrogate(Cube.box(2), seldom=True)
+    for n in range(16, 97, 16):
+        last = seldom.gp(X[:n], y[:n])
+    assert 0 < len(calls) <= 4
+    assert all(warm is None for warm in calls)
+    np.testing.assert_array_equal(Surrogate(Cube.box(2), seldom=True).gp(X, y).mean_at(Q), last.mean_at(Q))
+
+
 def test_the_schedule_is_dense_at_first_and_geometric_later():
     sizes = sorted({scheduled(n)[1] for n in range(1, 3001)})
     assert sizes[:32] == list(range(1, 33))
