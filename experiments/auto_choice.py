@@ -37,7 +37,7 @@ from regretless_bench.peers import installed
 from regretless_bench.pool import Progress, work_in_processes
 from regretless_bench.problems import make_problem
 from regretless_bench.runner import method_named
-from regretless_bench.stats import ranks
+from regretless_bench.stats import ranks, standard_error
 
 from regretless.optimizer import Optimizer
 from regretless.parameters import Array
@@ -166,9 +166,9 @@ def run_case(out: Path, deadline: float, job: tuple[Case, str], progress: Progre
 
 
 def outcome_of(case: Case, name: str) -> dict[str, Any]:
-    """Losses (noiseless, relative to the optimum where it is known) of the best point and of the recommended one, the
-    mean loss of all evaluations and of those after the first batch, and milliseconds of an ask and tell; of a long run
-    also the best loss and these milliseconds after some numbers of evaluations."""
+    """Losses (noiseless, relative to the optimum where it is known) of the best point and of the recommended one, and
+    milliseconds of an ask and tell. Suites of batches also have the mean loss of all evaluations and of those after the
+    first batch; a long run has the best loss and the milliseconds after some numbers of evaluations."""
     seed = 100 * case.instance
     long = case.suite.startswith("long")
     evaluations = min(case.budget, LONGEST.get(name, case.budget)) if long else case.budget
@@ -193,10 +193,13 @@ def outcome_of(case: Case, name: str) -> dict[str, Any]:
     loss = sign * (np.array(values) - (problem.optimum or 0.0))
     advised = sign * (problem.true(opt.recommend()) - (problem.optimum or 0.0))
     after = {str(n): [float(loss[:n].min()), ms] for n, ms in costs.items()}
-    return {
-        "best": float(loss.min()), "advised": float(advised), "mean": float(loss.mean()),
-        "later": float(loss[case.at_once :].mean()), "ms": round(1000 * used / evaluations, 3),
-    } | ({"after": after} if after else {})  # fmt: skip
+    means = {"mean": float(f"{loss.mean():.6g}"), "later": float(f"{loss[case.at_once :].mean():.6g}")}
+    return (
+        {"best": float(loss.min()), "advised": float(advised)}
+        | (means if "batch" in case.suite else {})
+        | {"ms": round(1000 * used / evaluations, 3)}
+        | ({"after": after} if after else {})
+    )
 
 
 def run_jobs(jobs: Sequence[tuple[Case, str]], out: Path, processes: int, minutes: float) -> None:
@@ -246,15 +249,21 @@ def field_of(rows: Sequence[Mapping[str, Any]], methods: Sequence[str], suites: 
     return ran, cases, {name: np.array([[found[m][c].get(name, np.nan) for m in ran] for c in cases]) for name in names}
 
 
-def mean_ranks(losses: Array) -> tuple[Array, Array]:
-    """Mean rank and its standard error over cases (rows), per method."""
+def mean_ranks(losses: Array, cases: Sequence[tuple[str, int, int]]) -> tuple[Array, Array]:
+    """Mean rank over cases (rows) and its standard error with functions as units, per method."""
     rank = ranks(losses)
-    return rank.mean(axis=0), rank.std(axis=0, ddof=1) / len(rank) ** 0.5
+    return rank.mean(axis=0), standard_error(rank, functions_of(cases))
+
+
+def functions_of(cases: Iterable[tuple[str, int, int]]) -> list[int]:
+    """The function of each case. Errors have functions as units, because a function in other dimensions, noises and
+    instances is no new problem."""
+    return [family for _, family, _ in cases]
 
 
 def table(title: str, rows: Sequence[Mapping[str, Any]], methods: Sequence[str], suites: Sequence[str]) -> str:
-    """Mean ranks with standard errors of all methods on the cases they share; then without those that ran the fewest
-    cases, where that leaves half as many cases again. The first method is in every table."""
+    """Mean ranks with standard errors (functions are units) of all methods on the cases they share; then without those
+    that ran the fewest cases, where that leaves half as many cases again. The first method is in every table."""
     lines, last = [], 0
     counts = {m: sum(r["method"] == m and r["suite"] in suites for r in rows) for m in methods}
     field = [m for m in methods if counts[m]]
@@ -270,10 +279,10 @@ def table(title: str, rows: Sequence[Mapping[str, Any]], methods: Sequence[str],
 
 def one_table(title: str, ran: Sequence[str], cases: Sequence[tuple[str, int, int]], values: Mapping[str, Array]
               ) -> list[str]:  # fmt: skip
-    rank = {name: mean_ranks(values[name]) for name in ("best", "advised")}
+    rank = {name: mean_ranks(values[name], cases) for name in ("best", "advised")}
     each = ranks(values["advised"])
     behind = each - each[:, :1]
-    error = behind.std(axis=0, ddof=1) / len(behind) ** 0.5
+    error = standard_error(behind, functions_of(cases))
     lines = [title, "", f"| method | of the best point | of the recommendation | behind {ran[0]} | ms per ask |",
              "|" + " --- |" * 5]  # fmt: skip
     for i in np.argsort(rank["advised"][0]):
@@ -289,7 +298,8 @@ def one_table(title: str, ran: Sequence[str], cases: Sequence[tuple[str, int, in
             gap = behind[at, other]
             spread = f" ± {gap.std(ddof=1) / len(gap) ** 0.5:.2f}" if len(gap) > 1 else ""
             words.append(f"f{group} {means[0]:.2f} ({ran[other]} {means[other]:.2f}; behind {gap.mean():.2f}{spread})")
-    return [*lines, "", f"{ran[0]} by group, beside the best of the others: {', '.join(words)}"] if words else lines
+    title = f"{ran[0]} by group, beside the best of the others (errors over cases: a group has few functions)"
+    return [*lines, "", f"{title}: {', '.join(words)}"] if words else lines
 
 
 def present(rows: Sequence[Mapping[str, Any]], methods: Sequence[str], suites: Sequence[str]) -> list[str]:
@@ -327,7 +337,7 @@ def summary(rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
         ran, cases, values = field_of(rows, field, suites)
         if len(cases) < 2 or len(ran) < 2:
             continue
-        (best, _), (advised, error) = mean_ranks(values["best"]), mean_ranks(values["advised"])
+        (best, _), (advised, error) = (mean_ranks(values[name], cases) for name in ("best", "advised"))
         cells = dict.fromkeys(methods, "")
         for i, m in enumerate(ran):
             text = f"{best[i]:.2f} / {advised[i]:.2f} ± {error[i]:.2f}"
@@ -344,12 +354,12 @@ def batch_table(rows: Sequence[Mapping[str, Any]], methods: Sequence[str], kind:
     for method in methods:
         by = {(r["suite"], r["family"], r["instance"]): r for r in rows if r["method"] == method}
         for size in sizes[1:]:
-            pairs = [(r, by.get((f"{kind}-{sizes[0]}-{s.split('-')[2]}", f, i)))
-                     for (s, f, i), r in by.items() if s.startswith(f"{kind}-{size}-")]  # fmt: skip
+            pairs = [(case, r, by.get((f"{kind}-{sizes[0]}-{case[0].split('-')[2]}", *case[1:])))
+                     for case, r in by.items() if case[0].startswith(f"{kind}-{size}-")]  # fmt: skip
             logs = np.array([[np.log(max(r[k], 1e-8) / max(one[k], 1e-8)) for k in ("mean", "later", "best")]
-                             for r, one in pairs if one is not None])  # fmt: skip
+                             for _, r, one in pairs if one is not None])  # fmt: skip
             if len(logs) > 1:
-                error = logs.std(axis=0, ddof=1) / len(logs) ** 0.5
+                error = standard_error(logs, functions_of(case for case, _, one in pairs if one is not None))
                 pairs_of = zip(np.exp(logs.mean(axis=0)), np.exp(error), strict=True)
                 cells = [f"{ratio:.2f} (times or by {spread:.2f})" for ratio, spread in pairs_of]
                 lines.append(f"| {method} | {size} | {len(logs)} | {' | '.join(cells)} |")
@@ -395,11 +405,13 @@ def chart(path: Path, rows: Sequence[Mapping[str, Any]], methods: Sequence[str])
     placed: list[tuple[Any, tuple[str, ...], Array, Array, Array]] = []
     for panel, kind in zip(panels.flat, kinds, strict=False):
         ran, cases, values = field_of(rows, present(rows, methods, suites[kind]), suites[kind])
-        (mean, error), cost = mean_ranks(values["advised"]), np.median(values["ms"], axis=0)
+        (mean, error), cost = mean_ranks(values["advised"], cases), np.median(values["ms"], axis=0)
         for i, method in enumerate(ran):
             colour, mark = ("C3", "D") if method == "auto" else ("0.35", "o")
             panel.errorbar(cost[i], mean[i], yerr=error[i], fmt=mark, color=colour)
-        panel.set(xscale="log", xlabel="CPU ms per ask", title=f"{KINDS[kind]}: {len(cases)} cases")
+        units = len(set(functions_of(cases)))
+        title = f"{KINDS[kind]}\n{len(cases)} cases, {units} {'tables' if kind == 'table' else 'functions'}"
+        panel.set(xscale="log", xlabel="CPU ms per ask", title=title)
         panel.margins(x=0.5)
         panel.set_ylim(len(ran) + 0.2, 0.8)
         placed.append((panel, ran, cost, mean, error))
