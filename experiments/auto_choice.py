@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from regretless_bench.peers import installed
+from regretless_bench.peers.botorch import largest_mean
 from regretless_bench.pool import Progress, work_in_processes
 from regretless_bench.problems import make_problem
 from regretless_bench.runner import method_named
@@ -49,13 +50,8 @@ SLOW = ("optuna-gp", "smac", "botorch-logei", "botorch-lognei", "botorch-saas", 
 """The peers whose asks take a tenth of a second to seconds: they run on fewer cases."""
 SETS = {"choose": (range(1, 25, 2), OURS), "report": (range(2, 25, 2), QUICK + SLOW)}
 """The functions and the methods of each set."""
-GROUPS = {
-    "1-5": range(1, 6),
-    "6-9": range(6, 10),
-    "10-14": range(10, 15),
-    "15-19": range(15, 20),
-    "20-24": range(20, 25),
-}
+GROUPS = {"1-5": range(1, 6), "6-9": range(6, 10), "10-14": range(10, 15), "15-19": range(15, 20),
+          "20-24": range(20, 25)}  # fmt: skip
 """The five groups of COCO's functions: separable, moderate, ill-conditioned, multi-modal, weakly structured."""
 LEAST_CASES = 12
 """A kind of suite with fewer cases has no panel in the chart: its mean ranks would say nothing."""
@@ -168,7 +164,8 @@ def run_case(out: Path, deadline: float, job: tuple[Case, str], progress: Progre
 def outcome_of(case: Case, name: str) -> dict[str, Any]:
     """Losses (noiseless, relative to the optimum where it is known) of the best point and of the recommended one, and
     milliseconds of an ask and tell. Suites of batches also have the mean loss of all evaluations and of those after the
-    first batch; a long run has the best loss and the milliseconds after some numbers of evaluations."""
+    first batch; `few` suites that of the point which BoTorch's model recommends, whatever the method; a long run has
+    the best loss and the milliseconds after some numbers of evaluations."""
     seed = 100 * case.instance
     long = case.suite.startswith("long")
     evaluations = min(case.budget, LONGEST.get(name, case.budget)) if long else case.budget
@@ -191,15 +188,18 @@ def outcome_of(case: Case, name: str) -> dict[str, Any]:
         if long and len(values) in AFTER:
             costs[len(values)] = round(1000 * used / len(values), 3)
     loss = sign * (np.array(values) - (problem.optimum or 0.0))
-    advised = sign * (problem.true(opt.recommend()) - (problem.optimum or 0.0))
     after = {str(n): [float(loss[:n].min()), ms] for n, ms in costs.items()}
-    means = {"mean": float(f"{loss.mean():.6g}"), "later": float(f"{loss[case.at_once :].mean():.6g}")}
-    return (
-        {"best": float(loss.min()), "advised": float(advised)}
-        | (means if "batch" in case.suite else {})
-        | {"ms": round(1000 * used / evaluations, 3)}
-        | ({"after": after} if after else {})
-    )
+    more: dict[str, Any] = {"after": after} if after else {}
+
+    def true_loss(params: dict[str, Any]) -> float:
+        return float(sign * (problem.true(params) - (problem.optimum or 0.0)))
+
+    if "batch" in case.suite:
+        more |= {"mean": float(f"{loss.mean():.6g}"), "later": float(f"{loss[case.at_once :].mean():.6g}")}
+    elif case.suite.startswith("few-") and installed("botorch-lognei"):
+        more["modelled"] = true_loss(opt.space.decode(opt.method.X[largest_mean(opt.method.X, opt.method.y)]))
+    found = {"best": float(loss.min()), "advised": true_loss(opt.recommend())}
+    return found | more | {"ms": round(1000 * used / evaluations, 3)}
 
 
 def run_jobs(jobs: Sequence[tuple[Case, str]], out: Path, processes: int, minutes: float) -> None:
@@ -245,7 +245,7 @@ def field_of(rows: Sequence[Mapping[str, Any]], methods: Sequence[str], suites: 
             found[row["method"]][row["suite"], row["family"], row["instance"]] = row
     ran = tuple(m for m in methods if found[m])
     cases = sorted(set.intersection(*(set(found[m]) for m in ran))) if ran else []
-    names = ("best", "advised", "mean", "later", "ms")
+    names = ("best", "advised", "modelled", "ms")
     return ran, cases, {name: np.array([[found[m][c].get(name, np.nan) for m in ran] for c in cases]) for name in names}
 
 
@@ -289,6 +289,11 @@ def one_table(title: str, ran: Sequence[str], cases: Sequence[tuple[str, int, in
         cells = [f"{rank[name][0][i]:.2f} ± {rank[name][1][i]:.2f}" for name in ("best", "advised")]
         cells.append(f"{behind[:, i].mean():.2f} ± {error[i]:.2f}" if i else "")
         lines.append(f"| {ran[i]} | {' | '.join(cells)} | {np.median(values['ms'][:, i]):.3g} |")
+    known = np.isfinite(values["modelled"]).all(axis=1)
+    if known.any():
+        mean, around = mean_ranks(values["modelled"][known], [cases[int(n)] for n in np.flatnonzero(known)])
+        cells = [f"{ran[i]} {mean[i]:.2f} ± {around[i]:.2f}" for i in np.argsort(mean)]
+        lines += ["", f"If one model recommended for all ({known.sum()} cases): {', '.join(cells)}"]
     words = []
     for group, members in GROUPS.items():
         at = [n for n, (suite, family, _) in enumerate(cases) if family in members and suite.split("-")[0] in BBOB]
@@ -402,6 +407,8 @@ def chart(path: Path, rows: Sequence[Mapping[str, Any]], methods: Sequence[str])
     figure, panels = plt.subplots(down, across, figsize=(4.4 * across, 3.7 * down), squeeze=False, layout="constrained")
     for panel in panels.flat[len(kinds) :]:
         panel.axis("off")
+    if len(kinds) < panels.size:
+        panels.flat[len(kinds)].text(0, 0.5, "Up is better. A bar is a standard error\nwith functions as units.")
     placed: list[tuple[Any, tuple[str, ...], Array, Array, Array]] = []
     for panel, kind in zip(panels.flat, kinds, strict=False):
         ran, cases, values = field_of(rows, present(rows, methods, suites[kind]), suites[kind])
@@ -431,7 +438,7 @@ def name_points(panel: Any, names: Sequence[str], x: Array, y: Array, error: Arr
     taken = [Bbox.from_extents(u - 5, v - 5, u + 5, w + 5) for (u, v), (_, w) in zip(low, high, strict=True)]
     for i, name in enumerate(names):
         found = []
-        for right, up in itertools.product((1, -1), (4, -11)):
+        for right, up in itertools.product((1, -1), (4, -11, 12, -20)):
             side, colour = "left" if right > 0 else "right", "C3" if name == "auto" else "0.35"
             note = panel.annotate(name, (x[i], y[i]), xytext=(6 * right, up), textcoords="offset points", fontsize=8,
                                   color=colour, ha=side)  # fmt: skip

@@ -89,8 +89,8 @@ def standard_error(values: Array, units: Sequence[object]) -> Array:
     """The standard error of the column means of cases x columns, where the cases of a unit (a function in several
     dimensions, noises and instances) are not independent of each other; NaN for a single unit.
 
-    Residuals are added up within each unit first, as in errors that are robust to clusters. With a case per unit this
-    is the usual error, its standard deviation with n - 1.
+    Residuals are added up within each unit first, as in errors that are robust to clusters. The result is at least the
+    error over cases, because few units can have a small one by chance; with a case per unit both are the same.
     """
     values = np.asarray(values, dtype=np.float64)
     if len(units) != len(values):
@@ -100,7 +100,8 @@ def standard_error(values: Array, units: Sequence[object]) -> Array:
         return np.full(values.shape[1:], np.nan)
     residual = values - values.mean(axis=0)
     sums = np.array([residual[[unit == name for unit in units]].sum(axis=0) for name in names])
-    error: Array = np.sqrt(len(names) / (len(names) - 1) * (sums**2).sum(axis=0)) / len(values)
+    over_units = np.sqrt(len(names) / (len(names) - 1) * (sums**2).sum(axis=0)) / len(values)
+    error: Array = np.maximum(over_units, values.std(axis=0, ddof=1) / len(values) ** 0.5)
     return error
 
 

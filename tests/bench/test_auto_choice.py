@@ -138,6 +138,23 @@ def test_an_outcome_has_the_losses_of_the_run(choice: ModuleType) -> None:
     assert set(choice.outcome_of(case._replace(suite="made"), "sobol")) == {"best", "advised", "ms"}
 
 
+def test_one_model_recommends_for_all_where_evaluations_are_few(choice: ModuleType, monkeypatch) -> None:
+    """It takes a point of the run, here the best or the worst value; ranks by it are a line of their own, on the cases
+    that have it."""
+    (case,) = choice.cases_of("few-30-2", [6], [22])
+    monkeypatch.setattr(choice, "installed", lambda name: True)
+    monkeypatch.setattr(choice, "largest_mean", lambda X, y: int(np.argmax(y)))
+    found = choice.outcome_of(case, "sobol")
+    assert found["best"] < found["modelled"] == found["advised"]
+    monkeypatch.setattr(choice, "largest_mean", lambda X, y: int(np.argmin(y)))
+    assert choice.outcome_of(case, "sobol")["modelled"] > found["advised"]
+    rows = [row("auto", f, 1.0, "few-5-2", modelled=2.0) for f in (2, 4)]
+    rows += [row("turbo", f, 2.0, "few-5-2", modelled=1.0) for f in (2, 4)] + [row("auto", 6, 1.0, "few-5-2")]
+    text = choice.table("few", rows, ("auto", "turbo"), ["few-5-2"])
+    assert "| turbo | 2.00 ± 0.00 | 2.00 ± 0.00 | 1.00 ± 0.00 | 1 |" in text
+    assert "If one model recommended for all (2 cases): turbo 1.00 ± 0.00, auto 2.00 ± 0.00" in text
+
+
 def test_names_in_the_chart_do_not_lie_on_each_other(choice: ModuleType) -> None:
     figures = pytest.importorskip("matplotlib.figure")
     figure = figures.Figure()

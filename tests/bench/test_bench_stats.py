@@ -21,11 +21,14 @@ def test_ranks_are_joint_and_ties_share():
 
 
 def test_the_error_of_a_mean_counts_units_and_not_cases():
-    """Four copies of a unit's case say no more than one; with a case per unit it is the usual error."""
+    """Four copies of a unit's case say no more than one; with a case per unit it is the usual error, and units that
+    agree by chance do not lower it."""
     once = np.array([[1.0, 2.0], [4.0, 2.0], [2.5, 5.0]])
     usual = once.std(axis=0, ddof=1) / 3**0.5
     np.testing.assert_allclose(standard_error(once, ["a", "b", "c"]), usual)
     np.testing.assert_allclose(standard_error(np.repeat(once, 4, axis=0), np.repeat([2, 4, 6], 4).tolist()), usual)
+    opposite = np.array([[1.0], [3.0], [1.0], [3.0]])
+    np.testing.assert_allclose(standard_error(opposite, ["a", "a", "b", "b"]), opposite.std(ddof=1) / 2)
     assert np.isnan(standard_error(once, ["a", "a", "a"])).all()
     with pytest.raises(ValueError, match="one name per case, got 2 for 3"):
         standard_error(once, ["a", "b"])
