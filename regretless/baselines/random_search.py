@@ -11,7 +11,7 @@ from abc import abstractmethod
 import numpy as np
 
 from regretless.gp.design import LowDesign
-from regretless.gp.sobol import MAX_DIM, point_at, sobol_sequence
+from regretless.gp.sobol import MAX_DIM, sobol_sequence
 from regretless.method import Method
 from regretless.parameters import Array
 from regretless.space import Cube
@@ -40,7 +40,7 @@ class SobolSearch(Method):
         self._sequence = sobol_sequence(self.dim, self.fixed_generator())
 
     def _propose(self, rng: np.random.Generator) -> Array:
-        return point_at(self._sequence, self.step)
+        return np.asarray(self._sequence.points(1, self.step)[0])
 
 
 class FromTheBest(Method):
