@@ -223,13 +223,18 @@ def test_coco_is_judged_by_dimension_among_methods_that_have_all_of_it(experimen
     half_way = rows("gp-ei-paper", 5, 1e-4)[:-1]  # stopped before its last problem: no rival in that dimension
     kept, instances = coco.whole([*found, *half_way])
     assert (kept, instances) == (found, 5)
-    assert outcomes(coco.claimed(kept, coco.PRINTED)) == ["fails", "not run", "holds", "not run"]
+    checks = coco.claimed(kept, coco.PRINTED)
+    assert outcomes(checks) == ["fails", "not run", "holds", "not run", "not run"]
+    assert checks[-1].found.startswith(
+        "not run in d = 2: neural-greedy, gp-ts, dngo, rf-ei; d = 5: neural-greedy, gp-ts,"
+    )
     assert coco.whole([*found, *rows("random", 10, 1.0, instances=3)])[1] == 3  # the fewest of any dimension
     later = [r for r in rows("neural-bo-paper", 10, 1e-3) if r["instance"] < 4 or r["function"] < 13]
     kept, instances = coco.whole([*found, *later])  # stopped in the fourth instance: three are judged
     assert (len(kept), instances) == (len(found) + 3 * 24, 3)
     every = [r for d in coco.DIMS for m in coco.THERE for r in rows(m, d, 1.0, instances=15)]
     assert coco.size(every) == "full"
+    assert outcomes(coco.claimed(every, "gp-ei")) == ["tie"] * 4  # nothing is missing
     assert coco.size([r for r in every if r["instance"] < 15]) == "between"
     assert coco.size([r for r in every if (r["dim"], r["method"]) != (10, "dngo")]) == "between"
     assert coco.size([r for r in every if r["dim"] < 5]) == "quick"
