@@ -361,7 +361,8 @@ def test_rows_by_column_are_the_same_rows(tmp_path) -> None:
         "by column": {"unit": [[0.0, 0.2], [0.1, 0.2], [0.2, 0.2]], "n": [0, 1, 2]},
     }
     assert by_row(stored) == record
-    assert by_row(by_column([{"a": 1}, {"a": 1.0}, {"a": True}])) == [{"a": 1}, {"a": 1.0}, {"a": True}]
+    kinds = [{"a": 1}, {"a": 1.0}, {"a": True}]  # equal to Python, not to a reader
+    assert repr(by_row(by_column(kinds))) == repr(kinds)
     (tmp_path / "a.json").write_text(json.dumps(record))
     compact(tmp_path)
     assert read_records(tmp_path / JSON) == {"a": record}
