@@ -361,7 +361,7 @@ def test_rows_by_column_are_the_same_rows(tmp_path) -> None:
         "by column": {"unit": [[0.0, 0.2], [0.1, 0.2], [0.2, 0.2]], "n": [0, 1, 2]},
     }
     assert by_row(stored) == record
-    kinds = [{"a": 1}, {"a": 1.0}, {"a": True}]  # equal to Python, not to a reader
+    kinds = [{"a": 1, "b": 0}, {"a": 1.0, "b": 1}, {"a": True, "b": 2}]  # equal to Python, not to a reader
     assert repr(by_row(by_column(kinds))) == repr(kinds)
     (tmp_path / "a.json").write_text(json.dumps(record))
     compact(tmp_path)
