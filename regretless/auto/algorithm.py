@@ -18,9 +18,10 @@ Noise. A fitted noise variance is a suspicion only, because ripples look like no
 one, the best point is evaluated a second time, once in a run: equal values say that there is no noise, and nothing
 changes; different ones say that there is. Then low values are drawn in by a logarithm instead of clipped, and where the
 fitted variance is large, three asks in four go where a value is expected to raise the best mean most (`knowledge.py`),
-the fourth to the best point of a drawn function (Thompson); the last tenth of a budget evaluates the largest mean.
-Beside points under way drawn functions and a wider confidence bound take turns. Recommended is the largest mean of the
-points whose values are among the best fifth. Finite spaces are not probed: without noise no setting of them is
+the fourth to the best point of a drawn function (Thompson); the last tenth of a budget evaluates the best values again,
+which tells ripples from noise (`luck.py`), and then the largest mean. Beside points under way drawn functions and a
+wider confidence bound take turns. Recommended is the largest mean of the points whose values are among the best fifth,
+corrected by these values where there are ripples. Finite spaces are not probed: without noise no setting of them is
 evaluated twice. Where noise is certain (told variances, `noisy=True`, a `noise_bound`, two values of one setting) their
 settings are evaluated again like any other points.
 """
@@ -34,6 +35,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from regretless.auto.knowledge import knowledge_step
+from regretless.auto.luck import Settings
 from regretless.auto.quadratic import quadratic_step
 from regretless.baselines import BASELINES
 from regretless.belief import Belief
@@ -87,6 +89,9 @@ NOISY_EXPLOIT_FROM = 0.9  # as EXPLOIT_FROM, under noise; an end of two evaluati
 BETTER_PART = 0.2
 """The part of the noisy values, the best ones, whose points may be recommended: the mean decides between them, and a
 mean that mistakes ripples for noise cannot choose a point with a poor value (docs/lab/auto.md)."""
+TWICE = 5
+"""The best settings that are evaluated a second time in the last tenth of a noisy budget; 8 are level, and without them
+the best places of functions with ripples are taken for luck (docs/lab/auto.md)."""
 NOISY_KAPPA = 2.0  # the width of the confidence bound under noise: one good value may be luck (docs/lab/auto.md)
 TREE_MARGIN = 0.3
 """By how much, in standard deviations of the values, two asks of four in a tree must beat the best: a branch whose best
@@ -231,6 +236,10 @@ class Auto(GPMethod):
             x = quadratic_step(self.X, self.y)
             if x is not None:
                 return away_from_known(self.cube.snap(x), self, rng)
+        if late and noisy and not crowd and self._noise_is_fitted:
+            for row in Settings.of(self.X, self.y).best_once(TWICE):
+                if not self._is_taken(self.X[row]):  # a second evaluation that failed is not tried again
+                    return np.array(self.X[row])
         if late and not crowd:  # with others under way the largest mean would be proposed to all of them
             return self._best_step(gp, upper_confidence(gp, 0.0), rng)
         if late and not (noisy or improve):
@@ -296,17 +305,25 @@ class Auto(GPMethod):
         if not (self.long or self._handed):
             if self.wide:
                 return self._member("gp-contest")._recommend()
-            fitted = self._certainly_noisy and not np.isfinite(self.yvar).all()
-            own = self.n_constraints or self.noise_bound  # what is promised of a point then rests on its own values
-            return self._best_of_the_better() if fitted and not own else super()._recommend()
+            return self._best_of_the_better() if self._noise_is_fitted else super()._recommend()
         if not self._certainly_noisy:
             return np.asarray(self.X[self.best_row()])
         return best_of_many(self.cube, self.X, self.y, self.yvar)
 
+    @property
+    def _noise_is_fitted(self) -> bool:
+        """Whether noise is certain, its size is the model's guess, and nothing is promised by a point's own values."""
+        guessed = self._certainly_noisy and not np.isfinite(self.yvar).all()
+        return guessed and not (self.n_constraints or self.noise_bound)
+
     def _best_of_the_better(self) -> Array:
-        """The told point, d, with the largest mean of those whose own values are among the best."""
-        better = np.argsort(-self.y, kind="stable")[: max(3, math.ceil(BETTER_PART * len(self.y)))]
-        return best_told(self._surrogate.gp(*self.basis), self.X[better])
+        """The told point, d, that is believed best of those whose own values are among the best."""
+        gp = self._surrogate.gp(*self.basis)
+        settings = Settings.of(self.X, (gp.y[gp.n - len(self.y) :] - gp.offset) / gp.scale)
+        better = np.argsort(-settings.values, kind="stable")[: max(3, math.ceil(BETTER_PART * len(self.y)))]
+        points = self.X[settings.rows]
+        believed = settings.believed(gp.mean_at(points), float(gp.factor.noise.mean() * gp.signal))
+        return np.asarray(points[better[int(np.argmax(believed[better]))]])
 
     def _certificate(self, delta: float) -> Certificate:
         if self.long or self._handed:

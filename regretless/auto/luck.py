@@ -1,0 +1,61 @@
+"""How much of a good noisy value is luck: what settings that were evaluated twice say about it.
+
+A smooth model takes fine ripples of the function for noise. Its mean then passes over the best places of such a
+function, although their values are no luck. Second evaluations tell the two apart: the values of one setting differ by
+noise alone, while a setting differs from the model's mean by the ripples too.
+
+Notation
+    v       the variance that the model takes for noise
+    s       the variance between values of the same setting; so v - s is that of the ripples
+    k       the number of values of a setting, y their mean and m the model's mean there; then the best guess of the
+            function there is m + w (y - m) with w = (v - s) / (v - s + s / k), as for a sum of two independent parts
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regretless.parameters import Array
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The different settings of a history of n values, in the order of their first values."""
+
+    rows: NDArray[np.intp]
+    """The row of the first value of each, k."""
+    values: Array
+    """The mean value of each, k."""
+    largest: Array
+    """The largest value of each, k."""
+    counts: NDArray[np.intp]
+    """The number of values of each, k."""
+    within: float
+    """The variance between values of the same setting; infinite while each has one value."""
+
+    @classmethod
+    def of(cls, X: Array, y: Array) -> "Settings":
+        """The settings of values y (n) at X (n x d)."""
+        numbers: dict[bytes, int] = {}
+        setting = np.array([numbers.setdefault(x.tobytes(), len(numbers)) for x in X])
+        counts = np.bincount(setting)
+        values = np.bincount(setting, weights=y) / counts
+        largest = np.full(len(counts), -np.inf)
+        np.maximum.at(largest, setting, y)
+        spare = len(y) - len(counts)
+        within = float(((y - values[setting]) ** 2).sum()) / spare if spare else np.inf
+        return cls(np.unique(setting, return_index=True)[1], values, largest, counts, within)
+
+    def best_once(self, most: int) -> list[int]:
+        """The rows of those that have one value and are among the `most` settings with the largest ones, largest
+        first."""
+        best = np.argsort(-self.largest, kind="stable")[:most]
+        return [int(self.rows[i]) for i in best if self.counts[i] == 1]
+
+    def believed(self, mean: Array, fitted: float) -> Array:
+        """The best guesses of the function at the settings, k, from the model's means (k) and fitted noise variance."""
+        ripples = fitted - self.within
+        if ripples <= 0:
+            return mean
+        return np.asarray(mean + ripples / (ripples + self.within / self.counts) * (self.values - mean))

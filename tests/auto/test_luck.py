@@ -1,0 +1,109 @@
+"""Ripples or luck: what settings with two values say, and that `auto` asks for them and believes them."""
+
+import numpy as np
+import pytest
+
+from regretless.auto import AUTO
+from regretless.auto import algorithm as auto
+from regretless.auto.luck import Settings
+from regretless.parameters import Float, Int
+from regretless.space import Space
+from regretless.testing import bowl, run
+
+X = np.array([[0.2, 0.9], [0.4, 0.1], [0.2, 0.9], [0.7, 0.7], [0.2, 0.9], [0.7, 0.7]])
+Y = np.array([1.0, 9.0, 3.0, -2.0, 5.0, -3.0])
+SPACE = Space({"lr": Float(3e-6, 0.7, log=True), "x": Float(-3.0, 11.0)})
+
+
+def test_settings_have_their_values_together() -> None:
+    settings = Settings.of(X, Y)
+    assert settings.rows.tolist() == [0, 1, 3]
+    assert settings.values.tolist() == [3.0, 9.0, -2.5]
+    assert settings.largest.tolist() == [5.0, 9.0, -2.0]
+    assert settings.counts.tolist() == [3, 1, 2]
+    assert settings.within == pytest.approx((2 * np.var([1, 3, 5], ddof=1) + np.var([-2, -3], ddof=1)) / 3)
+    assert settings.best_once(2) == [1]
+    assert Settings.of(X[:2], Y[:2]).best_once(1) == [1]
+
+
+def test_a_guess_is_that_of_two_independent_normal_parts() -> None:
+    """The slow form: ripples of variance 0.7 and noise of variance 0.3 in one joint normal law of all values."""
+    ripples, noise, mean = 0.7, 0.3, np.array([0.1, -0.4, 1.2])
+    settings = Settings(np.array([0, 1, 3]), np.array([3.0, 9.0, -2.5]), np.zeros(3), np.array([3, 1, 2]), noise)
+    member = np.array([0, 1, 0, 2, 0, 2])
+    same = member[:, None] == member
+    told = ripples * same + noise * np.eye(6)
+    with_settings = ripples * (np.arange(3)[:, None] == member)
+    expected = mean + with_settings @ np.linalg.solve(told, Y - mean[member])
+    assert np.allclose(settings.believed(mean, ripples + noise), expected)
+
+
+def test_without_second_values_or_ripples_the_mean_is_believed() -> None:
+    mean = np.array([0.5, 0.25])
+    assert Settings.of(X[:2], Y[:2]).within == np.inf
+    assert Settings.of(X[:2], Y[:2]).believed(mean, 4.0) is mean
+    assert Settings.of(X, Y).believed(mean, Settings.of(X, Y).within) is mean
+
+
+def noisy(sd: float):
+    rng = np.random.default_rng(5)
+    return lambda U: bowl(U) + sd * rng.standard_normal(len(U))
+
+
+def counts(method) -> np.ndarray:
+    return Settings.of(method.X, method.y).counts
+
+
+def test_the_last_tenth_of_a_noisy_budget_evaluates_the_five_best_values_again() -> None:
+    method = AUTO(noisy=True).build(SPACE.cube(), seed=1, budget=60)
+    run(method, 54, noisy(0.2))
+    assert (counts(method) == 1).all()
+    best = method.X[np.argsort(-method.y)[:5]].copy()
+    again = run(method, 5, lambda U: bowl(U) - 1.0)  # none of them was as good as it seemed
+    assert np.array_equal(again, best)
+    run(method, 1)
+    assert counts(method).max() == 2
+
+
+def test_no_value_is_sought_again_where_its_noise_is_told_or_others_are_under_way() -> None:
+    told = AUTO.build(SPACE.cube(), seed=1, budget=30)
+    for _ in range(30):
+        x = told.ask()
+        told.tell(x, noisy(0.2)(x), yvar=[0.04])
+    assert (counts(told) == 1).all()
+    crowd = AUTO(noisy=True).build(SPACE.cube(), seed=1, budget=30)
+    run(crowd, 27, noisy(0.2))
+    first, second = crowd.ask(2)
+    assert np.array_equal(first, crowd.X[crowd.y.argmax()])
+    assert not (second == crowd.X).all(axis=1).any()
+
+
+def test_a_second_evaluation_that_failed_is_not_tried_again() -> None:
+    method = AUTO(noisy=True).build(SPACE.cube(), seed=1, budget=40)
+    run(method, 36, noisy(0.2))
+    x = method.ask()
+    method.tell(x, [np.nan])
+    assert not np.array_equal(method.ask(), x)
+
+
+def test_fine_ripples_are_no_luck() -> None:
+    """Values that differ from place to place by more than the model follows, and hardly between evaluations."""
+    rng = np.random.default_rng(2)
+    points = rng.random((80, 2))
+    rippled = bowl(points) + 0.5 * rng.standard_normal(80)
+    best = np.argsort(-rippled)[:5]
+    method = AUTO.build(2, seed=0, budget=200)
+    method.tell(points, rippled + 0.01 * rng.standard_normal(80))
+    method.tell(points[best], rippled[best] + 0.01 * rng.standard_normal(5))
+    assert np.allclose(method.recommend(), points[best[0]], atol=1e-12)
+    lucky = AUTO.build(2, seed=0, budget=200)  # the same values, and second ones that are the bowl's
+    lucky.tell(points, rippled)
+    lucky.tell(points[best], bowl(points[best]) + 0.5 * rng.standard_normal(5))
+    assert bowl(lucky.recommend()[None])[0] > bowl(points[best[:1]])[0]
+
+
+def test_a_finite_space_has_its_best_settings_evaluated_again_too() -> None:
+    cube = Space({"n": Int(3, 12), "m": Int(-2, 5)}).cube()
+    method = AUTO(noisy=True).build(cube, seed=3, budget=50)
+    run(method, 50, noisy(0.3))
+    assert (counts(method) >= 2).sum() >= auto.TWICE
