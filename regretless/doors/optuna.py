@@ -42,6 +42,7 @@ from regretless.doors.tree import Tree, TreeLearner
 from regretless.doors.trials import (
     TOLD_FAILED,
     check_one_objective,
+    constants,
     ended_at,
     has_ended,
     has_heartbeat,
@@ -310,7 +311,8 @@ class Sampler(BaseSampler):
             replica = self._current(study)
             if replica is None:
                 raise RuntimeError("recommend() needs at least one completed trial; the study has none yet")
-            return replica.outer(replica.optimizer.recommend())
+            setting = replica.outer(replica.optimizer.recommend())
+            return {**setting, **constants(setting, study.get_trials(deepcopy=False))}
 
     def _current(self, study: Study, pruned: Pruned | None = None) -> Replica | None:
         check_one_objective(study)
