@@ -34,10 +34,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from regretless_bench.peers import installed
+from regretless_bench.peers.botorch import largest_mean
 from regretless_bench.pool import Progress, work_in_processes
 from regretless_bench.problems import make_problem
 from regretless_bench.runner import method_named
-from regretless_bench.stats import ranks
+from regretless_bench.stats import ranks, standard_error
 
 from regretless.optimizer import Optimizer
 from regretless.parameters import Array
@@ -49,13 +50,8 @@ SLOW = ("optuna-gp", "smac", "botorch-logei", "botorch-lognei", "botorch-saas", 
 """The peers whose asks take a tenth of a second to seconds: they run on fewer cases."""
 SETS = {"choose": (range(1, 25, 2), OURS), "report": (range(2, 25, 2), QUICK + SLOW)}
 """The functions and the methods of each set."""
-GROUPS = {
-    "1-5": range(1, 6),
-    "6-9": range(6, 10),
-    "10-14": range(10, 15),
-    "15-19": range(15, 20),
-    "20-24": range(20, 25),
-}
+GROUPS = {"1-5": range(1, 6), "6-9": range(6, 10), "10-14": range(10, 15), "15-19": range(15, 20),
+          "20-24": range(20, 25)}  # fmt: skip
 """The five groups of COCO's functions: separable, moderate, ill-conditioned, multi-modal, weakly structured."""
 LEAST_CASES = 12
 """A kind of suite with fewer cases has no panel in the chart: its mean ranks would say nothing."""
@@ -166,9 +162,10 @@ def run_case(out: Path, deadline: float, job: tuple[Case, str], progress: Progre
 
 
 def outcome_of(case: Case, name: str) -> dict[str, Any]:
-    """Losses (noiseless, relative to the optimum where it is known) of the best point and of the recommended one, the
-    mean loss of all evaluations and of those after the first batch, and milliseconds of an ask and tell; of a long run
-    also the best loss and these milliseconds after some numbers of evaluations."""
+    """Losses (noiseless, relative to the optimum where it is known) of the best point and of the recommended one, and
+    milliseconds of an ask and tell. Suites of batches also have the mean loss of all evaluations and of those after the
+    first batch; `few` suites that of the point which BoTorch's model recommends, whatever the method; a long run has
+    the best loss and the milliseconds after some numbers of evaluations."""
     seed = 100 * case.instance
     long = case.suite.startswith("long")
     evaluations = min(case.budget, LONGEST.get(name, case.budget)) if long else case.budget
@@ -191,12 +188,18 @@ def outcome_of(case: Case, name: str) -> dict[str, Any]:
         if long and len(values) in AFTER:
             costs[len(values)] = round(1000 * used / len(values), 3)
     loss = sign * (np.array(values) - (problem.optimum or 0.0))
-    advised = sign * (problem.true(opt.recommend()) - (problem.optimum or 0.0))
     after = {str(n): [float(loss[:n].min()), ms] for n, ms in costs.items()}
-    return {
-        "best": float(loss.min()), "advised": float(advised), "mean": float(loss.mean()),
-        "later": float(loss[case.at_once :].mean()), "ms": round(1000 * used / evaluations, 3),
-    } | ({"after": after} if after else {})  # fmt: skip
+    more: dict[str, Any] = {"after": after} if after else {}
+
+    def true_loss(params: dict[str, Any]) -> float:
+        return float(sign * (problem.true(params) - (problem.optimum or 0.0)))
+
+    if "batch" in case.suite:
+        more |= {"mean": float(f"{loss.mean():.6g}"), "later": float(f"{loss[case.at_once :].mean():.6g}")}
+    elif case.suite.startswith("few-") and installed("botorch-lognei"):
+        more["modelled"] = true_loss(opt.space.decode(opt.method.X[largest_mean(opt.method.X, opt.method.y)]))
+    found = {"best": float(loss.min()), "advised": true_loss(opt.recommend())}
+    return found | more | {"ms": round(1000 * used / evaluations, 3)}
 
 
 def run_jobs(jobs: Sequence[tuple[Case, str]], out: Path, processes: int, minutes: float) -> None:
@@ -242,19 +245,25 @@ def field_of(rows: Sequence[Mapping[str, Any]], methods: Sequence[str], suites: 
             found[row["method"]][row["suite"], row["family"], row["instance"]] = row
     ran = tuple(m for m in methods if found[m])
     cases = sorted(set.intersection(*(set(found[m]) for m in ran))) if ran else []
-    names = ("best", "advised", "mean", "later", "ms")
+    names = ("best", "advised", "modelled", "ms")
     return ran, cases, {name: np.array([[found[m][c].get(name, np.nan) for m in ran] for c in cases]) for name in names}
 
 
-def mean_ranks(losses: Array) -> tuple[Array, Array]:
-    """Mean rank and its standard error over cases (rows), per method."""
+def mean_ranks(losses: Array, cases: Sequence[tuple[str, int, int]]) -> tuple[Array, Array]:
+    """Mean rank over cases (rows) and its standard error with functions as units, per method."""
     rank = ranks(losses)
-    return rank.mean(axis=0), rank.std(axis=0, ddof=1) / len(rank) ** 0.5
+    return rank.mean(axis=0), standard_error(rank, functions_of(cases))
+
+
+def functions_of(cases: Iterable[tuple[str, int, int]]) -> list[int]:
+    """The function of each case. Errors have functions as units, because a function in other dimensions, noises and
+    instances is no new problem."""
+    return [family for _, family, _ in cases]
 
 
 def table(title: str, rows: Sequence[Mapping[str, Any]], methods: Sequence[str], suites: Sequence[str]) -> str:
-    """Mean ranks with standard errors of all methods on the cases they share; then without those that ran the fewest
-    cases, where that leaves half as many cases again. The first method is in every table."""
+    """Mean ranks with standard errors (functions are units) of all methods on the cases they share; then without those
+    that ran the fewest cases, where that leaves half as many cases again. The first method is in every table."""
     lines, last = [], 0
     counts = {m: sum(r["method"] == m and r["suite"] in suites for r in rows) for m in methods}
     field = [m for m in methods if counts[m]]
@@ -270,16 +279,21 @@ def table(title: str, rows: Sequence[Mapping[str, Any]], methods: Sequence[str],
 
 def one_table(title: str, ran: Sequence[str], cases: Sequence[tuple[str, int, int]], values: Mapping[str, Array]
               ) -> list[str]:  # fmt: skip
-    rank = {name: mean_ranks(values[name]) for name in ("best", "advised")}
+    rank = {name: mean_ranks(values[name], cases) for name in ("best", "advised")}
     each = ranks(values["advised"])
     behind = each - each[:, :1]
-    error = behind.std(axis=0, ddof=1) / len(behind) ** 0.5
+    error = standard_error(behind, functions_of(cases))
     lines = [title, "", f"| method | of the best point | of the recommendation | behind {ran[0]} | ms per ask |",
              "|" + " --- |" * 5]  # fmt: skip
     for i in np.argsort(rank["advised"][0]):
         cells = [f"{rank[name][0][i]:.2f} ± {rank[name][1][i]:.2f}" for name in ("best", "advised")]
         cells.append(f"{behind[:, i].mean():.2f} ± {error[i]:.2f}" if i else "")
         lines.append(f"| {ran[i]} | {' | '.join(cells)} | {np.median(values['ms'][:, i]):.3g} |")
+    known = np.isfinite(values["modelled"]).all(axis=1)
+    if known.any():
+        mean, around = mean_ranks(values["modelled"][known], [cases[int(n)] for n in np.flatnonzero(known)])
+        cells = [f"{ran[i]} {mean[i]:.2f} ± {around[i]:.2f}" for i in np.argsort(mean)]
+        lines += ["", f"If one model recommended for all ({known.sum()} cases): {', '.join(cells)}"]
     words = []
     for group, members in GROUPS.items():
         at = [n for n, (suite, family, _) in enumerate(cases) if family in members and suite.split("-")[0] in BBOB]
@@ -289,7 +303,8 @@ def one_table(title: str, ran: Sequence[str], cases: Sequence[tuple[str, int, in
             gap = behind[at, other]
             spread = f" ± {gap.std(ddof=1) / len(gap) ** 0.5:.2f}" if len(gap) > 1 else ""
             words.append(f"f{group} {means[0]:.2f} ({ran[other]} {means[other]:.2f}; behind {gap.mean():.2f}{spread})")
-    return [*lines, "", f"{ran[0]} by group, beside the best of the others: {', '.join(words)}"] if words else lines
+    title = f"{ran[0]} by group, beside the best of the others (errors over cases: a group has few functions)"
+    return [*lines, "", f"{title}: {', '.join(words)}"] if words else lines
 
 
 def present(rows: Sequence[Mapping[str, Any]], methods: Sequence[str], suites: Sequence[str]) -> list[str]:
@@ -327,7 +342,7 @@ def summary(rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
         ran, cases, values = field_of(rows, field, suites)
         if len(cases) < 2 or len(ran) < 2:
             continue
-        (best, _), (advised, error) = mean_ranks(values["best"]), mean_ranks(values["advised"])
+        (best, _), (advised, error) = (mean_ranks(values[name], cases) for name in ("best", "advised"))
         cells = dict.fromkeys(methods, "")
         for i, m in enumerate(ran):
             text = f"{best[i]:.2f} / {advised[i]:.2f} ± {error[i]:.2f}"
@@ -344,12 +359,12 @@ def batch_table(rows: Sequence[Mapping[str, Any]], methods: Sequence[str], kind:
     for method in methods:
         by = {(r["suite"], r["family"], r["instance"]): r for r in rows if r["method"] == method}
         for size in sizes[1:]:
-            pairs = [(r, by.get((f"{kind}-{sizes[0]}-{s.split('-')[2]}", f, i)))
-                     for (s, f, i), r in by.items() if s.startswith(f"{kind}-{size}-")]  # fmt: skip
+            pairs = [(case, r, by.get((f"{kind}-{sizes[0]}-{case[0].split('-')[2]}", *case[1:])))
+                     for case, r in by.items() if case[0].startswith(f"{kind}-{size}-")]  # fmt: skip
             logs = np.array([[np.log(max(r[k], 1e-8) / max(one[k], 1e-8)) for k in ("mean", "later", "best")]
-                             for r, one in pairs if one is not None])  # fmt: skip
+                             for _, r, one in pairs if one is not None])  # fmt: skip
             if len(logs) > 1:
-                error = logs.std(axis=0, ddof=1) / len(logs) ** 0.5
+                error = standard_error(logs, functions_of(case for case, _, one in pairs if one is not None))
                 pairs_of = zip(np.exp(logs.mean(axis=0)), np.exp(error), strict=True)
                 cells = [f"{ratio:.2f} (times or by {spread:.2f})" for ratio, spread in pairs_of]
                 lines.append(f"| {method} | {size} | {len(logs)} | {' | '.join(cells)} |")
@@ -392,14 +407,18 @@ def chart(path: Path, rows: Sequence[Mapping[str, Any]], methods: Sequence[str])
     figure, panels = plt.subplots(down, across, figsize=(4.4 * across, 3.7 * down), squeeze=False, layout="constrained")
     for panel in panels.flat[len(kinds) :]:
         panel.axis("off")
+    if len(kinds) < panels.size:
+        panels.flat[len(kinds)].text(0, 0.5, "Up is better. A bar is a standard error\nwith functions as units.")
     placed: list[tuple[Any, tuple[str, ...], Array, Array, Array]] = []
     for panel, kind in zip(panels.flat, kinds, strict=False):
         ran, cases, values = field_of(rows, present(rows, methods, suites[kind]), suites[kind])
-        (mean, error), cost = mean_ranks(values["advised"]), np.median(values["ms"], axis=0)
+        (mean, error), cost = mean_ranks(values["advised"], cases), np.median(values["ms"], axis=0)
         for i, method in enumerate(ran):
             colour, mark = ("C3", "D") if method == "auto" else ("0.35", "o")
             panel.errorbar(cost[i], mean[i], yerr=error[i], fmt=mark, color=colour)
-        panel.set(xscale="log", xlabel="CPU ms per ask", title=f"{KINDS[kind]}: {len(cases)} cases")
+        units = len(set(functions_of(cases)))
+        title = f"{KINDS[kind]}\n{len(cases)} cases, {units} {'tables' if kind == 'table' else 'functions'}"
+        panel.set(xscale="log", xlabel="CPU ms per ask", title=title)
         panel.margins(x=0.5)
         panel.set_ylim(len(ran) + 0.2, 0.8)
         placed.append((panel, ran, cost, mean, error))
@@ -419,7 +438,7 @@ def name_points(panel: Any, names: Sequence[str], x: Array, y: Array, error: Arr
     taken = [Bbox.from_extents(u - 5, v - 5, u + 5, w + 5) for (u, v), (_, w) in zip(low, high, strict=True)]
     for i, name in enumerate(names):
         found = []
-        for right, up in itertools.product((1, -1), (4, -11)):
+        for right, up in itertools.product((1, -1), (4, -11, 12, -20)):
             side, colour = "left" if right > 0 else "right", "C3" if name == "auto" else "0.35"
             note = panel.annotate(name, (x[i], y[i]), xytext=(6 * right, up), textcoords="offset points", fontsize=8,
                                   color=colour, ha=side)  # fmt: skip

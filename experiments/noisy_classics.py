@@ -3,9 +3,9 @@
     python experiments/noisy_classics.py --jobs 2 --seeds 3 --out runs/noisy-classics
 
 The functions and boxes are those of `recommendation.py`, with 2 to 6 parameters and 50 evaluations per parameter. Noise
-is Gaussian, its sd a share of the interquartile range of the function, and every case draws its own. A run that is in
-OUT/outcomes.jsonl is not run again. The rule of `auto` for a recommendation was once chosen on these functions; its
-search was not.
+is Gaussian, its sd a share of the interquartile range of the function, and every case draws its own. Errors have
+functions as units, because levels and seeds of one are not independent. A run that is in OUT/outcomes.jsonl is not run
+again. The rule of `auto` for a recommendation was once chosen on these functions; its search was not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from recommendation import CLASSICS
 from regretless_bench.runner import method_named
-from regretless_bench.stats import ranks
+from regretless_bench.stats import ranks, standard_error
 from tqdm import tqdm
 
 from regretless.optimizer import Optimizer
@@ -77,7 +77,7 @@ def main() -> None:
     for levels in (*((level,) for level in LEVELS), LEVELS):
         mine = [case for case in cases if case[1] in levels]
         rank = ranks(np.array([[found[m, *case]["advised"] for m in METHODS] for case in mine]))
-        means, errors = rank.mean(axis=0), rank.std(axis=0, ddof=1) / len(rank) ** 0.5
+        means, errors = rank.mean(axis=0), standard_error(rank, [name for name, *_ in mine])
         cells = [f"{mean:.2f} ± {error:.2f}" for mean, error in zip(means, errors, strict=True)]
         print(f"| {', '.join(f'{level:.0%}' for level in levels)} | {len(mine)} | {' | '.join(cells)} |")
 

@@ -85,6 +85,26 @@ def ranks(table: Array) -> Array:
     return result
 
 
+def standard_error(values: Array, units: Sequence[object]) -> Array:
+    """The standard error of the column means of cases x columns, where the cases of a unit (a function in several
+    dimensions, noises and instances) are not independent of each other; NaN for a single unit.
+
+    Residuals are added up within each unit first, as in errors that are robust to clusters. The result is at least the
+    error over cases, because few units can have a small one by chance; with a case per unit both are the same.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    if len(units) != len(values):
+        raise ValueError(f"units must have one name per case, got {len(units)} for {len(values)} cases")
+    names = list(dict.fromkeys(units))
+    if len(names) < 2:
+        return np.full(values.shape[1:], np.nan)
+    residual = values - values.mean(axis=0)
+    sums = np.array([residual[[unit == name for unit in units]].sum(axis=0) for name in names])
+    over_units = np.sqrt(len(names) / (len(names) - 1) * (sums**2).sum(axis=0)) / len(values)
+    error: Array = np.maximum(over_units, values.std(axis=0, ddof=1) / len(values) ** 0.5)
+    return error
+
+
 def normality(values: Array) -> float:
     """p-value of the Kolmogorov-Smirnov test against the normal law with the sample's mean and deviation (NeuralBO,
     Table 1).

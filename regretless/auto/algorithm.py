@@ -10,8 +10,9 @@ brought it.
                      a narrower bound take turns, because a draw spreads them and the bound uses what is known; with
                      whole numbers and steps, and from 8 parameters on, expected improvement alone
     the contest      beyond that: `gp-contest`, where of several models the one is searched that predicted best
-    the evolution    many evaluations: CMA-ES with restarts, which learns from all values, also at the model's points;
-                     without a budget it takes ever more of the asks, beginning with the 101st
+    the evolution    many evaluations: CMA-ES with restarts, which learns from all values, also at the model's points
+                     and at the tops of quadratics through its latest values, where these lie on one; without a budget
+                     it takes ever more of the asks, beginning with the 101st
 
 Noise. A fitted noise variance is a suspicion only, because ripples look like noise to a smooth model. When there is
 one, the best point is evaluated a second time, once in a run: equal values say that there is no noise, and nothing
@@ -28,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -50,6 +51,9 @@ from regretless.noise import NoiseEvidence
 from regretless.parameters import Array
 from regretless.space import Cube
 
+if TYPE_CHECKING:
+    from regretless.baselines.cma_es import CMAES
+
 MODEL_UP_TO = 20  # parameters that the model is taken for; in 20 it is level with the contest in half the time (docs)
 IMPROVE_FROM = 8  # parameters from which expected improvement proposes alone, on axes as they are (docs/lab/auto.md)
 LONG = 3000  # a larger budget means cheap evaluations: there an ask of the model would take longer than they do
@@ -61,6 +65,13 @@ The values are no worse than those of the model alone, after 500 they are better
 TURNS, TURNS_UNTIL = 16, 200
 """In a long run every 16th ask is the model's, until there are 200 values. With every eighth the first hundred asks
 take longer than TPE's, and their values are no better (docs/lab/auto.md)."""
+LEAP_EVERY, LEAP_RARELY = 8, 32
+"""In a search of the evolution every eighth ask, and once it is long every 32nd, goes to the top of a quadratic: that
+saves a valley hundreds of evaluations. Later the evolution has learnt the valley itself, and tops of quadratics that
+fit by chance would mislead it on sharp ridges (docs/lab/auto.md)."""
+LEAP_LONG = 200  # values per parameter from which a search of the evolution counts as long (docs/lab/auto.md)
+LEAP_FROM = 500  # the latest values of a search that a quadratic is fitted to are taken from so many
+LEAP_UP_TO = 10  # parameters; in more a quadratic has too many coefficients to be cheap
 KAPPA = 1.0  # the width of the confidence bound, as in gp-ucb
 PENDING_SCALE = 2.0  # with p points pending the squared width is divided by 1 + p / 2 (docs/lab/auto.md)
 LATE_WIDTH = 0.3
@@ -97,7 +108,7 @@ class Auto(GPMethod):
             means that no setting is ever evaluated twice; None: it is found out.
     """
 
-    version = 3  # since noisy values are searched by the knowledge gradient
+    version = 4  # since long runs follow quadratics
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, noisy: bool | None = None) -> None:
         dim = cube.dim if isinstance(cube, Cube) else cube
@@ -121,7 +132,10 @@ class Auto(GPMethod):
 
     def _propose(self, rng: np.random.Generator) -> Array:
         part = self._part()
-        if part == "model":
+        leap = self._leap() if part == "cma-es" else None
+        if leap is not None:
+            x = leap
+        elif part == "model":
             x = super()._propose(rng)
         else:
             member = self._member(part)
@@ -156,8 +170,12 @@ class Auto(GPMethod):
     @property
     def _shared(self) -> bool:
         """Whether the model and the evolution take turns ever more in the evolution's favour."""
-        lines = self.cube.plain and self.cube.region is None
-        return self.budget is None and lines and not (self.wide or self._certainly_noisy)
+        return self.budget is None and self._lines and not (self.wide or self._certainly_noisy)
+
+    @property
+    def _lines(self) -> bool:
+        """Whether every point of the cube is legal, so that a quadratic has lines in all directions."""
+        return self.cube.plain and self.cube.region is None
 
     @property
     def _handed(self) -> bool:
@@ -179,6 +197,18 @@ class Auto(GPMethod):
                 member._update(self.X, self.y)
         return self._members[name]
 
+    def _leap(self) -> Array | None:
+        """The top of a quadratic through the latest values of the evolution's search, d, where it is its turn."""
+        evolution = cast("CMAES", self._member("cma-es"))
+        values = len(self.y) - evolution.begun
+        every = LEAP_EVERY if values < LEAP_LONG * self.dim else LEAP_RARELY
+        exact = self._lines and not (self._n_sides or self._certainly_noisy)
+        if self.step % every != every - 1 or self.dim > LEAP_UP_TO or not exact:
+            return None
+        late = max(evolution.begun, len(self.y) - LEAP_FROM)
+        x = quadratic_step(self.X[late:], self.y[late:], must_fit=True)
+        return None if x is None or self.is_known(self.cube.snap(x)) else self.cube.snap(x)
+
     # -- the model's step
 
     def _step(self, rng: np.random.Generator) -> Array:
@@ -197,8 +227,7 @@ class Auto(GPMethod):
             x = knowledge_step(gp, self, rng)
             if x is not None:
                 return x if self._repeats else away_from_known(x, self, rng)
-        smooth = self.cube.plain and self.cube.region is None  # a quadratic needs lines in all directions
-        if late and smooth and not (noisy or crowd or even):
+        if late and self._lines and not (noisy or crowd or even):
             x = quadratic_step(self.X, self.y)
             if x is not None:
                 return away_from_known(self.cube.snap(x), self, rng)

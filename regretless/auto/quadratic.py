@@ -1,4 +1,4 @@
-"""The maximum of a quadratic through the values around the best one: the last steps down a smooth valley.
+"""The maximum of a quadratic through the values around the best one: the steps down a smooth valley.
 
 A Gaussian process with a rough kernel knows the bottom of a valley to some digits only. Near it a smooth function is a
 quadratic, which as many values as it has coefficients determine. The quadratic is fitted by weighted least squares to
@@ -13,6 +13,7 @@ PER_COEFFICIENT = 2  # values per coefficient of the quadratic that are taken, w
 REACH = 0.5  # a step goes at most this share of the radius of these values: outside the quadratic is a guess
 FALL = 2.0  # the weight of a value at the border of the radius is exp(-FALL); our choice, as the next ones
 RIDGE = 1e-10  # of the normal equations, relative to their mean diagonal: collinear values must not raise
+UNEXPLAINED = 0.01  # of the variance of the values, where a quadratic that must fit may be followed (docs/lab/auto.md)
 FLATTEST = 1e-6  # curvatures are at least this share of the largest: along a flat direction the step is cut by REACH
 
 
@@ -21,12 +22,12 @@ def coefficients(dim: int) -> int:
     return (dim + 1) * (dim + 2) // 2
 
 
-def quadratic_step(X: Array, y: Array) -> Array | None:
+def quadratic_step(X: Array, y: Array, *, must_fit: bool = False) -> Array | None:
     """The maximum, d, of the quadratic fitted to values y (n) at X (n x d) around the best, within the unit cube; None
-    while there are too few values to determine it."""
+    while there are too few values to determine it or, where it `must_fit`, while they do not lie on a quadratic."""
     n, d = X.shape
     count = coefficients(d)
-    if n < count + d:
+    if n < (PER_COEFFICIENT * count if must_fit else count + d):
         return None
     best = X[int(np.argmax(y))]
     squares = ((X - best) ** 2).sum(axis=1)
@@ -43,6 +44,8 @@ def quadratic_step(X: Array, y: Array) -> Array | None:
     normal = left.T @ left
     normal.ravel()[:: count + 1] += RIDGE * np.trace(normal) / count
     solved = np.linalg.solve(normal, left.T @ right)
+    if must_fit and unexplained(right, left @ solved, weights, count) >= UNEXPLAINED:
+        return None
     gradient, hessian = solved[1 : d + 1], np.zeros((d, d))
     hessian[rows, columns] = solved[d + 1 :]
     curvatures, axes = np.linalg.eigh(hessian + hessian.T)
@@ -52,3 +55,10 @@ def quadratic_step(X: Array, y: Array) -> Array | None:
     if length > REACH:
         step *= REACH / length
     return np.asarray(np.clip(best + radius * step, 0.0, 1.0))
+
+
+def unexplained(right: Array, fitted: Array, weights: Array, count: int) -> float:
+    """The share of the variance of weighted values (n) that a fit of so many coefficients leaves."""
+    mean = float(weights @ right) / float(weights @ weights)
+    left_over, whole = right - fitted, right - weights * mean
+    return float(left_over @ left_over) / (len(right) - count) / (float(whole @ whole) / (len(right) - 1) or 1.0)

@@ -35,7 +35,9 @@ SIGMA = 0.3  # the first step size, in sides of the cube: a third of the range, 
 SMALLEST = 1e-11  # a search whose largest standard deviation is below this has converged; the tutorial's TolX
 LARGEST = 1.0  # no coordinate's standard deviation exceeds the side of the cube: such points would all be clipped
 CONDITION = 1e14  # a covariance beyond this condition number has lost its digits (tutorial, App. B.3)
-FLAT = 1e-12  # a search whose values of late differ by less than this share of all its values has converged (TolFun)
+FLAT = 1e-14
+"""A search whose values of late differ by less than this share of all its values has converged (the tutorial's TolFun,
+relative). With 1e-12 a valley is left three digits before the end of a double's (docs/lab/auto.md)."""
 DIAGONAL_ABOVE = 100  # the dimension beyond which C is diagonal; in 100 a full update costs 0.1 ms a value
 SMALL_STEP = 2.0  # first steps of a small-population search are shorter by up to ten to this power (GECCO 2009)
 LEAST_SHARE = 0.4  # the least sd of a discrete coordinate, in shares: one draw in five leaves the middle of its share
@@ -46,6 +48,8 @@ TINY = 1e-300  # keeps a logarithm or a quotient of zeros defined
 class CMAES(Method):
     """CMA-ES with restarts in two sizes of population (BIPOP): for many cheap evaluations."""
 
+    version = 2  # since a search ends later
+
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         self.population = 4 + int(3 * math.log(self.dim))
@@ -54,6 +58,8 @@ class CMAES(Method):
         self._least_sd = np.where(self.cube.categorical, 0.0, shares)
         self._choices = np.flatnonzero(self.cube.categorical)
         self.restarts, self._doublings, self._taken = 0, 0, 0
+        self.begun = 0
+        """The number of values that came before the present search."""
         self._spent = {"large": 0, "small": 0}
         self._size = "large"
         self.search = Search(np.full(self.dim, 0.5), SIGMA, self.population)
@@ -80,6 +86,7 @@ class CMAES(Method):
     def _restart(self) -> None:
         """The next search: the larger populations and the smaller ones get the same number of values (GECCO 2009)."""
         self.restarts += 1
+        self.begun = self._taken
         rng = keyed_generator(self.seed, self.restarts, stream=Stream.CMA_ES_RESTART)
         mean, u = rng.random(self.dim), rng.random(2)
         self._size = "large" if self._spent["large"] <= self._spent["small"] or self._doublings == 0 else "small"

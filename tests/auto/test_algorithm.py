@@ -216,6 +216,58 @@ def test_a_long_run_resumes_and_replays_bit_for_bit(dim, monkeypatch) -> None:
     assert not whole.certificate().certified
 
 
+TURNED = np.linalg.qr(np.random.default_rng(8).standard_normal((4, 4)))[0]
+
+
+def valley(X):
+    """A turned ellipsoid whose axes differ a thousandfold, with the top away from the centre; to be maximised."""
+    return -1e4 * (((X - 0.37) @ TURNED) ** 2) @ np.array([1.0, 10.0, 100.0, 1000.0])
+
+
+def long_run(cube, n, f=valley, **options):
+    method = AUTO(**options).build(cube, seed=2, budget=5000)
+    run(method, n, f)
+    return method
+
+
+def test_a_long_run_leaps_along_a_valley_and_learns_its_bottom(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_leaps = long_run(4, 150).y.max()
+    monkeypatch.setattr(auto, "LEAP_UP_TO", 3)
+    assert with_leaps > 1e-3 * long_run(4, 150).y.max()  # values are below zero: a thousandth of the loss
+    assert with_leaps > -1e-6
+
+
+def test_a_leap_is_taken_every_eighth_ask_of_a_young_search_and_every_32nd_of_an_old_one(monkeypatch) -> None:
+    method = long_run(4, 64)
+    free = [step for step in range(64, 128) if leaps(method, step)]
+    assert free == [step for step in range(64, 128) if step % 8 == 7]
+    monkeypatch.setattr(auto, "LEAP_LONG", 1)
+    assert [step for step in range(64, 128) if leaps(method, step)] == [95, 127]
+
+
+def leaps(method, step: int) -> bool:
+    method.step = step
+    return method._leap() is not None
+
+
+@pytest.mark.parametrize("what", ["noise stated", "noise shown", "steps", "many parameters", "a cone"])
+def test_no_leap_is_taken_where_no_quadratic_can_be_right(what: str) -> None:
+    space = Space({"lr": Float(1e-5, 1e-1, log=True), "n": Int(2, 90), "x": Float(-3, 9), "s": Float(0, 7, step=0.5)})
+    rng = np.random.default_rng(1)
+    noisy = lambda X: valley(X) + 1e-3 * rng.standard_normal(len(X))  # noqa: E731
+    cone = lambda X: -np.abs(X - 0.37).sum(axis=1)  # noqa: E731
+    method = {
+        "noise stated": lambda: long_run(4, 64, noisy=True),
+        "noise shown": lambda: long_run(4, 64, noisy),
+        "steps": lambda: long_run(space.cube(), 64, lambda X: -((X - 0.4) ** 2).sum(axis=1)),
+        "many parameters": lambda: long_run(11, 170, lambda X: -((X - 0.4) ** 2).sum(axis=1)),
+        "a cone": lambda: long_run(4, 64, cone),
+    }[what]()
+    if what == "noise shown":
+        method.tell(method.X[:1], method.y[:1] + 1.0)
+    assert not any(leaps(method, step) for step in range(64, 96))
+
+
 def test_without_a_budget_the_evolution_takes_over(monkeypatch) -> None:
     """First in turns with the model, then alone; a state taken between two turns goes on with the same points."""
     monkeypatch.setattr(auto, "SHARES", ((15, 1), (20, 2)))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regretless.auto.quadratic import REACH, coefficients, quadratic_step
+from regretless.auto.quadratic import REACH, coefficients, quadratic_step, unexplained
 
 
 def turned_bowl(d: int, seed: int):
@@ -40,3 +40,29 @@ def test_values_of_any_size(scale: float) -> None:
     top, f = turned_bowl(2, 4)
     X = np.random.default_rng(0).uniform(0.2, 0.8, (20, 2))
     assert np.allclose(quadratic_step(X, scale * (f(X) - 3e5)), top, atol=1e-5)
+
+
+def test_a_quadratic_that_must_fit_is_followed_on_a_bowl_and_not_on_a_cone() -> None:
+    top, f = turned_bowl(3, 5)
+    X = np.random.default_rng(1).uniform(0.2, 0.8, (2 * coefficients(3), 3))
+    assert np.allclose(quadratic_step(X, f(X), must_fit=True), top, atol=1e-5)
+    cone = -np.sqrt(((X - top) ** 2).sum(axis=1))
+    assert quadratic_step(X, cone) is not None
+    assert quadratic_step(X, cone, must_fit=True) is None
+
+
+def test_a_quadratic_that_must_fit_needs_values_to_spare() -> None:
+    _, f = turned_bowl(3, 5)
+    X = np.random.default_rng(1).uniform(0.2, 0.8, (2 * coefficients(3) - 1, 3))
+    assert quadratic_step(X, f(X), must_fit=True) is None
+    assert quadratic_step(X, f(X)) is not None
+
+
+def test_what_is_unexplained_is_that_of_ordinary_regression_where_weights_are_equal() -> None:
+    rng = np.random.default_rng(2)
+    y, features = rng.standard_normal(30), np.column_stack([np.ones(30), rng.standard_normal((30, 4))])
+    fitted = features @ np.linalg.lstsq(features, y, rcond=None)[0]
+    expected = ((y - fitted) ** 2).sum() / 25 / y.var(ddof=1)
+    assert unexplained(y, fitted, np.ones(30), 5) == pytest.approx(expected)
+    weights = rng.uniform(0.1, 1.0, 30)  # a constant leaves nothing
+    assert unexplained(7.0 * weights, 7.0 * weights, weights, 5) == 0.0

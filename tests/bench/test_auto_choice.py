@@ -70,6 +70,19 @@ def test_a_difference_from_auto_is_that_of_the_same_cases(choice: ModuleType) ->
     assert "f1-5 1.50 (turbo 1.50; behind 0.00 ± 1.00)" in text
 
 
+def test_a_function_in_other_dimensions_is_no_new_unit(choice: ModuleType) -> None:
+    """Three functions in two dimensions have the error of three, in ranks, gaps and batches."""
+    suites = ("clean-2", "clean-3")
+    rows = [row("auto", f, 1.0, s) for f in (2, 4, 6) for s in suites]
+    rows += [row("turbo", f, 0.5 if f == 2 else 3.0, s) for f in (2, 4, 6) for s in suites]
+    assert "| all clean | 6 | **1.33 / 1.33 ± 0.33** |" in choice.summary(rows, ("auto", "turbo"))
+    text = choice.table("all clean", rows, ("auto", "turbo"), suites)
+    assert "| turbo | 1.67 ± 0.33 | 1.67 ± 0.33 | 0.33 ± 0.67 | 1 |" in text
+    rows = [row("auto", f, 1.0, "batch-1-3") | {"instance": i} for f in (2, 4) for i in (21, 22)]
+    rows += [row("auto", f, 1.0 if f == 2 else 4.0, "batch-4-3") | {"instance": i} for f in (2, 4) for i in (21, 22)]
+    assert "| auto | 4 | 4 | 2.00 (times or by 2.00)" in choice.batch_table(rows, ("auto",))
+
+
 def test_batches_are_measured_against_the_same_method_one_by_one(choice: ModuleType) -> None:
     rows = [row("auto", f, 2.0, "batch-1-3", mean=3.0) for f in (2, 4)]
     rows += [row("auto", f, 1.0, "batch-16-3", mean=m) for f, m in ((2, 3.0), (4, 12.0))]
@@ -117,11 +130,29 @@ def test_a_run_that_is_there_is_not_run_again(choice: ModuleType, tmp_path, monk
 
 
 def test_an_outcome_has_the_losses_of_the_run(choice: ModuleType) -> None:
-    case = choice.Case("made", 0, 1, "levy", {"dim": 2, "shift": 0.6}, 6, at_once=4)
+    case = choice.Case("batch-made", 0, 1, "levy", {"dim": 2, "shift": 0.6}, 6, at_once=4)
     found = choice.outcome_of(case, "sobol")
     assert 0 < found["best"] <= found["mean"]
     assert found["advised"] == found["best"]
     assert np.isfinite(found["later"])
+    assert set(choice.outcome_of(case._replace(suite="made"), "sobol")) == {"best", "advised", "ms"}
+
+
+def test_one_model_recommends_for_all_where_evaluations_are_few(choice: ModuleType, monkeypatch) -> None:
+    """It takes a point of the run, here the best or the worst value; ranks by it are a line of their own, on the cases
+    that have it."""
+    (case,) = choice.cases_of("few-30-2", [6], [22])
+    monkeypatch.setattr(choice, "installed", lambda name: True)
+    monkeypatch.setattr(choice, "largest_mean", lambda X, y: int(np.argmax(y)))
+    found = choice.outcome_of(case, "sobol")
+    assert found["best"] < found["modelled"] == found["advised"]
+    monkeypatch.setattr(choice, "largest_mean", lambda X, y: int(np.argmin(y)))
+    assert choice.outcome_of(case, "sobol")["modelled"] > found["advised"]
+    rows = [row("auto", f, 1.0, "few-5-2", modelled=2.0) for f in (2, 4)]
+    rows += [row("turbo", f, 2.0, "few-5-2", modelled=1.0) for f in (2, 4)] + [row("auto", 6, 1.0, "few-5-2")]
+    text = choice.table("few", rows, ("auto", "turbo"), ["few-5-2"])
+    assert "| turbo | 2.00 ± 0.00 | 2.00 ± 0.00 | 1.00 ± 0.00 | 1 |" in text
+    assert "If one model recommended for all (2 cases): turbo 1.00 ± 0.00, auto 2.00 ± 0.00" in text
 
 
 def test_names_in_the_chart_do_not_lie_on_each_other(choice: ModuleType) -> None:

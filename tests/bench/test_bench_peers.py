@@ -139,6 +139,17 @@ def test_every_peer_beats_random_search_on_a_bowl(name, tmp_path):
     assert np.median(ends[:7]) < np.median(ends[7:])
 
 
+def test_the_largest_mean_is_not_the_luckiest_value():
+    """One value of a parabola is lucky; the model takes a point near the top."""
+    pytest.importorskip("botorch")
+    from regretless_bench.peers.botorch import largest_mean
+
+    X = np.linspace(0.05, 0.95, 19)[:, None]
+    y = -4 * (X[:, 0] - 0.6) ** 2 + 0.1 * np.random.default_rng(2).standard_normal(19)
+    y[1] = y.max() + 0.1
+    assert abs(X[largest_mean(X, y), 0] - 0.6) < 0.2
+
+
 def test_the_quick_fit_reaches_botorchs_density_or_a_higher_one():
     """In 12 dimensions, judged by BoTorch itself: its own marginal likelihood and priors at both sets of
     hyper-parameters."""

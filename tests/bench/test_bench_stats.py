@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from regretless_bench.record import Run, by_problem
 from regretless_bench.runner import run_all
-from regretless_bench.stats import benjamini_hochberg, larger, normality, paired, quartiles, ranks, wald
+from regretless_bench.stats import benjamini_hochberg, larger, normality, paired, quartiles, ranks, standard_error, wald
 from regretless_bench.summary import BEST, QUANTITIES, finals, rank_table, traces
 from scipy import stats as scipy_stats
 
@@ -18,6 +18,20 @@ def test_quartiles_leave_out_what_is_missing():
 
 def test_ranks_are_joint_and_ties_share():
     np.testing.assert_array_equal(ranks(np.array([[0.1, 0.3, 0.1, np.nan]])), [[1.5, 3.0, 1.5, 4.0]])
+
+
+def test_the_error_of_a_mean_counts_units_and_not_cases():
+    """Four copies of a unit's case say no more than one; with a case per unit it is the usual error, and units that
+    agree by chance do not lower it."""
+    once = np.array([[1.0, 2.0], [4.0, 2.0], [2.5, 5.0]])
+    usual = once.std(axis=0, ddof=1) / 3**0.5
+    np.testing.assert_allclose(standard_error(once, ["a", "b", "c"]), usual)
+    np.testing.assert_allclose(standard_error(np.repeat(once, 4, axis=0), np.repeat([2, 4, 6], 4).tolist()), usual)
+    opposite = np.array([[1.0], [3.0], [1.0], [3.0]])
+    np.testing.assert_allclose(standard_error(opposite, ["a", "a", "b", "b"]), opposite.std(ddof=1) / 2)
+    assert np.isnan(standard_error(once, ["a", "a", "a"])).all()
+    with pytest.raises(ValueError, match="one name per case, got 2 for 3"):
+        standard_error(once, ["a", "b"])
 
 
 def test_paired_counts_and_sign_test():
