@@ -39,6 +39,9 @@ STOP_NOTE = "regretless:stop"
 """The study attribute under which the reason for stopping is kept."""
 COST = "regretless:cost"
 """The user attribute of an Optuna trial that holds what it cost."""
+CONSTRAINTS = "constraints"
+"""The system attribute under which Optuna keeps the values of a `constraints_func`, and the beginning of those of
+`trial.set_constraint`."""
 STOP_STATE = "regretless:stop-state"
 """The study attribute under which a rule keeps its count."""
 
@@ -57,6 +60,10 @@ class Run(Protocol):
     @property
     def costs(self) -> Sequence[float | None]:
         """What each of them cost; None: that is not known."""
+
+    @property
+    def allowed(self) -> Sequence[bool]:
+        """Whether each of them has a value and satisfies the constraints."""
 
     def certificate_at(self, delta: float) -> Certificate:
         """How much regret may be left, with probability 1 - delta."""
@@ -283,7 +290,7 @@ class StopWhen(Rule):
 
     Args:
         no_improvement: so many trials in a row, failed ones included, have not improved the best value.
-        target: a value that is good enough.
+        target: a value that is good enough; one that breaks a constraint reaches nothing and improves nothing.
         seconds: the time that the run may take, in all of its sessions.
         cost: what the trials of the run may cost together, in all of its sessions: told costs
             (`Value(value, cost=...)`, `tell(..., cost=...)`) or, in a run with cost="seconds", what they took. The
@@ -323,13 +330,13 @@ class StopWhen(Rule):
         ended, said = run.ended, []
         sign = 1.0 if run.direction == "maximize" else -1.0
         best, since = -math.inf, 0
-        for value in ended:
-            better = value is not None and sign * value > best
+        for value, allowed in zip(ended, run.allowed, strict=True):
+            better = value is not None and allowed and sign * value > best
             best, since = (sign * value, 0) if better and value is not None else (best, since + 1)
         if self.target is not None and best >= sign * self.target:
             said.append(f"the target {self.target:g} was reached")
         if self.no_improvement is not None and since >= self.no_improvement:
-            said.append(f"the last {since} trials improved nothing")
+            said.append(f"the last {f'{since} trials' if since > 1 else 'trial'} improved nothing")
         if self.seconds is not None and self._spent() >= self.seconds:
             said.append(f"{self.seconds:g} seconds were spent")
         if self.cost is not None and (spent := self._paid(run)) >= self.cost:
@@ -401,6 +408,11 @@ class StudyRun:
         trials = [t for t in self.study.get_trials(deepcopy=False) if t.state.is_finished()]
         return [t.user_attrs.get(COST) for t in trials]
 
+    @property
+    def allowed(self) -> list[bool]:
+        trials = [t for t in self.study.get_trials(deepcopy=False) if t.state.is_finished()]
+        return [t.state.name == "COMPLETE" and all(c <= 0 for c in constraints_of(t).values()) for t in trials]
+
     def certificate_at(self, delta: float) -> Certificate:
         found: Certificate = self.study.sampler.certificate(self.study, delta)
         return found
@@ -408,6 +420,16 @@ class StudyRun:
     def share_at(self, delta: float) -> Share:
         found: Share = self.study.sampler.share(self.study, delta)
         return found
+
+
+def constraints_of(trial: Any) -> dict[str, float]:
+    """The values of the constraints of an Optuna trial by name, those of a `constraints_func` by position; Optuna keeps
+    either."""
+    listed = trial.system_attrs.get(CONSTRAINTS)
+    found = {str(i): value for i, value in enumerate(listed or ())}
+    prefix = f"{CONSTRAINTS}:"
+    found |= {key.removeprefix(prefix): v for key, v in trial.system_attrs.items() if key.startswith(prefix)}
+    return {name: float(value) for name, value in found.items()}
 
 
 def watch_of(state: Mapping[str, Any]) -> Watch:

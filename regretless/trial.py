@@ -1,5 +1,7 @@
 """`Trial`: one evaluation, and the checks of what may be told about it."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -68,6 +70,18 @@ class Trial:
     def feasible(self) -> bool:
         """Whether it was evaluated and satisfies all constraints."""
         return self.value is not None and all(c <= 0 for c in self.constraints)
+
+    @staticmethod
+    def best_of(trials: Sequence[Trial], sign: float) -> Trial:
+        """The trial with the largest sign times value of those that satisfy the constraints; where none does, the one
+        that breaks them least, whatever its value."""
+        done = [t for t in trials if t.value is not None]
+        if not done:
+            raise RuntimeError("there is no best trial yet: no value has been told")
+        feasible = [t for t in done if t.feasible]
+        if not feasible:
+            return min(done, key=lambda t: sum(max(c, 0.0) for c in t.constraints))
+        return max(feasible, key=lambda t: sign * t.value)  # type: ignore[operator]
 
     @property
     def x(self) -> Array:

@@ -27,6 +27,11 @@ def certified(gap: float, kind: Any = "fitted") -> Certificate:
 NONE = Certificate.none("the model does not fit", 0.05)
 
 
+def seen_by_rules(ended: list[float | None], direction: str) -> Any:
+    """A run without constraints as rules see it."""
+    return SimpleNamespace(ended=ended, allowed=[value is not None for value in ended], direction=direction)
+
+
 def replay(rule: GapBelow, certificates: list[Certificate], values: list[float] | None = None) -> int | None:
     """The number of evaluations after which the rule stops a run with these certificates; None if it never does."""
     for n in range(1, len(certificates) + 1):
@@ -240,18 +245,18 @@ def test_stop_when(rule: Rule, values: list[float | None], stops: int | None) ->
             continue  # targets have a direction of their own
         rule.load({})
         turned = [None if v is None else sign * v for v in values]
-        found = [rule.check(SimpleNamespace(ended=turned[:n], direction=direction)) for n in range(1, len(values) + 1)]
+        found = [rule.check(seen_by_rules(turned[:n], direction)) for n in range(1, len(values) + 1)]
         assert next((n for n, reason in enumerate(found, 1) if reason), None) == stops
 
 
 def test_targets_of_maximisations() -> None:
     rule = StopWhen(target=4.0)
-    assert rule.check(SimpleNamespace(ended=[3.0], direction="maximize")) is None
-    assert "target 4" in (rule.check(SimpleNamespace(ended=[3.0, 4.5], direction="maximize")) or "")
+    assert rule.check(seen_by_rules([3.0], "maximize")) is None
+    assert "target 4" in (rule.check(seen_by_rules([3.0, 4.5], "maximize")) or "")
 
 
 def test_time_is_counted_over_all_sessions() -> None:
-    rule, run = StopWhen(seconds=100.0), SimpleNamespace(ended=[1.0], direction="minimize")
+    rule, run = StopWhen(seconds=100.0), seen_by_rules([1.0], "minimize")
     assert rule.check(run) is None
     rule._began -= 70
     again = StopWhen(seconds=100.0)
@@ -339,3 +344,19 @@ def test_a_bound_that_was_wrong_is_said_once_and_not_used() -> None:
     for bad in (math.nan, math.inf, "0", True):
         with pytest.raises(ValueError, match="floor must be a number in"):
             Optimizer(BOX, floor=bad)
+
+
+def test_what_breaks_a_constraint_reaches_no_target_and_improves_nothing() -> None:
+    """Feasible are numbers of at least 2; the recommended one would be no reason for the words of the rule."""
+    opt = Optimizer({"x": rg.Float(-5, 10)}, method="random", constraints=["low"], seed=0)
+    study = optuna.create_study(sampler=rg.Sampler("random", seed=0))
+    for x in (5.0, -4.0, 7.0, 3.0, -1.0):
+        opt.tell(opt.adopt({"x": x}), x, constraints={"low": 2 - x})
+        study.enqueue_trial({"x": x})
+    study.optimize(lambda t: t.set_constraint("low", 2 - t.suggest_float("x", -5, 10)) or t.params["x"], n_trials=5)
+    stalled = StopWhen(no_improvement=1), "the last trial improved nothing"
+    met = StopWhen(target=3.0), "the target 3 was reached"
+    for rule, reason in [(StopWhen(target=2.9), None), met, (StopWhen(no_improvement=2), None), stalled]:
+        expected = reason and f"stopped after 5 trials: {reason}"
+        assert rule(opt) == expected
+        assert rule.check_study(study) == expected

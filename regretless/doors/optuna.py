@@ -37,7 +37,7 @@ from regretless.doors.distributions import (
     parameter_of,
     searchable,
 )
-from regretless.doors.replica import CONSTRAINTS, ConstraintNames, Pruned, Replica
+from regretless.doors.replica import ConstraintNames, Pruned, Replica
 from regretless.doors.tree import Tree, TreeLearner
 from regretless.doors.trials import (
     TOLD_FAILED,
@@ -69,7 +69,7 @@ from regretless.options import in_range, one_of, whole_number
 from regretless.parameters import Array
 from regretless.probes import Share, checked_rate, is_due
 from regretless.space import Space, SpaceLike
-from regretless.stopping import STOP_STATE, watch_of
+from regretless.stopping import CONSTRAINTS, STOP_STATE, watch_of
 from regretless.streams import Stream
 
 ERROR = "regretless:error"
