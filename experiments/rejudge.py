@@ -35,7 +35,7 @@ import neural_bo_reviews
 import neural_bo_sensitive
 import numpy as np
 from publish import RESULTS
-from regretless_bench.compact import Line, read_lines
+from regretless_bench.compact import Line, read_lines, read_records
 from regretless_bench.finding import SIZES, Finding, Table
 from regretless_bench.problems import PROBLEMS, make_problem
 from regretless_bench.record import naturally
@@ -222,7 +222,7 @@ def again(name: str) -> tuple[Finding, Finding] | None:
         by_paper = {"go-ucb": go_ucb, "ms-ucb": ms_ucb, "neural-bo": neural_bo, "gp-threds": gp_threds}
         made = by_paper[old.paper](old, read_lines(place.with_suffix(".csv")))
         return None if made is None else (old, made)
-    stored: dict[str, dict[str, Any]] = json.loads(place.with_suffix(".json").read_text(encoding="utf-8"))["records"]
+    stored = read_records(place.with_suffix(".json"))
     if (old.paper, old.figure) == ("neural-bo", "fig4"):
         return old, reviews(old, stored)
     return old, from_json(old, list(stored.values()))

@@ -3,7 +3,8 @@ documentation.
 
 Runs of the bench become `records.csv`, one line each. Experiments that keep JSON records of their own (one file per
 run) become `records.json`: what made them (versions and commits, each once), and the records, their numbers rounded and
-their curves at four places, with the place of their maker in that list.
+their curves at four places, with the place of their maker in that list. Rows of the same names stand there by column,
+so that a name is there once; `read_records` gives them back as rows.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ QUARTERS = (0.25, 0.5, 0.75, 1.0)
 """Shares of the evaluations after which the best value is given."""
 CURVE = "precision"
 """What COCO's rows call the best values after every evaluation, of which those after QUARTERS are kept."""
+SAME, EACH = "in all", "by column"
+"""Names of the two parts of rows that stand by column."""
 COLUMNS = (
     *("problem", "method", "seed", "evaluations", "initial"),
     *(f"best after {round(100 * share)} %" for share in QUARTERS),
@@ -58,7 +61,7 @@ def compact(folder: str | Path) -> Path | None:
         if isinstance(record, dict) and MADE in record:
             makers += [record[MADE]] if record[MADE] not in makers else []
             record[MADE] = makers.index(record[MADE])
-        found[str(path.relative_to(folder).with_suffix(""))] = rounded(thinned(record))
+        found[str(path.relative_to(folder).with_suffix(""))] = by_column(rounded(thinned(record)))
     write_whole(folder / JSON, json.dumps({MADE: makers, "records": found}, separators=(",", ":")).encode())
     return folder / JSON
 
@@ -140,6 +143,40 @@ def thinned(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: at_quarters(v) if key == CURVE else thinned(v) for key, v in value.items()}
     return [thinned(v) for v in value] if isinstance(value, list) else value
+
+
+def read_records(path: str | Path) -> dict[str, Any]:
+    """The records in a `records.json` by name, rows as rows again."""
+    stored: dict[str, Any] = by_row(json.loads(Path(path).read_text(encoding="utf-8"))["records"])
+    return stored
+
+
+def by_column(value: Any) -> Any:
+    """The same with every list of mappings that have the same names as two mappings: what is equal in all of them, and
+    a list per other name. A list whose members are all equal stays, as its length would be lost."""
+    if isinstance(value, dict):
+        return {key: by_column(v) for key, v in value.items()}
+    if not isinstance(value, list):
+        return value
+    if not all(isinstance(v, dict) and v.keys() == value[0].keys() for v in value):
+        return [by_column(v) for v in value]
+    same = {key: by_column(value[0][key]) for v in value[:1] for key in v if len({repr(w[key]) for w in value}) == 1}
+    each = {key: [by_column(v[key]) for v in value] for v in value[:1] for key in v if key not in same}
+    return {SAME: same, EACH: each} if each else [by_column(v) for v in value]
+
+
+def by_row(value: Any) -> Any:
+    """What `by_column` was given."""
+    if isinstance(value, list):
+        return [by_row(v) for v in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() != {SAME, EACH}:
+        return {key: by_row(v) for key, v in value.items()}
+    columns = [[by_row(v) for v in column] for column in value[EACH].values()]
+    return [
+        {**by_row(value[SAME]), **dict(zip(value[EACH], cells, strict=True))} for cells in zip(*columns, strict=True)
+    ]
 
 
 def rounded(value: Any) -> Any:

@@ -35,7 +35,7 @@ TABLE = """
 607 1 1 5 15 19 45 41 7 383, 617 1 3 7 7 31 19 83 137 221, 623 1 1 1 3 23 15 111 223 83,
 631 1 1 5 13 31 15 55 25 161, 637 1 1 3 13 25 47 39 87 257
 """
-OWN_DIM = TABLE.count(",") + 2
+OWN_DIM = TABLE.count(",") + 2  # the dimensions of the table and the first one, whose numbers are all 1
 PLACES = 2.0 ** np.arange(BITS)[::-1]  # what each binary digit counts, the largest first
 
 

@@ -23,7 +23,7 @@ from regretless_bench.claims import (
     keep_results,
     medians_table,
 )
-from regretless_bench.compact import CSV, JSON, compact
+from regretless_bench.compact import CSV, JSON, by_column, by_row, compact, read_records
 from regretless_bench.finding import (
     FILE,
     MOST_BANDS,
@@ -344,6 +344,28 @@ def test_json_records_in_one_small_file(tmp_path) -> None:
         },
     }
     assert compact(tmp_path) == path  # it does not take itself for a record
+
+
+def test_rows_by_column_are_the_same_rows(tmp_path) -> None:
+    rows = [{"method": "cma", "unit": [0.1 * n, 0.2], "n": n, "ok": True} for n in range(3)]
+    record = {
+        "rows": rows,
+        "twice": [{"a": 1}] * 2,
+        "mixed": [{"a": 1}, {"b": 1}],
+        "none": [],
+        "one": [{"a": {"b": 2}}],
+    }
+    stored = json.loads(json.dumps(by_column(record)))
+    assert stored["rows"] == {
+        "in all": {"method": "cma", "ok": True},
+        "by column": {"unit": [[0.0, 0.2], [0.1, 0.2], [0.2, 0.2]], "n": [0, 1, 2]},
+    }
+    assert by_row(stored) == record
+    kinds = [{"a": 1, "b": 0}, {"a": 1.0, "b": 1}, {"a": True, "b": 2}]  # equal to Python, not to a reader
+    assert repr(by_row(by_column(kinds))) == repr(kinds)
+    (tmp_path / "a.json").write_text(json.dumps(record))
+    compact(tmp_path)
+    assert read_records(tmp_path / JSON) == {"a": record}
 
 
 def test_json_records_say_what_made_them(tmp_path, monkeypatch) -> None:

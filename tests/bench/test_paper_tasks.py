@@ -8,9 +8,11 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from made_records import GOOD, study
+from regretless_bench.claims import grouped
 from regretless_bench.problems import make_problem
 from regretless_bench.reproduce import EXPERIMENTS
-from regretless_bench.verdicts import outcomes
+from regretless_bench.verdicts import judged, outcomes
 
 from regretless.auto import find_recipe
 
@@ -170,6 +172,23 @@ def test_full_sizes_hold_what_the_papers_have(experiment) -> None:
     assert [tables.size(True, 1, ts).partition(":")[0] for ts in ((20, 40, 60), (20,))] == ["full", "between"]
 
 
+def test_the_order_of_rivals_does_not_outweigh_what_is_said_of_the_method(experiment) -> None:
+    """MS-UCB's Fig. 5 says three things at each C: MS-UCB first, SRE second, the others behind. Where SRE is first, one
+    of three holds, however many rivals SRE leads."""
+    real, printed = experiment("ms_ucb_real"), "ms-ucb (paper)"
+    ends = {"sre": GOOD, printed: [g + 1 for g in GOOD], **{m: [g + 2 for g in GOOD] for m in real.POOR}}
+    problems = [f"ramp-loss(C={C})" for C in (1.0, 2.0, 5.0, 10.0)]
+    cases = grouped([r for problem in problems for r in study(ends, problem)])
+    checks = real.claimed(cases, printed, "ramp-loss", 300, real.end)
+    assert outcomes(checks) == ["fails"] * 8 + ["holds"] * 4
+    assert judged(checks, 5)[0] == "does not reproduce"
+    first = grouped([r for problem in problems for r in study({**ends, printed: [g - 1 for g in GOOD]}, problem)])
+    assert judged(real.claimed(first, printed, "ramp-loss", 300, real.end), 5)[0] == "reproduces"
+    assert not real.second(
+        {problems[0]: {m: r for m, r in first[problems[0]].items() if m != "sre"}}, printed, real.end
+    )
+
+
 def test_a_claim_about_five_thousand_evaluations_is_not_judged_by_fewer(experiment) -> None:
     pushing = experiment("neural_bo_pushing")
     assert outcomes(pushing.claimed({}, pushing.PRINTED, 150, lambda r: 0.0)) == ["not run"]
@@ -204,9 +223,21 @@ def test_coco_is_judged_by_dimension_among_methods_that_have_all_of_it(experimen
     half_way = rows("gp-ei-paper", 5, 1e-4)[:-1]  # stopped before its last problem: no rival in that dimension
     kept, instances = coco.whole([*found, *half_way])
     assert (kept, instances) == (found, 5)
-    assert outcomes(coco.claimed(kept, coco.PRINTED)) == ["fails", "not run", "holds", "not run"]
+    checks = coco.claimed(kept, coco.PRINTED)
+    assert outcomes(checks) == ["fails", "not run", "holds", "not run", "not run"]
+    assert checks[-1].found.startswith(
+        "not run in d = 2: neural-greedy, gp-ts, dngo, rf-ei; d = 5: neural-greedy, gp-ts,"
+    )
     assert coco.whole([*found, *rows("random", 10, 1.0, instances=3)])[1] == 3  # the fewest of any dimension
-    assert coco.size([*found, *rows("random", 3, 1.0), *rows("random", 10, 1.0)]) == "full"
+    later = [r for r in rows("neural-bo-paper", 10, 1e-3) if r["instance"] < 4 or r["function"] < 13]
+    kept, instances = coco.whole([*found, *later])  # stopped in the fourth instance: three are judged
+    assert (len(kept), instances) == (len(found) + 3 * 24, 3)
+    every = [r for d in coco.DIMS for m in coco.THERE for r in rows(m, d, 1.0, instances=15)]
+    assert coco.size(every) == "full"
+    assert outcomes(coco.claimed(every, "gp-ei")) == ["tie"] * 4  # nothing is missing
+    assert coco.size([r for r in every if r["instance"] < 15]) == "between"
+    assert coco.size([r for r in every if (r["dim"], r["method"]) != (10, "dngo")]) == "between"
+    assert coco.size([r for r in every if r["dim"] < 5]) == "quick"
 
 
 def test_michalewicz_is_judged_by_the_gap(experiment) -> None:
