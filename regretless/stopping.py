@@ -399,19 +399,22 @@ class StudyRun:
         self.direction: Direction = "maximize" if study.direction.name == "MAXIMIZE" else "minimize"
 
     @property
+    def _finished(self) -> list[Any]:
+        return [t for t in self.study.get_trials(deepcopy=False) if t.state.is_finished()]
+
+    @property
     def ended(self) -> list[float | None]:
-        trials = [t for t in self.study.get_trials(deepcopy=False) if t.state.is_finished()]
-        return [t.values[0] if t.state.name == "COMPLETE" else None for t in trials]
+        """Infinities have failed, although Optuna completes them: the range of the values must stay a number."""
+        found = [t.values[0] if t.state.name == "COMPLETE" else math.nan for t in self._finished]
+        return [value if math.isfinite(value) else None for value in found]
 
     @property
     def costs(self) -> list[float | None]:
-        trials = [t for t in self.study.get_trials(deepcopy=False) if t.state.is_finished()]
-        return [t.user_attrs.get(COST) for t in trials]
+        return [t.user_attrs.get(COST) for t in self._finished]
 
     @property
     def allowed(self) -> list[bool]:
-        trials = [t for t in self.study.get_trials(deepcopy=False) if t.state.is_finished()]
-        return [t.state.name == "COMPLETE" and all(c <= 0 for c in constraints_of(t).values()) for t in trials]
+        return [t.state.name == "COMPLETE" and all(c <= 0 for c in constraints_of(t).values()) for t in self._finished]
 
     def certificate_at(self, delta: float) -> Certificate:
         found: Certificate = self.study.sampler.certificate(self.study, delta)

@@ -15,7 +15,7 @@ import regretless as rg
 from regretless.baselines.random_search import RandomSearch
 from regretless.certificate import Certificate
 from regretless.optimizer import Optimizer
-from regretless.stopping import STOP_NOTE, STOP_STATE, GapBelow, Rule, StopWhen
+from regretless.stopping import STOP_NOTE, STOP_STATE, GapBelow, Rule, StopWhen, StudyRun
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -360,3 +360,17 @@ def test_what_breaks_a_constraint_reaches_no_target_and_improves_nothing() -> No
         expected = reason and f"stopped after 5 trials: {reason}"
         assert rule(opt) == expected
         assert rule.check_study(study) == expected
+
+
+def test_an_infinite_value_of_a_study_stops_nothing() -> None:
+    """Optuna completes trials with infinite values: no target is reached by one, and no gap is small beside it."""
+    for direction, infinite in (("minimize", math.inf), ("maximize", math.inf), ("maximize", -math.inf)):
+        study = optuna.create_study(direction=direction, sampler=rg.Sampler("random", seed=0))
+        study.optimize(lambda t, bad=infinite: bad if t.number == 1 else t.suggest_float("x", 3, 5), n_trials=4)
+        run = StudyRun(study)
+        assert [value is None for value in run.ended] == [False, True, False, False]
+        assert StopWhen(target=9.0 if direction == "maximize" else 1.0).check_study(study) is None
+        wide = SimpleNamespace(ended=run.ended, certificate_at=lambda delta: certified(1e6), direction=direction)
+        rule = GapBelow(0.5, relative=True, every=2)
+        assert rule.check(wide) is None
+        assert rule._counts.held == 0
