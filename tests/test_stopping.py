@@ -366,7 +366,12 @@ def test_an_infinite_value_of_a_study_stops_nothing() -> None:
     """Optuna completes trials with infinite values: no target is reached by one, and no gap is small beside it."""
     for direction, infinite in (("minimize", math.inf), ("maximize", math.inf), ("maximize", -math.inf)):
         study = optuna.create_study(direction=direction, sampler=rg.Sampler("random", seed=0))
-        study.optimize(lambda t, bad=infinite: bad if t.number == 1 else t.suggest_float("x", 3, 5), n_trials=4)
+
+        def objective(trial: optuna.Trial, bad: float = infinite) -> float:
+            x = trial.suggest_float("x", 3, 5)
+            return bad if trial.number == 1 else x
+
+        study.optimize(objective, n_trials=4)
         run = StudyRun(study)
         assert [value is None for value in run.ended] == [False, True, False, False]
         assert StopWhen(target=9.0 if direction == "maximize" else 1.0).check_study(study) is None
