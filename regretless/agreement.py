@@ -92,7 +92,8 @@ def _check_version(stored: Mapping[str, Any], recipe: Recipe) -> None:
     if before != now:
         raise ValueError(
             f"the file was written by version {before} of method {recipe.name!r}, this is version {now}; "
-            f"{what_it_was(recipe)}: go on with the release that wrote it, or begin anew"
+            f"{what_it_was(recipe)}: go on with the release that wrote it, or begin anew and pass the "
+            "file as earlier=, whose values are then known"
         )
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regretless.evaluation import as_number, shown
-from regretless.extras import optional
+from regretless.extras import masked, optional
 from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter, along, ends_of
 from regretless.space import Space
 from regretless.statefile import read_state
@@ -59,8 +59,10 @@ class Placed:
 
 def evaluations(source: Any) -> list[Evaluation]:
     """The finished evaluations of a source; see the module's text."""
-    if isinstance(source, str) and "://" in source:
+    if isinstance(source, str) and ("://" in source or source.startswith(JOURNAL)):
         return _of_storage(source)
+    if isinstance(source, str | Path) and is_database(Path(source)):
+        return _of_storage(f"sqlite:///{source}")
     if isinstance(source, str | Path):
         read = {".csv": _of_csv, ".json": _of_json}.get(Path(source).suffix.lower(), _of_file)
         return read(Path(source))
@@ -93,16 +95,31 @@ def _of_pair(item: Any) -> Evaluation:
     raise ValueError(f"earlier: expected (setting, value) pairs, got {shown(item)}")
 
 
+def is_database(path: Path) -> bool:
+    """Whether a file is one of SQLite's."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(16) == b"SQLite format 3\0"
+
+
 def _of_storage(url: str) -> list[Evaluation]:
     optuna = optional("optuna", "optuna")
-    file = Path(re.sub(r"^sqlite(\+\w+)?:///", "", url))
-    if url.startswith("sqlite") and not file.exists():  # asking Optuna would make it
+    file = Path(re.sub(r"^(sqlite(\+\w+)?:///|journal:(//)?)", "", url))
+    if url.startswith(("sqlite", JOURNAL)) and not file.exists():  # asking Optuna would make it
         raise ValueError(f"earlier: there is no file {file}")
-    studies = optuna.study.get_all_study_summaries(url)
+    storage: Any = url
+    if url.startswith(JOURNAL):
+        storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(file)))
+    studies = optuna.study.get_all_study_summaries(storage)
     if len(studies) != 1:
         names = ", ".join(study.study_name for study in studies) or "none"
-        raise ValueError(f"earlier: {url} holds the studies {names}; load the one you mean and pass it")
-    return evaluations(optuna.load_study(study_name=studies[0].study_name, storage=url))
+        raise ValueError(f"earlier: {masked(url)} holds the studies {names}; load the one you mean and pass it")
+    return evaluations(optuna.load_study(study_name=studies[0].study_name, storage=storage))
+
+
+JOURNAL = "journal:"
+"""What stands before the path of a journal file of Optuna, which has no address of its own."""
 
 
 def _of_file(path: Path) -> list[Evaluation]:
@@ -135,7 +152,7 @@ def _of_json(path: Path) -> list[Evaluation]:
 
 def _of_csv(path: Path) -> list[Evaluation]:
     try:
-        with open(path, newline="", encoding="utf-8") as file:
+        with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets put a mark first
             rows = list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"earlier: cannot read {path}: {error}") from None
