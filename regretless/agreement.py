@@ -144,9 +144,10 @@ def _text(value: Any) -> str:
 def state_of(optimizer: Optimizer) -> dict[str, Any]:
     """Everything that a file keeps of an optimizer."""
     trials = optimizer.trials
-    own = {
-        str(t.number): t.given for t in trials if optimizer.space.decode(t.unit, optimizer.method.choices) != t.given
-    }
+    for t in trials:
+        if t.differs is None:
+            t.differs = optimizer.space.decode(t.unit, optimizer.method.choices) != t.given
+    own = {str(t.number): t.given for t in trials if t.differs}
     return {
         "direction": optimizer.direction,
         "budget": optimizer.budget,

@@ -46,13 +46,16 @@ class Trial:
 
     given: dict[str, Any] = field(init=False, repr=False)
     """The parameters as they were proposed or adopted; callers may have changed the dict that they see."""
+    differs: bool | None = field(init=False, repr=False, default=None)
+    """Whether these are others than the space decodes from the point; None: nobody has compared them yet. A checkpoint
+    is written after every trial, and must not decode all of them each time."""
 
     def __post_init__(self) -> None:
         self.given = dict(self.params)
 
     def move(self, unit: Array, params: dict[str, Any]) -> None:
         """Gives a pending trial another setting."""
-        self.unit, self.params, self.given = unit, params, dict(params)
+        self.unit, self.params, self.given, self.differs = unit, params, dict(params), None
 
     def settle(self) -> None:
         """Gives the trial the parameters back that a caller took out of its dict, before it is told. One whose values
