@@ -43,6 +43,8 @@ class Evaluation:
     value: float
     var: float | None = None
     constraints: tuple[float, ...] = ()
+    blank: tuple[str, ...] = ()
+    """The columns of a table that are empty here: pandas writes None so."""
 
 
 @dataclass(frozen=True)
@@ -164,11 +166,13 @@ def _of_csv(path: Path) -> list[Evaluation]:
             value = float(row["value"])
         except (TypeError, ValueError):
             continue  # a failed evaluation has no number there
-        params = {name: text for name, text in row.items() if name != "value" and text not in (None, "")}
+        told = {name: text for name, text in row.items() if name not in FACTS or f"{PARAMS}{name}" not in row}
+        params = {name: text for name, text in told.items() if name != "value" and text not in (None, "")}
         marked = {name.removeprefix(PARAMS): text for name, text in params.items() if str(name).startswith(PARAMS)}
         params |= {name: text for name, text in marked.items() if name not in params or name in FACTS}
         if math.isfinite(value) and row.get("state") != "PRUNED":  # whose value is its last report
-            out.append(Evaluation({name: Written(text) for name, text in params.items()}, value))
+            blank = tuple(str(name).removeprefix(PARAMS) for name, text in told.items() if text == "")
+            out.append(Evaluation({name: Written(text) for name, text in params.items()}, value, blank=blank))
     return out
 
 
@@ -207,11 +211,15 @@ def placed(
     inside: list[tuple[Array, Evaluation]] = []
     beyond: list[tuple[Array, Evaluation]] = []
     left: dict[str, int] = {}
+    choices_of_none = {
+        n for n, p in space.parameters.items() if isinstance(p, Choice) and not p.when and None in p.labels
+    }
     for evaluation in found:
+        none = {name: None for name in evaluation.blank if name in choices_of_none}
         try:
             if len(evaluation.constraints) != n_constraints:
                 raise ValueError(f"{len(evaluation.constraints)} constraints where this run has {n_constraints}")
-            u, outside = place({**missing, **evaluation.params}, space, choices)
+            u, outside = place({**none, **missing, **evaluation.params}, space, choices)
         except ValueError as error:
             left[str(error)] = left.get(str(error), 0) + 1
             continue

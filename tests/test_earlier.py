@@ -96,6 +96,23 @@ def test_a_table_of_a_spreadsheet_begins_with_a_mark(tmp_path: Path) -> None:
     assert rg.Optimizer({"x": rg.Float(3, 8)}, seed=0).learn(tmp_path / "t.csv") == 2
 
 
+def test_the_table_of_a_run_comes_back_whatever_its_parameters_are_called(tmp_path: Path) -> None:
+    """A parameter called as another column is may be absent from a row, and pandas writes None as nothing."""
+    space = {
+        "value": rg.Float(3e-7, 0.2, log=True),
+        "act": rg.Choice([None, True, "a,b"]),
+        "state": rg.Float(2, 3, when={"act": True}),
+    }
+    result = rg.minimize(
+        lambda value, act, state=2.0: value + state, space, trials=9, seed=0, method="sobol", progress=False
+    )
+    assert {t.params["act"] for t in result.trials} == {None, True, "a,b"}
+    result.to_dataframe().to_csv(tmp_path / "t.csv", index=False)
+    opt = rg.Optimizer(space, seed=1)
+    assert opt.learn(tmp_path / "t.csv") == 9
+    assert [opt.observed(t.params) for t in result.trials] == [t.value for t in result.trials]
+
+
 def test_every_file_of_a_study_is_learnt(tmp_path: Path) -> None:
     """The journal and the database that `tune --storage` and `report` take."""
     backend = optuna.storages.journal.JournalFileBackend(str(tmp_path / "study.journal"))
