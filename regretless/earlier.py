@@ -233,20 +233,23 @@ def learn_earlier(optimizer: Optimizer, source: Any, missing: Mapping[str, Any])
     if optimizer.cost is not None:
         raise ValueError("earlier evaluations say nothing about costs; learn them without cost=")
     found = placed(evaluations(source), optimizer.space, method.choices, missing, optimizer.n_constraints)
+    before = set(optimizer.earlier)  # a second time they would look like repetitions, and as if there were no noise
+    inside = [(u, e) for u, e in found.inside if (method.cube.key(u), e.value) not in before]
     beyond = found.beyond if method.uses_outside and not optimizer.n_constraints else []
     if beyond:
         variances = np.array([math.nan if e.var is None else e.var for _, e in beyond])
         optimizer.inform(np.array([u for u, _ in beyond]), np.array([e.value for _, e in beyond]), variances)
     optimizer.take_in(
-        [u for u, _ in found.inside], [e.value for _, e in found.inside],
-        [math.nan if e.var is None else e.var for _, e in found.inside], [e.constraints for _, e in found.inside],
+        [u for u, _ in inside], [e.value for _, e in inside],
+        [math.nan if e.var is None else e.var for _, e in inside], [e.constraints for _, e in inside],
     )  # fmt: skip
-    optimizer.earlier += [(method.cube.key(u), e.value) for u, e in found.inside]
+    optimizer.earlier += [(method.cube.key(u), e.value) for u, e in inside]
     unused = {f"outside the ranges, which {optimizer.recipe.name} cannot use": len(found.beyond) - len(beyond)}
+    unused["they were learnt before"] = len(found.inside) - len(inside)
     for why, count in (found.left_out | unused).items():
         if count:
             warnings.warn(f"{count} earlier evaluations were left out: {why}", RuntimeWarning, stacklevel=3)
-    return len(found.inside) + len(beyond)
+    return len(inside) + len(beyond)
 
 
 def place(params: Mapping[str, Any], space: Space, choices: Encoding) -> tuple[Array, bool]:

@@ -113,6 +113,19 @@ def test_the_table_of_a_run_comes_back_whatever_its_parameters_are_called(tmp_pa
     assert [opt.observed(t.params) for t in result.trials] == [t.value for t in result.trials]
 
 
+def test_what_was_learnt_before_is_no_second_evaluation(tmp_path: Path) -> None:
+    """A script that loads its run and learns again would else be told that noisy values repeat exactly."""
+    noisy = [({"x": 3.5 + i / 8}, 0.1 * (-1) ** i + i / 20) for i in range(8)]
+    opt = rg.Optimizer({"x": rg.Float(3, 8)}, seed=0)
+    assert opt.learn(noisy[:6]) == 6
+    opt.save(tmp_path / "run")
+    again = rg.Optimizer.load(tmp_path / "run")
+    with pytest.warns(RuntimeWarning, match="6 earlier evaluations were left out: they were learnt before"):
+        assert again.learn(noisy) == 2
+    assert len(again.method.y) == 8
+    assert "no noise" not in again.why
+
+
 def test_every_file_of_a_study_is_learnt(tmp_path: Path) -> None:
     """The journal and the database that `tune --storage` and `report` take."""
     backend = optuna.storages.journal.JournalFileBackend(str(tmp_path / "study.journal"))
