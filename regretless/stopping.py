@@ -171,7 +171,8 @@ class GapBelow(Rule):
 
     Args:
         gap: the regret that is acceptable, in the units of the objective; None: only the share counts.
-        relative: whether gap is a share of the range of the values seen so far instead.
+        relative: whether gap is a share of the range of the values seen so far instead; values that break a constraint
+            are not among them.
         share: the share of the search space that may still be better, such as 0.02; it needs probes.
         delta: the probability with which what is proven may be wrong.
         every: evaluations between two checks.
@@ -224,7 +225,7 @@ class GapBelow(Rule):
         self._counts.checks += 1
         self.reason = None
         part = 2 if self.gap is not None and self.share is not None else 1  # each part spends its own half of delta
-        if self._share_holds(run, self.delta / part) and self._gap_holds(run, values, self.delta / part):
+        if self._share_holds(run, self.delta / part) and self._gap_holds(run, self.delta / part):
             if self.share is None and self.certificate.probes:  # nobody asked, but what they prove is worth saying
                 left = run.certificate_at(self.delta)
                 self.certificate = replace(self.certificate, share=left.share, probes=left.probes)
@@ -250,10 +251,10 @@ class GapBelow(Rule):
             self._counts.share, self._counts.proven_by = found.value, 0 if found.certain else found.probes
         return True
 
-    def _gap_holds(self, run: Run, values: list[float], delta: float) -> bool:
+    def _gap_holds(self, run: Run, delta: float) -> bool:
         if self.gap is None:
             return True
-        allowed = self.gap * (max(values) - min(values)) if self.relative else self.gap
+        allowed = self.gap * range_of(run) if self.relative else self.gap
         found = run.certificate_at(SPENT_PER_CHECK * delta)
         good = found.certified and found.gap <= allowed
         good = good and (found.density is None or found.density >= LEAST_DENSITY)
@@ -389,6 +390,12 @@ class Combined(Rule):
         said = [reason for reason in found if reason is not None]
         self.reason = "; ".join(said) if len(said) >= (len(found) if self.all_of else 1) else None
         return self.reason
+
+
+def range_of(run: Run) -> float:
+    """How far the values of a run lie apart; those that break a constraint may be penalties, and do not count."""
+    usable = [value for value, allowed in zip(run.ended, run.allowed, strict=True) if allowed and value is not None]
+    return max(usable) - min(usable) if usable else 0.0
 
 
 class StudyRun:

@@ -15,7 +15,7 @@ import regretless as rg
 from regretless.baselines.random_search import RandomSearch
 from regretless.certificate import Certificate
 from regretless.optimizer import Optimizer
-from regretless.stopping import STOP_NOTE, STOP_STATE, GapBelow, Rule, StopWhen, StudyRun
+from regretless.stopping import STOP_NOTE, STOP_STATE, GapBelow, Rule, StopWhen, StudyRun, range_of
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -37,7 +37,8 @@ def replay(rule: GapBelow, certificates: list[Certificate], values: list[float] 
     for n in range(1, len(certificates) + 1):
         seen = (values or [float(i) for i in range(len(certificates))])[:n]
         ended = [*seen, None]  # a failed trial says nothing
-        run = SimpleNamespace(ended=ended, certificate_at=lambda delta, n=n: certificates[n - 1], direction="minimize")
+        run = seen_by_rules(ended, "minimize")
+        run.certificate_at = lambda delta, n=n: certificates[n - 1]
         if rule(run) is not None:
             return n
     return None
@@ -362,6 +363,18 @@ def test_what_breaks_a_constraint_reaches_no_target_and_improves_nothing() -> No
         assert rule.check_study(study) == expected
 
 
+def test_a_penalty_does_not_widen_the_range() -> None:
+    """An infeasible setting often gets a huge value; a share of that is no small gap."""
+    run = seen_by_rules([5.0, 1e6, 4.0, 4.5], "minimize")
+    run.allowed[1] = False
+    run.certificate_at = lambda delta: certified(0.8)
+    rule = GapBelow(0.5, relative=True)
+    assert rule.check(run) is None
+    assert rule._counts.held == 0
+    run.allowed[1] = True
+    assert range_of(run) == 1e6 - 4.0
+
+
 def test_an_infinite_value_of_a_study_stops_nothing() -> None:
     """Optuna completes trials with infinite values: no target is reached by one, and no gap is small beside it."""
     for direction, infinite in (("minimize", math.inf), ("maximize", math.inf), ("maximize", -math.inf)):
@@ -375,7 +388,8 @@ def test_an_infinite_value_of_a_study_stops_nothing() -> None:
         run = StudyRun(study)
         assert [value is None for value in run.ended] == [False, True, False, False]
         assert StopWhen(target=9.0 if direction == "maximize" else 1.0).check_study(study) is None
-        wide = SimpleNamespace(ended=run.ended, certificate_at=lambda delta: certified(1e6), direction=direction)
+        wide = seen_by_rules(run.ended, direction)
+        wide.certificate_at = lambda delta: certified(1e6)
         rule = GapBelow(0.5, relative=True, every=2)
         assert rule.check(wide) is None
         assert rule._counts.held == 0
