@@ -92,7 +92,8 @@ def _check_version(stored: Mapping[str, Any], recipe: Recipe) -> None:
     if before != now:
         raise ValueError(
             f"the file was written by version {before} of method {recipe.name!r}, this is version {now}; "
-            f"{what_it_was(recipe)}: go on with the release that wrote it, or begin anew"
+            f"{what_it_was(recipe)}: go on with the release that wrote it, or begin anew and pass the "
+            "file as earlier=, whose values are then known"
         )
 
 
@@ -143,9 +144,10 @@ def _text(value: Any) -> str:
 def state_of(optimizer: Optimizer) -> dict[str, Any]:
     """Everything that a file keeps of an optimizer."""
     trials = optimizer.trials
-    own = {
-        str(t.number): t.given for t in trials if optimizer.space.decode(t.unit, optimizer.method.choices) != t.given
-    }
+    for t in trials:
+        if t.differs is None:
+            t.differs = optimizer.space.decode(t.unit, optimizer.method.choices) != t.given
+    own = {str(t.number): t.given for t in trials if t.differs}
     return {
         "direction": optimizer.direction,
         "budget": optimizer.budget,

@@ -325,6 +325,7 @@ def report(source: str, study: str | None, out: str | None) -> None:
       regretless report sqlite:///study.db --study mine --out mine.html
       regretless report runs/first
     """
+    from regretless.earlier import is_database
     from regretless.optimizer import Optimizer
     from regretless.result import Result
 
@@ -336,8 +337,8 @@ def report(source: str, study: str | None, out: str | None) -> None:
         for extension in extensions():
             click.echo(extension.report(Path(source)))
         return
-    if "://" in source or source.startswith("journal:") or _is_database(Path(source)):
-        storage = f"sqlite:///{source}" if _is_database(Path(source)) else source
+    if "://" in source or source.startswith("journal:") or is_database(Path(source)):
+        storage = f"sqlite:///{source}" if is_database(Path(source)) else source
         exporter = optional("regretless.storage.export", "optuna")
         found = exporter.find_study(storage, study)
         click.echo(exporter.result_of_study(found).report(out or f"{Path(found.study_name).name}.html"))
@@ -351,14 +352,6 @@ def report(source: str, study: str | None, out: str | None) -> None:
     else:
         result = Result.of(Optimizer.load(source), f"as the checkpoint {Path(source).name} has it", success=True)
     click.echo(result.report(out or Path(source).with_suffix(".html")))
-
-
-def _is_database(path: Path) -> bool:
-    """Whether a file is a database of SQLite."""
-    if not path.is_file():
-        return False
-    with open(path, "rb") as file:
-        return file.read(16) == b"SQLite format 3\0"
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regretless.evaluation import as_number, shown
-from regretless.extras import optional
+from regretless.extras import masked, optional
 from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter, along, ends_of
 from regretless.space import Space
 from regretless.statefile import read_state
@@ -43,6 +43,8 @@ class Evaluation:
     value: float
     var: float | None = None
     constraints: tuple[float, ...] = ()
+    blank: tuple[str, ...] = ()
+    """The columns of a table that are empty here: pandas writes None so."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,10 @@ class Placed:
 
 def evaluations(source: Any) -> list[Evaluation]:
     """The finished evaluations of a source; see the module's text."""
-    if isinstance(source, str) and "://" in source:
+    if isinstance(source, str) and ("://" in source or source.startswith(JOURNAL)):
         return _of_storage(source)
+    if isinstance(source, str | Path) and is_database(Path(source)):
+        return _of_storage(f"sqlite:///{source}")
     if isinstance(source, str | Path):
         read = {".csv": _of_csv, ".json": _of_json}.get(Path(source).suffix.lower(), _of_file)
         return read(Path(source))
@@ -93,16 +97,31 @@ def _of_pair(item: Any) -> Evaluation:
     raise ValueError(f"earlier: expected (setting, value) pairs, got {shown(item)}")
 
 
+def is_database(path: Path) -> bool:
+    """Whether a file is one of SQLite's."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(16) == b"SQLite format 3\0"
+
+
 def _of_storage(url: str) -> list[Evaluation]:
     optuna = optional("optuna", "optuna")
-    file = Path(re.sub(r"^sqlite(\+\w+)?:///", "", url))
-    if url.startswith("sqlite") and not file.exists():  # asking Optuna would make it
+    file = Path(re.sub(r"^(sqlite(\+\w+)?:///|journal:(//)?)", "", url))
+    if url.startswith(("sqlite", JOURNAL)) and not file.exists():  # asking Optuna would make it
         raise ValueError(f"earlier: there is no file {file}")
-    studies = optuna.study.get_all_study_summaries(url)
+    storage: Any = url
+    if url.startswith(JOURNAL):
+        storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(file)))
+    studies = optuna.study.get_all_study_summaries(storage)
     if len(studies) != 1:
         names = ", ".join(study.study_name for study in studies) or "none"
-        raise ValueError(f"earlier: {url} holds the studies {names}; load the one you mean and pass it")
-    return evaluations(optuna.load_study(study_name=studies[0].study_name, storage=url))
+        raise ValueError(f"earlier: {masked(url)} holds the studies {names}; load the one you mean and pass it")
+    return evaluations(optuna.load_study(study_name=studies[0].study_name, storage=storage))
+
+
+JOURNAL = "journal:"
+"""What stands before the path of a journal file of Optuna, which has no address of its own."""
 
 
 def _of_file(path: Path) -> list[Evaluation]:
@@ -135,7 +154,7 @@ def _of_json(path: Path) -> list[Evaluation]:
 
 def _of_csv(path: Path) -> list[Evaluation]:
     try:
-        with open(path, newline="", encoding="utf-8") as file:
+        with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets put a mark first
             rows = list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"earlier: cannot read {path}: {error}") from None
@@ -147,11 +166,13 @@ def _of_csv(path: Path) -> list[Evaluation]:
             value = float(row["value"])
         except (TypeError, ValueError):
             continue  # a failed evaluation has no number there
-        params = {name: text for name, text in row.items() if name != "value" and text not in (None, "")}
+        told = {name: text for name, text in row.items() if name not in FACTS or f"{PARAMS}{name}" not in row}
+        params = {name: text for name, text in told.items() if name != "value" and text not in (None, "")}
         marked = {name.removeprefix(PARAMS): text for name, text in params.items() if str(name).startswith(PARAMS)}
         params |= {name: text for name, text in marked.items() if name not in params or name in FACTS}
         if math.isfinite(value) and row.get("state") != "PRUNED":  # whose value is its last report
-            out.append(Evaluation({name: Written(text) for name, text in params.items()}, value))
+            blank = tuple(str(name).removeprefix(PARAMS) for name, text in told.items() if text == "")
+            out.append(Evaluation({name: Written(text) for name, text in params.items()}, value, blank=blank))
     return out
 
 
@@ -190,11 +211,15 @@ def placed(
     inside: list[tuple[Array, Evaluation]] = []
     beyond: list[tuple[Array, Evaluation]] = []
     left: dict[str, int] = {}
+    choices_of_none = {
+        n for n, p in space.parameters.items() if isinstance(p, Choice) and not p.when and None in p.labels
+    }
     for evaluation in found:
+        none = {name: None for name in evaluation.blank if name in choices_of_none}
         try:
             if len(evaluation.constraints) != n_constraints:
                 raise ValueError(f"{len(evaluation.constraints)} constraints where this run has {n_constraints}")
-            u, outside = place({**missing, **evaluation.params}, space, choices)
+            u, outside = place({**none, **missing, **evaluation.params}, space, choices)
         except ValueError as error:
             left[str(error)] = left.get(str(error), 0) + 1
             continue
@@ -208,20 +233,23 @@ def learn_earlier(optimizer: Optimizer, source: Any, missing: Mapping[str, Any])
     if optimizer.cost is not None:
         raise ValueError("earlier evaluations say nothing about costs; learn them without cost=")
     found = placed(evaluations(source), optimizer.space, method.choices, missing, optimizer.n_constraints)
+    before = set(optimizer.earlier)  # a second time they would look like repetitions, and as if there were no noise
+    inside = [(u, e) for u, e in found.inside if (method.cube.key(u), e.value) not in before]
     beyond = found.beyond if method.uses_outside and not optimizer.n_constraints else []
     if beyond:
         variances = np.array([math.nan if e.var is None else e.var for _, e in beyond])
         optimizer.inform(np.array([u for u, _ in beyond]), np.array([e.value for _, e in beyond]), variances)
     optimizer.take_in(
-        [u for u, _ in found.inside], [e.value for _, e in found.inside],
-        [math.nan if e.var is None else e.var for _, e in found.inside], [e.constraints for _, e in found.inside],
+        [u for u, _ in inside], [e.value for _, e in inside],
+        [math.nan if e.var is None else e.var for _, e in inside], [e.constraints for _, e in inside],
     )  # fmt: skip
-    optimizer.earlier += [(method.cube.key(u), e.value) for u, e in found.inside]
+    optimizer.earlier += [(method.cube.key(u), e.value) for u, e in inside]
     unused = {f"outside the ranges, which {optimizer.recipe.name} cannot use": len(found.beyond) - len(beyond)}
+    unused["they were learnt before"] = len(found.inside) - len(inside)
     for why, count in (found.left_out | unused).items():
         if count:
             warnings.warn(f"{count} earlier evaluations were left out: {why}", RuntimeWarning, stacklevel=3)
-    return len(found.inside) + len(beyond)
+    return len(inside) + len(beyond)
 
 
 def place(params: Mapping[str, Any], space: Space, choices: Encoding) -> tuple[Array, bool]:

@@ -329,15 +329,14 @@ class Optimizer:
         return [t.cost for t in self.trials if t.state != "pending"]
 
     @property
+    def allowed(self) -> list[bool]:
+        """Whether each of them has a value and satisfies the constraints."""
+        return [t.feasible for t in self.trials if t.state != "pending"]
+
+    @property
     def best(self) -> Trial:
         """The trial with the best value observed (with noise, perhaps only the luckiest; see `recommend`)."""
-        done = [t for t in self.trials if t.value is not None]
-        if not done:
-            raise RuntimeError("there is no best trial yet: no value has been told")
-        feasible = [t for t in done if t.feasible]
-        if not feasible:  # nothing satisfies the constraints: the one that breaks them least, whatever its value
-            return min(done, key=lambda t: sum(max(c, 0.0) for c in t.constraints))
-        return max(feasible, key=lambda t: self._sign * t.value)  # type: ignore[operator]
+        return Trial.best_of(self.trials, self._sign)
 
     @property
     def why(self) -> str:

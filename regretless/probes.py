@@ -190,7 +190,7 @@ def share_left(
         why = "" if k else f"a run that a rule ends needs {FIRST_LOOK} probes; so far: {len(steps)}"
         steps = steps[:m]
     if why:
-        return Share(unseen, certain=True) if unseen < 1 else Share(None, why)
+        return Share(unseen, certain=True) if unseen <= NO_NEWS else Share(None, why)
     keys = [probe_point(space, seed, step, method.choices).tobytes() for step in steps]
     bounds = _bounds(method, len(steps), delta / 2, anytime)
     if isinstance(bounds, str):
@@ -201,7 +201,7 @@ def share_left(
     whole = spent if exact or bounded else spent / 2
     share = most_better(len(steps), undecided, whole / 2 ** (undecided + 1) if by_chance else whole)
     least = most_better(len(steps), 0, whole / 2 if by_chance else whole)
-    if unseen <= share:
+    if unseen <= min(share, NO_NEWS):
         return Share(unseen, undecided=undecided, certain=True)
     if share > NO_NEWS:
         may = "every probe" if undecided == len(steps) else f"{undecided} of {len(steps)} probes"

@@ -78,6 +78,12 @@ class Rule:
         absent = ~np.logical_and.reduce([exists[name] for name in self.names])
         return np.asarray(held | absent)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A text is read again where it arrives: workers in other processes are sent the space."""
+        if self.predicate is not None:
+            return Rule, (self.text, self.names, None, self.predicate)
+        return _read_again, (self.text, self.names)
+
 
 def read_rules(where: Any, parameters: Mapping[str, Parameter]) -> tuple[list[Rule], list[Equation]]:
     """The rules and equations of a `where`; raises ValueError that names the entry which is wrong."""
@@ -117,6 +123,11 @@ def _read(text: str, parameters: Mapping[str, Parameter]) -> Rule | Equation:
     ):
         raise ValueError(f"where: {text!r} compares nothing; write for instance 'a + 2*b <= 3'")
     return Rule(text, tuple(names), _term(tree, text))
+
+
+def _read_again(text: str, names: tuple[str, ...]) -> Rule:
+    """The rule of a text that was found to be right before."""
+    return Rule(text, names, _term(ast.parse(text.strip(), mode="eval").body, text))
 
 
 def _term(node: ast.AST, text: str) -> Term:

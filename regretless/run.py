@@ -466,6 +466,8 @@ def _check_rules(timeout: Any, callback: Any, stop: Any) -> None:
     for name, rule in (("callback", callback), ("stop", stop)):
         if rule is not None and not callable(rule):
             raise TypeError(f"{name} must be callable, got {rule!r}")
+    if isinstance(stop, type):
+        raise TypeError(f"stop is a rule with what it asks for, {stop.__name__}(...), got the class itself")
 
 
 def _settings(x0: Mapping[str, Any] | Sequence[Any] | None) -> list[Any]:

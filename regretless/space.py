@@ -12,6 +12,7 @@ which one is 1 and the others are 0; each method says which form it wants.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -177,18 +178,18 @@ class Space:
 
     def _region(self, dim: int, choices: Encoding) -> Region:
         """What `where` allows of a cube of so many coordinates."""
-
-        def rule(X: Array) -> NDArray[np.bool_]:
-            return self.allows(X if choices == "shares" else np.array([self._shares_from_onehot(x) for x in X]))
-
         places = {name: start for name, (start, _) in self.spans(choices).items()}
         return Region(
             dim,
-            rule=rule if self._rules else None,
+            rule=functools.partial(self._allows_in, choices) if self._rules else None,
             equations=equations_in_the_cube(self._equations, self.parameters, places, dim),
             linear=linear_in_the_cube(self._rules, self.parameters, places, dim),
             words="; ".join([rule.text for rule in self._rules] + [equation.text for equation in self._equations]),
         )
+
+    def _allows_in(self, choices: Encoding, X: Array) -> NDArray[np.bool_]:
+        """`allows` for points of the cube of an encoding."""
+        return self.allows(X if choices == "shares" else np.array([self._shares_from_onehot(x) for x in X]))
 
     def allows(self, U: Array) -> NDArray[np.bool_]:
         """Which canonical points of the cube of equal shares (n x d) the rules allow, n; equations hold by the

@@ -39,6 +39,9 @@ STOP_NOTE = "regretless:stop"
 """The study attribute under which the reason for stopping is kept."""
 COST = "regretless:cost"
 """The user attribute of an Optuna trial that holds what it cost."""
+CONSTRAINTS = "constraints"
+"""The system attribute under which Optuna keeps the values of a `constraints_func`, and the beginning of those of
+`trial.set_constraint`."""
 STOP_STATE = "regretless:stop-state"
 """The study attribute under which a rule keeps its count."""
 
@@ -57,6 +60,10 @@ class Run(Protocol):
     @property
     def costs(self) -> Sequence[float | None]:
         """What each of them cost; None: that is not known."""
+
+    @property
+    def allowed(self) -> Sequence[bool]:
+        """Whether each of them has a value and satisfies the constraints."""
 
     def certificate_at(self, delta: float) -> Certificate:
         """How much regret may be left, with probability 1 - delta."""
@@ -164,7 +171,8 @@ class GapBelow(Rule):
 
     Args:
         gap: the regret that is acceptable, in the units of the objective; None: only the share counts.
-        relative: whether gap is a share of the range of the values seen so far instead.
+        relative: whether gap is a share of the range of the values seen so far instead; values that break a constraint
+            are not among them.
         share: the share of the search space that may still be better, such as 0.02; it needs probes.
         delta: the probability with which what is proven may be wrong.
         every: evaluations between two checks.
@@ -217,7 +225,7 @@ class GapBelow(Rule):
         self._counts.checks += 1
         self.reason = None
         part = 2 if self.gap is not None and self.share is not None else 1  # each part spends its own half of delta
-        if self._share_holds(run, self.delta / part) and self._gap_holds(run, values, self.delta / part):
+        if self._share_holds(run, self.delta / part) and self._gap_holds(run, self.delta / part):
             if self.share is None and self.certificate.probes:  # nobody asked, but what they prove is worth saying
                 left = run.certificate_at(self.delta)
                 self.certificate = replace(self.certificate, share=left.share, probes=left.probes)
@@ -243,10 +251,10 @@ class GapBelow(Rule):
             self._counts.share, self._counts.proven_by = found.value, 0 if found.certain else found.probes
         return True
 
-    def _gap_holds(self, run: Run, values: list[float], delta: float) -> bool:
+    def _gap_holds(self, run: Run, delta: float) -> bool:
         if self.gap is None:
             return True
-        allowed = self.gap * (max(values) - min(values)) if self.relative else self.gap
+        allowed = self.gap * range_of(run) if self.relative else self.gap
         found = run.certificate_at(SPENT_PER_CHECK * delta)
         good = found.certified and found.gap <= allowed
         good = good and (found.density is None or found.density >= LEAST_DENSITY)
@@ -283,7 +291,7 @@ class StopWhen(Rule):
 
     Args:
         no_improvement: so many trials in a row, failed ones included, have not improved the best value.
-        target: a value that is good enough.
+        target: a value that is good enough; one that breaks a constraint reaches nothing and improves nothing.
         seconds: the time that the run may take, in all of its sessions.
         cost: what the trials of the run may cost together, in all of its sessions: told costs
             (`Value(value, cost=...)`, `tell(..., cost=...)`) or, in a run with cost="seconds", what they took. The
@@ -323,13 +331,13 @@ class StopWhen(Rule):
         ended, said = run.ended, []
         sign = 1.0 if run.direction == "maximize" else -1.0
         best, since = -math.inf, 0
-        for value in ended:
-            better = value is not None and sign * value > best
+        for value, allowed in zip(ended, run.allowed, strict=True):
+            better = value is not None and allowed and sign * value > best
             best, since = (sign * value, 0) if better and value is not None else (best, since + 1)
         if self.target is not None and best >= sign * self.target:
             said.append(f"the target {self.target:g} was reached")
         if self.no_improvement is not None and since >= self.no_improvement:
-            said.append(f"the last {since} trials improved nothing")
+            said.append(f"the last {f'{since} trials' if since > 1 else 'trial'} improved nothing")
         if self.seconds is not None and self._spent() >= self.seconds:
             said.append(f"{self.seconds:g} seconds were spent")
         if self.cost is not None and (spent := self._paid(run)) >= self.cost:
@@ -384,6 +392,12 @@ class Combined(Rule):
         return self.reason
 
 
+def range_of(run: Run) -> float:
+    """How far the values of a run lie apart; those that break a constraint may be penalties, and do not count."""
+    usable = [value for value, allowed in zip(run.ended, run.allowed, strict=True) if allowed and value is not None]
+    return max(usable) - min(usable) if usable else 0.0
+
+
 class StudyRun:
     """An Optuna study as rules see runs."""
 
@@ -392,14 +406,22 @@ class StudyRun:
         self.direction: Direction = "maximize" if study.direction.name == "MAXIMIZE" else "minimize"
 
     @property
+    def _finished(self) -> list[Any]:
+        return [t for t in self.study.get_trials(deepcopy=False) if t.state.is_finished()]
+
+    @property
     def ended(self) -> list[float | None]:
-        trials = [t for t in self.study.get_trials(deepcopy=False) if t.state.is_finished()]
-        return [t.values[0] if t.state.name == "COMPLETE" else None for t in trials]
+        """Infinities have failed, although Optuna completes them: the range of the values must stay a number."""
+        found = [t.values[0] if t.state.name == "COMPLETE" else math.nan for t in self._finished]
+        return [value if math.isfinite(value) else None for value in found]
 
     @property
     def costs(self) -> list[float | None]:
-        trials = [t for t in self.study.get_trials(deepcopy=False) if t.state.is_finished()]
-        return [t.user_attrs.get(COST) for t in trials]
+        return [t.user_attrs.get(COST) for t in self._finished]
+
+    @property
+    def allowed(self) -> list[bool]:
+        return [t.state.name == "COMPLETE" and all(c <= 0 for c in constraints_of(t).values()) for t in self._finished]
 
     def certificate_at(self, delta: float) -> Certificate:
         found: Certificate = self.study.sampler.certificate(self.study, delta)
@@ -408,6 +430,16 @@ class StudyRun:
     def share_at(self, delta: float) -> Share:
         found: Share = self.study.sampler.share(self.study, delta)
         return found
+
+
+def constraints_of(trial: Any) -> dict[str, float]:
+    """The values of the constraints of an Optuna trial by name, those of a `constraints_func` by position; Optuna keeps
+    either."""
+    listed = trial.system_attrs.get(CONSTRAINTS)
+    found = {str(i): value for i, value in enumerate(listed or ())}
+    prefix = f"{CONSTRAINTS}:"
+    found |= {key.removeprefix(prefix): v for key, v in trial.system_attrs.items() if key.startswith(prefix)}
+    return {name: float(value) for name, value in found.items()}
 
 
 def watch_of(state: Mapping[str, Any]) -> Watch:

@@ -1,5 +1,7 @@
 """`Trial`: one evaluation, and the checks of what may be told about it."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,13 +46,16 @@ class Trial:
 
     given: dict[str, Any] = field(init=False, repr=False)
     """The parameters as they were proposed or adopted; callers may have changed the dict that they see."""
+    differs: bool | None = field(init=False, repr=False, default=None)
+    """Whether these are others than the space decodes from the point; None: nobody has compared them yet. A checkpoint
+    is written after every trial, and must not decode all of them each time."""
 
     def __post_init__(self) -> None:
         self.given = dict(self.params)
 
     def move(self, unit: Array, params: dict[str, Any]) -> None:
         """Gives a pending trial another setting."""
-        self.unit, self.params, self.given = unit, params, dict(params)
+        self.unit, self.params, self.given, self.differs = unit, params, dict(params), None
 
     def settle(self) -> None:
         """Gives the trial the parameters back that a caller took out of its dict, before it is told. One whose values
@@ -68,6 +73,18 @@ class Trial:
     def feasible(self) -> bool:
         """Whether it was evaluated and satisfies all constraints."""
         return self.value is not None and all(c <= 0 for c in self.constraints)
+
+    @staticmethod
+    def best_of(trials: Sequence[Trial], sign: float) -> Trial:
+        """The trial with the largest sign times value of those that satisfy the constraints; where none does, the one
+        that breaks them least, whatever its value."""
+        done = [t for t in trials if t.value is not None]
+        if not done:
+            raise RuntimeError("there is no best trial yet: no value has been told")
+        feasible = [t for t in done if t.feasible]
+        if not feasible:
+            return min(done, key=lambda t: sum(max(c, 0.0) for c in t.constraints))
+        return max(feasible, key=lambda t: sign * t.value)  # type: ignore[operator]
 
     @property
     def x(self) -> Array:

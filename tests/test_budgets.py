@@ -83,7 +83,9 @@ def test_costs_nobody_told_are_named() -> None:
 
 
 def test_budgets_combine() -> None:
-    run = SimpleNamespace(ended=[5.0, 4.0, None], costs=[1.0, 1.5, None], direction="minimize")
+    run = SimpleNamespace(
+        ended=[5.0, 4.0, None], costs=[1.0, 1.5, None], allowed=[True, True, False], direction="minimize"
+    )
     assert rg.StopWhen(cost=2.0, target=4.0).check(run) == (
         "stopped after 3 trials: the target 4 was reached, and the trials cost 2.5 of the 2 that they may"
     )

@@ -124,3 +124,17 @@ def test_probes_that_are_still_to_come_were_asked_for() -> None:
         opt = rg.Optimizer({"x": rg.Float(3, 8)}, seed=0, probes=probes)
         opt.tell(opt.ask(), 1.0)
         assert opt.certificate.share_reason.startswith(words)
+
+
+def test_a_space_that_is_hardly_seen_is_not_certified_by_counting() -> None:
+    """Of a range all probes of which failed, and of a million settings ten of which were evaluated, "at most 100 %: all
+    others were evaluated" would say nothing, and of the range it would be wrong."""
+    opt = rg.Optimizer({"lr": rg.Float(3e-7, 0.2, log=True)}, method="random", seed=0, probes=0.5)
+    for trial in opt.ask(6):
+        opt.tell(trial, 1.0, failed=trial.number in opt.probe_steps)
+    assert (opt.certificate.share, opt.certificate.share_reason) == (None, "every probe may be better")
+    many = rg.Optimizer({"a": rg.Int(1, 1000), "b": rg.Int(-5, 2995, step=3)}, method="random", seed=0)
+    for trial in many.ask(10):
+        many.tell(trial, float(trial.params["a"]))
+    assert many.certificate.share is None
+    assert many.certificate.share_reason.startswith("no probes were asked for")

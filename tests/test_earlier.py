@@ -13,6 +13,8 @@ import regretless as rg
 OLD: dict[str, Any] = {"lr": rg.Float(1e-5, 1e-1, log=True), "n": rg.Int(2, 9), "act": rg.Choice(["relu", "tanh"])}
 NEW: dict[str, Any] = {**OLD, "lr": rg.Float(1e-3, 1e-1, log=True), "n": rg.Int(4, 12), "drop": rg.Float(0, 0.5)}
 
+RANGE = optuna.distributions.FloatDistribution(3, 8)
+
 
 def loss(lr: float, n: int, act: str, drop: float = 0.0) -> float:
     return (math.log10(lr) + 1.7) ** 2 + abs(n - 6) / 10 + 0.3 * (act == "tanh") + drop
@@ -87,6 +89,58 @@ def test_a_text_that_stands_for_two_labels_is_left_out(tmp_path: Path) -> None:
     opt = rg.Optimizer({"c": rg.Choice([1, "1", "b"])}, seed=0)
     with pytest.warns(RuntimeWarning, match="the text '1' stands for several labels"):
         assert opt.learn(tmp_path / "t.csv") == 1
+
+
+def test_a_table_of_a_spreadsheet_begins_with_a_mark(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("x,value\n3.5,0.5\n4,0.7\n", encoding="utf-8-sig")
+    assert rg.Optimizer({"x": rg.Float(3, 8)}, seed=0).learn(tmp_path / "t.csv") == 2
+
+
+def test_the_table_of_a_run_comes_back_whatever_its_parameters_are_called(tmp_path: Path) -> None:
+    """A parameter called as another column is may be absent from a row, and pandas writes None as nothing."""
+    space = {
+        "value": rg.Float(3e-7, 0.2, log=True),
+        "act": rg.Choice([None, True, "a,b"]),
+        "state": rg.Float(2, 3, when={"act": True}),
+    }
+    result = rg.minimize(
+        lambda value, act, state=2.0: value + state, space, trials=9, seed=0, method="sobol", progress=False
+    )
+    assert {t.params["act"] for t in result.trials} == {None, True, "a,b"}
+    result.to_dataframe().to_csv(tmp_path / "t.csv", index=False)
+    opt = rg.Optimizer(space, seed=1)
+    assert opt.learn(tmp_path / "t.csv") == 9
+    assert [opt.observed(t.params) for t in result.trials] == [t.value for t in result.trials]
+
+
+def test_what_was_learnt_before_is_no_second_evaluation(tmp_path: Path) -> None:
+    """A script that loads its run and learns again would else be told that noisy values repeat exactly."""
+    noisy = [({"x": 3.5 + i / 8}, 0.1 * (-1) ** i + i / 20) for i in range(8)]
+    opt = rg.Optimizer({"x": rg.Float(3, 8)}, seed=0)
+    assert opt.learn(noisy[:6]) == 6
+    opt.save(tmp_path / "run")
+    again = rg.Optimizer.load(tmp_path / "run")
+    with pytest.warns(RuntimeWarning, match="6 earlier evaluations were left out: they were learnt before"):
+        assert again.learn(noisy) == 2
+    assert len(again.method.y) == 8
+    assert "no noise" not in again.why
+
+
+def test_every_file_of_a_study_is_learnt(tmp_path: Path) -> None:
+    """The journal and the database that `tune --storage` and `report` take."""
+    backend = optuna.storages.journal.JournalFileBackend(str(tmp_path / "study.journal"))
+    for storage in (optuna.storages.JournalStorage(backend), f"sqlite:///{tmp_path}/study.db"):
+        study = optuna.create_study(storage=storage, study_name="mine")
+        study.add_trial(optuna.create_trial(params={"x": 4.0}, value=1.0, distributions={"x": RANGE}))
+    for source in (f"journal:{tmp_path}/study.journal", str(tmp_path / "study.db"), tmp_path / "study.db"):
+        opt = rg.Optimizer({"x": rg.Float(3, 8)}, seed=0)
+        assert opt.learn(source) == 1
+        assert opt.observed({"x": 4.0}) == 1.0
+    optuna.create_study(storage=f"sqlite:///{tmp_path}/study.db", study_name="yours")
+    with pytest.raises(ValueError, match=r"holds the studies mine, yours"):
+        rg.Optimizer({"x": rg.Float(3, 8)}).learn(tmp_path / "study.db")
+    with pytest.raises(ValueError, match=r"there is no file .*gone\.journal"):
+        rg.Optimizer(NEW).learn(f"journal:{tmp_path}/gone.journal")
 
 
 def test_looking_for_a_storage_makes_none(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import regretless as rg
 from regretless.optimizer import Optimizer
+from regretless.space import Space
 from regretless.statefile import read_state, write_state
 
 SPACE = {"lr": rg.Float(1e-5, 1e-1, log=True), "layers": rg.Int(2, 6), "act": rg.Choice(["relu", "tanh"])}
@@ -175,6 +176,23 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path, monkeypatch) -> None:
         opt.save(tmp_path / "run")
     assert (tmp_path / "run").read_bytes() == before
     assert list(tmp_path.iterdir()) == [tmp_path / "run"]
+
+
+def test_a_file_decodes_each_trial_once(tmp_path, monkeypatch) -> None:
+    """A checkpoint is written after every trial: decoding all of them each time took 80 ms at 4,000 trials."""
+    opt = Optimizer({"x": rg.Float(3e-7, 0.2, log=True), "n": rg.Int(1, 10, step=4)}, method="random", seed=0)
+    opt.tell(opt.adopt({"x": 0.1, "n": 5}), 1.0)
+    for trial in opt.ask(5):
+        opt.tell(trial, 2.0)
+    seen, decode = [], Space.decode
+    monkeypatch.setattr(Space, "decode", lambda self, u, *choices: seen.append(u) or decode(self, u, *choices))
+    for _ in range(3):
+        opt.save(tmp_path / "run")
+    assert len(seen) == 6
+    assert Optimizer.load(tmp_path / "run").trials[0].params == {"x": 0.1, "n": 5}
+    trial = opt.trials[1]
+    trial.move(trial.unit, {"x": 0.05, "n": 9})
+    assert trial.differs is None  # another setting is compared anew
 
 
 def test_pending_trials_survive_a_file(tmp_path) -> None:

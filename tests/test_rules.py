@@ -1,5 +1,6 @@
 """Known constraints: every proposal obeys them, whatever the method."""
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -170,3 +171,23 @@ def test_a_pull_ends_at_the_border() -> None:
     sums = 4 * X[:2, 0] + 2 * X[:2, 1]
     assert (sums <= 3).all()
     assert (sums > 3 - 1e-5).all()
+
+
+def rising(setting: dict[str, Any]) -> bool:
+    return bool(setting["a"] < setting["b"])
+
+
+@pytest.mark.parametrize("choices", ["shares", "onehot"])
+def test_spaces_and_optimizers_with_rules_travel_to_other_processes(choices: Any) -> None:
+    """Workers are sent the space; a text became a function that no process could be sent."""
+    space = Space(NUMBERS, where=["a + n < 4", "not a*b > 10 or c == 'x'", rising])
+    points = np.random.default_rng(0).random((50, space.cube(choices).dim))
+    kept = space.cube(choices).allowed(points)
+    again = pickle.loads(pickle.dumps(space))
+    assert again == space
+    np.testing.assert_array_equal(again.cube(choices).allowed(points), kept)
+    opt = rg.Optimizer(space, method="gp-ei", seed=0)
+    for value in range(9):
+        opt.tell(opt.ask(), float(value))
+    twin = pickle.loads(pickle.dumps(opt))
+    assert twin.ask().params == opt.ask().params

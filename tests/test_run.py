@@ -227,6 +227,7 @@ def test_wrong_signatures_and_arguments_are_named() -> None:
         ("catch", True, "catch must be an exception class or a tuple of them, got True"),
         ("catch", [ValueError], "catch must be an exception class or a tuple of them"),
         ("stop", 0.1, "stop must be callable, got 0.1"),
+        ("stop", rg.StopWhen, "stop is a rule with what it asks for, StopWhen(...), got the class itself"),
         ("callback", "print", "callback must be callable, got 'print'"),
     ],
 )

@@ -15,7 +15,7 @@ import regretless as rg
 from regretless.baselines.random_search import RandomSearch
 from regretless.certificate import Certificate
 from regretless.optimizer import Optimizer
-from regretless.stopping import STOP_NOTE, STOP_STATE, GapBelow, Rule, StopWhen
+from regretless.stopping import STOP_NOTE, STOP_STATE, GapBelow, Rule, StopWhen, StudyRun, range_of
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -27,12 +27,18 @@ def certified(gap: float, kind: Any = "fitted") -> Certificate:
 NONE = Certificate.none("the model does not fit", 0.05)
 
 
+def seen_by_rules(ended: list[float | None], direction: str) -> Any:
+    """A run without constraints as rules see it."""
+    return SimpleNamespace(ended=ended, allowed=[value is not None for value in ended], direction=direction)
+
+
 def replay(rule: GapBelow, certificates: list[Certificate], values: list[float] | None = None) -> int | None:
     """The number of evaluations after which the rule stops a run with these certificates; None if it never does."""
     for n in range(1, len(certificates) + 1):
         seen = (values or [float(i) for i in range(len(certificates))])[:n]
         ended = [*seen, None]  # a failed trial says nothing
-        run = SimpleNamespace(ended=ended, certificate_at=lambda delta, n=n: certificates[n - 1], direction="minimize")
+        run = seen_by_rules(ended, "minimize")
+        run.certificate_at = lambda delta, n=n: certificates[n - 1]
         if rule(run) is not None:
             return n
     return None
@@ -240,18 +246,18 @@ def test_stop_when(rule: Rule, values: list[float | None], stops: int | None) ->
             continue  # targets have a direction of their own
         rule.load({})
         turned = [None if v is None else sign * v for v in values]
-        found = [rule.check(SimpleNamespace(ended=turned[:n], direction=direction)) for n in range(1, len(values) + 1)]
+        found = [rule.check(seen_by_rules(turned[:n], direction)) for n in range(1, len(values) + 1)]
         assert next((n for n, reason in enumerate(found, 1) if reason), None) == stops
 
 
 def test_targets_of_maximisations() -> None:
     rule = StopWhen(target=4.0)
-    assert rule.check(SimpleNamespace(ended=[3.0], direction="maximize")) is None
-    assert "target 4" in (rule.check(SimpleNamespace(ended=[3.0, 4.5], direction="maximize")) or "")
+    assert rule.check(seen_by_rules([3.0], "maximize")) is None
+    assert "target 4" in (rule.check(seen_by_rules([3.0, 4.5], "maximize")) or "")
 
 
 def test_time_is_counted_over_all_sessions() -> None:
-    rule, run = StopWhen(seconds=100.0), SimpleNamespace(ended=[1.0], direction="minimize")
+    rule, run = StopWhen(seconds=100.0), seen_by_rules([1.0], "minimize")
     assert rule.check(run) is None
     rule._began -= 70
     again = StopWhen(seconds=100.0)
@@ -339,3 +345,51 @@ def test_a_bound_that_was_wrong_is_said_once_and_not_used() -> None:
     for bad in (math.nan, math.inf, "0", True):
         with pytest.raises(ValueError, match="floor must be a number in"):
             Optimizer(BOX, floor=bad)
+
+
+def test_what_breaks_a_constraint_reaches_no_target_and_improves_nothing() -> None:
+    """Feasible are numbers of at least 2; the recommended one would be no reason for the words of the rule."""
+    opt = Optimizer({"x": rg.Float(-5, 10)}, method="random", constraints=["low"], seed=0)
+    study = optuna.create_study(sampler=rg.Sampler("random", seed=0))
+    for x in (5.0, -4.0, 7.0, 3.0, -1.0):
+        opt.tell(opt.adopt({"x": x}), x, constraints={"low": 2 - x})
+        study.enqueue_trial({"x": x})
+    study.optimize(lambda t: t.set_constraint("low", 2 - t.suggest_float("x", -5, 10)) or t.params["x"], n_trials=5)
+    stalled = StopWhen(no_improvement=1), "the last trial improved nothing"
+    met = StopWhen(target=3.0), "the target 3 was reached"
+    for rule, reason in [(StopWhen(target=2.9), None), met, (StopWhen(no_improvement=2), None), stalled]:
+        expected = reason and f"stopped after 5 trials: {reason}"
+        assert rule(opt) == expected
+        assert rule.check_study(study) == expected
+
+
+def test_a_penalty_does_not_widen_the_range() -> None:
+    """An infeasible setting often gets a huge value; a share of that is no small gap."""
+    run = seen_by_rules([5.0, 1e6, 4.0, 4.5], "minimize")
+    run.allowed[1] = False
+    run.certificate_at = lambda delta: certified(0.8)
+    rule = GapBelow(0.5, relative=True)
+    assert rule.check(run) is None
+    assert rule._counts.held == 0
+    run.allowed[1] = True
+    assert range_of(run) == 1e6 - 4.0
+
+
+def test_an_infinite_value_of_a_study_stops_nothing() -> None:
+    """Optuna completes trials with infinite values: no target is reached by one, and no gap is small beside it."""
+    for direction, infinite in (("minimize", math.inf), ("maximize", math.inf), ("maximize", -math.inf)):
+        study = optuna.create_study(direction=direction, sampler=rg.Sampler("random", seed=0))
+
+        def objective(trial: optuna.Trial, bad: float = infinite) -> float:
+            x = trial.suggest_float("x", 3, 5)
+            return bad if trial.number == 1 else x
+
+        study.optimize(objective, n_trials=4)
+        run = StudyRun(study)
+        assert [value is None for value in run.ended] == [False, True, False, False]
+        assert StopWhen(target=9.0 if direction == "maximize" else 1.0).check_study(study) is None
+        wide = seen_by_rules(run.ended, direction)
+        wide.certificate_at = lambda delta: certified(1e6)
+        rule = GapBelow(0.5, relative=True, every=2)
+        assert rule.check(wide) is None
+        assert rule._counts.held == 0

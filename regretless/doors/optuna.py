@@ -37,11 +37,12 @@ from regretless.doors.distributions import (
     parameter_of,
     searchable,
 )
-from regretless.doors.replica import CONSTRAINTS, ConstraintNames, Pruned, Replica
+from regretless.doors.replica import ConstraintNames, Pruned, Replica
 from regretless.doors.tree import Tree, TreeLearner
 from regretless.doors.trials import (
     TOLD_FAILED,
     check_one_objective,
+    constants,
     ended_at,
     has_ended,
     has_heartbeat,
@@ -68,7 +69,7 @@ from regretless.options import in_range, one_of, whole_number
 from regretless.parameters import Array
 from regretless.probes import Share, checked_rate, is_due
 from regretless.space import Space, SpaceLike
-from regretless.stopping import STOP_STATE, watch_of
+from regretless.stopping import CONSTRAINTS, STOP_STATE, watch_of
 from regretless.streams import Stream
 
 ERROR = "regretless:error"
@@ -310,7 +311,8 @@ class Sampler(BaseSampler):
             replica = self._current(study)
             if replica is None:
                 raise RuntimeError("recommend() needs at least one completed trial; the study has none yet")
-            return replica.outer(replica.optimizer.recommend())
+            setting = replica.outer(replica.optimizer.recommend())
+            return {**setting, **constants(setting, study.get_trials(deepcopy=False))}
 
     def _current(self, study: Study, pruned: Pruned | None = None) -> Replica | None:
         check_one_objective(study)

@@ -19,12 +19,10 @@ from regretless.doors.trials import ended_at, has_ended, variance
 from regretless.earlier import place
 from regretless.optimizer import Optimizer
 from regretless.parameters import Array
+from regretless.stopping import constraints_of
 
 Pruned: TypeAlias = Literal["extrapolate", "last", "ignore"]
 """What pruned trials tell."""
-CONSTRAINTS = "constraints"
-"""The system attribute under which Optuna keeps the values of a `constraints_func`, and the beginning of those of
-`trial.set_constraint`."""
 
 
 class Replica:
@@ -139,15 +137,6 @@ class Replica:
 
 
 # ---------------------------------------------------------------- what a trial says
-
-
-def constraints_of(trial: FrozenTrial) -> dict[str, float]:
-    """The values of a trial's constraints by name, those of a `constraints_func` by position; Optuna keeps either."""
-    listed = trial.system_attrs.get(CONSTRAINTS)
-    found = {str(i): value for i, value in enumerate(listed or ())}
-    prefix = f"{CONSTRAINTS}:"
-    found |= {key.removeprefix(prefix): v for key, v in trial.system_attrs.items() if key.startswith(prefix)}
-    return {name: float(value) for name, value in found.items()}
 
 
 class ConstraintNames:

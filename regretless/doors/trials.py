@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from optuna.distributions import CategoricalDistribution
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
@@ -90,3 +92,16 @@ def is_lost(trial: FrozenTrial, heartbeat: bool, stale: set[int]) -> bool:
     if by is None:  # killed before it could sign: only those who work beside us could still be about to
         return trial.datetime_start is not None and trial.datetime_start < STARTED
     return trial._trial_id in stale or is_dead(by) is True
+
+
+def constants(setting: Mapping[str, Any], trials: Iterable[FrozenTrial]) -> dict[str, Any]:
+    """The parameters of a single value that a study's objective has at this setting: those of all completed trials with
+    the same parameters and labels, because a branch may have its own."""
+    found: list[dict[str, Any]] = []
+    for t in trials:
+        searched = {name for name, d in t.distributions.items() if not d.single()}
+        labels = {name for name in searched if isinstance(t.distributions[name], CategoricalDistribution)}
+        alike = set(setting) <= searched and all(setting[name] == t.params[name] for name in labels)
+        if t.state == TrialState.COMPLETE and alike:
+            found.append({name: value for name, value in t.params.items() if name not in searched})
+    return {name: value for name, value in found[0].items() if all(name in other for other in found)} if found else {}

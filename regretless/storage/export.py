@@ -14,7 +14,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from regretless.bounds import KnownBound
 from regretless.doors.optuna import ERROR
-from regretless.doors.replica import ConstraintNames, constraints_of
+from regretless.doors.replica import ConstraintNames
 from regretless.doors.tree import learn_tree, space_of
 from regretless.doors.trials import VARIANCE, check_one_objective
 from regretless.doors.workers import probe_steps, ran_together
@@ -22,7 +22,7 @@ from regretless.earlier import columns_of
 from regretless.optimizer import Optimizer
 from regretless.result import Result
 from regretless.statefile import write_whole
-from regretless.stopping import COST, STOP_NOTE, STOP_STATE, watch_of
+from regretless.stopping import COST, STOP_NOTE, STOP_STATE, constraints_of, watch_of
 from regretless.storage.settings import Settings
 from regretless.storage.urls import open_storage
 

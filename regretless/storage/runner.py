@@ -34,7 +34,7 @@ from tqdm.auto import tqdm
 from regretless.bounds import KnownBound
 from regretless.doors.distributions import distribution_of
 from regretless.doors.optuna import ERROR, Sampler
-from regretless.doors.replica import CONSTRAINTS, named_constraints
+from regretless.doors.replica import named_constraints
 from regretless.doors.trials import VARIANCE, variance
 from regretless.doors.workers import OWNER, Sightings, exclusive, is_dead, lost_after, signature
 from regretless.evaluation import (
@@ -50,7 +50,7 @@ from regretless.optimizer import Direction
 from regretless.options import whole_number
 from regretless.parameters import Choice
 from regretless.space import Space, SpaceLike
-from regretless.stopping import COST, Rule, probes_for
+from regretless.stopping import CONSTRAINTS, COST, Rule, probes_for
 from regretless.storage.settings import Settings, check_space, objective_changed
 from regretless.storage.urls import open_storage, patiently, quiet
 

@@ -633,6 +633,21 @@ def test_bad_options_are_named(options: dict[str, Any], message: str) -> None:
         Sampler(**options)
 
 
+def test_a_recommendation_has_the_parameters_of_one_value() -> None:
+    """So that it can be passed to the training, as `study.best_params` can; each branch has its own."""
+
+    def objective(trial: optuna.Trial) -> float:
+        x, depth = trial.suggest_float("x", 3e-7, 0.2, log=True), trial.suggest_int("depth", 5, 5)
+        if trial.suggest_categorical("model", ["svm", "forest"]) == "svm":
+            return trial.suggest_float("C", 2.5, 2.5) + (math.log10(x) + 3) ** 2
+        return float(depth + trial.suggest_categorical("trees", [100]))
+
+    study = optuna.create_study(sampler=Sampler("gp-ei", seed=0))
+    study.optimize(objective, n_trials=8)
+    assert study.sampler.recommend(study) == study.best_params  # type: ignore[attr-defined]
+    assert set(study.best_params) == {"x", "depth", "model", "C"}
+
+
 def test_certificate_and_recommendation_follow_the_study() -> None:
     study = optuna.create_study(sampler=Sampler("random", seed=0), direction="maximize")
     sampler = study.sampler
