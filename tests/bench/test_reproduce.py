@@ -87,7 +87,10 @@ def test_at_least_five_repetitions_quick_and_ten_full(script) -> None:
         n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "experiment_options"
     )
     given = {word.arg: ast.unparse(word.value) for word in call.keywords}
-    quick, full = eval(given.get("seeds", "(5, 10)"), {"FOLDS": FOLDS})
+    pairs = [n for n in tree.body if isinstance(n, ast.Assign) and isinstance(n.value, ast.Tuple)]
+    named = {ast.unparse(n.targets[0]): n.value for n in pairs}
+    seeds = given.get("seeds", "(5, 10)")
+    quick, full = ast.literal_eval(named[seeds]) if seeds in named else eval(seeds, {"FOLDS": FOLDS})
     assert quick >= 5
     assert full >= 10
 
