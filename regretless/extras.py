@@ -4,7 +4,6 @@
 `masked` hides the passwords of addresses.
 """
 
-import importlib.metadata
 import re
 from importlib import import_module
 from typing import Any
@@ -37,6 +36,8 @@ def requirement(library: str, extra: str, distribution: str = "regretless") -> s
 
     The library itself is named, not the group, because that works for an installation from any source.
     """
+    import importlib.metadata  # it brings the parser of e-mails along
+
     wanted = DISTRIBUTIONS.get(library, library)
     try:
         listed = importlib.metadata.requires(distribution) or []

@@ -46,7 +46,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.special import betaincinv, ndtri, stdtrit
 
 from regretless.bounds import KnownBound
 from regretless.certificate import Certificate
@@ -116,7 +115,13 @@ class Share:
 
 def most_better(m: int, k: int, delta: float) -> float:
     """The limit of Clopper and Pearson: P(Bin(m, s) <= k) = delta at this s; 1 - delta^(1/m) for k = 0."""
-    return 1.0 if k >= m else float(betaincinv(k + 1, m - k, 1 - delta)) if k else -math.expm1(math.log(delta) / m)
+    if k >= m:
+        return 1.0
+    if k == 0:
+        return -math.expm1(math.log(delta) / m)
+    from scipy.special import betaincinv  # half of the time of `import regretless`, so only where it is needed
+
+    return float(betaincinv(k + 1, m - k, 1 - delta))
 
 
 class Proven(NamedTuple):
@@ -321,6 +326,8 @@ def _noisy_bounds(method: Method, probes: int, delta: float, anytime: bool) -> B
             "the values are noisy, and neither are their variances told nor "
             f"{LEAST_REPEATS} evaluations repeated: whether a probe is better cannot be said"
         )
+    from scipy.special import ndtri, stdtrit
+
     tops: dict[bytes, float] = {}
     bottom = -math.inf
     squares = sum(float(((method.y[rows] - method.y[rows].mean()) ** 2).sum()) for rows in groups.values())

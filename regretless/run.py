@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from regretless.agreement import MethodLike
 from regretless.evaluation import (
@@ -409,6 +408,8 @@ class _Bar:
     """A progress bar with the best value so far and the number of failures."""
 
     def __init__(self, optimizer: Optimizer, trials: int, shown: bool) -> None:
+        from tqdm.auto import tqdm  # it brings asyncio along, which `import regretless` need not wait for
+
         self.better = max if optimizer.direction == "maximize" else min
         self.best = self.better((t.value for t in optimizer.trials if t.value is not None and t.feasible), default=None)
         self.failed = 0

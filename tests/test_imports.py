@@ -1,6 +1,8 @@
 """Imports point one way: a module may only import from rooms below its own, and methods leave each other alone."""
 
 import ast
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,3 +111,9 @@ def test_outside_libraries_stay_behind_their_doors(path: Path) -> None:
             names = [alias.name for alias in node.names]
         for library in (name.split(".")[0] for name in names):
             assert here in HEAVY.get(library, (here,)), f"{path.name} imports {library}"
+
+
+def test_importing_the_library_does_not_wait_for_scipy_or_the_progress_bar() -> None:
+    code = "import sys, regretless; print(*sorted({'scipy', 'tqdm', 'asyncio'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
