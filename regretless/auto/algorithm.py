@@ -46,7 +46,7 @@ from regretless.gp.maximiser import Acquisition, Effort
 from regretless.gp.method import GPMethod
 from regretless.gp.posterior import GP
 from regretless.gp.step import best_told
-from regretless.gp.surrogate import Surrogate
+from regretless.gp.surrogate import Surrogate, near_one
 from regretless.method import Method, State
 from regretless.methods import METHODS
 from regretless.noise import NoiseEvidence
@@ -132,6 +132,14 @@ class Auto(GPMethod):
         for model in self._models.values():
             model.seldom = self.long  # a turn in 16 is the model's
         self._members: dict[str, Method] = {}
+        self._whole = self.cube
+        """The cube with nothing held, whenever a member is built."""
+
+    def _expect(self) -> None:
+        super()._expect()
+        self.long = self.wide = False  # of the parts the model alone learns constraints
+        for model in self._models.values():
+            model.seldom = False
 
     # -- who proposes
 
@@ -143,9 +151,7 @@ class Auto(GPMethod):
         elif part == "model":
             x = super()._propose(rng)
         else:
-            member = self._member(part)
-            member.step = self.step
-            x = member._propose(rng)
+            x = self._proposed_by(self._member(part), rng)
         if self.cells > LISTED or self._certainly_noisy or not self.is_known(x):
             return x
         return nearest_unknown(self, x)
@@ -175,7 +181,7 @@ class Auto(GPMethod):
     @property
     def _shared(self) -> bool:
         """Whether the model and the evolution take turns ever more in the evolution's favour."""
-        return self.budget is None and self._lines and not (self.wide or self._certainly_noisy)
+        return self.budget is None and self._lines and not (self.wide or self._n_sides or self._certainly_noisy)
 
     @property
     def _lines(self) -> bool:
@@ -185,7 +191,7 @@ class Auto(GPMethod):
     @property
     def _handed(self) -> bool:
         """Whether the evolution goes on alone."""
-        return len(self.y) >= self._alone_from
+        return len(self.y) >= self._alone_from and not self._n_sides
 
     @property
     def _alone_from(self) -> int:
@@ -196,11 +202,19 @@ class Auto(GPMethod):
         """A method that reads this one's history."""
         if name not in self._members:
             recipe = METHODS[name] if name in METHODS else BASELINES[name]
-            member = self._members[name] = recipe.build(self.cube, seed=self.seed, budget=self.budget)
+            member = self._members[name] = recipe.build(self._whole, seed=self.seed, budget=self.budget)
             member.follow(self)
             if len(self.y):
                 member._update(self.X, self.y)
         return self._members[name]
+
+    def _proposed_by(self, member: Method, rng: np.random.Generator) -> Array:
+        """What a member proposes at this step, d, for the coordinates that are held at present."""
+        member.step, member.cube = self.step, self.cube
+        try:
+            return member._propose(rng)
+        finally:
+            member.cube = self._whole
 
     def _leap(self) -> Array | None:
         """The top of a quadratic through the latest values of the evolution's search, d, where it is its turn."""
@@ -237,7 +251,7 @@ class Auto(GPMethod):
             if x is not None:
                 return away_from_known(self.cube.snap(x), self, rng)
         if late and noisy and not crowd and self._noise_is_fitted:
-            for row in Settings.of(self.X, self.y).best_once(TWICE):
+            for row in Settings.of(self.X, near_one(self.y)).best_once(TWICE):
                 if not self._is_taken(self.X[row]):  # a second evaluation that failed is not tried again
                     return np.array(self.X[row])
         if late and not crowd:  # with others under way the largest mean would be proposed to all of them

@@ -291,6 +291,35 @@ def test_without_a_budget_the_evolution_takes_over(monkeypatch) -> None:
     assert "after 20 values: asks of a model would take long" in method.why
 
 
+@pytest.mark.parametrize(("lines", "budget"), [(2, 10_000), (22, 60)])
+def test_what_one_ask_holds_is_free_in_the_next(lines: int, budget: int) -> None:
+    """The evolution and the contest are built in the first ask that needs them, which may have held coordinates."""
+    space = Space({f"x{i}": Float(-3.0 - i, 11.0) for i in range(lines)} | {"n": Int(3, 17)})
+    pins = space.pins({"n": 5}, "shares")
+    ((at, place),) = pins.items()
+    method, fresh = (AUTO.build(space, seed=3, budget=budget) for _ in range(2))
+    for step in range(12):
+        X = method.ask(step=step, pins=pins)
+        assert X[0, at] == place
+        method.tell(X, bowl(X))
+    fresh.tell(method.X, method.y)
+    assert np.array_equal(method.ask(8, step=12), fresh.ask(8, step=12))
+    assert (method.pending[:, at] != place).any()
+
+
+@pytest.mark.parametrize(("dim", "budget"), [(2, 3001), (2, None), (22, 60)])
+def test_constraints_are_learnt_and_kept_in_every_run(dim: int, budget: int | None, monkeypatch) -> None:
+    """Neither the evolution nor the contest knows constraints."""
+    monkeypatch.setattr(auto, "UNPLANNED", 12)
+    opt = Optimizer([(-3.0, 11.0)] * dim, method=AUTO(noisy=True), budget=budget, seed=4, constraints=1)
+    for _ in range(16):
+        trial = opt.ask()
+        first = trial.unit[0]
+        opt.tell(trial, -float(first), constraints=[float(first) - 0.4])  # the best values break it
+    assert opt.method._part() == "model"
+    assert opt.space.encode(opt.recommend())[0] <= 0.4
+
+
 @pytest.mark.parametrize("what", ["steps", "noise"])
 def test_without_a_budget_steps_and_noise_keep_the_model(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto, "SHARES", ((5, 2),))
