@@ -177,6 +177,17 @@ def test_a_finite_space_without_noise_ends_by_itself_and_says_so() -> None:
     assert "all 20 settings of the space were evaluated" in found.message
 
 
+def test_a_fine_finite_space_with_failures_ends_too() -> None:
+    """Whole numbers that lie closer to a failed one than points of a line may: each is evaluated, and once."""
+    opt = Optimizer({"n": Int(3, 1302)}, budget=3001, seed=0)
+    while not opt.exhausted and len(opt.trials) < 1300:
+        trial = opt.ask()
+        n = trial.params["n"]
+        opt.tell(trial, float("nan") if n % 5 == 0 else (n - 400.0) ** 2)
+    assert opt.exhausted
+    assert len(opt.trials) == 1300
+
+
 def test_one_that_is_told_that_there_is_no_noise_evaluates_nothing_twice() -> None:
     method = AUTO(noisy=False).build(RIPPLES.cube(), seed=1, budget=40)
     run(method, 40, lambda X: bowl(X) + 0.05 * np.sin(1e6 * X.sum(axis=1)))
