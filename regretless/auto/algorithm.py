@@ -125,7 +125,7 @@ class Auto(GPMethod):
         self.many = self.dim >= IMPROVE_FROM or tree  # in trees the bound stays in its branch (docs/lab/spaces.md)
         self.cells = self.cube.size
         self.known_noise = noisy
-        self.evidence = NoiseEvidence()
+        self.evidence = NoiseEvidence(exact=noisy is False)
         noisy_model = Surrogate(self.cube, tame=False, soften=True, rotate=dim < IMPROVE_FROM and not tree)
         self._models = {False: self._surrogate, True: noisy_model}
         """The models without and with certain noise, where a clip would depend on the luckiest value."""
@@ -159,7 +159,11 @@ class Auto(GPMethod):
     @property
     def _certainly_noisy(self) -> bool:
         """Whether noise was stated or has shown."""
-        return self.known_noise is True or self.noise_bound > 0 or self.evidence.noisy_at is not None
+        return self._noise_stated or self.evidence.noisy_at is not None
+
+    @property
+    def _noise_stated(self) -> bool:
+        return self.known_noise is True or self.noise_bound > 0
 
     @property
     def _repeats(self) -> bool:
@@ -181,7 +185,12 @@ class Auto(GPMethod):
     @property
     def _shared(self) -> bool:
         """Whether the model and the evolution take turns ever more in the evolution's favour."""
-        return self.budget is None and self._lines and not (self.wide or self._n_sides or self._certainly_noisy)
+        return self._may_share and self.evidence.noisy_at is None
+
+    @property
+    def _may_share(self) -> bool:
+        """Whether they do unless the values show noise."""
+        return self.budget is None and self._lines and not (self.wide or self._n_sides or self._noise_stated)
 
     @property
     def _lines(self) -> bool:
@@ -354,7 +363,7 @@ class Auto(GPMethod):
 
     @property
     def why(self) -> str:
-        """How the run began and each change, with the number of values at which it came."""
+        """How the run began and each change, with the number of values or evaluations at which it came."""
         n = self.dim
         if self.long:
             first = f"{self.budget} evaluations: CMA-ES, whose asks take microseconds, learns from all values"
@@ -367,19 +376,37 @@ class Auto(GPMethod):
         else:
             first = f"{n} parameters: an exact GP; expected improvement and a confidence bound take turns"
             first += " (beside points under way: drawn functions and a narrower bound)"
-        if self.known_noise or self.noise_bound:
+        if self._noise_stated:
             first += "; noise was stated"
-        changes = []
-        if self.evidence.exact_at is not None:
-            changes.append((self.evidence.exact_at, "a setting gave the same value again, so there is no noise"))
-        if self.evidence.noisy_at is not None:
+        changes = sorted(self._noise_changes() + self._evolution_changes())
+        return "; ".join([first, *(f"after {at} {of}{'s' * (at > 1)}: {change}" for at, of, change in changes)])
+
+    def _noise_changes(self) -> list[tuple[int, str, str]]:
+        """What the values said about noise, and what followed: after how many, of what, and the sentence."""
+        changes, noisy_at, exact_at = [], self.evidence.noisy_at, self.evidence.exact_at
+        if exact_at is not None and not self._noise_stated:
+            changes.append((exact_at, "value", "a setting gave the same value again, so there is no noise"))
+        if noisy_at is not None and not self._noise_stated:
             found = "a noise variance was told" if self.evidence.told else "a setting gave two different values"
-            changes.append((self.evidence.noisy_at, f"{found}, so evaluations go where they tell most about the best"))
-        if self._shared and len(self.y) >= SHARES[0][0]:
-            changes.append((SHARES[0][0], "CMA-ES takes turns with the model, whose asks become long"))
-        if not self.long and self._handed:
-            changes.append((self._alone_from, "asks of a model would take long, so CMA-ES goes on"))
-        return "; ".join([first, *(f"after {at} value{'s' * (at > 1)}: {change}" for at, change in sorted(changes))])
+            follows = "evaluations go where they tell most about the best"
+            if self.long or self.wide or noisy_at >= self._alone_from:
+                follows = "the best value may be luck"
+            elif self._may_share and noisy_at > SHARES[0][0]:
+                follows += ", and the model alone chooses them again"
+            changes.append((noisy_at, "value", f"{found}, so {follows}"))
+        return changes
+
+    def _evolution_changes(self) -> list[tuple[int, str, str]]:
+        """The same of the changes from the model to the evolution. Where they take turns, failures and evaluations
+        under way count, as in `_part`."""
+        alone = "asks of a model would take long, so CMA-ES goes on"
+        noisy_at = self.evidence.noisy_at
+        begun = self._evaluations if noisy_at is None else noisy_at - 1
+        parts = [(SHARES[0][0], "CMA-ES takes turns with the model, whose asks become long"), (SHARES[-1][0], alone)]
+        changes = [(at, "evaluation", change) for at, change in parts if self._may_share and begun >= at]
+        if self._handed and not (self.long or (self._may_share and begun >= self._alone_from)):
+            changes.append((self._alone_from, "value", alone))
+        return changes
 
 
 def nearest_unknown(history: Method, x: Array) -> Array:

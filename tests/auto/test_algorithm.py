@@ -298,8 +298,54 @@ def test_without_a_budget_the_evolution_takes_over(monkeypatch) -> None:
     strategy = BASELINES["cma-es"].build(3, seed=4)
     strategy.tell(method.X, method.y)
     assert np.array_equal(method.ask(1, step=20), strategy.ask(1, step=20))
-    assert "after 15 values: CMA-ES takes turns with the model" in method.why
-    assert "after 20 values: asks of a model would take long" in method.why
+    assert "after 15 evaluations: CMA-ES takes turns with the model" in method.why
+    assert "after 20 evaluations: asks of a model would take long" in method.why
+    method.tell(method.X[:1], [1.0])
+    words = "so evaluations go where they tell most about the best, and the model alone chooses them again"
+    assert method.why.endswith(f"after {len(method.y)} values: a setting gave two different values, {words}")
+    assert "after 15 evaluations: CMA-ES takes turns with the model" in method.why, "what was stays said"
+    assert method._part() == "model"
+
+
+def test_noise_that_shows_once_the_evolution_is_alone_changes_nothing_but_the_recommendation(monkeypatch) -> None:
+    monkeypatch.setattr(auto, "SHARES", ((4, 1), (8, 2)))
+    monkeypatch.setattr(auto, "UNPLANNED", 10)
+    method = AUTO.build(2, seed=4)
+    run(method, 12)
+    method.tell(method.X[:1], [1.0])
+    assert method._part() == "cma-es"
+    assert method.why.count("CMA-ES goes on") == 1
+    assert method.why.endswith("after 13 values: a setting gave two different values, so the best value may be luck")
+
+
+def test_failures_count_for_the_turns_of_the_evolution_and_that_is_said(monkeypatch) -> None:
+    monkeypatch.setattr(auto, "SHARES", ((15, 1), (20, 2)))
+    method = AUTO.build(3, seed=4)
+    for step in range(16):
+        X = method.ask(step=step)
+        method.tell(X, [np.nan] if step % 2 else bowl(X))
+    method.step = 17
+    assert method._part() == "cma-es"
+    assert "after 15 evaluations: CMA-ES takes turns with the model" in method.why
+
+
+def test_what_was_stated_about_noise_is_not_contradicted() -> None:
+    stated, exact = AUTO(noisy=True).build(2, seed=0), AUTO(noisy=False).build(2, seed=0, budget=20)
+    stated.tell([[0.3, 0.4]] * 2, [1.0, 1.0])
+    assert stated.why.endswith("noise was stated")
+    exact.tell([[0.3, 0.4]] * 2, [1.0, 2.0])
+    run(exact, 18)
+    assert "after" not in exact.why
+    assert repeats(exact) == 1  # the one that was told
+    exact.tell([[0.1, 0.2]], [1.0], yvar=[0.3])
+    assert "after 21 values: a noise variance was told" in exact.why
+
+
+@pytest.mark.parametrize(("dim", "budget"), [(2, 10_000), (22, 60)])
+def test_what_follows_from_noise_without_the_model_is_said(dim: int, budget: int) -> None:
+    method = AUTO.build(dim, seed=0, budget=budget)
+    method.tell([[0.3] * dim] * 2, [1.0, 2.0])
+    assert method.why.endswith("after 2 values: a setting gave two different values, so the best value may be luck")
 
 
 @pytest.mark.parametrize(("lines", "budget"), [(2, 10_000), (22, 60)])
