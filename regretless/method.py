@@ -78,9 +78,9 @@ class Method(ABC):
     """Whether this method learns the values of constraints; others are told infeasible points as failures."""
     weighs_cost: ClassVar[bool] = False
     """Whether this method can weigh what a point promises by what it costs."""
-    uses_outside: ClassVar[bool] = False
+    uses_outside: bool = False
     """Whether this method's model uses values at points outside the cube."""
-    weighs_belief: ClassVar[bool] = False
+    weighs_belief: bool = False
     """Whether this method weighs its acquisition by where the user expects good values."""
     renamed: ClassVar[Mapping[str, str]] = {}
     """Former names of options, and the present ones; `Recipe` answers a former name with the present one."""

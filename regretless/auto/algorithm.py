@@ -121,6 +121,7 @@ class Auto(GPMethod):
         super().__init__(cube, seed=seed, budget=budget, rotate=dim < IMPROVE_FROM and not tree)
         self.long = self.budget is not None and self.budget > LONG
         self.wide = self.cube.widest > MODEL_UP_TO
+        self.uses_outside, self.weighs_belief = not self.wide, not (self.wide or self.long)  # the model alone does
         self.stepped = bool((self.cube.discrete & ~self.cube.categorical).any())
         self.many = self.dim >= IMPROVE_FROM or tree  # in trees the bound stays in its branch (docs/lab/spaces.md)
         self.cells = self.cube.size
@@ -138,6 +139,7 @@ class Auto(GPMethod):
     def _expect(self) -> None:
         super()._expect()
         self.long = self.wide = False  # of the parts the model alone learns constraints
+        self.uses_outside = self.weighs_belief = True
         for model in self._models.values():
             model.seldom = False
 

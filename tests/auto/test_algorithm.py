@@ -43,6 +43,24 @@ def test_beyond_the_model_s_dimensions_it_is_gp_contest() -> None:
     assert f"{dim} parameters" in ours.why
 
 
+def test_what_the_contest_cannot_use_of_earlier_evaluations_is_said() -> None:
+    opt = Optimizer([(-3.0, 11.0)] * 22, seed=0)
+    with pytest.warns(RuntimeWarning, match="1 earlier evaluations were left out: outside the ranges"):
+        opt.learn([({f"x{i}": 12.0 for i in range(22)}, 1.0), ({f"x{i}": 2.0 for i in range(22)}, 2.0)])
+
+
+@pytest.mark.parametrize(("others", "budget"), [(1, 10_000), (21, 60)])
+def test_a_prior_is_followed_where_no_model_weighs_it(others: int, budget: int, monkeypatch) -> None:
+    """The evolution and the contest know none, so a share of the proposals is drawn from it, as with other methods."""
+    monkeypatch.setattr("regretless.method.BELIEVED", 1e9)  # half of the proposals
+    lines = {f"x{i}": Float(-3.0, 11.0) for i in range(others)}
+    opt = Optimizer({"p": Float(-2.0, 6.0, prior=(5.0, 0.05)), **lines}, budget=budget, seed=0)
+    X = np.random.default_rng(0).random((40, others + 1))
+    opt.method.tell(X, bowl(X))
+    near = [abs(opt.ask().params["p"] - 5.0) < 0.3 for _ in range(16)]
+    assert sum(near) >= 4
+
+
 def test_whole_numbers_are_searched_by_expected_improvement() -> None:
     """With whole numbers a run without a budget is gp-ei's, with turning axes; with lines alone it is not."""
     for space, same in (
