@@ -113,9 +113,8 @@ def check_history(
             raise ValueError(f"trial {trial.number} is {trial.state} with the value {trial.value}")
     learns = method.n_constraints > 0  # others are told infeasible settings as failures
     known = [t for t in trials if t.value is not None and (learns or t.feasible)]
-    told = [(t.unit.tobytes(), sign * t.value, t.var) for t in known if t.value is not None]
-    of_trials = Counter((key, min(max(value, -LARGEST), LARGEST), var) for key, value, var in told)
-    known_before = Counter((key, sign * value) for key, value in earlier)
+    of_trials = Counter((t.unit.tobytes(), as_told(sign * t.value), t.var) for t in known if t.value is not None)
+    known_before = Counter((key, as_told(sign * value)) for key, value in earlier)
     rows = zip(method.X, method.y.tolist(), method.yvar.tolist(), strict=True)
     of_method = Counter((x.tobytes(), y, None if math.isnan(var) else var) for x, y, var in rows)
     for key, y, var in list(of_method):
@@ -131,6 +130,11 @@ def check_history(
         raise ValueError("the trials are not those that the method was told or waits for")
     if not Counter(x.tobytes() for x in method.failed) <= failed:  # a forgotten trial is failed for its user alone
         raise ValueError("the method holds failures that are no trial's")
+
+
+def as_told(value: float) -> float:
+    """A value, turned for a maximisation, as a method keeps it."""
+    return min(max(value, -LARGEST), LARGEST)
 
 
 def _text(value: Any) -> str:
