@@ -104,7 +104,7 @@ def _draw_history(ax: Axes, data: RunData) -> None:
     if len(at):
         ax.fill_between(at, low, high, color="tab:green", alpha=0.15, lw=0, label="where the optimum may be")
     for trial in data.failed:
-        ax.plot(trial.number, 0.02, "x", color="tab:red", ms=4, transform=ax.get_xaxis_transform())
+        ax.plot(data.optimizer.number_of(trial), 0.02, "x", color="tab:red", ms=4, transform=ax.get_xaxis_transform())
     _value_axis(ax, data)
     ax.set_xlabel("trial")
     ax.legend(frameon=False, fontsize="small")
