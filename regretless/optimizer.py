@@ -318,12 +318,6 @@ class Optimizer:
         """Trials asked and not yet told."""
         return [t for t in self.trials if t.state == "pending"]
 
-    def number_of(self, trial: Trial) -> int:
-        """The number by which the user knows a trial: that in its study, where the trials were read from one."""
-        numbers = self.notes.get("numbers")
-        known = numbers[trial.number] if isinstance(numbers, list) and trial.number < len(numbers) else None
-        return known if isinstance(known, int) else trial.number
-
     @property
     def ended(self) -> list[float | None]:
         """The value of each trial that ended, in order of their numbers; None: it failed."""
@@ -457,10 +451,7 @@ class Optimizer:
         optimizer.together, optimizer.watch = bool(state["together"]), Watch.read(state.get("watch"))
         optimizer.probe_steps = [int(step) for step in state["probe_steps"]]
         optimizer._chosen, optimizer.notes = str(state["why"]), dict(state["notes"])
-        of_study = "numbers" in optimizer.notes  # a study says itself which of its trials are probes, and may lose some
-        for k in optimizer.probe_steps:
-            if k < 0 or not (of_study or (k < len(state["state"]) and is_due(k, optimizer.probes))):
-                raise ValueError("it names probes that none of its trials can be")
+        agreement.check_probes(optimizer, len(state["state"]))
         optimizer.method.load_state_dict(state["method"])
         units = np.asarray(state["unit"], dtype=np.float64).reshape(-1, optimizer.method.dim)
         inside = ((units >= 0) & (units <= 1)).all(axis=1)  # NaN is neither

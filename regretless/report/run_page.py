@@ -16,6 +16,7 @@ from regretless.report import page
 from regretless.report.model_view import SURFACE, ModelView, model_of
 from regretless.report.page import Chart, Curve, Section
 from regretless.report.run_data import WIDE, RunData, Scale, text_of
+from regretless.trial import number_of
 
 if TYPE_CHECKING:
     from regretless.certificate import Certificate
@@ -80,7 +81,9 @@ def _found(data: RunData) -> Section:
         "Objective": _objective(data),
         "Goal": optimizer.direction,
         "Value there": f"{result.value:.6g}" if np.isfinite(result.value) else "not evaluated at that setting",
-        "Best trial": f"trial {optimizer.number_of(result.best)} with {result.best.value:.6g}" if data.done else "",
+        "Best trial": f"trial {number_of(result.best, optimizer.notes)} with {result.best.value:.6g}"
+        if data.done
+        else "",
         "Method": method,
         "Recommendation" if data.foreign else "Why this method": why,
         "Evaluations": ", ".join(ended),
@@ -157,7 +160,7 @@ def _failures(data: RunData) -> list[Section]:
         found.setdefault(last_line(trial.error), []).append(trial)
     body = ""
     for line, trials in sorted(found.items(), key=lambda item: -len(item[1]))[:MOST_ERRORS]:
-        numbers = [str(data.optimizer.number_of(t)) for t in trials[:MOST_ERRORS]]
+        numbers = [str(number_of(t, data.optimizer.notes)) for t in trials[:MOST_ERRORS]]
         which = ", ".join(numbers) + (", ..." if len(trials) > MOST_ERRORS else "")
         full = html.escape(trials[-1].error.strip() or line)
         body += (
@@ -320,7 +323,7 @@ def _durations(data: RunData) -> list[Section]:
 def _dots(data: RunData, key: str, *, failed: bool = False) -> dict[str, Any]:
     """All trials as dots, coloured by their order."""
     dots: dict[str, Any] = {"name": "trials, first to last", "kind": "dots", "x": [key], "y": [{"mid": "value"}]}
-    lost = {"failed": [data.optimizer.number_of(t) for t in data.failed]} if failed and data.failed else {}
+    lost = {"failed": [number_of(t, data.optimizer.notes) for t in data.failed]} if failed and data.failed else {}
     return {**dots, "order": True, "trials": True, "best": data.best, **lost}
 
 

@@ -30,6 +30,7 @@ from regretless.stopping import STOP_NOTE, GapBelow, StopWhen
 from regretless.storage.export import export_study, result_of_study
 from regretless.storage.runner import tune_in_storage
 from regretless.storage.urls import open_storage, patiently
+from regretless.trial import number_of
 
 
 def evaluations(log: Path) -> list[dict[str, Any]]:
@@ -498,7 +499,7 @@ def test_a_page_of_a_study_has_the_numbers_of_the_study(tmp_path: Path) -> None:
     written = json.loads(result.to_json(tmp_path / "study.json").read_text())
     assert [t["number"] for t in written["trials"]] == [1, 2, 4]
     again = rg.Result.from_json(tmp_path / "study.json")
-    assert [again.optimizer.number_of(t) for t in again.trials] == [1, 2, 4]
+    assert [number_of(t, again.optimizer.notes) for t in again.trials] == [1, 2, 4]
 
 
 def test_a_refused_command_leaves_the_study_of_another_sampler_as_it_is(tmp_path: Path) -> None:
