@@ -78,7 +78,7 @@ def _found(data: RunData) -> Section:
     broken, probes = len(_broken(data)), len(_probes(data))
     ended += [f"{broken} of the values break a constraint"] if broken else []
     facts = {
-        "Objective": _objective(data),
+        "Study" if "numbers" in optimizer.notes else "Objective": _objective(data),
         "Goal": optimizer.direction,
         "Value there": f"{result.value:.6g}" if np.isfinite(result.value) else "not evaluated at that setting",
         "Best trial": f"trial {number_of(result.best, optimizer.notes)} with {result.best.value:.6g}"

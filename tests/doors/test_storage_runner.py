@@ -493,6 +493,7 @@ def test_a_page_of_a_study_has_the_numbers_of_the_study(tmp_path: Path) -> None:
     page = result.report(tmp_path / "page.html").read_text()
     assert study.best_trial.number == 4
     assert "trial 4 with 3" in page
+    assert "<dt>Study</dt><dd>killed</dd>" in page
     assert '"number":[1,2,4]' in page.replace(" ", "")
     assert "Ended because" not in page  # a study does not say why its last trial was the last
     assert list(result.to_dataframe()["number"]) == [1, 2, 4]
