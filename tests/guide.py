@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 NOTEBOOKS = Path(__file__).parent.parent / "examples" / "notebooks"
 ELSEWHERE = {
-    *("training-steps", "compare", "problems", "reproduce"),
+    *("training-steps", "steps-in-optuna", "compare", "problems", "reproduce"),
     *("optuna", "trackers", "sklearn", "botorch", "ray", "parallel"),
 }
 """Pages whose examples need data or servers; tests/test_docs.py, tests/bench and tests/doors run them."""
