@@ -251,9 +251,9 @@ def chart(path: Path, rows: Sequence[Mapping[str, Any]], methods: Sequence[str])
     suites = {kind: suites_of(kind, rows) for kind in KINDS}
     shared = {kind: field_of(rows, present(rows, methods, suites[kind]), suites[kind])[1] for kind in KINDS}
     kinds = [kind for kind in KINDS if len(shared[kind]) >= LEAST_CASES]
-    across = 2 if len(kinds) == 4 else min(3, len(kinds))
+    across = min(2, len(kinds))  # a page is some 800 pixels wide: three panels side by side have names of four pixels
     down = -(-len(kinds) // across)
-    figure, panels = plt.subplots(down, across, figsize=(4.4 * across, 3.7 * down), squeeze=False, layout="constrained")
+    figure, panels = plt.subplots(down, across, figsize=(4.4 * across, 3.0 * down), squeeze=False, layout="constrained")
     for panel in panels.flat[len(kinds) :]:
         panel.axis("off")
     if len(kinds) < panels.size:
@@ -272,7 +272,7 @@ def chart(path: Path, rows: Sequence[Mapping[str, Any]], methods: Sequence[str])
         panel.set_ylim(len(ran) + 0.2, 0.8)
         placed.append((panel, ran, cost, mean, error))
     for row in panels:
-        row[0].set_ylabel("mean rank of the recommendation\n(1 is best)")
+        row[0].set_ylabel("mean rank (1 is best)")
     figure.draw_without_rendering()  # names are placed by what lies where
     for panel, ran, cost, mean, error in placed:
         name_points(panel, ran, cost, mean, error)

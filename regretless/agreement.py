@@ -14,6 +14,7 @@ import numpy as np
 from regretless.auto import find_recipe
 from regretless.fingerprint import is_plain
 from regretless.method import LARGEST, Method, Recipe
+from regretless.probes import is_due
 from regretless.space import Space
 from regretless.trial import STATES, column
 
@@ -211,3 +212,12 @@ def take_sides(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
         trial.cost = None if math.isnan(cost) else float(cost)
     for trial, seconds in zip(trials, state.get("seconds", ()), strict="seconds" in state):
         trial.seconds = None if math.isnan(seconds) else float(seconds)
+
+
+def check_probes(optimizer: Optimizer, trials: int) -> None:
+    """Refuses a file that names probes which none of its trials can be. A study says itself which of its trials are
+    probes, and it counts those that never ended, which the file of its result does not hold."""
+    of_study = "numbers" in optimizer.notes
+    for step in optimizer.probe_steps:
+        if step < 0 or not (of_study or (step < trials and is_due(step, optimizer.probes))):
+            raise ValueError("it names probes that none of its trials can be")
