@@ -2,7 +2,7 @@
 
     python experiments/auto_choice.py --set choose --jobs 16 --out runs/auto      # our own methods, on odd functions
     python experiments/auto_choice.py --set report --jobs 16 --out runs/auto      # auto and the peers, on even ones
-    python experiments/auto_choice.py --set report --out runs/auto --table        # the tables of what has been run
+    python experiments/auto_tables.py runs/auto                                   # the tables of what has been run
 
 A suite is a kind of problem and its size: `clean-D` (bbob, 20 evaluations per dimension), `noise-S-D` (noise of S per
 cent of the interquartile range, 50 per dimension), `mixint-D` (bbob-mixint, 20 per dimension), `batch-Q-D` (bbob, 256
@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from auto_tables import AFTER, KINDS, batch_table, chart, key_of, long_table, rows_of, suites_of, summary, table
+from auto_tables import AFTER, QUICK, SLOW, key_of, rows_of, tables_of
 from regretless_bench.peers import installed
 from regretless_bench.peers.botorch import largest_mean
 from regretless_bench.pool import Progress, work_in_processes
@@ -42,10 +42,6 @@ from regretless_bench.runner import method_named
 from regretless.optimizer import Optimizer
 
 OURS = ("auto", "gp-ucb", "gp-ei", "gp-ts", "turbo", "cma-es")
-QUICK = ("auto", "optuna-tpe", "optuna-cmaes", "nevergrad-ngopt", "turbo")
-"""The peers whose asks take milliseconds."""
-SLOW = ("optuna-gp", "smac", "botorch-logei", "botorch-lognei", "botorch-saas", "hebo")
-"""The peers whose asks take a tenth of a second to seconds: they run on fewer cases."""
 SETS = {"choose": (range(1, 25, 2), OURS), "report": (range(2, 25, 2), QUICK + SLOW)}
 """The functions and the methods of each set."""
 FIRST = 21
@@ -210,39 +206,22 @@ def main() -> None:
     parser.add_argument("--set", choices=SETS, default="report")
     parser.add_argument("--suites", default="clean-2,clean-3,clean-5,clean-10,noise-15-3,mixint-5")
     parser.add_argument("--functions", help="numbers separated by commas; by default all of the set")
-    parser.add_argument("--instances", help=f"numbers separated by commas; {FIRST}, of tables all that were run")
+    parser.add_argument("--instances", default=str(FIRST), help=f"numbers separated by commas; {FIRST} by default")
     parser.add_argument("--methods", help="names separated by blanks, instead of the set's own")
     parser.add_argument("--out", type=Path, default=Path("runs/auto_choice"), help="the folder of the outcomes")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=1e6, help="after these no further run begins")
-    parser.add_argument("--chart", type=Path, help="a PNG file of the mean ranks of all suites")
-    parser.add_argument("--table", action="store_true", help="only the tables of what has been run")
     options = parser.parse_args()
     functions, methods = SETS[options.set]
     chosen = [int(word) for word in options.functions.split(",")] if options.functions else list(functions)
     if any(f not in functions for f in chosen):
         parser.error(f"the set {options.set!r} has functions {list(functions)}")
     methods = tuple(options.methods.split()) if options.methods else methods
-    instances = [int(word) for word in options.instances.split(",")] if options.instances else []
-    if not options.table:
-        instances = instances or [FIRST]
-        cases = [case for suite in options.suites.split(",") for case in cases_of(suite, chosen, instances)]
-        jobs = [(case, m) for case in cases for m in methods if installed(m)]
-        run_jobs(jobs, options.out / "outcomes.jsonl", options.jobs, options.minutes)
-    rows = [row for row in rows_of(options.out) if not instances or row["instance"] in instances]
-    for suite in dict.fromkeys(r["suite"] for r in rows):
-        print(f"\n{table(suite, rows, methods, [suite])}", flush=True)
-    for kind in KINDS:
-        if len(suites_of(kind, rows)) > 1:
-            print(f"\n{table(f'all {kind}', rows, methods, suites_of(kind, rows))}")
-    for kind in ("batch", "fewbatch"):
-        if any(r["suite"].startswith(f"{kind}-") for r in rows):
-            print(f"\n{batch_table(rows, methods, kind)}")
-    if any("after" in row for row in rows):
-        print(f"\n{long_table(rows, methods)}")
-    print(f"\n{summary(rows, methods)}")
-    if options.chart is not None:
-        chart(options.chart, rows, methods)
+    instances = [int(word) for word in options.instances.split(",")]
+    cases = [case for suite in options.suites.split(",") for case in cases_of(suite, chosen, instances)]
+    jobs = [(case, m) for case in cases for m in methods if installed(m)]
+    run_jobs(jobs, options.out / "outcomes.jsonl", options.jobs, options.minutes)
+    print(tables_of([row for row in rows_of(options.out) if row["instance"] in instances], methods))
 
 
 if __name__ == "__main__":

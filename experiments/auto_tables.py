@@ -1,5 +1,7 @@
 """The tables and the chart of `auto` beside its parts and its peers, from the outcomes that `auto_choice.py` leaves.
 
+    python experiments/auto_tables.py runs/auto [--methods "auto gp-ucb gp-ei"] [--chart peers.png]
+
 Methods are ranked within a case (a function with a dimension, a noise and an instance), on the cases that all of them
 finished. Errors have functions as units, because a function in other dimensions, noises and instances is no new
 problem.
@@ -7,6 +9,7 @@ problem.
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +21,10 @@ from regretless_bench.stats import ranks, standard_error
 
 from regretless.parameters import Array
 
+QUICK = ("auto", "optuna-tpe", "optuna-cmaes", "nevergrad-ngopt", "turbo")
+"""The peers whose asks take milliseconds."""
+SLOW = ("optuna-gp", "smac", "botorch-logei", "botorch-lognei", "botorch-saas", "hebo")
+"""The peers whose asks take a tenth of a second to seconds: they run on fewer cases."""
 NAMES = {
     "optuna-tpe": "TPE", "optuna-cmaes": "CMA-ES", "nevergrad-ngopt": "NGOpt", "turbo": "TuRBO",
     "optuna-gp": "GPSampler", "smac": "SMAC3", "botorch-logei": "qLogEI", "botorch-lognei": "qLogNEI",
@@ -298,3 +305,33 @@ def name_points(panel: Any, names: Sequence[str], x: Array, y: Array, error: Arr
         *_, note, box = min(found, key=lambda trial: trial[:2])
         panel.add_artist(note)
         taken.append(box)
+
+
+def tables_of(rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
+    """Every table of these outcomes."""
+    suites = dict.fromkeys(row["suite"] for row in rows)
+    found = [table(suite, rows, methods, [suite]) for suite in suites]
+    pooled = [kind for kind in KINDS if len(suites_of(kind, rows)) > 1]
+    found += [table(f"all {kind}", rows, methods, suites_of(kind, rows)) for kind in pooled]
+    for kind in ("batch", "fewbatch"):
+        if any(suite.startswith(f"{kind}-") for suite in suites):
+            found.append(batch_table(rows, methods, kind))
+    if any("after" in row for row in rows):
+        found.append(long_table(rows, methods))
+    return "\n\n".join([*found, summary(rows, methods)])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("outcomes", type=Path, help="a file or folder that auto_choice.py wrote")
+    parser.add_argument("--methods", default=" ".join(QUICK + SLOW), help="names separated by blanks")
+    parser.add_argument("--chart", type=Path, help="a PNG file of the mean ranks of all suites")
+    options = parser.parse_args()
+    rows, methods = rows_of(options.outcomes), options.methods.split()
+    print(tables_of(rows, methods))
+    if options.chart is not None:
+        chart(options.chart, rows, methods)
+
+
+if __name__ == "__main__":
+    main()

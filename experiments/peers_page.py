@@ -8,13 +8,13 @@ A test holds the page against the outcomes.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from auto_choice import QUICK, SLOW
-from auto_tables import NAMES, chart, field_of, functions_of, long_rows, mean_ranks, rows_of, summary
+from auto_tables import NAMES, QUICK, SLOW, chart, field_of, functions_of, long_rows, mean_ranks, rows_of, summary
 from regretless_bench.stats import ranks, standard_error
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -108,6 +108,7 @@ def page_with(text: str, rows: Rows) -> str:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0]).parse_args()
     rows = rows_of(OUTCOMES)
     PAGE.write_text(page_with(PAGE.read_text(encoding="utf-8"), rows), encoding="utf-8")
     chart(CHART, rows, QUICK + SLOW)
