@@ -113,7 +113,7 @@ class Auto(GPMethod):
             means that no setting is ever evaluated twice; None: it is found out.
     """
 
-    version = 4  # since long runs follow quadratics
+    version = 5  # since a search of the evolution has its time
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, noisy: bool | None = None) -> None:
         dim = cube.dim if isinstance(cube, Cube) else cube

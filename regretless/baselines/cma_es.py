@@ -38,6 +38,9 @@ CONDITION = 1e14  # a covariance beyond this condition number has lost its digit
 FLAT = 1e-14
 """A search whose values of late differ by less than this share of all its values has converged (the tutorial's TolFun,
 relative). With 1e-12 a valley is left three digits before the end of a double's (docs/lab/auto.md)."""
+MOST_GENERATIONS = (100, 50)
+"""A search has had its time after a + b (d + 3)^2 / sqrt(lambda) generations (GECCO 2009, MaxIter): without
+an end one crept along a ridge for 90,000 evaluations (docs/lab/auto.md)."""
 DIAGONAL_ABOVE = 100  # the dimension beyond which C is diagonal; in 100 a full update costs 0.1 ms a value
 SMALL_STEP = 2.0  # first steps of a small-population search are shorter by up to ten to this power (GECCO 2009)
 LEAST_SHARE = 0.4  # the least sd of a discrete coordinate, in shares: one draw in five leaves the middle of its share
@@ -48,7 +51,7 @@ TINY = 1e-300  # keeps a logarithm or a quotient of zeros defined
 class CMAES(Method):
     """CMA-ES with restarts in two sizes of population (BIPOP): for many cheap evaluations."""
 
-    version = 2  # since a search ends later
+    version = 3  # since a search has its time
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
         super().__init__(cube, seed=seed, budget=budget)
@@ -193,7 +196,8 @@ class Search:
         window = int(120 + 30 * d / self.population)
         stale = g >= window and np.median(self._best[-20:]) <= np.median(self._best[-window : -window + 20])
         shape = float(self.scales.max() / self.scales.min()) ** 2
-        return bool(flat or stale or self.sigma * float(self.scales.max()) < SMALLEST or shape > CONDITION)
+        most = MOST_GENERATIONS[0] + MOST_GENERATIONS[1] * (d + 3) ** 2 / math.sqrt(self.population)
+        return bool(flat or stale or g >= most or self.sigma * float(self.scales.max()) < SMALLEST or shape > CONDITION)
 
     def _whitened(self, steps: Array) -> Array:
         """D^(-1) B' y of each step, lambda x d: as long as C^(-1/2) y."""

@@ -90,3 +90,17 @@ def test_discrete_coordinates_never_freeze() -> None:
     best = space.decode(method.recommend())
     assert (best["n"], best["s"], best["c"]) == (9, 1.5, "y")
     assert len(np.unique(X[-100:, cube.discrete], axis=0)) > 10
+
+
+def test_a_search_that_creeps_has_its_time() -> None:
+    """Values that rise a little in every generation, without an end: 100 + 50 (d + 3)^2 / sqrt(lambda) generations."""
+    search, rng = Search(np.full(2, 0.5), 0.1, 6), np.random.default_rng(2)
+    ended = None
+    for g in range(1, 1000):
+        search.sigma = 0.1  # neither converged nor out of shape
+        search.C, search.axes, search.scales = np.eye(2), np.eye(2), np.ones(2)
+        search.learn(0.5 + 0.1 * rng.standard_normal((6, 2)), g * 1e-6 + 1e-7 * rng.random(6))
+        if search.finished():
+            ended = g
+            break
+    assert ended == 611  # 100 + 50 * 25 / sqrt(6) = 610.3
