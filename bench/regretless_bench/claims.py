@@ -162,9 +162,8 @@ def needed(found: list[T], options: argparse.Namespace) -> list[T]:
     """What was found; when that is nothing, the process ends with one line."""
     if not found:
         size = "full" if options.full else "quick"
-        sys.exit(
-            f"there are no records of the {size} size in {options.out}: run the same command without --report first"
-        )
+        what = "run the same command without --report first" if options.report else "no run ended well"
+        sys.exit(f"there are no records of the {size} size in {options.out}: {what}")
     return found
 
 
