@@ -255,6 +255,8 @@ def test_michalewicz_is_judged_by_the_gap(experiment) -> None:
     assert (outcomes(by_value)[0], outcomes(by_gap)[0]) == ("holds", "fails")
     for dim, best in ((2, -1.8013), (5, -4.687658), (10, -9.66015)):  # the values everybody prints
         assert rejudge.optimum(f"michalewicz(dim={dim}, noise_sd=0.2)") == pytest.approx(best, abs=1e-4)
+    higher, lower = (rejudge.Line("camelback(dim=20)", "", 0, 100, 20, (v,) * 4, 0.0, v, 1.0) for v in (1.0, 0.5))
+    assert 0 < rejudge.gap(higher) < rejudge.gap(lower)  # Camelback is maximised
 
 
 def test_no_method_begins_in_the_optimum_of_an_unshifted_function(experiment) -> None:

@@ -251,6 +251,16 @@ def test_default_beats_the_presets_of_the_paper_on_a_bowl():
     assert found["default"] > -0.02
 
 
+def test_the_paper_preset_draws_every_point_by_itself():
+    """f(x) ~ N(h(x; theta), nu^2 sigma^2(x)) for each x (Alg. 1, l. 4), h and sigma checked elsewhere."""
+    method = run(NeuralBO(3, seed=5, preset="paper", width=20, n_candidates=50), 12)
+    method._refresh()
+    Z = method._inputs(np.random.default_rng(6).random((400, 3)))
+    draw = method._model.draw(0.1, np.random.default_rng(7))
+    scores = (draw(Z) - method._model._outputs(Z)) / (0.1 * method._model._deviation(Z))
+    np.testing.assert_allclose(scores, np.random.default_rng(7).standard_normal(400), atol=1e-9)
+
+
 def test_paper_reports_the_clipped_learning_rate():
     method = run(NeuralBO(10, seed=5, preset="paper", n_candidates=50), 26)
     used, asked = method.learning_rate
