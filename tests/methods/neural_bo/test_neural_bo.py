@@ -233,6 +233,13 @@ def test_a_module_of_the_user_s_is_trained_and_gives_what_the_same_net_gives():
     np.testing.assert_allclose(theirs.mean(Z), mine.mean(Z), atol=1e-6)
 
 
+def test_the_default_trains_its_net_unless_told_not_to():
+    for options, trains in (({}, True), ({"training": 0}, False)):
+        method = run(NeuralBO(3, seed=1, width=16, **options), 30)
+        method._refresh()
+        assert any(part.any() for part in method._model._delta) == trains  # theta - theta0
+
+
 def test_the_mean_moves_with_every_value_between_trainings():
     X, y, yvar = data(200)
     model = TrainedTangent(net(), seed=4, steps=20)
