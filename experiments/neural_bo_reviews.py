@@ -7,10 +7,10 @@ reviews.
         10 targets, 200 evaluations
 
 Every method scores all rows that were not yet asked and takes the best: what its acquisition becomes on a finite pool.
-The GPs have the squared exponential kernel on the TF-IDF features with length-scale and noise by marginal likelihood,
-as the paper's have; UCB's kappa is sqrt(0.1), the authors' constant for this task. TPE, which knows no features,
-searches the row numbers, and may ask a row twice. Each seed hides another document; all methods begin with the same
-five random rows.
+The GPs have the squared exponential kernel on the word counts with length-scale and noise by marginal likelihood, as
+the paper's have; UCB's kappa is sqrt(0.1), the authors' constant for this task. TPE, which knows no features, searches
+the row numbers, and may ask a row twice. Each seed hides another document; all methods begin with the same five random
+rows.
 """
 
 from __future__ import annotations
