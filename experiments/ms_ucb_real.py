@@ -23,7 +23,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from regretless_bench.claims import charts, core_seconds, experiment_options, fewest, gather, grouped, medians_table
+from regretless_bench.claims import (
+    charts,
+    chosen,
+    core_seconds,
+    experiment_options,
+    fewest,
+    gather,
+    grouped,
+    medians_table,
+)
 from regretless_bench.finding import Finding
 from regretless_bench.record import Record, Run, by_problem
 from regretless_bench.summary import ms_per_ask
@@ -94,11 +103,11 @@ def settings(options: argparse.Namespace, task: str) -> list[Run]:
         levels = [float(C) for C in options.ramp.split(",")]
         most = options.budget or LENGTH[task]
         problems = [({"C": C, **real}, most) for C in levels] if options.full else [({"C": 1.0, **real}, 60)]
-    chosen = options.methods.split(",") if options.methods else RECIPES if options.full else QUICK
+    labels = chosen(options.methods, RECIPES) if options.methods else RECIPES if options.full else QUICK
     cells = [
         Run(RECIPES[label], task, problem, seed, budget=budget, init=INITIAL, label=label)
         for problem, budget in problems
-        for label in chosen
+        for label in labels
         for seed in range(options.first, options.first + options.seeds)
     ]
     return sorted(cells, key=lambda run: run.seed)

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
-from regretless_bench.claims import SAMPLES, experiment_options, keep_results, needed, stored
+from regretless_bench.claims import SAMPLES, chosen, experiment_options, keep_results, needed, stored
 from regretless_bench.finding import Finding, Table
 from regretless_bench.peers import PEERS
 from regretless_bench.problems.reviews import Reviews
@@ -249,8 +249,9 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     options = experiment_options(parser, "runs/neural_bo_reviews", data="amazon_reviews_hierarchical")
     budget = options.budget or (200 if options.full else 60)
+    labels = chosen(options.methods, [*ASKED, *SCORERS])
     seeds = range(options.first_seed, options.first_seed + options.seeds)
-    files = {(m, s): options.out / f"{m}-s{s}-n{budget}.json" for s in seeds for m in options.methods.split(",")}
+    files = {(m, s): options.out / f"{m}-s{s}-n{budget}.json" for s in seeds for m in labels}
     if not options.report:
         with ProcessPoolExecutor(options.jobs) as pool:
             futures = {pool.submit(one_run, *key, budget): path for key, path in files.items() if not path.exists()}

@@ -17,7 +17,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, as_completed
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -102,6 +102,14 @@ def experiment_options(
                 sys.exit(f"{parser.prog}: {error}")
     options.out.mkdir(parents=True, exist_ok=True)
     return options
+
+
+def chosen(named: str, known: Collection[str], separator: str = ",") -> list[str]:
+    """The labels that --methods names; when one of them is not known, the process ends with one line."""
+    labels = named.split(separator)
+    if unknown := [label for label in labels if label not in known]:
+        sys.exit(f"--methods: unknown method {unknown[0]!r}; known are {f'{separator} '.join(known)}")
+    return labels
 
 
 def _end_without(parent: int) -> None:

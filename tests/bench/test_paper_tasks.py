@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 from made_records import GOOD, study
-from regretless_bench.claims import grouped
+from regretless_bench.claims import chosen, grouped
 from regretless_bench.problems import make_problem
 from regretless_bench.reproduce import EXPERIMENTS
 from regretless_bench.verdicts import judged, outcomes
@@ -170,6 +170,15 @@ def test_full_sizes_hold_what_the_papers_have(experiment) -> None:
     assert real.size(options) == "between"
     tables = experiment("bilevel_tables")
     assert [tables.size(True, 1, ts).partition(":")[0] for ts in ((20, 40, 60), (20,))] == ["full", "between"]
+
+
+def test_an_unknown_method_is_named_before_anything_runs(experiment) -> None:
+    assert chosen("a;b, c", ("a", "b, c", "d"), ";") == ["a", "b, c"]
+    with pytest.raises(SystemExit, match="--methods: unknown method 'gp-uc'; known are gp-ei, gp-ucb"):
+        chosen("gp-ei,gp-uc", ("gp-ei", "gp-ucb"))
+    options = argparse.Namespace(methods="nobody", full=False, report=False, budget=None)
+    with pytest.raises(SystemExit, match="unknown method 'nobody'; known are ms-ucb, "):
+        experiment("ms_ucb_fig1").settings(options)
 
 
 def test_the_order_of_rivals_does_not_outweigh_what_is_said_of_the_method(experiment) -> None:
