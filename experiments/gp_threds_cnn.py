@@ -30,9 +30,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from regretless_bench.claims import experiment_options, needed, stored
+from regretless_bench.claims import chosen, experiment_options, needed, stored
 from regretless_bench.finding import Finding, Table
-from regretless_bench.problems.data import data_folder, read_idx, reading
+from regretless_bench.problems.data import data_folder, read_digits, reading
 from regretless_bench.record import stamped
 from regretless_bench.stats import quartiles
 from regretless_bench.verdicts import checks_table, judged, lowest
@@ -103,10 +103,7 @@ def digits(size: Size, folder: str | None, device: str) -> tuple[Any, Any, Any, 
 
     place, parts = data_folder("mnist", folder), []
     for name, count in (("train", size.images), ("t10k", size.tested)):
-        images, labels = (
-            read_idx(place / f"{name}-images-idx3-ubyte.gz"),
-            read_idx(place / f"{name}-labels-idx1-ubyte.gz"),
-        )
+        images, labels = read_digits(place, name)
         pick = np.concatenate([np.flatnonzero(labels == digit)[:count] for digit in range(10)])
         parts += [
             torch.from_numpy(images[pick][:, None].astype(np.float32) / 255),
@@ -312,7 +309,7 @@ def main() -> None:
     )
     size = FULL if options.full else SMALL
     data = None if options.data is None else str(options.data)
-    labels = options.methods.split(";") if options.methods else _labels(full=options.full)
+    labels = chosen(options.methods, _labels(full=True), ";") if options.methods else _labels(full=options.full)
     cells = [(label, seed) for seed in range(options.seeds) for label in labels]
     missing = [] if options.report else [cell for cell in cells if not _path(options.out, *cell, size).exists()]
     with ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:

@@ -28,6 +28,7 @@ import numpy as np
 from regretless_bench.claims import (
     Cases,
     charts,
+    chosen,
     core_seconds,
     experiment_options,
     fewest,
@@ -90,7 +91,7 @@ FIRST_SEED = 3
 def settings(options: argparse.Namespace) -> list[Run]:
     """The cells asked for."""
     everyone = [label for label in RECIPES if options.report or label != "botorch-logei"]
-    labels = options.methods.split(",") if options.methods else everyone if options.full else QUICK
+    labels = chosen(options.methods, RECIPES) if options.methods else everyone if options.full else QUICK
     dims, budget = (DIMS, options.budget or BUDGET) if options.full else (DIMS[:1], BUDGET // 2)
     cells: list[Run] = []
     for label in labels:

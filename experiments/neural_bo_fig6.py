@@ -19,7 +19,7 @@ import time
 from typing import Any
 
 import numpy as np
-from regretless_bench.claims import PARENT, experiment_options, needed, stored
+from regretless_bench.claims import PARENT, chosen, experiment_options, needed, stored
 from regretless_bench.finding import Finding, Table
 from regretless_bench.memory import peak_megabytes
 from regretless_bench.record import stamped
@@ -32,6 +32,7 @@ from regretless.statefile import write_whole
 OURS, PRINTED, GREEDY, GP = "neural-bo", "neural-bo (paper)", "neural-greedy", "gp-ucb"
 NARROW = "neural-bo (paper) of 50 units"
 """The method as printed with a tenth of its units, 750 weights: most sizes lie beyond, where U is the smaller."""
+EVERY = (OURS, PRINTED, NARROW, GREEDY, GP)
 RECIPES: dict[str, dict[str, Any]] = {PRINTED: {"preset": "paper"}, NARROW: {"preset": "paper", "width": 50}}
 CONSTANT_THERE = "the memory used by these two methods remains almost constant, unlike GP"
 QUOTES = {
@@ -93,8 +94,7 @@ def measure(method: str, n: int, dim: int) -> dict[str, float | str | int]:
 def finding(rows: list[dict], options: argparse.Namespace) -> Finding:
     """The claim names NeuralBO and NeuralGreedy as constant and the GP as growing: three checks of the method as
     printed, and the same of our default."""
-    methods = (OURS, PRINTED, NARROW, GREEDY, GP)
-    rows = sorted(rows, key=lambda r: (methods.index(r["method"]), r["dim"], r["n"]))
+    rows = sorted(rows, key=lambda r: (EVERY.index(r["method"]), r["dim"], r["n"]))
     checks, ours = claimed(rows, PRINTED), claimed(rows, OURS)
     verdict, sentence = judged(checks, LEAST_SEEDS, ours)  # sizes of memory, not samples of a distribution
     lines = [
@@ -181,13 +181,13 @@ def growth(rows: list[dict], method: str) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--methods", default=f"{OURS},{PRINTED},{NARROW},{GREEDY},{GP}")
+    parser.add_argument("--methods", default=",".join(EVERY))
     parser.add_argument("--point", nargs=3, metavar=("METHOD", "N", "DIM"), help="measure one point and print it")
     options = experiment_options(parser, "runs/neural_bo_fig6")
     if options.point:
         print(json.dumps(measure(options.point[0], int(options.point[1]), int(options.point[2]))))
         return
-    cells = [(m, n, DIM) for m in options.methods.split(",") for n in SIZES if n <= LIMITS.get(m, n)]
+    cells = [(m, n, DIM) for m in chosen(options.methods, EVERY) for n in SIZES if n <= LIMITS.get(m, n)]
     cells += [(OURS, n, 100) for n in (10_000, 100_000)] if options.full else []
     rows = []
     print(

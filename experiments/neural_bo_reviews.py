@@ -7,10 +7,10 @@ reviews.
         10 targets, 200 evaluations
 
 Every method scores all rows that were not yet asked and takes the best: what its acquisition becomes on a finite pool.
-The GPs have the squared exponential kernel on the TF-IDF features with length-scale and noise by marginal likelihood,
-as the paper's have; UCB's kappa is sqrt(0.1), the authors' constant for this task. TPE, which knows no features,
-searches the row numbers, and may ask a row twice. Each seed hides another document; all methods begin with the same
-five random rows.
+The GPs have the squared exponential kernel on the word counts with length-scale and noise by marginal likelihood, as
+the paper's have; UCB's kappa is sqrt(0.1), the authors' constant for this task. TPE, which knows no features, searches
+the row numbers, and may ask a row twice. Each seed hides another document; all methods begin with the same five random
+rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
-from regretless_bench.claims import SAMPLES, experiment_options, keep_results, needed, stored
+from regretless_bench.claims import SAMPLES, chosen, experiment_options, keep_results, needed, stored
 from regretless_bench.finding import Finding, Table
 from regretless_bench.peers import PEERS
 from regretless_bench.problems.reviews import Reviews
@@ -249,8 +249,9 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     options = experiment_options(parser, "runs/neural_bo_reviews", data="amazon_reviews_hierarchical")
     budget = options.budget or (200 if options.full else 60)
+    labels = chosen(options.methods, [*ASKED, *SCORERS])
     seeds = range(options.first_seed, options.first_seed + options.seeds)
-    files = {(m, s): options.out / f"{m}-s{s}-n{budget}.json" for s in seeds for m in options.methods.split(",")}
+    files = {(m, s): options.out / f"{m}-s{s}-n{budget}.json" for s in seeds for m in labels}
     if not options.report:
         with ProcessPoolExecutor(options.jobs) as pool:
             futures = {pool.submit(one_run, *key, budget): path for key, path in files.items() if not path.exists()}

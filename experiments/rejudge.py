@@ -141,12 +141,13 @@ def ms_ucb(old: Finding, lines: list[Line]) -> Finding:
 
 def neural_bo(old: Finding, lines: list[Line]) -> Finding:
     cases = grouped(lines)
-    labels = ("neural-bo (paper)", "neural-bo")
+    labels, tail = ("neural-bo (paper)", "neural-bo"), ""
     if old.figure == "fig1":
         evaluations = min(line.evaluations for line in lines)
         checks, ours = (neural_bo_fig1.claimed(cases, label, evaluations, gap) for label in labels)
         beside = [checks_table(neural_bo_fig1.beside(cases, gap), "beside the claim: shifted functions")]
-        prefix = ""
+        beside += [table for table in old.tables if table.title == neural_bo_fig1.ONE_BY_ONE]
+        prefix, tail = "", "".join(old.sentence.partition(neural_bo_fig1.TABLE_2)[1:])
     elif old.figure == "fig5":
         evaluations = lines[0].evaluations
         checks, ours = (neural_bo_pushing.claimed(cases, label, evaluations, lambda r: -r.best[-1]) for label in labels)
@@ -161,7 +162,8 @@ def neural_bo(old: Finding, lines: list[Line]) -> Finding:
         )
         checks, ours = (neural_bo_sensitive.claimed(rates, alone, label) for label in labels)
         beside, prefix = [neural_bo_sensitive.beside(cases, lambda r: -r.best[-1])], ""
-    return rejudged(old, checks, ours, runs_of(cases), beside, prefix)
+    found = rejudged(old, checks, ours, runs_of(cases), beside, prefix)
+    return replace(found, sentence=found.sentence + tail)
 
 
 def gp_threds(old: Finding, lines: list[Line]) -> Finding | None:

@@ -17,7 +17,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, as_completed
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -104,6 +104,14 @@ def experiment_options(
     return options
 
 
+def chosen(named: str, known: Collection[str], separator: str = ",") -> list[str]:
+    """The labels that --methods names; when one of them is not known, the process ends with one line."""
+    labels = named.split(separator)
+    if unknown := [label for label in labels if label not in known]:
+        sys.exit(f"--methods: unknown method {unknown[0]!r}; known are {f'{separator} '.join(known)}")
+    return labels
+
+
 def _end_without(parent: int) -> None:
     """Ends this process when the command that started it was killed, so that the same command can resume what is
     there."""
@@ -162,9 +170,8 @@ def needed(found: list[T], options: argparse.Namespace) -> list[T]:
     """What was found; when that is nothing, the process ends with one line."""
     if not found:
         size = "full" if options.full else "quick"
-        sys.exit(
-            f"there are no records of the {size} size in {options.out}: run the same command without --report first"
-        )
+        what = "run the same command without --report first" if options.report else "no run ended well"
+        sys.exit(f"there are no records of the {size} size in {options.out}: {what}")
     return found
 
 

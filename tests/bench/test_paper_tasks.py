@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 from made_records import GOOD, study
-from regretless_bench.claims import grouped
+from regretless_bench.claims import chosen, grouped
 from regretless_bench.problems import make_problem
 from regretless_bench.reproduce import EXPERIMENTS
 from regretless_bench.verdicts import judged, outcomes
@@ -172,6 +172,15 @@ def test_full_sizes_hold_what_the_papers_have(experiment) -> None:
     assert [tables.size(True, 1, ts).partition(":")[0] for ts in ((20, 40, 60), (20,))] == ["full", "between"]
 
 
+def test_an_unknown_method_is_named_before_anything_runs(experiment) -> None:
+    assert chosen("a;b, c", ("a", "b, c", "d"), ";") == ["a", "b, c"]
+    with pytest.raises(SystemExit, match="--methods: unknown method 'gp-uc'; known are gp-ei, gp-ucb"):
+        chosen("gp-ei,gp-uc", ("gp-ei", "gp-ucb"))
+    options = argparse.Namespace(methods="nobody", full=False, report=False, budget=None)
+    with pytest.raises(SystemExit, match="unknown method 'nobody'; known are ms-ucb, "):
+        experiment("ms_ucb_fig1").settings(options)
+
+
 def test_the_order_of_rivals_does_not_outweigh_what_is_said_of_the_method(experiment) -> None:
     """MS-UCB's Fig. 5 says three things at each C: MS-UCB first, SRE second, the others behind. Where SRE is first, one
     of three holds, however many rivals SRE leads."""
@@ -255,6 +264,8 @@ def test_michalewicz_is_judged_by_the_gap(experiment) -> None:
     assert (outcomes(by_value)[0], outcomes(by_gap)[0]) == ("holds", "fails")
     for dim, best in ((2, -1.8013), (5, -4.687658), (10, -9.66015)):  # the values everybody prints
         assert rejudge.optimum(f"michalewicz(dim={dim}, noise_sd=0.2)") == pytest.approx(best, abs=1e-4)
+    higher, lower = (rejudge.Line("camelback(dim=20)", "", 0, 100, 20, (v,) * 4, 0.0, v, 1.0) for v in (1.0, 0.5))
+    assert 0 < rejudge.gap(higher) < rejudge.gap(lower)  # Camelback is maximised
 
 
 def test_no_method_begins_in_the_optimum_of_an_unshifted_function(experiment) -> None:

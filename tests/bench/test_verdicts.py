@@ -209,6 +209,8 @@ def test_published_verdicts_are_those_of_the_published_records(monkeypatch: pyte
         tables = [[t for t in found.tables if tuple(t.columns[:2]) == ("check", "holds")][:2] for found in pair]
         before, now = ([[row[:2] for row in table.rows] for table in of] for of in tables)
         assert (before, pair[0].verdict) == (now, pair[1].verdict), f"{path.stem}: run rejudge.py and publish.py"
+        assert pair[0].sentence == pair[1].sentence, path.stem
+        assert len(pair[0].tables) == len(pair[1].tables), f"{path.stem}: a table is lost or doubled"
 
 
 def test_regrets_at_equal_times_can_be_judged_again_from_the_finding(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,10 @@ ENVIRONMENT = "REGRETLESS_DATA"
 USUAL_PLACE = Path("data")
 """Where data sets are looked for, relative to the current folder, when neither an argument nor the environment names a
 folder."""
+COLUMNS = {"uci": ("class",), "amazon_reviews_hierarchical": ("Text", "Cat1", "Cat2", "Cat3")}
+"""Data set -> the columns that its tables must have."""
+DIGITS = {"train": 60_000, "t10k": 10_000}
+"""Part of MNIST -> its number of digits."""
 
 
 def data_folder(name: str, folder: str | Path | None = None) -> Path:
@@ -69,22 +73,30 @@ def _remedy(path: Path) -> str:
 
 
 def whole_data(name: str, folder: str | Path | None = None) -> Path:
-    """The folder of a data set whose files are all there and can be read to their end; raises with one sentence
-    otherwise. A file that is not the catalogued one is read, because the same table may be packed differently."""
+    """The folder of a data set whose files are all there and hold what they should; raises with one sentence otherwise.
+    A file that is not the catalogued one is read, because the same table may be packed differently."""
     place = data_folder(name, folder)
     for file, expected in DATA_SETS[name].files.items() if name in DATA_SETS else ():
         with reading(place / file) as path:
-            if checksum(path) == expected:
-                continue
-            if path.suffix == ".gz":
-                with gzip.open(path, "rb") as stream:
-                    while stream.read(1 << 20):
-                        pass
-            elif path.suffix == ".npz":
-                with np.load(path, allow_pickle=False) as stored:
-                    for key in stored:
-                        stored[key]
+            if checksum(path) != expected:
+                _read_whole(name, path)
     return place
+
+
+def _read_whole(name: str, path: Path) -> None:
+    """Reads a file of a data set to its end as what it should be; raises when it is something else."""
+    if name == "mnist":
+        read_digits(path.parent, path.name.split("-")[0])
+    elif name in COLUMNS:
+        read_csv(path, COLUMNS[name])
+    elif path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as stored:
+            for key in stored:
+                stored[key]
+    elif path.suffix == ".gz":
+        with gzip.open(path, "rb") as stream:
+            while stream.read(1 << 20):
+                pass
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
@@ -98,6 +110,20 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
         axes = data[3]
         lengths = struct.unpack_from(f">{axes}I", data, 4)
         return np.frombuffer(data, dtype=np.uint8, offset=4 + 4 * axes).reshape(lengths)
+
+
+def read_digits(place: Path, part: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """The images (n x 28 x 28) and labels (n) of a part of MNIST, "train" or "t10k"; files that do not belong together
+    are bad data."""
+    places = [place / f"{part}-{kind}-ubyte.gz" for kind in ("images-idx3", "labels-idx1")]
+    images, labels = (read_idx(path) for path in places)
+    n = DIGITS[part]
+    for path, found, wanted in zip(places, (images, labels), ((n, 28, 28), (n,)), strict=True):
+        with reading(path):
+            if found.shape != wanted:
+                shapes = (" x ".join(str(length) for length in shape) for shape in (found.shape, wanted))
+                raise ValueError("{} bytes, where {} are wanted".format(*shapes))
+    return images, labels
 
 
 def read_csv(path: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from regretless.method import keyed_generator
 from regretless.space import Space
-from regretless_bench.problems.data import data_folder, read_idx
+from regretless_bench.problems.data import data_folder, read_digits
 from regretless_bench.problems.problem import Observation, Problem
 
 Single = NDArray[np.float32]
@@ -35,9 +35,9 @@ FIXED_START = 2**40
 @lru_cache(maxsize=2)
 def _digits(folder: str | None) -> tuple[Single, NDArray[np.int64]]:
     place = data_folder("mnist", folder)
-    raw = read_idx(place / "train-images-idx3-ubyte.gz")[: TRAIN + VALIDATION]
+    raw, labels = (part[: TRAIN + VALIDATION] for part in read_digits(place, "train"))
     images = (raw.reshape(len(raw), -1).astype(np.float32) / np.float32(255) - PIXEL_MEAN) / PIXEL_SD
-    return images, read_idx(place / "train-labels-idx1-ubyte.gz")[: TRAIN + VALIDATION].astype(np.int64)
+    return images, labels.astype(np.int64)
 
 
 class MnistNet(Problem):

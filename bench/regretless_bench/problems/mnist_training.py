@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from regretless.bilevel.run import keyed_batches
 from regretless.method import keyed_generator
 from regretless.parameters import Float, Int, Parameter
-from regretless_bench.problems.data import data_folder, read_idx
+from regretless_bench.problems.data import data_folder, read_digits
 
 Images = NDArray[np.float32]
 Labels = NDArray[np.int64]
@@ -57,28 +56,22 @@ def load_digits(
             f"MNIST has 60000 digits to train and validate and 10000 to test; asked for {n_train}, {n_val} and {n_test}"
         )
     place = data_folder("mnist", folder)
-    images, labels = _images(place / "train-images-idx3-ubyte.gz", side), _labels(place / "train-labels-idx1-ubyte.gz")
+    images, labels = _scaled(*read_digits(place, "train"), side)
     order = keyed_generator(SPLIT_SEED, 0).permutation(len(labels))
     a, b = order[:n_train], order[n_train : n_train + n_val]
-    test = (
-        _images(place / "t10k-images-idx3-ubyte.gz", side)[:n_test],
-        _labels(place / "t10k-labels-idx1-ubyte.gz")[:n_test],
-    )
+    last_images, last_labels = read_digits(place, "t10k")
+    test = _scaled(last_images[:n_test], last_labels[:n_test], side)
     return Digits((images[a], labels[a]), (images[b], labels[b]), test)
 
 
-def _images(path: Path, side: int) -> Images:
-    raw = read_idx(path)
+def _scaled(raw: NDArray[np.uint8], labels: NDArray[np.uint8], side: int) -> tuple[Images, Labels]:
+    """Normalised images of 14 or 28 pixels a side, and labels."""
     if side == 14:
         means: Images = raw.reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4), dtype=np.float32)
     else:
         means = raw.astype(np.float32)
     scaled: Images = (means / np.float32(255) - np.float32(PIXEL_MEAN)) / np.float32(PIXEL_SD)
-    return scaled
-
-
-def _labels(path: Path) -> Labels:
-    return read_idx(path).astype(np.int64)
+    return scaled, labels.astype(np.int64)
 
 
 # ---------------------------------------------------------------- dense nets in NumPy

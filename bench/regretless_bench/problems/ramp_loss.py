@@ -22,7 +22,7 @@ from scipy import sparse
 from regretless.method import keyed_generator
 from regretless.parameters import Array
 from regretless.space import Space
-from regretless_bench.problems.data import data_folder, read_idx
+from regretless_bench.problems.data import data_folder, read_digits
 from regretless_bench.problems.problem import Problem
 
 FEATURES, PER_CLASS = 5000, 3000
@@ -89,8 +89,7 @@ def gisette_like(folder: str | None = None) -> tuple[sparse.csr_array, Array]:
     Products of two are still denser than Gisette, so the share of products of three is chosen to meet its density. The
     other half are probes: real features with their rows shuffled, each on its own.
     """
-    place = data_folder("mnist", folder)
-    images, digits = read_idx(place / "train-images-idx3-ubyte.gz"), read_idx(place / "train-labels-idx1-ubyte.gz")
+    images, digits = read_digits(data_folder("mnist", folder), "train")
     rows = np.concatenate([np.flatnonzero(digits == 4)[:PER_CLASS], np.flatnonzero(digits == 9)[:PER_CLASS]])
     labels = np.repeat([1.0, -1.0], PER_CLASS)
     rng = keyed_generator(GENERATOR, 0)

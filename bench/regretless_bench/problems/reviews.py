@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from regretless.method import keyed_generator
 from regretless.parameters import Array, Int
 from regretless.space import Space
-from regretless_bench.problems.data import data_folder, read_csv
+from regretless_bench.problems.data import COLUMNS, data_folder, read_csv
 from regretless_bench.problems.problem import Problem
 from regretless_bench.streams import BenchStream
 
@@ -36,8 +36,9 @@ def corpus(
     all reviews."""
     from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
-    columns = [f"Cat{level}" for level in range(1, LEVELS + 1)]
-    rows = read_csv(data_folder("amazon_reviews_hierarchical", folder) / "reviews.csv.gz", ("Text", *columns))
+    name = "amazon_reviews_hierarchical"
+    _, *columns = COLUMNS[name]
+    rows = read_csv(data_folder(name, folder) / "reviews.csv.gz", COLUMNS[name])
     names = [tuple(row[column] for column in columns) for row in rows]
     known = [i for i, path in enumerate(names) if "unknown" not in path]
     maker = CountVectorizer if features == "counts" else TfidfVectorizer

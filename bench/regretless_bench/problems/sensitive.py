@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from regretless.method import keyed_generator
 from regretless.parameters import Array
 from regretless.space import Space
-from regretless_bench.problems.data import data_folder, read_idx
+from regretless_bench.problems.data import data_folder, read_digits
 from regretless_bench.problems.problem import Problem
 from regretless_bench.streams import BenchStream
 
@@ -105,9 +105,8 @@ def _resampling() -> Array:
 def digits(folder: str | None = None, test: bool = False) -> tuple[Array, NDArray[np.int64]]:
     """Normalised MNIST images (n x 784) and labels (n)."""
     place, stem = data_folder("mnist", folder), "t10k" if test else "train"
-    images = read_idx(place / f"{stem}-images-idx3-ubyte.gz")
-    labels = read_idx(place / f"{stem}-labels-idx1-ubyte.gz").astype(np.int64)
-    return (images.reshape(len(images), -1) / 255.0 - PIXEL_MEAN) / PIXEL_SD, labels
+    images, labels = read_digits(place, stem)
+    return (images.reshape(len(images), -1) / 255.0 - PIXEL_MEAN) / PIXEL_SD, labels.astype(np.int64)
 
 
 @lru_cache(maxsize=4)

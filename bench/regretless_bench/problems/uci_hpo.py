@@ -27,7 +27,7 @@ import numpy as np
 
 from regretless.parameters import Array, Float
 from regretless.space import Space
-from regretless_bench.problems.data import data_folder, read_csv, reading
+from regretless_bench.problems.data import COLUMNS, data_folder, read_csv, reading
 from regretless_bench.problems.problem import Problem
 
 FOLDS = 5
@@ -185,7 +185,7 @@ def accuracy(classifier: str, data: str, fold: int, arguments: dict[str, Any], f
 def table(data: str, folder: str | None = None) -> tuple[Array, Array]:
     """Features in [-1, 1] (n x k) and classes (n) of a table; rows with empty cells are dropped."""
     path = data_folder("uci", folder) / f"{FILES[data]}.csv.gz"
-    rows = read_csv(path, ("class",))
+    rows = read_csv(path, COLUMNS["uci"])
     kept = [name for name in rows[0] if name not in ("id", "class")]
     full = [row for row in rows if all(row[name] != "" for name in kept)]
     with reading(path):

@@ -16,7 +16,9 @@ Notation
 Deviations, both presets (reasons in docs/lab/gp-threds.md)
     1. `beta` has the factor 2 that Sec. 3.2.2 drops and the authors' code has. A valid bound needs R / sqrt(lambda) in
        place of R: this beta steers, and the certificate uses the valid one.
-    2. delta-hat is printed upside down (`leaf_confidence`). L and alpha are never known: L Delta^alpha is c s.
+    2. delta-hat is printed upside down (`leaf_confidence`). L and alpha are never known: L Delta^alpha is c s, and the
+       step of a_k is c s times the first interval's width, which Lemma 4 takes as 1. From the authors' code are
+       delta_0 where Alg. 1 has delta_0 / 4T and, in the paper preset, gamma = log t and a constant t_term.
     3. A rejection test with no grid point left is a rejection; a time-out accepts the best lower bound, however low.
     4. A told point near the running cell is a sample of its test, whoever asked for it; others reach later tests
        (default) or the recommendation (paper). STALL told points in a row from elsewhere close a test.

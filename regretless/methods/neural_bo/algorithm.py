@@ -20,7 +20,8 @@ Deviations ("paper" follows the text, "default" is what a user should have; meas
     1. default: sigma^2 is in kernel form, which equals that of the rank-one updates of U (Alg. 1, l. 7). paper: it is
        in whichever form is smaller, n x n up to p values and U beyond (`uncertainty.py`).
     2. paper: values are standardised, and the rate is clipped to its stable limit, because training as printed gives
-       NaN at the rate stated. A module of the user's has the mean of |g|^2 over the domain where the paper has m.
+       NaN at the rate stated. A module of the user's has the mean of |g|^2 over the domain where the paper has m. nu is
+       0.1, where the paper searches the grid {0.1, 1, 10} for every task. A draw is maximised over Sobol points.
     3. default: training is warm-started and happens at scheduled sizes of the history; Adam takes the place of SGD; the
        mean is the trained net and what ridge regression on its gradients adds to it, so that values told since the
        last training count too (`trained.py`). Gradients are those at the trained weights.

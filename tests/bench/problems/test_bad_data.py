@@ -3,6 +3,7 @@
 import argparse
 import gzip
 import io
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -130,6 +131,47 @@ def test_an_experiment_ends_with_one_line_before_it_runs(tmp_path: Path, monkeyp
     with pytest.raises(SystemExit, match=f"{path.name} is missing"):
         start(data="uci")
     shutil.rmtree(tmp_path / "uci")
+
+
+def idx(*lengths: int) -> bytes:
+    """A gzipped IDX file of zeros."""
+    head = b"\0\0\x08" + bytes([len(lengths)]) + b"".join(n.to_bytes(4, "big") for n in lengths)
+    return gzip.compress(head + bytes(math.prod(lengths)), 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "contents", "why"),
+    [
+        ("uci", {}, r"australian.csv.gz does not hold what it should \(no column 'class'; it has a, b\)"),
+        ("amazon_reviews_hierarchical", {}, "no column 'Text'; it has a, b"),
+        ("mnist", {}, "train-images-idx3-ubyte.gz is no IDX file"),
+        (
+            "mnist",
+            {"train-images": idx(100, 28, 28), "train-labels": idx(60_000)},
+            r"train-images-idx3-ubyte.gz does not hold what it should \(100 x 28 x 28 bytes, where 60000 x 28 x 28",
+        ),
+        (
+            "mnist",
+            {"train-images": idx(60_000, 28, 28), "train-labels": idx(10_000)},
+            r"train-labels-idx1-ubyte.gz does not hold what it should \(10000 bytes, where 60000 are wanted\)",
+        ),
+    ],
+    ids=["uci", "reviews", "mnist", "mnist-images", "mnist-labels"],
+)
+def test_whole_files_of_something_else_are_found_before_the_run(
+    name: str, contents: dict[str, bytes], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that can be read to its end may hold another table, or images that are not those of the labels."""
+    for file in DATA_SETS[name].files:
+        path = tmp_path / name / file
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(contents.get(file.partition("-idx")[0], table("a,b\n1,2\n")))
+    monkeypatch.setenv("REGRETLESS_DATA", "")
+    words = ["--out", str(tmp_path / "out"), "--data", str(tmp_path)]
+    with pytest.raises(SystemExit, match=f"fig: .*{why}") as caught:
+        experiment_options(argparse.ArgumentParser(prog="fig"), "runs/x", words=words, data=name)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_damaged_array_file_is_found_before_the_run(tmp_path: Path) -> None:

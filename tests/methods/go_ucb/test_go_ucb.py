@@ -85,6 +85,24 @@ def test_with_too_few_values_for_the_family_it_is_gp_ei_point_for_point():
             method.tell(x, np.cos(5 * x).sum(axis=1))
 
 
+def test_too_few_values_are_too_few_however_well_the_family_predicts():
+    """A wave that is a member of its family: its leave-one-out densities win from the fourth value on, and four
+    parameters want six values."""
+
+    def wave(w, x):
+        return w[0] * np.sin(w[1] * x[:, 0] + w[2]) + w[3] * x[:, 1]
+
+    bounds = [(0.5, 3), (5, 40), (-3, 3), (-2, 2)]
+    ours = GOUCB(2, seed=4, budget=16, initial=4, model=wave, w_bounds=bounds)
+    X = np.random.default_rng(2).random((6, 2))
+    y = 2 * np.sin(23 * X[:, 0] + 1) + X[:, 1]
+    for n in (4, 5, 6):
+        ours.tell(X[len(ours.y) : n], y[len(ours.y) : n])
+        assert ours._guard.choice(ours.X, ours.y, ours.yvar, ours._fit()) == "family"
+        ours.ask(step=n)
+        assert ours.leader == ("process" if n < 6 else "family")
+
+
 def test_the_linearised_acquisition_is_maximised_as_well_as_by_brute_force():
     for seed in range(4):
         method = told(
@@ -324,6 +342,55 @@ def test_the_paper_preset_ascends_in_the_users_units_and_comes_back_to_the_cube(
             assert np.log(trial.params["z"]) == pytest.approx(np.log(best.params["z"]), abs=0.7)
         optimizer.tell(trial, -((np.log(trial.params["z"]) - 2) ** 2) - abs(trial.params["a"] - 7))
         best = max(optimizer.trials, key=lambda t: t.value)
+
+
+def test_the_paper_preset_against_its_equations():
+    """Algorithm 1 with App. D.1, by autograd and dense matrices: w_0 by gradient steps, Sigma_t of Phase II alone
+    (Eq. 3), w_t with the ridge around w_0 (Eq. 5), and joint ascents over x and w in the user's units."""
+    d, width, sign = 2, 3, -1.0
+    low, high = np.array([-5.0, 1.0]), np.array([5.0, 3.0])
+    method = GOUCB(d, seed=3, budget=12, preset="paper", width=width)
+    method.bind(Space({"a": Float(-5, 5), "b": Float(1, 3)}), sign)
+    n, T, p = method.initial, method.horizon, width * (d + 2) + 1
+    assert (n, T) == (3, 9)
+
+    def net(w, x):
+        first, bias = w[: width * d].reshape(width, d), w[width * d : width * (d + 1)]
+        return torch.sigmoid(x @ first.T + bias) @ w[width * (d + 1) : -1] + w[-1]
+
+    def slope(value, *at):
+        at = [a.clone().requires_grad_(True) for a in at]
+        return torch.autograd.grad(value(*at), at)
+
+    def f(X):
+        return np.sin(X[:, 0]) + 3 * (X[:, 1] - 2) ** 2
+
+    X = np.random.default_rng(0).random((n, d))
+    y = f(low + (high - low) * X)
+    method.tell(X, sign * y)
+    w, x, values = torch.tensor(initial_weights(method.family, d, method.fixed_generator())), low + (high - low) * X, y
+    for _ in range(2000):
+        w = w - 1e-11 * slope(lambda v: ((net(v, torch.tensor(x)) - torch.tensor(values)) ** 2).mean(), w)[0]
+    lam = math.sqrt(T) * math.log(T) ** 2
+    Sigma, right, box = lam * np.eye(p), lam * w.numpy(), (torch.tensor(low), torch.tensor(high))
+    for step in range(n, n + 3):
+        best = torch.tensor(low + (high - low) * method.X[int(np.argmax(method.y))])
+        v = w
+        for _ in range(2000):
+            dx, dw = slope(lambda z, v: sign * net(v, z[None])[0], best, v)
+            best, v = torch.clamp(best + 1e-4 * dx, *box), v + 1e-4 * dw
+        assert (v - w).numpy() @ Sigma @ (v - w).numpy() < p**3 * (step - n + 1) / T  # the ball is not reached
+        asked = method.ask(step=step)
+        np.testing.assert_allclose(low + (high - low) * asked[0], best.numpy(), rtol=1e-9)
+        phase = method._bound()[1]
+        np.testing.assert_allclose(phase._w, w.numpy(), rtol=1e-9)
+        seen = f(low + (high - low) * asked)
+        method.tell(asked, sign * seen)
+        at = torch.tensor(low + (high - low) * asked[0])
+        g = slope(lambda v, at=at: net(v, at[None])[0], w)[0].numpy()
+        Sigma = Sigma + np.outer(g, g)
+        right = right + g * (g @ w.numpy() + seen[0] - float(net(w, at[None])[0]))
+        w = torch.tensor(np.linalg.solve(Sigma, right))
 
 
 def bell(w, x):

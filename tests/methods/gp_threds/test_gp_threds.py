@@ -4,7 +4,7 @@ import copy
 import math
 import pickle
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,74 @@ def test_a_walk_starts_its_tests_outside_the_cells_it_has_found() -> None:
 
 
 # ---------------------------------------------------------------- the tree
+
+
+class SlowForm:
+    """Alg. 1 with Alg. 3 as they stand, on dense posteriors (Eq. 3, 4), with the constants of Fig. 4 and of the
+    authors' code: B = 0.5, R = 0.1, lambda = 0.01, l = 0.2, gamma = log t, delta_0 = 1e-3, t_term = 50. `ask` says
+    where the next sample is and takes its value."""
+
+    def __init__(self, interval: tuple[float, float], c: float, m: int, ties: Array) -> None:
+        line = np.linspace(-0.5, 0.5, m)
+        self.unit = np.array([(a, b) for a in line for b in line])
+        self.child = (self.unit > 0) @ [1, 2]
+        self.interval, self.c, self.ties = interval, c, ties
+
+    def samples(self) -> Generator[Array, float, None]:
+        (a, b), side = self.interval, 1.0
+        width, live = b - a, [np.array([0.5, 0.5])]
+        while True:
+            tau, kept = (a + b) / 2, []
+            for centre in live:
+                for child in (yield from self.targets(centre, side, tau)):
+                    kept.append(centre + (np.array([child & 1, child >> 1]) - 0.5) * side / 2)
+            if kept:
+                a, live, side = tau - self.c * side * width, kept, side / 2
+            else:
+                a, b = a - (b - a) / 2, b - (b - a) / 2
+
+    def targets(self, centre: Array, side: float, tau: float) -> Generator[Array, float, list[int]]:
+        grid, left, found = centre + side * self.unit, np.ones(len(self.unit), dtype=bool), list[int]()
+        X, y = np.empty((0, 2)), np.empty(0)
+        nearest = np.abs(self.unit).sum(axis=1).round(9)
+        query, since = int((self.ties - nearest).argmax()), 0
+        while True:
+            y = np.append(y, (yield grid[query]))
+            X, since = np.vstack([X, grid[query]]), since + 1
+            cross, K = self.kernel(grid, X), self.kernel(X, X) + 0.01 * np.eye(len(y))
+            mean = cross @ np.linalg.solve(K, y) + self.ties
+            sd = np.sqrt(1 - np.sum(cross * np.linalg.solve(K, cross.T).T, axis=1))
+            beta = 0.5 + 0.1 * math.sqrt(2 * (math.log(len(y)) + 1 + math.log(1e3)))
+            upper, lower = (np.where(left, mean + sign * beta * sd, -np.inf) for sign in (1, -1))
+            if upper.max() <= tau - self.c * side:
+                return found
+            if lower.max() >= tau or since == 50:
+                found.append(int(self.child[lower.argmax()]))
+                left, since = left & (self.child != found[-1]), 0
+            if not left.any():
+                return found
+            query = int(np.where(left, upper, -np.inf).argmax())
+
+    def kernel(self, X: Array, Z: Array) -> Array:
+        return np.asarray(np.exp(-((X[:, None] - Z) ** 2).sum(axis=2) / (2 * 0.2**2)))
+
+
+@pytest.mark.parametrize(("interval", "c"), [((0.5, 1.2), 0.2), ((0.2, 2.4), 0.05)])
+def test_the_paper_preset_is_algorithms_1_and_3(interval: tuple[float, float], c: float) -> None:
+    options: dict[str, Any] = {"interval": interval, "threshold_slack": c, "points_per_axis": 8}
+    method = GPThreDS(2, seed=3, preset="paper", **options)
+    slow = SlowForm(interval, c, 8, method._grids.ties).samples()
+    rng, problem = np.random.default_rng(5), make_problem("branin-threds")
+    wanted = next(slow)
+    for _ in range(300):
+        x = method.ask()
+        np.testing.assert_allclose(x[0], wanted, atol=1e-12)
+        value = float(problem.evaluate_unit(x)[0] + 0.1 * rng.standard_normal())
+        method.tell(x, [value])
+        wanted = slow.send(value)
+    assert method.tree.depth >= 2
+    assert method.tree.by_bound
+    assert method.tree.by_time
 
 
 def test_the_tree_partitions_the_cube_and_holds_the_optimum() -> None:

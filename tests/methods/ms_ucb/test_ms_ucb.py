@@ -219,6 +219,25 @@ def test_where_few_coordinates_matter_the_subspace_of_them_is_searched():
     assert problem.optimum - method.y.max() < 0.1 * typical
 
 
+def test_every_second_step_searches_the_coordinates_that_matter():
+    """Two of forty coordinates matter. Once the length-scales say so, every second proposal is a told point in the
+    others; a subspace of five random coordinates would move some of those."""
+    method = MSUCB(40, seed=0, budget=110, initial=20)
+
+    def valley(X):
+        return -8 * (X[:, 5] - 0.3) ** 2 - 5 * (X[:, 31] - 0.7) ** 2
+
+    points(method, 60, valley)
+    moved = []
+    for _ in range(10):
+        x = method.ask()
+        if len(method.y) % 2:
+            fewest = min((np.flatnonzero(row != x[0]) for row in method.X), key=len)
+            moved.append(fewest.tolist())
+        method.tell(x, valley(x))
+    assert moved == [[5, 31]] * 5
+
+
 def test_five_thousand_dimensions_are_asked_in_little_memory():
     method = MSUCB(5000, seed=0, initial=8)
     tracemalloc.start()

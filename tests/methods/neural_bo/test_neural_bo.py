@@ -233,6 +233,13 @@ def test_a_module_of_the_user_s_is_trained_and_gives_what_the_same_net_gives():
     np.testing.assert_allclose(theirs.mean(Z), mine.mean(Z), atol=1e-6)
 
 
+def test_the_default_trains_its_net_unless_told_not_to():
+    for options, trains in (({}, True), ({"training": 0}, False)):
+        method = run(NeuralBO(3, seed=1, width=16, **options), 30)
+        method._refresh()
+        assert any(part.any() for part in method._model._delta) == trains  # theta - theta0
+
+
 def test_the_mean_moves_with_every_value_between_trainings():
     X, y, yvar = data(200)
     model = TrainedTangent(net(), seed=4, steps=20)
@@ -249,6 +256,16 @@ def test_default_beats_the_presets_of_the_paper_on_a_bowl():
         found[name] = np.median([bowl(run(NeuralBO(4, seed=seed, **options), 40).X).max() for seed in range(3)])
     assert found["default"] > found["paper"]
     assert found["default"] > -0.02
+
+
+def test_the_paper_preset_draws_every_point_by_itself():
+    """f(x) ~ N(h(x; theta), nu^2 sigma^2(x)) for each x (Alg. 1, l. 4), h and sigma checked elsewhere."""
+    method = run(NeuralBO(3, seed=5, preset="paper", width=20, n_candidates=50), 12)
+    method._refresh()
+    Z = method._inputs(np.random.default_rng(6).random((400, 3)))
+    draw = method._model.draw(0.1, np.random.default_rng(7))
+    scores = (draw(Z) - method._model._outputs(Z)) / (0.1 * method._model._deviation(Z))
+    np.testing.assert_allclose(scores, np.random.default_rng(7).standard_normal(400), atol=1e-9)
 
 
 def test_paper_reports_the_clipped_learning_rate():
