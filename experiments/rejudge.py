@@ -128,6 +128,7 @@ def ms_ucb(old: Finding, lines: list[Line]) -> Finding:
     cases, long = grouped(lines), min(line.evaluations for line in lines)
     if old.figure == "fig1":
         checks, ours = (ms_ucb_fig1.leading(cases, label, long, gap) for label in ("ms-ucb (paper)", "ms-ucb"))
+        return rejudged(old, checks, ours, runs_of(cases), ms_ucb_fig1.beside(cases, gap))
     elif old.figure in ("fig2", "fig3"):
         study = ms_ucb_fig2 if old.figure == "fig2" else ms_ucb_fig3
         checks, ours = (
@@ -174,16 +175,17 @@ def gp_threds(old: Finding, lines: list[Line]) -> Finding | None:
         problem: {m: 1e6 * float(np.median([r.cpu / r.evaluations for r in group])) for m, group in methods.items()}
         for problem, methods in cases.items()
     }
-    made = []
+    then: dict[str, dict[str, tuple[float, dict[str, np.ndarray]]]] = {}
     for label in (gp_threds_fig4.PRINTED, gp_threds_fig4.OURS):
-        then = {problem: gp_threds_fig4.from_tables(old.tables, problem, label) for problem in cases}
-        known = {problem: of for problem, of in then.items() if of is not None}
-        if len(known) < len(then):
+        found = {problem: gp_threds_fig4.from_tables(old.tables, problem, label) for problem in cases}
+        then[label] = {problem: of for problem, of in found.items() if of is not None}
+        if len(then[label]) < len(found):
             return None
-        made.append([*gp_threds_fig4.converges(known, label), *gp_threds_fig4.faster(costs, label)])
-    beside = [table for table in old.tables if table.title.startswith("beside the claim")]
-    found = rejudged(old, *made, runs_of(cases), beside)
-    return replace(found, sentence=f"{found.sentence} Per sample{old.sentence.partition(' Per sample')[2]}")
+    made = ([*gp_threds_fig4.converges(of, label), *gp_threds_fig4.faster(costs, label)] for label, of in then.items())
+    others = gp_threds_fig4.beside(then)
+    kept = [table for table in old.tables if table.title.startswith("beside the claim") and table.title != others.title]
+    new = rejudged(old, *made, runs_of(cases), [others, *kept])
+    return replace(new, sentence=f"{new.sentence} Per sample{old.sentence.partition(' Per sample')[2]}")
 
 
 def from_json(old: Finding, records: list[dict[str, Any]]) -> Finding:
