@@ -116,17 +116,16 @@ class Auto(GPMethod):
     version = 4  # since long runs follow quadratics
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, noisy: bool | None = None) -> None:
-        dim = cube.dim if isinstance(cube, Cube) else cube
-        tree = isinstance(cube, Cube) and bool(cube.gates)
-        super().__init__(cube, seed=seed, budget=budget, rotate=dim < IMPROVE_FROM and not tree)
+        cube = cube if isinstance(cube, Cube) else Cube.box(cube)
+        self.many = cube.dim >= IMPROVE_FROM or bool(cube.gates)  # in trees the bound stays in its branch (docs/lab)
+        super().__init__(cube, seed=seed, budget=budget, rotate=not self.many)
         self.long = self.budget is not None and self.budget > LONG
         self.wide = self.cube.widest > MODEL_UP_TO
         self.stepped = bool((self.cube.discrete & ~self.cube.categorical).any())
-        self.many = self.dim >= IMPROVE_FROM or tree  # in trees the bound stays in its branch (docs/lab/spaces.md)
         self.cells = self.cube.size
         self.known_noise = noisy
         self.evidence = NoiseEvidence()
-        noisy_model = Surrogate(self.cube, tame=False, soften=True, rotate=dim < IMPROVE_FROM and not tree)
+        noisy_model = Surrogate(self.cube, tame=False, soften=True, rotate=not self.many)
         self._models = {False: self._surrogate, True: noisy_model}
         """The models without and with certain noise, where a clip would depend on the luckiest value."""
         for model in self._models.values():
@@ -223,41 +222,65 @@ class Auto(GPMethod):
             if not self._is_taken(best):  # a second evaluation that failed is not tried again
                 return best
         noisy = self._certainly_noisy and self._noise_shows(gp)
-        crowd, improve = len(self.pending), self.stepped or self.many
-        even = self.step % 2 == 0
-        begin = NOISY_EXPLOIT_FROM if noisy else EXPLOIT_FROM
-        late = self.budget is not None and self._evaluations >= begin * self.budget and (noisy or not self.many)
+        return self._noisy_step(gp, rng) if noisy else self._exact_step(gp, rng)
+
+    def _exact_step(self, gp: GP, rng: np.random.Generator) -> Array:
+        """The next point, d, where values are exact or their noise is too small to matter."""
+        crowd, alone = len(self._pending), self.stepped or self.many  # alone: expected improvement takes no turns
+        late = self._spent(EXPLOIT_FROM) and not self.many
+        if late and not crowd:  # with others under way the largest mean would be proposed to all of them
+            top = quadratic_step(self.X, self.y) if self._lines and self.step % 2 else None
+            return self._bound_step(gp, 0.0, rng) if top is None else away_from_known(self.cube.snap(top), self, rng)
+        if alone or not (late or crowd or self.step % 2):
+            return self._improving_step(gp, rng)
+        if late:
+            return self._bound_step(gp, LATE_WIDTH, rng)
+        if crowd and (self.step % 2 == 0 if crowd >= CROWD else self.step % 4 == 2):
+            return self._drawn_step(rng)
+        return self._bound_step(gp, narrowed(KAPPA, crowd), rng)
+
+    def _noisy_step(self, gp: GP, rng: np.random.Generator) -> Array:
+        """The next point, d, where noise is certain and large."""
+        crowd, late = len(self._pending), self._spent(NOISY_EXPLOIT_FROM)
+        if late and not crowd:
+            again = self._to_repeat() if self._noise_is_fitted else None
+            return self._bound_step(gp, 0.0, rng) if again is None else again
         weighed = self._n_sides > 0 or self.cube.belief is not None  # the knowledge gradient knows the objective alone
-        if noisy and not (late or crowd or weighed) and self.step % DRAWN_EVERY:
+        if not (late or crowd or weighed) and self.step % DRAWN_EVERY:
             x = knowledge_step(gp, self, rng)
             if x is not None:
                 return x if self._repeats else away_from_known(x, self, rng)
-        if late and self._lines and not (noisy or crowd or even):
-            x = quadratic_step(self.X, self.y)
-            if x is not None:
-                return away_from_known(self.cube.snap(x), self, rng)
-        if late and noisy and not crowd and self._noise_is_fitted:
-            for row in Settings.of(self.X, self.y).best_once(TWICE):
-                if not self._is_taken(self.X[row]):  # a second evaluation that failed is not tried again
-                    return np.array(self.X[row])
-        if late and not crowd:  # with others under way the largest mean would be proposed to all of them
-            return self._best_step(gp, upper_confidence(gp, 0.0), rng)
-        if late and not (noisy or improve):
-            return self._best_step(gp, upper_confidence(gp, LATE_WIDTH), rng)
-        drawn = even if noisy or crowd >= CROWD else crowd > 0 and self.step % 4 == 2
-        if drawn and (noisy or not improve):
-            told = self._surrogate.gp(*self.basis)  # each draw is another: pending points need no care
-            path = told.path(rng)
-            return self._best_step(told, Acquisition(path, path.values), rng, effort=DRAWN)
-        if not noisy and (improve or (even and not crowd)):
-            if self.cube.gates and self.step % BRANCH_EVERY == BRANCH_EVERY - 1:
-                x = self._in_rarest_branch(gp, rng)
-                if x is not None and not self.is_known(x):
-                    return x
-            beat = self._value_to_beat(gp) + (TREE_MARGIN if self.cube.gates and self.step % BRANCH_EVERY else 0.0)
-            return self._best_step(gp, log_expected_improvement(gp, beat), rng, logarithmic=True)
-        width = (NOISY_KAPPA if noisy else KAPPA) / math.sqrt(1.0 + crowd / PENDING_SCALE)
+        return self._bound_step(gp, narrowed(NOISY_KAPPA, crowd), rng) if self.step % 2 else self._drawn_step(rng)
+
+    def _spent(self, share: float) -> bool:
+        """Whether so large a share of a known budget is spent or under way."""
+        return self.budget is not None and self._evaluations >= share * self.budget
+
+    def _to_repeat(self) -> Array | None:
+        """The best of the settings, d, that are to be evaluated a second time; None when all of them were."""
+        rows = Settings.of(self.X, self.y).best_once(TWICE)  # a second evaluation that failed is not tried again
+        return next((np.array(self.X[row]) for row in rows if not self._is_taken(self.X[row])), None)
+
+    def _bound_step(self, gp: GP, width: float, rng: np.random.Generator) -> Array:
+        """The largest confidence bound of a width, d; of width 0 it is the largest mean."""
         return self._best_step(gp, upper_confidence(gp, width), rng)
+
+    def _drawn_step(self, rng: np.random.Generator) -> Array:
+        """The best point of a function drawn from the posterior, d; each draw is another, so pending points need no
+        care."""
+        told = self._surrogate.gp(*self.basis)
+        path = told.path(rng)
+        return self._best_step(told, Acquisition(path, path.values), rng, effort=DRAWN)
+
+    def _improving_step(self, gp: GP, rng: np.random.Generator) -> Array:
+        """The largest expected improvement, d; in a tree, now and then within the branch with the fewest values."""
+        turn = self.step % BRANCH_EVERY if self.cube.gates else 0
+        if turn == BRANCH_EVERY - 1:
+            x = self._in_rarest_branch(gp, rng)
+            if x is not None and not self.is_known(x):
+                return x
+        beat = self._value_to_beat(gp) + (TREE_MARGIN if turn else 0.0)
+        return self._best_step(gp, log_expected_improvement(gp, beat), rng, logarithmic=True)
 
     def _in_rarest_branch(self, gp: GP, rng: np.random.Generator) -> Array | None:
         """A point of the branch that has the fewest evaluations, d: a draw while they are no more than its coordinates,
@@ -366,6 +389,11 @@ class Auto(GPMethod):
         if not self.long and self._handed:
             changes.append((self._alone_from, "asks of a model would take long, so CMA-ES goes on"))
         return "; ".join([first, *(f"after {at} value{'s' * (at > 1)}: {change}" for at, change in sorted(changes))])
+
+
+def narrowed(width: float, crowd: int) -> float:
+    """The width of a confidence bound beside so many points under way."""
+    return width / math.sqrt(1.0 + crowd / PENDING_SCALE)
 
 
 def nearest_unknown(history: Method, x: Array) -> Array:
