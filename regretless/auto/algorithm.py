@@ -116,20 +116,21 @@ class Auto(GPMethod):
     version = 4  # since long runs follow quadratics
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, noisy: bool | None = None) -> None:
-        cube = cube if isinstance(cube, Cube) else Cube.box(cube)
-        self.many = cube.dim >= IMPROVE_FROM or bool(cube.gates)  # in trees the bound stays in its branch (docs/lab)
-        super().__init__(cube, seed=seed, budget=budget, rotate=not self.many)
+        super().__init__(cube, seed=seed, budget=budget)
         self.long = self.budget is not None and self.budget > LONG
         self.wide = self.cube.widest > MODEL_UP_TO
         self.stepped = bool((self.cube.discrete & ~self.cube.categorical).any())
+        self.many = self.dim >= IMPROVE_FROM or bool(self.cube.gates)
+        """Whether expected improvement proposes alone; in trees the bound would stay in its branch (docs/lab)."""
         self.cells = self.cube.size
         self.known_noise = noisy
         self.evidence = NoiseEvidence()
-        noisy_model = Surrogate(self.cube, tame=False, soften=True, rotate=not self.many)
-        self._models = {False: self._surrogate, True: noisy_model}
+        self._models = {
+            noisy: Surrogate(self.cube, tame=not noisy, soften=noisy, rotate=not self.many, seldom=self.long)
+            for noisy in (False, True)
+        }
         """The models without and with certain noise, where a clip would depend on the luckiest value."""
-        for model in self._models.values():
-            model.seldom = self.long  # a turn in 16 is the model's
+        self._surrogate = self._models[False]
         self._members: dict[str, Method] = {}
 
     # -- who proposes
@@ -183,13 +184,20 @@ class Auto(GPMethod):
 
     @property
     def _handed(self) -> bool:
-        """Whether the evolution goes on alone."""
+        """Whether the run was handed over to the evolution."""
         return len(self.y) >= self._alone_from
 
     @property
     def _alone_from(self) -> int:
         """The number of values from which the evolution goes on alone."""
-        return LONG if self.budget is not None else SHARES[-1][0] if self._shared else UNPLANNED
+        if self.budget is not None:
+            return LONG
+        return SHARES[-1][0] if self._shared else UNPLANNED
+
+    @property
+    def _evolves(self) -> bool:
+        """Whether the run is the evolution's, so that there is no model of all values."""
+        return self.long or self._handed
 
     def _member(self, name: str) -> Method:
         """A method that reads this one's history."""
@@ -325,13 +333,12 @@ class Auto(GPMethod):
             member._update(X, y)
 
     def _recommend(self) -> Array:
-        if not (self.long or self._handed):
-            if self.wide:
-                return self._member("gp-contest")._recommend()
-            return self._best_of_the_better() if self._noise_is_fitted else super()._recommend()
-        if not self._certainly_noisy:
-            return np.asarray(self.X[self.best_row()])
-        return best_of_many(self.cube, self.X, self.y, self.yvar)
+        if self._evolves:
+            exact = not self._certainly_noisy
+            return self.X[self.best_row()] if exact else best_of_many(self.cube, self.X, self.y, self.yvar)
+        if self.wide:
+            return self._member("gp-contest")._recommend()
+        return self._best_of_the_better() if self._noise_is_fitted else super()._recommend()
 
     @property
     def _noise_is_fitted(self) -> bool:
@@ -349,12 +356,12 @@ class Auto(GPMethod):
         return np.asarray(points[better[int(np.argmax(believed[better]))]])
 
     def _certificate(self, delta: float) -> Certificate:
-        if self.long or self._handed:
+        if self._evolves:
             return Certificate.none("an evolution strategy keeps no model that could bound the regret", delta)
         return super()._certificate(delta)
 
     def _state(self) -> State:
-        return {} if self.long or self._handed else super()._state()
+        return {} if self._evolves else super()._state()
 
     def _load(self, state: Mapping[str, Any]) -> None:
         if len(self.y):
