@@ -459,5 +459,4 @@ def probes_for(stop: Any, probes: float | None) -> float:
     then says how much of the space can be better, and none without one. `StopWhen` needs none."""
     if probes is not None:
         return checked_rate(probes)
-    speaks = getattr(stop, "asks_gap", False) or getattr(stop, "asks_share", False)
-    return DEFAULT_RATE if speaks else 0.0
+    return DEFAULT_RATE if isinstance(stop, Rule) and (stop.asks_gap or stop.asks_share) else 0.0
