@@ -399,15 +399,13 @@ def range_of(run: Run) -> float:
 
 
 class StudyRun:
-    """An Optuna study as rules see runs."""
+    """An Optuna study as rules see runs: the trials that had ended when it was made, because other workers end some
+    between two looks."""
 
     def __init__(self, study: Any) -> None:
         self.study = study
         self.direction: Direction = "maximize" if study.direction.name == "MAXIMIZE" else "minimize"
-
-    @property
-    def _finished(self) -> list[Any]:
-        return [t for t in self.study.get_trials(deepcopy=False) if t.state.is_finished()]
+        self._finished = [t for t in study.get_trials(deepcopy=False) if t.state.is_finished()]
 
     @property
     def ended(self) -> list[float | None]:
