@@ -34,7 +34,7 @@ def as_recipe(method: MethodLike) -> Recipe:
         return method
     if isinstance(method, type) and issubclass(method, Method):
         return Recipe(method.__name__, method)
-    return find_recipe(method)  # type: ignore[arg-type]
+    return find_recipe(method)
 
 
 def same_space(description: Mapping[str, Any], given: Space | None) -> Space:
