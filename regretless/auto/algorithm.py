@@ -38,7 +38,6 @@ from regretless.auto.knowledge import knowledge_step
 from regretless.auto.luck import Settings
 from regretless.auto.quadratic import quadratic_step
 from regretless.baselines import BASELINES
-from regretless.belief import Belief
 from regretless.certificate import Certificate
 from regretless.gp.acquisition import log_expected_improvement, upper_confidence
 from regretless.gp.design import away_from_known
@@ -304,14 +303,11 @@ class Auto(GPMethod):
         self.cube = whole.pinned({i: float(branch[i]) for i in at})
         try:
             if visits[rarest] <= whole.active(branch).sum():
-                return self.cube.draw(rng) if whole.belief is None else self._drawn_from(whole.belief, rng)
+                drawn = None if whole.belief is None else whole.belief.drawn(rng.random((1, self.dim)))
+                return self.cube.draw(rng) if drawn is None else np.asarray(self.cube.allowed(drawn)[0])
             return self._best_step(gp, log_expected_improvement(gp, self._value_to_beat(gp)), rng, logarithmic=True)
         finally:
             self.cube = whole
-
-    def _drawn_from(self, belief: Belief, rng: np.random.Generator) -> Array:
-        """A draw from the user's prior, d."""
-        return np.asarray(self.cube.allowed(belief.drawn(rng.random((1, self.dim))))[0])
 
     def _noise_shows(self, gp: GP) -> bool:
         return float(gp.factor.noise.mean()) >= NOISE_FROM
@@ -416,7 +412,7 @@ def best_of_many(cube: Cube, X: Array, y: Array, yvar: Array) -> Array:
     top = np.argsort(-y, kind="stable")[:LOCAL]
     squares = (X * X).sum(axis=1)
     distances = squares[top][:, None] + squares - 2.0 * X[top] @ X.T
-    near = np.argsort(distances, axis=1, kind="stable")[:, : max(NEIGHBOURS, 2)]
+    near = np.argsort(distances, axis=1, kind="stable")[:, :NEIGHBOURS]
     centre = top[int(np.argmax(y[near].mean(axis=1)))]
     around = np.sort(np.argsort(((X - X[centre]) ** 2).sum(axis=1), kind="stable")[:LOCAL])
     gp = Surrogate(cube).gp(X[around], y[around], yvar[around])
