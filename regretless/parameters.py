@@ -112,7 +112,7 @@ class Float:
         object.__setattr__(self, "low", float(self.low))
         object.__setattr__(self, "high", float(self.high))
         if is_finite(self.step):
-            object.__setattr__(self, "step", float(self.step))  # type: ignore[arg-type]
+            object.__setattr__(self, "step", float(self.step))
         if open:
             _keep_inside(self)
         if self.log and self.low < LEAST_ON_A_LOG_SCALE:
@@ -421,11 +421,11 @@ def _share(u: float, levels: int) -> int:
     return min(max(math.floor(u * levels), 0), levels - 1)
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
-def is_finite(value: Any) -> bool:
+def is_finite(value: Any) -> TypeGuard[float]:
     """Whether a value is a number that a float can hold; whole numbers may be larger than any."""
     return is_number(value) and bool(-sys.float_info.max <= value <= sys.float_info.max)
 

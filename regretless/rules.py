@@ -95,7 +95,10 @@ def read_rules(where: Any, parameters: Mapping[str, Parameter]) -> tuple[list[Ru
     for entry in entries:
         if isinstance(entry, str):
             found = _read(entry, parameters)
-            (equations if isinstance(found, Equation) else rules).append(found)  # type: ignore[arg-type]
+            if isinstance(found, Equation):
+                equations.append(found)
+            else:
+                rules.append(found)
         elif callable(entry):
             rules.append(Rule(getattr(entry, "__name__", repr(entry)), (), None, entry))
         else:

@@ -139,8 +139,9 @@ class Space:
         return len(self.names)
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, Space) and list(self.parameters.items()) == list(other.parameters.items())
-        return same and self.where == other.where  # type: ignore[attr-defined]
+        if not isinstance(other, Space) or self.where != other.where:
+            return False
+        return list(self.parameters.items()) == list(other.parameters.items())
 
     def __hash__(self) -> int:
         return hash(tuple(self.parameters.items()))
@@ -299,7 +300,7 @@ class Space:
             if needed or not exists.get(name, True):
                 why = f"fix {needed[0]!r} too" if needed else "it does not exist with the other fixed values"
                 raise ValueError(f"fixed sets {name!r}, which exists in some settings only: {why}")
-            place = named(name, lambda p=p, value=value: p.to_unit(value))  # type: ignore[misc]
+            place = named(name, functools.partial(p.to_unit, value))
             hot = start + p.index(value) if one_per_label(p, choices) else -1
             pins |= {i: float(i == hot) for i in range(start, stop)} if hot >= 0 else {start: place}
         return dict(sorted(pins.items()))

@@ -81,10 +81,10 @@ class Trial:
         done = [t for t in trials if t.value is not None]
         if not done:
             raise RuntimeError("there is no best trial yet: no value has been told")
-        feasible = [t for t in done if t.feasible]
+        feasible = [(sign * t.value, t) for t in done if t.feasible and t.value is not None]
         if not feasible:
             return min(done, key=lambda t: sum(max(c, 0.0) for c in t.constraints))
-        return max(feasible, key=lambda t: sign * t.value)  # type: ignore[operator]
+        return max(feasible, key=lambda pair: pair[0])[1]
 
     @property
     def x(self) -> Array:
