@@ -13,7 +13,6 @@ import csv
 import json
 import math
 import re
-import tempfile
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from regretless.evaluation import as_number, shown
 from regretless.extras import masked, optional
 from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter, along, ends_of
 from regretless.space import Space
-from regretless.statefile import read_state
+from regretless.statefile import read_state, unpack_state
 
 if TYPE_CHECKING:
     from regretless.optimizer import Optimizer
@@ -125,8 +124,11 @@ JOURNAL = "journal:"
 
 
 def _of_file(path: Path) -> list[Evaluation]:
+    return _of_state(read_state(path), path)
+
+
+def _of_state(state: Mapping[str, Any], path: Path) -> list[Evaluation]:
     """The trials of a file of `Optimizer.save`, in its own space."""
-    state = read_state(path)
     if not str(state.get("kind", "")).startswith("regretless-optimizer"):
         raise ValueError(f"earlier: {path} is neither a CSV nor a file of Optimizer.save")
     space = Space.from_json(state["space"])
@@ -144,12 +146,10 @@ def _of_file(path: Path) -> list[Evaluation]:
 def _of_json(path: Path) -> list[Evaluation]:
     """The trials of a file of `Result.to_json`, which holds one of `Optimizer.save`."""
     try:
-        state = base64.b64decode(json.loads(path.read_bytes())["state"], validate=True)
+        state = unpack_state(base64.b64decode(json.loads(path.read_bytes())["state"], validate=True))
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"earlier: {path} is not a file of Result.to_json: {error}") from None
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "state").write_bytes(state)
-        return _of_file(Path(folder) / "state")
+    return _of_state(state, path)
 
 
 def _of_csv(path: Path) -> list[Evaluation]:

@@ -115,6 +115,7 @@ def counted(constraints: Any) -> tuple[int, tuple[str, ...]]:
 
 
 def column(numbers: Sequence[float | None]) -> Array:
+    """Numbers as an array, NaN where there is none, n."""
     return np.array([math.nan if number is None else number for number in numbers])
 
 
