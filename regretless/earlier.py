@@ -23,7 +23,7 @@ import numpy as np
 
 from regretless.evaluation import as_number, shown
 from regretless.extras import masked, optional
-from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter, along, ends_of
+from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter, along, ends_of, is_line
 from regretless.space import Space
 from regretless.statefile import read_state, unpack_state
 
@@ -298,7 +298,7 @@ def _unit(p: Float | Int, value: float) -> float:
         return 0.5 if p.low <= value <= p.high else math.inf
     if p.log:
         return along(math.log(value), *map(math.log, ends_of(p)))
-    if isinstance(p, Float) and p.line:
+    if is_line(p):
         return along(value, p.low, p.high)
     return ((value - p.low) / (p.step or 1) + 0.5) / p.axis.levels
 
@@ -306,7 +306,7 @@ def _unit(p: Float | Int, value: float) -> float:
 def _nearest(p: Float | Int, value: float) -> Any:
     """The nearest value that the parameter can take."""
     inside = min(max(value, p.low), p.high)
-    if isinstance(p, Float) and p.line:
+    if is_line(p):
         return inside
     step = p.step or 1
     on_step = p.low + step * round((inside - p.low) / step)

@@ -326,6 +326,11 @@ class Choice:
 Parameter: TypeAlias = Float | Int | Choice
 
 
+def is_line(parameter: Parameter) -> TypeGuard[Float]:
+    """Whether every number of a range is meant, and not only certain ones."""
+    return isinstance(parameter, Float) and parameter.line
+
+
 def one_per_label(parameter: Parameter, choices: Encoding) -> TypeGuard[Choice]:
     """Whether a parameter becomes one coordinate per label."""
     return choices == "onehot" and isinstance(parameter, Choice) and len(parameter.labels) <= MOST_ONEHOT
@@ -344,7 +349,7 @@ def along(number: float, low: float, high: float) -> float:
 
 def ends_of(p: Float | Int) -> tuple[float, float]:
     """The numbers at the ends of an axis: half a step beyond the first and the last value, where there are steps."""
-    if isinstance(p, Float) and p.line:
+    if is_line(p):
         return p.low, p.high
     step = p.step or 1.0
     return p.low - 0.5 * step, p.low + (p.axis.levels - 0.5) * step
