@@ -233,18 +233,18 @@ class Auto(GPMethod):
 
     def _exact_step(self, gp: GP, rng: np.random.Generator) -> Array:
         """The next point, d, where values are exact or their noise is too small to matter."""
-        crowd, alone = len(self._pending), self.stepped or self.many  # alone: expected improvement takes no turns
-        late = self._spent(EXPLOIT_FROM) and not self.many
+        crowd, late = len(self._pending), self._spent(EXPLOIT_FROM) and not self.many
         if late and not crowd:  # with others under way the largest mean would be proposed to all of them
             top = quadratic_step(self.X, self.y) if self._lines and self.step % 2 else None
             return self._bound_step(gp, 0.0, rng) if top is None else away_from_known(self.cube.snap(top), self, rng)
-        if alone or not (late or crowd or self.step % 2):
+        if self.stepped or self.many:
             return self._improving_step(gp, rng)
         if late:
             return self._bound_step(gp, LATE_WIDTH, rng)
-        if crowd and (self.step % 2 == 0 if crowd >= CROWD else self.step % 4 == 2):
-            return self._drawn_step(rng)
-        return self._bound_step(gp, narrowed(KAPPA, crowd), rng)
+        if not crowd:
+            return self._bound_step(gp, KAPPA, rng) if self.step % 2 else self._improving_step(gp, rng)
+        drawn = self.step % 2 == 0 if crowd >= CROWD else self.step % 4 == 2
+        return self._drawn_step(rng) if drawn else self._bound_step(gp, narrowed(KAPPA, crowd), rng)
 
     def _noisy_step(self, gp: GP, rng: np.random.Generator) -> Array:
         """The next point, d, where noise is certain and large."""
@@ -297,7 +297,8 @@ class Auto(GPMethod):
         if whole.pins or not len(whole.branches):
             return None
         at = [i for first, last, _ in whole.parents for i in range(first, last)]
-        visits = [(self.known[:, at] == branch[at]).all(axis=1).sum() for branch in whole.branches]
+        known = self.known[:, at]
+        visits = [(known == branch[at]).all(axis=1).sum() for branch in whole.branches]
         rarest = int(np.argmin(visits))
         branch = whole.branches[rarest]
         self.cube = whole.pinned({i: float(branch[i]) for i in at})
