@@ -14,6 +14,7 @@ import numpy as np
 from regretless.auto import find_recipe
 from regretless.fingerprint import is_plain
 from regretless.method import LARGEST, Method, Recipe
+from regretless.probes import is_due
 from regretless.space import Space
 from regretless.trial import STATES, column
 
@@ -113,9 +114,8 @@ def check_history(
             raise ValueError(f"trial {trial.number} is {trial.state} with the value {trial.value}")
     learns = method.n_constraints > 0  # others are told infeasible settings as failures
     known = [t for t in trials if t.value is not None and (learns or t.feasible)]
-    told = [(t.unit.tobytes(), sign * t.value, t.var) for t in known if t.value is not None]
-    of_trials = Counter((key, min(max(value, -LARGEST), LARGEST), var) for key, value, var in told)
-    known_before = Counter((key, sign * value) for key, value in earlier)
+    of_trials = Counter((t.unit.tobytes(), as_told(sign * t.value), t.var) for t in known if t.value is not None)
+    known_before = Counter((key, as_told(sign * value)) for key, value in earlier)
     rows = zip(method.X, method.y.tolist(), method.yvar.tolist(), strict=True)
     of_method = Counter((x.tobytes(), y, None if math.isnan(var) else var) for x, y, var in rows)
     for key, y, var in list(of_method):
@@ -131,6 +131,11 @@ def check_history(
         raise ValueError("the trials are not those that the method was told or waits for")
     if not Counter(x.tobytes() for x in method.failed) <= failed:  # a forgotten trial is failed for its user alone
         raise ValueError("the method holds failures that are no trial's")
+
+
+def as_told(value: float) -> float:
+    """A value, turned for a maximisation, as a method keeps it."""
+    return min(max(value, -LARGEST), LARGEST)
 
 
 def _text(value: Any) -> str:
@@ -224,3 +229,12 @@ def take_sides(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
         trial.cost = None if math.isnan(cost) else float(cost)
     for trial, seconds in zip(trials, state.get("seconds", ()), strict="seconds" in state):
         trial.seconds = None if math.isnan(seconds) else float(seconds)
+
+
+def check_probes(optimizer: Optimizer, trials: int) -> None:
+    """Refuses a file that names probes which none of its trials can be. A study says itself which of its trials are
+    probes, and it counts those that never ended, which the file of its result does not hold."""
+    of_study = "numbers" in optimizer.notes
+    for step in optimizer.probe_steps:
+        if step < 0 or not (of_study or (step < trials and is_due(step, optimizer.probes))):
+            raise ValueError("it names probes that none of its trials can be")

@@ -177,9 +177,13 @@ def check_signature(fun: Objective, space: Space) -> None:
         try:
             signature.bind(*([None] if space.as_array else []), **({} if space.as_array else dict.fromkeys(names)))
         except TypeError as error:
-            how = "fun(x) with one array" if space.as_array else f"fun({', '.join(f'{n}=...' for n in names)})"
+            called = getattr(fun, "__name__", "fun")
+            called = called if called.isidentifier() else "fun"  # a lambda has no name
+            how = f"{called}(x) with one array"
+            how = how if space.as_array else f"{called}({', '.join(f'{n}=...' for n in names)})"
             why = "" if names is space.names else "; parameters with `when` need a default, because they may be absent"
-            raise TypeError(f"fun is called as {how}, but it has the signature {signature}: {error}{why}") from None
+            has = f"but it has the signature {signature}: {error}{why}"
+            raise TypeError(f"{called} is called as {how}, {has}") from None
 
 
 def check_catch(catch: Any) -> None:

@@ -78,9 +78,9 @@ class Method(ABC):
     """Whether this method learns the values of constraints; others are told infeasible points as failures."""
     weighs_cost: ClassVar[bool] = False
     """Whether this method can weigh what a point promises by what it costs."""
-    uses_outside: ClassVar[bool] = False
+    uses_outside: bool = False
     """Whether this method's model uses values at points outside the cube."""
-    weighs_belief: ClassVar[bool] = False
+    weighs_belief: bool = False
     """Whether this method weighs its acquisition by where the user expects good values."""
     renamed: ClassVar[Mapping[str, str]] = {}
     """Former names of options, and the present ones; `Recipe` answers a former name with the present one."""
@@ -386,14 +386,18 @@ class Method(ABC):
     # -- inside
 
     def _distinct(self, x: Array, rng: np.random.Generator) -> Array:
-        """x, or a fresh draw when x is already pending or next to a failure and the space has room for another."""
+        """x, or a fresh draw when x is already pending or next to a failure and the space has room for another; a draw
+        that was told is taken only where x is known too, because a finite space may hold nothing else."""
         if not self._is_taken(x) or len(self._pending) + len(self._failed) >= self.cube.size:
             return x
+        told: Array | None = None
         for _ in range(REDRAWS):
             other = self.cube.draw(rng)
             if not self._is_taken(other):
-                return other
-        return x
+                if not self.is_known(other):
+                    return other
+                told = other if told is None else told
+        return x if told is None or not self.is_known(x) else told
 
     def _is_taken(self, x: Array) -> bool:
         """Whether x is pending, or an evaluation next to it failed: it would only fail again."""

@@ -28,6 +28,8 @@ def shows_noise(X: Array, y: Array, yvar: Array) -> bool:
 class NoiseEvidence:
     """What a history says, taken in value by value, in the order told: a pure function of the history."""
 
+    exact: bool = False
+    """Whether options say that values are exact: then repeated settings say nothing, and a told variance alone does."""
     noisy_at: int | None = None
     """The number of values with which noise became certain; None: it is not."""
     exact_at: int | None = None
@@ -46,11 +48,15 @@ class NoiseEvidence:
         for n, (x, value, variance) in enumerate(zip(X, y.tolist(), yvar.tolist(), strict=True), before + 1):
             if self.noisy_at is not None:  # nothing revokes it
                 return
-            key, repeated = x.tobytes(), len(self._first)
-            first = self._first.setdefault(key, value)
             if variance > 0:
                 self.noisy_at, self.told = n, True
-            elif abs(value - first) > ROUNDING * max(abs(value), abs(first)):
+                self._first.clear()
+                return
+            if self.exact:
+                continue
+            key, repeated = x.tobytes(), len(self._first)
+            first = self._first.setdefault(key, value)
+            if abs(value - first) > ROUNDING * max(abs(value), abs(first)):
                 self.noisy_at = n
             elif len(self._first) == repeated and self.exact_at is None:
                 self.exact_at = n

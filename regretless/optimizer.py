@@ -461,9 +461,8 @@ class Optimizer:
         optimizer.bound.broken = None if state["beyond"] is None else float(state["beyond"])
         optimizer.together, optimizer.watch = bool(state["together"]), Watch.read(state.get("watch"))
         optimizer.probe_steps = [int(step) for step in state["probe_steps"]]
-        if not all(0 <= k < len(state["state"]) and is_due(k, optimizer.probes) for k in optimizer.probe_steps):
-            raise ValueError("it names probes that none of its trials can be")
         optimizer._chosen, optimizer.notes = str(state["why"]), dict(state["notes"])
+        agreement.check_probes(optimizer, len(state["state"]))
         optimizer.method.load_state_dict(state["method"])
         agreement.take_trials(optimizer, state)
         agreement.take_sides(optimizer, state)

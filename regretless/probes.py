@@ -341,15 +341,18 @@ def _noisy_bounds(method: Method, probes: int, delta: float, anytime: bool) -> B
 
     tops: dict[bytes, float] = {}
     bottom = -math.inf
-    squares = sum(float(((method.y[rows] - method.y[rows].mean()) ** 2).sum()) for rows in groups.values())
+    with np.errstate(over="ignore"):  # of enormous values: an infinite variance tells no two settings apart
+        squares = sum(float(((method.y[rows] - method.y[rows].mean()) ** 2).sum()) for rows in groups.values())
     for i, (key, rows) in enumerate(groups.items(), 1):
         level = delta * LOOKS_AT_ONE / i**2 if anytime else delta / (len(groups) + probes)
         share = level * LOOKS_AT_ONE / len(rows) ** 2
         if anytime and not known.all():
             share *= LOOKS_AT_ONE / spare**2  # the variance is estimated anew with every repetition
         if known.all():
-            w = 1.0 / np.maximum(method.yvar[rows], np.finfo(np.float64).tiny)
-            mean, sd, width = float(w @ method.y[rows] / w.sum()), 1 / math.sqrt(w.sum()), -float(ndtri(share))
+            variances = np.maximum(method.yvar[rows], np.finfo(np.float64).tiny)
+            w = variances.min() / variances  # relative, because 1 / 0.0 times a value would be infinite
+            mean, sd = float(w @ method.y[rows] / w.sum()), math.sqrt(variances.min() / w.sum())
+            width = -float(ndtri(share))
         else:
             mean, sd = float(method.y[rows].mean()), math.sqrt(squares / spare / len(rows))
             width = -float(stdtrit(spare, share))

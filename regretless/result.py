@@ -23,6 +23,7 @@ from regretless.parameters import Array
 from regretless.probes import certified
 from regretless.space import SpaceLike
 from regretless.statefile import unpack_state, write_whole
+from regretless.trial import number_of
 
 if TYPE_CHECKING:
     import pandas
@@ -102,7 +103,7 @@ class Result:
             return f"value {self.value:.6g}, of an evaluation before this run"
         if not self.best.feasible:
             return f"value {self.value:.6g}, but the setting breaks a constraint: none was found that keeps them all"
-        seen = f"the best value seen is {self.best.value:.6g}, of trial {self.best.number}"
+        seen = f"the best value seen is {self.best.value:.6g}, of trial {number_of(self.best, self.optimizer.notes)}"
         if np.isnan(self.value):
             return f"not evaluated there; {seen}"
         if self.value == self.best.value:
@@ -161,8 +162,8 @@ class Result:
             "value": None if np.isnan(self.value) else self.value,
             "certificate": self.certificate.to_json(),
             "trials": [
-                {"number": t.number, "state": t.state, "value": t.value, "var": t.var, "error": t.error,
-                 "params": _plain(t.params)}
+                {"number": number_of(t, self.optimizer.notes), "state": t.state, "value": t.value, "var": t.var,
+                 "error": t.error, "params": _plain(t.params)}
                 for t in self.trials
             ],
             "state": base64.b64encode(self.optimizer.to_bytes()).decode(),
@@ -201,7 +202,8 @@ class Result:
         before its name."""
         frames = optional("pandas", "plot")
         trials, opt = self.trials, self.optimizer
-        facts: dict[str, Any] = {name: [getattr(t, name) for t in trials] for name in ("number", "state")}
+        numbers = [number_of(t, opt.notes) for t in trials]
+        facts: dict[str, Any] = {"number": numbers, "state": [t.state for t in trials]}
         for name in ("value", "var"):  # numbers, also where none was told
             facts[name] = frames.Series([getattr(t, name) for t in trials], dtype=float)
         more: dict[str, list[Any]] = {

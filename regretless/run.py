@@ -360,7 +360,8 @@ class _Run:
         if outcome.value is None:
             self.optimizer.tell(trial, failed=True, error=outcome.error, cost=outcome.cost)
             if not self.last_error:
-                warnings.warn(f"trial {trial.number} failed: {last_line(outcome.error)}", RuntimeWarning, stacklevel=2)
+                words = f"trial {trial.number} failed: {last_line(outcome.error)}"
+                warnings.warn(words, RuntimeWarning, stacklevel=6)  # the line that called `minimize`
             self.last_error = outcome.error
         else:
             self.optimizer.tell(

@@ -43,6 +43,8 @@ def from_table(name: str, table: Any) -> Parameter:
     if not isinstance(table, Mapping):
         raise ValueError(f"parameter {name!r}: expected a table such as [{name}] with a type, got {table!r}")
     kind = table.get("type")
+    if kind is None:
+        raise ValueError(f"parameter {name!r}: type is missing; it is one of {', '.join(sorted(TABLE_KEYS))}")
     if not isinstance(kind, str) or kind not in TABLE_KEYS:
         raise ValueError(f"parameter {name!r}: type must be one of {sorted(TABLE_KEYS)}, got {kind!r}")
     required, optional = TABLE_KEYS[kind]

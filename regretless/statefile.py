@@ -156,7 +156,7 @@ def pack(tree: Any) -> bytes:
 def unpack(data: bytes) -> Any:
     """The tree that `pack` wrote; anything else raises StateError with one line."""
     if data != sealed(data[: -2 * DIGEST_BYTES]):
-        raise StateError("it is damaged, cut short or something else: its digest is wrong")
+        raise StateError("its digest is wrong, so it is damaged, cut short or something else")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             arrays = {entry.filename.removesuffix(".npy"): _array(archive, entry) for entry in archive.infolist()}

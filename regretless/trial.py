@@ -161,3 +161,11 @@ def _own_value(parameter: Parameter, value: Any) -> Any:
         return parameter.labels[parameter.index(value)]
     number = int(value) if isinstance(parameter, Int) else float(value)
     return min(max(number, parameter.low), parameter.high)
+
+
+def number_of(trial: Trial, notes: Mapping[str, Any]) -> int:
+    """The number by which the user knows a trial: that in its study, where the notes of the run say that it was read
+    from one."""
+    numbers = notes.get("numbers")
+    known = numbers[trial.number] if isinstance(numbers, list) and trial.number < len(numbers) else None
+    return known if isinstance(known, int) else trial.number

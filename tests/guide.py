@@ -22,7 +22,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 NOTEBOOKS = Path(__file__).parent.parent / "examples" / "notebooks"
-ELSEWHERE = {"training-steps", "compare", "optuna", "sklearn", "botorch", "ray", "parallel", "reproduce"}
+ELSEWHERE = {
+    *("training-steps", "steps-in-optuna", "compare", "problems", "reproduce"),
+    *("optuna", "trackers", "sklearn", "botorch", "ray", "parallel"),
+}
 """Pages whose examples need data or servers; tests/test_docs.py, tests/bench and tests/doors run them."""
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"-?\d[\d_,]*\.?\d*(e[+-]?\d+)?")

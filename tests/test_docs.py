@@ -97,7 +97,8 @@ def test_the_tutorial_of_training_loops_runs(tmp_path, monkeypatch) -> None:
     images = torch.as_tensor(rng.random((64, 1, 12, 12)), dtype=torch.float32)
     data = images, torch.as_tensor(rng.integers(10, size=64))
     X, y = rng.random((60, 3)), rng.integers(2, size=60)
-    functions, net, sklearn, generator, split, study, optuna_study = blocks(DOCS / "tutorials" / "training-steps.md")
+    functions, net, sklearn, generator, split, study = blocks(DOCS / "tutorials" / "training-steps.md")
+    (optuna_study,) = blocks(DOCS / "how-to" / "steps-in-optuna.md")
     first = run("tutorial", functions)
     run("tutorial", sklearn, {"X": X, "y": y, "X_val": X, "y_val": y})
     names = run("tutorial", net, {"train_loader": data, "val_loader": data})
@@ -118,7 +119,7 @@ def test_the_tutorial_of_training_loops_runs(tmp_path, monkeypatch) -> None:
     )  # fmt: skip
     code = re.sub(r"( +lr = .*\n)", lambda m: m.group(1) + rest + "\n", optuna_study)
     assert code != optuna_study
-    study_run = run("tutorial", NUMBER + code, {"space": names["space"]})["study"]
+    study_run = run("how-to", NUMBER + code)["study"]
     assert study_run.best_value < 1
 
 

@@ -126,6 +126,14 @@ def test_what_was_learnt_before_is_no_second_evaluation(tmp_path: Path) -> None:
     assert "no noise" not in again.why
 
 
+def test_a_run_that_learnt_an_enormous_value_is_loaded(tmp_path: Path) -> None:
+    """A method keeps 1e308 as 1e307; the file was said to be damaged."""
+    opt = rg.Optimizer({"x": rg.Float(3, 8)}, seed=0)
+    opt.learn([({"x": 3.5}, 1e308), ({"x": 4.5}, 2.0)])
+    opt.save(tmp_path / "run")
+    assert rg.Optimizer.load(tmp_path / "run").ask().params == opt.ask().params
+
+
 def test_every_file_of_a_study_is_learnt(tmp_path: Path) -> None:
     """The journal and the database that `tune --storage` and `report` take."""
     backend = optuna.storages.journal.JournalFileBackend(str(tmp_path / "study.journal"))

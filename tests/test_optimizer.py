@@ -2,6 +2,10 @@
 
 import errno
 import math
+import pickle
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -289,3 +293,22 @@ def test_a_file_of_a_former_default_is_refused_and_one_of_a_paper_s_preset_is_no
     write_state(tmp_path / "older", state)
     with pytest.raises(ValueError, match="version 1 of method"):
         Optimizer.load(tmp_path / "older")
+
+
+IN_ANOTHER = """
+import pathlib, pickle, sys
+opt = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes())
+print(opt.ask().unit.tobytes().hex())
+"""
+
+
+@pytest.mark.parametrize("method", ["auto", "gp-ei", "gp-contest"])
+def test_an_optimizer_goes_on_in_another_process(method: str, tmp_path: Path) -> None:
+    """A fresh process has fitted nothing yet, and knew no sizes at which models are fitted."""
+    opt = Optimizer(SPACE, method=method, seed=1)
+    run(opt, 14)
+    opt.ask()
+    (tmp_path / "opt").write_bytes(pickle.dumps(opt))
+    command = [sys.executable, "-c", IN_ANOTHER, str(tmp_path / "opt")]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.stdout.strip() == opt.ask().unit.tobytes().hex(), found.stderr

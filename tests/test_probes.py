@@ -221,6 +221,19 @@ def test_noise_with_told_variances_is_covered() -> None:
     assert np.mean(shares) < 0.6
 
 
+def test_exact_values_beside_noisy_ones_count_as_they_are() -> None:
+    """A weight of one over a variance of zero, times a value, would be infinite, and nothing would beat that."""
+
+    def share(exact: float) -> float | None:
+        opt = Optimizer(LINE, method="random", seed=2, probes=0.5)
+        for i in range(24):
+            trial = opt.ask()
+            opt.tell(trial, 50.0 * place(trial.params["lr"]), var=exact if i % 2 else 1.0)
+        return opt.share_at(DELTA).value
+
+    assert share(0.0) == share(1e-12)
+
+
 def test_noise_of_unknown_size_is_not_certified() -> None:
     opt = run(LINE, lambda x, lr: x, 12, 0)
     again = opt.adopt(opt.trials[0].params)

@@ -85,7 +85,7 @@ def test_a_damaged_state_is_answered_with_the_name_of_the_file(tmp_path: Path) -
     state = bytearray(base64.b64decode(content["state"]))
     state[50] ^= 1
     path.write_text(json.dumps({**content, "state": base64.b64encode(bytes(state)).decode()}))
-    with pytest.raises(ValueError, match=r"run\.json is not a file of Result\.to_json: it is damaged"):
+    with pytest.raises(ValueError, match=r"run\.json is not a file of Result\.to_json: its digest is wrong"):
         rg.Result.from_json(path)
-    with pytest.raises(ValueError, match=r"earlier: .*run\.json is not a file of Result\.to_json: it is damaged"):
+    with pytest.raises(ValueError, match=r"earlier: .*run\.json is not a file of Result\.to_json: its digest is wrong"):
         rg.minimize(lambda lr: lr, space, trials=3, seed=0, progress=False, earlier=path)

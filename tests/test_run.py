@@ -86,8 +86,9 @@ def test_a_failing_objective_is_recorded_and_the_run_goes_on() -> None:
             raise ZeroDivisionError("too many")
         return cost(a, n)
 
-    with pytest.warns(RuntimeWarning, match=r"trial \d+ failed: ZeroDivisionError: too many"):
+    with pytest.warns(RuntimeWarning, match=r"trial \d+ failed: ZeroDivisionError: too many") as caught:
         result = rg.minimize(sometimes, SPACE, trials=12, seed=0, progress=False)
+    assert [Path(w.filename).name for w in caught] == [Path(__file__).name]  # the caller's line, not one of ours
     failed = [t for t in result.trials if t.state == "failed"]
     assert failed
     assert result.nfev == 12
@@ -199,8 +200,13 @@ def test_parallel_errors_propagate() -> None:
 
 
 def test_wrong_signatures_and_arguments_are_named() -> None:
-    with pytest.raises(TypeError, match="fun is called as fun"):
+    def training(a: float) -> float:
+        return a
+
+    with pytest.raises(TypeError, match=r"^fun is called as fun"):
         quiet(lambda a: a)
+    with pytest.raises(TypeError, match=r"^training is called as training"):
+        quiet(training)
     with pytest.raises(TypeError, match="one array"):
         quiet(lambda: 1, [(0, 1)])
     with pytest.raises(ValueError, match="trials"):

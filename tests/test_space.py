@@ -189,6 +189,7 @@ def test_bad_spaces_say_what_is_wrong(build, words: str) -> None:
         ('[lr]\ntype = "float"\nlow = 1\nhigh = 0', "parameter 'lr'.*low must not be above high"),
         ('[lr]\ntype = "float"\nlow = 1\nhigh = 2\nlogg = true', "parameter 'lr'.*unknown keys.*logg"),
         ('[lr]\ntype = "float"\nlow = 1', "parameter 'lr'.*missing keys.*high"),
+        ("[lr]\nlow = 1\nhigh = 2", "parameter 'lr': type is missing; it is one of choice, float, int"),
         ('[lr]\ntype = "real"', "parameter 'lr'.*type must be one of"),
         ("lr = 3", "parameter 'lr'.*expected a table"),
         ('[lr]\ntype = "float"\nlow = "a"\nhigh = 2', "parameter 'lr'.*low must be a finite number"),

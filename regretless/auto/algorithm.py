@@ -45,7 +45,7 @@ from regretless.gp.maximiser import Acquisition, Effort
 from regretless.gp.method import GPMethod
 from regretless.gp.posterior import GP
 from regretless.gp.step import best_told
-from regretless.gp.surrogate import Surrogate
+from regretless.gp.surrogate import Surrogate, near_one
 from regretless.method import Method, State
 from regretless.methods import METHODS
 from regretless.noise import NoiseEvidence
@@ -118,12 +118,13 @@ class Auto(GPMethod):
         super().__init__(cube, seed=seed, budget=budget)
         self.long = self.budget is not None and self.budget > LONG
         self.wide = self.cube.widest > MODEL_UP_TO
+        self.uses_outside, self.weighs_belief = not self.wide, not (self.wide or self.long)  # the model alone does
         self.stepped = bool((self.cube.discrete & ~self.cube.categorical).any())
         self.many = self.dim >= IMPROVE_FROM or bool(self.cube.gates)
         """Whether expected improvement proposes alone; in trees the bound would stay in its branch (docs/lab)."""
         self.cells = self.cube.size
         self.known_noise = noisy
-        self.evidence = NoiseEvidence()
+        self.evidence = NoiseEvidence(exact=noisy is False)
         self._models = {
             noisy: Surrogate(self.cube, tame=not noisy, soften=noisy, rotate=not self.many, seldom=self.long)
             for noisy in (False, True)
@@ -131,6 +132,15 @@ class Auto(GPMethod):
         """The models without and with certain noise, where a clip would depend on the luckiest value."""
         self._surrogate = self._models[False]
         self._members: dict[str, Method] = {}
+        self._whole = self.cube
+        """The cube with nothing held, whenever a member is built."""
+
+    def _expect(self) -> None:
+        super()._expect()
+        self.long = self.wide = False  # of the parts the model alone learns constraints
+        self.uses_outside = self.weighs_belief = True
+        for model in self._models.values():
+            model.seldom = False
 
     # -- who proposes
 
@@ -142,9 +152,7 @@ class Auto(GPMethod):
         elif part == "model":
             x = super()._propose(rng)
         else:
-            member = self._member(part)
-            member.step = self.step
-            x = member._propose(rng)
+            x = self._proposed_by(self._member(part), rng)
         if self.cells > LISTED or self._certainly_noisy or not self.is_known(x):
             return x
         return nearest_unknown(self, x)
@@ -152,7 +160,11 @@ class Auto(GPMethod):
     @property
     def _certainly_noisy(self) -> bool:
         """Whether noise was stated or has shown."""
-        return self.known_noise is True or self.noise_bound > 0 or self.evidence.noisy_at is not None
+        return self._noise_stated or self.evidence.noisy_at is not None
+
+    @property
+    def _noise_stated(self) -> bool:
+        return self.known_noise is True or self.noise_bound > 0
 
     @property
     def _repeats(self) -> bool:
@@ -174,7 +186,12 @@ class Auto(GPMethod):
     @property
     def _shared(self) -> bool:
         """Whether the model and the evolution take turns ever more in the evolution's favour."""
-        return self.budget is None and self._lines and not (self.wide or self._certainly_noisy)
+        return self._may_share and self.evidence.noisy_at is None
+
+    @property
+    def _may_share(self) -> bool:
+        """Whether they do unless the values show noise."""
+        return self.budget is None and self._lines and not (self.wide or self._n_sides or self._noise_stated)
 
     @property
     def _lines(self) -> bool:
@@ -184,7 +201,7 @@ class Auto(GPMethod):
     @property
     def _handed(self) -> bool:
         """Whether the run was handed over to the evolution."""
-        return len(self.y) >= self._alone_from
+        return len(self.y) >= self._alone_from and not self._n_sides
 
     @property
     def _alone_from(self) -> int:
@@ -202,11 +219,19 @@ class Auto(GPMethod):
         """A method that reads this one's history."""
         if name not in self._members:
             recipe = METHODS[name] if name in METHODS else BASELINES[name]
-            member = self._members[name] = recipe.build(self.cube, seed=self.seed, budget=self.budget)
+            member = self._members[name] = recipe.build(self._whole, seed=self.seed, budget=self.budget)
             member.follow(self)
             if len(self.y):
                 member._update(self.X, self.y)
         return self._members[name]
+
+    def _proposed_by(self, member: Method, rng: np.random.Generator) -> Array:
+        """What a member proposes at this step, d, for the coordinates that are held at present."""
+        member.step, member.cube = self.step, self.cube
+        try:
+            return member._propose(rng)
+        finally:
+            member.cube = self._whole
 
     def _leap(self) -> Array | None:
         """The top of a quadratic through the latest values of the evolution's search, d, where it is its turn."""
@@ -264,8 +289,9 @@ class Auto(GPMethod):
         return self.budget is not None and self._evaluations >= share * self.budget
 
     def _to_repeat(self) -> Array | None:
-        """The best of the settings, d, that are to be evaluated a second time; None when all of them were."""
-        rows = Settings.of(self.X, self.y).best_once(TWICE)  # a second evaluation that failed is not tried again
+        """The best of the settings, d, that are to be evaluated a second time; None when all of them were, whether or
+        not that evaluation failed."""
+        rows = Settings.of(self.X, near_one(self.y)).best_once(TWICE)
         return next((np.array(self.X[row]) for row in rows if not self._is_taken(self.X[row])), None)
 
     def _bound_step(self, gp: GP, width: float, rng: np.random.Generator) -> Array:
@@ -367,7 +393,7 @@ class Auto(GPMethod):
 
     @property
     def why(self) -> str:
-        """How the run began and each change, with the number of values at which it came."""
+        """How the run began and each change, with the number of values or evaluations at which it came."""
         n = self.dim
         if self.long:
             first = f"{self.budget} evaluations: CMA-ES, whose asks take microseconds, learns from all values"
@@ -380,19 +406,37 @@ class Auto(GPMethod):
         else:
             first = f"{n} parameters: an exact GP; expected improvement and a confidence bound take turns"
             first += " (beside points under way: drawn functions and a narrower bound)"
-        if self.known_noise or self.noise_bound:
+        if self._noise_stated:
             first += "; noise was stated"
-        changes = []
-        if self.evidence.exact_at is not None:
-            changes.append((self.evidence.exact_at, "a setting gave the same value again, so there is no noise"))
-        if self.evidence.noisy_at is not None:
+        changes = sorted(self._noise_changes() + self._evolution_changes())
+        return "; ".join([first, *(f"after {at} {of}{'s' * (at > 1)}: {change}" for at, of, change in changes)])
+
+    def _noise_changes(self) -> list[tuple[int, str, str]]:
+        """What the values said about noise, and what followed: after how many, of what, and the sentence."""
+        changes, noisy_at, exact_at = [], self.evidence.noisy_at, self.evidence.exact_at
+        if exact_at is not None and not self._noise_stated:
+            changes.append((exact_at, "value", "a setting gave the same value again, so there is no noise"))
+        if noisy_at is not None and not self._noise_stated:
             found = "a noise variance was told" if self.evidence.told else "a setting gave two different values"
-            changes.append((self.evidence.noisy_at, f"{found}, so evaluations go where they tell most about the best"))
-        if self._shared and len(self.y) >= SHARES[0][0]:
-            changes.append((SHARES[0][0], "CMA-ES takes turns with the model, whose asks become long"))
-        if not self.long and self._handed:
-            changes.append((self._alone_from, "asks of a model would take long, so CMA-ES goes on"))
-        return "; ".join([first, *(f"after {at} value{'s' * (at > 1)}: {change}" for at, change in sorted(changes))])
+            follows = "evaluations go where they tell most about the best"
+            if self.long or self.wide or noisy_at >= self._alone_from:
+                follows = "the best value may be luck"
+            elif self._may_share and noisy_at > SHARES[0][0]:
+                follows += ", and the model alone chooses them again"
+            changes.append((noisy_at, "value", f"{found}, so {follows}"))
+        return changes
+
+    def _evolution_changes(self) -> list[tuple[int, str, str]]:
+        """The same of the changes from the model to the evolution. Where they take turns, failures and evaluations
+        under way count, as in `_part`."""
+        alone = "asks of a model would take long, so CMA-ES goes on"
+        noisy_at = self.evidence.noisy_at
+        begun = self._evaluations if noisy_at is None else noisy_at - 1
+        parts = [(SHARES[0][0], "CMA-ES takes turns with the model, whose asks become long"), (SHARES[-1][0], alone)]
+        changes = [(at, "evaluation", change) for at, change in parts if self._may_share and begun >= at]
+        if self._handed and not (self.long or (self._may_share and begun >= self._alone_from)):
+            changes.append((self._alone_from, "value", alone))
+        return changes
 
 
 def narrowed(width: float, crowd: int) -> float:

@@ -12,7 +12,7 @@ from optuna.study import Study, StudyDirection
 from regretless.agreement import MethodLike
 from regretless.certificate import Certificate
 from regretless.doors.optuna import Sampler
-from regretless.doors.workers import ran_together
+from regretless.doors.workers import probe_seed, ran_together
 from regretless.probes import certain_bounds, most_better
 from regretless.space import SpaceLike
 
@@ -51,7 +51,7 @@ def certify(
     if not isinstance(study, Study):
         raise TypeError(f"certify takes an Optuna study (optuna.load_study opens one), got {study!r}")
     known: dict[str, Any] = {"floor": floor, "ceiling": ceiling, "noise_bound": noise_bound}
-    sampler = Sampler(method, seed=0, search_space=search_space, **known)
+    sampler = Sampler(method, seed=probe_seed(study.get_trials(deepcopy=False)), search_space=search_space, **known)
     found = sampler.certificate(study, delta)
     maximises = study.direction == StudyDirection.MAXIMIZE
     found = found.for_any_sampler(maximises=maximises, bound=ceiling if maximises else floor)

@@ -227,7 +227,7 @@ class Sampler(BaseSampler):
                 params = replica.decode(u)
                 pieces = announce(study, trial, space, params, pieces)
                 if is_due(step, self.probes):
-                    mark_probe(study, trial, step, space)
+                    mark_probe(study, trial, self.seed, step, space)
                     if np.array_equal(u, replica.optimizer.probe_at(step)):
                         break  # a draw moves for nobody: its independence is what counts
                 if not others and not has_trial(study, max(trial.number, trials[-1].number if trials else -1) + 1):
@@ -298,7 +298,8 @@ class Sampler(BaseSampler):
             if replica is None:
                 return None
             trials, optimizer = study.get_trials(deepcopy=False), replica.optimizer
-            optimizer.probe_steps, optimizer.together = probe_steps(trials, replica.space), ran_together(trials)
+            optimizer.probe_steps = probe_steps(trials, replica.space, self.seed)
+            optimizer.together = ran_together(trials)
             rule = study.user_attrs.get(STOP_STATE)
             optimizer.watch = watch_of(rule) if isinstance(rule, dict) else None
             pending = self._pending(study, replica, replica.unknown(trials), trials)

@@ -24,7 +24,8 @@ from regretless.doors.distributions import Distributions
 OWNER = "regretless:worker"
 """The trial attribute by which `tune_in_storage` signs its trials; the next worker finishes those of the dead."""
 PROBE = "regretless:probe"
-"""Marks the trials that are uniform probes: the step of the draw, and the names of the parameters it is drawn over."""
+"""Marks the trials that are uniform probes: the seed and the step of the draw, and the names of the parameters it is
+drawn over."""
 ANNOUNCED = "regretless:params"
 """System attributes under which a trial tells other workers its proposal before Optuna stores the parameters one by
 one."""
@@ -161,17 +162,27 @@ def announced(trial: FrozenTrial, space: Distributions) -> dict[str, Any]:
 # ---------------------------------------------------------------- probes
 
 
-def mark_probe(study: Study, trial: FrozenTrial, step: int, space: Distributions) -> None:
-    """Writes down that a trial is the uniform probe of a step."""
+def mark_probe(study: Study, trial: FrozenTrial, seed: int, step: int, space: Distributions) -> None:
+    """Writes down that a trial is the uniform probe of a seed and a step."""
     if PROBE not in study._storage.get_trial(trial._trial_id).system_attrs:
-        study._storage.set_trial_system_attr(trial._trial_id, PROBE, {"step": step, "over": sorted(space)})
+        mark: dict[str, Any] = {"seed": seed, "step": step, "over": sorted(space)}
+        study._storage.set_trial_system_attr(trial._trial_id, PROBE, mark)
 
 
-def probe_steps(trials: Iterable[FrozenTrial], space: Iterable[str]) -> list[int]:
-    """The steps of the probes that were drawn over these parameters, each once."""
+def probe_steps(trials: Iterable[FrozenTrial], space: Iterable[str], seed: int) -> list[int]:
+    """The steps of the probes of this seed that were drawn over these parameters, each once; marks of earlier releases
+    name no seed."""
     marks, names = [t.system_attrs.get(PROBE) for t in trials], sorted(space)
-    steps = {mark.get("step") for mark in marks if isinstance(mark, dict) and mark.get("over") == names}
+    drawn = [mark for mark in marks if isinstance(mark, dict) and mark.get("over") == names]
+    steps = {mark.get("step") for mark in drawn if mark.get("seed", seed) == seed}
     return sorted(step for step in steps if isinstance(step, int) and step >= 0)
+
+
+def probe_seed(trials: Iterable[FrozenTrial]) -> int:
+    """The seed of the first probe of a study, for readers who did not draw it; 0 where there is none."""
+    marks = [t.system_attrs.get(PROBE) for t in trials]
+    seeds = [mark.get("seed") for mark in marks if isinstance(mark, dict)]
+    return next((seed for seed in seeds if type(seed) is int and seed >= 0), 0)
 
 
 def ran_together(trials: Iterable[FrozenTrial]) -> bool:

@@ -23,7 +23,7 @@ from scipy.linalg import blas, lapack
 from regretless.gp.fit import WALL
 from regretless.gp.kernels import Kernel, kernel_of, squared_distances
 from regretless.gp.lbfgs import minimise, row_by_row
-from regretless.gp.posterior import factor_with_jitter, profiled
+from regretless.gp.posterior import factor_with_jitter, in_units_of, profiled
 from regretless.gp.surrogate import MOST_FITTED, SIZES, agreeing_values, is_fresh, scheduled, softened, standardisation
 from regretless.method import State
 from regretless.options import in_range
@@ -408,4 +408,4 @@ class AdditiveSurrogate:
 
 def _relative(yvar: Array, scale: float) -> Array:
     """Known noise variances relative to the variance of the values, never below the floor; NaN stays."""
-    return np.where(np.isnan(yvar), np.nan, np.maximum(yvar / (scale * scale), NOISES[0]))
+    return np.where(np.isnan(yvar), np.nan, np.maximum(in_units_of(scale, yvar), NOISES[0]))

@@ -43,7 +43,7 @@ SCALED = 0.75  # the sd of the one-step errors is multiplied by this; fitted on 
 ROUGHNESS = 3.0  # what a fitted noise sd, by the signal's sd, adds to that multiple of 1; fitted with SCALED
 LEAST_PER_DIM = 4  # nothing is certified with fewer values per dimension: the fit would be little more than its prior
 MOST_DIMENSIONS = 10  # coverage was measured in up to this many dimensions
-VACUOUS = 0.4  # a gap beyond this share of the observed range is no news and not certified; chosen with SCALED
+VACUOUS = 0.4  # a gap beyond this share of the observed range says too little to be certified; chosen with SCALED
 NEAREST = 256  # the values nearest to the recommended point that its smooth lower bound is taken from
 STRETCHES, NOISE_LEVELS = (1.0, 2.0), (0.0, 1e-3, 1e-2, 0.1, 1.0)
 """The length-scales, as multiples of the fitted ones, and the least noise variances, relative to the signal, of the
@@ -89,7 +89,8 @@ def fitted_certificate(
     if not math.isfinite(upper - lower):
         why = f"the values seen differ by {spread:.3g}: a bound would leave the range of floats"
     elif upper - lower > VACUOUS * spread:
-        why = f"the bound {upper - lower:.3g} is no news: the values seen differ by {spread:.3g}"
+        bound = f"the bound, {upper - lower:.3g}, is more than {VACUOUS:g} of the range of the values seen"
+        why = f"{bound}, {spread:.3g}"
     if why:
         return Certificate.none(why, delta)
     model = f"a Matern-5/2 process with {SHORTENED:g} times the fitted length-scales"

@@ -39,16 +39,17 @@ GAP = 16  # a scheduled size is followed by the one larger by 1/GAP, at least 1;
 ISOTROPIC_ABOVE = 100  # the dimension beyond which a length-scale per coordinate is no longer fitted by default
 QUADRATIC_UP_TO = 20  # the largest dimension with the quadratic trend by default; in 100 it loses (docs/lab)
 WARM_ROUNDS, FRESH_ROUNDS = 15, 20  # evaluations in a fit that starts from the last one, in each stage of a fresh one
+MOST_VALUES = 2**40  # no memory holds a history of so many values
 SURPRISE = 3.0  # sds from its prediction at which a value says that the fit before it was wrong (docs/lab/spaces.md)
 LEAST_SCALE = float(np.finfo(np.float64).tiny)  # the smallest number with all its digits: one can divide by it
 
-SIZES = [1]  # the scheduled sizes s_0, s_1, ... as far as anybody asked.
+SIZES = [1]  # the scheduled sizes s_0, s_1, ...: all there can be, because a model may come from another process
+while SIZES[-1] < MOST_VALUES:
+    SIZES.append(SIZES[-1] + max(1, SIZES[-1] // GAP))
 
 
 def scheduled(n: int) -> tuple[int, int]:
     """The index k and size s_k of the last scheduled fit for n >= 1 values."""
-    while SIZES[-1] <= n:
-        SIZES.append(SIZES[-1] + max(1, SIZES[-1] // GAP))
     k = bisect.bisect_right(SIZES, n) - 1
     return k, SIZES[k]
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from regretless.parameters import Array, Choice, Parameter, ends_of
 from regretless.probes import certified
+from regretless.trial import number_of
 
 if TYPE_CHECKING:
     from regretless.certificate import Certificate
@@ -76,7 +77,7 @@ class RunData:
         self.trials: list[Trial] = sorted((t for t in result.trials if t.state != "pending"), key=lambda t: t.number)
         self.done = [t for t in self.trials if t.value is not None]
         self.failed = [t for t in self.trials if t.value is None]
-        self.numbers = np.array([t.number for t in self.trials])
+        self.numbers = np.array([number_of(t, self.optimizer.notes) for t in self.trials])
         told = np.array([math.nan if t.value is None else t.value for t in self.trials])
         self.values = np.clip(told, -MOST_DRAWN, MOST_DRAWN)
         self.foreign = bool(self.optimizer.notes.get("foreign", False))
@@ -227,7 +228,7 @@ def certificates_of(optimizer: Optimizer, ended: Sequence[Trial]) -> tuple[list[
             again.together, again.watch = optimizer.together, optimizer.watch
             if again.watch is not None and n < len(ended):
                 again.watch = again.watch._replace(proven=None)
-            again.probe_steps = [step for step in optimizer.probe_steps if step <= trial.number]
+            again.probe_steps = [step for step in optimizer.probe_steps if step <= number_of(trial, optimizer.notes)]
             found.append(certified(again))
     return sizes, found
 

@@ -16,6 +16,7 @@ from regretless.report import page
 from regretless.report.model_view import SURFACE, ModelView, model_of
 from regretless.report.page import Chart, Curve, Section
 from regretless.report.run_data import WIDE, RunData, Scale, text_of
+from regretless.trial import number_of
 
 if TYPE_CHECKING:
     from regretless.certificate import Certificate
@@ -77,10 +78,12 @@ def _found(data: RunData) -> Section:
     broken, probes = len(_broken(data)), len(_probes(data))
     ended += [f"{broken} of the values break a constraint"] if broken else []
     facts = {
-        "Objective": _objective(data),
+        "Study" if "numbers" in optimizer.notes else "Objective": _objective(data),
         "Goal": optimizer.direction,
         "Value there": f"{result.value:.6g}" if np.isfinite(result.value) else "not evaluated at that setting",
-        "Best trial": f"trial {result.best.number} with {result.best.value:.6g}" if data.done else "",
+        "Best trial": f"trial {number_of(result.best, optimizer.notes)} with {result.best.value:.6g}"
+        if data.done
+        else "",
         "Method": method,
         "Recommendation" if data.foreign else "Why this method": why,
         "Evaluations": ", ".join(ended),
@@ -88,7 +91,7 @@ def _found(data: RunData) -> Section:
         * (probes > 0),
         "Ran": _when(optimizer.notes),
         "One evaluation": _took(data),
-        "Ended because": result.message,
+        "Ended because": "" if result.message == f"study {_objective(data)}" else result.message,
     }
     words = "".join(f"<dt>{name}</dt><dd>{html.escape(text)}</dd>" for name, text in facts.items() if text)
     body = f'<div class="columns"><dl class="facts">{words}</dl><div>{setting if rows else ""}</div></div>'
@@ -120,7 +123,7 @@ def _broken(data: RunData) -> list[int]:
 def _probes(data: RunData) -> list[int]:
     """Positions of trials that were independent uniform draws."""
     steps = set(data.optimizer.probe_steps)
-    return [i for i, t in enumerate(data.trials) if t.number in steps]
+    return [i for i, number in enumerate(data.numbers.tolist()) if number in steps]
 
 
 def _objective(data: RunData) -> str:
@@ -157,7 +160,8 @@ def _failures(data: RunData) -> list[Section]:
         found.setdefault(last_line(trial.error), []).append(trial)
     body = ""
     for line, trials in sorted(found.items(), key=lambda item: -len(item[1]))[:MOST_ERRORS]:
-        which = ", ".join(str(t.number) for t in trials[:MOST_ERRORS]) + (", ..." if len(trials) > MOST_ERRORS else "")
+        numbers = [str(number_of(t, data.optimizer.notes)) for t in trials[:MOST_ERRORS]]
+        which = ", ".join(numbers) + (", ..." if len(trials) > MOST_ERRORS else "")
         full = html.escape(trials[-1].error.strip() or line)
         body += (
             f"<details><summary>{_count(len(trials), 'evaluation')}: {html.escape(line)}</summary>"
@@ -319,7 +323,7 @@ def _durations(data: RunData) -> list[Section]:
 def _dots(data: RunData, key: str, *, failed: bool = False) -> dict[str, Any]:
     """All trials as dots, coloured by their order."""
     dots: dict[str, Any] = {"name": "trials, first to last", "kind": "dots", "x": [key], "y": [{"mid": "value"}]}
-    lost = {"failed": [t.number for t in data.failed]} if failed and data.failed else {}
+    lost = {"failed": [number_of(t, data.optimizer.notes) for t in data.failed]} if failed and data.failed else {}
     return {**dots, "order": True, "trials": True, "best": data.best, **lost}
 
 

@@ -12,6 +12,7 @@ from regretless.extras import optional
 from regretless.options import one_of
 from regretless.report.model_view import ModelView, model_of
 from regretless.report.run_data import RunData, text_of
+from regretless.trial import number_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -104,7 +105,8 @@ def _draw_history(ax: Axes, data: RunData) -> None:
     if len(at):
         ax.fill_between(at, low, high, color="tab:green", alpha=0.15, lw=0, label="where the optimum may be")
     for trial in data.failed:
-        ax.plot(trial.number, 0.02, "x", color="tab:red", ms=4, transform=ax.get_xaxis_transform())
+        at_trial = number_of(trial, data.optimizer.notes)
+        ax.plot(at_trial, 0.02, "x", color="tab:red", ms=4, transform=ax.get_xaxis_transform())
     _value_axis(ax, data)
     ax.set_xlabel("trial")
     ax.legend(frameon=False, fontsize="small")

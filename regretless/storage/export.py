@@ -17,7 +17,7 @@ from regretless.doors.optuna import ERROR
 from regretless.doors.replica import ConstraintNames
 from regretless.doors.tree import learn_tree, space_of
 from regretless.doors.trials import VARIANCE, check_one_objective
-from regretless.doors.workers import probe_steps, ran_together
+from regretless.doors.workers import OWNER, probe_seed, probe_steps, ran_together
 from regretless.earlier import columns_of
 from regretless.optimizer import Optimizer
 from regretless.result import Result
@@ -36,7 +36,8 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
     """
     check_one_objective(study)
     own = Settings.read(study)
-    settings = own or Settings("auto", seed=0, certify=False, budget=None)
+    everything = study.get_trials(deepcopy=False)
+    settings = own or Settings("auto", seed=probe_seed(everything), certify=False, budget=None)
     tree = learn_tree(study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)))
     space = tree.distributions
     if not space:
@@ -55,6 +56,7 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
         noise_bound=settings.noise_bound,
     )
     optimizer.bound = KnownBound.of(optimizer.direction, settings.bound, noise_bound=settings.noise_bound)
+    numbers: list[int] = []
     for t in trials:
         if not all(d._contains(d.to_internal_repr(t.params[name])) for name, d in space.items() if name in t.params):
             continue
@@ -63,6 +65,7 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
             trial = optimizer.adopt({name: t.params[name] for name in optimizer.space.names if name in t.params})
         except ValueError:  # a parameter is missing
             continue
+        numbers.append(t.number)
         if t.state == TrialState.COMPLETE and set(found) == set(names):
             took = None if t.duration is None else t.duration.total_seconds()
             var = t.user_attrs.get(VARIANCE)
@@ -70,13 +73,14 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
             optimizer.tell(trial, t.values[0], var=var, constraints=found or None, seconds=took, cost=paid)
         else:
             optimizer.tell(trial, failed=True, error=str(t.user_attrs.get(ERROR, "")))
-    optimizer.notes["name"], optimizer.notes["foreign"] = study.study_name, own is None
+    chosen = own is not None and all(OWNER in t.system_attrs for t in trials)
+    optimizer.notes |= {"name": study.study_name, "foreign": not chosen, "numbers": numbers}
     moments = [moment.timestamp() for t in trials for moment in (t.datetime_start, t.datetime_complete) if moment]
     if moments:
         optimizer.notes["began"], optimizer.notes["ended"] = min(moments), max(moments)
     searched = {name for name, d in space.items() if not d.single()}
-    everything = study.get_trials(deepcopy=False)
-    optimizer.probe_steps, optimizer.together = probe_steps(everything, searched), ran_together(everything)
+    optimizer.probe_steps = probe_steps(everything, searched, settings.seed)
+    optimizer.together = ran_together(everything)
     rule = study.user_attrs.get(STOP_STATE)
     optimizer.watch = watch_of(rule) if isinstance(rule, dict) else None
     note = study.user_attrs.get(STOP_NOTE)

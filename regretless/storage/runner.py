@@ -133,6 +133,7 @@ def tune_in_storage(
         noise_bound=settings.noise_bound,
     )  # fmt: skip
     check_space(found, sampler.search_space or {}, Space(space).conditional)
+    settings.write(found)  # after the checks, so that a call that is refused leaves the study as it was
     if objective_changed(found, objective):
         words = f"the source of the objective has changed since study {study!r} began: old and new values are mixed"
         warnings.warn(words, RuntimeWarning, stacklevel=2)

@@ -72,14 +72,13 @@ class Settings:
         bound: float | None = None,
         noise_bound: float | None = None,
     ) -> Settings:
-        """Those the study has, or the ones given, which are written into it; given ones that differ are refused.
+        """Those the study has, or the ones given, for `write`; given ones that differ are refused.
         fresh: the share of probes of a study that begins now."""
         stored = cls.read(study)
         if stored is None:
             seed = secrets.randbits(32) if seed is None else seed
             noise = checked_noise_bound(noise_bound)
             stored = cls(method, seed, certify, budget, fresh, bound, version_of(method), noise)
-            study.set_user_attr(SETTINGS, asdict(stored))
         elif stored.version != version_of(stored.method):
             begun = f"study {study.study_name!r} was begun with version {stored.version} of {stored.method!r}"
             was = what_it_was(as_recipe(stored.method))
@@ -96,6 +95,11 @@ class Settings:
                 runs = f"study {study.study_name!r} runs with {name} {kept}"
                 raise ValueError(f"{runs}, not {given}; leave it out, or choose another study name")
         return stored
+
+    def write(self, study: Study) -> None:
+        """Writes them into the study, unless it has some."""
+        if self.read(study) is None:
+            study.set_user_attr(SETTINGS, asdict(self))
 
 
 def version_of(method: str) -> int:

@@ -43,6 +43,24 @@ def test_beyond_the_model_s_dimensions_it_is_gp_contest() -> None:
     assert f"{dim} parameters" in ours.why
 
 
+def test_what_the_contest_cannot_use_of_earlier_evaluations_is_said() -> None:
+    opt = Optimizer([(-3.0, 11.0)] * 22, seed=0)
+    with pytest.warns(RuntimeWarning, match="1 earlier evaluations were left out: outside the ranges"):
+        opt.learn([({f"x{i}": 12.0 for i in range(22)}, 1.0), ({f"x{i}": 2.0 for i in range(22)}, 2.0)])
+
+
+@pytest.mark.parametrize(("others", "budget"), [(1, 10_000), (21, 60)])
+def test_a_prior_is_followed_where_no_model_weighs_it(others: int, budget: int, monkeypatch) -> None:
+    """The evolution and the contest know none, so a share of the proposals is drawn from it, as with other methods."""
+    monkeypatch.setattr("regretless.method.BELIEVED", 1e9)  # half of the proposals
+    lines = {f"x{i}": Float(-3.0, 11.0) for i in range(others)}
+    opt = Optimizer({"p": Float(-2.0, 6.0, prior=(5.0, 0.05)), **lines}, budget=budget, seed=0)
+    X = np.random.default_rng(0).random((40, others + 1))
+    opt.method.tell(X, bowl(X))
+    near = [abs(opt.ask().params["p"] - 5.0) < 0.3 for _ in range(16)]
+    assert sum(near) >= 4
+
+
 def test_whole_numbers_are_searched_by_expected_improvement() -> None:
     """With whole numbers a run without a budget is gp-ei's, with turning axes; with lines alone it is not."""
     for space, same in (
@@ -177,6 +195,17 @@ def test_a_finite_space_without_noise_ends_by_itself_and_says_so() -> None:
     assert "all 20 settings of the space were evaluated" in found.message
 
 
+def test_a_fine_finite_space_with_failures_ends_too() -> None:
+    """Whole numbers that lie closer to a failed one than points of a line may: each is evaluated, and once."""
+    opt = Optimizer({"n": Int(3, 1302)}, budget=3001, seed=0)
+    while not opt.exhausted and len(opt.trials) < 1300:
+        trial = opt.ask()
+        n = trial.params["n"]
+        opt.tell(trial, float("nan") if n % 5 == 0 else (n - 400.0) ** 2)
+    assert opt.exhausted
+    assert len(opt.trials) == 1300
+
+
 def test_one_that_is_told_that_there_is_no_noise_evaluates_nothing_twice() -> None:
     method = AUTO(noisy=False).build(RIPPLES.cube(), seed=1, budget=40)
     run(method, 40, lambda X: bowl(X) + 0.05 * np.sin(1e6 * X.sum(axis=1)))
@@ -287,8 +316,83 @@ def test_without_a_budget_the_evolution_takes_over(monkeypatch) -> None:
     strategy = BASELINES["cma-es"].build(3, seed=4)
     strategy.tell(method.X, method.y)
     assert np.array_equal(method.ask(1, step=20), strategy.ask(1, step=20))
-    assert "after 15 values: CMA-ES takes turns with the model" in method.why
-    assert "after 20 values: asks of a model would take long" in method.why
+    assert "after 15 evaluations: CMA-ES takes turns with the model" in method.why
+    assert "after 20 evaluations: asks of a model would take long" in method.why
+    method.tell(method.X[:1], [1.0])
+    words = "so evaluations go where they tell most about the best, and the model alone chooses them again"
+    assert method.why.endswith(f"after {len(method.y)} values: a setting gave two different values, {words}")
+    assert "after 15 evaluations: CMA-ES takes turns with the model" in method.why, "what was stays said"
+    assert method._part() == "model"
+
+
+def test_noise_that_shows_once_the_evolution_is_alone_changes_nothing_but_the_recommendation(monkeypatch) -> None:
+    monkeypatch.setattr(auto, "SHARES", ((4, 1), (8, 2)))
+    monkeypatch.setattr(auto, "UNPLANNED", 10)
+    method = AUTO.build(2, seed=4)
+    run(method, 12)
+    method.tell(method.X[:1], [1.0])
+    assert method._part() == "cma-es"
+    assert method.why.count("CMA-ES goes on") == 1
+    assert method.why.endswith("after 13 values: a setting gave two different values, so the best value may be luck")
+
+
+def test_failures_count_for_the_turns_of_the_evolution_and_that_is_said(monkeypatch) -> None:
+    monkeypatch.setattr(auto, "SHARES", ((15, 1), (20, 2)))
+    method = AUTO.build(3, seed=4)
+    for step in range(16):
+        X = method.ask(step=step)
+        method.tell(X, [np.nan] if step % 2 else bowl(X))
+    method.step = 17
+    assert method._part() == "cma-es"
+    assert "after 15 evaluations: CMA-ES takes turns with the model" in method.why
+
+
+def test_what_was_stated_about_noise_is_not_contradicted() -> None:
+    stated, exact = AUTO(noisy=True).build(2, seed=0), AUTO(noisy=False).build(2, seed=0, budget=20)
+    stated.tell([[0.3, 0.4]] * 2, [1.0, 1.0])
+    assert stated.why.endswith("noise was stated")
+    exact.tell([[0.3, 0.4]] * 2, [1.0, 2.0])
+    run(exact, 18)
+    assert "after" not in exact.why
+    assert repeats(exact) == 1  # the one that was told
+    exact.tell([[0.1, 0.2]], [1.0], yvar=[0.3])
+    assert "after 21 values: a noise variance was told" in exact.why
+
+
+@pytest.mark.parametrize(("dim", "budget"), [(2, 10_000), (22, 60)])
+def test_what_follows_from_noise_without_the_model_is_said(dim: int, budget: int) -> None:
+    method = AUTO.build(dim, seed=0, budget=budget)
+    method.tell([[0.3] * dim] * 2, [1.0, 2.0])
+    assert method.why.endswith("after 2 values: a setting gave two different values, so the best value may be luck")
+
+
+@pytest.mark.parametrize(("lines", "budget"), [(2, 10_000), (22, 60)])
+def test_what_one_ask_holds_is_free_in_the_next(lines: int, budget: int) -> None:
+    """The evolution and the contest are built in the first ask that needs them, which may have held coordinates."""
+    space = Space({f"x{i}": Float(-3.0 - i, 11.0) for i in range(lines)} | {"n": Int(3, 17)})
+    pins = space.pins({"n": 5}, "shares")
+    ((at, place),) = pins.items()
+    method, fresh = (AUTO.build(space, seed=3, budget=budget) for _ in range(2))
+    for step in range(12):
+        X = method.ask(step=step, pins=pins)
+        assert X[0, at] == place
+        method.tell(X, bowl(X))
+    fresh.tell(method.X, method.y)
+    assert np.array_equal(method.ask(8, step=12), fresh.ask(8, step=12))
+    assert (method.pending[:, at] != place).any()
+
+
+@pytest.mark.parametrize(("dim", "budget"), [(2, 3001), (2, None), (22, 60)])
+def test_constraints_are_learnt_and_kept_in_every_run(dim: int, budget: int | None, monkeypatch) -> None:
+    """Neither the evolution nor the contest knows constraints."""
+    monkeypatch.setattr(auto, "UNPLANNED", 12)
+    opt = Optimizer([(-3.0, 11.0)] * dim, method=AUTO(noisy=True), budget=budget, seed=4, constraints=1)
+    for _ in range(16):
+        trial = opt.ask()
+        first = trial.unit[0]
+        opt.tell(trial, -float(first), constraints=[float(first) - 0.4])  # the best values break it
+    assert opt.method._part() == "model"
+    assert opt.space.encode(opt.recommend())[0] <= 0.4
 
 
 @pytest.mark.parametrize("what", ["steps", "noise"])

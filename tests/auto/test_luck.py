@@ -51,7 +51,7 @@ def noisy(sd: float):
 
 
 def counts(method) -> np.ndarray:
-    return Settings.of(method.X, method.y).counts
+    return Settings.of(method.X, method.y / np.abs(method.y).max()).counts
 
 
 def test_the_last_tenth_of_a_noisy_budget_evaluates_the_five_best_values_again() -> None:
@@ -107,3 +107,11 @@ def test_a_finite_space_has_its_best_settings_evaluated_again_too() -> None:
     method = AUTO(noisy=True).build(cube, seed=3, budget=50)
     run(method, 50, noisy(0.3))
     assert (counts(method) >= 2).sum() >= auto.TWICE
+
+
+def test_values_of_any_size_are_evaluated_again() -> None:
+    """Squares of differences of 1e300 leave the range of floats, which would warn."""
+    method = AUTO(noisy=True).build(SPACE.cube(), seed=1, budget=60)
+    lucky = noisy(0.2)
+    run(method, 60, lambda U: 1e300 * lucky(U))
+    assert counts(method).max() == 2

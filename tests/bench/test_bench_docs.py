@@ -1,13 +1,14 @@
-"""The examples of docs/how-to/compare.md run."""
+"""The examples of docs/how-to/compare.md and problems.md run."""
 
 import re
 from pathlib import Path
 
-DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "compare.md"
+DOCS = Path(__file__).parents[2] / "docs" / "how-to"
 
 
 def test_examples_run(tmp_path, monkeypatch, capsys):
-    blocks = re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    pages = "".join((DOCS / page).read_text() for page in ("compare.md", "problems.md"))
+    blocks = re.findall(r"```python\n(.*?)```", pages, re.DOTALL)
     assert len(blocks) == 2
     monkeypatch.chdir(tmp_path)
     comparison, kettle = blocks

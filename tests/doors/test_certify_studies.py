@@ -52,6 +52,26 @@ def test_the_page_of_a_study_of_another_sampler_says_the_same(tmp_path: Path) ->
     assert rg.Result.from_json(result.to_json(tmp_path / "study.json")).certificate == result.certificate
 
 
+def test_the_probes_of_a_sampler_of_ours_count_on_the_page_and_for_others() -> None:
+    study = optuna.create_study(sampler=rg.Sampler("gp-ei", seed=5, probes=0.2))
+    study.optimize(bowl, n_trials=20)
+    own = study.sampler.certificate(study)  # type: ignore[attr-defined]
+    assert own.probes == 4
+    assert own.share is not None
+    for found in (result_of_study(study).certificate, rg.certify(study)):
+        assert (found.share, found.probes) == (own.share, own.probes)
+
+
+def test_probes_of_another_seed_are_left_out() -> None:
+    study = optuna.create_study(sampler=rg.Sampler("gp-ei", seed=5, probes=0.5))
+    study.optimize(bowl, n_trials=8)
+    study.sampler = rg.Sampler("gp-ei", seed=6, probes=0.5)
+    study.optimize(bowl, n_trials=8)
+    found = study.sampler.certificate(study)
+    assert found.probes == 4
+    assert found.share == pytest.approx(most_better(4, 0, 0.05))
+
+
 def test_what_is_no_study_is_refused() -> None:
     with pytest.raises(TypeError, match=r"optuna\.load_study"):
         rg.certify("sqlite:///study.db")  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("doors_*.py"))
-PAGES = [ROOT / "docs" / "how-to" / f"{name}.md" for name in ("optuna", "sklearn", "botorch")]
+PAGES = [ROOT / "docs" / "how-to" / f"{name}.md" for name in ("optuna", "trackers", "sklearn", "botorch")]
 
 
 def run(arguments: list[str], folder: Path) -> str:
@@ -68,7 +68,7 @@ def test_page(page: Path, tmp_path: Path) -> None:
     (tmp_path / "optuna_integration.py").write_text(TRACKERS)
     (tmp_path / "optunahub.py").write_text(HUB)
     printed = run(["page.py"], tmp_path)
-    assert printed.count("tracked loss") == (10 if page.stem == "optuna" else 0)
+    assert printed.count("tracked loss") == (10 if page.stem == "trackers" else 0)
 
 
 def test_pages_on_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

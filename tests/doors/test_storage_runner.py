@@ -30,6 +30,7 @@ from regretless.stopping import STOP_NOTE, GapBelow, StopWhen
 from regretless.storage.export import export_study, result_of_study
 from regretless.storage.runner import tune_in_storage
 from regretless.storage.urls import open_storage, patiently
+from regretless.trial import number_of
 
 
 def evaluations(log: Path) -> list[dict[str, Any]]:
@@ -478,3 +479,58 @@ def test_a_damaged_count_of_a_rule_is_named(damage: object) -> None:
     assert isinstance(damage, int) or damage == {"rule": repr(rule)}
     with pytest.raises(ValueError, match="damaged count of stop rules"):
         study.optimize(lambda trial: trial.suggest_float("x", 2, 3), n_trials=2, callbacks=[rule])
+
+
+def test_a_page_of_a_study_has_the_numbers_of_the_study(tmp_path: Path) -> None:
+    """Trials of dead workers are not on the page; those after them keep their numbers."""
+    study = optuna.create_study(study_name="killed", sampler=optuna.samplers.RandomSampler(seed=0))
+    for state in (TrialState.RUNNING, TrialState.COMPLETE, TrialState.FAIL, TrialState.PRUNED, TrialState.COMPLETE):
+        trial = study.ask()
+        value = 7.0 - trial.number + 1e-3 * trial.suggest_float("x", -5.0, 10.0)
+        if state != TrialState.RUNNING:
+            study.tell(trial, value if state == TrialState.COMPLETE else None, state=state)
+    result = result_of_study(study)
+    page = result.report(tmp_path / "page.html").read_text()
+    assert study.best_trial.number == 4
+    assert "trial 4 with 3" in page
+    assert "<dt>Study</dt><dd>killed</dd>" in page
+    assert '"number":[1,2,4]' in page.replace(" ", "")
+    assert "Ended because" not in page  # a study does not say why its last trial was the last
+    assert list(result.to_dataframe()["number"]) == [1, 2, 4]
+    written = json.loads(result.to_json(tmp_path / "study.json").read_text())
+    assert [t["number"] for t in written["trials"]] == [1, 2, 4]
+    again = rg.Result.from_json(tmp_path / "study.json")
+    assert [number_of(t, again.optimizer.notes) for t in again.trials] == [1, 2, 4]
+
+
+def test_a_refused_command_leaves_the_study_of_another_sampler_as_it_is(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/s.db"
+    study = optuna.create_study(study_name="tpe", storage=url, sampler=optuna.samplers.TPESampler(seed=0))
+    study.optimize(lambda t: bowl(t.suggest_float("x", -5.0, 10.0), t.suggest_float("y", 1.0, 4.0)), n_trials=3)
+    with pytest.raises(ValueError, match="go on with the space it was begun with"):
+        tune_in_storage(bowl, {"x": rg.Float(-5, 11)}, storage=url, study="tpe", trials=5, progress=False)
+    assert optuna.load_study(study_name="tpe", storage=url).user_attrs == {}
+
+
+def test_a_study_that_another_sampler_began_stays_one_of_another_sampler() -> None:
+    storage = optuna.storages.InMemoryStorage()
+    study = optuna.create_study(study_name="tpe", storage=storage, sampler=optuna.samplers.TPESampler(seed=0))
+    study.optimize(lambda t: bowl(t.suggest_float("x", -5.0, 10.0), t.suggest_float("y", 1.0, 4.0)), n_trials=20)
+    tuned = tune_in_storage(bowl, PLANE, storage=storage, study="tpe", trials=22, method="gp-ucb", progress=False)
+    assert len(tuned.trials) == 22
+    assert result_of_study(tuned).optimizer.notes["foreign"]
+    ours = tune_in_storage(
+        bowl, PLANE, storage=optuna.storages.InMemoryStorage(), study="s", trials=3, method="sobol", progress=False
+    )
+    assert not result_of_study(ours).optimizer.notes["foreign"]
+
+
+def test_a_result_of_a_study_with_lost_trials_and_probes_is_read_again(tmp_path: Path) -> None:
+    """Probes are numbered as the study numbers its trials, of which a result has only those that ended."""
+    sampler = rg.Sampler("sobol", seed=0, search_space=PLANE, probes=0.5)
+    study = optuna.create_study(sampler=sampler)
+    study.ask()
+    study.optimize(lambda t: bowl(t.suggest_float("x", -5.0, 10.0), t.suggest_float("y", 1.0, 4.0)), n_trials=5)
+    result = result_of_study(study)
+    again = rg.Result.from_json(result.to_json(tmp_path / "study.json"))
+    assert again.optimizer.probe_steps == result.optimizer.probe_steps

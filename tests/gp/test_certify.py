@@ -66,7 +66,7 @@ def test_a_smaller_delta_gives_a_wider_bound() -> None:
         (
             0.1 * np.random.default_rng(0).random((12, 2)),
             np.random.default_rng(0).random((12, 2)).sum(axis=1),
-            "no news",
+            "is more than 0.4 of the range of the values seen, 1",
         ),
     ],
 )

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from regretless.gp.additive import AdditiveSurrogate
+from regretless.gp.posterior import in_units_of
 from regretless.gp.surrogate import Surrogate, scheduled, standardisation
 from regretless.method import State
 from regretless.parameters import Array
@@ -104,7 +105,7 @@ def log_density(
     gp = entrant.gp(X[:before], y[:before], yvar[:before])
     values, slope = entrant.seen_as(y[:before], y[before:after])
     mean, variance = gp.mean_var(X[before:after])
-    own = yvar[before:after] * slope**2 / (gp.scale * gp.scale)
+    own = in_units_of(gp.scale, yvar[before:after] * slope**2)
     variance = variance + np.where(np.isnan(own), gp.hyper.noise * gp.signal, own)
     residual = (values - gp.offset) / gp.scale - mean
     with np.errstate(over="ignore"):  # a value beyond 1e154 spreads has density 0, which counts as LEAST

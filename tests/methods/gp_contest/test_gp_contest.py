@@ -151,3 +151,11 @@ def test_one_enormous_value_is_legal(extreme):
     assert best.sum() == 1
     if extreme < 0:  # a single high value may be taken for noise, but a low one is never the best
         assert not best[8]
+
+
+def test_noise_may_be_larger_than_tiny_values_by_any_factor():
+    method = GPContest(6, seed=0, budget=24, initial=6)
+    for _ in range(12):
+        x = method.ask()[0]
+        method.tell(x, [1e-290 * bowl(x[None])[0]], yvar=[0.3])
+    assert method.recommend() in method.X
