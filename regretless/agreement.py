@@ -35,7 +35,7 @@ def as_recipe(method: MethodLike) -> Recipe:
         return method
     if isinstance(method, type) and issubclass(method, Method):
         return Recipe(method.__name__, method)
-    return find_recipe(method)  # type: ignore[arg-type]
+    return find_recipe(method)
 
 
 def same_space(description: Mapping[str, Any], given: Space | None) -> Space:
@@ -168,13 +168,30 @@ def state_of(optimizer: Optimizer) -> dict[str, Any]:
         "notes": optimizer.notes,
         "unit": np.array([t.unit for t in trials]).reshape(-1, optimizer.method.dim),
         "state": np.array([STATES.index(t.state) for t in trials], dtype=np.int64),
-        "value": np.array([math.nan if t.value is None else t.value for t in trials]),
-        "var": np.array([math.nan if t.var is None else t.var for t in trials]),
+        "value": column([t.value for t in trials]),
+        "var": column([t.var for t in trials]),
         "error": {str(t.number): t.error for t in trials if t.error},
         "own": {number: params for number, params in own.items() if all(map(is_plain, params.values()))},
         **sides_state(optimizer),
         "method": optimizer.method.state_dict(),
     }
+
+
+def take_trials(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
+    """Gives a fresh optimizer the trials that `state_of` kept."""
+    units = np.asarray(state["unit"], dtype=np.float64).reshape(-1, optimizer.method.dim)
+    inside = ((units >= 0) & (units <= 1)).all(axis=1)  # NaN is neither
+    if not inside.all():
+        raise ValueError(f"the point of trial {int(np.argmin(inside))} does not lie in the unit cube")
+    rows = zip(optimizer.method.cube.snap(units), state["state"], state["value"], state["var"], strict=True)
+    for number, (u, code, value, var) in enumerate(rows):
+        own = state["own"].get(str(number))
+        if own is not None and optimizer._identity(own) != u.tobytes():
+            raise ValueError(f"the parameters of trial {number} do not belong to its point")
+        trial = optimizer._new_trial(u, own)
+        trial.state, trial.error = STATES[int(code)], str(state["error"].get(str(number), ""))
+        trial.value = None if math.isnan(value) else float(value)
+        trial.var = None if math.isnan(var) else float(var)
 
 
 def sides_state(optimizer: Optimizer) -> dict[str, Any]:

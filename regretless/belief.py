@@ -44,21 +44,19 @@ class Belief:
         """The logarithm of the density relative to its peak (n) and its gradient (n x d) at X (n x d); coordinates
         that do not exist say nothing."""
         value, gradient = np.zeros(len(X)), np.zeros(X.shape)
+        on = np.ones(X.shape) if active is None else active.astype(np.float64)
         for i, (mean, sd) in self.normal.items():
             z = (X[:, i] - mean) / sd
             bell = (1.0 - DOUBT) * np.exp(-0.5 * z * z)
-            on = np.ones(len(X)) if active is None else active[:, i].astype(np.float64)
-            value += on * np.log(DOUBT + bell)
-            gradient[:, i] = on * -z / sd * bell / (DOUBT + bell)
+            value += on[:, i] * np.log(DOUBT + bell)
+            gradient[:, i] = on[:, i] * -z / sd * bell / (DOUBT + bell)
         for i, w in self.weights.items():
             k = len(w)
             at = np.clip(np.floor(X[:, i] * k), 0, k - 1).astype(np.intp)
-            on = np.ones(len(X)) if active is None else active[:, i].astype(np.float64)
-            value += on * np.log(DOUBT + (1.0 - DOUBT) * w / w.max())[at]
+            value += on[:, i] * np.log(DOUBT + (1.0 - DOUBT) * w / w.max())[at]
         for i, w in self.groups.items():
             at = np.argmax(X[:, i : i + len(w)], axis=1)
-            on = np.ones(len(X)) if active is None else active[:, i].astype(np.float64)
-            value += on * np.log(DOUBT + (1.0 - DOUBT) * w / w.max())[at]
+            value += on[:, i] * np.log(DOUBT + (1.0 - DOUBT) * w / w.max())[at]
         return value, gradient
 
     def drawn(self, U: Array) -> Array:

@@ -10,7 +10,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from regretless.baselines import BASELINES
 from regretless.evaluation import ObjectiveError
 from regretless.extras import masked, optional
 from regretless.methods import METHODS
-from regretless.result import check_page_name
+from regretless.result import Result, check_page_name
 from regretless.statefile import check_writable
 
 EXTENSIONS = "regretless.commands"
@@ -234,45 +234,53 @@ def tune(
     stop = stop_rule(**{option.removeprefix("until_"): limit for option, limit in until.items()})
     common: dict[str, Any] = {"trials": trials, "method": method, "seed": seed, "timeout": timeout, "stop": stop}
     common |= {"probes": probes, "floor": floor, "ceiling": ceiling, "noise_bound": noise_bound}
-    interrupted = False
     if storage is None and (study, workers) != ("regretless", 1):
         raise click.UsageError("--study and --workers need --storage; --jobs runs evaluations in threads without one")
-    if storage is not None:
-        if checkpoint is not None or jobs != 1:
-            raise click.UsageError("--storage keeps the run: leave out --checkpoint, and use --workers for --jobs")
-        if constraints or earlier is not None:
-            raise click.UsageError("a study learns constraints from its trials and has its own past: leave out these")
-        runner = optional("regretless.storage.runner", "optuna")
-        exporter = optional("regretless.storage.export", "optuna")
-        with traced(objective):
-            try:
-                tuned = runner.tune_in_storage(
-                    load_function(objective), space_file, storage=storage, study=study, workers=workers,
-                    direction="maximize" if maximize else "minimize", **common,
-                )  # fmt: skip
-            except KeyboardInterrupt:
-                tuned, interrupted = exporter.find_study(storage, study), True
-        if interrupted and not any(t.state.name == "COMPLETE" for t in tuned.get_trials(deepcopy=False)):
-            raise click.Abort
-        result = exporter.result_of_study(tuned)
-    else:
+    if storage is None:
         search = regretless.maximize if maximize else regretless.minimize
         with traced(objective):
             result = search(
                 load_function(objective), space_file, n_jobs=jobs, checkpoint=checkpoint, constraints=constraints,
                 earlier=earlier, **common,
             )  # fmt: skip
+        interrupted = result.message.startswith("interrupted")
+    else:
+        if checkpoint is not None or jobs != 1:
+            raise click.UsageError("--storage keeps the run: leave out --checkpoint, and use --workers for --jobs")
+        if constraints or earlier is not None:
+            raise click.UsageError("a study learns constraints from its trials and has its own past: leave out these")
+        common |= {"workers": workers, "direction": "maximize" if maximize else "minimize"}
+        result, interrupted = tuned_in_storage(objective, space_file, storage, study, common)
     click.echo(str(result))
     if storage is not None:
         click.echo(f"to look at it: pip install optuna-dashboard; optuna-dashboard {masked(storage)}")
     if report is not None:
         click.echo(f"report: {result.report(report)}")
-    if interrupted or result.message.startswith("interrupted"):
+    if interrupted:
         if storage is not None or checkpoint is not None:
             click.echo("interrupted; the same command goes on from here", err=True)
         sys.exit(INTERRUPTED)
     if not any(trial.value is not None for trial in result.trials):
         sys.exit(1)
+
+
+def tuned_in_storage(
+    objective: str, space_file: str, storage: str, study: str, options: Mapping[str, Any]
+) -> tuple[Result, bool]:
+    """The result of a study after a run on it, and whether the run was interrupted."""
+    runner = optional("regretless.storage.runner", "optuna")
+    exporter = optional("regretless.storage.export", "optuna")
+    interrupted = False
+    with traced(objective):
+        try:
+            tuned = runner.tune_in_storage(
+                load_function(objective), space_file, storage=storage, study=study, **options
+            )
+        except KeyboardInterrupt:
+            tuned, interrupted = exporter.find_study(storage, study), True
+    if interrupted and not any(t.state.name == "COMPLETE" for t in tuned.get_trials(deepcopy=False)):
+        raise click.Abort
+    return exporter.result_of_study(tuned), interrupted
 
 
 def stop_rule(
@@ -327,7 +335,6 @@ def report(source: str, study: str | None, out: str | None) -> None:
     """
     from regretless.earlier import is_database
     from regretless.optimizer import Optimizer
-    from regretless.result import Result
 
     if Path(source).is_dir():
         if out is not None or study is not None:

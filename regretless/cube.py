@@ -73,6 +73,10 @@ class Cube:
         self.pins: dict[int, float] = {}
         """Coordinates held for the time of one ask, and where."""
         self._stepped = [(i, axis) for i, axis in enumerate(self.axes) if axis.levels]
+        self._even = np.array([i for i, axis in self._stepped if not axis.log_low], dtype=np.intp)
+        """Coordinates whose positions have equal shares; all of them are snapped at once."""
+        self._levels = np.array([float(self.axes[i].levels) for i in self._even])
+        self._uneven = [(i, axis) for i, axis in self._stepped if axis.log_low]
         self._cells = np.array([float(axis.cells) for axis in self.axes])
 
     @classmethod
@@ -218,7 +222,10 @@ class Cube:
         for i, place in self.pins.items():
             inside[..., i] = place
         Z: Array = np.rint(inside * self._cells) / self._cells + 0.0  # no negative zero: it has bytes of its own
-        for i, axis in self._stepped:
+        if len(self._even):
+            position = np.minimum(np.floor(inside[..., self._even] * self._levels), self._levels - 1.0)
+            Z[..., self._even] = (position + 0.5) / self._levels
+        for i, axis in self._uneven:
             Z[..., i] = axis.snap(inside[..., i])
         for start, stop in self.groups:
             hot = np.argmax(inside[..., start:stop], axis=-1)

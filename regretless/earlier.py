@@ -13,7 +13,6 @@ import csv
 import json
 import math
 import re
-import tempfile
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,9 +23,9 @@ import numpy as np
 
 from regretless.evaluation import as_number, shown
 from regretless.extras import masked, optional
-from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter, along, ends_of
+from regretless.parameters import Array, Choice, Encoding, Float, Int, Parameter, along, ends_of, is_line
 from regretless.space import Space
-from regretless.statefile import read_state
+from regretless.statefile import read_state, unpack_state
 
 if TYPE_CHECKING:
     from regretless.optimizer import Optimizer
@@ -125,8 +124,11 @@ JOURNAL = "journal:"
 
 
 def _of_file(path: Path) -> list[Evaluation]:
+    return _of_state(read_state(path), path)
+
+
+def _of_state(state: Mapping[str, Any], path: Path) -> list[Evaluation]:
     """The trials of a file of `Optimizer.save`, in its own space."""
-    state = read_state(path)
     if not str(state.get("kind", "")).startswith("regretless-optimizer"):
         raise ValueError(f"earlier: {path} is neither a CSV nor a file of Optimizer.save")
     space = Space.from_json(state["space"])
@@ -144,12 +146,10 @@ def _of_file(path: Path) -> list[Evaluation]:
 def _of_json(path: Path) -> list[Evaluation]:
     """The trials of a file of `Result.to_json`, which holds one of `Optimizer.save`."""
     try:
-        state = base64.b64decode(json.loads(path.read_bytes())["state"], validate=True)
+        state = unpack_state(base64.b64decode(json.loads(path.read_bytes())["state"], validate=True))
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"earlier: {path} is not a file of Result.to_json: {error}") from None
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "state").write_bytes(state)
-        return _of_file(Path(folder) / "state")
+    return _of_state(state, path)
 
 
 def _of_csv(path: Path) -> list[Evaluation]:
@@ -298,7 +298,7 @@ def _unit(p: Float | Int, value: float) -> float:
         return 0.5 if p.low <= value <= p.high else math.inf
     if p.log:
         return along(math.log(value), *map(math.log, ends_of(p)))
-    if isinstance(p, Float) and p.line:
+    if is_line(p):
         return along(value, p.low, p.high)
     return ((value - p.low) / (p.step or 1) + 0.5) / p.axis.levels
 
@@ -306,7 +306,7 @@ def _unit(p: Float | Int, value: float) -> float:
 def _nearest(p: Float | Int, value: float) -> Any:
     """The nearest value that the parameter can take."""
     inside = min(max(value, p.low), p.high)
-    if isinstance(p, Float) and p.line:
+    if is_line(p):
         return inside
     step = p.step or 1
     on_step = p.low + step * round((inside - p.low) / step)

@@ -7,8 +7,8 @@ import math
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -54,8 +54,7 @@ class ObjectiveError(RuntimeError):
         self.message, self.error = message, error
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What became of one evaluation: a value with its noise variance, or the text of an error."""
 
     value: float | None
@@ -78,7 +77,7 @@ def evaluate(fun: Objective, argument: Any, catch: Catch, *, lenient: bool = Fal
         return Outcome(None, error=traceback.format_exc())
     seconds = time.perf_counter() - started
     try:
-        return replace(outcome_of(out, argument), seconds=seconds)
+        return outcome_of(out, argument)._replace(seconds=seconds)
     except ValueError as error:
         if not lenient:
             raise
@@ -87,30 +86,28 @@ def evaluate(fun: Objective, argument: Any, catch: Catch, *, lenient: bool = Fal
 
 def outcome_of(out: Any, argument: Any) -> Outcome:
     """What a returned object says; one that is no number is a slip of the user, which no `catch` takes."""
-    value, var = (out.value, out.var) if isinstance(out, Value) else (out, None)
-    number, wrong = as_number(value), ""
-    if isinstance(value, tuple | list):
+    told = out if isinstance(out, Value) else Value(out)
+    number, sides = as_number(told.value), numbers_of(told.constraints)
+    var = None if told.var is None else as_number(told.var)
+    wrong = ""
+    if isinstance(told.value, tuple | list):
         wrong = "return regretless.Value(value, var=..., constraints=[...], cost=...) to tell more than the value"
     elif number is None:
         wrong = "it must return a number"
-    if var is not None:
-        known = as_number(var)
-        if known is None or known < 0 or known == math.inf:
-            wrong = wrong or f"var must be a finite number of at least 0, got {shown(var)}"
-        else:
-            var = None if math.isnan(known) else known  # the variance of a single score is NaN: not known
-    more = (out.constraints, out.cost) if isinstance(out, Value) else (None, None)
-    sides = numbers_of(more[0])
-    if sides is None:
-        wrong = wrong or f"constraints must be a list of numbers, got {shown(more[0])}"
+    elif told.var is not None and (var is None or var < 0 or var == math.inf):
+        wrong = f"var must be a finite number of at least 0, got {shown(told.var)}"
+    elif sides is None:
+        wrong = f"constraints must be a list of numbers, got {shown(told.constraints)}"
     if wrong or number is None or sides is None:
         setting = dict(argument) if isinstance(argument, Mapping) else argument
         raise ValueError(f"the objective returned {shown(out)} at {setting}; {wrong}")
     if not math.isfinite(number):
-        return Outcome(None, error=f"the objective returned {number}", cost=more[1])
+        return Outcome(None, error=f"the objective returned {number}", cost=told.cost)
     if any(map(math.isnan, sides)):
-        return Outcome(None, error=f"the objective returned the constraints {shown(more[0])}", cost=more[1])
-    return Outcome(number, var, constraints=more[0], cost=more[1])
+        return Outcome(None, error=f"the objective returned the constraints {shown(told.constraints)}", cost=told.cost)
+    if var is not None and math.isnan(var):  # the variance of a single score: not known
+        var = None
+    return Outcome(number, var, constraints=told.constraints, cost=told.cost)
 
 
 def numbers_of(constraints: Any) -> list[float] | None:

@@ -32,7 +32,7 @@ from regretless.parameters import Array
 from regretless.probes import Share, Watch, checked_rate, is_due, probe_point, share_left, with_what_is_known
 from regretless.space import Space, SpaceLike
 from regretless.statefile import pack, read_state, write_state
-from regretless.trial import STATES, CostKind, checked_amount, checked_constraints, checked_cost, counted, own_values
+from regretless.trial import CostKind, checked_amount, checked_constraints, checked_cost, counted, own_values
 from regretless.trial import Trial as Trial
 
 Direction: TypeAlias = Literal["minimize", "maximize"]
@@ -403,6 +403,11 @@ class Optimizer:
         with self._lock:  # also while it writes: an older state must not be renamed over a newer one
             self.seal = write_state(path, self._state())
 
+    def to_bytes(self) -> bytes:
+        """What `save` would write."""
+        with self._lock:
+            return pack(self._state())
+
     def _state(self) -> dict[str, Any]:
         return {"kind": FILE_KIND, **agreement.state_of(self)}
 
@@ -415,7 +420,13 @@ class Optimizer:
         `space` and `method` are needed only when they hold what no file can: labels that are objects, options that are
         functions or arrays, a method of your own. Given ones that differ from those of the file raise ValueError.
         """
-        state = read_state(path)
+        return cls.of_state(read_state(path), path, space, method)
+
+    @classmethod
+    def of_state(
+        cls, state: Mapping[str, Any], path: str | Path, space: SpaceLike | None, method: Recipe | type[Method] | None
+    ) -> Optimizer:
+        """As `load`, of a state that was read from the file at `path`."""
         if state.get("kind") != FILE_KIND:
             kind = f"its kind is {state.get('kind')!r}, this one reads {FILE_KIND!r}"
             raise ValueError(f"{path} is not a file of Optimizer.save, or one of another release ({kind})")
@@ -453,19 +464,7 @@ class Optimizer:
         optimizer._chosen, optimizer.notes = str(state["why"]), dict(state["notes"])
         agreement.check_probes(optimizer, len(state["state"]))
         optimizer.method.load_state_dict(state["method"])
-        units = np.asarray(state["unit"], dtype=np.float64).reshape(-1, optimizer.method.dim)
-        inside = ((units >= 0) & (units <= 1)).all(axis=1)  # NaN is neither
-        if not inside.all():
-            raise ValueError(f"the point of trial {int(np.argmin(inside))} does not lie in the unit cube")
-        rows = zip(optimizer.method.cube.snap(units), state["state"], state["value"], state["var"], strict=True)
-        for number, (u, code, value, var) in enumerate(rows):
-            own = state["own"].get(str(number))
-            if own is not None and optimizer._identity(own) != u.tobytes():
-                raise ValueError(f"the parameters of trial {number} do not belong to its point")
-            trial = optimizer._new_trial(u, own)
-            trial.state, trial.error = STATES[int(code)], str(state["error"].get(str(number), ""))
-            trial.value = None if math.isnan(value) else float(value)
-            trial.var = None if math.isnan(var) else float(var)
+        agreement.take_trials(optimizer, state)
         agreement.take_sides(optimizer, state)
         agreement.check_history(optimizer.trials, optimizer.method, optimizer._sign, optimizer.earlier)
         return optimizer

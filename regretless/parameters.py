@@ -112,7 +112,7 @@ class Float:
         object.__setattr__(self, "low", float(self.low))
         object.__setattr__(self, "high", float(self.high))
         if is_finite(self.step):
-            object.__setattr__(self, "step", float(self.step))  # type: ignore[arg-type]
+            object.__setattr__(self, "step", float(self.step))
         if open:
             _keep_inside(self)
         if self.log and self.low < LEAST_ON_A_LOG_SCALE:
@@ -167,11 +167,16 @@ class Float:
             resolution = min(resolution, (self.high / 2 - self.low / 2) / FINEST)
         return min(MOST_CELLS, 1 << max(math.frexp(resolution)[1] - 1, 0))
 
+    def _canonical(self, u: float) -> float:
+        """What `Axis.snap` makes of one place of a line; an array of one number would take ten times as long."""
+        cells = self._cells()
+        return round(u * cells) / cells
+
     def from_unit(self, u: float) -> float:
         """The value at a place; the place is made canonical first, so that the value leads back to it."""
         if not self.line:
             return self._on_step(_share(u, self._levels()))
-        u = float(self.axis.snap(np.array(u)))
+        u = self._canonical(u)
         if u in (0.0, 1.0):  # the bounds as they were written: exp(log(0.01)) is another number
             return self.high if u else self.low
         if self.log:
@@ -198,7 +203,7 @@ class Float:
             u = (math.log(number) - math.log(self.low)) / (math.log(self.high) - math.log(self.low))
         else:
             u = along(number, self.low, self.high)
-        return float(self.axis.snap(np.array(min(max(u, 0.0), 1.0))))
+        return self._canonical(min(max(u, 0.0), 1.0))
 
 
 @dataclass(frozen=True, repr=False)
@@ -247,14 +252,15 @@ class Int:
         return Axis(levels=self._levels(), log_low=self.low if self.log and self.low < self.high else 0)
 
     def from_unit(self, u: float) -> int:
-        return self.low + int(self.axis.index(np.array([u]))[0]) * self.step
+        i = int(self.axis.index(np.array(u))) if self.log else _share(u, self._levels())
+        return self.low + i * self.step
 
     def to_unit(self, value: Any) -> float:
         number = _number_in(self, value, self.low, self.high)
         i, rest = divmod(int(number) - self.low, self.step)
         if rest or int(number) != number:
             raise ValueError(f"{value!r} is not one of the whole numbers of {self}")
-        return float(self.axis.centre(np.array([i]))[0])
+        return float(self.axis.centre(np.array(i))) if self.log else (i + 0.5) / self._levels()
 
 
 @dataclass(frozen=True, init=False)
@@ -320,6 +326,11 @@ class Choice:
 Parameter: TypeAlias = Float | Int | Choice
 
 
+def is_line(parameter: Parameter) -> TypeGuard[Float]:
+    """Whether every number of a range is meant, and not only certain ones."""
+    return isinstance(parameter, Float) and parameter.line
+
+
 def one_per_label(parameter: Parameter, choices: Encoding) -> TypeGuard[Choice]:
     """Whether a parameter becomes one coordinate per label."""
     return choices == "onehot" and isinstance(parameter, Choice) and len(parameter.labels) <= MOST_ONEHOT
@@ -338,7 +349,7 @@ def along(number: float, low: float, high: float) -> float:
 
 def ends_of(p: Float | Int) -> tuple[float, float]:
     """The numbers at the ends of an axis: half a step beyond the first and the last value, where there are steps."""
-    if isinstance(p, Float) and p.line:
+    if is_line(p):
         return p.low, p.high
     step = p.step or 1.0
     return p.low - 0.5 * step, p.low + (p.axis.levels - 0.5) * step
@@ -421,11 +432,11 @@ def _share(u: float, levels: int) -> int:
     return min(max(math.floor(u * levels), 0), levels - 1)
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
-def is_finite(value: Any) -> bool:
+def is_finite(value: Any) -> TypeGuard[float]:
     """Whether a value is a number that a float can hold; whole numbers may be larger than any."""
     return is_number(value) and bool(-sys.float_info.max <= value <= sys.float_info.max)
 

@@ -187,31 +187,42 @@ def share_left(
         return Share(None, "nothing has been evaluated yet")
     exact, bounded = not method.shows_noise(), method.noise_bound > 0
     unseen = share_unseen(method.cube, method.X) if exact else 1.0
-    why = NOT_ASKED if steps is None else "" if steps else "no probe was drawn yet"
-    steps, spent = sorted(set(steps or ())), delta
-    if anytime and steps:
-        k, m = last_look(len(steps))
-        spent = delta / (k * (k + 1)) if k else delta
-        why = "" if k else f"a run that a rule ends needs {FIRST_LOOK} probes; so far: {len(steps)}"
-        steps = steps[:m]
-    if why:
-        return Share(unseen, certain=True) if unseen <= NO_NEWS else Share(None, why)
-    keys = [probe_point(space, seed, step, method.choices).tobytes() for step in steps]
-    bounds = _bounds(method, len(steps), delta / 2, anytime)
+    looked = _look(steps, delta, anytime)
+    if isinstance(looked, str):
+        return Share(unseen, certain=True) if unseen <= NO_NEWS else Share(None, looked)
+    steps, spent = looked
+    n, bounds = len(steps), _bounds(method, len(steps), delta / 2, anytime)
     if isinstance(bounds, str):
-        return Share(None, bounds, len(steps), exact=False)
+        return Share(None, bounds, n, exact=False)
     tops, bottom = bounds
+    keys = [probe_point(space, seed, step, method.choices).tobytes() for step in steps]
     undecided = sum(not tops.get(key, math.inf) <= bottom for key in keys)
     by_chance = together or not exact or len(method.pending) > 0
     whole = spent if exact or bounded else spent / 2
-    share = most_better(len(steps), undecided, whole / 2 ** (undecided + 1) if by_chance else whole)
-    least = most_better(len(steps), 0, whole / 2 if by_chance else whole)
+    share = most_better(n, undecided, whole / 2 ** (undecided + 1) if by_chance else whole)
+    least = most_better(n, 0, whole / 2 if by_chance else whole)
     if unseen <= min(share, NO_NEWS):
         return Share(unseen, undecided=undecided, certain=True)
     if share > NO_NEWS:
-        may = "every probe" if undecided == len(steps) else f"{undecided} of {len(steps)} probes"
-        return Share(None, f"{may} may be better", len(steps), undecided, least=least, exact=exact)
-    return Share(share, "", len(steps), undecided, least=least, exact=exact)
+        may = "every probe" if undecided == n else f"{undecided} of {n} probes"
+        return Share(None, f"{may} may be better", n, undecided, least=least, exact=exact)
+    return Share(share, "", n, undecided, least=least, exact=exact)
+
+
+def _look(steps: list[int] | None, delta: float, anytime: bool) -> tuple[list[int], float] | str:
+    """The steps of the probes that count and how much of delta they may spend, or why there is nothing to look at. A
+    statement that must hold at every moment is made at the looks of `last_look` alone."""
+    if steps is None:
+        return NOT_ASKED
+    probes = sorted(set(steps))
+    if not probes:
+        return "no probe was drawn yet"
+    if not anytime:
+        return probes, delta
+    k, m = last_look(len(probes))
+    if k == 0:
+        return f"a run that a rule ends needs {FIRST_LOOK} probes; so far: {len(probes)}"
+    return probes[:m], delta / (k * (k + 1))
 
 
 def share_unseen(cube: Cube, X: Array) -> float:

@@ -7,7 +7,6 @@ import base64
 import html
 import json
 import math
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from regretless.optimizer import Optimizer, Trial
 from regretless.parameters import Array
 from regretless.probes import certified
 from regretless.space import SpaceLike
-from regretless.statefile import write_whole
+from regretless.statefile import unpack_state, write_whole
 from regretless.trial import number_of
 
 if TYPE_CHECKING:
@@ -153,9 +152,6 @@ class Result:
         Its entry "state" is the file of `Optimizer.save` in base64, so that a run can go on from it exactly. Labels
         that are no text, finite number or truth value stand as their printed forms elsewhere.
         """
-        with tempfile.TemporaryDirectory() as folder:
-            self.optimizer.save(Path(folder) / "state")
-            state = base64.b64encode((Path(folder) / "state").read_bytes()).decode()
         content = {
             "kind": FILE_KIND,
             "message": self.message,
@@ -170,7 +166,7 @@ class Result:
                  "error": t.error, "params": _plain(t.params)}
                 for t in self.trials
             ],
-            "state": state,
+            "state": base64.b64encode(self.optimizer.to_bytes()).decode(),
         }  # fmt: skip
         write_whole(Path(path), json.dumps(content, indent=1, default=str, allow_nan=False).encode())
         return Path(path)
@@ -183,15 +179,12 @@ class Result:
         try:
             content = json.loads(Path(path).read_bytes())
             kind, message, success = content.get("kind"), content.get("message"), content.get("success")
-            state = base64.b64decode(content.get("state", ""), validate=True)
+            state = unpack_state(base64.b64decode(content.get("state", ""), validate=True))
         except (ValueError, AttributeError, TypeError, RecursionError) as error:
             raise ValueError(f"{path} is not a file of Result.to_json: {error}") from None
         if kind != FILE_KIND or not isinstance(message, str) or not isinstance(success, bool):
             raise ValueError(f"{path} is not a file of Result.to_json (kind {kind!r})")
-        with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "state").write_bytes(state)
-            optimizer = Optimizer.load(Path(folder) / "state", space=space, method=method)
-        return cls.of(optimizer, message, success=success)
+        return cls.of(Optimizer.of_state(state, path, space, method), message, success=success)
 
     # -- to look at
 

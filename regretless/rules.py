@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.parameters import Array, Float, Int, Parameter, ends_of
+from regretless.parameters import Array, Float, Int, Parameter, ends_of, is_line
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
 """Names of parameters to their values in n settings."""
@@ -95,7 +95,10 @@ def read_rules(where: Any, parameters: Mapping[str, Parameter]) -> tuple[list[Ru
     for entry in entries:
         if isinstance(entry, str):
             found = _read(entry, parameters)
-            (equations if isinstance(found, Equation) else rules).append(found)  # type: ignore[arg-type]
+            if isinstance(found, Equation):
+                equations.append(found)
+            else:
+                rules.append(found)
         elif callable(entry):
             rules.append(Rule(getattr(entry, "__name__", repr(entry)), (), None, entry))
         else:
@@ -115,7 +118,7 @@ def _read(text: str, parameters: Mapping[str, Parameter]) -> Rule | Equation:
     if not names:
         raise ValueError(f"where: {text!r} names no parameter")
     if isinstance(tree, ast.Compare) and len(tree.ops) == 1 and isinstance(tree.ops[0], ast.Eq):
-        lines = [name for name in names if isinstance(p := parameters[name], Float) and p.line]
+        lines = [name for name in names if is_line(parameters[name])]
         if lines:
             return _equation(text, tree, names, parameters)
     if not isinstance(tree, ast.Compare | ast.BoolOp) and not (
@@ -187,7 +190,7 @@ def _number(value: Any) -> Any:
 
 
 def _equation(text: str, tree: ast.Compare, names: Sequence[str], parameters: Mapping[str, Parameter]) -> Equation:
-    wrong = [n for n in names if not (isinstance(p := parameters[n], Float) and p.line and not p.log and not p.when)]
+    wrong = [n for n in names if not (is_line(p := parameters[n]) and not p.log and not p.when)]
     if wrong:
         raise ValueError(
             f"where: {text!r} must hold exactly, so that it can only speak of Floats without log, step and when; "
@@ -281,4 +284,4 @@ def linear_in_the_cube(
 
 
 def _is_linear(p: Parameter) -> bool:
-    return not p.when and ((isinstance(p, Float) and p.line and not p.log) or (isinstance(p, Int) and not p.log))
+    return not p.when and ((is_line(p) and not p.log) or (isinstance(p, Int) and not p.log))

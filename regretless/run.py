@@ -41,7 +41,7 @@ from regretless.probes import Watch
 from regretless.result import Result
 from regretless.space import Space, SpaceLike
 from regretless.statefile import check_writable, seal_of
-from regretless.stopping import probes_for
+from regretless.stopping import Rule, probes_for
 from regretless.trial import CostKind
 
 P = ParamSpec("P")
@@ -202,6 +202,8 @@ class _Run:
     def __post_init__(self) -> None:
         """Checks the arguments and begins the run, or takes up that of the checkpoint."""
         space, self.n_jobs = Space(self.space), _workers(self.n_jobs)
+        self.rule = self.stop if isinstance(self.stop, Rule) else None
+        """The stop rule, where it is one of ours, whose count a checkpoint keeps, and no function of the caller's."""
         whole_number(trials=self.trials)
         check_signature(self.fun, space)
         _check_rules(self.timeout, self.callback, self.stop)
@@ -216,7 +218,7 @@ class _Run:
             direction=self.direction,
             budget=int(self.trials),
             seed=self.seed,
-            certify=getattr(self.stop, "asks_gap", self.stop is not None),
+            certify=self.stop is not None and (self.rule is None or self.rule.asks_gap),
             probes=probes_for(self.stop, self.probes),
             floor=self.floor,
             ceiling=self.ceiling,
@@ -234,8 +236,8 @@ class _Run:
         notes = self.optimizer.notes
         notes["objective"], notes["name"] = source_fingerprint(self.fun), _name_of(self.fun)
         notes.setdefault("began", time.time())
-        if self.stop is not None and hasattr(self.stop, "load"):
-            self.stop.load(notes.get("stop", {}))
+        if self.rule is not None:
+            self.rule.load(notes.get("stop", {}))
         if not self.optimizer.trials:  # a resumed run has adopted them already
             if self.earlier is not None:
                 self.optimizer.learn(self.earlier)
@@ -337,10 +339,9 @@ class _Run:
         return self.queue.pop(0) if self.queue else self.optimizer.ask()
 
     def _reason_not_to_start(self) -> str:
-        held = getattr(self.stop, "reason", None) if not self.ended else None
-        if isinstance(held, str):  # the rule ended the run before it was started again
-            self.succeeded = True
-            return held
+        if self.rule is not None and self.rule.reason is not None and not self.ended:
+            self.succeeded = True  # the rule ended the run before it was started again
+            return self.rule.reason
         if not self.queue:
             if len(self.optimizer.trials) >= self.trials:
                 self.succeeded = True
@@ -372,8 +373,8 @@ class _Run:
         self.bar.advance(trial)
         reason = self.stop(self.optimizer) if self.stop is not None else None
         if self.checkpoint is not None:
-            if self.stop is not None and hasattr(self.stop, "state"):
-                self.optimizer.notes["stop"] = self.stop.state()
+            if self.rule is not None:
+                self.optimizer.notes["stop"] = self.rule.state()
             if seal_of(self.checkpoint) not in (None, self.seal, self.optimizer.seal):
                 raise ValueError(
                     f"checkpoint {self.checkpoint} was written by another process: this run ends, because two that "

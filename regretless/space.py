@@ -34,6 +34,7 @@ from regretless.parameters import (
     Encoding,
     Float,
     Parameter,
+    is_line,
     is_number,
     one_per_label,
     width_of,
@@ -107,17 +108,8 @@ class Space:
         self._spans: dict[Encoding, dict[str, tuple[int, int]]] = {}
         self._ordered = [(name, self.parameters[name]) for name in self.coordinates]
         self._places = [(name, self.coordinates.index(name)) for name in self.names]
-        lines = [(i, p) for i, (_, p) in enumerate(self._ordered) if isinstance(p, Float) and p.line]
-        self._line = np.array([i for i, _ in lines], dtype=np.intp)
-        self._others = [(i, p) for i, (_, p) in enumerate(self._ordered) if not (isinstance(p, Float) and p.line)]
-        self._cells = np.array([float(p.axis.cells) for _, p in lines])
-        self._log = np.array([p.log for _, p in lines], dtype=bool)
-        self._any_log = bool(self._log.any())
-        self._low = np.array([p.low for _, p in lines])
-        self._high = np.array([p.high for _, p in lines])
-        with np.errstate(invalid="ignore", divide="ignore"):
-            self._from = np.where(self._log, np.log(np.where(self._log, self._low, 1.0)), self._low)
-            self._to = np.where(self._log, np.log(np.where(self._log, self._high, 1.0)), self._high)
+        self._lines = _Lines([(i, p) for i, (_, p) in enumerate(self._ordered) if is_line(p)])
+        self._others = [(i, p) for i, (_, p) in enumerate(self._ordered) if not is_line(p)]
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Space:
@@ -139,8 +131,9 @@ class Space:
         return len(self.names)
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, Space) and list(self.parameters.items()) == list(other.parameters.items())
-        return same and self.where == other.where  # type: ignore[attr-defined]
+        if not isinstance(other, Space) or self.where != other.where:
+            return False
+        return list(self.parameters.items()) == list(other.parameters.items())
 
     def __hash__(self) -> int:
         return hash(tuple(self.parameters.items()))
@@ -194,7 +187,7 @@ class Space:
     def allows(self, U: Array) -> NDArray[np.bool_]:
         """Which canonical points of the cube of equal shares (n x d) the rules allow, n; equations hold by the
         points."""
-        lines = dict(zip((self.coordinates[i] for i in self._line.tolist()), self._line_values(U).T, strict=True))
+        lines = dict(zip((self.coordinates[i] for i in self._lines.at), self._lines.values(U).T, strict=True))
         on = self.cube().active(U)
         values = {name: lines[name] if name in lines else self._values(name, U[:, i]) for name, i in self._places}
         columns = {name: as_column(column) for name, column in values.items()}
@@ -299,7 +292,7 @@ class Space:
             if needed or not exists.get(name, True):
                 why = f"fix {needed[0]!r} too" if needed else "it does not exist with the other fixed values"
                 raise ValueError(f"fixed sets {name!r}, which exists in some settings only: {why}")
-            place = named(name, lambda p=p, value=value: p.to_unit(value))  # type: ignore[misc]
+            place = named(name, functools.partial(p.to_unit, value))
             hot = start + p.index(value) if one_per_label(p, choices) else -1
             pins |= {i: float(i == hot) for i in range(start, stop)} if hot >= 0 else {start: place}
         return dict(sorted(pins.items()))
@@ -325,7 +318,7 @@ class Space:
         if choices == "onehot":
             u = self._shares_from_onehot(u)
         out: list[Any] = [None] * len(self)
-        for i, number in zip(self._line.tolist(), self._line_values(u).tolist(), strict=True):
+        for i, number in zip(self._lines.at, self._lines.values(u).tolist(), strict=True):
             out[i] = number
         for i, parameter in self._others:
             out[i] = parameter.from_unit(float(u[i]))
@@ -333,16 +326,6 @@ class Space:
             exists = self.cube().active(u)
             return {name: out[i] for name, i in self._places if exists[i]}
         return {name: out[i] for name, i in self._places}
-
-    def _line_values(self, u: Array) -> Array:
-        """The values of the lines at points (... x d), in the order of their coordinates."""
-        v = np.rint(u[..., self._line] * self._cells) / self._cells
-        with np.errstate(over="ignore"):
-            value = (1 - v) * self._from + v * self._to
-            if self._any_log:
-                value = np.where(self._log, np.exp(np.where(self._log, value, 0.0)), value)
-                value = np.where(v == 0, self._low, np.where(v == 1, self._high, value))  # as they were written
-        return np.asarray(np.minimum(np.maximum(value, self._low), self._high))
 
     def _shares_from_onehot(self, u: Array) -> Array:
         shares = [float(u[start]) for start, _ in self.spans("onehot").values()]
@@ -399,6 +382,31 @@ class Space:
 Where: TypeAlias = str | Predicate | Sequence[str | Predicate]
 """One rule or several: texts, and functions of a setting."""
 SpaceLike: TypeAlias = Space | Mapping[str, Any] | Sequence[Any] | str | Path
+
+
+class _Lines:
+    """The parameters of a space that are lines, with their coordinates: as arrays, so that a point is decoded at
+    once."""
+
+    def __init__(self, lines: Sequence[tuple[int, Float]]) -> None:
+        self.at = [i for i, _ in lines]
+        self._columns = np.array(self.at, dtype=np.intp)
+        self._cells = np.array([float(p.axis.cells) for _, p in lines])
+        self._low, self._high = np.array([p.low for _, p in lines]), np.array([p.high for _, p in lines])
+        self._log = np.array([p.log for _, p in lines], dtype=bool)
+        self._any_log = bool(self._log.any())
+        ends = np.array([self._low, self._high])
+        self._from, self._to = np.where(self._log, np.log(np.where(self._log, ends, 1.0)), ends)
+
+    def values(self, u: Array) -> Array:
+        """The values at points (... x d), in the order of the coordinates; the points are made canonical first."""
+        v = np.rint(u[..., self._columns] * self._cells) / self._cells
+        with np.errstate(over="ignore"):
+            value = (1 - v) * self._from + v * self._to
+            if self._any_log:
+                value = np.where(self._log, np.exp(np.where(self._log, value, 0.0)), value)
+                value = np.where(v == 0, self._low, np.where(v == 1, self._high, value))  # as they were written
+        return np.asarray(np.minimum(np.maximum(value, self._low), self._high))
 
 
 def _natural(name: str) -> tuple[list[tuple[str, int]], str]:

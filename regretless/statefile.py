@@ -70,14 +70,11 @@ def read_state(path: str | Path) -> dict[str, Any]:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # a device may never end, and a pipe never begin
             raise StateError("it is no regular file")
-        state = unpack(Path(path).read_bytes())
+        return unpack_state(Path(path).read_bytes())
     except FileNotFoundError:
         raise
     except (OSError, StateError) as error:
         raise StateError(f"{path} is not a readable state file: {error}") from None
-    if not isinstance(state, dict):
-        raise StateError(f"{path} is not a readable state file: it holds no table")
-    return state
 
 
 def write_whole(path: str | Path, content: bytes) -> None:
@@ -168,6 +165,14 @@ def unpack(data: bytes) -> Any:
         raise StateError("it holds tensors, and torch is not installed: pip install torch") from None
     except Exception as error:  # damaged zip, npy and JSON streams each raise classes of their own
         raise StateError(f"{type(error).__name__}: {error}") from None
+
+
+def unpack_state(data: bytes) -> dict[str, Any]:
+    """The table that `pack` wrote; anything else raises StateError with one line."""
+    state = unpack(data)
+    if not isinstance(state, dict):
+        raise StateError("it holds no table")
+    return state
 
 
 def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray[Any, Any]:

@@ -399,15 +399,13 @@ def range_of(run: Run) -> float:
 
 
 class StudyRun:
-    """An Optuna study as rules see runs."""
+    """An Optuna study as rules see runs: the trials that had ended when it was made, because other workers end some
+    between two looks."""
 
     def __init__(self, study: Any) -> None:
         self.study = study
         self.direction: Direction = "maximize" if study.direction.name == "MAXIMIZE" else "minimize"
-
-    @property
-    def _finished(self) -> list[Any]:
-        return [t for t in self.study.get_trials(deepcopy=False) if t.state.is_finished()]
+        self._finished = [t for t in study.get_trials(deepcopy=False) if t.state.is_finished()]
 
     @property
     def ended(self) -> list[float | None]:
@@ -459,5 +457,4 @@ def probes_for(stop: Any, probes: float | None) -> float:
     then says how much of the space can be better, and none without one. `StopWhen` needs none."""
     if probes is not None:
         return checked_rate(probes)
-    speaks = getattr(stop, "asks_gap", False) or getattr(stop, "asks_share", False)
-    return DEFAULT_RATE if speaks else 0.0
+    return DEFAULT_RATE if isinstance(stop, Rule) and (stop.asks_gap or stop.asks_share) else 0.0

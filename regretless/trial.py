@@ -81,10 +81,10 @@ class Trial:
         done = [t for t in trials if t.value is not None]
         if not done:
             raise RuntimeError("there is no best trial yet: no value has been told")
-        feasible = [t for t in done if t.feasible]
+        feasible = [(sign * t.value, t) for t in done if t.feasible and t.value is not None]
         if not feasible:
             return min(done, key=lambda t: sum(max(c, 0.0) for c in t.constraints))
-        return max(feasible, key=lambda t: sign * t.value)  # type: ignore[operator]
+        return max(feasible, key=lambda pair: pair[0])[1]
 
     @property
     def x(self) -> Array:
@@ -115,6 +115,7 @@ def counted(constraints: Any) -> tuple[int, tuple[str, ...]]:
 
 
 def column(numbers: Sequence[float | None]) -> Array:
+    """Numbers as an array, NaN where there is none, n."""
     return np.array([math.nan if number is None else number for number in numbers])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from pathlib import Path
@@ -74,3 +75,17 @@ def test_infinite_labels_are_written_as_they_print(tmp_path: Path) -> None:
     told = json.loads(result.to_json(tmp_path / "result.json").read_text())
     assert told["params"]["clip"] == "inf"
     assert rg.Result.from_json(tmp_path / "result.json").params["clip"] == math.inf
+
+
+def test_a_damaged_state_is_answered_with_the_name_of_the_file(tmp_path: Path) -> None:
+    """Not with that of anything the library made for itself, and the same where the file is learnt from."""
+    path, space = tmp_path / "run.json", {"lr": rg.Float(1e-5, 1e-1, log=True)}
+    rg.minimize(lambda lr: lr, space, trials=3, seed=0, progress=False).to_json(path)
+    content = json.loads(path.read_text())
+    state = bytearray(base64.b64decode(content["state"]))
+    state[50] ^= 1
+    path.write_text(json.dumps({**content, "state": base64.b64encode(bytes(state)).decode()}))
+    with pytest.raises(ValueError, match=r"run\.json is not a file of Result\.to_json: its digest is wrong"):
+        rg.Result.from_json(path)
+    with pytest.raises(ValueError, match=r"earlier: .*run\.json is not a file of Result\.to_json: its digest is wrong"):
+        rg.minimize(lambda lr: lr, space, trials=3, seed=0, progress=False, earlier=path)

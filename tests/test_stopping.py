@@ -393,3 +393,21 @@ def test_an_infinite_value_of_a_study_stops_nothing() -> None:
         rule = GapBelow(0.5, relative=True, every=2)
         assert rule.check(wide) is None
         assert rule._counts.held == 0
+
+
+def test_a_rule_sees_the_trials_of_one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another worker may end a trial while a rule compares values, constraints and costs."""
+    study = optuna.create_study(sampler=rg.Sampler("random", seed=0))
+    get_trials, uniform = study.get_trials, optuna.distributions.FloatDistribution(3, 5)
+
+    def with_another(**options: Any) -> list[optuna.trial.FrozenTrial]:
+        trials = get_trials(**options)
+        attrs = {"regretless:cost": 1.0}
+        study.add_trial(
+            optuna.trial.create_trial(params={"x": 4.0}, distributions={"x": uniform}, value=4.0, user_attrs=attrs)
+        )
+        return trials
+
+    study.add_trial(optuna.trial.create_trial(value=7.0, user_attrs={"regretless:cost": 1.0}))
+    monkeypatch.setattr(study, "get_trials", with_another)
+    assert StopWhen(target=1.0, cost=100.0).check_study(study) is None

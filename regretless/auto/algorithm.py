@@ -38,7 +38,6 @@ from regretless.auto.knowledge import knowledge_step
 from regretless.auto.luck import Settings
 from regretless.auto.quadratic import quadratic_step
 from regretless.baselines import BASELINES
-from regretless.belief import Belief
 from regretless.certificate import Certificate
 from regretless.gp.acquisition import log_expected_improvement, upper_confidence
 from regretless.gp.design import away_from_known
@@ -116,22 +115,22 @@ class Auto(GPMethod):
     version = 5  # since a search of the evolution has its time
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, noisy: bool | None = None) -> None:
-        dim = cube.dim if isinstance(cube, Cube) else cube
-        tree = isinstance(cube, Cube) and bool(cube.gates)
-        super().__init__(cube, seed=seed, budget=budget, rotate=dim < IMPROVE_FROM and not tree)
+        super().__init__(cube, seed=seed, budget=budget)
         self.long = self.budget is not None and self.budget > LONG
         self.wide = self.cube.widest > MODEL_UP_TO
         self.uses_outside, self.weighs_belief = not self.wide, not (self.wide or self.long)  # the model alone does
         self.stepped = bool((self.cube.discrete & ~self.cube.categorical).any())
-        self.many = self.dim >= IMPROVE_FROM or tree  # in trees the bound stays in its branch (docs/lab/spaces.md)
+        self.many = self.dim >= IMPROVE_FROM or bool(self.cube.gates)
+        """Whether expected improvement proposes alone; in trees the bound would stay in its branch (docs/lab)."""
         self.cells = self.cube.size
         self.known_noise = noisy
         self.evidence = NoiseEvidence(exact=noisy is False)
-        noisy_model = Surrogate(self.cube, tame=False, soften=True, rotate=dim < IMPROVE_FROM and not tree)
-        self._models = {False: self._surrogate, True: noisy_model}
+        self._models = {
+            noisy: Surrogate(self.cube, tame=not noisy, soften=noisy, rotate=not self.many, seldom=self.long)
+            for noisy in (False, True)
+        }
         """The models without and with certain noise, where a clip would depend on the luckiest value."""
-        for model in self._models.values():
-            model.seldom = self.long  # a turn in 16 is the model's
+        self._surrogate = self._models[False]
         self._members: dict[str, Method] = {}
         self._whole = self.cube
         """The cube with nothing held, whenever a member is built."""
@@ -201,13 +200,20 @@ class Auto(GPMethod):
 
     @property
     def _handed(self) -> bool:
-        """Whether the evolution goes on alone."""
+        """Whether the run was handed over to the evolution."""
         return len(self.y) >= self._alone_from and not self._n_sides
 
     @property
     def _alone_from(self) -> int:
         """The number of values from which the evolution goes on alone."""
-        return LONG if self.budget is not None else SHARES[-1][0] if self._shared else UNPLANNED
+        if self.budget is not None:
+            return LONG
+        return SHARES[-1][0] if self._shared else UNPLANNED
+
+    @property
+    def _evolves(self) -> bool:
+        """Whether the run is the evolution's, so that there is no model of all values."""
+        return self.long or self._handed
 
     def _member(self, name: str) -> Method:
         """A method that reads this one's history."""
@@ -248,41 +254,66 @@ class Auto(GPMethod):
             if not self._is_taken(best):  # a second evaluation that failed is not tried again
                 return best
         noisy = self._certainly_noisy and self._noise_shows(gp)
-        crowd, improve = len(self.pending), self.stepped or self.many
-        even = self.step % 2 == 0
-        begin = NOISY_EXPLOIT_FROM if noisy else EXPLOIT_FROM
-        late = self.budget is not None and self._evaluations >= begin * self.budget and (noisy or not self.many)
+        return self._noisy_step(gp, rng) if noisy else self._exact_step(gp, rng)
+
+    def _exact_step(self, gp: GP, rng: np.random.Generator) -> Array:
+        """The next point, d, where values are exact or their noise is too small to matter."""
+        crowd, late = len(self._pending), self._spent(EXPLOIT_FROM) and not self.many
+        if late and not crowd:  # with others under way the largest mean would be proposed to all of them
+            top = quadratic_step(self.X, self.y) if self._lines and self.step % 2 else None
+            return self._bound_step(gp, 0.0, rng) if top is None else away_from_known(self.cube.snap(top), self, rng)
+        if self.stepped or self.many:
+            return self._improving_step(gp, rng)
+        if late:
+            return self._bound_step(gp, LATE_WIDTH, rng)
+        if not crowd:
+            return self._bound_step(gp, KAPPA, rng) if self.step % 2 else self._improving_step(gp, rng)
+        drawn = self.step % 2 == 0 if crowd >= CROWD else self.step % 4 == 2
+        return self._drawn_step(rng) if drawn else self._bound_step(gp, narrowed(KAPPA, crowd), rng)
+
+    def _noisy_step(self, gp: GP, rng: np.random.Generator) -> Array:
+        """The next point, d, where noise is certain and large."""
+        crowd, late = len(self._pending), self._spent(NOISY_EXPLOIT_FROM)
+        if late and not crowd:
+            again = self._to_repeat() if self._noise_is_fitted else None
+            return self._bound_step(gp, 0.0, rng) if again is None else again
         weighed = self._n_sides > 0 or self.cube.belief is not None  # the knowledge gradient knows the objective alone
-        if noisy and not (late or crowd or weighed) and self.step % DRAWN_EVERY:
+        if not (late or crowd or weighed) and self.step % DRAWN_EVERY:
             x = knowledge_step(gp, self, rng)
             if x is not None:
                 return x if self._repeats else away_from_known(x, self, rng)
-        if late and self._lines and not (noisy or crowd or even):
-            x = quadratic_step(self.X, self.y)
-            if x is not None:
-                return away_from_known(self.cube.snap(x), self, rng)
-        if late and noisy and not crowd and self._noise_is_fitted:
-            for row in Settings.of(self.X, near_one(self.y)).best_once(TWICE):
-                if not self._is_taken(self.X[row]):  # a second evaluation that failed is not tried again
-                    return np.array(self.X[row])
-        if late and not crowd:  # with others under way the largest mean would be proposed to all of them
-            return self._best_step(gp, upper_confidence(gp, 0.0), rng)
-        if late and not (noisy or improve):
-            return self._best_step(gp, upper_confidence(gp, LATE_WIDTH), rng)
-        drawn = even if noisy or crowd >= CROWD else crowd > 0 and self.step % 4 == 2
-        if drawn and (noisy or not improve):
-            told = self._surrogate.gp(*self.basis)  # each draw is another: pending points need no care
-            path = told.path(rng)
-            return self._best_step(told, Acquisition(path, path.values), rng, effort=DRAWN)
-        if not noisy and (improve or (even and not crowd)):
-            if self.cube.gates and self.step % BRANCH_EVERY == BRANCH_EVERY - 1:
-                x = self._in_rarest_branch(gp, rng)
-                if x is not None and not self.is_known(x):
-                    return x
-            beat = self._value_to_beat(gp) + (TREE_MARGIN if self.cube.gates and self.step % BRANCH_EVERY else 0.0)
-            return self._best_step(gp, log_expected_improvement(gp, beat), rng, logarithmic=True)
-        width = (NOISY_KAPPA if noisy else KAPPA) / math.sqrt(1.0 + crowd / PENDING_SCALE)
+        return self._bound_step(gp, narrowed(NOISY_KAPPA, crowd), rng) if self.step % 2 else self._drawn_step(rng)
+
+    def _spent(self, share: float) -> bool:
+        """Whether so large a share of a known budget is spent or under way."""
+        return self.budget is not None and self._evaluations >= share * self.budget
+
+    def _to_repeat(self) -> Array | None:
+        """The best of the settings, d, that are to be evaluated a second time; None when all of them were, whether or
+        not that evaluation failed."""
+        rows = Settings.of(self.X, near_one(self.y)).best_once(TWICE)
+        return next((np.array(self.X[row]) for row in rows if not self._is_taken(self.X[row])), None)
+
+    def _bound_step(self, gp: GP, width: float, rng: np.random.Generator) -> Array:
+        """The largest confidence bound of a width, d; of width 0 it is the largest mean."""
         return self._best_step(gp, upper_confidence(gp, width), rng)
+
+    def _drawn_step(self, rng: np.random.Generator) -> Array:
+        """The best point of a function drawn from the posterior, d; each draw is another, so pending points need no
+        care."""
+        told = self._surrogate.gp(*self.basis)
+        path = told.path(rng)
+        return self._best_step(told, Acquisition(path, path.values), rng, effort=DRAWN)
+
+    def _improving_step(self, gp: GP, rng: np.random.Generator) -> Array:
+        """The largest expected improvement, d; in a tree, now and then within the branch with the fewest values."""
+        turn = self.step % BRANCH_EVERY if self.cube.gates else 0
+        if turn == BRANCH_EVERY - 1:
+            x = self._in_rarest_branch(gp, rng)
+            if x is not None and not self.is_known(x):
+                return x
+        beat = self._value_to_beat(gp) + (TREE_MARGIN if turn else 0.0)
+        return self._best_step(gp, log_expected_improvement(gp, beat), rng, logarithmic=True)
 
     def _in_rarest_branch(self, gp: GP, rng: np.random.Generator) -> Array | None:
         """A point of the branch that has the fewest evaluations, d: a draw while they are no more than its coordinates,
@@ -292,20 +323,18 @@ class Auto(GPMethod):
         if whole.pins or not len(whole.branches):
             return None
         at = [i for first, last, _ in whole.parents for i in range(first, last)]
-        visits = [(self.known[:, at] == branch[at]).all(axis=1).sum() for branch in whole.branches]
+        known = self.known[:, at]
+        visits = [(known == branch[at]).all(axis=1).sum() for branch in whole.branches]
         rarest = int(np.argmin(visits))
         branch = whole.branches[rarest]
         self.cube = whole.pinned({i: float(branch[i]) for i in at})
         try:
             if visits[rarest] <= whole.active(branch).sum():
-                return self.cube.draw(rng) if whole.belief is None else self._drawn_from(whole.belief, rng)
+                drawn = None if whole.belief is None else whole.belief.drawn(rng.random((1, self.dim)))
+                return self.cube.draw(rng) if drawn is None else np.asarray(self.cube.allowed(drawn)[0])
             return self._best_step(gp, log_expected_improvement(gp, self._value_to_beat(gp)), rng, logarithmic=True)
         finally:
             self.cube = whole
-
-    def _drawn_from(self, belief: Belief, rng: np.random.Generator) -> Array:
-        """A draw from the user's prior, d."""
-        return np.asarray(self.cube.allowed(belief.drawn(rng.random((1, self.dim))))[0])
 
     def _noise_shows(self, gp: GP) -> bool:
         return float(gp.factor.noise.mean()) >= NOISE_FROM
@@ -327,13 +356,12 @@ class Auto(GPMethod):
             member._update(X, y)
 
     def _recommend(self) -> Array:
-        if not (self.long or self._handed):
-            if self.wide:
-                return self._member("gp-contest")._recommend()
-            return self._best_of_the_better() if self._noise_is_fitted else super()._recommend()
-        if not self._certainly_noisy:
-            return np.asarray(self.X[self.best_row()])
-        return best_of_many(self.cube, self.X, self.y, self.yvar)
+        if self._evolves:
+            exact = not self._certainly_noisy
+            return self.X[self.best_row()] if exact else best_of_many(self.cube, self.X, self.y, self.yvar)
+        if self.wide:
+            return self._member("gp-contest")._recommend()
+        return self._best_of_the_better() if self._noise_is_fitted else super()._recommend()
 
     @property
     def _noise_is_fitted(self) -> bool:
@@ -351,12 +379,12 @@ class Auto(GPMethod):
         return np.asarray(points[better[int(np.argmax(believed[better]))]])
 
     def _certificate(self, delta: float) -> Certificate:
-        if self.long or self._handed:
+        if self._evolves:
             return Certificate.none("an evolution strategy keeps no model that could bound the regret", delta)
         return super()._certificate(delta)
 
     def _state(self) -> State:
-        return {} if self.long or self._handed else super()._state()
+        return {} if self._evolves else super()._state()
 
     def _load(self, state: Mapping[str, Any]) -> None:
         if len(self.y):
@@ -411,6 +439,11 @@ class Auto(GPMethod):
         return changes
 
 
+def narrowed(width: float, crowd: int) -> float:
+    """The width of a confidence bound beside so many points under way."""
+    return width / math.sqrt(1.0 + crowd / PENDING_SCALE)
+
+
 def nearest_unknown(history: Method, x: Array) -> Array:
     """The legal point nearest to x (d) that is not known; x itself when all of them are."""
     every = history.cube.all_points()
@@ -424,7 +457,7 @@ def best_of_many(cube: Cube, X: Array, y: Array, yvar: Array) -> Array:
     top = np.argsort(-y, kind="stable")[:LOCAL]
     squares = (X * X).sum(axis=1)
     distances = squares[top][:, None] + squares - 2.0 * X[top] @ X.T
-    near = np.argsort(distances, axis=1, kind="stable")[:, : max(NEIGHBOURS, 2)]
+    near = np.argsort(distances, axis=1, kind="stable")[:, :NEIGHBOURS]
     centre = top[int(np.argmax(y[near].mean(axis=1)))]
     around = np.sort(np.argsort(((X - X[centre]) ** 2).sum(axis=1), kind="stable")[:LOCAL])
     gp = Surrogate(cube).gp(X[around], y[around], yvar[around])

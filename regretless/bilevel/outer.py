@@ -20,6 +20,7 @@ from regretless.bilevel.run import Run
 from regretless.bilevel.schedule import Fixed, Promotion
 from regretless.fingerprint import fingerprint
 from regretless.method import Method, Recipe, keyed_generator
+from regretless.methods.bbo.algorithm import BBO
 from regretless.optimizer import Optimizer
 from regretless.options import in_range, one_of
 from regretless.parameters import Array, Axis
@@ -62,10 +63,11 @@ class Outer:
         self.rungs = schedule.rungs if isinstance(schedule, Promotion) else ()
         built = self._optimizer().method
         self.choices, self.dim = built.choices, built.dim
-        self.scale = getattr(built, "loss_scale", "auto") if scale == "auto" else scale
-        self.noise_known = getattr(built, "noise_var", recipe.options.get("noise_var")) is not None
+        paper = built if isinstance(built, BBO) else None  # the one method that knows of inner training loops
+        self.scale = paper.loss_scale if paper is not None and scale == "auto" else scale
+        self.noise_known = (recipe.options.get("noise_var") if paper is None else paper.noise_var) is not None
         """Whether the method has a noise variance of its own, which those of the curves must not replace."""
-        self.fidelity = bool(getattr(built, "knows_fidelity", False)) and not self.noise_known
+        self.fidelity = paper is not None and not self.noise_known
         """Whether the method can model the length of training."""
 
     def describe(self) -> dict[str, Any]:

@@ -55,7 +55,7 @@ LEAST_VARIANCE = 1e-10
 # ---------------------------------------------------------------- our surrogate in BoTorch
 
 
-class SurrogateModel(Model):  # type: ignore[misc]
+class SurrogateModel(Model):
     """The posterior of a fitted surrogate as a BoTorch model with one output, to be maximised, on the unit cube.
 
     Args:
@@ -229,7 +229,7 @@ def _aligned(*tensors: Tensor, keep: int = 2) -> list[Tensor]:
     return [t.expand(*shape, *t.shape[-keep:]) for t in tensors]
 
 
-class Paths(BoTorchPath):  # type: ignore[misc]
+class Paths(BoTorchPath):
     """Functions drawn from the posterior of a `SurrogateModel`, in the values' own units: ... x q x d to sample_shape x
     ... x q."""
 
@@ -268,7 +268,7 @@ class Paths(BoTorchPath):  # type: ignore[misc]
         """A model is no ensemble: nothing to do."""
 
 
-@DrawMatheronPaths.register(SurrogateModel)  # type: ignore[misc, untyped-decorator]
+@DrawMatheronPaths.register(SurrogateModel)  # type: ignore[untyped-decorator]
 def _draw_paths(model: SurrogateModel, *, sample_shape: torch.Size, **_: Any) -> Paths:
     """BoTorch's `draw_matheron_paths` and `get_matheron_path_model` for our model."""
     if model._further is not None:

@@ -21,7 +21,7 @@ def as_distributions(space: Mapping[str, BaseDistribution] | SpaceLike) -> Distr
     if isinstance(space, Mapping) and all(isinstance(p, BaseDistribution) for p in space.values()):
         found = dict(space)
     else:
-        found = {name: distribution_of(p) for name, p in Space(space).parameters.items()}  # type: ignore[arg-type]
+        found = {name: distribution_of(p) for name, p in Space(space).parameters.items()}
     if not found:
         raise ValueError("search_space is empty: give at least one parameter, or None")
     return found
@@ -31,7 +31,7 @@ def own_space(space: Mapping[str, BaseDistribution] | SpaceLike) -> Space | None
     """A search space that says when its parameters exist, or what is forbidden; None for any other."""
     if isinstance(space, Mapping) and all(isinstance(p, BaseDistribution) for p in space.values()):
         return None
-    own = Space(space)  # type: ignore[arg-type]
+    own = Space(space)
     return own if own.conditional or own.where else None
 
 

@@ -37,7 +37,7 @@ FILE_KIND = "regretless-ray-3"
 # ---------------------------------------------------------------- the searcher
 
 
-class Searcher(RaySearcher):  # type: ignore[misc]
+class Searcher(RaySearcher):
     """Proposes the trials of a Ray Tune experiment by a method of this library.
 
         tuner = tune.Tuner(train, param_space={"lr": tune.loguniform(1e-5, 1e-1)},
@@ -237,7 +237,7 @@ def _check_one_metric(metric: Any) -> None:
         )
 
 
-class GapStopper(Stopper):  # type: ignore[misc]
+class GapStopper(Stopper):
     """Ends a whole experiment, running trials included, when the rule holds for the search.
 
     searcher = Searcher(seed=0)

@@ -36,7 +36,7 @@ N_TRIALS = 40
 """The settings evaluated when nothing else is said."""
 
 
-class RegretlessSearchCV(BaseSearchCV):  # type: ignore[misc]
+class RegretlessSearchCV(BaseSearchCV):
     """Searches the parameters of an estimator by cross-validation, each setting chosen from the scores of those before.
 
         search = RegretlessSearchCV(SVC(), {"C": loguniform(1e-2, 1e3), "kernel": ["rbf", "linear"]}, n_trials=40,

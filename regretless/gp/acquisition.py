@@ -82,17 +82,39 @@ def log_probability(best: float, signal: float) -> Acquire:
 
 
 def log_h_of(z: Array) -> tuple[Array, Array]:
-    """log(phi(z) + z Phi(z)) and its derivative Phi(z) / h(z)."""
+    """log(phi(z) + z Phi(z)) and its derivative Phi(z) / h(z); an ascent's few z mostly lie on one side of -1, and then
+    the form for the other side is not needed."""
+    high = z > -1.0
+    if high.all():
+        return _log_h_above(z)
+    low = _log_h_below(np.minimum(z, -1.0))
+    if not high.any():
+        return low
+    above = _log_h_above(np.maximum(z, -1.0))
+    return np.where(high, above[0], low[0]), np.where(high, above[1], low[1])
+
+
+def _log_h_above(z: Array) -> tuple[Array, Array]:
+    """`log_h_of` where z is at least -1."""
+    share = ndtr(z)
+    h = np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi) + z * share
+    return np.log(h), share / h
+
+
+def _log_h_below(z: Array) -> tuple[Array, Array]:
+    """`log_h_of` where z is at most -1."""
     log_phi = -0.5 * z * z - 0.5 * math.log(2 * math.pi)
-    near, middle, far = np.maximum(z, -1.0), np.clip(z, FAR, -1.0), np.minimum(z, FAR)
-    h_near = np.exp(-0.5 * near * near) / math.sqrt(2 * math.pi) + near * ndtr(near)
+    middle = np.maximum(z, FAR)
     mills = math.sqrt(math.pi / 2) * erfcx(-middle / math.sqrt(2))  # Phi(z) / phi(z)
     share = 1.0 + middle * mills
+    near = z > FAR
+    if near.all():
+        return log_phi + np.log(share), mills / share
+    far = np.minimum(z, FAR)
     w = 1.0 / (far * far)
     series = w * (1.0 - w * (3.0 - w * (15.0 - 105.0 * w)))
-    log_h = np.where(z > -1.0, np.log(h_near), log_phi + np.where(z > FAR, np.log(share), np.log(series)))
-    low_slope = np.where(z > FAR, mills / share, -1.0 / far * (1.0 - w * (1.0 - 3.0 * w)) / series)
-    return log_h, np.where(z > -1.0, ndtr(near) / h_near, low_slope)
+    slope = -1.0 / far * (1.0 - w * (1.0 - 3.0 * w)) / series
+    return log_phi + np.where(near, np.log(share), np.log(series)), np.where(near, mills / share, slope)
 
 
 # ---------------------------------------------------------------- as functions of points

@@ -78,7 +78,7 @@ class Kernel:
         embedded, at = np.zeros((len(X), len(self.owner))), len(self.lines)
         embedded[:, :at] = lines
         for i, k in self.choices:
-            label = np.clip(np.floor(X[:, i] * k), 0, k - 1).astype(np.intp)
+            label = np.minimum(np.maximum(np.floor(X[:, i] * k), 0), k - 1).astype(np.intp)
             embedded[np.arange(len(X)), at + label] = math.sqrt(0.5)
             at += k
         return embedded

@@ -41,17 +41,16 @@ APPENDED = 16  # appended rows that are made as one block; a triangular solve of
 FEATURES = 1024  # random Fourier features of a sample path: covariances of paths are right to a thirtieth
 
 
-def factor_with_jitter(
-    factor: Callable[[float], tuple[Array, int]], *, first: float = FIRST_JITTER
-) -> tuple[Array, float]:
-    """What `factor(jitter)` gives for the least of 0, first, 10 first, ... with info = 0, and that jitter."""
+def factor_with_jitter(factor: Callable[[float], tuple[Array, int]]) -> tuple[Array, float]:
+    """What `factor(jitter)` gives for the least of 0, FIRST_JITTER, ten times that, ... with info = 0, and that
+    jitter."""
     jitter = 0.0
     while True:
         L, info = factor(jitter)
         if info == 0:
             return L, jitter
-        jitter = max(first, 10.0 * jitter)
-        if not jitter < MOST_JITTER * max(1.0, first / FIRST_JITTER):
+        jitter = max(FIRST_JITTER, 10.0 * jitter)
+        if jitter >= MOST_JITTER:
             raise ArithmeticError("a covariance matrix cannot be factorised: it is not finite, or not positive")
 
 

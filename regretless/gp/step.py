@@ -76,11 +76,10 @@ def best_point(
     rng: np.random.Generator,
     *,
     logarithmic: bool = False,
-    effort: Effort = USUAL,
 ) -> Array:
     """The point of a cube that maximises an acquisition, kept from failed points (k x d), d; X: told points (n x d)."""
     kept = kept_from_failures(acquisition, X, failed, logarithmic=logarithmic)
-    return maximise(kept, cube, rng, incumbents=best_by_mean(gp, X, INCUMBENTS), effort=effort)
+    return maximise(kept, cube, rng, incumbents=best_by_mean(gp, X, INCUMBENTS))
 
 
 def best_by_mean(gp: HasMean, X: Array, count: int) -> Array:

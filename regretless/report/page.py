@@ -99,10 +99,9 @@ def _asset(name: str) -> str:
     return files("regretless.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def text_section(title: str, *paragraphs: str, pre: str = "") -> Section:
-    """Paragraphs of plain text and, perhaps, a block in a fixed-width font."""
-    body = "".join(f"<p>{html.escape(p)}</p>" for p in paragraphs)
-    return Section(title, body + (f"<pre>{html.escape(pre)}</pre>" if pre else ""))
+def text_section(title: str, *paragraphs: str) -> Section:
+    """Paragraphs of plain text."""
+    return Section(title, "".join(f"<p>{html.escape(p)}</p>" for p in paragraphs))
 
 
 def curves_section(

@@ -79,7 +79,7 @@ def test_page_needs_no_network_and_is_safe(folder):
         nasty,
         [
             curves_section(nasty, [curve]),
-            text_section(nasty, nasty, pre=nasty),
+            text_section(nasty, nasty),
             table_section(nasty, [nasty], [[nasty]]),
         ],
     )

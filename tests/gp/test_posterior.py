@@ -204,7 +204,7 @@ def test_jitter_is_the_least_that_helps_and_ends():
 
     assert factor_with_jitter(needs(0.0))[1] == 0.0
     tried.clear()
-    assert factor_with_jitter(needs(3e-9), first=1e-10)[1] == pytest.approx(1e-8)
+    assert factor_with_jitter(needs(3e-9))[1] == pytest.approx(1e-8)
     np.testing.assert_allclose(tried, [0.0, 1e-10, 1e-9, 1e-8])
     with pytest.raises(ArithmeticError, match="covariance"):
         factor_with_jitter(needs(math.inf))

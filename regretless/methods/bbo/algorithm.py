@@ -75,7 +75,6 @@ class BBO(GPMethod):
 
     renamed: ClassVar = {"noise": "noise_var", "B": "norm_bound", "phi": "inner_error"}
     models_constraints = weighs_belief = False  # its steps are those of the paper, which weigh neither
-    knows_fidelity: ClassVar[bool] = True  # whether a study may build this method with fidelity=True
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from regretless.options import whole_number
-from regretless.parameters import Array, Choice, Float, Parameter, is_number
+from regretless.parameters import Array, Choice, Float, Parameter, is_line, is_number
 from regretless.space import Cube, Space
 
 InputKind: TypeAlias = Literal["user", "centred"]
@@ -173,7 +173,7 @@ def user_units(space: Space) -> Inputs:
 def _column(parameter: Parameter, u: Array) -> Array:
     if isinstance(parameter, Choice):
         return parameter.axis.index(u).astype(np.float64)
-    if isinstance(parameter, Float) and parameter.line:
+    if is_line(parameter):
         if parameter.log:
             low, high = np.log(parameter.low), np.log(parameter.high)
             return np.asarray(np.clip(np.exp((1 - u) * low + u * high), parameter.low, parameter.high))
@@ -185,7 +185,7 @@ def _column(parameter: Parameter, u: Array) -> Array:
 def _coordinate(parameter: Parameter, x: Array) -> Array:
     """The inverse of `_column`; between two positions of a grid it is linear."""
     ends = _column(parameter, np.array([0.0, 1.0]))
-    if isinstance(parameter, Float) and parameter.line and parameter.log:
+    if is_line(parameter) and parameter.log:
         x, ends = np.log(x), np.log(ends)
     return np.asarray((x - ends[0]) / (ends[1] - ends[0] or 1.0))
 
