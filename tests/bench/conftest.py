@@ -1,14 +1,24 @@
-"""Looking at a page in headless Chromium."""
+"""Experiments by name, and looking at a page in headless Chromium."""
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from browser import Browser
+from regretless_bench.reproduce import EXPERIMENTS
+
+
+@pytest.fixture
+def experiment(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """Imports an experiment by name."""
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    return importlib.import_module
 
 
 @pytest.fixture

@@ -26,3 +26,9 @@ def study(ends: dict[str, list[float]], problem: str = "bowl", **facts) -> list[
 
 WORSE = [2.0, 2.1, 2.2, 2.3, 2.4]
 GOOD, BAD = [1.0, 1.1, 1.2, 1.3, 1.4], [2.0, 2.1, 1.0, 2.3, 2.4]
+
+
+def outcome(method: str, family: int, loss: float, suite: str = "clean-3", **others: float) -> dict[str, object]:
+    """A line of experiments/auto_choice.py."""
+    values = {"best": loss, "advised": loss, "mean": loss, "later": loss, "ms": 1.0} | others
+    return {"suite": suite, "family": family, "instance": 21, "method": method, **values}

@@ -1,23 +1,17 @@
 """The comparison of `auto` with its peers: its cases, what a run leaves, and runs that go on where they were."""
 
-import importlib
 import json
+from collections.abc import Callable
 from types import ModuleType
 
 import numpy as np
 import pytest
-from regretless_bench.reproduce import EXPERIMENTS
+from made_records import outcome
 
 
 @pytest.fixture
-def choice(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    return importlib.import_module("auto_choice")
-
-
-def row(method: str, family: int, loss: float, suite: str = "clean-3", **others: float) -> dict[str, object]:
-    values = {"best": loss, "advised": loss, "mean": loss, "later": loss, "ms": 1.0} | others
-    return {"suite": suite, "family": family, "instance": 21, "method": method, **values}
+def choice(experiment: Callable[[str], ModuleType]) -> ModuleType:
+    return experiment("auto_choice")
 
 
 def test_a_suite_s_name_says_what_is_run(choice: ModuleType) -> None:
@@ -52,7 +46,7 @@ def test_a_long_run_says_what_it_had_on_the_way(choice: ModuleType, monkeypatch:
 def test_a_run_that_is_there_is_not_run_again(choice: ModuleType, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, asked = tmp_path / "outcomes.jsonl", []
     cases = choice.cases_of("clean-2", [2, 4], [21])
-    out.write_text(json.dumps(row("random", 2, 1.0, "clean-2")) + "\n", encoding="utf-8")
+    out.write_text(json.dumps(outcome("random", 2, 1.0, "clean-2")) + "\n", encoding="utf-8")
 
     def record(work, items, size, **options) -> None:
         asked.extend(items)

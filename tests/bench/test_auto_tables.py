@@ -1,28 +1,24 @@
 """The tables of `auto` beside its peers: ranks on shared cases, errors, and the page that is made of them."""
 
-import importlib
+from collections.abc import Callable
 from types import ModuleType
 
 import numpy as np
 import pytest
-from regretless_bench.reproduce import EXPERIMENTS
+from made_records import outcome
 
 
 @pytest.fixture
-def tables(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-    return importlib.import_module("auto_tables")
-
-
-def row(method: str, family: int, loss: float, suite: str = "clean-3", **others: float) -> dict[str, object]:
-    values = {"best": loss, "advised": loss, "mean": loss, "later": loss, "ms": 1.0} | others
-    return {"suite": suite, "family": family, "instance": 21, "method": method, **values}
+def tables(experiment: Callable[[str], ModuleType]) -> ModuleType:
+    return experiment("auto_tables")
 
 
 def test_methods_are_ranked_on_the_cases_they_share(tables: ModuleType) -> None:
     """The peer's missing case counts for nobody; a method with less than half of the cases has no cell."""
-    rows = [row("auto", f, 1.0) for f in (2, 4, 6, 8)] + [row("turbo", f, 0.5 if f == 2 else 3.0) for f in (2, 4, 6)]
-    rows += [row("hebo", 2, 0.1)]
+    rows = [outcome("auto", f, 1.0) for f in (2, 4, 6, 8)] + [
+        outcome("turbo", f, 0.5 if f == 2 else 3.0) for f in (2, 4, 6)
+    ]
+    rows += [outcome("hebo", 2, 0.1)]
     (line,) = [text for text in tables.summary(rows, ("auto", "turbo", "hebo")).splitlines() if "clean-3" in text]
     assert line == "| clean-3 | 3 | **1.33 / 1.33 ± 0.33** | 1.67 / 1.67 ± 0.33 |  |"
 
@@ -30,9 +26,9 @@ def test_methods_are_ranked_on_the_cases_they_share(tables: ModuleType) -> None:
 def test_a_method_with_few_cases_has_a_line_with_the_others_on_these(tables: ModuleType) -> None:
     """A line of one method alone would say nothing."""
     suites = ("noise-5-2", "noise-5-3")
-    rows = [row(m, f, 1.0 + (m != "auto"), s) for f in range(2, 26) for s in suites for m in ("auto", "turbo")]
-    rows += [row("hebo", f, 1.5, "noise-5-3") for f in range(2, 2 + tables.LEAST_CASES)]
-    rows += [row("auto", f, 1.0, "high-9") for f in (2, 4)]
+    rows = [outcome(m, f, 1.0 + (m != "auto"), s) for f in range(2, 26) for s in suites for m in ("auto", "turbo")]
+    rows += [outcome("hebo", f, 1.5, "noise-5-3") for f in range(2, 2 + tables.LEAST_CASES)]
+    rows += [outcome("auto", f, 1.0, "high-9") for f in (2, 4)]
     lines = tables.summary(rows, ("auto", "turbo", "hebo", "smac")).splitlines()
     assert lines[-2:] == [
         "| all noise | 48 | **1.00 / 1.00 ± 0.00** | 2.00 / 2.00 ± 0.00 |  |  |",
@@ -43,7 +39,9 @@ def test_a_method_with_few_cases_has_a_line_with_the_others_on_these(tables: Mod
 
 def test_a_difference_from_auto_is_that_of_the_same_cases(tables: ModuleType) -> None:
     """turbo is first once and second twice, so it is a third of a rank behind."""
-    rows = [row("auto", f, 1.0) for f in (2, 4, 6)] + [row("turbo", f, 0.5 if f == 2 else 3.0) for f in (2, 4, 6)]
+    rows = [outcome("auto", f, 1.0) for f in (2, 4, 6)] + [
+        outcome("turbo", f, 0.5 if f == 2 else 3.0) for f in (2, 4, 6)
+    ]
     text = tables.table("clean-3", rows, ("auto", "turbo"), ["clean-3"])
     assert "| turbo | 1.67 ± 0.33 | 1.67 ± 0.33 | 0.33 ± 0.67 | 1 |" in text
     assert "f1-5 1.50 (turbo 1.50; behind 0.00 ± 1.00)" in text
@@ -52,27 +50,29 @@ def test_a_difference_from_auto_is_that_of_the_same_cases(tables: ModuleType) ->
 def test_a_function_in_other_dimensions_is_no_new_unit(tables: ModuleType) -> None:
     """Three functions in two dimensions have the error of three, in ranks, gaps and batches."""
     suites = ("clean-2", "clean-3")
-    rows = [row("auto", f, 1.0, s) for f in (2, 4, 6) for s in suites]
-    rows += [row("turbo", f, 0.5 if f == 2 else 3.0, s) for f in (2, 4, 6) for s in suites]
+    rows = [outcome("auto", f, 1.0, s) for f in (2, 4, 6) for s in suites]
+    rows += [outcome("turbo", f, 0.5 if f == 2 else 3.0, s) for f in (2, 4, 6) for s in suites]
     assert "| all clean | 6 | **1.33 / 1.33 ± 0.33** |" in tables.summary(rows, ("auto", "turbo"))
     text = tables.table("all clean", rows, ("auto", "turbo"), suites)
     assert "| turbo | 1.67 ± 0.33 | 1.67 ± 0.33 | 0.33 ± 0.67 | 1 |" in text
-    rows = [row("auto", f, 1.0, "batch-1-3") | {"instance": i} for f in (2, 4) for i in (21, 22)]
-    rows += [row("auto", f, 1.0 if f == 2 else 4.0, "batch-4-3") | {"instance": i} for f in (2, 4) for i in (21, 22)]
+    rows = [outcome("auto", f, 1.0, "batch-1-3") | {"instance": i} for f in (2, 4) for i in (21, 22)]
+    rows += [
+        outcome("auto", f, 1.0 if f == 2 else 4.0, "batch-4-3") | {"instance": i} for f in (2, 4) for i in (21, 22)
+    ]
     assert "| auto | 4 | 4 | 2.00 (times or by 2.00)" in tables.batch_table(rows, ("auto",))
 
 
 def test_batches_are_measured_against_the_same_method_one_by_one(tables: ModuleType) -> None:
-    rows = [row("auto", f, 2.0, "batch-1-3", mean=3.0) for f in (2, 4)]
-    rows += [row("auto", f, 1.0, "batch-16-3", mean=m) for f, m in ((2, 3.0), (4, 12.0))]
+    rows = [outcome("auto", f, 2.0, "batch-1-3", mean=3.0) for f in (2, 4)]
+    rows += [outcome("auto", f, 1.0, "batch-16-3", mean=m) for f, m in ((2, 3.0), (4, 12.0))]
     (line,) = [text for text in tables.batch_table(rows, ("auto",)).splitlines() if text.startswith("| auto")]
     assert line.startswith("| auto | 16 | 2 | 2.00 (times or by 2.00)")
     assert "0.50 (times or by 1.00)" in line
 
 
 def test_batches_of_fewer_evaluations_have_a_table_of_their_own(tables: ModuleType) -> None:
-    rows = [row("auto", f, 2.0, suite) for f in (2, 4) for suite in ("batch-1-3", "batch-4-3", "fewbatch-1-3")]
-    rows += [row("auto", f, 6.0, "fewbatch-4-3") for f in (2, 4)]
+    rows = [outcome("auto", f, 2.0, suite) for f in (2, 4) for suite in ("batch-1-3", "batch-4-3", "fewbatch-1-3")]
+    rows += [outcome("auto", f, 6.0, "fewbatch-4-3") for f in (2, 4)]
     assert "| auto | 4 | 2 | 1.00 " in tables.batch_table(rows, ("auto",))
     assert "| auto | 4 | 2 | 3.00 " in tables.batch_table(rows, ("auto",), "fewbatch")
 
@@ -80,16 +80,16 @@ def test_batches_of_fewer_evaluations_have_a_table_of_their_own(tables: ModuleTy
 def test_long_runs_are_compared_after_the_evaluations_both_have_done(tables: ModuleType) -> None:
     rows: list[dict[str, object]] = []
     for family, loss in ((2, 1e-3), (4, 1e-1)):
-        rows += [row("auto", family, 0.0, "long-5-3000") | {"after": {"100": [loss, 2.0], "300": [0.0, 1.0]}}]
-        rows += [row("cma", family, 1.0, "long-5-3000") | {"after": {"100": [1e-1, 0.5]}}]
+        rows += [outcome("auto", family, 0.0, "long-5-3000") | {"after": {"100": [loss, 2.0], "300": [0.0, 1.0]}}]
+        rows += [outcome("cma", family, 1.0, "long-5-3000") | {"after": {"100": [1e-1, 0.5]}}]
     lines = tables.long_table(rows, ("auto", "cma")).splitlines()[2:]
     assert lines == ["| long-5-3000 | 100 | cma | 2 | 1.00 ± 1.00 | 1 | 0 | 2 | 0.5 |"]
 
 
 def test_what_one_model_would_recommend_is_a_line_of_its_own(tables: ModuleType) -> None:
     """On the cases that have it."""
-    rows = [row("auto", f, 1.0, "few-5-2", modelled=2.0) for f in (2, 4)]
-    rows += [row("turbo", f, 2.0, "few-5-2", modelled=1.0) for f in (2, 4)] + [row("auto", 6, 1.0, "few-5-2")]
+    rows = [outcome("auto", f, 1.0, "few-5-2", modelled=2.0) for f in (2, 4)]
+    rows += [outcome("turbo", f, 2.0, "few-5-2", modelled=1.0) for f in (2, 4)] + [outcome("auto", 6, 1.0, "few-5-2")]
     text = tables.table("few", rows, ("auto", "turbo"), ["few-5-2"])
     assert "| turbo | 2.00 ± 0.00 | 2.00 ± 0.00 | 1.00 ± 0.00 | 1 |" in text
     assert "If one model recommended for all (2 cases): turbo 1.00 ± 0.00, auto 2.00 ± 0.00" in text
@@ -108,14 +108,14 @@ def test_names_in_the_chart_do_not_lie_on_each_other(tables: ModuleType) -> None
     assert not any(a.overlaps(b) for n, a in enumerate(boxes) for b in boxes[:n])
 
 
-def test_the_page_of_the_peers_is_that_of_the_outcomes(tables: ModuleType) -> None:
-    page = importlib.import_module("peers_page")
+def test_the_page_of_the_peers_is_that_of_the_outcomes(experiment: Callable[[str], ModuleType]) -> None:
+    page = experiment("peers_page")
     text, rows = page.PAGE.read_text(encoding="utf-8"), page.rows_of(page.OUTCOMES)
     assert page.page_with(text, rows) == text
     assert page.page_with(text, [r for r in rows if r["family"] != 2]) != text
 
 
-def test_a_page_without_a_place_for_a_table_is_refused(tables: ModuleType) -> None:
-    page = importlib.import_module("peers_page")
+def test_a_page_without_a_place_for_a_table_is_refused(experiment: Callable[[str], ModuleType]) -> None:
+    page = experiment("peers_page")
     with pytest.raises(ValueError, match="no place for the table 'kinds'"):
         page.page_with("# A page", [])

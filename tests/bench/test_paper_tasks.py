@@ -1,10 +1,8 @@
 """The experiments ask what the papers say: rivals, grids, noises and sizes by the text; no verdict beyond a size."""
 
 import argparse
-import importlib
 import math
 import re
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -15,17 +13,6 @@ from regretless_bench.reproduce import EXPERIMENTS
 from regretless_bench.verdicts import judged, outcomes
 
 from regretless.auto import find_recipe
-
-
-@pytest.fixture
-def experiment(monkeypatch: pytest.MonkeyPatch):
-    """Imports an experiment by name."""
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
-
-    def load(name: str) -> ModuleType:
-        return importlib.import_module(name)
-
-    return load
 
 
 def test_memory_is_asked_of_all_three_methods(experiment) -> None:
