@@ -295,8 +295,10 @@ class Method(ABC):
         return self._noise_shown[1]
 
     def gains_by_repeating(self) -> bool:
-        """Whether further values of known settings are worth having: noise was told or bounded, or values differ."""
-        return self._repeats or self.noise_bound > 0 or shows_noise(self.X, self.y, self.yvar)
+        """Whether further values of known settings are worth having: noise was told or bounded, or values differ and no
+        option says that they are exact."""
+        exact = self.known_noise is False and not (self.yvar > 0).any()
+        return self._repeats or self.noise_bound > 0 or (not exact and shows_noise(self.X, self.y, self.yvar))
 
     def recommend(self) -> Array:
         """The point to report, d: the best value seen or, when the values show noise, the best by the model, because

@@ -69,6 +69,15 @@ def variance(trial: FrozenTrial) -> float:
     return float(found) if known else math.nan
 
 
+def all_evaluated(size: float, trials: Iterable[FrozenTrial], *, bounded: bool = False) -> bool:
+    """Whether these trials have evaluated every setting of a space of so many, and no noise was told or bounded, which
+    would make further values of known settings worth having."""
+    found = list(trials)
+    if len(found) < size or bounded or any(variance(t) > 0 for t in found):
+        return False
+    return len({repr(sorted(t.params.items())) for t in found}) >= size
+
+
 def has_heartbeat(study: Study) -> bool:
     interval = getattr(study._storage, "get_heartbeat_interval", None)
     return interval is not None and interval() is not None

@@ -28,14 +28,14 @@ import optuna
 from optuna.distributions import BaseDistribution
 from optuna.storages import BaseStorage
 from optuna.study import Study
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import TrialState
 from tqdm.auto import tqdm
 
 from regretless.bounds import KnownBound
 from regretless.doors.distributions import distribution_of
 from regretless.doors.optuna import ERROR, Sampler
 from regretless.doors.replica import named_constraints
-from regretless.doors.trials import VARIANCE, variance
+from regretless.doors.trials import VARIANCE, all_evaluated
 from regretless.doors.workers import OWNER, Sightings, exclusive, is_dead, lost_after, signature
 from regretless.evaluation import (
     Catch,
@@ -250,18 +250,12 @@ class _Worker:
         if waiting is not None:
             storage.set_trial_system_attr(waiting, OWNER, token)
             return waiting
-        if sum(t.state != TrialState.WAITING for t in trials) >= self.trials or self._exhausted(trials):
+        ended = [t for t in trials if t.state.is_finished()]
+        enough = sum(t.state != TrialState.WAITING for t in trials) >= self.trials
+        if enough or all_evaluated(self.own.cube().size, ended, bounded=self.bounded):
             return None
         template = optuna.trial.create_trial(state=TrialState.RUNNING, system_attrs={OWNER: token})
         return storage.create_new_trial(study_id, template)  # one transaction: no trial without a signature
-
-    def _exhausted(self, trials: list[FrozenTrial]) -> bool:
-        """Whether the space is finite, every setting of it has been evaluated, and no noise was told or bounded, which
-        would make further values of known settings worth having."""
-        size = self.own.cube().size
-        if len(trials) < size or self.bounded or any(variance(t) > 0 for t in trials):
-            return False
-        return len({repr(sorted(t.params.items())) for t in trials if t.state.is_finished()}) >= size
 
     def _finish(self, trial: optuna.Trial) -> None:
         try:

@@ -491,3 +491,11 @@ def test_a_rare_branch_is_met_by_draws_first(prior: list[float] | None, monkeypa
     with pytest.raises(ZeroDivisionError):  # six are more than its three coordinates
         method.ask(1, step=103)
     assert asked
+
+
+def test_a_finite_run_that_is_said_to_be_exact_ends_though_a_setting_has_two_values() -> None:
+    method = AUTO(noisy=False).build(2, seed=0)
+    method.tell(np.array([[0.25, 0.5], [0.25, 0.5]]), np.array([1.0, 2.0]))
+    assert not method.gains_by_repeating()
+    method.tell(np.array([[0.75, 0.5]]), np.array([1.0]), yvar=np.array([0.1]))
+    assert method.gains_by_repeating()
