@@ -37,7 +37,7 @@ def test_a_store_opens_what_another_process_left(tmp_path: Path) -> None:
     assert list(again.sizes) == ["run"]
     assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]
     (tmp_path / "run.npz").write_bytes(b"damaged")
-    with pytest.raises(StateError, match=r"run\.npz: it is damaged"):
+    with pytest.raises(StateError, match=r"run\.npz: its digest is wrong, so it is damaged"):
         again.read("run")
     (tmp_path / "run.npz").unlink()
     with pytest.raises(StateError, match=r"run\.npz"):
