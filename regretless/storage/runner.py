@@ -26,6 +26,7 @@ from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import BaseStorage
 from optuna.study import Study
 from optuna.trial import TrialState
@@ -244,7 +245,10 @@ class _Worker:
             if attempts >= ATTEMPTS:
                 self.study.tell(t.number, state=TrialState.FAIL, skip_if_finished=True)
                 continue
-            storage.set_trial_system_attr(t._trial_id, OWNER, {**token, "attempt": attempts + 1})
+            try:
+                storage.set_trial_system_attr(t._trial_id, OWNER, {**token, "attempt": attempts + 1})
+            except UpdateFinishedTrialError:  # its worker ended it, and then itself, since the trials were read
+                continue
             return t._trial_id
         waiting = self.study._pop_waiting_trial_id()
         if waiting is not None:

@@ -27,6 +27,7 @@ import regretless as rg
 from regretless.cli import main
 from regretless.doors.optuna import ERROR
 from regretless.stopping import STOP_NOTE, GapBelow, StopWhen
+from regretless.storage import runner
 from regretless.storage.export import export_study, result_of_study
 from regretless.storage.runner import tune_in_storage
 from regretless.storage.urls import open_storage, patiently
@@ -534,3 +535,21 @@ def test_a_result_of_a_study_with_lost_trials_and_probes_is_read_again(tmp_path:
     result = result_of_study(study)
     again = rg.Result.from_json(result.to_json(tmp_path / "study.json"))
     assert again.optimizer.probe_steps == result.optimizer.probe_steps
+
+
+def test_a_trial_that_ended_just_before_its_worker_is_not_taken_over(tmp_path, monkeypatch) -> None:
+    """The worker tells its trial and dies after another one has read the trials as running."""
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    study = tune_in_storage(bowl, PLANE, storage=url, study="race", trials=3, seed=1, progress=False)
+    gone = {"pid": 2**22 + 1, "host": "elsewhere", "token": "gone", "born": "then", "run": "earlier"}
+    template = optuna.trial.create_trial(state=TrialState.RUNNING, system_attrs={runner.OWNER: gone})
+    trial_id = study._storage.create_new_trial(study._study_id, template)
+
+    def ends_and_dies(owner: dict) -> bool:
+        study._storage.set_trial_state_values(trial_id, TrialState.COMPLETE, [7.0])
+        return True
+
+    monkeypatch.setattr(runner, "is_dead", ends_and_dies)
+    study = tune_in_storage(bowl, PLANE, storage=url, study="race", trials=6, progress=False)
+    assert [t.state for t in study.trials] == [TrialState.COMPLETE] * 6
+    assert study.trials[3].value == 7.0
