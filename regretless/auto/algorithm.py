@@ -126,8 +126,8 @@ class Auto(GPMethod):
         self.known_noise = noisy
         self.evidence = NoiseEvidence(exact=noisy is False)
         self._models = {
-            noisy: Surrogate(self.cube, tame=not noisy, soften=noisy, rotate=not self.many, seldom=self.long)
-            for noisy in (False, True)
+            certain: Surrogate(self.cube, tame=not certain, soften=certain, rotate=not self.many, seldom=self.long)
+            for certain in (False, True)
         }
         """The models without and with certain noise, where a clip would depend on the luckiest value."""
         self._surrogate = self._models[False]

@@ -104,9 +104,3 @@ def searchable(space: Mapping[str, BaseDistribution]) -> Distributions:
 
 def only_value(distribution: BaseDistribution) -> Any:
     return distribution.choices[0] if isinstance(distribution, CategoricalDistribution) else distribution.low  # type: ignore[attr-defined]
-
-
-def settings_in(space: Mapping[str, BaseDistribution]) -> float:
-    """The number of settings of a space without conditions; infinite where it has a line, or nothing at all."""
-    line = any(isinstance(d, FloatDistribution) and d.step is None and not d.single() for d in space.values())
-    return math.inf if line or not searchable(space) else float(as_space(space).cube().size)

@@ -8,7 +8,6 @@ trials of a storage already. A replica that no longer agrees with the storage is
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import math
 import secrets
@@ -19,7 +18,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, get_args
 
 import numpy as np
-from optuna import logging
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage
@@ -38,13 +36,11 @@ from regretless.doors.distributions import (
     own_space,
     parameter_of,
     searchable,
-    settings_in,
 )
 from regretless.doors.replica import ConstraintNames, Pruned, Replica
 from regretless.doors.tree import Tree, TreeLearner
 from regretless.doors.trials import (
     TOLD_FAILED,
-    all_evaluated,
     check_one_objective,
     constants,
     ended_at,
@@ -76,9 +72,6 @@ from regretless.space import Space, SpaceLike
 from regretless.stopping import CONSTRAINTS, STOP_STATE, watch_of
 from regretless.streams import Stream
 
-LOGGER = logging.get_logger("optuna.samplers.regretless")  # below Optuna's own, so that its handlers show it
-ENDED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
-"""Of trials that have evaluated their setting."""
 ERROR = "regretless:error"
 """The user attribute that keeps the text of a failed trial's error."""
 NO_SPACE = "no common search space is known yet: no trial has completed"
@@ -284,23 +277,6 @@ class Sampler(BaseSampler):
             study._storage.set_trial_system_attr(trial._trial_id, CONSTRAINTS, found)
         if state == TrialState.FAIL and has_heartbeat(study):
             study._storage.set_trial_system_attr(trial._trial_id, TOLD_FAILED, True)
-        if self._exhausted_with(study, trial):
-            with contextlib.suppress(RuntimeError):  # no loop runs: with ask and tell the caller decides
-                study.stop()
-                LOGGER.info("Every setting of the space was evaluated: the study ends.")
-
-    def _exhausted_with(self, study: Study, trial: FrozenTrial) -> bool:
-        """Whether a trial that is about to end is the last one that a finite space needs. Of a space that was not given
-        nothing is said: Optuna's samplers go on there until all trials are done."""
-        if self.search_space is None or not set(trial.params) <= set(self.search_space):
-            return False
-        size = settings_in(self.search_space) if self._own is None else self._own.cube().size
-        if trial.number + 1 < size:
-            return False
-        ended = [*whole_study(study).get_trials(deepcopy=False, states=ENDED), trial]
-        names = searchable(self.search_space).keys()  # a trial may have failed before it had all of them
-        whole = [t for t in ended if (t.params.keys() >= names if self._own is None else t.state != TrialState.FAIL)]
-        return all_evaluated(size, whole, bounded=self.noise_bound > 0)
 
     # -- what the method knows
 

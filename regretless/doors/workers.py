@@ -172,10 +172,18 @@ def mark_probe(study: Study, trial: FrozenTrial, seed: int, step: int, space: Di
 def probe_steps(trials: Iterable[FrozenTrial], space: Iterable[str], seed: int) -> list[int]:
     """The steps of the probes of this seed that were drawn over these parameters, each once; marks of earlier releases
     name no seed."""
-    marks, names = [t.system_attrs.get(PROBE) for t in trials], sorted(space)
-    drawn = [mark for mark in marks if isinstance(mark, dict) and mark.get("over") == names]
-    steps = {mark.get("step") for mark in drawn if mark.get("seed", seed) == seed}
-    return sorted(step for step in steps if isinstance(step, int) and step >= 0)
+    return sorted({step for step, _ in drawn_probes(trials, space, seed)})
+
+
+def drawn_probes(trials: Iterable[FrozenTrial], space: Iterable[str], seed: int) -> list[tuple[int, int]]:
+    """The step of each of these probes, and the number of its trial in the study."""
+    names, found = sorted(space), []
+    for t in trials:
+        mark = t.system_attrs.get(PROBE)
+        if isinstance(mark, dict) and mark.get("over") == names and mark.get("seed", seed) == seed:
+            step = mark.get("step")
+            found += [(step, t.number)] if isinstance(step, int) and step >= 0 else []
+    return found
 
 
 def probe_seed(trials: Iterable[FrozenTrial]) -> int:

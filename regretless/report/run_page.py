@@ -122,8 +122,8 @@ def _broken(data: RunData) -> list[int]:
 
 def _probes(data: RunData) -> list[int]:
     """Positions of trials that were independent uniform draws."""
-    steps = set(data.optimizer.probe_steps)
-    return [i for i, number in enumerate(data.numbers.tolist()) if number in steps]
+    drawn = set(data.optimizer.notes.get("probes", data.optimizer.probe_steps))
+    return [i for i, number in enumerate(data.numbers.tolist()) if number in drawn]
 
 
 def _objective(data: RunData) -> str:

@@ -17,7 +17,7 @@ from regretless.doors.optuna import ERROR
 from regretless.doors.replica import ConstraintNames
 from regretless.doors.tree import learn_tree, space_of
 from regretless.doors.trials import VARIANCE, check_one_objective
-from regretless.doors.workers import OWNER, probe_seed, probe_steps, ran_together
+from regretless.doors.workers import OWNER, drawn_probes, probe_seed, ran_together
 from regretless.earlier import columns_of
 from regretless.optimizer import Optimizer
 from regretless.result import Result
@@ -79,7 +79,9 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
     if moments:
         optimizer.notes["began"], optimizer.notes["ended"] = min(moments), max(moments)
     searched = {name for name, d in space.items() if not d.single()}
-    optimizer.probe_steps = probe_steps(everything, searched, settings.seed)
+    drawn = drawn_probes(everything, searched, settings.seed)
+    optimizer.probe_steps = sorted({step for step, _ in drawn})
+    optimizer.notes["probes"] = sorted({number for _, number in drawn})
     optimizer.together = ran_together(everything)
     rule = study.user_attrs.get(STOP_STATE)
     optimizer.watch = watch_of(rule) if isinstance(rule, dict) else None

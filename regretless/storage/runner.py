@@ -33,7 +33,7 @@ from optuna.trial import TrialState
 from tqdm.auto import tqdm
 
 from regretless.bounds import KnownBound
-from regretless.doors.distributions import distribution_of
+from regretless.doors.distributions import as_distributions, distribution_of
 from regretless.doors.optuna import ERROR, Sampler
 from regretless.doors.replica import named_constraints
 from regretless.doors.trials import VARIANCE, all_evaluated
@@ -126,15 +126,15 @@ def tune_in_storage(
     rate = probes_for(stop, probes)
     certify = stop is not None and stop.asks_gap
     known: dict[str, Any] = {"bound": bound.value, "noise_bound": noise_bound}
+    check_space(found, as_distributions(Space(space)), Space(space).conditional)
     settings = Settings.agree(found, method, seed, certify, trials, probes=probes, fresh=rate, **known)
+    settings.write(found)  # after the checks, so that a call that is refused leaves the study as it was
     bound = KnownBound.of(direction, settings.bound)
     found.sampler = sampler = Sampler(
         settings.method, seed=settings.seed, search_space=Space(space), budget=settings.budget,
         certify=settings.certify, probes=settings.probes, floor=bound.floor, ceiling=bound.ceiling,
         noise_bound=settings.noise_bound,
     )  # fmt: skip
-    check_space(found, sampler.search_space or {}, Space(space).conditional)
-    settings.write(found)  # after the checks, so that a call that is refused leaves the study as it was
     if objective_changed(found, objective):
         words = f"the source of the objective has changed since study {study!r} began: old and new values are mixed"
         warnings.warn(words, RuntimeWarning, stacklevel=2)

@@ -30,7 +30,7 @@ from regretless.doors.optuna import Sampler
 from regretless.doors.trials import VARIANCE, is_lost
 from regretless.doors.workers import ANNOUNCED
 from regretless.methods import METHODS
-from regretless.parameters import Choice, Float, Int
+from regretless.parameters import Float
 from regretless.probes import most_better
 from regretless.storage.urls import open_storage
 
@@ -828,72 +828,3 @@ def test_proposals_keep_off_the_bounds_on_request() -> None:
 
     assert {1e-3, 1.0} <= bounds_met(inside=False)
     assert not bounds_met(inside=True)
-
-
-STEPS, LABELS = range(-3, 6, 4), ["x", None, "z"]
-NINE = {"a": IntDistribution(-3, 5, step=4), "b": CategoricalDistribution(LABELS)}
-
-
-def nine(trial: optuna.Trial) -> float:
-    return trial.suggest_int("a", -3, 5, step=4) + LABELS.index(trial.suggest_categorical("b", LABELS))
-
-
-@pytest.mark.parametrize("failing", [False, True])
-def test_a_study_of_a_finite_space_ends_by_itself(failing: bool, caplog: pytest.LogCaptureFixture) -> None:
-    def objective(trial: optuna.Trial) -> float:
-        if failing and trial.number == 0:
-            raise ValueError("no parameter yet")
-        value = nine(trial)
-        if failing and trial.number % 4 == 1:
-            raise ValueError("no value")
-        return value
-
-    study = optuna.create_study(sampler=Sampler(seed=1, search_space=NINE))
-    optuna.logging.enable_propagation()
-    optuna.logging.set_verbosity(optuna.logging.INFO)
-    try:
-        study.optimize(objective, n_trials=40, catch=ValueError)
-    finally:
-        optuna.logging.disable_propagation()
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-    ended = {(t.params["a"], t.params["b"]) for t in study.trials if t.params}
-    assert ended == {(a, b) for a in STEPS for b in LABELS}
-    assert len(study.trials) == 9 + failing
-    assert "Every setting of the space was evaluated" in caplog.text
-
-
-def test_what_cannot_be_known_to_be_exhausted_goes_on() -> None:
-    """Told noise makes further values worth having; a space that was not given may have more settings, and so may one
-    with parameters beside those given; ask and tell ends when its caller does."""
-
-    def noisy(trial: optuna.Trial) -> float:
-        trial.set_user_attr("regretless:var", 0.5)
-        return nine(trial)
-
-    def beside(trial: optuna.Trial) -> float:
-        return nine(trial) + trial.suggest_float("c", 0.1, 0.2)
-
-    for objective, space in ((noisy, NINE), (nine, None), (beside, NINE)):
-        study = optuna.create_study(sampler=Sampler(seed=1, search_space=space))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a parameter beside the space is drawn at random
-            study.optimize(objective, n_trials=14)
-        assert len(study.trials) == 14
-    study = optuna.create_study(sampler=Sampler(seed=1, search_space=NINE))
-    for _ in range(12):
-        trial = study.ask()
-        study.tell(trial, nine(trial))
-    assert len(study.trials) == 12
-
-
-def test_a_study_of_a_given_tree_ends_with_its_last_setting() -> None:
-    depth = Int(1, 3, when={"kind": "deep"})
-    sampler = Sampler(seed=1, search_space={"kind": Choice(["plain", "deep"]), "depth": depth})
-    study = optuna.create_study(sampler=sampler)
-
-    def objective(trial: optuna.Trial) -> float:
-        deep = trial.suggest_categorical("kind", ["plain", "deep"]) == "deep"
-        return float(trial.suggest_int("depth", 1, 3)) if deep else 0.5
-
-    study.optimize(objective, n_trials=20)
-    assert sorted(str(t.params.get("depth")) for t in study.trials) == ["1", "2", "3", "None"]

@@ -26,6 +26,9 @@ from worker import PLANE, SPACE, STORAGES, Deadly, Failing, Logged, bowl, mixed,
 import regretless as rg
 from regretless.cli import main
 from regretless.doors.optuna import ERROR
+from regretless.doors.workers import PROBE
+from regretless.report.run_data import RunData
+from regretless.report.run_page import _probes
 from regretless.stopping import STOP_NOTE, GapBelow, StopWhen
 from regretless.storage import runner
 from regretless.storage.export import export_study, result_of_study
@@ -553,3 +556,24 @@ def test_a_trial_that_ended_just_before_its_worker_is_not_taken_over(tmp_path, m
     study = tune_in_storage(bowl, PLANE, storage=url, study="race", trials=6, progress=False)
     assert [t.state for t in study.trials] == [TrialState.COMPLETE] * 6
     assert study.trials[3].value == 7.0
+
+
+def test_the_page_marks_the_probes_of_the_study_after_a_lost_trial() -> None:
+    """A lost trial has a number and no step, so the steps of later probes are smaller than the numbers of their
+    trials."""
+    study = optuna.create_study()
+    space = {"x": optuna.distributions.FloatDistribution(-5.0, 10.0)}
+    for number in range(6):
+        marks = {PROBE: {"seed": 3, "step": number - 1, "over": ["x"]}} if number in (2, 5) else {}
+        lost = number == 0
+        study.add_trial(
+            optuna.trial.create_trial(
+                state=TrialState.FAIL if lost else TrialState.COMPLETE,
+                params={} if lost else {"x": number + 0.5}, distributions={} if lost else space,
+                value=None if lost else float(number), system_attrs=marks,
+            )
+        )  # fmt: skip
+    result = result_of_study(study)
+    assert result.optimizer.probe_steps == [1, 4]
+    data = RunData(result)
+    assert [int(data.numbers[i]) for i in _probes(data)] == [2, 5]
