@@ -11,15 +11,15 @@ import time
 import numpy as np
 from regretless_bench.problems.mnist_training import ConvTraining, DenseTraining, training
 
-from regretless.baselines import BASELINES
 from regretless.bilevel import Bilevel
 from regretless.bilevel.outer import Outer
 from regretless.bilevel.schedule import Job, plan
 from regretless.bilevel.store import Journal, Store
 from regretless.bilevel.study import Study, validation_steps
+from regretless.classics import CLASSICS
 from regretless.methods import METHODS
-from regretless.parameters import Float
 from regretless.space import Space
+from regretless.space.parameters import Float
 
 ASK_LIMIT = 50e-3
 OVERHEAD_LIMIT = 0.02
@@ -71,7 +71,7 @@ def overhead(inner: DenseTraining | ConvTraining, bulk: bool) -> float:
     turns."""
     params = {"lr": 0.05, "l2": 1e-4, "momentum": 0.5, "scale": 1.0}
     problem = Bilevel(inner.init, inner.step, inner.validate, steps=inner.steps if bulk else None)
-    outer = Outer(Space(inner.space), BASELINES["random"], 0, plan(inner.space, budget_steps=STEPS).promotion)
+    outer = Outer(Space(inner.space), CLASSICS["random"], 0, plan(inner.space, budget_steps=STEPS).promotion)
 
     def bare() -> float:
         start = time.process_time()

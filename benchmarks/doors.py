@@ -18,10 +18,10 @@ import optuna
 from optuna.samplers import BaseSampler
 
 from regretless.auto import find_recipe
-from regretless.doors.distributions import as_distributions
-from regretless.doors.optuna import Sampler
-from regretless.parameters import Float
+from regretless.doors.optuna.distributions import as_distributions
+from regretless.doors.optuna.sampler import Sampler
 from regretless.space import Space
+from regretless.space.parameters import Float
 
 METHODS = ("random", "gp-ucb", "gp-ei", "gp-threds", "gp-contest")
 LIMIT = 1.3

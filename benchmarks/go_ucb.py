@@ -14,13 +14,13 @@ from regretless_bench.problems import make_problem
 from scipy.linalg import blas
 from scipy.optimize import least_squares
 
-from regretless.gp.sobol import sobol_points
-from regretless.methods.go_ucb.algorithm import GOUCB
 from regretless.methods.go_ucb.ball import Ball
+from regretless.methods.go_ucb.default import GOUCB
 from regretless.methods.go_ucb.oracle import fit_least_squares
 from regretless.methods.go_ucb.parametric import user_units
 from regretless.methods.go_ucb.user_model import UserFunction
-from regretless.parameters import Array
+from regretless.models.gp.sobol import sobol_points
+from regretless.space.parameters import Array
 
 LAM = 0.0025
 MECHANISTIC = ("hill-temperature", "michaelis-inhibition", "gompertz-growth", "drug-timing", "three-gaussians")

@@ -21,14 +21,14 @@ from regretless_bench.memory import peak_megabytes
 from regretless_bench.peers import PEERS
 from scipy.linalg import blas, lapack
 
-from regretless.baselines import BASELINES
-from regretless.gp import fit as fit_module
-from regretless.gp.design import Design, design_size
-from regretless.gp.posterior import GP
-from regretless.gp.surrogate import FRESH_EVERY_LATE, SIZES, scheduled
+from regretless.classics import CLASSICS
 from regretless.method import Method
-from regretless.parameters import Array
+from regretless.models.gp import fit as fit_module
+from regretless.models.gp.design import Design, design_size
+from regretless.models.gp.posterior import GP
+from regretless.models.gp.surrogate import FRESH_EVERY_LATE, SIZES, scheduled
 from regretless.space import Cube
+from regretless.space.parameters import Array
 
 FUNCTIONS = (8, 15, 21)
 """A valley, regular ripples, and many random peaks."""
@@ -78,7 +78,7 @@ def small_data(dim: int = 5, budget: int = 100) -> None:
         ]
         history: tuple[Array, Array] | None = None
         for name in ("gp-ucb", "gp-ei", "optuna-gp"):
-            problem, method = bbob(function, dim), {**BASELINES, **PEERS}[name].build(dim, seed=0, budget=budget)
+            problem, method = bbob(function, dim), {**CLASSICS, **PEERS}[name].build(dim, seed=0, budget=budget)
             method.tell(design, values(problem, design))
             for _ in range(budget - len(design)):
                 x, took = asked(method)
@@ -110,7 +110,7 @@ def cycle(n: int, dim: int, asks: int) -> tuple[float, float, float]:
     X = np.random.default_rng(0).random((n, dim))
     y = ripples(X)
     k, size = scheduled(n)
-    method = BASELINES["gp-ucb"].build(dim, seed=0)
+    method = CLASSICS["gp-ucb"].build(dim, seed=0)
     method.tell(X, y)
     surrogate = method._surrogate  # type: ignore[attr-defined]
     standard, nothing = (y[:size] - y[:size].mean()) / y[:size].std(), np.full(size, np.nan)
@@ -182,7 +182,7 @@ def floor(dim: int = 5, budget: int = 100) -> None:
         calls["mean", self.factor.n, len(X)] += 1
         return mean(self, X)
 
-    problem, method = bbob(FUNCTIONS[0], dim), BASELINES["gp-ucb"].build(dim, seed=0, budget=budget)
+    problem, method = bbob(FUNCTIONS[0], dim), CLASSICS["gp-ucb"].build(dim, seed=0, budget=budget)
     fit_module.Objective.one, GP.mean_var_grad, GP.mean_var, GP.mean_grad = (
         counted_one,
         counted_gradient,

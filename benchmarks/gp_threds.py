@@ -18,14 +18,14 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from regretless_bench.methods.igp_ucb import IGPUCB
 from scipy.linalg import cho_factor, cho_solve
 
-from regretless.baselines.igp_ucb import IGPUCB
-from regretless.grid.posterior import ProductPosterior, RowPosterior, SEFeatures, correlation, product_grid
 from regretless.methods import METHODS
-from regretless.methods.gp_threds.algorithm import GPThreDS
+from regretless.methods.gp_threds.default import GPThreDS
+from regretless.models.grid.posterior import ProductPosterior, RowPosterior, SEFeatures, correlation, product_grid
 from regretless.optimizer import Optimizer
-from regretless.parameters import Array
+from regretless.space.parameters import Array
 
 LONG = 100_000
 REPEATS = 5

@@ -18,30 +18,32 @@ from itertools import product
 
 import numpy as np
 
-from regretless.gp.acquisition import confidence_bound, upper_confidence
-from regretless.gp.additive import AdditiveGP, AdditiveSurrogate
-from regretless.gp.base_points import BasePoints, PosteriorArrays
-from regretless.gp.kernels import Kernel
-from regretless.gp.maximiser import maximise
-from regretless.gp.posterior import GP, Hyper
-from regretless.gp.subspace import Subspaces, maximise_subspaces, random_blocks
-from regretless.gp.surrogate import SIZES, scheduled
 from regretless.methods import METHODS
-from regretless.parameters import Array
+from regretless.models.gp.acquisition import confidence_bound, upper_confidence
+from regretless.models.gp.additive import AdditiveGP, AdditiveSurrogate
+from regretless.models.gp.base_points import BasePoints, PosteriorArrays
+from regretless.models.gp.kernels import Kernel
+from regretless.models.gp.maximiser import maximise
+from regretless.models.gp.posterior import GP, Hyper
+from regretless.models.gp.subspace import Subspaces, maximise_subspaces, random_blocks
+from regretless.models.gp.surrogate import SIZES, scheduled
 from regretless.space import Cube
+from regretless.space.parameters import Array
+from regretless.testing import Loop
 
 SETTINGS = ((100, 100), (100, 500), (1000, 100), (1000, 500), (5000, 100), (5000, 500))
 FREE = 5
 MEMORY = """
 import numpy as np
 from regretless_bench.memory import peak_megabytes
-from regretless.methods.gp_contest.algorithm import GPContest
+from regretless.methods.gp_contest.default import GPContest
+from regretless.testing import Loop
 rng = np.random.default_rng(0)
 X = rng.random((1000, 5000))
-method = GPContest(5000, seed=0)
-method.tell(X, -((X - 0.4) ** 2).mean(axis=1))
+loop = Loop(GPContest(5000, seed=0))
+loop.tell(X, -((X - 0.4) ** 2).mean(axis=1))
 del X
-method.ask(2)
+loop.ask(2)
 print(peak_megabytes())
 """
 """Prints the peak memory of a process that asks twice with 1000 told values."""
@@ -136,18 +138,17 @@ def whole_asks() -> None:
     """Asks between two fits, and the fit that follows spread over them."""
     for name, (D, n) in product(("ms-ucb", "gp-contest"), ((100, 200), (1000, 500), (5000, 500))):
         X, y = data(D, n)
-        method = METHODS[name].build(D, seed=0)
-        method.tell(X, y)
-        method.ask()  # builds all caches: a replay
-        method.forget(method.pending)
+        loop = Loop(METHODS[name].build(D, seed=0))
+        loop.tell(X, y)
+        loop.forget(loop.ask())  # builds all caches
         times: list[float] = []
         following = SIZES[scheduled(n)[0] + 1]
         gap = following - scheduled(n)[1]
         for _ in range(following - n + 1):  # passes one scheduled fit
             start = time.process_time()
-            x = method.ask()
+            x = loop.ask()
             times.append(time.process_time() - start)
-            method.tell(x, np.random.default_rng(len(times)).normal(y.max(), y.std(), 1))
+            loop.tell(x, np.random.default_rng(len(times)).normal(y.max(), y.std(), 1))
         between = 1e3 * np.median(times)
         spread = between + (1e3 * max(times) - between) / gap
         text = f"ask {between:.0f} ms between fits, {spread:.0f} ms with the fit spread over its {gap} asks"

@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 
-from regretless.baselines import BASELINES
+from regretless.classics import CLASSICS
 from regretless.optimizer import Optimizer
 
 LIMITS = {10: 150e-6, 5000: 4e-3}
@@ -29,7 +29,7 @@ def _seconds(optimizer: Optimizer, pairs: int) -> float:
 
 
 def _bare_seconds(dim: int, pairs: int) -> float:
-    method = BASELINES["random"].build(dim, seed=0)
+    method = CLASSICS["random"].build(dim, seed=0)
     value = np.ones(1)
     start = time.process_time()
     for _ in range(pairs):

@@ -40,8 +40,8 @@ from regretless_bench.settings import file_name
 from regretless_bench.stats import ranks
 from regretless_bench.summary import ms_per_ask
 
+from regretless.basics.statefile import write_whole
 from regretless.report.page import Cell, Section, html_page, table_section
-from regretless.statefile import write_whole
 
 OURS = ("gp-ucb", "gp-ei", "tangent-region")
 """`method="auto"` is made of these; it is measured by experiments/auto_choice.py, because near-ties with its own parts

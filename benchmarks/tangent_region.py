@@ -13,6 +13,7 @@ import time
 import numpy as np
 
 from regretless.methods import METHODS
+from regretless.testing import Loop
 
 CASES = (
     ("tangent-region", 300, 20, 0.050),
@@ -39,18 +40,18 @@ def measure(name: str, n: int, dim: int, asks: int = 5) -> tuple[float, float, f
     """Median seconds of an ask after one new value, of the bulk tell with its first ask, and megabytes held."""
     rng = np.random.default_rng(1)
     X = rng.random((n, dim))
-    method = METHODS[name].build(dim, seed=0)
+    loop = Loop(METHODS[name].build(dim, seed=0))
     start = time.process_time()
-    method.tell(X, -((X - 0.4) ** 2).sum(1) + 0.1 * rng.standard_normal(n))
-    method.ask()
+    loop.tell(X, -((X - 0.4) ** 2).sum(1) + 0.1 * rng.standard_normal(n))
+    loop.ask()
     first = time.process_time() - start
     times = []
     for _ in range(asks):
-        method.tell(rng.random((1, dim)), [0.0])
+        loop.tell(rng.random((1, dim)), [0.0])
         start = time.process_time()
-        method.ask()
+        loop.ask()
         times.append(time.process_time() - start)
-    posterior = method._model._posterior
+    posterior = loop.method._model._posterior
     held = len(
         pickle.dumps([getattr(posterior, name, None) for name in ("_L", "_factors", "_moments", "_sums", "_maps")])
     )

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 import regretless as rg
-from regretless.doors.torch_bilevel import torch_bilevel
+from regretless.doors.torch import torch_bilevel
 
 SPACE = {
     "lr": rg.Float(1e-3, 1.0, log=True),

@@ -9,7 +9,7 @@ from typing import Any
 import ray
 from ray import tune
 
-from regretless.doors.ray import Searcher
+from regretless.doors.ray.searcher import Searcher
 
 TRIALS = 16
 

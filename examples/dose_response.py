@@ -71,9 +71,9 @@ for number in range(24):
 best = optimizer.recommend()
 print("\nuse", {name: round(value, 2) for name, value in best.items()}, f"true profit {true_profit(**best):.4f}")
 print(optimizer.certificate_at(0.1))
-for name, (value, low, high) in optimizer.method.parameters().items():
+for name, (value, low, high) in optimizer.method.parameters(optimizer.history).items():
     print(f"  {name:5s} {value:7.3f}   [{low:.3f}, {high:.3f}]")
-print(optimizer.method.misfit() or "nothing speaks against the model")
+print(optimizer.method.misfit(optimizer.history) or "nothing speaks against the model")
 
 # %% [markdown]
 # The best possible, by brute force over the secret function:
@@ -82,4 +82,4 @@ print(optimizer.method.misfit() or "nothing speaks against the model")
 dose, days = np.meshgrid(np.linspace(0, 40, 801), np.linspace(0, 21, 421))
 grid = np.column_stack([dose.ravel(), days.ravel()])
 print(f"best possible {float(profit(secret, grid).max()):.4f}")
-optimizer.method.plot_residuals().figure.savefig("dose_response_residuals.png", dpi=120)
+optimizer.method.plot_residuals(optimizer.history).figure.savefig("dose_response_residuals.png", dpi=120)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from regretless_bench.stats import ranks, standard_error
 
-from regretless.parameters import Array
+from regretless.space.parameters import Array
 
 QUICK = ("auto", "optuna-tpe", "optuna-cmaes", "nevergrad-ngopt", "turbo")
 """The peers whose asks take milliseconds."""

@@ -28,11 +28,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from regretless_bench.problems.mnist_training import ConvTraining, DenseTraining, load_digits, training
 
+from regretless.basics.statefile import write_whole
+from regretless.basics.streams import Stream
 from regretless.bilevel import Bilevel, Run, minimize_bilevel, plan
 from regretless.method import keyed_generator
-from regretless.parameters import Choice, Float
-from regretless.statefile import write_whole
-from regretless.streams import Stream
+from regretless.space.parameters import Choice, Float
 
 if TYPE_CHECKING:
     from regretless_bench.problems.mnist_lockstep import Berth

@@ -30,8 +30,9 @@ from regretless_bench.problems.mnist_training import training
 from regretless.method import keyed_generator
 from regretless.methods import METHODS
 from regretless.space import Space
+from regretless.testing import Loop
 
-BBO = METHODS["bilevel"]
+DEFAULT, PRINTED = METHODS["bilevel"], METHODS["bbo-printed"]
 TS, FULL_TS = (5, 10, 20, 40), (5, 10, 20, 40, 60)
 RULES = {"N = 40": lambda t: 40, "N = 8 T": lambda t: 8 * t, "N = T^2": lambda t: t * t}
 PROBLEMS = {"softmax": "convex", "mlp": "not convex"}
@@ -48,21 +49,22 @@ def study(problem: str, acquisition: str, rule: str, T: int, seed: int, data: st
     """One study: validation and test loss of every net, and which one the algorithm returns after each step."""
     inner = training(problem, folder=data)
     N = LONG_STEPS if rule == LONG else RULES[rule](T)
-    options: dict[str, Any] = {} if rule == LONG else {"preset": "paper"}
+    options: dict[str, Any] = {}
     if acquisition != "EI":
-        options |= {"acquisition": "ucb", "horizon": N, "noise_var": float(acquisition.rpartition("= ")[2])}
+        options = {"acquisition": "ucb", "horizon": N, "noise_var": float(acquisition.rpartition("= ")[2])}
     space = Space(inner.space)
-    method = BBO(**options).build(space, seed=seed, sign=-1.0)
+    recipe = DEFAULT if rule == LONG else PRINTED(**options)
+    loop = Loop(recipe.build(space, seed=seed, sign=-1.0))
     losses, test, returned, clock = [], [], [], time.process_time()
     for t in range(T):
-        unit = method.ask()[0]
+        unit = loop.ask()[0]
         state = inner.init(space.decode(unit), int(keyed_generator(seed, t, stream=SEEDS_STREAM).integers(2**31)))
         state = inner.steps(state, N)
         found = [min(v, CAP) if math.isfinite(v) else CAP for v in (inner.validate(state), inner.test(state)[0])]
-        method.tell(unit[None], -math.log(found[0]) if rule == LONG else -found[0])
+        loop.tell(unit[None], -math.log(found[0]) if rule == LONG else -found[0])
         losses.append(found[0])
         test.append(found[1])
-        at = np.flatnonzero((method.recommend() == method.X).all(axis=1))
+        at = np.flatnonzero((loop.recommend() == loop.history.X).all(axis=1))
         returned.append(int(at[-1]))
     record = {"problem": problem, "acquisition": acquisition, "rule": rule, "T": T, "N": N, "seed": seed}
     return {**record, "val": losses, "test": test, "returned": returned, "seconds": time.process_time() - clock}

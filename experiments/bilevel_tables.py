@@ -10,7 +10,7 @@ A CNN with two convolutions and one dense layer; lr, momentum, weight decay and 
 (acquisition, N, seed) is run up to the largest T of that N, and read off at T = 20, 40 and 60: the algorithms do not
 know T. Every trained net's test loss and error are kept, so that the tables can be read by the algorithms' own return
 rules and by the best validation loss. "UCB, measured", in the full size without --printed, has our default's constants
-(phi = 0.3, fitted noise, log loss); "EI" and "UCB" are preset="paper". On a GPU all studies train side by side, one net
+(phi = 0.3, fitted noise, log loss); "EI" and "UCB" are "bbo-printed". On a GPU all studies train side by side, one net
 each.
 """
 
@@ -35,14 +35,14 @@ from regretless_bench.verdicts import Check, checks_table, judged, lowest, not_r
 from scipy.optimize import curve_fit
 from tqdm import tqdm
 
+from regretless.basics.statefile import write_whole
 from regretless.bilevel import Bilevel, minimize_bilevel
-from regretless.method import Method, keyed_generator
+from regretless.method import keyed_generator
 from regretless.methods import METHODS
 from regretless.report.page import Band, Curve, curves_chart
 from regretless.space import Space
-from regretless.statefile import write_whole
+from regretless.testing import Loop
 
-BBO = METHODS["bilevel"]
 TABLES = {20: (100, 500, 1000, 2000, 3000), 40: (500, 1000, 2000, 3000, 4000), 60: (1000, 2000, 3000, 4000, 6000)}
 """T and the paper's five N for each."""
 PAPER = {
@@ -77,18 +77,19 @@ class Outer:
         self.acquisition, self.horizon, self.most, self.seed, self.space = acquisition, horizon, most, seed, space
         self.steps = 0
         """Steps that the net in training has taken."""
-        options: dict[str, Any] = {"preset": "default" if "measured" in acquisition else "paper"}
+        recipe = METHODS["bilevel" if "measured" in acquisition else "bbo-printed"]
         if acquisition.startswith("UCB"):
-            options |= {"acquisition": "ucb", "horizon": horizon}
-            options |= {"noise_var": SIGMAS[acquisition]} if acquisition in SIGMAS else {}
-        self.method: Method = BBO(**options).build(space, seed=seed, sign=-1.0)
+            recipe = recipe(acquisition="ucb", horizon=horizon)
+        if acquisition in SIGMAS:
+            recipe = recipe(noise_var=SIGMAS[acquisition])
+        self.loop = Loop(recipe.build(space, seed=seed, sign=-1.0))
         self.trials: list[dict[str, Any]] = []
         self.returned: dict[str, int] = {}
         """By T, the trial the algorithm returns."""
         self.seconds = 0.0
         if earlier is not None and earlier["trials"]:
             self.trials, self.returned, self.seconds = earlier["trials"], earlier["returned"], earlier["seconds"]
-            self.method.tell(
+            self.loop.tell(
                 np.array([trial["unit"] for trial in self.trials]),
                 np.array([self._told(trial["val"]) for trial in self.trials]),
             )
@@ -98,17 +99,17 @@ class Outer:
         return len(self.trials) == self.most
 
     def next_setting(self) -> tuple[dict[str, Any], int]:
-        self.unit, self.steps = self.method.ask(step=len(self.trials))[0], 0
+        self.unit, self.steps = self.loop.ask(step=len(self.trials))[0], 0
         return self.space.decode(self.unit), int(keyed_generator(self.seed, len(self.trials), stream=9).integers(2**31))
 
     def take(self, val: float, test_loss: float, test_error: float) -> None:
         val = min(val, CAP) if math.isfinite(val) else CAP
-        self.method.tell(self.unit[None], self._told(val))
+        self.loop.tell(self.unit[None], self._told(val))
         test_loss = test_loss if math.isfinite(test_loss) else CAP
         self.trials.append({"unit": self.unit.tolist(), "val": val, "test_loss": test_loss, "test_error": test_error})
         if len(self.trials) in TABLES:
-            chosen = self.method.recommend()
-            self.returned[str(len(self.trials))] = int(np.flatnonzero((chosen == self.method.X).all(axis=1))[-1])
+            chosen = self.loop.recommend()
+            self.returned[str(len(self.trials))] = int(np.flatnonzero((chosen == self.loop.history.X).all(axis=1))[-1])
 
     def _told(self, val: float) -> float:
         return -math.log(val) if "measured" in self.acquisition else -val

@@ -24,8 +24,8 @@ from regretless_bench.histories import case, history, recommended
 from regretless_bench.problems.families import FAMILIES
 from tqdm import tqdm
 
-from regretless.gp.certify import LEAST_PER_DIM, ROUGHNESS, SCALED, VACUOUS, Evidence, wary_surrogate
-from regretless.gp.surrogate import Surrogate
+from regretless.models.gp.certify import LEAST_PER_DIM, ROUGHNESS, SCALED, VACUOUS, Evidence, conservative_surrogate
+from regretless.models.gp.surrogate import Surrogate
 from regretless.space import Cube
 
 DELTAS = (0.05, 0.1, 0.2)
@@ -76,14 +76,14 @@ def readings(out: Path, family: str, seed: int, kind: str) -> list[dict[str, Any
         return stored
     run = history(out, family, seed, kind, CHECKPOINTS[-1])
     cube, rows = _cube(family, seed, run.X.shape[1]), []
-    ours, wary = Surrogate(cube), wary_surrogate(cube)
+    ours, conservative = Surrogate(cube), conservative_surrogate(cube)
     for checkpoint in CHECKPOINTS:
         n = checkpoint * cube.dim
         X, y = run.X[:n], run.y[:n]
         if np.ptp(y) == 0.0 or n < LEAST_PER_DIM * cube.dim:
             continue
         at = recommended(run, n, ours)
-        evidence = Evidence.of(wary.gp(X, y), cube, X[at], np.random.default_rng(seed))
+        evidence = Evidence.of(conservative.gp(X, y), cube, X[at], np.random.default_rng(seed))
         gaps = [[float(np.diff(evidence.bounds(delta, *pair))[0]) for pair in GRID] for delta in DELTAS]
         rows.append(
             {

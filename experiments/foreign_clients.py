@@ -42,7 +42,7 @@ def as_ray_client(script: str) -> None:
     import ray.tune.search as modules
     from ray import tune
 
-    from regretless.doors.ray import Searcher
+    from regretless.doors.ray.searcher import Searcher
 
     whole, begin = tune.TuneConfig, ray.init
 
@@ -76,7 +76,7 @@ def as_scikit_learn_client(script: str) -> None:
     import sklearn.model_selection as public
     import sklearn.model_selection._search as private
 
-    from regretless.doors.sklearn import RegretlessSearchCV
+    from regretless.doors.sklearn.search import RegretlessSearchCV
 
     matplotlib.use("Agg")
 

@@ -22,7 +22,7 @@ from regretless_bench.rivals import RIVALS, as_printed, printed_label
 from regretless_bench.stats import wald
 from regretless_bench.verdicts import Check, Runs, checks_table, judged, leads, outcomes
 
-from regretless.baselines import BASELINES
+from regretless.classics import CLASSICS
 from regretless.methods import METHODS
 
 PROBLEMS = {"f1": ("go-ucb-f1", 5, 25), "f2": ("go-ucb-f2", 8, 64), "f3": ("go-ucb-f3", 8, 64)}
@@ -56,7 +56,7 @@ def recipes(n: int) -> dict[str, Any]:
         "GO-UCB, net": go(model="sigmoid-net", width=25, initial=n),
         "GO-UCB, net, no guard": go(model="sigmoid-net", width=25, initial=n, guard=False),
         "GO-UCB, quadratic": go(initial=n),
-        **{label: BASELINES[label] for label in (*THERE, *NO_MODEL)},
+        **{label: CLASSICS[label] for label in (*THERE, *NO_MODEL)},
         **{label: RIVALS[label] for label in map(printed_label, THERE)},
     }
 

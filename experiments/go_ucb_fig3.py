@@ -26,7 +26,7 @@ from regretless_bench.rivals import RIVALS, as_printed, printed_label
 from regretless_bench.stats import wald
 from regretless_bench.verdicts import Check, Runs, checks_table, judged, leads, not_run, outcomes
 
-from regretless.baselines import BASELINES
+from regretless.classics import CLASSICS
 from regretless.methods import METHODS
 
 N, T = 5, 25
@@ -55,7 +55,7 @@ def recipes() -> dict[str, Any]:
         "GO-UCB, net": go(model="sigmoid-net", width=25, initial=N),
         "GO-UCB, net, no guard": go(model="sigmoid-net", width=25, initial=N, guard=False),
         "GO-UCB, quadratic": go(initial=N),
-        **{label: BASELINES[label] for label in (*THERE, *NO_MODEL)},
+        **{label: CLASSICS[label] for label in (*THERE, *NO_MODEL)},
         **{label: RIVALS[label] for label in map(printed_label, THERE)},
     }
 

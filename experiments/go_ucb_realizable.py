@@ -27,11 +27,11 @@ from regretless_bench.record import Record, Run, load_records
 from regretless_bench.runner import run_all
 from regretless_bench.stats import quartiles
 
-from regretless.baselines import BASELINES
-from regretless.gp.sobol import sobol_points
+from regretless.classics import CLASSICS
 from regretless.methods import METHODS
-from regretless.parameters import Array
+from regretless.models.gp.sobol import sobol_points
 from regretless.report.page import Band, Curve, curves_chart
+from regretless.space.parameters import Array
 
 FIRST_SEED = 2000
 """Smaller seeds were used while the search was designed."""
@@ -92,7 +92,7 @@ def recipe(label: str, case: Case) -> Any:
         return METHODS["go-ucb"](**case.model, initial=case.n)
     if label == "GO-UCB, no guard":
         return METHODS["go-ucb"](**case.model, initial=case.n, guard=False)
-    return {**BASELINES, **PEERS}[label]
+    return {**CLASSICS, **PEERS}[label]
 
 
 def units(case: Case, seed: int) -> tuple[float, float]:

@@ -22,7 +22,7 @@ from regretless_bench.record import Record, Run, load_records
 from regretless_bench.runner import run_all
 from scipy.stats import rankdata
 
-from regretless.baselines import BASELINES
+from regretless.classics import CLASSICS
 from regretless.methods import METHODS
 
 OURS = ("gp-ucb", "gp-ei")
@@ -36,12 +36,12 @@ BOTORCH_D10 = range(1, 25, 3)
 """The functions BoTorch runs on at d = 10: about four minutes each."""
 HIGH = ("ackley", "levy", "ellipsoid", "rosenbrock")
 HIGH_METHODS = {
-    "gp-ucb": BASELINES["gp-ucb"],
-    "gp-ei": BASELINES["gp-ei"],
+    "gp-ucb": CLASSICS["gp-ucb"],
+    "gp-ei": CLASSICS["gp-ei"],
     "gp-contest": METHODS["gp-contest"],
-    "turbo": BASELINES["turbo"](initial=20),
+    "turbo": CLASSICS["turbo"](initial=20),
     "botorch-logei": PEERS["botorch-logei"](initial=20, quick=True),
-    "random": BASELINES["random"],
+    "random": CLASSICS["random"],
 }
 """TuRBO and BoTorch would add random points of their own to the 20 common ones; BoTorch's own fit would take an hour
 per run."""
@@ -52,7 +52,7 @@ BOTORCH_SEEDS = {50: 2, 100: 1}
 
 
 def recipe(name: str):
-    return {**METHODS, **BASELINES, **PEERS}[name]
+    return {**METHODS, **CLASSICS, **PEERS}[name]
 
 
 def bbob_runs(seeds: int, instances: Sequence[int]) -> list[Run]:

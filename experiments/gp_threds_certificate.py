@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from regretless.grid.posterior import correlation
-from regretless.methods.gp_threds.algorithm import GPThreDS
-from regretless.statefile import write_whole
+from regretless.basics.statefile import write_whole
+from regretless.methods.gp_threds.default import GPThreDS
+from regretless.models.grid.posterior import correlation
 
 LENGTHSCALE, NOISE, CENTRES, DELTA = 0.2, 0.1, 12, 0.05
 FIRST_SEED = 100

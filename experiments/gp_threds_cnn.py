@@ -38,11 +38,11 @@ from regretless_bench.stats import quartiles
 from regretless_bench.verdicts import Check, checks_table, judged, lowest
 from tqdm import tqdm
 
-from regretless.baselines import BASELINES
+from regretless.basics.statefile import write_whole
+from regretless.classics import CLASSICS
 from regretless.method import Recipe, keyed_generator
 from regretless.methods import METHODS
 from regretless.report.page import Band, Curve, curves_chart
-from regretless.statefile import write_whole
 
 F_STAR, NOISE, T = 0.99, 0.01, 50
 MOMENTUM = 0.9
@@ -59,11 +59,11 @@ RECIPES: dict[str, Recipe] = {
     "GP-ThreDS (paper)": METHODS["gp-threds"](preset="paper", gain="root", assumed_norm=0.5, **THREDS),
     "GP-ThreDS": METHODS["gp-threds"](**THREDS),
     "range unknown": METHODS["gp-threds"],
-    "IGP-UCB": BASELINES["igp-ucb"](preset="paper", gain="root", delta=2e-2, **WHOLE),
-    "AD": BASELINES["adaptive-discretization"](preset="paper", **KNOWN),
-    "GP-EI": BASELINES["grid-ei"](preset="paper", margin=0.01, **WHOLE),
-    "GP-PI": BASELINES["grid-pi"](preset="paper", margin=0.01, **WHOLE),
-    "random": BASELINES["random"],
+    "IGP-UCB": CLASSICS["igp-ucb"](preset="paper", gain="root", delta=2e-2, **WHOLE),
+    "AD": CLASSICS["adaptive-discretization"](preset="paper", **KNOWN),
+    "GP-EI": CLASSICS["grid-ei"](preset="paper", margin=0.01, **WHOLE),
+    "GP-PI": CLASSICS["grid-pi"](preset="paper", margin=0.01, **WHOLE),
+    "random": CLASSICS["random"],
 }
 PAPER_CURVE = "GP-ThreDS (paper)"
 OWN_START = ", own start"

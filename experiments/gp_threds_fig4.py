@@ -27,7 +27,7 @@ from regretless_bench.problems.data import data_folder, reading
 from regretless_bench.record import Record, Run
 from regretless_bench.verdicts import Check, checks_table, common, judged, lowest, measured
 
-from regretless.baselines import BASELINES
+from regretless.classics import CLASSICS
 from regretless.methods import METHODS
 from regretless.report.page import curves_chart
 
@@ -74,11 +74,11 @@ def settings(options: argparse.Namespace) -> list[Run]:
             "GP-ThreDS (paper)": METHODS["gp-threds"](
                 preset="paper", interval=interval, assumed_norm=norm, points_per_axis=points, **known
             ),
-            "AD": BASELINES["adaptive-discretization"](preset="paper", **known),
-            "IGP-UCB": BASELINES["igp-ucb"](preset="paper", assumed_norm=norm, **known),
-            "GP-EI": BASELINES["grid-ei"](preset="paper", **known),
-            "GP-PI": BASELINES["grid-pi"](preset="paper", **known),
-            "random": BASELINES["random"],
+            "AD": CLASSICS["adaptive-discretization"](preset="paper", **known),
+            "IGP-UCB": CLASSICS["igp-ucb"](preset="paper", assumed_norm=norm, **known),
+            "GP-EI": CLASSICS["grid-ei"](preset="paper", **known),
+            "GP-PI": CLASSICS["grid-pi"](preset="paper", **known),
+            "random": CLASSICS["random"],
             "GP-ThreDS": METHODS["gp-threds"](interval=interval, **known),
             "range unknown": METHODS["gp-threds"],
         }

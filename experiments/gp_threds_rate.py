@@ -27,12 +27,12 @@ from typing import Any
 import numpy as np
 from regretless_bench.claims import experiment_options, keep_results, needed, stored
 
-from regretless.baselines import BASELINES
-from regretless.gp.kernels import Kind
-from regretless.grid.posterior import correlation, product_grid
+from regretless.classics import CLASSICS
 from regretless.method import Recipe
 from regretless.methods import METHODS
-from regretless.methods.gp_threds.algorithm import POINTS_PER_AXIS
+from regretless.methods.gp_threds.default import POINTS_PER_AXIS
+from regretless.models.gp.kernels import Kind
+from regretless.models.grid.posterior import correlation, product_grid
 
 LENGTHSCALE, NOISE_SD, CENTRES, NORM = 0.2, 0.1, 12, 4.0
 SETTINGS: dict[str, tuple[Kind, int]] = {
@@ -60,7 +60,7 @@ def recipes(kernel: Kind) -> dict[str, Recipe]:
         "walk, B = 4": threds(preset="paper", search="walk", assumed_norm=NORM, **box, **known),
         "our default": threds(**known),
         "our default, B doubled": threds(assumed_norm="doubling", **known),
-        "IGP-UCB, B = 4": BASELINES["igp-ucb"](preset="paper", assumed_norm=NORM, **known),
+        "IGP-UCB, B = 4": CLASSICS["igp-ucb"](preset="paper", assumed_norm=NORM, **known),
     }
 
 

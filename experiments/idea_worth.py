@@ -31,11 +31,11 @@ import numpy as np
 from regretless_bench.problems import make_problem, mechanistic
 
 import regretless as rg
-from regretless.gp.surrogate import Surrogate
 from regretless.method import Recipe
-from regretless.methods.gp_contest.algorithm import GPContest
-from regretless.methods.tangent_region.algorithm import TangentRegion
-from regretless.parameters import Array
+from regretless.methods.gp_contest.default import GPContest
+from regretless.methods.tangent_region.default import TangentRegion
+from regretless.models.gp.surrogate import Surrogate
+from regretless.space.parameters import Array
 
 SHIFT = 0.6  # optima lie within this share of the half-width around the centre, as in the other studies
 LEAST_GAP = 1e-8  # gaps below it count as it
@@ -260,7 +260,7 @@ REPORT = {
     ),
     "gp-threds": Study(
         PLANE, 1000,
-        {"cells are dropped": rg.GPThreDS, "the whole grid (igp-ucb)": rg.BASELINES["igp-ucb"]},
+        {"cells are dropped": rg.GPThreDS, "the whole grid (igp-ucb)": rg.CLASSICS["igp-ucb"]},
         noise_share=0.1, kind="sum",
     ),
     "go-ucb": Study(

@@ -38,6 +38,7 @@ from regretless_bench.claims import (
     medians_table,
 )
 from regretless_bench.finding import Finding, Table
+from regretless_bench.methods import RIVALS as RIVAL_METHODS
 from regretless_bench.peers import PEERS
 from regretless_bench.plots import draw_traces
 from regretless_bench.record import Record, Run, by_problem
@@ -45,16 +46,16 @@ from regretless_bench.rivals import RIVALS, as_printed, with_printed
 from regretless_bench.summary import ms_per_ask, traces
 from regretless_bench.verdicts import Check, Runs, checks_table, improves, judged, leads, not_run
 
-from regretless.baselines import BASELINES
+from regretless.classics import CLASSICS
 from regretless.method import Recipe
 from regretless.methods import METHODS
 
 OURS = "ms-ucb"
 TO_BEAT = ("gp-ei", "turbo", "botorch-logei")
-MS, B = METHODS["ms-ucb"], BASELINES
+MS, PRINTED, B = METHODS["ms-ucb"], METHODS["ms-ucb-printed"], CLASSICS | RIVAL_METHODS
 RECIPES: dict[str, Recipe | str] = {
     "ms-ucb": MS,
-    "ms-ucb (paper)": MS(preset="paper"),
+    "ms-ucb (paper)": PRINTED,
     "ms-ucb (kappa 1)": MS(kappa=1.0),
     "random": B["random"],
     "gp-ucb": B["gp-ucb"],
@@ -252,15 +253,15 @@ def compare_variants(
     quote: str,
     options: argparse.Namespace,
 ) -> tuple[Cases, list[Check], list[Check], list[str]]:
-    """Runs variants of MS-UCB in both presets on Ackley and the Hyper-Ellipsoid (Figs. 2 and 3): the cases, the checks
+    """Runs variants of MS-UCB in both forms on Ackley and the Hyper-Ellipsoid (Figs. 2 and 3): the cases, the checks
     of the method as printed and of the default, the labels.
 
     variants: label -> options. orders: pairs of labels, the first of which is to be better than the second. quote:
     where the paper says so.
     """
     dim, budget = (100, options.budget or BUDGET) if options.full else (20, BUDGET // 2)
-    presets = ("paper", "default")
-    recipes = {f"{p}, {label}": MS(preset=p, **given) for p in presets for label, given in variants.items()}
+    forms = {"paper": PRINTED, "default": MS}
+    recipes = {f"{name}, {label}": form(**given) for name, form in forms.items() for label, given in variants.items()}
     runs = [
         Run(recipe, name, {"dim": dim, "shift": SHIFT, **DENSE[name]}, seed, budget=budget, init=INITIAL, label=label)
         for name in ("ackley", "ellipsoid")
@@ -272,13 +273,13 @@ def compare_variants(
     (options.out / "table.md").write_text(text + "\n")
     print(text)
     cases = grouped(records)
-    paper, default = (ordered(cases, p, orders, quote, evaluations_of(cases)) for p in presets)
+    paper, default = (ordered(cases, name, orders, quote, evaluations_of(cases)) for name in forms)
     return cases, paper, default, list(recipes)
 
 
 def ordered(
     cases: Runs,
-    preset: str,
+    form: str,
     orders: Sequence[tuple[str, str]],
     quote: str,
     evaluations: int,
@@ -286,11 +287,11 @@ def ordered(
 ) -> list[Check]:
     """The checks of Figs. 2 and 3: of each pair of labels the first is better; the paper's functions have 100
     dimensions."""
-    found = [c for a, b in orders for c in improves(cases, f"{preset}, {a}", f"{preset}, {b}", loss, quote=quote)]
-    ran = {label for methods in cases.values() for label in methods if label.startswith(preset)}
+    found = [c for a, b in orders for c in improves(cases, f"{form}, {a}", f"{form}, {b}", loss, quote=quote)]
+    ran = {label for methods in cases.values() for label in methods if label.startswith(form)}
     for a, _ in orders:
-        if ran and f"{preset}, {a}" not in ran:
-            found.append(not_run(f"{preset}, {a}", "not run in this size", quote))
+        if ran and f"{form}, {a}" not in ran:
+            found.append(not_run(f"{form}, {a}", "not run in this size", quote))
     if not any(f"dim={DIMS[-1]}" in problem for problem in cases):
         found.append(not_run(f"D = {DIMS[-1]}", "the quick size has 20 dimensions", quote))
     return found + short_of(evaluations, quote)

@@ -6,7 +6,7 @@ method as printed and the default.
     python experiments/ms_ucb_fig2.py --out runs/ms_ucb_fig2 --report           the finding from the records there are
 
 The table gives regret and seconds per ask, the trade that the paper's title promises. alpha = 2 would reach 2.7 million
-subspaces after 200 steps: both presets search the newest 20000 of them, which voids the proof and is said in the
+subspaces after 200 steps: both forms search the newest 20000 of them, which voids the proof and is said in the
 certificate.
 """
 

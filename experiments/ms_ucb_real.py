@@ -36,20 +36,21 @@ from regretless_bench.claims import (
     medians_table,
 )
 from regretless_bench.finding import Finding
+from regretless_bench.methods import RIVALS as RIVAL_METHODS
 from regretless_bench.record import Record, Run, by_problem
 from regretless_bench.summary import ms_per_ask
 from regretless_bench.verdicts import Check, Runs, checks_table, improves, judged, leads, not_run
 
-from regretless.baselines import BASELINES
+from regretless.classics import CLASSICS
 from regretless.methods import METHODS
 
-MS, B, INITIAL, FIRST_SEED = METHODS["ms-ucb"], BASELINES, 20, 3
+B, INITIAL, FIRST_SEED = CLASSICS | RIVAL_METHODS, 20, 3
 NEWEST = 2000
 """Base points that the printed method searches in a step; our choice, because all of them would cost eight times as
 much at the 200th evaluation. The paper searches all."""
 RECIPES = {
-    "ms-ucb": MS,
-    "ms-ucb (paper)": MS(preset="paper", low_dim=10, growth=1.0, cap=NEWEST),
+    "ms-ucb": METHODS["ms-ucb"],
+    "ms-ucb (paper)": METHODS["ms-ucb-printed"](low_dim=10, growth=1.0, cap=NEWEST),
     "hesbo": B["hesbo"](low_dim=10),
     "rembo": B["rembo"](low_dim=10),
     "sre": B["sre"](low_dim=10),
@@ -58,7 +59,7 @@ RECIPES = {
     "linear-bo": B["linear-bo"],
     "random": B["random"],
 }
-"""Label -> method; the newest 2000 base points of the paper preset are searched."""
+"""Label -> method; the printed one searches the newest 2000 base points."""
 THERE = ("rembo", "linebo", "sre", "hesbo")
 """What the paper compares with."""
 QUICK = ("ms-ucb", "ms-ucb (paper)", *THERE, "gp-ei", "random")

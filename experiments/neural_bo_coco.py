@@ -26,20 +26,19 @@ import numpy as np
 from regretless_bench.claims import experiment_options, keep_results, needed, stored
 from regretless_bench.finding import Finding, Table
 from regretless_bench.peers import PEERS
-from regretless_bench.rivals import WITH_PRESET
+from regretless_bench.rivals import IN_TWO_FORMS, RIVALS, printed_label
 from regretless_bench.verdicts import Check, checks_table, judged, lowest, not_run
 
 from regretless.auto import find_recipe
-from regretless.baselines import BASELINES
-from regretless.methods import METHODS as FIVE
 from regretless.report.page import Cell, Curve, curves_chart
+from regretless.testing import Loop
 
 OURS, PRINTED = "neural-bo", "neural-bo-paper"
 RECIPES = {
     **PEERS,
-    PRINTED: FIVE["neural-bo"](preset="paper"),
-    "rf-ei": BASELINES["rf-ei"](trees=20),
-    **{f"{name}-paper": BASELINES[name](preset="paper") for name in WITH_PRESET},
+    PRINTED: find_recipe("neural-bo-printed"),
+    "rf-ei": find_recipe("rf-ei")(trees=20),
+    **{f"{name}-paper": RIVALS[printed_label(name)] for name in IN_TWO_FORMS},
 }
 """Labels that are not names of the library; COCO's are folders' names."""
 THERE = ("neural-greedy", "gp-ucb", "gp-ts", "gp-ei", "dngo", "rf-ei")
@@ -84,12 +83,12 @@ def one_block(method: str, function: int, dims: str, instances: str, out: str) -
         problem.observe_with(observer)
         low, high = problem.lower_bounds, problem.upper_bounds
         seed = int(problem.id_instance)
-        optimiser = recipe.build(problem.dimension, seed=seed, budget=PER_DIM * problem.dimension)
+        loop = Loop(recipe.build(problem.dimension, seed=seed, budget=PER_DIM * problem.dimension))
         precision, begin = [], time.process_time()
         for _ in range(PER_DIM * problem.dimension):
-            X = optimiser.ask()
+            X = loop.ask()
             value = float(problem(low + (high - low) * X[0]))
-            optimiser.tell(X, [-value])
+            loop.tell(X, [-value])
             precision.append(value - optimum)
         rows.append(
             {

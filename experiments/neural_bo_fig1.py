@@ -49,14 +49,13 @@ from regretless_bench.stats import benjamini_hochberg, larger, normality
 from regretless_bench.summary import ms_per_ask
 from regretless_bench.verdicts import Check, Runs, checks_table, common, judged, leads, measured, not_run
 
-from regretless.baselines import BASELINES
-from regretless.gp.sobol import sobol_points
-from regretless.methods import METHODS as FIVE
+from regretless.auto import find_recipe
+from regretless.models.gp.sobol import sobol_points
 
 OURS, PRINTED = "neural-bo", "neural-bo (paper)"
-NUS = {f"{PRINTED}, nu = {nu:g}": FIVE["neural-bo"](preset="paper", exploration=nu) for nu in (1.0, 10.0)}
+NUS = {f"{PRINTED}, nu = {nu:g}": find_recipe("neural-bo-printed")(exploration=nu) for nu in (1.0, 10.0)}
 """The rest of the paper's grid {0.1, 1, 10}: the full size runs it, and the best of the grid stands for the method."""
-RECIPES = {PRINTED: FIVE["neural-bo"](preset="paper"), "rf-ei": BASELINES["rf-ei"](trees=20), **RIVALS, **NUS}
+RECIPES = {PRINTED: find_recipe("neural-bo-printed"), "rf-ei": find_recipe("rf-ei")(trees=20), **RIVALS, **NUS}
 """Labels that are not names; the forest has 20 trees (SMAC's own has 10), as 100 would cost a second per ask in 100
 dimensions."""
 THERE = ("neural-greedy", "gp-ucb", "gp-ts", "gp-ei", "dngo", "rf-ei")

@@ -26,14 +26,15 @@ from regretless_bench.record import stamped
 from regretless_bench.settings import file_name
 from regretless_bench.verdicts import LEAST_SEEDS, Check, checks_table, judged, measured, not_run
 
+from regretless.basics.statefile import write_whole
 from regretless.report.page import Curve, curves_chart
-from regretless.statefile import write_whole
 
 OURS, PRINTED, GREEDY, GP = "neural-bo", "neural-bo (paper)", "neural-greedy", "gp-ucb"
 NARROW = "neural-bo (paper) of 50 units"
 """The method as printed with a tenth of its units, 750 weights: most sizes lie beyond, where U is the smaller."""
 EVERY = (OURS, PRINTED, NARROW, GREEDY, GP)
-RECIPES: dict[str, dict[str, Any]] = {PRINTED: {"preset": "paper"}, NARROW: {"preset": "paper", "width": 50}}
+RECIPES: dict[str, dict[str, Any]] = {PRINTED: {}, NARROW: {"width": 50}}
+"""Options of `neural-bo-printed`."""
 CONSTANT_THERE = "the memory used by these two methods remains almost constant, unlike GP"
 QUOTES = {
     OURS: CONSTANT_THERE,
@@ -60,26 +61,27 @@ LEAST_MB = 1.0
 def measure(method: str, n: int, dim: int) -> dict[str, float | str | int]:
     """Tells n values, times three asks."""
     from regretless.auto import find_recipe
+    from regretless.testing import Loop
 
     rng = np.random.default_rng(0)
     X = rng.random((n, dim))
     y = -((X - 0.4) ** 2).sum(1) + 0.1 * rng.standard_normal(n)
-    recipe = find_recipe(OURS)(**RECIPES[method]) if method in RECIPES else find_recipe(method)
-    optimiser = recipe.build(dim, seed=0)
+    recipe = find_recipe("neural-bo-printed")(**RECIPES[method]) if method in RECIPES else find_recipe(method)
+    loop = Loop(recipe.build(dim, seed=0))
     before = peak_megabytes()
     start = time.process_time()
-    optimiser.tell(X, y)
-    optimiser.ask()
+    loop.tell(X, y)
+    loop.ask()
     first = time.process_time() - start
     asks = []
     for _ in range(3):
         x = rng.random((1, dim))
-        optimiser.tell(x, [0.0])
+        loop.tell(x, [0.0])
         start = time.process_time()
-        optimiser.ask()
+        loop.ask()
         asks.append(time.process_time() - start)
     after = peak_megabytes()
-    held = getattr(optimiser, "nbytes", 0) / 1e6
+    held = getattr(loop.method, "nbytes", 0) / 1e6
     return {
         "method": method,
         "n": n,

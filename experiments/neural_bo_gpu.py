@@ -3,7 +3,7 @@
     python experiments/neural_bo_gpu.py --out runs/neural_bo_gpu                device "cuda" against the CPU
     python experiments/neural_bo_gpu.py --out runs/neural_bo_gpu --quick        small sizes only
     python experiments/neural_bo_gpu.py --out runs/neural_bo_gpu --module       a torch.nn.Module of 64 units, n = 100,
-                                                                                1000 and 3000, both presets
+                                                                                1000 and 3000, also as printed
     python experiments/neural_bo_gpu.py --device cpu --quick                    the same table without a GPU
 
 Points are compared before their maximiser is taken: the drawn function at the candidates, largest relative difference;
@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from regretless.methods import METHODS
+from regretless.testing import Loop
 
 CPU_LIMIT = 10**8
 """Numbers n * d up to which the CPU is run beside the device."""
@@ -38,18 +39,19 @@ def timed(
 ) -> tuple[float, float, np.ndarray, np.ndarray]:
     """Seconds of the first ask after a bulk tell, seconds of a later one, the points asked, and a draw at fixed
     candidates."""
-    method = METHODS[name](device=device, **given).build(X.shape[1], seed=0)
-    method.tell(X, y)
+    loop = Loop(METHODS[name](device=device, **given).build(X.shape[1], seed=0))
+    loop.tell(X, y)
     start = time.perf_counter()
-    points = [method.ask()]
+    points = [loop.ask()]
     first = time.perf_counter() - start
     seconds = []
     for _ in range(3):
-        method.tell(points[-1], [float(y.max())])
+        loop.tell(points[-1], [float(y.max())])
         start = time.perf_counter()
-        points.append(method.ask())
+        points.append(loop.ask())
         seconds.append(time.perf_counter() - start)
-    values = method.sample(np.random.default_rng(1).random((256, X.shape[1])), np.random.default_rng(2))
+    U = np.random.default_rng(1).random((256, X.shape[1]))
+    values = loop.method.sample(loop.history, U, np.random.default_rng(2))
     return first, float(np.median(seconds)), np.concatenate(points), values
 
 
@@ -76,35 +78,34 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--method", choices=("neural-bo", "tangent-region"), default="neural-bo")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--module", action="store_true", help="neural-bo with a module of the user's, in both presets")
+    parser.add_argument("--module", action="store_true", help="neural-bo with a module of the user's, also as printed")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     sizes, dims = ((10**3, 10**4), (10, 100)) if options.quick else ((10**3, 10**4, 10**5, 10**6), (10, 100, 1000))
-    variants: list[dict[str, Any]] = [{}]
+    methods = [options.method]
     if options.module:
-        sizes, dims, variants = (100, 1000, 3000), (10,), [{"preset": p} for p in ("default", "paper")]
+        sizes, dims, methods = (100, 1000, 3000), (10,), ["neural-bo", "neural-bo-printed"]
     rows = []
     print(
-        "| n | d | options | device: first ask | device: ask | CPU: first ask | CPU: ask | points equal "
+        "| n | d | method | device: first ask | device: ask | CPU: first ask | CPU: ask | points equal "
         "| largest relative difference of a draw |"
     )
     print("|" + " --- |" * 9)
     timed(options.method, options.device, *made(64, 4))  # the device's start is nobody's time
-    for n, dim, given in itertools.product(sizes, dims, variants):
+    for n, dim, name in itertools.product(sizes, dims, methods):
         X, y = made(n, dim)
         net = {"network": module(dim)} if options.module else {}
-        first, ask, points, values = timed(options.method, options.device, X, y, **given, **net)
-        row: dict[str, Any] = {"n": n, "d": dim, **given, "first_s": first, "ask_s": ask}
+        first, ask, points, values = timed(name, options.device, X, y, **net)
+        row: dict[str, Any] = {"n": n, "d": dim, "method": name, "first_s": first, "ask_s": ask}
         cells = "- | - | - | -"
         if n * dim <= CPU_LIMIT:
-            cpu_first, cpu_ask, cpu_points, cpu_values = timed(options.method, "cpu", X, y, **given, **net)
+            cpu_first, cpu_ask, cpu_points, cpu_values = timed(name, "cpu", X, y, **net)
             same = int(np.isclose(points, cpu_points, atol=1e-9).all(axis=1).sum())
             difference = float(np.abs(values - cpu_values).max() / np.abs(cpu_values).max())
             row |= {"cpu_first_s": cpu_first, "cpu_ask_s": cpu_ask, "equal": same, "difference": difference}
             cells = f"{cpu_first:.2f} s | {1000 * cpu_ask:.1f} ms | {same} of {len(points)} | {difference:.1e}"
         rows.append(row)
-        what = ", ".join(given.values()) or "-"
-        print(f"| {n:.0e} | {dim} | {what} | {first:.2f} s | {1000 * ask:.1f} ms | {cells} |", flush=True)
+        print(f"| {n:.0e} | {dim} | {name} | {first:.2f} s | {1000 * ask:.1f} ms | {cells} |", flush=True)
         (options.out / "throughput.json").write_text(json.dumps(rows, indent=1))
 
 

@@ -42,11 +42,10 @@ from regretless_bench.settings import file_name
 from regretless_bench.verdicts import Check, Runs, checks_table, judged, leads, not_run
 
 from regretless.auto import find_recipe
-from regretless.baselines import BASELINES
-from regretless.methods import METHODS as FIVE
+from regretless.testing import Loop
 
 OURS, PRINTED = "neural-bo", "neural-bo (paper)"
-RECIPES = {PRINTED: FIVE["neural-bo"](preset="paper"), "rf-ei": BASELINES["rf-ei"](trees=20), **RIVALS}
+RECIPES = {PRINTED: find_recipe("neural-bo-printed"), "rf-ei": find_recipe("rf-ei")(trees=20), **RIVALS}
 """Labels that are not names."""
 THERE = ("neural-greedy", "gp-ucb", "gp-ts", "gp-ei", "dngo", "rf-ei")
 """What the paper compares with."""
@@ -107,20 +106,20 @@ AFTER, ASKS, DIM = (1000, 3000, 5000), 4, 14
 
 
 def ask_seconds(label: str, n: int) -> dict[str, Any]:
-    """Processor seconds of the first ask after n values were told at once, and of an ask among those that follow, each
+    """Processor seconds of the first ask after n values at once, and of an ask among those that follow, each
     with one more value. The function is a smooth one: the cost hardly depends on it."""
     recipe = RECIPES[label] if label in RECIPES else find_recipe(label)
-    method = recipe.build(DIM, seed=0, budget=max(AFTER) + ASKS + 1)
+    loop = Loop(recipe.build(DIM, seed=0, budget=max(AFTER) + ASKS + 1))
     X = np.random.default_rng(0).random((n, DIM))
 
-    def told(points: np.ndarray) -> None:
-        method.tell(points, -((points - 0.4) ** 2).mean(axis=1) + 0.1 * np.sin(7 * points[:, 0]))
+    def tell(points: np.ndarray) -> None:
+        loop.tell(points, -((points - 0.4) ** 2).mean(axis=1) + 0.1 * np.sin(7 * points[:, 0]))
 
-    told(X)
+    tell(X)
     seconds = []
     for _ in range(ASKS + 1):
         begin = time.process_time()
-        told(method.ask(1))
+        tell(loop.ask())
         seconds.append(time.process_time() - begin)
     return {"method": label, "n": n, "first_s": seconds[0], "ask_s": float(np.mean(seconds[1:]))}
 

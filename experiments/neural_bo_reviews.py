@@ -23,17 +23,19 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 from regretless_bench.claims import SAMPLES, chosen, experiment_options, keep_results, needed, stored
 from regretless_bench.finding import Finding, Table
+from regretless_bench.methods.dngo import BATCH, EPOCHS, HIDDEN, MOST_STEPS, RATE, integrated_regression
 from regretless_bench.peers import PEERS
 from regretless_bench.problems.reviews import Reviews
 from regretless_bench.verdicts import Check, checks_table, judged, lowest
 from scipy.special import ndtr
 
-from regretless.baselines.dngo import BATCH, EPOCHS, HIDDEN, MOST_STEPS, RATE, integrated_regression
-from regretless.method import Recipe, keyed_generator
+from regretless.basics.streams import keyed_generator
+from regretless.method import Recipe
 from regretless.methods import METHODS
+from regretless.models.tangent.ridge import log_evidence
+from regretless.models.tangent.training import epoch_batches, fresh_net, train_with_adam
 from regretless.report.page import Band, Curve, curves_chart
-from regretless.tangent.ridge import log_evidence
-from regretless.tangent.training import epoch_batches, fresh_net, train_with_adam
+from regretless.testing import Loop
 
 OURS, PRINTED, INITIAL = "neural-bo", "neural-bo (paper)", 5
 GPS, THERE = ("gp-ucb", "gp-ei", "gp-ts"), ("neural-greedy", "gp-ucb", "gp-ts", "gp-ei", "dngo", "rf-ei")
@@ -148,7 +150,7 @@ def asked(name: str, problem: Reviews) -> Recipe:
     if name == "optuna-tpe":
         return PEERS[name]
     pool = {"candidates": problem.features, "n_candidates": len(problem.scores)}
-    return METHODS["neural-bo"](**pool, preset="paper" if name == PRINTED else "default")
+    return METHODS["neural-bo-printed" if name == PRINTED else "neural-bo"](**pool)
 
 
 def one_run(name: str, seed: int, budget: int) -> dict[str, object]:
@@ -164,12 +166,12 @@ def _chosen(name: str, seed: int, budget: int) -> list[float]:
     rows = list(start)
     if name in ASKED:
         cube = problem.space.cube()
-        method = asked(name, problem).build(cube, seed=seed, budget=budget)
-        method.tell(axis.centre(start)[:, None], problem.scores[start])
+        loop = Loop(asked(name, problem).build(cube, seed=seed, budget=budget))
+        loop.tell(axis.centre(start)[:, None], problem.scores[start])
         while len(rows) < budget:
-            x = method.ask()
+            x = loop.ask()
             rows.append(int(axis.index(x[:, 0])[0]))
-            method.tell(x, problem.scores[rows[-1:]])
+            loop.tell(x, problem.scores[rows[-1:]])
         return problem.scores[rows].tolist()
     left = np.ones(len(problem.scores), dtype=bool)
     left[rows] = False

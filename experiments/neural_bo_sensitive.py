@@ -33,12 +33,11 @@ from regretless_bench.record import Record, Run
 from regretless_bench.rivals import RIVALS, printed_label, with_printed
 from regretless_bench.verdicts import Check, Runs, checks_table, judged, leads, lowest, measured, not_run
 
-from regretless.baselines import BASELINES
-from regretless.methods import METHODS as FIVE
+from regretless.auto import find_recipe
 from regretless.report.page import Curve, curves_chart
 
 OURS, PRINTED = "neural-bo", "neural-bo (paper)"
-RECIPES = {PRINTED: FIVE["neural-bo"](preset="paper"), "rf-ei": BASELINES["rf-ei"](trees=20), **RIVALS}
+RECIPES = {PRINTED: find_recipe("neural-bo-printed"), "rf-ei": find_recipe("rf-ei")(trees=20), **RIVALS}
 """Labels that are not names."""
 THERE = ("neural-greedy", "gp-ucb", "gp-ts", "gp-ei", "dngo", "rf-ei")
 """What the paper compares with."""

@@ -30,8 +30,8 @@ from regretless_bench.runner import method_named
 from scipy.optimize import minimize
 
 from regretless.auto import find_recipe
-from regretless.gp.sobol import sobol_points
-from regretless.parameters import Array
+from regretless.models.gp.sobol import sobol_points
+from regretless.space.parameters import Array
 
 Rows: TypeAlias = Callable[[Array], Array]
 Case: TypeAlias = tuple[str, int, int, int, str]

@@ -34,10 +34,10 @@ from regretless_bench.problems.families import FAMILIES as FUNCTIONS
 from tqdm import tqdm
 
 import regretless as rg
-from regretless.gp.surrogate import Surrogate
+from regretless.models.gp.surrogate import Surrogate
 from regretless.optimizer import Optimizer
-from regretless.probes import most_better
-from regretless.stopping import GapBelow
+from regretless.outlook.probes import most_better
+from regretless.outlook.stopping import GapBelow
 
 PROBES = 20
 """Probes of each run."""

@@ -20,7 +20,7 @@ from regretless_bench.compact import CSV, JSON
 from regretless_bench.finding import FILE, PAPERS, SIZES, Finding, counted, findings_page, outranked
 from regretless_bench.reproduce import FIGURES, TIMES, Took, read_times
 
-from regretless.statefile import write_whole
+from regretless.basics.statefile import write_whole
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 BEGIN, END = "<!-- what was run: made by experiments/publish.py -->", "<!-- end -->"

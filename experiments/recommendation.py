@@ -26,9 +26,9 @@ from scipy.stats import binomtest
 from tqdm import tqdm
 
 from regretless.auto import AUTO
-from regretless.gp.posterior import GP
-from regretless.gp.surrogate import Surrogate
-from regretless.noise import shows_noise
+from regretless.basics.noise import shows_noise
+from regretless.models.gp.posterior import GP
+from regretless.models.gp.surrogate import Surrogate
 from regretless.optimizer import Optimizer
 from regretless.space import Cube
 

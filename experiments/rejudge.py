@@ -41,7 +41,7 @@ from regretless_bench.problems import PROBLEMS, make_problem
 from regretless_bench.record import naturally
 from regretless_bench.verdicts import Check, checks_table, judged
 
-from regretless.statefile import write_whole
+from regretless.basics.statefile import write_whole
 
 Cases: TypeAlias = dict[str, dict[str, list[Line]]]
 

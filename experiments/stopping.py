@@ -4,7 +4,7 @@
     python experiments/stopping.py --jobs 2 --out runs/stopping [--seeds 0-5] [--dims 1,2,3] [--probes 0.2] [--optuna 6]
 
 A stop is right when the true gap of the recommended point is at most eps, 5 % of the range of the values seen by then.
-The rule is that of `regretless.stopping`: certified at SPENT_PER_CHECK of delta, with LEAST_DENSITY values for each
+The rule is that of `regretless.outlook.stopping`: certified at SPENT_PER_CHECK of delta, with LEAST_DENSITY values for each
 independent place, at CHECKS_IN_A_ROW checks in a row.
 For each family the width's constant SCALED and the part of delta that a check spends are chosen on the other families
 that are not made of needles: of the pairs whose stops are right in 97 % of the cases over all of them and in 95 % in
@@ -28,10 +28,10 @@ from regretless_bench.histories import History, case, history, recommended
 from regretless_bench.problems.families import FAMILIES
 from tqdm import tqdm
 
-from regretless.gp.certify import LEAST_PER_DIM, ROUGHNESS, SCALED, Evidence, cells, wary_surrogate
-from regretless.gp.surrogate import Surrogate
+from regretless.models.gp.certify import LEAST_PER_DIM, ROUGHNESS, SCALED, Evidence, cells, conservative_surrogate
+from regretless.models.gp.surrogate import Surrogate
+from regretless.outlook.stopping import CHECKS_IN_A_ROW, LEAST_DENSITY, SPENT_PER_CHECK
 from regretless.space import Space
-from regretless.stopping import CHECKS_IN_A_ROW, LEAST_DENSITY, SPENT_PER_CHECK
 
 EPS, DELTA, PER_DIM = 0.05, 0.05, 60
 OPTUNA_EVERY, OPTUNA_FROM = 5, 20
@@ -96,13 +96,13 @@ def one_run(out: Path, family: str, seed: int, probes: float, with_optuna: bool)
 def our_stops(run: History, space: Space) -> list[dict[str, Any] | None]:
     """For every triple of GRID, where the certificate holds at enough checks in a row."""
     cube = space.cube()
-    ours, wary = Surrogate(cube), wary_surrogate(cube)
+    ours, conservative = Surrogate(cube), conservative_surrogate(cube)
     held, stops = np.zeros(len(GRID), dtype=int), [None] * len(GRID)
     for n in range(LEAST_PER_DIM * cube.dim, PER_DIM * cube.dim + 1):
         X, y = run.X[:n], run.y[:n]
         if np.ptp(y) == 0.0:
             continue
-        at, gp = recommended(run, n, ours), wary.gp(X, y)
+        at, gp = recommended(run, n, ours), conservative.gp(X, y)
         if n / cells(gp, cube) < LEAST_DENSITY:
             held[:] = 0
             continue
@@ -122,7 +122,7 @@ def optuna_stop(run: History, space: Space) -> dict[str, Any] | None:
     import optuna
     import optuna.terminator
 
-    from regretless.doors.distributions import as_distributions
+    from regretless.doors.optuna.distributions import as_distributions
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     distributions, maximise = as_distributions(space), optuna.study.StudyDirection.MAXIMIZE

@@ -19,16 +19,16 @@ from scipy.special import ndtri
 
 from regretless.auto import algorithm
 from regretless.auto.algorithm import Auto
-from regretless.cube import Cube
-from regretless.gp import surrogate
-from regretless.gp.acquisition import log_expected_improvement
-from regretless.gp.design import Design
-from regretless.gp.fit import Objective, Prior
-from regretless.gp.maximiser import Effort
-from regretless.gp.method import GPMethod
-from regretless.gp.posterior import GP
-from regretless.gp.surrogate import Surrogate
-from regretless.parameters import Array
+from regretless.models.gp import surrogate
+from regretless.models.gp.acquisition import log_expected_improvement
+from regretless.models.gp.design import Design
+from regretless.models.gp.fit import Objective, Prior
+from regretless.models.gp.maximiser import Effort
+from regretless.models.gp.method import GPMethod
+from regretless.models.gp.posterior import GP
+from regretless.models.gp.surrogate import Surrogate
+from regretless.space.cube import Cube
+from regretless.space.parameters import Array
 
 CHOSEN_ON = ("fewer", "loss", "diabetes")
 """Tasks of `trees` that ideas are compared on."""
@@ -54,12 +54,12 @@ def by_rank() -> AbstractContextManager[Any]:
             order[y == value] = order[y == value].mean()
         return np.asarray(ndtri((order + 0.5) / len(y)))
 
-    return mock.patch.object(surrogate, "tamed", scores)
+    return mock.patch.object(surrogate, "clipped", scores)
 
 
 def by_logarithm() -> AbstractContextManager[Any]:
-    """Low values are drawn in by a logarithm (`softened`) instead of clipped."""
-    seen = lambda self, told, y: surrogate.softened(told, y)  # noqa: E731
+    """Low values are drawn in by a logarithm (`compressed`) instead of clipped."""
+    seen = lambda self, told, y: surrogate.compressed(told, y)  # noqa: E731
     return mock.patch.object(Surrogate, "seen_as", seen)
 
 
@@ -128,7 +128,7 @@ def branch_by(score: Callable[[Auto, Array, Array], Array], draw: bool = False) 
         at = [i for first, last, _ in whole.parents for i in range(first, last)]
         inside = [(self.known[:, at] == branch[at]).all(axis=1) for branch in whole.branches]
         told = [(self.X[:, at] == branch[at]).all(axis=1) for branch in whole.branches]
-        values = surrogate.tamed(self.y)
+        values = surrogate.clipped(self.y)
         best = np.array([values[rows].max(initial=values.min()) for rows in told])
         best = (best - values.mean()) / max(values.std(), 1e-12)
         branch = whole.branches[int(np.argmax(score(self, np.array([rows.sum() for rows in inside]), best)))]

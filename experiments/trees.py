@@ -26,7 +26,7 @@ import optuna
 from regretless_bench.cells import run_cells
 
 import regretless as rg
-from regretless.gp.acquisition import log_expected_improvement
+from regretless.models.gp.acquisition import log_expected_improvement
 from regretless.optimizer import Optimizer
 
 TRIALS = 60

@@ -11,25 +11,25 @@ The shortest way in:
 from typing import TYPE_CHECKING, Any
 
 from regretless.auto import AUTO as Auto  # noqa: N811 - public names of recipes are written like classes
-from regretless.baselines import BASELINES
+from regretless.basics.extras import optional
 from regretless.certificate import Certificate
-from regretless.evaluation import Value
-from regretless.extras import optional
+from regretless.classics import CLASSICS
 from regretless.method import Method, Recipe
 from regretless.methods import METHODS
 from regretless.optimizer import Optimizer, Trial
-from regretless.parameters import Choice, Float, Int
-from regretless.result import Result
-from regretless.run import maximize, minimize
+from regretless.run.evaluation import Value
+from regretless.run.minimize import maximize, minimize
+from regretless.run.result import Result
 from regretless.space import Cube, Space
+from regretless.space.parameters import Choice, Float, Int
 
 if TYPE_CHECKING:
     from regretless.bilevel import Bilevel, minimize_bilevel, plan
-    from regretless.doors.certify import certify
-    from regretless.doors.optuna import Sampler
-    from regretless.doors.pruner import Pruner
-    from regretless.doors.sklearn import RegretlessSearchCV
-    from regretless.stopping import GapBelow, StopWhen
+    from regretless.doors.optuna.certify import certify
+    from regretless.doors.optuna.pruner import Pruner
+    from regretless.doors.optuna.sampler import Sampler
+    from regretless.doors.sklearn.search import RegretlessSearchCV
+    from regretless.outlook.stopping import GapBelow, StopWhen
 
 __version__ = "0.1.0"
 
@@ -40,21 +40,21 @@ NeuralBO = METHODS["neural-bo"]
 MSUCB = METHODS["ms-ucb"]
 GPContest = METHODS["gp-contest"]
 TangentRegion = METHODS["tangent-region"]
-RandomSearch = BASELINES["random"]
-SobolSearch = BASELINES["sobol"]
-GPUCB = BASELINES["gp-ucb"]
-GPEI = BASELINES["gp-ei"]
-GPPI = BASELINES["gp-pi"]
-GPTS = BASELINES["gp-ts"]
-TuRBO = BASELINES["turbo"]
+RandomSearch = CLASSICS["random"]
+SobolSearch = CLASSICS["sobol"]
+GPUCB = CLASSICS["gp-ucb"]
+GPEI = CLASSICS["gp-ei"]
+GPPI = CLASSICS["gp-pi"]
+GPTS = CLASSICS["gp-ts"]
+TuRBO = CLASSICS["turbo"]
 
 _LATER = {
-    "Sampler": "regretless.doors.optuna",
-    "Pruner": "regretless.doors.pruner",
-    "RegretlessSearchCV": "regretless.doors.sklearn",
-    "GapBelow": "regretless.stopping",
-    "certify": "regretless.doors.certify",
-    "StopWhen": "regretless.stopping",
+    "Sampler": "regretless.doors.optuna.sampler",
+    "Pruner": "regretless.doors.optuna.pruner",
+    "RegretlessSearchCV": "regretless.doors.sklearn.search",
+    "GapBelow": "regretless.outlook.stopping",
+    "certify": "regretless.doors.optuna.certify",
+    "StopWhen": "regretless.outlook.stopping",
     "Bilevel": "regretless.bilevel",
     "minimize_bilevel": "regretless.bilevel",
     "plan": "regretless.bilevel",
@@ -64,7 +64,7 @@ _EXTRAS = {"Sampler": "optuna", "Pruner": "optuna", "certify": "optuna", "Regret
 """The group of optional dependencies that a name needs, where it is not "bilevel"."""
 
 __all__ = [
-    "BASELINES", "BBO", "GOUCB", "GPEI", "GPPI", "GPTS", "GPUCB", "METHODS", "MSUCB", "Auto", "Bilevel", "Certificate",
+    "CLASSICS", "BBO", "GOUCB", "GPEI", "GPPI", "GPTS", "GPUCB", "METHODS", "MSUCB", "Auto", "Bilevel", "Certificate",
     "Choice", "Cube", "Float", "GPContest", "GPThreDS", "GapBelow", "Int", "Method", "NeuralBO", "Optimizer", "Pruner",
     "RandomSearch", "Recipe", "RegretlessSearchCV", "Result", "Sampler", "SobolSearch", "Space", "StopWhen",
     "TangentRegion", "Trial", "TuRBO", "Value", "certify", "maximize", "minimize", "minimize_bilevel", "plan",

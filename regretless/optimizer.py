@@ -1,46 +1,55 @@
-"""`Optimizer`: a space, a method and a direction behind ask and tell.
+"""`Optimizer`: a task and a method behind ask and tell.
 
 Here, and only here, signs and units are turned, settings become cube points, and "auto" becomes a method: users see
 their own parameters and values, methods see a maximisation on the cube. Every door and every runner holds one of these,
-so the same space, seed and method give the same points whichever way one comes in.
+so the same task, method and history give the same points whichever way one comes in.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-import secrets
-import statistics
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
-from regretless import agreement
-from regretless.agreement import MethodLike
 from regretless.auto import choose_method
-from regretless.bounds import KnownBound, checked_noise_bound
+from regretless.basics.statefile import pack
+from regretless.basics.values import checked_amount, checked_value, checked_variance
 from regretless.certificate import Certificate
-from regretless.earlier import learn_earlier
-from regretless.evaluation import checked_value, checked_variance
-from regretless.method import Method, Recipe
-from regretless.options import one_of
-from regretless.parameters import Array
-from regretless.probes import Share, Watch, checked_rate, is_due, probe_point, share_left, with_what_is_known
+from regretless.files.book import Book, Earlier, as_seen, empty_history, history_of, with_earlier
+from regretless.files.checkpoint import Checkpoint, apply_change, read_run, unpack_run
+from regretless.files.codec import (
+    MethodLike,
+    as_recipe,
+    book_from_arrays,
+    book_to_arrays,
+    check_book,
+    same_recipe,
+)
+from regretless.files.earlier import Evaluation, evaluations, placed
+from regretless.history import History
+from regretless.method import Method, Recipe, next_points
+from regretless.outlook.bounds import first_beyond, warn_of_wrong_limit
+from regretless.outlook.probes import Probing, Share, StopRule, gap_left, is_due, probe_point, share_left
+from regretless.outlook.stopping import rule_of
 from regretless.space import Space, SpaceLike
-from regretless.statefile import pack, read_state, write_state
-from regretless.trial import CostKind, checked_amount, checked_constraints, checked_cost, counted, own_values
+from regretless.space.parameters import Array
+from regretless.task import CostKind, Direction, Task
 from regretless.trial import Trial as Trial
+from regretless.trial import checked_constraints, checked_cost, own_values
 
-Direction: TypeAlias = Literal["minimize", "maximize"]
-
-FILE_KIND = "regretless-optimizer-4"
+FILE_KIND = "regretless-run-1"
 """Marks the files `Optimizer.save` writes; the number grows when the layout changes."""
 ELSEWHERE = {"n_trials": "budget=", "trials": "budget=", "random_state": "seed=", "sampler": "method="}
 """What other libraries, and `minimize`, call our arguments."""
+
+Answer = TypeVar("Answer")
 
 
 class Optimizer:
@@ -54,7 +63,7 @@ class Optimizer:
 
     Args:
         space: a `Space` or anything it is made from: a mapping of parameters, a list of (low, high) pairs, the path of
-            a TOML file.
+            a TOML file. Or a whole `Task`, which then says all that follows but the method.
         method: a name (`regretless list` shows them), a recipe such as `regretless.GPUCB(kappa=2)`, a Method class, or
             "auto"; `why` tells what was chosen.
         direction: "minimize" or "maximize".
@@ -80,9 +89,9 @@ class Optimizer:
 
     def __init__(
         self,
-        space: SpaceLike,
-        *,
+        space: SpaceLike | Task,
         method: MethodLike = "auto",
+        *,
         direction: Direction = "minimize",
         budget: int | None = None,
         seed: int | None = None,
@@ -94,46 +103,31 @@ class Optimizer:
         ceiling: float | None = None,
         noise_bound: float | None = None,
     ) -> None:
-        one_of(get_args(Direction), direction=direction)
-        self.space = space if isinstance(space, Space) else Space(space)
-        self.direction: Direction = direction
-        self.budget = budget
-        self.seed = secrets.randbits(32) if seed is None else seed
-        self.n_constraints, self.constraint_names = counted(constraints)
-        one_of((None, *get_args(CostKind)), cost=cost)
-        self.cost: CostKind | None = cost
+        self.task = space if isinstance(space, Task) else Task(
+            space, (direction,), budget, seed, constraints, cost, probes, floor, ceiling, noise_bound
+        )  # fmt: skip
+        """What was asked."""
+        self.space, self.direction, self.seed = self.task.space, self.task.direction, self.task.seed
         if method == "auto":
-            weighed = bool(self.n_constraints or cost)
+            weighed = bool(self.task.n_constraints or self.task.cost)
             self.recipe, self._chosen = choose_method(self.space, certify=certify, weighed=weighed)
         else:
-            self.recipe, self._chosen = agreement.as_recipe(method), "given"
+            self.recipe, self._chosen = as_recipe(method), "given"
         """The recipe in use, and the reason it was chosen."""
-        self._sign = 1.0 if direction == "maximize" else -1.0
-        self.probes = checked_rate(probes)
-        self.probe_steps: list[int] = []
-        """The steps whose trials were to be probes, those whose draw was known already included."""
-        self.together = False
-        """Whether several trials were ever under way at once."""
-        self.watch: Watch | None = None
-        """The rule that may end the run by its values, if there is one: certified shares then hold at every moment."""
-        self.noise_bound = checked_noise_bound(noise_bound)
-        self.bound = KnownBound(direction, floor, ceiling, noise_bound=self.noise_bound)
-        """The floor of a minimisation, the ceiling of a maximisation, if one is known."""
-        self.method: Method = self.recipe.build(self.space, seed=self.seed, budget=budget, sign=self._sign)
-        self.method.noise_bound = self.noise_bound
-        self.modelled = self.n_constraints if self.method.models_constraints else 0
-        """The constraints that the method learns."""
-        if cost is not None and not self.method.weighs_cost:
+        self._method = self._fresh_method()
+        if self.task.cost is not None and not self._method.traits.cost:
             raise ValueError(f"{self.recipe.name} cannot weigh gains by cost; gp-ei and gp-pi can")
-        if self.modelled or cost is not None:
-            self.method.expect(constraints=self.modelled, cost=cost is not None)
-        self.trials: list[Trial] = []
-        """All trials, in the order of their numbers."""
-        self.earlier: list[tuple[bytes, float]] = []
-        """Identities and values of earlier evaluations inside the space."""
-        self.notes: dict[str, Any] = {}
-        """Plain values that travel with the file: what a runner has to know when it goes on."""
-        self.seal: bytes | None = None  # of the file written last
+        self._book, self._history = Book(), empty_history(self.task, self._method)
+        self._wrong_limit: float | None = None
+        """The first value told beyond the floor or ceiling, which was then wrong."""
+        self._compared = 0, 0
+        """How many ended trials and earlier evaluations were compared with it."""
+        self._change: _Change | None = None
+        """What has happened and is not yet written into the book."""
+        self._interrupted = False
+        """Whether a computation of the method was broken off, so that its caches cannot be trusted."""
+        self._file: Checkpoint | None = None
+        """The file that the run is written to."""
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
@@ -165,42 +159,41 @@ class Optimizer:
         """The next trial, or the next n of them; legal at any time, however many are pending. `fixed` sets some
         parameters, `ask(fixed={"act": "relu"})`: the others are proposed for these values."""
         with self._lock:
-            self.together |= (n or 1) > 1 or len(self.method.pending) > 0
-            if fixed:
-                pins = self.space.pins(fixed, self.method.choices)
-                X = self.method.ask(1 if n is None else n, step=len(self.trials), pins=pins)
-                own = own_values(self.space.parameters, fixed)
-                trials = [self._new_trial(u, self.space.decode(u, self.method.choices) | own) for u in X]
-            elif self.probes:
-                trials = [self._new_trial(self._probe_or_proposal()) for _ in range(1 if n is None else n)]
+            step, history = len(self.book.trials), self.history
+            several = (n or 1) > 1 or len(history.pending) > 0
+            part = self.method.cube.pinned(self.space.pins(fixed, self._encoding)) if fixed else None
+            own = own_values(self.space.parameters, fixed) if fixed else {}
+            due: list[int] = []
+            if part is not None or not self.task.probes:
+                X = self._computed(lambda method: next_points(method, history, n or 1, step=step, cube=part))
             else:
-                trials = [self._new_trial(u) for u in self.method.ask(1 if n is None else n, step=len(self.trials))]
+                X, due = self._probes_and_proposals(history, step, n or 1)
+            trials = [Trial(step + i, self.space.decode(u, self._encoding) | own, unit=u) for i, u in enumerate(X)]
+            self._happened(_Change(history.with_pending(X), asked=trials, probe_steps=due, overlapping=several))
         return trials[0] if n is None else trials
 
-    def _probe_or_proposal(self) -> Array:
-        """The point of the next trial, left pending; a probe whose draw is known already needs no evaluation."""
-        step = len(self.trials)
-        if is_due(step, self.probes):
-            self.probe_steps.append(step)
-            u = self.probe_at(step)
-            if not self.method.is_known(u):
-                self.method.wait_for(u)
-                return u
-        point: Array = self.method.ask(1, step=step)[0]
-        return point
-
-    def probe_at(self, step: int) -> Array:
-        """The canonical cube point of the probe of a step, whether or not the step is to be one."""
-        return probe_point(self.space, self.seed, step, self.method.choices)
+    def _probes_and_proposals(self, history: History, step: int, n: int) -> tuple[Array, list[int]]:
+        """The points of the next n trials, and which of their steps were to be probes; a probe whose draw is known
+        already needs no evaluation."""
+        points: list[Array] = []
+        for i in range(step, step + n):
+            u = probe_point(self.task, i, self._encoding) if is_due(i, self.task.probes) else None
+            if u is None or history.is_known(u):
+                u = self._computed(lambda method: next_points(method, history, step=i)[0])  # noqa: B023
+            points.append(u)
+            history = history.with_pending(u)
+        return np.array(points), [i for i in range(step, step + n) if is_due(i, self.task.probes)]
 
     def adopt(self, params: Mapping[str, Any] | Sequence[float] | Array) -> Trial:
         """A pending trial at a setting of your own: a known good one, or one evaluated before."""
-        u = self.space.encode(params, self.method.choices)
+        u = self.space.encode(params, self._encoding)
         named = params if isinstance(params, Mapping) else dict(zip(self.space.names, params, strict=True))
         self.space.check(named)
         with self._lock:
-            self.method.wait_for(u)
-            return self._new_trial(u, own_values(self.space.parameters, self.space.only_active(named)))
+            own = own_values(self.space.parameters, self.space.only_active(named))
+            trial = Trial(len(self.book.trials), own, unit=u)
+            self._happened(_Change(self.history.with_pending(u), asked=[trial]))
+        return trial
 
     def tell(
         self,
@@ -226,25 +219,25 @@ class Optimizer:
             seconds: how long the evaluation took; the trial keeps it.
         """
         with self._lock:
-            trial = self._pending_trial(trial)
+            trial, task = self._pending_trial(trial), self.task
             trial.settle()
-            if not failed:
+            if failed:
+                told = replace(trial, state="failed", error=error, cost=checked_cost(None, cost, seconds))
+            else:
                 value, var = checked_value(value), checked_variance(var)
-                values = checked_constraints(constraints, self.n_constraints, self.constraint_names)
+                limits = checked_constraints(constraints, task.n_constraints, task.constraint_names)
                 seconds = None if seconds is None else checked_amount("seconds", seconds)
-            cost = checked_cost(None if failed else self.cost, cost, seconds)
-            trial.seconds = None if failed else seconds
-            if failed or value is None or not math.isfinite(value):
-                trial.state, trial.error = "failed", error or ("" if failed else f"the value was {value}")
-                trial.cost = cost
-                self.method.tell(trial.unit[None], np.nan)
-                return
-            self.bound.check([value], [math.nan if var is None else var])
-            trial.state, trial.value, trial.var, trial.constraints, trial.cost = "done", value, var, values, cost
-            y = self._sign * value if self.modelled or trial.feasible else math.nan
-            sides = [*values[: self.modelled], *([cost] if self.cost is not None and cost is not None else [])]
-            variance = None if var is None else np.array([var])
-            self.method.tell(trial.unit[None], y, yvar=variance, sides=[sides] if sides else None)
+                told = replace(trial, cost=checked_cost(task.cost, cost, seconds), seconds=seconds)
+                if math.isfinite(value):
+                    told = replace(told, state="done", value=value, var=var, constraints=limits)
+                else:
+                    told = replace(told, state="failed", error=error or f"the value was {value}")
+            y, seen_var, sides = as_seen(told, task, self.history)
+            after = self.history.with_values(
+                trial.unit[None], [y], yvar=[seen_var], sides=[sides] if self.history.n_sides else None
+            )
+            self._happened(_Change(after, ended=told))
+            self._limit_holds(warn=True)
 
     def learn(self, source: Any, *, missing: Mapping[str, Any] | None = None) -> int:
         """Takes in what was evaluated before this run and returns how many evaluations that were; they are no trials.
@@ -254,64 +247,98 @@ class Optimizer:
             outside of this space are used by the model and never proposed.
         missing: values for parameters that the earlier settings do not have.
         """
+        task, method = self.task, self.method
+        if task.cost is not None:
+            raise ValueError("earlier evaluations say nothing about costs; learn them without cost=")
+        read = placed(evaluations(source), self.space, self._encoding, missing or {}, task.n_constraints)
         with self._lock:
-            return learn_earlier(self, source, missing or {})
+            # a second time they would look like repetitions, and as if there were no noise
+            before = {(e.unit.tobytes(), e.value) for e in self.book.earlier}
+            inside = [(u, e) for u, e in read.inside if (u.tobytes(), e.value) not in before]
+            beyond = read.beyond if method.uses_outside(self.history) and not task.n_constraints else []
+            self._learn([*self._as_earlier(beyond, outside=True), *self._as_earlier(inside, outside=False)])
+        unused = {f"outside the ranges, which {self.recipe.name} cannot use": len(read.beyond) - len(beyond)}
+        unused["they were learnt before"] = len(read.inside) - len(inside)
+        for why, count in (read.left_out | unused).items():
+            if count:
+                warnings.warn(f"{count} earlier evaluations were left out: {why}", RuntimeWarning, stacklevel=2)
+        return len(inside) + len(beyond)
+
+    def _as_earlier(self, found: Iterable[tuple[Array, Evaluation]], *, outside: bool) -> list[Earlier]:
+        ended, nan = len(self.book.ended), math.nan
+        return [
+            Earlier(u, e.value, nan if e.var is None else e.var, tuple(e.constraints), outside, ended) for u, e in found
+        ]
 
     def forget(self, trial: Trial | int) -> None:
         """Gives up a pending trial that will never be told, without holding the failure against its setting."""
         with self._lock:
             trial = self._pending_trial(trial)
-            self.method.forget(trial.unit[None])
-            trial.state = "failed"
-
-    # -- for doors whose trials live elsewhere
+            told = replace(trial, state="failed")
+            self._happened(_Change(self.history.without_pending(trial.unit), ended=told, forgotten=True))
 
     def take_in(
         self,
-        settings: Iterable[Array],
+        points: Iterable[Array],
         values: Iterable[float],
         variances: Iterable[float],
-        constraints: Sequence[Sequence[float]] | None = None,
+        constraints: Iterable[Sequence[float]] | None = None,
+        *,
+        outside: bool = False,
     ) -> None:
-        """Tells many finished evaluations at once: cube points, values (NaN: failed), variances (NaN: not known) and
-        the values of the constraints, where there are some."""
-        X, y, yvar = np.array(list(settings)), np.array(list(values)), np.array(list(variances))
-        C = np.array(constraints if constraints is not None else [[]] * len(y)).reshape(len(y), self.n_constraints)
-        if len(y):
-            if not self.modelled:
-                y = np.where((C <= 0).all(axis=1), y, np.nan)
-            with self._lock:
-                self.bound.check(y, yvar)
-                known = None if np.isnan(yvar).all() else yvar
-                self.method.tell(X, self._sign * y, yvar=known, sides=C if self.modelled else None)
-
-    def inform(self, X: Array, values: Array, variances: Array) -> None:
-        """Tells a method that can use them values (n) at points X (n x d) outside the cube, where nothing is
-        proposed; variances: NaN where not known."""
-        self.method.inform(X, self._sign * values, variances)
-
-    def propose(self, step: int, pending: Sequence[Array] = (), *, ahead: int = 0) -> Array:
-        """The cube point for trial number `step`, away from the pending ones and from those of `ahead` others who ask
-        at the same moment; nothing is left pending."""
-        with self.waiting_for(pending):
-            if is_due(step, self.probes) and not self.method.is_known(probe := self.probe_at(step)):
-                return probe
-            point: Array = self.method.ask(1 + ahead, step=step)[-1]
-            return point
-
-    @contextmanager
-    def waiting_for(self, pending: Sequence[Array]) -> Iterator[None]:
-        """Has these cube points, and those asked meanwhile, pending for a while."""
+        """Takes in evaluations that are no trials of this run: cube points, values (NaN: failed), noise variances (NaN:
+        not known) and the values of the constraints, where there are some. What lies outside the cube is for models
+        alone, and nothing is proposed there."""
         with self._lock:
-            before = len(self.method.pending)
-            if len(pending):
-                self.method.wait_for(np.array(pending))
-            try:
-                yield
-            finally:
-                self.method.forget(self.method.pending[before:])
+            rows, limits, ended = (
+                zip(points, values, variances, strict=True),
+                list(constraints or ()),
+                len(self.book.ended),
+            )
+            self._learn(
+                [
+                    Earlier(u, float(y), float(v), tuple(limits[i]) if limits else (), outside, ended)
+                    for i, (u, y, v) in enumerate(rows)
+                ]
+            )
+
+    def _learn(self, found: Sequence[Earlier]) -> None:
+        history = self.history
+        for _, batch in itertools.groupby(found, key=lambda e: e.outside):
+            history = with_earlier(history, self.task, list(batch))
+        if found:
+            self._happened(_Change(history, earlier=found))
+            self._limit_holds(warn=True)
 
     # -- what is known
+
+    @property
+    def book(self) -> Book:
+        """Everything that was asked and told."""
+        with self._lock:
+            self._write_down()
+            return self._book
+
+    @property
+    def history(self) -> History:
+        """What the method sees of it."""
+        with self._lock:
+            self._write_down()
+            return self._history
+
+    @property
+    def method(self) -> Method:
+        """The method in use; one whose computation was broken off is made anew, because its caches may be half
+        written."""
+        with self._lock:
+            if self._interrupted:
+                self._method, self._interrupted = self._fresh_method(), False
+            return self._method
+
+    @property
+    def trials(self) -> list[Trial]:
+        """All trials, in the order of their numbers."""
+        return self.book.trials
 
     @property
     def pending(self) -> list[Trial]:
@@ -319,89 +346,104 @@ class Optimizer:
         return [t for t in self.trials if t.state == "pending"]
 
     @property
-    def ended(self) -> list[float | None]:
-        """The value of each trial that ended, in order of their numbers; None: it failed."""
-        return [t.value for t in self.trials if t.state != "pending"]
-
-    @property
-    def costs(self) -> list[float | None]:
-        """What each of them cost; None: that is not known."""
-        return [t.cost for t in self.trials if t.state != "pending"]
-
-    @property
-    def allowed(self) -> list[bool]:
-        """Whether each of them has a value and satisfies the constraints."""
-        return [t.feasible for t in self.trials if t.state != "pending"]
-
-    @property
     def best(self) -> Trial:
         """The trial with the best value observed (with noise, perhaps only the luckiest; see `recommend`)."""
-        return Trial.best_of(self.trials, self._sign)
+        return Trial.best_of(self.trials, self.task.sign)
 
     @property
     def why(self) -> str:
         """Why this method was taken; of one that chooses as it goes, why it searches as it does and what changed."""
-        return self.method.why or self._chosen
+        with self._lock:
+            return self._computed(lambda method: method.why(self.history)) or self._chosen
 
     @property
     def exhausted(self) -> bool:
         """Whether the space is finite and every setting of it has been asked, or was evaluated earlier."""
-        size, most = self.method.cube.size, len(self.trials) + len(self.earlier)
-        return size <= most and len({t.unit.tobytes() for t in self.trials} | {k for k, _ in self.earlier}) >= size
+        size, known = self.method.cube.size, [e.unit for e in self.book.earlier if not e.outside]
+        most = len(self.trials) + len(known)
+        return size <= most and len({u.tobytes() for u in [*(t.unit for t in self.trials), *known]}) >= size
+
+    def propose(self, step: int, pending: Sequence[Array] = (), *, ahead: int = 0) -> Array:
+        """The cube point of trial number `step`, d; nothing changes.
+
+        pending: points that others are evaluating.
+        ahead: how many workers with smaller trial numbers are asking right now; the point is the (ahead + 1)-th of a
+            batch, so that they all differ.
+        """
+        with self._lock:
+            history = self.history.with_pending(np.array(pending)) if len(pending) else self.history
+            if is_due(step, self.task.probes):
+                probe = probe_point(self.task, step, self._encoding)
+                if not history.is_known(probe):
+                    return probe
+            point: Array = self._computed(lambda method: next_points(method, history, 1 + ahead, step=step)[-1])
+            return point
 
     def recommend(self) -> dict[str, Any]:
         """The setting to use: the best value seen, or with noise the model's choice, not the luckiest value."""
         with self._lock:
-            u = self.method.recommend()
-        key = self.method.cube.key(u)
+            u = self._computed(lambda method: method.recommend(self.history))
+        key = u.tobytes()
         for trial in self.trials:
             if trial.unit.tobytes() == key:
                 return dict(trial.given)  # to the last digit
-        return self.space.decode(u, self.method.choices)
-
-    def observed(self, params: Mapping[str, Any]) -> float:
-        """The mean of the values told for a setting; NaN when it was never evaluated."""
-        key = self._identity(params)
-        values = [t.value for t in self.trials if t.value is not None and t.unit.tobytes() == key]
-        values += [value for known, value in self.earlier if known == key]
-        return statistics.mean(values) if values else math.nan  # exact, so that no sum leaves the range of floats
+        return self.space.decode(u, self._encoding)
 
     @property
     def certificate(self) -> Certificate:
         """How much worse than the optimum `recommend()` may be, with probability 0.95, or why that is not known."""
         return self.certificate_at(0.05)
 
-    def certificate_at(self, delta: float) -> Certificate:
-        """The same with probability 1 - delta."""
+    def certificate_at(
+        self, delta: float, *, beside: Sequence[Array] = (), probing: Probing | None = None
+    ) -> Certificate:
+        """The same with probability 1 - delta. `beside`: points that others are evaluating; `probing`: what is known of
+        the run's probes, where the trials are not this optimizer's own."""
         with self._lock:
-            found = with_what_is_known(self.method.certificate(delta), self.method, self.bound).scaled(self._sign)
-            left = self._share(delta, self.watch)
+            task, history, holds = self.task, self.history, self._limit_holds()
+            found = self._computed(lambda method: gap_left(task, method, history, delta, limit_holds=holds))
+            if self.book.record.foreign:
+                found = found.for_any_sampler(maximises=task.direction == "maximize", bound=task.limit)
+            rule = rule_of(self.book.record.rule)
+            left = self.share_at(delta, rule=rule, beside=beside, probing=probing)
             return replace(found, share=left.value, share_reason=left.reason, probes=left.probes)
 
-    def share_at(self, delta: float) -> Share:
-        """How much of the space can be better than `recommend()`, with probability 1 - delta, by one planned look."""
+    def share_at(
+        self,
+        delta: float,
+        *,
+        rule: StopRule | None = None,
+        beside: Sequence[Array] = (),
+        probing: Probing | None = None,
+    ) -> Share:
+        """How much of the space can be better than `recommend()`, with probability 1 - delta; by one planned look or,
+        with a `rule` that may end the run by its values, at every moment."""
         with self._lock:
-            return self._share(delta)
-
-    def _share(self, delta: float, watch: Watch | None = None) -> Share:
-        steps = self.probe_steps or ([] if self.probes else None)
-        return share_left(self.method, self.space, self.seed, steps, delta, together=self.together, watch=watch)
-
-    def fresh(self) -> Optimizer:
-        """Another one of the same run, of which nothing has been asked or told."""
-        return Optimizer(
-            self.space, method=self.recipe, direction=self.direction, budget=self.budget, seed=self.seed,
-            probes=self.probes, floor=self.bound.floor, ceiling=self.bound.ceiling,
-            constraints=self.constraint_names or self.n_constraints, cost=self.cost, noise_bound=self.noise_bound,
-        )  # fmt: skip
+            history, book = self.history, self.book
+            history = history.with_pending(np.array(beside)) if len(beside) else history
+            steps = tuple(book.probe_steps) if book.probe_steps or self.task.probes else None
+            known = probing or Probing(steps, book.record.overlapping, rule)
+            return self._computed(lambda method: share_left(self.task, method, history, known, delta))
 
     # -- files
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path | Checkpoint) -> None:
         """Writes everything to a file (no pickle); a kill at any moment leaves the old file or the new one, never half
-        of one."""
+        of one. Into a `Checkpoint` that holds the run's beginning, it writes only what is new."""
         with self._lock:  # also while it writes: an older state must not be renamed over a newer one
-            self.seal = write_state(path, self._state())
+            file = self._file_at(path)
+            if file is path and file.can_grow(self.book):
+                file.grow(self.book, self.task, self.method)
+            else:
+                file.write(self._state(), self.book)
+
+    def _file_at(self, path: str | Path | Checkpoint) -> Checkpoint:
+        """The file at a path; the `Checkpoint` of the run where it is that one, which then knows who wrote it last."""
+        if isinstance(path, Checkpoint):
+            self._file = path
+            return path
+        other = Checkpoint(path)
+        return self._file if self._file is not None and self._file.path == other.path else other
 
     def to_bytes(self) -> bytes:
         """What `save` would write."""
@@ -409,76 +451,122 @@ class Optimizer:
             return pack(self._state())
 
     def _state(self) -> dict[str, Any]:
-        return {"kind": FILE_KIND, **agreement.state_of(self)}
+        return {
+            "kind": FILE_KIND,
+            "task": self.task.to_json(),
+            "recipe": self.recipe.to_json(),
+            "why": self._chosen,
+            **book_to_arrays(self.book, self.task, self.method),
+            "cache": self._computed(lambda method: method.warm(self.history)),
+        }
 
     @classmethod
     def load(
-        cls, path: str | Path, *, space: SpaceLike | None = None, method: Recipe | type[Method] | None = None
+        cls, path: str | Path | bytes, *, space: SpaceLike | None = None, method: Recipe | type[Method] | None = None
     ) -> Optimizer:
-        """Reads a file of `save` and goes on as if never interrupted.
+        """Reads a file of `save`, or its content, and goes on as if never interrupted.
 
         `space` and `method` are needed only when they hold what no file can: labels that are objects, options that are
         functions or arrays, a method of your own. Given ones that differ from those of the file raise ValueError.
         """
-        return cls.of_state(read_state(path), path, space, method)
-
-    @classmethod
-    def of_state(
-        cls, state: Mapping[str, Any], path: str | Path, space: SpaceLike | None, method: Recipe | type[Method] | None
-    ) -> Optimizer:
-        """As `load`, of a state that was read from the file at `path`."""
+        state, changes = unpack_run(path) if isinstance(path, bytes) else read_run(path)
+        where = "the file" if isinstance(path, bytes) else path
         if state.get("kind") != FILE_KIND:
             kind = f"its kind is {state.get('kind')!r}, this one reads {FILE_KIND!r}"
-            raise ValueError(f"{path} is not a file of Optimizer.save, or one of another release ({kind})")
+            raise ValueError(f"{where} is not a file of Optimizer.save, or one of another release ({kind})")
         try:
             optimizer = cls._from_state(state, space, method)
             now = optimizer._state()
-            given = {"method", *(["space"] if space is not None else []), *(["recipe"] if method is not None else [])}
-            changed = [key for key in now if key not in given and pack(now[key]) != pack(state[key])]
+            given = {"cache", *(["task"] if space is not None else []), *(["recipe"] if method is not None else [])}
+            odd = [key for key in now if key not in given and pack(now[key]) != pack(state[key])]
+            optimizer._go_on(state["cache"], changes)
         except (KeyError, TypeError, IndexError, AttributeError, OverflowError, MemoryError, RuntimeError) as error:
-            raise ValueError(f"{path} is damaged: {type(error).__name__}: {error}") from None
-        if changed:
-            raise ValueError(f"{path} is damaged: its {', '.join(changed)} cannot be taken as written")
+            raise ValueError(f"{where} is damaged: {type(error).__name__}: {error}") from None
+        if odd:
+            raise ValueError(f"{where} is damaged: its {', '.join(odd)} cannot be taken as written")
         return optimizer
 
     @classmethod
     def _from_state(
         cls, state: Mapping[str, Any], space: SpaceLike | None, method: Recipe | type[Method] | None
     ) -> Optimizer:
-        recipe = agreement.same_recipe(state["recipe"], method)
-        optimizer = cls(
-            agreement.same_space(state["space"], None if space is None else Space(space)),
-            method=recipe,
-            direction=state["direction"],
-            budget=state["budget"],
-            seed=state["seed"],
-            constraints=state.get("constraint_names") or np.shape(state.get("constraints", np.empty((0, 0))))[1],
-            cost=state.get("cost", {}).get("kind"),
-            probes=state["probes"],
-            noise_bound=state.get("noise_bound"),
-        )
-        optimizer.bound = KnownBound.of(optimizer.direction, state["bound"], noise_bound=optimizer.noise_bound)
-        optimizer.bound.broken = None if state["beyond"] is None else float(state["beyond"])
-        optimizer.together, optimizer.watch = bool(state["together"]), Watch.read(state.get("watch"))
-        optimizer.probe_steps = [int(step) for step in state["probe_steps"]]
-        optimizer._chosen, optimizer.notes = str(state["why"]), dict(state["notes"])
-        agreement.check_probes(optimizer, len(state["state"]))
-        optimizer.method.load_state_dict(state["method"])
-        agreement.take_trials(optimizer, state)
-        agreement.take_sides(optimizer, state)
-        agreement.check_history(optimizer.trials, optimizer.method, optimizer._sign, optimizer.earlier)
+        task = Task.from_json(state["task"], None if space is None else Space(space))
+        optimizer = cls(task, same_recipe(state["recipe"], method))
+        optimizer._chosen = str(state["why"])
+        optimizer._book = book_from_arrays(state, task, optimizer.method)
         return optimizer
+
+    def _go_on(self, cache: Mapping[str, Any], changes: Sequence[Mapping[str, Any]]) -> None:
+        """Takes over what a method kept for the book as it is, then what changed since."""
+        if not isinstance(cache, Mapping):
+            raise TypeError(f"its cache is a {type(cache).__name__}")
+        self._history = history_of(self.task, self.method, self._book)
+        self.method.warm_from(self._history, cache)
+        for change in changes:
+            apply_change(change, self._book, self.task, self.method)
+        check_book(self._book, self.task)
+        if changes:
+            self._history = history_of(self.task, self.method, self._book)
+        self._limit_holds()
 
     # -- inside
 
-    def _identity(self, params: Mapping[str, Any]) -> bytes:
-        """The identity of a setting's point: the bytes of `Trial.unit`, which is canonical."""
-        return self.method.cube.key(self.space.encode(params, self.method.choices))
+    @property
+    def _encoding(self) -> Any:
+        return self._method.traits.choices
 
-    def _new_trial(self, u: Array, params: dict[str, Any] | None = None) -> Trial:
-        trial = Trial(len(self.trials), params or self.space.decode(u, self.method.choices), unit=u)
-        self.trials.append(trial)
-        return trial
+    def _fresh_method(self) -> Method:
+        task = self.task
+        return self.recipe.build(task.space, seed=task.seed, budget=task.budget, sign=task.sign)
+
+    def _computed(self, question: Callable[[Method], Answer]) -> Answer:
+        """What the method answers."""
+        method = self.method
+        self._interrupted = True  # and it stays so when the answer is not reached
+        answer = question(method)
+        self._interrupted = False
+        return answer
+
+    def _happened(self, change: _Change) -> None:
+        """From here on something has happened: one assignment says so, and writing it down can be done again, so an
+        interrupt leaves nothing half done."""
+        self._change = change
+        self._write_down()
+
+    def _write_down(self) -> None:
+        change, book = self._change, self._book
+        if change is None:
+            return
+        for trial in change.asked:
+            book.trials[trial.number : trial.number + 1] = [trial]
+        if (told := change.ended) is not None:
+            own = book.trials[told.number]
+            own.value, own.var, own.error, own.cost = told.value, told.var, told.error, told.cost
+            own.constraints, own.seconds, own.state = told.constraints, told.seconds, told.state
+            if told.number not in book.ended[-1:]:
+                book.ended.append(told.number)
+            if change.forgotten:
+                book.forgotten.add(told.number)
+        if change.earlier and (not book.earlier or book.earlier[-1] is not change.earlier[-1]):
+            book.earlier += change.earlier
+        if change.probe_steps and change.probe_steps[-1] not in book.probe_steps[-1:]:
+            book.probe_steps += change.probe_steps
+        book.record.overlapping |= change.overlapping
+        self._history, self._change = change.history, None
+
+    def _limit_holds(self, *, warn: bool = False) -> bool:
+        """Whether no value lies beyond the floor or ceiling; each value is looked at once."""
+        book, (ended, earlier) = self.book, self._compared
+        if self._wrong_limit is None and self.task.limit is not None:
+            trials = [t for t in (book.trials[n] for n in book.ended[ended:]) if t.value is not None]
+            inside = [e for e in book.earlier[earlier:] if not e.outside]
+            values = [*(t.value for t in trials if t.value is not None), *(e.value for e in inside)]
+            variances = [*(math.nan if t.var is None else t.var for t in trials), *(e.var for e in inside)]
+            self._wrong_limit = first_beyond(self.task, values, variances)
+            self._compared = len(book.ended), len(book.earlier)
+            if warn and self._wrong_limit is not None:
+                warn_of_wrong_limit(self.task, self._wrong_limit)
+        return self._wrong_limit is None
 
     def _pending_trial(self, trial: Trial | int) -> Trial:
         if isinstance(trial, Mapping):
@@ -495,3 +583,18 @@ class Optimizer:
             now = f"(state {own.state!r}, value {own.value!r})"
             raise ValueError(f"trial {number} has been told already, or was forgotten {now}")
         return own
+
+
+@dataclass(frozen=True)
+class _Change:
+    """One thing that happened to a run."""
+
+    history: History
+    """What the method sees afterwards."""
+    asked: Sequence[Trial] = ()
+    ended: Trial | None = None
+    """A trial as it is afterwards."""
+    forgotten: bool = False
+    earlier: Sequence[Earlier] = ()
+    probe_steps: Sequence[int] = ()
+    overlapping: bool = False

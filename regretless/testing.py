@@ -10,16 +10,19 @@ Each check takes a recipe and is small; `METHOD_CHECKS` lists them, so that a te
 
 from __future__ import annotations
 
+import copy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from regretless.basics.statefile import pack, unpack
 from regretless.certificate import Certificate
-from regretless.method import Method, Recipe
-from regretless.parameters import Array, Choice, Float, Int
+from regretless.history import History
+from regretless.method import Method, Recipe, next_points
 from regretless.space import Space
-from regretless.statefile import pack, unpack
+from regretless.space.parameters import Array, Choice, Float, Int
 
 LARGE_DIM = 20
 """The larger of the dimensions every method is run in, unless it declares a smaller `max_dim`."""
@@ -39,12 +42,71 @@ def bowl(X: Array) -> Array:
     return value
 
 
-def run(method: Method, n: int, fun: Callable[[Array], Array] = bowl) -> Array:
+class Loop:
+    """A method and the history of its run: the smallest loop of ask and tell, on the cube, maximising.
+
+    Args:
+        method: the method, of which nothing was asked yet.
+        constraints, cost, noise_bound: as for `History`.
+    """
+
+    def __init__(self, method: Method, *, constraints: int = 0, cost: bool = False, noise_bound: float = 0.0) -> None:
+        self.method = method
+        self.history = History(method.dim, constraints=constraints, cost=cost, noise_bound=noise_bound)
+        self.step = 0
+        """The number of asks so far: the key of the next proposal."""
+
+    def ask(self, n: int = 1, *, step: int | None = None, pins: Mapping[int, float] | None = None) -> Array:
+        """n points to evaluate next, n x d, under way from now on; `pins` holds coordinates at canonical places."""
+        self.step = self.step if step is None else step
+        cube = self.method.cube.pinned(pins) if pins else None
+        points = next_points(self.method, self.history, n, step=self.step, cube=cube)
+        self.step += n
+        self.history = self.history.with_pending(points)
+        return points
+
+    def tell(
+        self, X: ArrayLike, y: ArrayLike, *, yvar: ArrayLike | None = None, sides: ArrayLike | None = None
+    ) -> None:
+        """Values y (n) of the points X (n x d), asked or not; see `History.with_values`."""
+        self.history = self.history.with_values(self._places(X), y, yvar=yvar, sides=sides)
+
+    def wait_for(self, X: ArrayLike) -> None:
+        """Counts points that somebody else evaluates as under way."""
+        self.history = self.history.with_pending(self._places(X))
+
+    def forget(self, X: ArrayLike) -> None:
+        """Gives up points that will never be told."""
+        self.history = self.history.without_pending(self._places(X))
+
+    def recommend(self) -> Array:
+        """The point to report, d."""
+        return self.method.recommend(self.history)
+
+    def certificate(self, delta: float = 0.05) -> Certificate:
+        """How much better the best point may be."""
+        return self.method.certificate(self.history, delta)
+
+    def resumed(self, method: Method) -> Loop:
+        """The same run with a fresh method that takes over what this one keeps warm, through a file."""
+        other = copy.copy(self)
+        other.method = method
+        method.warm_from(self.history, unpack(pack(self.method.warm(self.history))))
+        return other
+
+    def _places(self, X: ArrayLike) -> Array:
+        """Points as canonical places; what lies outside the cube is left for the history to refuse."""
+        points = np.asarray(X, dtype=np.float64)
+        inside = points.shape[-1:] == (self.method.dim,) and bool(((points >= 0) & (points <= 1)).all())
+        return self.method.cube.snap(points) if inside else points
+
+
+def run(loop: Loop, n: int, fun: Callable[[Array], Array] = bowl) -> Array:
     """n rounds of ask and tell; returns the points, n x d."""
     points = []
     for _ in range(n):
-        X = method.ask()
-        method.tell(X, fun(X))
+        X = loop.ask()
+        loop.tell(X, fun(X))
         points.append(X[0])
     return np.array(points)
 
@@ -54,26 +116,26 @@ def run(method: Method, n: int, fun: Callable[[Array], Array] = bowl) -> Array:
 
 def check_shapes(recipe: Recipe) -> None:
     """Proposals are n x d and inside the cube, in one dimension and in many, before any value is known and after."""
-    for dim in (1, min(LARGE_DIM, recipe.method.max_dim)):
-        method = recipe.build(dim, seed=0, budget=12)
-        first = method.ask(3)
+    for dim in (1, min(LARGE_DIM, recipe.method.traits.max_dim)):
+        loop = Loop(recipe.build(dim, seed=0, budget=12))
+        first = loop.ask(3)
         assert first.shape == (3, dim), f"ask(3) gave shape {first.shape} in {dim} dimensions"
-        method.tell(first, bowl(first))
-        later = run(method, 3)
+        loop.tell(first, bowl(first))
+        later = run(loop, 3)
         for X in (first, later):
             assert X.dtype == np.float64
             assert ((X >= 0) & (X <= 1)).all(), "a proposal lies outside the cube"
-        assert method.recommend().shape == (dim,)
+        assert loop.recommend().shape == (dim,)
 
 
 def check_few_data(recipe: Recipe) -> None:
     """No data and one datum are enough to go on."""
-    method = recipe.build(2, seed=1)
-    assert not method.certificate().certified, "certified before anything was evaluated"
-    X = method.ask()
-    method.tell(X, [1.0])
-    assert np.array_equal(method.recommend(), X[0])
-    assert np.isfinite(method.ask()).all()
+    loop = Loop(recipe.build(2, seed=1))
+    assert not loop.certificate().certified, "certified before anything was evaluated"
+    X = loop.ask()
+    loop.tell(X, [1.0])
+    assert np.array_equal(loop.recommend(), X[0])
+    assert np.isfinite(loop.ask()).all()
 
 
 def check_scales(recipe: Recipe) -> None:
@@ -87,18 +149,18 @@ def check_scales(recipe: Recipe) -> None:
         lambda X: np.where(bowl(X) < -0.15, -1e9, bowl(X)),
     ]
     for fun in functions:
-        assert np.isfinite(run(recipe.build(2, seed=3, budget=20), 9, fun)).all()
+        assert np.isfinite(run(Loop(recipe.build(2, seed=3, budget=20)), 9, fun)).all()
 
 
 def check_extreme_values(recipe: Recipe) -> None:
     """A single enormous value, of either sign, kills no run and gives no certificate that is not a number."""
     for extreme in (1e160, -1e300):
-        method = recipe.build(2, seed=17, budget=20)
-        X = run(method, 6)
-        method.tell(method.ask(), [extreme])
-        X = np.concatenate([X, run(method, 3), method.recommend()[None]])
+        loop = Loop(recipe.build(2, seed=17, budget=20))
+        X = run(loop, 6)
+        loop.tell(loop.ask(), [extreme])
+        X = np.concatenate([X, run(loop, 3), loop.recommend()[None]])
         assert np.isfinite(X).all()
-        certificate = method.certificate()
+        certificate = loop.certificate()
         assert not np.isnan([certificate.gap, certificate.lower, certificate.upper]).any(), str(certificate)
 
 
@@ -107,24 +169,24 @@ def check_legal_points(recipe: Recipe) -> None:
     few = {"a": Float(-3, 5), "b": Float(1e-4, 1e2, log=True), "n": Int(2, 7), "c": Choice(["red", "green", "blue"])}
     many = {"n": Int(0, 10**8), "big": Int(0, 2**60, step=2**20), "c": Choice(range(300))}
     for space in (Space(few), Space(many)):
-        cube = space.cube(recipe.method.choices)
-        if cube.dim <= recipe.method.max_dim:
-            X = run(recipe.build(cube, seed=9, budget=12), 12)
+        cube = space.cube(recipe.method.traits.choices)
+        if cube.dim <= recipe.method.traits.max_dim:
+            X = run(Loop(recipe.build(cube, seed=9, budget=12)), 12)
             assert np.array_equal(cube.snap(X), X), "a proposal is off the legal positions"
 
 
 def check_identity(recipe: Recipe) -> None:
     """A proposal is found again, bit for bit, after its setting went through decode and encode."""
     space = Space({"lr": Float(1e-5, 1e-1, log=True), "drop": Float(0.1, 0.9), "far": Float(1e6, 1e6 + 1e-3)})
-    encoding = recipe.method.choices
+    encoding = recipe.method.traits.choices
     cube = space.cube(encoding)
-    if cube.dim > recipe.method.max_dim:
+    if cube.dim > recipe.method.traits.max_dim:
         return
-    method = recipe.build(space, seed=19, budget=16)
-    for x in run(method, 10):
+    loop = Loop(recipe.build(space, seed=19, budget=16))
+    for x in run(loop, 10):
         again = space.encode(space.decode(x, encoding), encoding)
         assert again.tobytes() == x.tobytes(), "a setting has two places in the cube"
-        assert method.is_known(again), "a told point is not known"
+        assert loop.history.is_known(again), "a told point is not known"
 
 
 def check_foreign_points(recipe: Recipe) -> None:
@@ -134,37 +196,37 @@ def check_foreign_points(recipe: Recipe) -> None:
     same, values = np.full((6, 3), 0.4), np.array([1.0, 1.5, 1.0, 0.5, 1.0, 1.2])
     variances = np.array([1e-2, 1e-2, np.nan, 0.0, 1e-4, 1e-3])
     for X, y, yvar in ((many, bowl(many), None), (same, values, None), (many[:6], bowl(many[:6]), variances)):
-        method = recipe.build(3, seed=5)
-        method.tell(X, y, yvar=yvar)
-        assert len(method.X) == len(X)
-        assert np.isfinite(run(method, 2)).all()
+        loop = Loop(recipe.build(3, seed=5))
+        loop.tell(X, y, yvar=yvar)
+        assert len(loop.history.X) == len(X)
+        assert np.isfinite(run(loop, 2)).all()
 
 
 def check_failures(recipe: Recipe) -> None:
     """NaN and infinities are failures: remembered apart, never modelled as values."""
-    method = recipe.build(2, seed=6)
+    loop = Loop(recipe.build(2, seed=6))
     for bad in (np.nan, np.inf, -np.inf):
-        method.tell(method.ask(), [bad])
-    assert len(method.y) == 0
-    assert len(method.failed) == 3
-    assert len(method.pending) == 0
-    method.tell([[0.2, 0.3], [0.5, 0.5]], [1.0, np.nan])
-    assert len(method.y) == 1
-    assert np.isfinite(run(method, 6)).all()
+        loop.tell(loop.ask(), [bad])
+    assert len(loop.history.y) == 0
+    assert len(loop.history.failed) == 3
+    assert len(loop.history.pending) == 0
+    loop.tell([[0.2, 0.3], [0.5, 0.5]], [1.0, np.nan])
+    assert len(loop.history.y) == 1
+    assert np.isfinite(run(loop, 6)).all()
 
 
 def check_pending(recipe: Recipe) -> None:
     """With 16 trials pending no two proposals coincide; forgetting frees them; tells may come out of order."""
-    method = recipe.build(2, seed=8, budget=40)
-    run(method, 4)
-    X = method.ask(16)
+    loop = Loop(recipe.build(2, seed=8, budget=40))
+    run(loop, 4)
+    X = loop.ask(16)
     assert len(np.unique(X, axis=0)) == 16, "two pending proposals coincide"
-    method.forget(X[:3])
-    assert len(method.pending) == 13
+    loop.forget(X[:3])
+    assert len(loop.history.pending) == 13
     for i in (12, 3, 9):
-        method.tell(X[i : i + 1], bowl(X[i : i + 1]))
-    assert len(method.pending) == 10
-    assert np.isfinite(method.ask()).all()
+        loop.tell(X[i : i + 1], bowl(X[i : i + 1]))
+    assert len(loop.history.pending) == 10
+    assert np.isfinite(loop.ask()).all()
 
 
 def check_conditions_and_rules(recipe: Recipe) -> None:
@@ -179,20 +241,18 @@ def check_conditions_and_rules(recipe: Recipe) -> None:
         },
         where=["low < high", "kind == 'line' or low <= 3"],
     )
-    encoding = recipe.method.choices
+    encoding = recipe.method.traits.choices
     cube = space.cube(encoding)
-    if cube.dim > recipe.method.max_dim:
+    if cube.dim > recipe.method.traits.max_dim:
         return
-    method = recipe.build(space, seed=20, budget=8)
-    X = run(method, 3)
+    loop = Loop(recipe.build(space, seed=20, budget=8))
+    X = run(loop, 3)
     pins = space.pins({"kind": "curve", "low": 2.25}, encoding)
-    state = method.state_dict()
-    held = method.ask(pins=pins)
-    again = recipe.build(space, seed=20, budget=8)
-    again.load_state_dict(state)
+    again = loop.resumed(recipe.build(space, seed=20, budget=8))
+    held = loop.ask(pins=pins)
     assert np.array_equal(again.ask(pins=pins), held), "a loaded state asks for another point"
     assert all(held[0, i] == place for i, place in pins.items()), "a pinned coordinate has moved"
-    X = np.concatenate([X, held, method.ask()])
+    X = np.concatenate([X, held, loop.ask()])
     assert np.array_equal(cube.snap(X), X), "a proposal is not canonical: what does not exist must rest"
     for x in X:
         setting = space.decode(x, encoding)
@@ -203,54 +263,49 @@ def check_conditions_and_rules(recipe: Recipe) -> None:
 def check_constraints(recipe: Recipe) -> None:
     """Where a method learns constraints and costs: the recommendation satisfies the constraints as soon as a told point
     does, and a loaded state goes on."""
-    if not recipe.method.models_constraints:
+    if not recipe.method.traits.constraints:
         return
 
-    def begun() -> Method:
-        method = recipe.build(2, seed=22, budget=12)
-        method.expect(constraints=2, cost=method.weighs_cost)
-        return method
-
-    method = begun()
+    weighs = recipe.method.traits.cost
+    loop = Loop(recipe.build(2, seed=22, budget=12), constraints=2, cost=weighs)
     for _ in range(7):
-        X = method.ask()
-        sides = [[0.3 - float(X[0, 0]), float(X[0, 1]) - 0.8, 1.0 + float(X[0, 0])][: 2 + method.has_cost]]
-        method.tell(X, bowl(X), sides=sides)
-    x = method.recommend()
-    assert not method.feasible.any() or method.feasible[(x == method.X).all(axis=1)].all(), (
+        X = loop.ask()
+        sides = [[0.3 - float(X[0, 0]), float(X[0, 1]) - 0.8, 1.0 + float(X[0, 0])][: 2 + weighs]]
+        loop.tell(X, bowl(X), sides=sides)
+    x = loop.recommend()
+    assert not loop.history.feasible.any() or loop.history.feasible[(x == loop.history.X).all(axis=1)].all(), (
         "the recommendation breaks a constraint"
     )
-    again = begun()
-    again.load_state_dict(unpack(pack(method.state_dict())))
-    assert np.array_equal(again.ask(), method.ask()), "a loaded state with constraints asks for another point"
+    again = loop.resumed(recipe.build(2, seed=22, budget=12))
+    assert np.array_equal(again.ask(), loop.ask()), "a loaded state with constraints asks for another point"
 
 
 def check_values_outside(recipe: Recipe) -> None:
     """Where a method uses values outside the cube: proposals stay inside, and a loaded state goes on."""
-    if not recipe.method.uses_outside:
+    if not recipe.method.traits.outside:
         return
-    method, again = (recipe.build(2, seed=23, budget=12) for _ in range(2))
+    loop = Loop(recipe.build(2, seed=23, budget=12))
     beyond = np.array([[-0.4, 0.3], [1.7, 0.2], [0.6, 1.2]])
-    method.inform(beyond, bowl(beyond), np.full(3, np.nan))
-    X = run(method, 6)
+    loop.history = loop.history.with_outside(beyond, bowl(beyond), np.full(3, np.nan))
+    X = run(loop, 6)
     assert ((X >= 0) & (X <= 1)).all(), "a proposal lies outside the cube"
-    again.load_state_dict(unpack(pack(method.state_dict())))
-    assert np.array_equal(again.ask(), method.ask()), "a loaded state with values outside asks for another point"
+    again = loop.resumed(recipe.build(2, seed=23, budget=12))
+    assert np.array_equal(again.ask(), loop.ask()), "a loaded state with values outside asks for another point"
 
 
 def check_same_seed(recipe: Recipe) -> None:
     """The same seed gives the same points; another seed gives others."""
-    a, b, c = (run(recipe.build(2, seed=seed, budget=12), 8) for seed in (10, 10, 11))
+    a, b, c = (run(Loop(recipe.build(2, seed=seed, budget=12)), 8) for seed in (10, 10, 11))
     assert np.array_equal(a, b), "the same seed gave other points"
     assert not np.array_equal(a, c), "another seed gave the same points"
 
 
 def check_global_random_state(recipe: Recipe) -> None:
     """The global random state of NumPy (and torch, where it is loaded) is neither read nor moved."""
-    method = recipe.build(2, seed=12, budget=12)
+    loop = Loop(recipe.build(2, seed=12, budget=12))
     torch = sys.modules.get("torch")
     before = np.random.get_state()[1].copy(), None if torch is None else torch.get_rng_state().clone()  # type: ignore[index] # noqa: NPY002
-    run(method, 6)
+    run(loop, 6)
     assert np.array_equal(before[0], np.random.get_state()[1]), "NumPy's global random state was moved"  # type: ignore[index] # noqa: NPY002
     assert torch is None or before[1] is None or bool((before[1] == torch.get_rng_state()).all()), (
         "torch's global random state was moved"
@@ -258,32 +313,51 @@ def check_global_random_state(recipe: Recipe) -> None:
 
 
 def check_replay(recipe: Recipe) -> None:
-    """A fresh method that is told the same history proposes the same points, told one by one or in bulk."""
-    original = recipe.build(2, seed=13, budget=24)
+    """A fresh method that is shown the same history proposes the same points, however the history came about."""
+    original, bulk = (Loop(recipe.build(2, seed=13, budget=24)) for _ in range(2))
     run(original, 11)
-    bulk = recipe.build(2, seed=13, budget=24)
-    bulk.tell(original.X, original.y)
+    bulk.tell(original.history.X, original.history.y)
     assert np.array_equal(bulk.ask(1, step=11), original.ask(1, step=11)), "a replayed history gives another proposal"
 
 
+def check_caches(recipe: Recipe) -> None:
+    """What a method keeps is a cache: dropped at random moments, or filled by questions about other histories, it
+    changes no point; an ask changes no history."""
+    whole, dropped = (Loop(recipe.build(2, seed=21, budget=24)) for _ in range(2))
+    expected = run(whole, 14)
+    moments = np.random.default_rng(4)
+    for x in expected:
+        if moments.random() < 0.4:
+            dropped.method = recipe.build(2, seed=21, budget=24)
+        if moments.random() < 0.3:
+            other = History(2).with_values(moments.random((3, 2)), moments.random(3))
+            next_points(dropped.method, other.with_pending([[0.5, 0.25]]), step=3)
+        before = dropped.history, dropped.history.X.copy(), dropped.history.pending.copy()
+        again = next_points(dropped.method, dropped.history, step=dropped.step)
+        assert dropped.history is before[0], "an ask has changed its history"
+        assert np.array_equal(dropped.history.X, before[1]), "an ask has changed the values of its history"
+        assert np.array_equal(dropped.history.pending, before[2]), "an ask has changed what is under way"
+        X = dropped.ask()
+        assert np.array_equal(again, X), "the same question got two answers"
+        assert np.array_equal(X[0], x), "a dropped cache gives another proposal"
+        dropped.tell(X, bowl(X))
+
+
 def check_state(recipe: Recipe) -> None:
-    """24 rounds equal 16 rounds, a state written and read, and 8 more, bit for bit."""
-    whole = recipe.build(2, seed=14, budget=24)
+    """24 rounds equal 16 rounds, what is kept warm written and read, and 8 more, bit for bit."""
+    whole, first = (Loop(recipe.build(2, seed=14, budget=24)) for _ in range(2))
     expected = run(whole, 24)
-    first = recipe.build(2, seed=14, budget=24)
     head = run(first, 16)
-    resumed = recipe.build(2, seed=14, budget=24)
-    resumed.load_state_dict(unpack(pack(first.state_dict())))
-    tail = run(resumed, 8)
+    tail = run(first.resumed(recipe.build(2, seed=14, budget=24)), 8)
     assert np.array_equal(np.concatenate([head, tail]), expected), "a resumed run differs from an unbroken one"
 
 
 def check_certificate(recipe: Recipe) -> None:
     """A certificate is a finite non-negative gap with its assumptions, or says why there is none."""
-    method = recipe.build(2, seed=15, budget=30)
-    run(method, 14)
+    loop = Loop(recipe.build(2, seed=15, budget=30))
+    run(loop, 14)
     for delta in (0.2, 0.05):
-        certificate = method.certificate(delta)
+        certificate = loop.certificate(delta)
         assert isinstance(certificate, Certificate)
         assert certificate.delta == delta
         if certificate.certified:
@@ -297,16 +371,16 @@ def check_certificate(recipe: Recipe) -> None:
 
 def check_bad_input(recipe: Recipe) -> None:
     """Bad input raises ValueError at once."""
-    method = recipe.build(2, seed=16)
+    loop = Loop(recipe.build(2, seed=16))
     x = [[0.5, 0.5]]
     bad: list[Callable[[], object]] = [
-        lambda: method.ask(0),
-        lambda: method.tell([[0.5]], [1.0]),
-        lambda: method.tell([[0.5, 1.5]], [1.0]),
-        lambda: method.tell([[0.5, np.nan]], [1.0]),
-        lambda: method.tell(x, [1.0, 2.0]),
-        lambda: method.tell(x, [1.0], yvar=[-1.0]),
-        lambda: method.certificate(1.5),
+        lambda: loop.ask(0),
+        lambda: loop.tell([[0.5]], [1.0]),
+        lambda: loop.tell([[0.5, 1.5]], [1.0]),
+        lambda: loop.tell([[0.5, np.nan]], [1.0]),
+        lambda: loop.tell(x, [1.0, 2.0]),
+        lambda: loop.tell(x, [1.0], yvar=[-1.0]),
+        lambda: loop.certificate(1.5),
         lambda: recipe.build(0, seed=0),
         lambda: recipe.build(2, seed=-1),
         lambda: recipe.build(2, seed=0, budget=0),
@@ -335,6 +409,6 @@ METHOD_CHECKS: tuple[Callable[[Recipe], None], ...] = (
     check_recipe, check_shapes, check_few_data, check_scales, check_extreme_values, check_legal_points, check_identity,
     check_foreign_points, check_failures, check_pending, check_conditions_and_rules, check_constraints,
     check_values_outside, check_same_seed,
-    check_global_random_state, check_replay, check_state, check_certificate, check_bad_input,
+    check_global_random_state, check_replay, check_caches, check_state, check_certificate, check_bad_input,
 )  # fmt: skip
 """Every law, in the order in which `check_method` runs them."""

@@ -9,17 +9,14 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from regretless.evaluation import as_number, numbers_of, shown
-from regretless.method import LARGEST
-from regretless.parameters import Array, Choice, Int, Parameter
+from regretless.basics.values import checked_amount, numbers_of, shown
+from regretless.history import LARGEST
+from regretless.space.parameters import Array, Choice, Int, Parameter
+from regretless.task import CostKind
 
-CostKind: TypeAlias = Literal["told", "seconds"]
-"""Where the cost of an evaluation comes from."""
 TrialState: TypeAlias = Literal["pending", "done", "failed"]
 LEAST_COST = 1e-9
 """Costs below this count as this: their logarithms are modelled, and a clock may say 0."""
-STATES: tuple[TrialState, ...] = ("pending", "done", "failed")
-"""What becomes of trials, in the order of their codes in a file."""
 
 
 @dataclass(eq=False)
@@ -52,10 +49,6 @@ class Trial:
 
     def __post_init__(self) -> None:
         self.given = dict(self.params)
-
-    def move(self, unit: Array, params: dict[str, Any]) -> None:
-        """Gives a pending trial another setting."""
-        self.unit, self.params, self.given, self.differs = unit, params, dict(params), None
 
     def settle(self) -> None:
         """Gives the trial the parameters back that a caller took out of its dict, before it is told. One whose values
@@ -93,30 +86,6 @@ class Trial:
 
 
 # ---------------------------------------------------------------- values
-
-
-def checked_amount(name: str, value: Any) -> float:
-    """What an evaluation cost or took, as it was told."""
-    number = as_number(value)
-    if number is None or not (math.isfinite(number) and number >= 0):
-        raise ValueError(f"{name} must be a finite number of at least 0, got {shown(value)}")
-    return number
-
-
-def counted(constraints: Any) -> tuple[int, tuple[str, ...]]:
-    """The number of constraints, and their names where they have some."""
-    if isinstance(constraints, int | np.integer) and not isinstance(constraints, bool) and constraints >= 0:
-        return int(constraints), ()
-    if isinstance(constraints, Sequence) and not isinstance(constraints, str):
-        names = tuple(constraints)
-        if len(set(names)) == len(names) and all(isinstance(name, str) for name in names):
-            return len(names), names
-    raise ValueError(f"constraints must be a number of them or a list of different names, got {constraints!r}")
-
-
-def column(numbers: Sequence[float | None]) -> Array:
-    """Numbers as an array, NaN where there is none, n."""
-    return np.array([math.nan if number is None else number for number in numbers])
 
 
 def checked_constraints(
@@ -161,11 +130,3 @@ def _own_value(parameter: Parameter, value: Any) -> Any:
         return parameter.labels[parameter.index(value)]
     number = int(value) if isinstance(parameter, Int) else float(value)
     return min(max(number, parameter.low), parameter.high)
-
-
-def number_of(trial: Trial, notes: Mapping[str, Any]) -> int:
-    """The number by which the user knows a trial: that in its study, where the notes of the run say that it was read
-    from one."""
-    numbers = notes.get("numbers")
-    known = numbers[trial.number] if isinstance(numbers, list) and trial.number < len(numbers) else None
-    return known if isinstance(known, int) else trial.number

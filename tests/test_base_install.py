@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from regretless.baselines import BASELINES
+from regretless.classics import CLASSICS
 from regretless.methods import METHODS
 
 MISSING = (
@@ -37,7 +37,7 @@ def cost(lr, depth, shift):
 """
 NEEDY = {"rf-ei": "scikit-learn"}
 """Methods that need an extra, and the library."""
-GROUPS = [*([name] for name in METHODS), [name for name in BASELINES if name not in NEEDY]]
+GROUPS = [*([name] for name in METHODS), [name for name in CLASSICS if name not in NEEDY]]
 """The methods of the papers each in a process of its own, the baselines together in one."""
 
 

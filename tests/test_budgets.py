@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 import regretless as rg
 from regretless.cli import main
-from regretless.optimizer import Optimizer
-from regretless.storage.runner import tune_in_storage
+from regretless.doors.optuna.runner import tune_in_storage
+from regretless.optimizer import Optimizer, Trial
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -37,7 +37,7 @@ def test_the_trial_that_reaches_the_budget_is_the_last() -> None:
     assert any(t.value is None and t.cost == 2.5 for t in result.trials)  # a failure that names its cost is paid too
     assert "cost 27.5 of the 26" in result.message
     assert result.success
-    assert result.optimizer.probes == 0.0  # nothing is certified, so nothing is probed
+    assert result.optimizer.task.probes == 0.0  # nothing is certified, so nothing is probed
 
 
 @pytest.mark.filterwarnings("ignore:trial")
@@ -83,9 +83,10 @@ def test_costs_nobody_told_are_named() -> None:
 
 
 def test_budgets_combine() -> None:
-    run = SimpleNamespace(
-        ended=[5.0, 4.0, None], costs=[1.0, 1.5, None], allowed=[True, True, False], direction="minimize"
-    )
+    told = [(5.0, 1.0), (4.0, 1.5), (None, None)]
+    states = ["done", "done", "failed"]
+    trials = [Trial(i, {}, states[i], value, cost=cost) for i, (value, cost) in enumerate(told)]
+    run = SimpleNamespace(trials=trials, direction="minimize")
     assert rg.StopWhen(cost=2.0, target=4.0).check(run) == (
         "stopped after 3 trials: the target 4 was reached, and the trials cost 2.5 of the 2 that they may"
     )

@@ -131,7 +131,7 @@ def test_a_space_that_is_hardly_seen_is_not_certified_by_counting() -> None:
     others were evaluated" would say nothing, and of the range it would be wrong."""
     opt = rg.Optimizer({"lr": rg.Float(3e-7, 0.2, log=True)}, method="random", seed=0, probes=0.5)
     for trial in opt.ask(6):
-        opt.tell(trial, 1.0, failed=trial.number in opt.probe_steps)
+        opt.tell(trial, 1.0, failed=trial.number in opt.book.probe_steps)
     assert (opt.certificate.share, opt.certificate.share_reason) == (None, "every probe may be better")
     many = rg.Optimizer({"a": rg.Int(1, 1000), "b": rg.Int(-5, 2995, step=3)}, method="random", seed=0)
     for trial in many.ask(10):

@@ -12,9 +12,9 @@ import types
 import pytest
 from click.testing import CliRunner
 
-from regretless.baselines import BASELINES
+from regretless.basics.extras import masked
+from regretless.classics import CLASSICS
 from regretless.cli import extensions, load_function, main
-from regretless.extras import masked
 from regretless.methods import METHODS
 
 OBJECTIVE = """
@@ -57,7 +57,7 @@ def test_the_command_is_a_module_too() -> None:
 def test_list_names_everything_and_the_defaults_first() -> None:
     result = call("list")
     assert result.exit_code == 0
-    for name in (*METHODS, *BASELINES, "optuna-tpe", "branin", "hartmann6"):
+    for name in (*METHODS, *CLASSICS, "optuna-tpe", "branin", "hartmann6"):
         assert result.output.count(f"\n  {name} ") == 1
     lines = result.output.splitlines()
     assert [line.split()[0] for line in lines[1:4]] == ["auto", "gp-ucb", "gp-ei"]

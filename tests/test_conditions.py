@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import regretless as rg
-from regretless.evaluation import check_signature
-from regretless.parameters import Encoding
+from regretless.run.evaluation import check_signature
 from regretless.space import Space
+from regretless.space.parameters import Encoding
 
 TREE = {
     "lr": rg.Float(1e-5, 1e-1, log=True),

@@ -1,4 +1,4 @@
-"""Every method and baseline, and the one made of them, in every configuration, keeps every law: none is excepted."""
+"""Every method, classic and rival, and the one made of them, in every configuration, keeps every law: none is excepted."""
 
 import functools
 import inspect
@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from regretless.auto import AUTO
-from regretless.baselines import BASELINES
+from regretless.auto import AUTO, others
+from regretless.classics import CLASSICS
 from regretless.method import Recipe
 from regretless.methods import METHODS
-from regretless.testing import METHOD_CHECKS, bowl, run
+from regretless.testing import METHOD_CHECKS, Loop, bowl, run
 
-pytestmark = pytest.mark.filterwarnings("ignore::regretless.methods.gp_threds.algorithm.DimensionWarning")
-RECIPES = [AUTO, *METHODS.values(), *BASELINES.values()]
-RANDOM = BASELINES["random"]
+pytestmark = pytest.mark.filterwarnings("ignore::regretless.methods.gp_threds.default.DimensionWarning")
+RECIPES = [AUTO, *METHODS.values(), *CLASSICS.values(), *others().values()]
+"""The rivals are there where regretless-bench is installed."""
+RANDOM = CLASSICS["random"]
 OPTIONS = {
-    "preset": "paper",
     "noise_var": 1e-4,
     "noise_sd": 1e-2,
     "verify": 2,
@@ -41,7 +41,7 @@ def test_law(recipe: Recipe, check: Callable[[Recipe], None]) -> None:
     check(recipe)
 
 
-@pytest.mark.parametrize("recipe", [r for r in RECIPES if not r.method.model_free], ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize("recipe", [r for r in RECIPES if not r.method.traits.model_free], ids=lambda recipe: recipe.name)
 def test_beats_the_median_of_random_search_on_a_bowl(recipe: Recipe) -> None:
     """Five runs decide; where they do not show it, nine do."""
     assert any(median_best(recipe, seeds) > median_best(RANDOM, 50) for seeds in (5, 9))
@@ -53,4 +53,4 @@ def median_best(recipe: Recipe, seeds: int) -> float:
 
 @functools.cache
 def best(recipe: Recipe, seed: int, budget: int = 25) -> float:
-    return float(bowl(run(recipe.build(2, seed=seed, budget=budget), budget)).max())
+    return float(bowl(run(Loop(recipe.build(2, seed=seed, budget=budget)), budget)).max())

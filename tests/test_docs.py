@@ -31,7 +31,7 @@ def test_the_plan_of_the_tutorial_is_what_is_printed() -> None:
 
 def test_options_that_are_named_exist() -> None:
     """In pages and docstrings: `gp-ucb:kappa=2`, `rg.MSUCB(low_dim=5)`."""
-    recipes = {**regretless.METHODS, **regretless.BASELINES, **PEERS}
+    recipes = {**regretless.METHODS, **regretless.CLASSICS, **PEERS}
     options = {name: set(inspect.signature(recipe.method).parameters) for name, recipe in recipes.items()}
     options |= {recipe.method.__name__: options[name] for name, recipe in recipes.items()}
     names = "|".join(sorted(map(re.escape, options), key=len, reverse=True))
@@ -128,6 +128,6 @@ def test_the_reference_names_everything_public() -> None:
     listed = re.findall(r"^::: (\S+)$", pages, re.MULTILINE)
     assert len(listed) == len(set(listed))
     ends = {name.rpartition(".")[2] for name in listed}
-    assert set(regretless.__all__) - ends <= {"METHODS", "BASELINES"}
-    recipes = [*regretless.METHODS.values(), *regretless.BASELINES.values()]
+    assert set(regretless.__all__) - ends <= {"METHODS", "CLASSICS"}
+    recipes = [*regretless.METHODS.values(), *regretless.CLASSICS.values()]
     assert {f"{recipe.method.__module__}.{recipe.method.__name__}" for recipe in recipes} <= set(listed)

@@ -9,6 +9,7 @@ import optuna
 import pytest
 
 import regretless as rg
+from regretless.run.result import observed
 
 OLD: dict[str, Any] = {"lr": rg.Float(1e-5, 1e-1, log=True), "n": rg.Int(2, 9), "act": rg.Choice(["relu", "tanh"])}
 NEW: dict[str, Any] = {**OLD, "lr": rg.Float(1e-3, 1e-1, log=True), "n": rg.Int(4, 12), "drop": rg.Float(0, 0.5)}
@@ -53,7 +54,7 @@ def test_every_source_says_the_same(old: rg.Result, tmp_path: Path) -> None:
         opt = rg.Optimizer(NEW, method="gp-ei", seed=1, budget=20)
         used = opt.learn(source, missing={"drop": 0.1})
         assert used == len(reachable) == 16, name
-        assert len(opt.method.y) == 16 - outside
+        assert len(opt.history) == 16 - outside
         assert 0 < outside < 16
         asked[name] = opt.ask().params
         assert 1e-3 <= asked[name]["lr"] <= 1e-1
@@ -68,7 +69,7 @@ def test_tables_of_optuna_and_of_results_lead_back(tmp_path: Path) -> None:
     space = {"x": rg.Float(1.5, 7), "value": rg.Int(2, 6)}
     opt = rg.Optimizer(space, seed=1)
     assert opt.learn(tmp_path / "study.csv") == 1
-    assert opt.observed({"x": 2.5, "value": 3}) == 1.5
+    assert observed(opt, {"x": 2.5, "value": 3}) == 1.5
     result = rg.minimize(lambda x, value: x + value, space, trials=4, seed=0, method="sobol", progress=False)
     result.to_dataframe().to_csv(tmp_path / "run.csv")
     assert rg.Optimizer(space, seed=1).learn(tmp_path / "run.csv") == 4
@@ -81,7 +82,7 @@ def test_numbers_that_floats_cannot_hold_are_learnt_as_they_are(tmp_path: Path) 
     for source in (result, tmp_path / "run.csv"):
         opt = rg.Optimizer(space, seed=1)
         assert opt.learn(source) == 9
-        assert [opt.observed(t.params) for t in result.trials] == [t.value for t in result.trials]
+        assert [observed(opt, t.params) for t in result.trials] == [t.value for t in result.trials]
 
 
 def test_a_text_that_stands_for_two_labels_is_left_out(tmp_path: Path) -> None:
@@ -110,7 +111,7 @@ def test_the_table_of_a_run_comes_back_whatever_its_parameters_are_called(tmp_pa
     result.to_dataframe().to_csv(tmp_path / "t.csv", index=False)
     opt = rg.Optimizer(space, seed=1)
     assert opt.learn(tmp_path / "t.csv") == 9
-    assert [opt.observed(t.params) for t in result.trials] == [t.value for t in result.trials]
+    assert [observed(opt, t.params) for t in result.trials] == [t.value for t in result.trials]
 
 
 def test_what_was_learnt_before_is_no_second_evaluation(tmp_path: Path) -> None:
@@ -122,7 +123,7 @@ def test_what_was_learnt_before_is_no_second_evaluation(tmp_path: Path) -> None:
     again = rg.Optimizer.load(tmp_path / "run")
     with pytest.warns(RuntimeWarning, match="6 earlier evaluations were left out: they were learnt before"):
         assert again.learn(noisy) == 2
-    assert len(again.method.y) == 8
+    assert len(again.history) == 8
     assert "no noise" not in again.why
 
 
@@ -143,7 +144,7 @@ def test_every_file_of_a_study_is_learnt(tmp_path: Path) -> None:
     for source in (f"journal:{tmp_path}/study.journal", str(tmp_path / "study.db"), tmp_path / "study.db"):
         opt = rg.Optimizer({"x": rg.Float(3, 8)}, seed=0)
         assert opt.learn(source) == 1
-        assert opt.observed({"x": 4.0}) == 1.0
+        assert observed(opt, {"x": 4.0}) == 1.0
     optuna.create_study(storage=f"sqlite:///{tmp_path}/study.db", study_name="yours")
     with pytest.raises(ValueError, match=r"holds the studies mine, yours"):
         rg.Optimizer({"x": rg.Float(3, 8)}).learn(tmp_path / "study.db")
@@ -169,7 +170,7 @@ def test_a_run_that_knows_more_is_better_and_resumes_exactly(old: rg.Result, tmp
     again = rg.Optimizer.load(tmp_path / "run")
     assert again.ask().params == opt.trials[4].params
     inside = next(t for t in old.trials if t.params["lr"] >= 1e-3 and t.params["n"] >= 4)
-    assert again.observed({**inside.params, "drop": 0.0}) == inside.value
+    assert observed(again, {**inside.params, "drop": 0.0}) == inside.value
 
 
 def test_what_cannot_be_used_is_said(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ there."""
 import numpy as np
 import pytest
 
-from regretless.baselines import BASELINES
-from regretless.methods import METHODS
+from regretless.auto import find_recipe
+from regretless.testing import Loop
 
 TRIALS = 40
 CENTRE = np.array([0.7, 0.4])
@@ -17,11 +17,11 @@ def rippled(z: np.ndarray) -> float:
 
 
 def failures(name: str, seed: int) -> int:
-    method = {**METHODS, **BASELINES}[name].build(2, seed=seed, budget=TRIALS)
+    loop = Loop(find_recipe(name).build(2, seed=seed, budget=TRIALS))
     for _ in range(TRIALS):
-        x = method.ask()
-        method.tell(x, [np.nan if x[0, 0] > 0.5 else -rippled(10 * (x[0] - CENTRE))])
-    return len(method.failed)
+        x = loop.ask()
+        loop.tell(x, [np.nan if x[0, 0] > 0.5 else -rippled(10 * (x[0] - CENTRE))])
+    return len(loop.history.failed)
 
 
 @pytest.mark.parametrize("name", ["gp-ei", "bilevel", "ms-ucb", "gp-contest", "rembo"])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regretless.noise import NoiseEvidence
+from regretless.basics.noise import NoiseEvidence
 
 UNKNOWN = np.nan
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from regretless.options import in_range, one_of, whole_number
+from regretless.basics.options import in_range, one_of, whole_number
 
 
 def test_what_is_right_passes() -> None:

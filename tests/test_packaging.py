@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from regretless.extras import DISTRIBUTIONS, optional, requirement
+from regretless.basics.extras import DISTRIBUTIONS, optional, requirement
 
 ROOT = Path(__file__).parent.parent
 PROJECTS = {

@@ -13,9 +13,12 @@ from scipy.stats import beta, binom
 
 import regretless as rg
 from regretless.certificate import rounded_up
+from regretless.method import next_points
 from regretless.optimizer import Optimizer
-from regretless.probes import is_due, last_look, most_better, probe_point, share_unseen
-from regretless.stopping import GapBelow, StopWhen, probes_for
+from regretless.outlook.probes import is_due, last_look, most_better, probe_point, share_unseen
+from regretless.outlook.stopping import GapBelow, StopWhen, probes_for, rule_of
+from regretless.run.result import observed
+from regretless.task import Task
 
 DELTA, RUNS = 0.2, 200
 LEAST = 1 - DELTA - 3 * math.sqrt(DELTA * (1 - DELTA) / RUNS)
@@ -60,7 +63,8 @@ def test_probes_are_evenly_spaced(rate: float) -> None:
 
 def test_probes_are_uniform_in_the_users_own_parametrisation() -> None:
     space = rg.Space({**LINE, "n": rg.Int(1, 100, log=True), "k": rg.Int(-3, 8), "c": rg.Choice(["a", "b", "c"])})
-    drawn = [space.decode(probe_point(space, 4, step, "shares")) for step in range(3000)]
+    task = Task(space, seed=4)
+    drawn = [space.decode(probe_point(task, step, "shares")) for step in range(3000)]
     lr = np.array([p["lr"] for p in drawn])
     assert np.allclose(np.histogram(np.log10(lr), 4, (-4, 0))[0] / 3000, 0.25, atol=0.035)
     for name, levels in (("k", 12), ("c", 3)):
@@ -69,7 +73,7 @@ def test_probes_are_uniform_in_the_users_own_parametrisation() -> None:
     ones = np.mean([p["n"] == 1 for p in drawn])
     assert ones == pytest.approx(math.log(3) / math.log(100.5 / 0.5), abs=0.03)  # by its share of the log scale
     for step in (0, 7):  # the same setting for a method that wants one coordinate per label
-        assert space.decode(probe_point(space, 4, step, "onehot"), "onehot") == drawn[step]
+        assert space.decode(probe_point(task, step, "onehot"), "onehot") == drawn[step]
 
 
 # ---------------------------------------------------------------- the theorem
@@ -82,7 +86,7 @@ def coverage(make: Callable[[int], Optimizer], better: Callable[[float], float])
         opt = make(seed)
         share = opt.share_at(DELTA).value
         shares.append(1.0 if share is None else share)
-        right += better(opt.observed(opt.recommend())) <= shares[-1]
+        right += better(observed(opt, opt.recommend())) <= shares[-1]
     return right / RUNS, float(np.mean(shares))
 
 
@@ -133,7 +137,7 @@ def test_few_cells_are_drawn_with_replacement() -> None:
     for seed in range(RUNS):
         opt = make(seed)
         rank = np.random.default_rng(seed).permutation(27)
-        best = opt.observed(opt.recommend())
+        best = observed(opt, opt.recommend())
         true = sum(weight[n] for i, (n, c) in enumerate(cells) if rank[i] < best)
         share = opt.share_at(DELTA)
         assert share.probes == 6  # a draw that was known counts, without an evaluation
@@ -149,12 +153,15 @@ def test_a_space_seen_whole_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     assert opt.share_at(0.05).value == pytest.approx(unseen)
     assert opt.share_at(0.05).certain
     assert opt.certificate.gap == math.inf
-    asked, ask = [], opt.method.ask
-    monkeypatch.setattr(opt.method, "ask", lambda n, *, step: asked.append(step) or ask(n, step=step))
-    known = [step for step in range(26, 34) if opt.method.is_known(opt.probe_at(step))]
+    asked: list[int] = []
+    monkeypatch.setattr(
+        "regretless.optimizer.next_points",
+        lambda method, history, *, step: asked.append(step) or next_points(method, history, step=step),
+    )
+    known = [step for step in range(26, 34) if opt.history.is_known(probe_point(opt.task, step, "shares"))]
     for _ in range(8):
         opt.ask()
-    assert opt.probe_steps == list(range(26, 34))
+    assert opt.book.probe_steps == list(range(26, 34))
     assert asked[:3] == known[:3]  # a draw that is known spends no evaluation: its trial goes to the method
     opt.tell(opt.adopt({"n": 9, "c": "c"}), 9.0)
     assert opt.share_at(0.05).value == 0.0
@@ -238,7 +245,7 @@ def test_noise_of_unknown_size_is_not_certified() -> None:
     opt = run(LINE, lambda x, lr: x, 12, 0)
     again = opt.adopt(opt.trials[0].params)
     opt.tell(again, 17.0)  # the same setting, another value
-    assert opt.method.shows_noise()
+    assert opt.method.shows_noise(opt.history)
     assert opt.share_at(0.05).value is None
     assert "variances" in opt.share_at(0.05).reason
     for i in range(1, 4):
@@ -284,7 +291,7 @@ def test_bounded_noise_spends_no_probability_on_the_noise() -> None:
     opt = Optimizer(LINE, method="random", seed=2, probes=1.0, noise_bound=0.2)
     for i in range(20):
         opt.tell(opt.ask(), -1.0 if i == 7 else 0.1 * (-1) ** i)
-    assert opt.method.shows_noise()
+    assert opt.method.shows_noise(opt.history)
     assert opt.share_at(0.05).undecided == 0
     assert opt.share_at(0.05).value == pytest.approx(most_better(20, 0, 0.05 / 2))
     opt.tell(opt.ask(), -0.7)  # within twice the bound of the best: it may be better
@@ -316,7 +323,7 @@ def test_a_bound_of_the_noise_travels(tmp_path: Any) -> None:
     opt = bounded_run(1, lambda u, x: u, 0.03, n=6, floor=-1.0)
     opt.save(tmp_path / "run")
     again = Optimizer.load(tmp_path / "run")
-    assert again.noise_bound == again.method.noise_bound == again.fresh().noise_bound == 0.03
+    assert again.task.noise_bound == again.history.noise_bound == 0.03
     assert again.certificate == opt.certificate
     options: dict[str, Any] = {"trials": 3, "method": "random", "seed": 0, "progress": False}
     rg.minimize(lambda x, lr: x, LINE, checkpoint=tmp_path / "b", noise_bound=0.1, **options)
@@ -381,7 +388,7 @@ def test_the_reason_of_a_stop_says_both_sentences() -> None:
         lambda x, lr: x + (place(lr) - 0.3) ** 2, LINE, trials=80, method="random", seed=1, floor=3.0, progress=False,
         stop=GapBelow(1e-4) | GapBelow(0.05),
     )  # fmt: skip
-    assert result.optimizer.probes == 0.2
+    assert result.optimizer.task.probes == 0.2
     assert "of the search space holds a better setting" in result.message
     assert "at most" in result.message.partition("probes).")[2]
     assert result.certificate.share is not None
@@ -423,12 +430,12 @@ def test_a_proven_share_is_what_the_certificate_says(tmp_path: Any) -> None:
     assert f"at most {rounded_up(100 * share, 2)} %" in asked.message
     opt = Optimizer.load(tmp_path / "run")
     assert opt.certificate == asked.certificate
-    assert opt.watch is not None
-    assert opt.watch.part == pytest.approx(0.2)
+    rule = rule_of(opt.book.record.rule)
+    assert rule is not None
+    assert rule.part == pytest.approx(0.2)
     assert opt.certificate_at(0.01).share > share  # proven with probability 0.95 only
-    opt.watch = opt.watch._replace(proven=None)
-    k, m = last_look(len(opt.probe_steps))
-    assert opt.certificate.share == pytest.approx(most_better(m, 0, 0.2 * 0.05 / (k * (k + 1))))
+    k, m = last_look(len(opt.book.probe_steps))
+    assert opt.share_at(0.05, rule=rule._replace(proven=None)).value == pytest.approx(most_better(m, 0, 0.2 * 0.05 / (k * (k + 1))))
 
 
 def test_a_saved_run_goes_on_with_its_probes(tmp_path: Any) -> None:
@@ -437,7 +444,7 @@ def test_a_saved_run_goes_on_with_its_probes(tmp_path: Any) -> None:
     pending = part.ask()
     part.save(tmp_path / "run")
     again = Optimizer.load(tmp_path / "run")
-    assert (again.probes, again.bound.value, again.probe_steps) == (0.4, 0.0, part.probe_steps)
+    assert (again.task.probes, again.task.limit, again.book.probe_steps) == (0.4, 0.0, part.book.probe_steps)
     again.tell(pending.number, pending.params["x"] + pending.params["lr"])
     while len(again.trials) < 20:
         trial = again.ask()
@@ -450,7 +457,7 @@ def test_adopted_trials_are_no_probes() -> None:
     opt = Optimizer(LINE, method="random", seed=0, probes=1.0)
     opt.tell(opt.adopt({"x": 4.0, "lr": 0.01}), 1.0)
     opt.tell(opt.ask(), 2.0)
-    assert opt.probe_steps == [1]
+    assert opt.book.probe_steps == [1]
 
 
 def test_a_rate_that_is_none_is_refused() -> None:
@@ -480,7 +487,7 @@ def test_settings_of_trees_and_rules_own_what_uniform_draws_give_them(choices: A
 
 @pytest.mark.parametrize("method", ["gp-ucb", "gp-ts", "ms-ucb", "gp-contest", "neural-bo"])
 def test_no_setting_of_a_finite_space_is_evaluated_twice(method: str) -> None:
-    """The last settings are seldom met by chance; neural-bo had no candidates left."""
+    """The last settings are rarely met by chance; neural-bo had no candidates left."""
     space = {"n": rg.Int(1, 8, log=True), "s": rg.Float(0.1, 1, step=0.45)}
     result = rg.minimize(lambda n, s: len(str(n)) + s, space, trials=40, seed=0, method=method, progress=False)
     assert len(result.trials) == len({tuple(t.params.values()) for t in result.trials}) == 24

@@ -159,7 +159,7 @@ def test_a_run_over_mixtures_is_saved_and_goes_on(method: str, tmp_path: Path) -
         opt.save(tmp_path / "run")
         assert rg.Optimizer.load(tmp_path / "run").pending[0].params == trial.params
         opt.tell(trial, trial.params["sand"] ** 2 + trial.params["ash"])
-        assert len(opt.method.pending) == 0
+        assert len(opt.history.pending) == 0
     opt.save(tmp_path / "run")
     assert rg.Optimizer.load(tmp_path / "run").ask().params == opt.ask().params
 

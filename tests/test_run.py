@@ -23,7 +23,8 @@ import pytest
 
 import regretless as rg
 from regretless.auto import AUTO
-from regretless.run import _Run
+from regretless.run.minimize import _Run
+from regretless.run.result import observed
 
 pytestmark = pytest.mark.filterwarnings(r"ignore:trial \d+ failed:RuntimeWarning")
 """Failing objectives warn while they run; the test of that says so."""
@@ -518,7 +519,7 @@ def test_adopted_settings_keep_their_digits(tmp_path) -> None:
     again = rg.Optimizer.load(tmp_path / "run")
     assert again.trials[0].params == {"lr": 0.001, "d": 0.3}
     assert again.recommend() == opt.recommend() == {"lr": 0.001, "d": 0.3}
-    assert again.observed({"lr": 0.001, "d": 0.3}) == 0.0
+    assert observed(again, {"lr": 0.001, "d": 0.3}) == 0.0
 
 
 # ---------------------------------------------------------------- recipes and files
@@ -530,8 +531,8 @@ class Mine(rg.Method):
     def __init__(self, cube, *, seed, budget=None, pool=None, transform=None):
         super().__init__(cube, seed=seed, budget=budget)
 
-    def _propose(self, rng):
-        return rng.random(self.dim)
+    def propose(self, history, cube, rng):
+        return rng.random(cube.dim)
 
 
 def test_a_method_class_is_a_method(tmp_path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regretless.parameters import Choice, Float, Int, ends_of
 from regretless.space import Cube, Space
+from regretless.space.parameters import Choice, Float, Int, ends_of
 
 FINITE = st.floats(-1e300, 1e300, allow_nan=False)
 POSITIVE = st.floats(1e-300, 1e300)

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regretless.statefile import StateError, pack, read_state, sealed, unpack, write_state
+from regretless.basics.statefile import StateError, pack, read_state, sealed, unpack, write_state
 
 TREE = {
     "weights": [np.arange(6, dtype=np.float32).reshape(2, 3), np.zeros((0, 4)), np.array(3.5), np.array(["a", "bc"])],

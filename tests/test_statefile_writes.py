@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regretless.statefile import DIGEST_BYTES, StateError, check_writable, read_state, sealed, write_state
+from regretless.basics.statefile import DIGEST_BYTES, StateError, check_writable, read_state, sealed, write_state
 
 
 def test_threads_that_save_one_path_never_tear_it(tmp_path: Path) -> None:

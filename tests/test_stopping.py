@@ -12,10 +12,12 @@ import optuna
 import pytest
 
 import regretless as rg
-from regretless.baselines.random_search import RandomSearch
 from regretless.certificate import Certificate
-from regretless.optimizer import Optimizer
-from regretless.stopping import STOP_NOTE, STOP_STATE, GapBelow, Rule, StopWhen, StudyRun, range_of
+from regretless.classics.random_search import RandomSearch
+from regretless.doors.optuna.rules import STOP_NOTE, STOP_STATE, StudyRun, check_study
+from regretless.history import History
+from regretless.optimizer import Optimizer, Trial
+from regretless.outlook.stopping import GapBelow, Rule, StopWhen, range_of
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -27,9 +29,10 @@ def certified(gap: float, kind: Any = "fitted") -> Certificate:
 NONE = Certificate.none("the model does not fit", 0.05)
 
 
-def seen_by_rules(ended: list[float | None], direction: str) -> Any:
-    """A run without constraints as rules see it."""
-    return SimpleNamespace(ended=ended, allowed=[value is not None for value in ended], direction=direction)
+def seen_by_rules(ended: list[float | None], direction: str = "minimize", certificate: Any = None) -> Any:
+    """A run without constraints as rules see it; `certificate` answers them."""
+    trials = [Trial(i, {}, "failed" if value is None else "done", value) for i, value in enumerate(ended)]
+    return SimpleNamespace(trials=trials, direction=direction, certificate_at=certificate)
 
 
 def replay(rule: GapBelow, certificates: list[Certificate], values: list[float] | None = None) -> int | None:
@@ -37,9 +40,8 @@ def replay(rule: GapBelow, certificates: list[Certificate], values: list[float] 
     for n in range(1, len(certificates) + 1):
         seen = (values or [float(i) for i in range(len(certificates))])[:n]
         ended = [*seen, None]  # a failed trial says nothing
-        run = seen_by_rules(ended, "minimize")
-        run.certificate_at = lambda delta, n=n: certificates[n - 1]
-        if rule(run) is not None:
+        run = seen_by_rules(ended, certificate=lambda delta, n=n: certificates[n - 1])
+        if rule.check(run) is not None:
             return n
     return None
 
@@ -96,7 +98,7 @@ def test_checks_can_be_rarer_and_asked_twice() -> None:
     rule = GapBelow(0.1, delta=0.2, every=3)
     for n in range(1, 8):
         for _ in range(2):  # a caller that polls must not count one certificate twice
-            reason = rule.check(SimpleNamespace(certificate_at=certificate, ended=[float(i) for i in range(n)]))
+            reason = rule.check(seen_by_rules([float(i) for i in range(n)], certificate=certificate))
         assert (reason is not None) == (n >= 6)
     assert asked == pytest.approx([0.04, 0.04])  # a fifth of delta each
 
@@ -127,9 +129,8 @@ def test_theory_spends_a_summable_delta() -> None:
 
     rule = GapBelow(0.1, delta=0.1)
     for n in range(1, 7):
-        assert (
-            rule.check(SimpleNamespace(certificate_at=certificate, ended=[float(i) for i in range(n)])) is None or n < 3
-        )
+        run = seen_by_rules([float(i) for i in range(n)], certificate=certificate)
+        assert rule.check(run) is None or n < 3
     looks = asked[1::2]
     assert looks[:2] == pytest.approx([0.1 * 6 / math.pi**2, 0.1 * 6 / math.pi**2 / 4])
     assert sum(0.1 * 6 / math.pi**2 / k**2 for k in range(1, 10_000)) <= 0.1
@@ -144,8 +145,8 @@ def test_bad_options_are_named(options: dict[str, Any]) -> None:
         GapBelow(**options)
 
 
-def shrinking(self: RandomSearch, delta: float) -> Certificate:
-    return Certificate(1.0 / len(self.y), -1.0, 0.0, delta, "fitted", ("a fake",))
+def shrinking(self: RandomSearch, history: History, delta: float) -> Certificate:
+    return Certificate(1.0 / len(history), -1.0, 0.0, delta, "fitted", ("a fake",))
 
 
 @pytest.mark.parametrize("search", [rg.minimize, rg.maximize])
@@ -219,7 +220,7 @@ def test_one_trial_is_one_trial() -> None:
 def test_both_parts_must_hold() -> None:
     options: dict[str, Any] = {"trials": 80, "method": "random", "seed": 1, "floor": 3.0, "progress": False}
     result = rg.minimize(lambda x, lr: x, BOX, stop=GapBelow(3.0, share=0.3), **options)
-    assert result.optimizer.probes == 0.2  # a rule that asks for a share brings its probes
+    assert result.optimizer.task.probes == 0.2  # a rule that asks for a share brings its probes
     spent = 0.8 * 0.05 / 2 * 6 / math.pi**2  # a fifth is left for what certificates say at other moments
     needed = math.ceil(math.log(spent) / math.log(0.7))
     assert result.nfev == 5 * needed
@@ -294,7 +295,7 @@ def test_another_floor_is_another_run(tmp_path: Any) -> None:
     options: dict[str, Any] = {"trials": 3, "method": "random", "seed": 2, "progress": False}
     rg.minimize(lambda x, lr: x, BOX, checkpoint=tmp_path / "a", floor=0.0, **options)
     for other in ({"floor": 0.5}, {"floor": 0.0, "probes": 0.2}, {}):
-        with pytest.raises(ValueError, match=r"it holds (floor or ceiling = 0\.0|probes = 0\.0), this run asks for"):
+        with pytest.raises(ValueError, match=r"it holds (floor = 0\.0|probes = 0\.0), this run asks for"):
             rg.minimize(lambda x, lr: x, BOX, checkpoint=tmp_path / "a", **options, **other)
 
 
@@ -360,18 +361,17 @@ def test_what_breaks_a_constraint_reaches_no_target_and_improves_nothing() -> No
     for rule, reason in [(StopWhen(target=2.9), None), met, (StopWhen(no_improvement=2), None), stalled]:
         expected = reason and f"stopped after 5 trials: {reason}"
         assert rule(opt) == expected
-        assert rule.check_study(study) == expected
+        assert check_study(rule, study) == expected
 
 
 def test_a_penalty_does_not_widen_the_range() -> None:
     """An infeasible setting often gets a huge value; a share of that is no small gap."""
-    run = seen_by_rules([5.0, 1e6, 4.0, 4.5], "minimize")
-    run.allowed[1] = False
-    run.certificate_at = lambda delta: certified(0.8)
+    run = seen_by_rules([5.0, 1e6, 4.0, 4.5], certificate=lambda delta: certified(0.8))
+    run.trials[1].constraints = (1.0,)
     rule = GapBelow(0.5, relative=True)
     assert rule.check(run) is None
     assert rule._counts.held == 0
-    run.allowed[1] = True
+    run.trials[1].constraints = ()
     assert range_of(run) == 1e6 - 4.0
 
 
@@ -386,10 +386,9 @@ def test_an_infinite_value_of_a_study_stops_nothing() -> None:
 
         study.optimize(objective, n_trials=4)
         run = StudyRun(study)
-        assert [value is None for value in run.ended] == [False, True, False, False]
-        assert StopWhen(target=9.0 if direction == "maximize" else 1.0).check_study(study) is None
-        wide = seen_by_rules(run.ended, direction)
-        wide.certificate_at = lambda delta: certified(1e6)
+        assert [t.value is None for t in run.trials] == [False, True, False, False]
+        assert check_study(StopWhen(target=9.0 if direction == "maximize" else 1.0), study) is None
+        wide = seen_by_rules([t.value for t in run.trials], direction, lambda delta: certified(1e6))
         rule = GapBelow(0.5, relative=True, every=2)
         assert rule.check(wide) is None
         assert rule._counts.held == 0
@@ -410,4 +409,4 @@ def test_a_rule_sees_the_trials_of_one_moment(monkeypatch: pytest.MonkeyPatch) -
 
     study.add_trial(optuna.trial.create_trial(value=7.0, user_attrs={"regretless:cost": 1.0}))
     monkeypatch.setattr(study, "get_trials", with_another)
-    assert StopWhen(target=1.0, cost=100.0).check_study(study) is None
+    assert check_study(StopWhen(target=1.0, cost=100.0), study) is None

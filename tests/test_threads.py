@@ -14,8 +14,9 @@ import pytest
 import scipy.linalg  # noqa: F401 - its BLAS must be there before the threads are counted
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
+from regretless.basics.threads import OneBlasThread, one_blas_thread
+from regretless.method import Method
 from regretless.optimizer import Optimizer
-from regretless.threads import OneBlasThread, one_blas_thread
 
 
 def blas_threads() -> set[int]:
@@ -72,7 +73,7 @@ def in_process(program: str, threads: int) -> str:
 def test_every_thread_can_come_after_another() -> None:
     """threadpoolctl lets one thread at a time decide; it must be let go."""
     program = (
-        "import threading, scipy.linalg\nfrom threadpoolctl import ThreadpoolController\nfrom regretless.threads "
+        "import threading, scipy.linalg\nfrom threadpoolctl import ThreadpoolController\nfrom regretless.basics.threads "
         "import one_blas_thread\n"
         "def look():\n"
         "    with one_blas_thread: print({b.num_threads for b in "
@@ -104,14 +105,22 @@ def test_the_number_of_threads_does_not_change_the_points() -> None:
     assert in_process(program, 1) == in_process(program, 4)
 
 
-def test_an_optimizer_asks_on_one_thread(two_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
-    optimizer = Optimizer([(0.0, 1.0)] * 2, method="random", seed=0)
-    monkeypatch.setattr(type(optimizer.method), "model_free", False)
-    monkeypatch.setattr(
-        type(optimizer.method), "_propose", lambda self, rng: (seen.append(blas_threads()), rng.random(2))[1]
-    )
-    monkeypatch.setattr(type(optimizer.method), "_update", lambda self, X, y: seen.append(blas_threads()))
+def test_an_optimizer_asks_on_one_thread(two_threads: None) -> None:
+    seen: list[set[int]] = []
+
+    class Watching(Method):
+        """Notes how many threads there are when it proposes and when it learns."""
+
+        def propose(self, history, cube, rng):
+            seen.append(blas_threads())
+            self._follow(history)
+            return rng.random(cube.dim)
+
+        def _update(self, history, first):
+            seen.append(blas_threads())
+
+    optimizer = Optimizer([(0.0, 1.0)] * 2, method=Watching, seed=0)
     optimizer.tell(optimizer.ask(), float(np.pi))
-    assert seen == [{1}, {1}]
+    optimizer.ask()
+    assert seen == [{1}, {1}, {1}]
     assert blas_threads() == {2}

@@ -24,9 +24,9 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from regretless.parameters import Array
+from regretless.basics.statefile import write_whole
 from regretless.report.page import Cell, Curve, curves_chart, thinned
-from regretless.statefile import write_whole
+from regretless.space.parameters import Array
 from regretless_bench.finding import Table, legible
 from regretless_bench.problems.data import ENVIRONMENT, BadDataError, whole_data
 from regretless_bench.record import SUFFIX, Record, Run, by_problem, ended_well, failures, read_record, stamped

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from regretless.statefile import write_whole
+from regretless.basics.statefile import write_whole
 from regretless_bench.finding import COMPACT, own_records
 from regretless_bench.problems.problem import RENAMED
 from regretless_bench.record import MADE, Record, load_records

@@ -16,8 +16,8 @@ from html import escape
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
+from regretless.basics.statefile import write_whole
 from regretless.report.page import Cell, Chart, Section, charts_section, html_page, table_section
-from regretless.statefile import write_whole
 from regretless_bench.plots import charts_figure, save_figure
 from regretless_bench.record import MADE, SUFFIX, surroundings
 from regretless_bench.settings import file_name

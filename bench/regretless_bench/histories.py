@@ -13,10 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regretless.baselines import BASELINES
-from regretless.gp.surrogate import Surrogate
-from regretless.parameters import Array, Choice
-from regretless.probes import is_due, probe_point
+from regretless.classics import CLASSICS
+from regretless.models.gp.surrogate import Surrogate
+from regretless.outlook.probes import is_due, probe_point
+from regretless.space.parameters import Array, Choice
+from regretless.task import Task
+from regretless.testing import Loop
 from regretless_bench.problems.families import family_case
 from regretless_bench.problems.problem import Problem
 
@@ -57,16 +59,17 @@ def run_history(family: str, seed: int, kind: str, per_dim: int, probes: float =
     problem = case(family, seed)
     n = per_dim * len(problem.space)
     choices = any(isinstance(parameter, Choice) for parameter in problem.space.parameters.values())
-    recipe = BASELINES["gp-ucb"](verify=2) if kind == "verify" else BASELINES["gp-ei" if choices else "gp-ucb"]
-    method, values = recipe.build(problem.space.cube(), seed=seed, budget=n), []
+    recipe = CLASSICS["gp-ucb"](verify=2) if kind == "verify" else CLASSICS["gp-ei" if choices else "gp-ucb"]
+    loop, values = Loop(recipe.build(problem.space.cube(), seed=seed, budget=n)), []
+    task = Task(problem.space, seed=seed)
     for step in range(n):
-        probe = probe_point(problem.space, seed, step, method.choices) if is_due(step, probes) else None
-        x = method.ask(step=step) if probe is None or method.is_known(probe) else probe[None]
+        probe = probe_point(task, step, "shares") if is_due(step, probes) else None
+        x = loop.ask(step=step) if probe is None or loop.history.is_known(probe) else probe[None]
         seen = problem.observe(problem.space.decode(x[0]))
-        method.tell(x, [problem.sign * seen.y])
+        loop.tell(x, [problem.sign * seen.y])
         values.append(problem.sign * seen.value)
     assert problem.optimum is not None  # every family knows its optimum
-    return History(method.X, method.y, np.array(values), problem.sign * problem.optimum, problem.noise_sd)
+    return History(loop.history.X, loop.history.y, np.array(values), problem.sign * problem.optimum, problem.noise_sd)
 
 
 def history(folder: Path, family: str, seed: int, kind: str, per_dim: int, probes: float = 0.0) -> History:

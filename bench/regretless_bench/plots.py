@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regretless.extras import optional
-from regretless.parameters import Array
-from regretless.statefile import write_whole
+from regretless.basics.extras import optional
+from regretless.basics.statefile import write_whole
+from regretless.space.parameters import Array
 from regretless_bench.record import Record, by_problem, load_records
 from regretless_bench.settings import file_name
 from regretless_bench.stats import quartiles

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from regretless.gp.fit import Objective, Prior
-from regretless.gp.kernels import Kernel
-from regretless.gp.lbfgs import minimise, row_by_row
-from regretless.gp.posterior import GP
+from regretless.models.gp.fit import Objective, Prior
+from regretless.models.gp.kernels import Kernel
+from regretless.models.gp.lbfgs import minimise, row_by_row
+from regretless.models.gp.posterior import GP
 
 QUICK_ROUNDS = 200
 """Evaluations of the fit; 150 and 400 reach the same value."""

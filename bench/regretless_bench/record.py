@@ -28,8 +28,7 @@ import numpy as np
 import regretless
 import regretless_bench
 from regretless.certificate import Certificate
-from regretless.methods import METHODS
-from regretless.parameters import Array
+from regretless.space.parameters import Array
 from regretless_bench.problems.problem import RENAMED
 from regretless_bench.settings import Run, called
 
@@ -220,16 +219,8 @@ def _current_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _current_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a stored run with the problem's options under their present names, and its method under the name
-    of what it was: the default of a name may have become another method since."""
-    method, label = settings["method"], settings["label"]
-    recipe = METHODS.get(method["name"])
-    if recipe is not None and method.get("version", 1) != recipe.version_of(method["options"]):
-        if isinstance(label, str) and label.startswith(recipe.name):
-            label = f"{recipe.method.former}{label.removeprefix(recipe.name)} (then {recipe.name})"
-        method = {**method, "name": recipe.method.former}
-    options = {RENAMED.get(k, k): v for k, v in settings["options"].items()}
-    return {**settings, "method": method, "label": label, "options": options}
+    """The settings of a stored run with the problem's options under their present names."""
+    return {**settings, "options": {RENAMED.get(k, k): v for k, v in settings["options"].items()}}
 
 
 def _check_kinds(table: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from regretless.basics.statefile import write_whole
 from regretless.report.page import (
     MOST_POINTS,
     Cell,
@@ -18,7 +19,6 @@ from regretless.report.page import (
     text_section,
     thinned,
 )
-from regretless.statefile import write_whole
 from regretless_bench.record import Record, by_problem, load_records
 from regretless_bench.stats import paired
 from regretless_bench.summary import BEST, band, finals, median_text, rank_table, traces

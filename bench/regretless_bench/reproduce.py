@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from regretless.statefile import write_whole
+from regretless.basics.statefile import write_whole
 from regretless_bench.claims import PARENT
 from regretless_bench.compact import compact
 from regretless_bench.finding import PAPERS, draw_missing, find_all, findings_page

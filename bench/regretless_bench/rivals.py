@@ -1,7 +1,7 @@
 """The papers' rivals as the papers describe them, beside the same methods at our best.
 
-A paper compares with GP-UCB, GP-EI and their kin at the defaults of their day: an SE kernel on the values as told, no
-tuned widths, a design without the centre of the box (which is the optimum of several test functions). `RIVALS` are
+A paper compares with GP-UCB, GP-EI and their kin at the defaults of their day: an SE kernel on the values as observed,
+no tuned widths, a design without the centre of the box (which is the optimum of several test functions). `RIVALS` are
 these; a claim is judged against them. The tuned methods of this library run as well and stand beside the claim.
 """
 
@@ -9,26 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from regretless.baselines import BASELINES
 from regretless.method import Recipe
+from regretless_bench import methods
 from regretless_bench.verdicts import Runs
 
-WITH_PRESET = ("gp-ucb", "gp-ei", "gp-pi", "gp-ts", "turbo")
-"""Rivals that have `preset="paper"`; the others have no tuned form."""
+IN_TWO_FORMS = ("gp-ucb", "gp-ei", "gp-pi", "gp-ts", "turbo")
+"""Rivals that have a printed form beside the tuned one; the others have no tuned form."""
 
 
 def printed_label(name: str) -> str:
     """How a rival as printed is called."""
-    return f"{name} (paper)" if name in WITH_PRESET else name
+    return f"{name} (paper)" if name in IN_TWO_FORMS else name
 
 
-RIVALS: dict[str, Recipe] = {printed_label(name): BASELINES[name](preset="paper") for name in WITH_PRESET}
+RIVALS: dict[str, Recipe] = {printed_label(name): methods.RIVALS[f"{name}-printed"] for name in IN_TWO_FORMS}
 """Label -> recipe."""
 
 
 def with_printed(names: Sequence[str]) -> tuple[str, ...]:
     """These methods, and after them those of them that have another form in the papers."""
-    return (*names, *(printed_label(name) for name in names if name in WITH_PRESET))
+    return (*names, *(printed_label(name) for name in names if name in IN_TWO_FORMS))
 
 
 def as_printed(cases: Runs, names: Sequence[str]) -> list[str]:

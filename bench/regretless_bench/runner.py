@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from regretless.auto import choose_method, find_recipe
-from regretless.gp.sobol import sobol_points
 from regretless.method import Recipe, keyed_generator
+from regretless.models.gp.sobol import sobol_points
 from regretless.optimizer import Optimizer
-from regretless.parameters import Array
+from regretless.space.parameters import Array
+from regretless.testing import Loop
 from regretless_bench.peers import PEERS
 from regretless_bench.pool import Progress, work_in_processes
 from regretless_bench.problems import PROBLEMS, Problem, make_problem
@@ -111,7 +112,7 @@ def _drive(run: Run, problem: Problem, writer: RecordWriter, progress: Progress)
         optimizer.tell(trial, y)
         told = clock() - begin
         cpu += processor() - cpu_begin
-        x = trial.unit if optimizer.method.choices == "shares" else space.encode(trial.params)
+        x = trial.unit if optimizer.method.traits.choices == "shares" else space.encode(trial.params)
         writer.step(x, y, value, asked, evaluated, told, cpu)
         cpu = 0.0
         if n + 1 == run.budget or n + 1 in run.checkpoints:
@@ -129,14 +130,14 @@ def _warm_up(recipe: Recipe) -> None:
     """Lets imports, compilers and caches of a method have their say before its clock starts, once per process."""
     with contextlib.suppress(Exception):  # what is wrong with a method shows in its run
         X = keyed_generator(0, 0, stream=BenchStream.WARM_UP).random((12, 2))
-        method = recipe.build(2, seed=0, budget=20)
-        method.tell(X, X.sum(axis=1))
-        method.ask(1)
+        loop = Loop(recipe.build(2, seed=0, budget=20))
+        loop.tell(X, X.sum(axis=1))
+        loop.ask()
 
 
 def _check(n: int, optimizer: Optimizer, problem: Problem, writer: RecordWriter) -> None:
     """Records the recommendation and the certificate; a run in which everything failed has neither."""
-    if len(optimizer.method.y) == 0:
+    if len(optimizer.history) == 0:
         return
     begin = time.perf_counter()
     params = optimizer.recommend()

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from regretless.fingerprint import fingerprint
+from regretless.basics.fingerprint import fingerprint
 from regretless.method import Recipe
-from regretless.methods import METHODS
 from regretless_bench.problems.problem import RENAMED
 
 
@@ -52,47 +51,37 @@ class Run:
     @property
     def settings(self) -> dict[str, Any]:
         """Everything that decides the outcome, as plain values."""
-        return self._settings(self._method_options, self.options)
+        return self._settings(self.options)
 
     @property
     def title(self) -> str:
         """The method's label."""
-        return self._title(self._method_options)
+        if self.label is not None:
+            return self.label
+        return self.method if isinstance(self.method, str) else called(self.method.name, self.method.options)
 
     @property
     def key(self) -> str:
         """The name of its record: readable, and different whenever the settings are.
 
-        Options count under their former names, so that records of earlier versions are found.
+        Options of problems count under their former names, so that records of earlier versions are found.
         """
-        renamed = {} if isinstance(self.method, str) else self.method.method.renamed
-        method_options = _under_former_names(self._method_options, renamed)
-        options = _under_former_names(self.options, RENAMED)
-        settings = self._settings(method_options, options)
+        options = _under_former_names(self.options)
+        settings = self._settings(options)
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=repr).encode()).hexdigest()[:10]
         words = file_name(f"{settings['label']}-{called(self.problem, options)}")
         return f"{words}-s{self.seed}-{digest}"
 
-    @property
-    def _method_options(self) -> dict[str, Any]:
-        return {} if isinstance(self.method, str) else self.method.options
-
-    def _title(self, method_options: dict[str, Any]) -> str:
-        if self.label is not None:
-            return self.label
-        return self.method if isinstance(self.method, str) else called(self.method.name, method_options)
-
-    def _settings(self, method_options: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-        name = self.method if isinstance(self.method, str) else self.method.name
+    def _settings(self, options: dict[str, Any]) -> dict[str, Any]:
+        """The settings with these options of the problem."""
+        name, given = (self.method, {}) if isinstance(self.method, str) else (self.method.name, self.method.options)
         scalars = (str, int, float, bool, type(None))
         described = {
             k: v if isinstance(v, scalars) else {"text": _without_addresses(repr(v)), **_content(v)}
-            for k, v in method_options.items()
+            for k, v in given.items()
         }
-        recipe = METHODS.get(name) if isinstance(self.method, str) else self.method
-        version = 1 if recipe is None else recipe.version_of(method_options)
         return {
-            "method": {"name": name, **({"version": version} if version > 1 else {}), "options": described},
+            "method": {"name": name, "options": described},
             "problem": self.problem,
             "options": {
                 k: v if _is_plain(v) else {"text": _without_addresses(repr(v)), **_content(v)}
@@ -101,7 +90,7 @@ class Run:
             "seed": self.seed,
             "budget": self.budget,
             "init": self.init,
-            "label": self._title(method_options),
+            "label": self.title,
             "checkpoints": list(self.checkpoints),
         }
 
@@ -117,9 +106,9 @@ def file_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9.=-]+", "_", text)[:100].strip("_")
 
 
-def _under_former_names(options: Mapping[str, Any], renamed: Mapping[str, str]) -> dict[str, Any]:
-    """The options by the names that `renamed` (former name -> present name) has for them."""
-    former = {new: old for old, new in reversed(list(renamed.items()))}
+def _under_former_names(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a problem by the names that `RENAMED` (former name -> present name) has for them."""
+    former = {new: old for old, new in RENAMED.items()}
     return {former.get(name, name): value for name, value in options.items()}
 
 

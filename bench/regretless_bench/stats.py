@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from regretless.parameters import Array
+from regretless.space.parameters import Array
 
 WALD_95 = 1.96
 """Half-width of a 95 % interval in standard errors, as GO-UCB prints it (Sec. 6.1)."""

@@ -1,4 +1,4 @@
-"""Every random stream of the bench, by name; those of the library are in `regretless.streams`.
+"""Every random stream of the bench, by name; those of the library are in `regretless.basics.streams`.
 
 Numbers stay as they are once released: they key the instances, the noise and the initial points of published records.
 """

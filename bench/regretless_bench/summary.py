@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from regretless.parameters import Array
 from regretless.report.page import Band
+from regretless.space.parameters import Array
 from regretless_bench.record import Record
 from regretless_bench.stats import quartiles, ranks
 

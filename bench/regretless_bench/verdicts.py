@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from regretless.parameters import Array
+from regretless.space.parameters import Array
 from regretless_bench.finding import Table, Verdict
 from regretless_bench.stats import holm, paired, shifted_t
 

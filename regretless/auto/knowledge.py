@@ -16,13 +16,14 @@ import math
 
 import numpy as np
 
-from regretless.gp.acquisition import candidates_kept_from_failures
-from regretless.gp.kernels import squared_distances
-from regretless.gp.maximiser import Value, candidates
-from regretless.gp.posterior import GP
-from regretless.gp.step import INCUMBENTS, best_by_mean
-from regretless.method import Method
-from regretless.parameters import Array
+from regretless.history import History
+from regretless.models.gp.acquisition import candidates_kept_from_failures
+from regretless.models.gp.kernels import squared_distances
+from regretless.models.gp.maximiser import Value, candidates
+from regretless.models.gp.posterior import GP
+from regretless.models.gp.step import INCUMBENTS, best_by_mean
+from regretless.space import Cube
+from regretless.space.parameters import Array
 
 DRAWN = 160  # points drawn to recommend, the better half of which counts, and to evaluate: an ask takes a bound's time
 REFINED = 90  # points drawn in a further round, a third of them around the best point so far; chosen for the time
@@ -51,10 +52,10 @@ def knowledge_gradient(gp: GP, D: Array) -> Value:
     return value
 
 
-def knowledge_step(gp: GP, history: Method, rng: np.random.Generator) -> Array | None:
+def knowledge_step(gp: GP, history: History, cube: Cube, rng: np.random.Generator) -> Array | None:
     """The legal point, d, that has the largest knowledge gradient of those drawn, kept from failures; None where no
     value within the nodes' reach would change the best mean."""
-    cube, best = history.cube, best_by_mean(gp, history.X, INCUMBENTS)
+    best = best_by_mean(gp, history.X, INCUMBENTS)
     D = candidates(cube, rng, best, DRAWN)
     gain_at = knowledge_gradient(gp, np.concatenate([best_by_mean(gp, D, len(D) // 2), best]))
     X, x = candidates(cube, rng, best, DRAWN), best[0]

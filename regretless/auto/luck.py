@@ -11,12 +11,24 @@ Notation
             function there is m + w (y - m) with w = (v - s) / (v - s + s / k), as for a sum of two independent parts
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.parameters import Array
+from regretless.history import History
+from regretless.method import is_taken
+from regretless.models.gp.posterior import GP
+from regretless.models.gp.surrogate import near_one
+from regretless.space.parameters import Array
+
+BETTER_PART = 0.2
+"""The part of the noisy values, the best ones, whose points may be recommended: the mean decides between them, and a
+mean that mistakes ripples for noise cannot choose a point with a poor value (docs/lab/auto.md)."""
+TWICE = 5
+"""The best settings that are evaluated a second time in the last tenth of a noisy budget; 8 are level, and without them
+the best places of functions with ripples are taken for luck (docs/lab/auto.md)."""
 
 
 @dataclass(frozen=True)
@@ -59,3 +71,26 @@ class Settings:
         if ripples <= 0:
             return mean
         return np.asarray(mean + ripples / (ripples + self.within / self.counts) * (self.values - mean))
+
+
+def noise_is_guessed(history: History) -> bool:
+    """Whether the size of certain noise is the model's guess, and nothing is promised by a point's own values."""
+    return not (np.isfinite(history.yvar).all() or history.n_constraints or history.noise_bound)
+
+
+def to_repeat(history: History) -> Array | None:
+    """The best of the settings, d, that are to be evaluated a second time; None when all of them were, whether or not
+    that evaluation failed."""
+    rows = Settings.of(history.X, near_one(history.y)).best_once(TWICE)
+    return next((np.array(history.X[row]) for row in rows if not is_taken(history, history.X[row])), None)
+
+
+def best_of_the_better(gp: GP, history: History) -> Array:
+    """The point with a value, d, that is believed best of those whose own values are among the best; gp: the posterior
+    of the values."""
+    own = (gp.y[gp.n - len(history) :] - gp.offset) / gp.scale  # as the model sees them
+    settings = Settings.of(history.X, own)
+    better = np.argsort(-settings.values, kind="stable")[: max(3, math.ceil(BETTER_PART * len(history)))]
+    points = history.X[settings.rows]
+    believed = settings.believed(gp.mean_at(points), float(gp.factor.noise.mean() * gp.signal))
+    return np.asarray(points[better[int(np.argmax(believed[better]))]])

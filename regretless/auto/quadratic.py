@@ -7,7 +7,7 @@ the values nearest to the best, about two for each coefficient, and its maximum 
 
 import numpy as np
 
-from regretless.parameters import Array
+from regretless.space.parameters import Array
 
 PER_COEFFICIENT = 2  # values per coefficient of the quadratic that are taken, where there are as many
 REACH = 0.5  # a step goes at most this share of the radius of these values: outside the quadratic is a guess

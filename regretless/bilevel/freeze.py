@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from regretless.statefile import StateError
+from regretless.basics.statefile import StateError
 
 Tree: TypeAlias = Any
 """Mappings, lists, tuples, NumPy arrays, torch tensors, numbers, text, truth values and None, nested as one likes."""

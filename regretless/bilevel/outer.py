@@ -16,16 +16,18 @@ from typing import Any
 import numpy as np
 
 from regretless.auto import find_recipe
+from regretless.basics.fingerprint import fingerprint
+from regretless.basics.options import in_range, one_of
+from regretless.basics.streams import Stream
 from regretless.bilevel.run import Run
 from regretless.bilevel.schedule import Fixed, Promotion
-from regretless.fingerprint import fingerprint
-from regretless.method import Method, Recipe, keyed_generator
-from regretless.methods.bbo.algorithm import BBO
+from regretless.history import History
+from regretless.method import Recipe, keyed_generator, next_points
+from regretless.methods.bbo.default import BBO
+from regretless.methods.bbo.printed import PrintedBBO
 from regretless.optimizer import Optimizer
-from regretless.options import in_range, one_of
-from regretless.parameters import Array, Axis
 from regretless.space import Cube, Space
-from regretless.streams import Stream
+from regretless.space.parameters import Array, Axis
 
 TAIL = 4
 """Validations at the end of a curve that its noise is judged by: those of one stretch at the default of four."""
@@ -62,8 +64,8 @@ class Outer:
         self.space, self.recipe, self.seed, self.schedule, self.cap = space, recipe, seed, schedule, cap
         self.rungs = schedule.rungs if isinstance(schedule, Promotion) else ()
         built = self._optimizer().method
-        self.choices, self.dim = built.choices, built.dim
-        paper = built if isinstance(built, BBO) else None  # the one method that knows of inner training loops
+        self.choices, self.dim = built.traits.choices, built.dim
+        paper = built if isinstance(built, BBO | PrintedBBO) else None  # these know of inner training loops
         self.scale = paper.loss_scale if paper is not None and scale == "auto" else scale
         self.noise_known = (recipe.options.get("noise_var") if paper is None else paper.noise_var) is not None
         """Whether the method has a noise variance of its own, which those of the curves must not replace."""
@@ -116,8 +118,14 @@ class Outer:
         coordinate, from the bottom rung (0) to the top one (1), on a log scale; d. It can say that slow settings
         overtake fast ones."""
         cube = self.space.cube(self.choices)
-        method: Method = self.recipe(fidelity=True).build(Cube([*cube.axes, Axis()], cube.groups), seed=self.seed)
-        known = [r for r in runs if r.is_known]
+        method = self.recipe(fidelity=True).build(Cube([*cube.axes, Axis()], cube.groups), seed=self.seed)
+        waiting = [np.append(r.unit, 1.0) for r in runs if not r.is_known]
+        history = self._history_of_ends([r for r in runs if r.is_known]).with_pending(waiting)
+        return np.asarray(next_points(method, history, step=len(runs))[0, : self.dim])
+
+    def _history_of_ends(self, known: Sequence[Run]) -> History:
+        """The ends of the stretches of known runs, those of the longest and best runs first, at most about MOST_TOLD of
+        them."""
         level, noise = levels(known, self.scale, self.cap)
         low, high = math.log(self.rungs[0]), math.log(self.rungs[-1])
         told: list[tuple[Array, float, float]] = []
@@ -130,11 +138,7 @@ class Outer:
                 failed = math.isnan(loss)
                 told.append((np.append(run.unit, length), *((loss, loss) if failed else (-level(loss), variance))))
         X, y, yvar = (np.array(column) for column in zip(*told, strict=True))
-        method.tell(X, y, yvar=yvar)
-        waiting = [np.append(r.unit, 1.0) for r in runs if not r.is_known]
-        if waiting:
-            method.wait_for(np.array(waiting))
-        return np.asarray(method.ask(step=len(runs))[0, : self.dim])
+        return History(self.dim + 1).with_values(X, y, yvar=yvar)
 
 
 def outer_values(runs: Sequence[Run], scale: str, cap: float | None, rungs: Sequence[int] = ()) -> tuple[Array, Array]:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from regretless.basics.options import whole_number
 from regretless.bilevel.freeze import Tree, freeze, needs_fresh, thaw
-from regretless.methods.bbo.algorithm import convex_step, dominated_step, nonsmooth_step
-from regretless.options import whole_number
+from regretless.methods.bbo.theorems import convex_step, dominated_step, nonsmooth_step
 
 State: TypeAlias = Any
 """Whatever `init` returns: the inner problem's own state."""

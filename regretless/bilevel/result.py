@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regretless.basics.extras import optional
 from regretless.bilevel.run import Run
 from regretless.bilevel.schedule import Fixed, Promotion
 from regretless.certificate import Certificate
-from regretless.extras import optional
-from regretless.parameters import Array
+from regretless.space.parameters import Array
 
 if TYPE_CHECKING:
     import pandas

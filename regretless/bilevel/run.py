@@ -8,9 +8,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from regretless.basics.streams import Stream
 from regretless.method import keyed_generator
-from regretless.parameters import Array
-from regretless.streams import Stream
+from regretless.space.parameters import Array
 
 Status: TypeAlias = Literal["ok", "finished", "diverged", "failed"]
 

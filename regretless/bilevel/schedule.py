@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from regretless.basics.options import in_range, whole_number
 from regretless.bilevel.run import Run
-from regretless.options import in_range, whole_number
 from regretless.space import Space, SpaceLike
 
 # The studies named here stand in docs/methods/bilevel.md, "How the budget is split" and "Short runs mislead". They used

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from regretless.basics.statefile import StateError, digest, pack, unpack, write_whole
 from regretless.bilevel.freeze import Tree
-from regretless.statefile import StateError, digest, pack, unpack, write_whole
 
 CHECKSUM = ', "checksum": "'
 """What stands between a journal line's content and its checksum; the line then ends with a quote and a brace."""

@@ -25,6 +25,8 @@ from typing import Any, Literal
 import numpy as np
 from tqdm import tqdm
 
+from regretless.basics.options import whole_number
+from regretless.basics.statefile import StateError, digest, write_whole
 from regretless.bilevel.freeze import needs_fresh
 from regretless.bilevel.outer import Outer
 from regretless.bilevel.problem import Bilevel, State
@@ -34,9 +36,7 @@ from regretless.bilevel.schedule import Fixed, Job, Promotion, promotion
 from regretless.bilevel.store import Journal, Store
 from regretless.certificate import Certificate
 from regretless.method import Recipe
-from regretless.options import whole_number
 from regretless.space import Space, SpaceLike
-from regretless.statefile import StateError, digest, write_whole
 
 VALIDATIONS = 4
 """Validations per stretch of training; the last one counts, the earlier ones tell how noisy the curve is."""
@@ -76,7 +76,7 @@ def minimize_bilevel(
         space: the hyper-parameters; see `regretless.Space`.
         method: what proposes settings, a name or recipe; None: random draws with `budget_steps`, because the schedule
             is what pays (docs/lab/bilevel.md), and "bilevel", the paper's model, with `trials` and `horizon`.
-            `regretless.BBO(preset="paper")` is the paper's own.
+            "bbo-printed" is the paper's own algorithm.
         rungs, final_share: the horizons of the ladder, in steps, and the part of the budget kept for training the
             leaders on; by default those of `plan`.
         scale: whether the outer method sees the log of the loss; "auto" does when all losses are positive.

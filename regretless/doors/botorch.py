@@ -8,7 +8,7 @@
     Optimizer(space, method=driven, seed=0)                     # ask() now maximises that acquisition
 
 The model computes in torch with the kernel and hyper-parameters of the fitted surrogate, so gradients flow; its
-posterior is that of `regretless.gp.posterior.GP` in the caller's units. It can be conditioned on further values
+posterior is that of `regretless.models.gp.posterior.GP` in the caller's units. It can be conditioned on further values
 (`condition_on_observations`, `fantasize`), in batches too, and its sample paths are functions.
 """
 
@@ -33,15 +33,18 @@ from botorch.sampling.pathwise.posterior_samplers import DrawMatheronPaths
 from gpytorch.distributions import MultivariateNormal
 from torch import Tensor
 
-from regretless.gp.design import DesignedMethod, away_from_known
-from regretless.gp.kernels import correlation
-from regretless.gp.posterior import GP, SamplePath
-from regretless.gp.step import best_weighed
-from regretless.gp.surrogate import Surrogate
+from regretless.basics.streams import Draws
+from regretless.history import History
 from regretless.method import Recipe
+from regretless.methods.shared import DesignedMethod
+from regretless.models.gp.design import away_from_known
+from regretless.models.gp.kernels import correlation
+from regretless.models.gp.posterior import GP, SamplePath
+from regretless.models.gp.step import best_weighed
+from regretless.models.gp.surrogate import Surrogate
 from regretless.optimizer import Optimizer
-from regretless.parameters import Array
 from regretless.space import Cube
+from regretless.space.parameters import Array
 
 Acquisition: TypeAlias = Callable[["SurrogateModel"], AcquisitionFunction]
 """Makes the acquisition function to maximise from the model of this step."""
@@ -77,15 +80,15 @@ class SurrogateModel(Model):
         self._further: _Further | None = None
 
     @classmethod
-    def of(cls, optimizer: Optimizer, *, tame: bool = False) -> SurrogateModel:
+    def of(cls, optimizer: Optimizer, *, clip: bool = False) -> SurrogateModel:
         """A surrogate fitted to all values an optimizer has been told, turned so that more is better.
 
-        tame: clip low values as our own methods do while they search; the model then no longer says how low they are.
+        clip: clip low values as our own methods do while they search; the model then no longer says how low they are.
         """
-        method = optimizer.method
-        if len(method.y) == 0:
+        history = optimizer.history
+        if len(history) == 0:
             raise RuntimeError("a model needs at least one successful evaluation; none has been told yet")
-        return cls(Surrogate(method.cube, tame=tame).gp(method.X, method.y, method.yvar))
+        return cls(Surrogate(optimizer.method.cube, clip=clip).gp(history.X, history.y, history.yvar))
 
     @property
     def num_outputs(self) -> int:
@@ -303,37 +306,41 @@ class AcquisitionSearch(DesignedMethod):
         self.acquisition, self.restarts, self.candidates = acquisition, restarts, candidates
         self._surrogate = Surrogate(self.cube)
 
-    def _step(self, rng: np.random.Generator) -> Array:
-        # failures count as the worst value seen, pending points are left to the acquisition function
-        X, y = np.concatenate([self.X, self.failed]), np.concatenate([self.y, np.full(len(self.failed), self.y.min())])
-        yvar = np.concatenate([self.yvar, np.full(len(self.failed), np.nan)])
-        model = SurrogateModel(self._surrogate.gp(X, y, yvar))
+    def _step(self, history: History, cube: Cube, rng: Draws) -> Array:
+        model = SurrogateModel(self._surrogate.gp(*_with_failures(history)))
         bounds = torch.tensor([[0.0] * self.dim, [1.0] * self.dim], dtype=torch.float64)
         # BoTorch draws from torch's global stream, and warns of every restart
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             torch.manual_seed(int(rng.integers(2**31)))
             acquisition = self.acquisition(model)
-            if len(self._pending):
-                acquisition = self._aware(acquisition, model)
+            if len(history.pending):
+                acquisition = self._aware(acquisition, model, history.pending)
             found, _ = optimize_acqf(
                 acquisition, bounds=bounds, q=1, num_restarts=self.restarts, raw_samples=self.candidates
             )
-        x = self.cube.snap(found.detach().numpy()[0])
-        return away_from_known(x, self, rng)
+        x = cube.snap(found.detach().numpy()[0])
+        return away_from_known(x, history, cube, rng)
 
-    def _aware(self, acquisition: AcquisitionFunction, model: SurrogateModel) -> AcquisitionFunction:
-        """An acquisition function that knows the pending points."""
-        pending = torch.from_numpy(self.pending)
+    def _aware(self, acquisition: AcquisitionFunction, model: SurrogateModel, pending: Array) -> AcquisitionFunction:
+        """An acquisition function that knows the pending points, p x d."""
+        points = torch.from_numpy(pending)
         try:
-            acquisition.set_X_pending(pending)
+            acquisition.set_X_pending(points)
         except UnsupportedError:
-            means = model.posterior(pending).mean.detach()
-            return self.acquisition(model.condition_on_observations(pending, means))
+            means = model.posterior(points).mean.detach()
+            return self.acquisition(model.condition_on_observations(points, means))
         return acquisition
 
-    def _recommend(self) -> Array:
-        return best_weighed(self._surrogate.gp(*self.basis), self)
+    def _recommend(self, history: History) -> Array:
+        return best_weighed(self._surrogate.gp(*history.basis), history)
+
+
+def _with_failures(history: History) -> tuple[Array, Array, Array]:
+    """Points, values and noise variances, where a failure counts as the worst value seen."""
+    n = len(history.failed)
+    y = np.concatenate([history.y, np.full(n, history.y.min())])
+    return np.concatenate([history.X, history.failed]), y, np.concatenate([history.yvar, np.full(n, np.nan)])
 
 
 BoTorchAcquisition = Recipe("botorch", "regretless.doors.botorch:AcquisitionSearch")

@@ -11,13 +11,18 @@ from regretless.method import Recipe
 METHODS = {
     recipe.name: recipe
     for recipe in (
-        Recipe("go-ucb", "regretless.methods.go_ucb.algorithm:GOUCB"),
-        Recipe("gp-threds", "regretless.methods.gp_threds.algorithm:GPThreDS"),
-        Recipe("bilevel", "regretless.methods.bbo.algorithm:BBO"),
-        Recipe("neural-bo", "regretless.methods.neural_bo.algorithm:NeuralBO"),
-        Recipe("ms-ucb", "regretless.methods.ms_ucb.algorithm:MSUCB"),
-        Recipe("gp-contest", "regretless.methods.gp_contest.algorithm:GPContest"),
-        Recipe("tangent-region", "regretless.methods.tangent_region.algorithm:TangentRegion"),
+        Recipe("go-ucb", "regretless.methods.go_ucb.default:GOUCB"),
+        Recipe("go-ucb-printed", "regretless.methods.go_ucb.printed:PrintedGOUCB"),
+        Recipe("gp-threds", "regretless.methods.gp_threds.default:GPThreDS"),
+        Recipe("gp-threds-printed", "regretless.methods.gp_threds.printed:PrintedGPThreDS"),
+        Recipe("bilevel", "regretless.methods.bbo.default:BBO"),
+        Recipe("bbo-printed", "regretless.methods.bbo.printed:PrintedBBO"),
+        Recipe("neural-bo", "regretless.methods.neural_bo.default:NeuralBO"),
+        Recipe("neural-bo-printed", "regretless.methods.neural_bo.printed:PrintedNeuralBO"),
+        Recipe("ms-ucb", "regretless.methods.ms_ucb.default:MSUCB"),
+        Recipe("ms-ucb-printed", "regretless.methods.ms_ucb.printed:PrintedMSUCB"),
+        Recipe("gp-contest", "regretless.methods.gp_contest.default:GPContest"),
+        Recipe("tangent-region", "regretless.methods.tangent_region.default:TangentRegion"),
     )
 }
 """Recipes by the names that users and records call them."""

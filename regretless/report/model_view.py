@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regretless.gp.posterior import GP
-from regretless.gp.sobol import sobol_points
-from regretless.gp.surrogate import Surrogate
-from regretless.parameters import Array
+from regretless.models.gp.posterior import GP
+from regretless.models.gp.sobol import sobol_points
+from regretless.models.gp.surrogate import Surrogate
 from regretless.report.run_data import RunData
+from regretless.space.parameters import Array
 
 LEAST_VALUES = 4
 """With fewer values in a space of few parameters the picture would be that of the prior."""
@@ -58,7 +58,7 @@ class ModelView:
             values = data.better * np.maximum(data.better * values, data.better * data.limit)
         y, slope = (np.log(values), 1.0 / values) if data.log_values else (values, np.ones(len(values)))
         yvar = None if np.isnan(variances).all() else variances * slope**2
-        self.gp: GP = Surrogate(self.cube, tame=False).gp(X, data.better * y, yvar)
+        self.gp: GP = Surrogate(self.cube, clip=False).gp(X, data.better * y, yvar)
 
     def slice_of(self, name: str) -> Slice:
         """The model through the setting of the pictures, along one parameter."""

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.parameters import Array, Choice, Parameter, ends_of
-from regretless.probes import certified
-from regretless.trial import number_of
+from regretless.optimizer import Optimizer
+from regretless.outlook.probes import Probing
+from regretless.outlook.stopping import rule_of
+from regretless.space.parameters import Array, Choice, Parameter, ends_of
 
 if TYPE_CHECKING:
     from regretless.certificate import Certificate
-    from regretless.optimizer import Optimizer, Trial
-    from regretless.result import Result
+    from regretless.optimizer import Trial
+    from regretless.run.result import Result
 
 WIDE = 20
 """Positive values that differ by more than this factor start on a logarithmic axis."""
@@ -34,6 +35,8 @@ FLATTENED = 3.0
 """Far values are cut from an axis only when they make it longer than the others need by more than this factor."""
 REPLAYED, MOST_REPLAYED = 12, 400
 """Certificates drawn over a run, and the evaluations of the longest run that is told again for it: a few seconds."""
+CERTIFIED_AT = 0.05
+"""The delta of the certificates that are drawn, which is that of `Optimizer.certificate`."""
 
 
 @dataclass(frozen=True)
@@ -70,18 +73,16 @@ class RunData:
 
     def __init__(self, result: Result, where: Mapping[str, Any] | None = None) -> None:
         self.result, self.optimizer = result, result.optimizer
-        self.space = self.optimizer.space
+        self.space, self.task, self.record = self.optimizer.space, self.optimizer.task, self.optimizer.book.record
         self.names = list(self.space.names)
-        self.better = -1.0 if self.optimizer.direction == "minimize" else 1.0
+        self.better = self.task.sign
         """The sign that makes larger values better ones."""
         self.trials: list[Trial] = sorted((t for t in result.trials if t.state != "pending"), key=lambda t: t.number)
         self.done = [t for t in self.trials if t.value is not None]
         self.failed = [t for t in self.trials if t.value is None]
-        self.numbers = np.array([number_of(t, self.optimizer.notes) for t in self.trials])
+        self.numbers = np.array([self.record.number_of(t) for t in self.trials])
         told = np.array([math.nan if t.value is None else t.value for t in self.trials])
         self.values = np.clip(told, -MOST_DRAWN, MOST_DRAWN)
-        self.foreign = bool(self.optimizer.notes.get("foreign", False))
-        """Whether another library's sampler chose the settings, and this one was only told of them."""
         self.scales = {name: Scale.of(parameter) for name, parameter in self.space.parameters.items()}
         self.where = dict(where or {})
         self.setting = self._through()
@@ -133,7 +134,7 @@ class RunData:
     @functools.cached_property
     def constraints(self) -> dict[str, Array]:
         """The values of each constraint by its name, n each, NaN where there is none."""
-        names = self.optimizer.constraint_names or [f"constraint {k}" for k in range(self.optimizer.n_constraints)]
+        names = self.task.constraint_names or [f"constraint {k}" for k in range(self.task.n_constraints)]
         rows = [t.constraints or (math.nan,) * len(names) for t in self.trials]
         return {name: np.array([row[k] for row in rows]) for k, name in enumerate(names)}
 
@@ -213,24 +214,31 @@ def worse_limit(values: Array, better: float) -> float | None:
 
 
 def certificates_of(optimizer: Optimizer, ended: Sequence[Trial]) -> tuple[list[int], list[Certificate]]:
-    """Numbers of evaluations, and the certificate after each: the run's trials are told again to a fresh optimizer."""
-    if not 2 <= len(ended) <= MOST_REPLAYED or optimizer.earlier:  # earlier evaluations cannot be told again
+    """Numbers of evaluations, and the certificate after each: the run's trials are told again to another optimizer."""
+    book = optimizer.book
+    if not 2 <= len(ended) <= MOST_REPLAYED or book.earlier:  # earlier evaluations cannot be told again
         return [], []
     sizes = sorted({round(n) for n in np.geomspace(min(4, len(ended)), len(ended), REPLAYED)})
-    again, found = optimizer.fresh(), []
-    again.notes = dict(optimizer.notes)
+    again, found = Optimizer(optimizer.task, optimizer.recipe), []
+    again.book.record.foreign = book.record.foreign
     for n, trial in enumerate(ended, 1):
         again.tell(
             again.adopt(trial.params), trial.value, trial.var, failed=trial.value is None, cost=trial.cost,
             constraints=trial.constraints or None, seconds=trial.seconds,
         )  # fmt: skip
         if n in sizes:
-            again.together, again.watch = optimizer.together, optimizer.watch
-            if again.watch is not None and n < len(ended):
-                again.watch = again.watch._replace(proven=None)
-            again.probe_steps = [step for step in optimizer.probe_steps if step <= number_of(trial, optimizer.notes)]
-            found.append(certified(again))
+            probing = _probing_at(optimizer, trial, last=n == len(ended))
+            found.append(again.certificate_at(CERTIFIED_AT, probing=probing))
     return sizes, found
+
+
+def _probing_at(optimizer: Optimizer, trial: Trial, *, last: bool) -> Probing:
+    """What was known of a run's probes when this trial ended. What its rule has proven in the end, it had not proven
+    before the last one."""
+    book, rule = optimizer.book, rule_of(optimizer.book.record.rule)
+    steps = tuple(step for step in book.probe_steps if step <= book.record.number_of(trial))
+    rule = rule if rule is None or last else rule._replace(proven=None)
+    return Probing(steps if steps or optimizer.task.probes else None, book.record.overlapping, rule)
 
 
 def place(parameter: Parameter, value: Any) -> float:

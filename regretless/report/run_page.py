@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regretless.evaluation import last_line
-from regretless.parameters import Array
 from regretless.report import page
 from regretless.report.model_view import SURFACE, ModelView, model_of
 from regretless.report.page import Chart, Curve, Section
 from regretless.report.run_data import WIDE, RunData, Scale, text_of
-from regretless.trial import number_of
+from regretless.run.evaluation import last_line
+from regretless.space.parameters import Array
 
 if TYPE_CHECKING:
     from regretless.certificate import Certificate
-    from regretless.result import Result
+    from regretless.files.book import Record
+    from regretless.run.result import Result
 
 MOST_SLICES = 30
 """Parameters drawn on a page; a space of thousands would make one that nobody reads."""
@@ -38,8 +38,8 @@ def run_page(result: Result, where: Mapping[str, Any] | None = None) -> str:
     """The text of the page; slices and contours have the values of `where` in place of the recommended ones."""
     data = RunData(result, where)
     goal = "smallest" if data.better < 0 else "largest"
-    title = f"Tuning report: {_objective(data)}" if _objective(data) else "Tuning report"
-    by = "a study" if data.foreign else str(data.optimizer.recipe)
+    title = f"Tuning report: {data.record.name}" if data.record.name else "Tuning report"
+    by = "a study" if data.record.foreign else str(data.optimizer.recipe)
     lead = f"{_count(result.nfev, 'evaluation')} of {by} looking for the {goal} value."
     foot = f"Seed {data.optimizer.seed}. Made by regretless."
     return page.html_page(title, _sections(data), lead=lead, foot=foot)
@@ -72,26 +72,24 @@ def _found(data: RunData) -> Section:
     rows: list[list[page.Cell]] = [[name, text_of(value)] for name, value in result.params.items()]
     setting = page.table_section("Recommended setting", ["parameter", "value"], rows).body
     method, why = str(optimizer.recipe), "given by the caller" if optimizer.why == "given" else optimizer.why
-    if data.foreign:
+    if data.record.foreign:
         method, why = "the study's own sampler", f"{method} was told its trials; it recommends and certifies"
     ended = [_count(len(data.done), "value")] + [_count(len(data.failed), "failure")] * bool(data.failed)
     broken, probes = len(_broken(data)), len(_probes(data))
     ended += [f"{broken} of the values break a constraint"] if broken else []
     facts = {
-        "Study" if "numbers" in optimizer.notes else "Objective": _objective(data),
+        "Objective" if data.record.numbers is None else "Study": data.record.name,
         "Goal": optimizer.direction,
         "Value there": f"{result.value:.6g}" if np.isfinite(result.value) else "not evaluated at that setting",
-        "Best trial": f"trial {number_of(result.best, optimizer.notes)} with {result.best.value:.6g}"
-        if data.done
-        else "",
+        "Best trial": f"trial {data.record.number_of(result.best)} with {result.best.value:.6g}" if data.done else "",
         "Method": method,
-        "Recommendation" if data.foreign else "Why this method": why,
+        "Recommendation" if data.record.foreign else "Why this method": why,
         "Evaluations": ", ".join(ended),
         "Probes": f"{probes} of the evaluations are independent uniform draws, on which the share below rests"
         * (probes > 0),
-        "Ran": _when(optimizer.notes),
+        "Ran": _when(data.record),
         "One evaluation": _took(data),
-        "Ended because": "" if result.message == f"study {_objective(data)}" else result.message,
+        "Ended because": "" if result.message == f"study {data.record.name}" else result.message,
     }
     words = "".join(f"<dt>{name}</dt><dd>{html.escape(text)}</dd>" for name, text in facts.items() if text)
     body = f'<div class="columns"><dl class="facts">{words}</dl><div>{setting if rows else ""}</div></div>'
@@ -122,19 +120,16 @@ def _broken(data: RunData) -> list[int]:
 
 def _probes(data: RunData) -> list[int]:
     """Positions of trials that were independent uniform draws."""
-    drawn = set(data.optimizer.notes.get("probes", data.optimizer.probe_steps))
+    own = data.optimizer.book.probe_steps
+    drawn = set(own if data.record.probes is None else data.record.probes)
     return [i for i, number in enumerate(data.numbers.tolist()) if number in drawn]
 
 
-def _objective(data: RunData) -> str:
-    return str(data.optimizer.notes.get("name", ""))
-
-
-def _when(notes: dict[str, Any]) -> str:
-    """When a run began and ended, where its notes say so: seconds since 1970."""
-    if not isinstance(notes.get("began"), float) or not isinstance(notes.get("ended"), float):
+def _when(record: Record) -> str:
+    """When a run began and ended, where its record says so."""
+    if record.began is None or record.ended is None:
         return ""
-    began, ended = (datetime.datetime.fromtimestamp(notes[word]) for word in ("began", "ended"))
+    began, ended = datetime.datetime.fromtimestamp(record.began), datetime.datetime.fromtimestamp(record.ended)
     to = f"{ended:%H:%M:%S}" if ended.date() == began.date() else f"{ended:%Y-%m-%d %H:%M:%S}"
     return f"{began:%Y-%m-%d %H:%M:%S} to {to}"
 
@@ -160,7 +155,7 @@ def _failures(data: RunData) -> list[Section]:
         found.setdefault(last_line(trial.error), []).append(trial)
     body = ""
     for line, trials in sorted(found.items(), key=lambda item: -len(item[1]))[:MOST_ERRORS]:
-        numbers = [str(number_of(t, data.optimizer.notes)) for t in trials[:MOST_ERRORS]]
+        numbers = [str(data.record.number_of(t)) for t in trials[:MOST_ERRORS]]
         which = ", ".join(numbers) + (", ..." if len(trials) > MOST_ERRORS else "")
         full = html.escape(trials[-1].error.strip() or line)
         body += (
@@ -323,7 +318,7 @@ def _durations(data: RunData) -> list[Section]:
 def _dots(data: RunData, key: str, *, failed: bool = False) -> dict[str, Any]:
     """All trials as dots, coloured by their order."""
     dots: dict[str, Any] = {"name": "trials, first to last", "kind": "dots", "x": [key], "y": [{"mid": "value"}]}
-    lost = {"failed": [number_of(t, data.optimizer.notes) for t in data.failed]} if failed and data.failed else {}
+    lost = {"failed": [data.record.number_of(t) for t in data.failed]} if failed and data.failed else {}
     return {**dots, "order": True, "trials": True, "best": data.best, **lost}
 
 

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from regretless.extras import optional
-from regretless.options import one_of
+from regretless.basics.extras import optional
+from regretless.basics.options import one_of
 from regretless.report.model_view import ModelView, model_of
 from regretless.report.run_data import RunData, text_of
-from regretless.trial import number_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from regretless.result import Result
+    from regretless.run.result import Result
 
 Kind: TypeAlias = Literal["overview", "history", "slices", "importance", "contour", "parallel"]
 """What can be drawn; "overview" is the history and a slice for each parameter."""
@@ -105,8 +104,7 @@ def _draw_history(ax: Axes, data: RunData) -> None:
     if len(at):
         ax.fill_between(at, low, high, color="tab:green", alpha=0.15, lw=0, label="where the optimum may be")
     for trial in data.failed:
-        at_trial = number_of(trial, data.optimizer.notes)
-        ax.plot(at_trial, 0.02, "x", color="tab:red", ms=4, transform=ax.get_xaxis_transform())
+        ax.plot(data.record.number_of(trial), 0.02, "x", color="tab:red", ms=4, transform=ax.get_xaxis_transform())
     _value_axis(ax, data)
     ax.set_xlabel("trial")
     ax.legend(frameon=False, fontsize="small")

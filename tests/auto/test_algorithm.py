@@ -3,21 +3,22 @@
 import numpy as np
 import pytest
 
-from regretless.auto import AUTO
-from regretless.auto import algorithm as auto
-from regretless.auto.algorithm import best_of_many
-from regretless.baselines import BASELINES
-from regretless.evaluation import Value
-from regretless.gp.acquisition import log_expected_improvement, upper_confidence
-from regretless.gp.maximiser import Acquisition
-from regretless.gp.posterior import GP
+from regretless.auto import AUTO, evolution, exact, steps, table
+from regretless.auto.evolution import Evolution, best_of_many
+from regretless.auto.model import Model
+from regretless.classics import CLASSICS
+from regretless.method import Method, next_points
 from regretless.methods import METHODS
+from regretless.models.gp.acquisition import log_expected_improvement, upper_confidence
+from regretless.models.gp.maximiser import Acquisition
+from regretless.models.gp.posterior import GP
+from regretless.models.gp.surrogate import Surrogate
 from regretless.optimizer import Optimizer
-from regretless.parameters import Choice, Float, Int
-from regretless.run import minimize
+from regretless.run.evaluation import Value
+from regretless.run.minimize import minimize
 from regretless.space import Cube, Space
-from regretless.statefile import read_state, write_state
-from regretless.testing import bowl, run
+from regretless.space.parameters import Array, Choice, Float, Int
+from regretless.testing import Loop, bowl, run
 
 RIPPLES = Space({"lr": Float(1e-5, 1e-1, log=True), "drop": Float(0.1, 0.9)})
 
@@ -27,8 +28,26 @@ def noisy_bowl(sd: float):
     return lambda X: bowl(X) + sd * rng.standard_normal(len(X))
 
 
-def repeats(method) -> int:
-    return len(method.X) - len({x.tobytes() for x in method.X})
+def repeats(loop: Loop) -> int:
+    return len(loop.history) - len({x.tobytes() for x in loop.history.X})
+
+
+def begun(cube, seed: int = 0, budget: int | None = None, **options) -> Loop:
+    return Loop(AUTO(**options).build(cube, seed=seed, budget=budget))
+
+
+def why(loop: Loop) -> str:
+    return loop.method.why(loop.history)
+
+
+def asked(loop: Loop, step: int, n: int = 1) -> Array:
+    """What it would propose at a step; nothing is left under way."""
+    return next_points(loop.method, loop.history, n, step=step)
+
+
+def same_proposals(loop: Loop, method: Method, step: int) -> bool:
+    """Whether another method proposes the same for the same history."""
+    return np.array_equal(asked(loop, step), next_points(method, loop.history, step=step))
 
 
 # ---------------------------------------------------------------- who proposes
@@ -36,11 +55,11 @@ def repeats(method) -> int:
 
 def test_beyond_the_model_s_dimensions_it_is_gp_contest() -> None:
     """The wide part is gp-contest itself: the same points from the same history."""
-    dim = auto.MODEL_UP_TO + 1
-    ours, theirs = AUTO.build(dim, seed=5, budget=40), METHODS["gp-contest"].build(dim, seed=5, budget=40)
+    dim = table.MODEL_UP_TO + 1
+    ours, theirs = begun(dim, 5, 40), Loop(METHODS["gp-contest"].build(dim, seed=5, budget=40))
     assert np.array_equal(run(ours, 12), run(theirs, 12))
     assert np.array_equal(ours.recommend(), theirs.recommend())
-    assert f"{dim} parameters" in ours.why
+    assert f"{dim} parameters" in why(ours)
 
 
 def test_what_the_contest_cannot_use_of_earlier_evaluations_is_said() -> None:
@@ -56,7 +75,7 @@ def test_a_prior_is_followed_where_no_model_weighs_it(others: int, budget: int, 
     lines = {f"x{i}": Float(-3.0, 11.0) for i in range(others)}
     opt = Optimizer({"p": Float(-2.0, 6.0, prior=(5.0, 0.05)), **lines}, budget=budget, seed=0)
     X = np.random.default_rng(0).random((40, others + 1))
-    opt.method.tell(X, bowl(X))
+    opt.take_in(X, bowl(X), np.full(40, np.nan))
     near = [abs(opt.ask().params["p"] - 5.0) < 0.3 for _ in range(16)]
     assert sum(near) >= 4
 
@@ -68,82 +87,72 @@ def test_whole_numbers_are_searched_by_expected_improvement() -> None:
         (Space({"a": Float(-2, 7), "b": Float(1e-3, 1, log=True), "c": Choice(["x", "y", "z"])}), False),
     ):
         cube = space.cube()
-        ours, theirs = AUTO.build(cube, seed=2), BASELINES["gp-ei"](rotate=True).build(cube, seed=2)
+        ours, theirs = begun(cube, 2), Loop(CLASSICS["gp-ei"](rotate=True).build(cube, seed=2))
         assert np.array_equal(run(ours, 14), run(theirs, 14)) is same
-        assert ("whole numbers" in ours.why) is same
+        assert ("whole numbers" in why(ours)) is same
 
 
 def test_with_others_under_way_the_end_of_a_budget_is_not_one_point(monkeypatch: pytest.MonkeyPatch) -> None:
     """The largest mean is asked once; beside it a narrow bound keeps the others apart, near the best."""
-    method, widths = AUTO.build(2, seed=0, budget=20), []
+    loop, widths = begun(2, budget=20), []
 
     def recorded(gp, width):
         widths.append(width)
         return upper_confidence(gp, width)
 
-    run(method, 16)
-    monkeypatch.setattr(auto, "upper_confidence", recorded)
-    X = method.ask(3)
-    assert widths == [0.0, auto.LATE_WIDTH, auto.LATE_WIDTH]
+    run(loop, 16)
+    monkeypatch.setattr(steps, "upper_confidence", recorded)
+    X = loop.ask(3)
+    assert widths == [0.0, exact.LATE_WIDTH, exact.LATE_WIDTH]
     assert len(np.unique(X, axis=0)) == 3
-    best = method.X[np.argmax(method.y)]
+    best = loop.history.X[loop.history.best_row()]
     assert (np.abs(X - best).max(axis=1) < 0.2).all()
-
-
-def test_a_file_of_an_earlier_auto_is_refused(tmp_path) -> None:
-    opt = Optimizer({"n": Int(3, 40), "lr": Float(1e-5, 1e-1, log=True)}, seed=1)
-    opt.tell(opt.ask(), 2.0)
-    opt.save(tmp_path / "new")
-    state = read_state(tmp_path / "new")
-    del state["recipe"]["version"]
-    write_state(tmp_path / "old", state)
-    with pytest.raises(ValueError, match=r"version 1 of method 'auto'.*it proposed other points then"):
-        Optimizer.load(tmp_path / "old")
 
 
 def test_drawn_points_of_a_batch_need_no_care_for_the_others() -> None:
     """A drawn function does not know what is pending; the confidence bound at the step after it does."""
     space = Space({"lr": Float(1e-5, 1e-1, log=True), "n": Float(3, 40), "c": Choice(["x", "y", "z"])})
-    first, second = (AUTO.build(space.cube(), seed=3, budget=60) for _ in range(2))
-    X = run(first, 20)
-    second.tell(X, first.y)
-    first.wait_for([[0.3, 0.4, 0.5], first.recommend() * 0.99])
+    loop = begun(space.cube(), 3, 60)
+    run(loop, 20)
+    first, second = Loop(loop.method), Loop(loop.method)
+    first.history = second.history = loop.history
+    first.wait_for([[0.3, 0.4, 0.5], loop.recommend() * 0.99])
     second.wait_for([[0.9, 0.1, 0.5]])
-    proposals = {step: [method.ask(1, step=step)[0] for method in (first, second)] for step in (22, 23, 24)}
+    proposals = {step: [asked(one, step) for one in (first, second)] for step in (22, 23, 24)}
     assert np.array_equal(*proposals[22])
     assert not np.array_equal(*proposals[23])
     assert not np.array_equal(*proposals[24]), "beside fewer than four every fourth ask is drawn, not every second"
-    for method, places in ((first, (0.2, 0.7)), (second, (0.15, 0.65))):
-        method.wait_for([[a, 0.5, 0.5] for a in places])
-    assert np.array_equal(*(method.ask(1, step=28)[0] for method in (first, second)))
+    for one, places in ((first, (0.2, 0.7)), (second, (0.15, 0.65, 0.85))):
+        one.wait_for([[a, 0.5, 0.5] for a in places])
+    assert np.array_equal(*(asked(one, 28) for one in (first, second)))
 
 
 # ---------------------------------------------------------------- noise
 
 
 def test_noise_is_found_by_one_second_evaluation() -> None:
-    method = AUTO.build(RIPPLES.cube(), seed=1, budget=40)
-    run(method, 36, noisy_bowl(0.05))  # the last tenth seeks second values of its own accord
-    assert repeats(method) == 1
-    assert method.evidence.noisy_at is not None
-    assert f"after {method.evidence.noisy_at} values: a setting gave two different values" in method.why
+    loop = begun(RIPPLES.cube(), 1, 40)
+    run(loop, 36, noisy_bowl(0.05))  # the last tenth seeks second values of its own accord
+    assert repeats(loop) == 1
+    again = next(n for n, x in enumerate(loop.history.X, 1) if (x == loop.history.X[: n - 1]).all(axis=1).any())
+    assert f"after {again} values: a setting gave two different values" in why(loop)
 
 
 def test_a_second_evaluation_that_fails_is_not_tried_again() -> None:
-    method, fun, failures = AUTO.build(RIPPLES.cube(), seed=1, budget=30), noisy_bowl(0.05), 0
+    loop, fun, failures = begun(RIPPLES.cube(), 1, 30), noisy_bowl(0.05), 0
     for _ in range(30):
-        x = method.ask()
-        again = any(np.array_equal(x[0], told) for told in method.X)
+        x = loop.ask()
+        again = any(np.array_equal(x[0], known) for known in loop.history.X)
         failures += again
-        method.tell(x, [np.nan] if again else fun(x))
+        loop.tell(x, [np.nan] if again else fun(x))
     assert failures <= 2, "the same point was asked again and again"
 
 
 def test_without_noise_nothing_is_evaluated_twice() -> None:
-    method = AUTO.build(RIPPLES.cube(), seed=1, budget=30)
-    run(method, 30)
-    assert repeats(method) == 0
-    assert "noise" not in method.why
+    loop = begun(RIPPLES.cube(), 1, 30)
+    run(loop, 30)
+    assert repeats(loop) == 0
+    assert "noise" not in why(loop)
 
 
 def test_ripples_are_told_from_noise() -> None:
@@ -152,11 +161,11 @@ def test_ripples_are_told_from_noise() -> None:
     def ripples(X):
         return bowl(X) + 0.05 * np.sin(1e6 * X.sum(axis=1))
 
-    method = AUTO.build(RIPPLES.cube(), seed=1, budget=40)
-    run(method, 40, ripples)
-    assert repeats(method) == 1
-    assert method.evidence.noisy_at is None
-    assert "so there is no noise" in method.why
+    loop = begun(RIPPLES.cube(), 1, 40)
+    run(loop, 40, ripples)
+    assert repeats(loop) == 1
+    assert not loop.method.shows_noise(loop.history)
+    assert "so there is no noise" in why(loop)
 
 
 def test_a_finite_space_is_not_probed_and_ends() -> None:
@@ -207,9 +216,9 @@ def test_a_fine_finite_space_with_failures_ends_too() -> None:
 
 
 def test_one_that_is_told_that_there_is_no_noise_evaluates_nothing_twice() -> None:
-    method = AUTO(noisy=False).build(RIPPLES.cube(), seed=1, budget=40)
-    run(method, 40, lambda X: bowl(X) + 0.05 * np.sin(1e6 * X.sum(axis=1)))
-    assert repeats(method) == 0
+    loop = begun(RIPPLES.cube(), 1, 40, noisy=False)
+    run(loop, 40, lambda X: bowl(X) + 0.05 * np.sin(1e6 * X.sum(axis=1)))
+    assert repeats(loop) == 0
 
 
 def test_told_variances_are_noise() -> None:
@@ -222,26 +231,38 @@ def test_told_variances_are_noise() -> None:
 # ---------------------------------------------------------------- long runs
 
 
-@pytest.mark.parametrize(("budget", "seldom"), [(10_000, True), (100, False), (None, False)])
-def test_the_models_of_long_runs_make_only_fits_from_scratch(budget, seldom) -> None:
-    method = AUTO.build(3, seed=0, budget=budget)
-    assert [model.seldom for model in method._models.values()] == [seldom, seldom]
+@pytest.mark.parametrize(
+    ("budget", "constraints", "fresh_only"), [(10_000, 0, True), (10_000, 1, False), (100, 0, False), (None, 0, False)]
+)
+def test_the_model_of_a_long_run_makes_only_fits_from_scratch(budget, constraints, fresh_only, monkeypatch) -> None:
+    """But not with constraints: there the model proposes at every ask."""
+    made = []
+
+    def noted(self, *args):
+        made.append(self.fresh_only)
+        return whole(self, *args)
+
+    whole = Surrogate.gp
+    loop = Loop(AUTO.build(3, seed=0, budget=budget), constraints=constraints)
+    X = np.random.default_rng(0).random((10, 3))
+    loop.tell(X, bowl(X), sides=np.full((10, constraints), -1.0))
+    monkeypatch.setattr(Surrogate, "gp", noted)
+    asked(loop, table.TURNS)
+    assert made[0] is fresh_only
 
 
 @pytest.mark.parametrize("dim", [3, 30])
 def test_a_long_run_resumes_and_replays_bit_for_bit(dim, monkeypatch) -> None:
     """As for every method, and across the change from turns with the model to the evolution alone."""
-    monkeypatch.setattr(auto, "TURNS_UNTIL", 30)
-    whole, first = (AUTO.build(dim, seed=7, budget=5000) for _ in range(2))
+    monkeypatch.setattr(table, "TURNS_UNTIL", 30)
+    whole, first, bulk = (begun(dim, 7, 5000) for _ in range(3))
     expected = run(whole, 90)
     run(first, 60)
-    resumed = AUTO.build(dim, seed=7, budget=5000)
-    resumed.load_state_dict(first.state_dict())
+    resumed = first.resumed(AUTO.build(dim, seed=7, budget=5000))
     assert np.array_equal(run(resumed, 30), expected[60:])
-    bulk = AUTO.build(dim, seed=7, budget=5000)
-    bulk.tell(whole.X, whole.y)
-    assert np.array_equal(bulk.ask(3, step=90), whole.ask(3, step=90))
-    assert "5000 evaluations: CMA-ES" in whole.why
+    bulk.tell(whole.history.X, whole.history.y)
+    assert np.array_equal(asked(bulk, 90, 3), asked(whole, 90, 3))
+    assert "5000 evaluations: CMA-ES" in why(whole)
     assert not whole.certificate().certified
 
 
@@ -253,30 +274,33 @@ def valley(X):
     return -1e4 * (((X - 0.37) @ TURNED) ** 2) @ np.array([1.0, 10.0, 100.0, 1000.0])
 
 
-def long_run(cube, n, f=valley, **options):
-    method = AUTO(**options).build(cube, seed=2, budget=5000)
-    run(method, n, f)
-    return method
+def long_run(cube, n, f=valley, **options) -> Loop:
+    loop = begun(cube, 2, 5000, **options)
+    run(loop, n, f)
+    return loop
 
 
 def test_a_long_run_leaps_along_a_valley_and_learns_its_bottom(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_leaps = long_run(4, 150).y.max()
-    monkeypatch.setattr(auto, "LEAP_UP_TO", 3)
-    assert with_leaps > 1e-3 * long_run(4, 150).y.max()  # values are below zero: a thousandth of the loss
+    with_leaps = long_run(4, 150).history.y.max()
+    monkeypatch.setattr(evolution, "LEAP_UP_TO", 3)
+    assert with_leaps > 1e-3 * long_run(4, 150).history.y.max()  # values are below zero: a thousandth of the loss
     assert with_leaps > -1e-6
 
 
 def test_a_leap_is_taken_every_eighth_ask_of_a_young_search_and_every_32nd_of_an_old_one(monkeypatch) -> None:
-    method = long_run(4, 64)
-    free = [step for step in range(64, 128) if leaps(method, step)]
+    loop = long_run(4, 64)
+    free = [step for step in range(64, 128) if leaps(loop, step)]
     assert free == [step for step in range(64, 128) if step % 8 == 7]
-    monkeypatch.setattr(auto, "LEAP_LONG", 1)
-    assert [step for step in range(64, 128) if leaps(method, step)] == [95, 127]
+    monkeypatch.setattr(evolution, "LEAP_LONG", 1)
+    assert [step for step in range(64, 128) if leaps(loop, step)] == [95, 127]
 
 
-def leaps(method, step: int) -> bool:
-    method.step = step
-    return method._leap() is not None
+def leaps(loop: Loop, step: int) -> bool:
+    """Whether the evolution would leap at this step of the run."""
+    method = loop.method
+    model = Model(method.cube, seed=method.seed, budget=method.budget, noisy=method.known_noise)
+    part = Evolution(method.cube, seed=method.seed, budget=method.budget, is_noisy=model.is_noisy)
+    return part.leap(loop.history, method.cube, step) is not None
 
 
 @pytest.mark.parametrize("what", ["noise stated", "noise shown", "steps", "many parameters", "a cone"])
@@ -285,7 +309,7 @@ def test_no_leap_is_taken_where_no_quadratic_can_be_right(what: str) -> None:
     rng = np.random.default_rng(1)
     noisy = lambda X: valley(X) + 1e-3 * rng.standard_normal(len(X))  # noqa: E731
     cone = lambda X: -np.abs(X - 0.37).sum(axis=1)  # noqa: E731
-    method = {
+    loop = {
         "noise stated": lambda: long_run(4, 64, noisy=True),
         "noise shown": lambda: long_run(4, 64, noisy),
         "steps": lambda: long_run(space.cube(), 64, lambda X: -((X - 0.4) ** 2).sum(axis=1)),
@@ -293,77 +317,70 @@ def test_no_leap_is_taken_where_no_quadratic_can_be_right(what: str) -> None:
         "a cone": lambda: long_run(4, 64, cone),
     }[what]()
     if what == "noise shown":
-        method.tell(method.X[:1], method.y[:1] + 1.0)
-    assert not any(leaps(method, step) for step in range(64, 96))
+        loop.tell(loop.history.X[:1], loop.history.y[:1] + 1.0)
+    assert not any(leaps(loop, step) for step in range(64, 96))
 
 
 def test_without_a_budget_the_evolution_takes_over(monkeypatch) -> None:
     """First in turns with the model, then alone; a state taken between two turns goes on with the same points."""
-    monkeypatch.setattr(auto, "SHARES", ((15, 1), (20, 2)))
-    method, strategy = AUTO.build(3, seed=4), BASELINES["cma-es"].build(3, seed=4)
-    run(method, 14)
-    assert "CMA-ES" not in method.why
-    run(method, 3)
-    strategy.tell(method.X, method.y)
-    assert np.array_equal(method.ask(1, step=17), strategy.ask(1, step=17))
-    assert not np.array_equal(method.ask(1, step=18), strategy.ask(1, step=18))
-    method.forget(method.pending)
-    resumed = AUTO.build(3, seed=4)
-    resumed.load_state_dict(method.state_dict())
-    assert np.array_equal(resumed.ask(1, step=18), method.ask(1, step=18))
-    method.forget(method.pending)
-    run(method, 3)
-    strategy = BASELINES["cma-es"].build(3, seed=4)
-    strategy.tell(method.X, method.y)
-    assert np.array_equal(method.ask(1, step=20), strategy.ask(1, step=20))
-    assert "after 15 evaluations: CMA-ES takes turns with the model" in method.why
-    assert "after 20 evaluations: asks of a model would take long" in method.why
-    method.tell(method.X[:1], [1.0])
+    monkeypatch.setattr(table, "SHARES", ((15, 1), (20, 2)))
+    loop, strategy = begun(3, 4), CLASSICS["cma-es"].build(3, seed=4)
+    run(loop, 14)
+    assert "CMA-ES" not in why(loop)
+    run(loop, 3)
+    assert same_proposals(loop, strategy, 17)
+    assert not same_proposals(loop, strategy, 18)
+    resumed = loop.resumed(AUTO.build(3, seed=4))
+    assert np.array_equal(asked(resumed, 18), asked(loop, 18))
+    run(loop, 3)
+    assert same_proposals(loop, strategy, 20)
+    assert "after 15 evaluations: CMA-ES takes turns with the model" in why(loop)
+    assert "after 20 evaluations: asks of a model would take long" in why(loop)
+    loop.tell(loop.history.X[:1], [1.0])
     words = "so evaluations go where they tell most about the best, and the model alone chooses them again"
-    assert method.why.endswith(f"after {len(method.y)} values: a setting gave two different values, {words}")
-    assert "after 15 evaluations: CMA-ES takes turns with the model" in method.why, "what was stays said"
-    assert method._part() == "model"
+    assert why(loop).endswith(f"after {len(loop.history)} values: a setting gave two different values, {words}")
+    assert "after 15 evaluations: CMA-ES takes turns with the model" in why(loop), "what was stays said"
+    assert not same_proposals(loop, strategy, 21)
 
 
 def test_noise_that_shows_once_the_evolution_is_alone_changes_nothing_but_the_recommendation(monkeypatch) -> None:
-    monkeypatch.setattr(auto, "SHARES", ((4, 1), (8, 2)))
-    monkeypatch.setattr(auto, "UNPLANNED", 10)
-    method = AUTO.build(2, seed=4)
-    run(method, 12)
-    method.tell(method.X[:1], [1.0])
-    assert method._part() == "cma-es"
-    assert method.why.count("CMA-ES goes on") == 1
-    assert method.why.endswith("after 13 values: a setting gave two different values, so the best value may be luck")
+    monkeypatch.setattr(table, "SHARES", ((4, 1), (8, 2)))
+    monkeypatch.setattr(table, "UNPLANNED", 10)
+    loop = begun(2, 4)
+    run(loop, 12)
+    loop.tell(loop.history.X[:1], [1.0])
+    assert same_proposals(loop, CLASSICS["cma-es"].build(2, seed=4), 13)
+    assert why(loop).count("CMA-ES goes on") == 1
+    assert why(loop).endswith("after 13 values: a setting gave two different values, so the best value may be luck")
 
 
 def test_failures_count_for_the_turns_of_the_evolution_and_that_is_said(monkeypatch) -> None:
-    monkeypatch.setattr(auto, "SHARES", ((15, 1), (20, 2)))
-    method = AUTO.build(3, seed=4)
+    monkeypatch.setattr(table, "SHARES", ((15, 1), (20, 2)))
+    loop = begun(3, 4)
     for step in range(16):
-        X = method.ask(step=step)
-        method.tell(X, [np.nan] if step % 2 else bowl(X))
-    method.step = 17
-    assert method._part() == "cma-es"
-    assert "after 15 evaluations: CMA-ES takes turns with the model" in method.why
+        X = loop.ask()
+        loop.tell(X, [np.nan] if step % 2 else bowl(X))
+    assert same_proposals(loop, CLASSICS["cma-es"].build(3, seed=4), 17)
+    assert "after 15 evaluations: CMA-ES takes turns with the model" in why(loop)
 
 
 def test_what_was_stated_about_noise_is_not_contradicted() -> None:
-    stated, exact = AUTO(noisy=True).build(2, seed=0), AUTO(noisy=False).build(2, seed=0, budget=20)
+    stated, exactly = begun(2, noisy=True), begun(2, budget=20, noisy=False)
     stated.tell([[0.3, 0.4]] * 2, [1.0, 1.0])
-    assert stated.why.endswith("noise was stated")
-    exact.tell([[0.3, 0.4]] * 2, [1.0, 2.0])
-    run(exact, 18)
-    assert "after" not in exact.why
-    assert repeats(exact) == 1  # the one that was told
-    exact.tell([[0.1, 0.2]], [1.0], yvar=[0.3])
-    assert "after 21 values: a noise variance was told" in exact.why
+    assert why(stated).endswith("noise was stated")
+    exactly.tell([[0.3, 0.4]] * 2, [1.0, 2.0])
+    run(exactly, 18)
+    assert "after" not in why(exactly)
+    assert repeats(exactly) == 1  # the one that was told
+    exactly.tell([[0.1, 0.2]], [1.0], yvar=[0.3])
+    assert "after 21 values: a noise variance was told" in why(exactly)
 
 
 @pytest.mark.parametrize(("dim", "budget"), [(2, 10_000), (22, 60)])
 def test_what_follows_from_noise_without_the_model_is_said(dim: int, budget: int) -> None:
-    method = AUTO.build(dim, seed=0, budget=budget)
-    method.tell([[0.3] * dim] * 2, [1.0, 2.0])
-    assert method.why.endswith("after 2 values: a setting gave two different values, so the best value may be luck")
+    loop = begun(dim, budget=budget)
+    loop.tell([[0.3] * dim] * 2, [1.0, 2.0])
+    assert why(loop).endswith("after 2 values: a setting gave two different values, so the best value may be luck")
 
 
 @pytest.mark.parametrize(("lines", "budget"), [(2, 10_000), (22, 60)])
@@ -372,37 +389,38 @@ def test_what_one_ask_holds_is_free_in_the_next(lines: int, budget: int) -> None
     space = Space({f"x{i}": Float(-3.0 - i, 11.0) for i in range(lines)} | {"n": Int(3, 17)})
     pins = space.pins({"n": 5}, "shares")
     ((at, place),) = pins.items()
-    method, fresh = (AUTO.build(space, seed=3, budget=budget) for _ in range(2))
-    for step in range(12):
-        X = method.ask(step=step, pins=pins)
+    loop, fresh = (begun(space, 3, budget) for _ in range(2))
+    for _ in range(12):
+        X = loop.ask(pins=pins)
         assert X[0, at] == place
-        method.tell(X, bowl(X))
-    fresh.tell(method.X, method.y)
-    assert np.array_equal(method.ask(8, step=12), fresh.ask(8, step=12))
-    assert (method.pending[:, at] != place).any()
+        loop.tell(X, bowl(X))
+    fresh.tell(loop.history.X, loop.history.y)
+    X = loop.ask(8)
+    assert np.array_equal(X, fresh.ask(8, step=12))
+    assert (X[:, at] != place).any()
 
 
 @pytest.mark.parametrize(("dim", "budget"), [(2, 3001), (2, None), (22, 60)])
 def test_constraints_are_learnt_and_kept_in_every_run(dim: int, budget: int | None, monkeypatch) -> None:
     """Neither the evolution nor the contest knows constraints."""
-    monkeypatch.setattr(auto, "UNPLANNED", 12)
-    opt = Optimizer([(-3.0, 11.0)] * dim, method=AUTO(noisy=True), budget=budget, seed=4, constraints=1)
+    monkeypatch.setattr(table, "UNPLANNED", 12)
+    loop = Loop(AUTO(noisy=True).build(dim, seed=4, budget=budget), constraints=1)
     for _ in range(16):
-        trial = opt.ask()
-        first = trial.unit[0]
-        opt.tell(trial, -float(first), constraints=[float(first) - 0.4])  # the best values break it
-    assert opt.method._part() == "model"
-    assert opt.space.encode(opt.recommend())[0] <= 0.4
+        X = loop.ask()
+        loop.tell(X, X[:, 0], sides=X[:, :1] - 0.4)  # the best values break it
+    assert same_proposals(loop, Model(dim, seed=4, budget=budget, noisy=True), 16)
+    assert loop.recommend()[0] <= 0.4
 
 
 @pytest.mark.parametrize("what", ["steps", "noise"])
 def test_without_a_budget_steps_and_noise_keep_the_model(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auto, "SHARES", ((5, 2),))
+    monkeypatch.setattr(table, "SHARES", ((5, 2),))
     cube = Space({"n": Int(3, 40), "lr": Float(1e-5, 1e-1, log=True)}).cube() if what == "steps" else 2
-    method = AUTO(noisy=True if what == "noise" else None).build(cube, seed=4)
-    run(method, 12)
-    assert method._part() == "model"
-    assert method.recommend() in method.X
+    noisy = True if what == "noise" else None
+    loop = begun(cube, 4, noisy=noisy)
+    run(loop, 12)
+    assert same_proposals(loop, Model(cube, seed=4, budget=None, noisy=noisy), 13)
+    assert loop.recommend() in loop.history.X
 
 
 def test_the_recommendation_of_many_noisy_values_is_not_the_luckiest() -> None:
@@ -426,38 +444,37 @@ def test_asks_in_a_tree_must_beat_the_best_by_a_margin_in_turn(tree: bool, monke
         beaten.append(beat)
         return log_expected_improvement(gp, beat)
 
-    monkeypatch.setattr(auto, "log_expected_improvement", noted)
+    monkeypatch.setattr(exact, "log_expected_improvement", noted)
     space = Space({"kind": Choice(["a", "b"]), "n": Int(2, 9, when={"kind": "b"} if tree else None)})
-    method = AUTO.build(space, seed=3, budget=12)
+    loop = begun(space, 3, 12)
     settings = [{"kind": k, "n": n} if k == "b" or not tree else {"kind": k} for k, n in zip("abbbb", (2, 3, 5, 8, 9))]
-    X = np.array([space.encode(setting, method.choices) for setting in settings])
-    method.tell(X, np.array([0.1, -0.7, 0.4, 0.2, -1.1]))
+    X = np.array([space.encode(setting, loop.method.traits.choices) for setting in settings])
+    loop.tell(X, np.array([0.1, -0.7, 0.4, 0.2, -1.1]))
     for step in (4, 5, 6, 8):
-        method.ask(1, step=step)
-        method.forget(method.pending)
+        asked(loop, step)
     first, second, third, last = beaten
     assert first == last
-    assert second == third == pytest.approx(first + auto.TREE_MARGIN if tree else first)
+    assert second == third == pytest.approx(first + exact.TREE_MARGIN if tree else first)
 
 
 def test_every_fourth_ask_in_a_tree_searches_the_rarest_branch() -> None:
     """One poor value is all that is known of a branch; every fourth ask goes there, and what is held stays held."""
     space = Space({"kind": Choice(["a", "b", "c"]), "n": Int(2, 90, when={"kind": ["a", "c"]}), "x": Float(-3, 4)})
-    method = AUTO.build(space, seed=4, budget=40)
+    loop = begun(space, 4, 40)
+    choices = loop.method.traits.choices
     settings = [{"kind": "abbbaab"[i % 7], "n": 3 + 5 * i, "x": -2.9 + 0.4 * i} for i in range(15)]
     settings.append({"kind": "c", "n": 60, "x": 1.0})
-    X = np.array([space.encode(space.only_active(setting), method.choices) for setting in settings])
-    method.tell(X, np.array([*np.cos(np.arange(15.0)), -9.0]))
+    X = np.array([space.encode(space.only_active(setting), choices) for setting in settings])
+    loop.tell(X, np.array([*np.cos(np.arange(15.0)), -9.0]))
 
-    def asked(step: int, **fixed: str) -> str:
-        pins = space.pins(fixed, method.choices) if fixed else None
-        found = space.decode(method.ask(1, step=step, pins=pins)[0], method.choices)["kind"]
-        method.forget(method.pending)
-        return str(found)
+    def kind(step: int, **fixed: str) -> str:
+        cube = loop.method.cube.pinned(space.pins(fixed, choices)) if fixed else None
+        x = next_points(loop.method, loop.history, step=step, cube=cube)[0]
+        return str(space.decode(x, choices)["kind"])
 
-    assert [asked(step) for step in (19, 23, 27)] == ["c"] * 3
-    assert "c" not in {asked(step) for step in (16, 20)}
-    assert asked(19, kind="b") == "b"
+    assert [kind(step) for step in (19, 23, 27)] == ["c"] * 3
+    assert "c" not in {kind(step) for step in (16, 20)}
+    assert kind(19, kind="b") == "b"
 
 
 @pytest.mark.parametrize("prior", [None, [1, 1, 60]])
@@ -471,31 +488,28 @@ def test_a_rare_branch_is_met_by_draws_first(prior: list[float] | None, monkeypa
             "c": Choice(["l", "m", "n"], when={"kind": "b"}, prior=prior),
         }
     )
-    method = AUTO.build(space, seed=4, budget=200)
-    asked = []
-    monkeypatch.setattr(auto, "log_expected_improvement", lambda gp, beat: asked.append(beat) or 1 / 0)
+    loop, beats = begun(space, 4, 200), []
+    choices = loop.method.traits.choices
+    monkeypatch.setattr(exact, "log_expected_improvement", lambda gp, beat: beats.append(beat) or 1 / 0)
 
     def tell(settings: list[dict[str, object]]) -> None:
-        X = np.array([space.encode(setting, method.choices) for setting in settings])
-        method.tell(X, -np.arange(float(len(X))))
+        X = np.array([space.encode(setting, choices) for setting in settings])
+        loop.tell(X, -np.arange(float(len(X))))
 
     tell([{"kind": "a", "y": -2.9 + 0.1 * i} for i in range(45)])
-    drawn = []
-    for step in range(63, 103, 4):
-        drawn.append(space.decode(method.ask(1, step=step)[0], method.choices))
-        method.forget(method.pending)
+    drawn = [space.decode(asked(loop, step)[0], choices) for step in range(63, 103, 4)]
     assert {p["kind"] for p in drawn} == {"b"}
     assert all(1e-3 < p["x"] < 1e2 for p in drawn)
     assert (sum(p["c"] == "n" for p in drawn) >= 8) == (prior is not None)
     tell([{"kind": "b", "x": 0.01 * 2.0**i, "c": "l"} for i in range(5)])
     with pytest.raises(ZeroDivisionError):  # six are more than its three coordinates
-        method.ask(1, step=103)
-    assert asked
+        asked(loop, 103)
+    assert beats
 
 
 def test_a_finite_run_that_is_said_to_be_exact_ends_though_a_setting_has_two_values() -> None:
-    method = AUTO(noisy=False).build(2, seed=0)
-    method.tell(np.array([[0.25, 0.5], [0.25, 0.5]]), np.array([1.0, 2.0]))
-    assert not method.gains_by_repeating()
-    method.tell(np.array([[0.75, 0.5]]), np.array([1.0]), yvar=np.array([0.1]))
-    assert method.gains_by_repeating()
+    loop = begun(2, noisy=False)
+    loop.tell(np.array([[0.25, 0.5], [0.25, 0.5]]), np.array([1.0, 2.0]))
+    assert not loop.method.gains_by_repeating(loop.history)
+    loop.tell(np.array([[0.75, 0.5]]), np.array([1.0]), yvar=np.array([0.1]))
+    assert loop.method.gains_by_repeating(loop.history)

@@ -7,10 +7,10 @@ import sys
 import pytest
 
 from regretless.auto import AUTO, CERTIFIED_UP_TO, find_recipe
-from regretless.baselines import BASELINES
-from regretless.gp.certify import MOST_DIMENSIONS
+from regretless.classics import CLASSICS
+from regretless.models.gp.certify import MOST_DIMENSIONS
 from regretless.optimizer import Optimizer
-from regretless.parameters import Choice, Float, Int
+from regretless.space.parameters import Choice, Float, Int
 
 MIXED = {"lr": Float(1e-4, 1e-1, log=True), "layers": Int(1, 6), "act": Choice(["relu", "tanh"])}
 
@@ -34,7 +34,7 @@ def test_what_it_begins_with_and_why(space, budget, certify, words) -> None:
     opt = Optimizer(space, budget=budget, certify=certify, seed=0)
     assert opt.why.startswith(words)
     verifies = certify and len(opt.space) <= CERTIFIED_UP_TO
-    assert opt.recipe == (BASELINES["gp-ucb"](verify=2) if verifies else AUTO)
+    assert opt.recipe == (CLASSICS["gp-ucb"](verify=2) if verifies else AUTO)
 
 
 def test_its_name_is_a_method_s() -> None:

@@ -5,14 +5,14 @@ import pytest
 from scipy.stats import norm
 
 from regretless.auto import AUTO
-from regretless.auto import algorithm as auto
+from regretless.auto import noisy as steps
 from regretless.auto.knowledge import knowledge_gradient, knowledge_step
-from regretless.gp.posterior import GP
-from regretless.gp.step import best_weighed
-from regretless.gp.surrogate import Surrogate
-from regretless.parameters import Choice, Float, Int
+from regretless.models.gp.posterior import GP
+from regretless.models.gp.step import best_weighed
+from regretless.models.gp.surrogate import Surrogate
 from regretless.space import Cube, Space
-from regretless.testing import bowl, run
+from regretless.space.parameters import Choice, Float, Int
+from regretless.testing import Loop, bowl, run
 
 SPACE = Space({"lr": Float(1e-5, 1e-1, log=True), "n": Int(3, 40), "c": Choice(["x", "y", "z"])})
 LINES = Space({"lr": Float(1e-5, 1e-1, log=True), "m": Float(-3, 8)})
@@ -23,11 +23,18 @@ def noisy_bowl(sd: float, seed: int = 3):
     return lambda X: bowl(X) + sd * rng.standard_normal(len(X))
 
 
+def posterior(loop: Loop) -> GP:
+    """The posterior of auto's model for all values of a run."""
+    model = loop.method._model
+    model._follow(loop.history)
+    return model._surrogate.gp(*loop.history.basis)
+
+
 def told(cube: Cube, n: int, sd: float = 0.1) -> tuple[GP, np.ndarray]:
     rng = np.random.default_rng(5)
     X = np.array([cube.draw(rng) for _ in range(n)])
     y = 7e3 * (bowl(X) + sd * rng.standard_normal(n))
-    return Surrogate(cube, tame=False, noise_var=(7e3 * sd) ** 2).gp(X, y), X
+    return Surrogate(cube, clip=False, noise_var=(7e3 * sd) ** 2).gp(X, y), X
 
 
 @pytest.mark.parametrize("cube", [Cube.box(3), SPACE.cube()])
@@ -58,13 +65,13 @@ def test_nothing_is_learnt_for_one_point_nor_where_all_is_known() -> None:
 
 def test_the_point_is_legal_and_kept_from_failures() -> None:
     cube = SPACE.cube()
-    method = AUTO(noisy=True).build(cube, seed=1, budget=60)
-    run(method, 20, noisy_bowl(0.3))
-    gp = method._posterior()
-    x = knowledge_step(gp, method, np.random.default_rng(0))
+    loop = Loop(AUTO(noisy=True).build(cube, seed=1, budget=60))
+    run(loop, 20, noisy_bowl(0.3))
+    gp = posterior(loop)
+    x = knowledge_step(gp, loop.history, cube, np.random.default_rng(0))
     assert np.array_equal(cube.snap(x), x)
-    method.tell(np.clip(x + 1e-3 * np.random.default_rng(0).standard_normal((12, 3)), 0, 1), np.full(12, np.nan))
-    assert not np.allclose(knowledge_step(gp, method, np.random.default_rng(0)), x, atol=0.01)
+    loop.tell(np.clip(x + 1e-3 * np.random.default_rng(0).standard_normal((12, 3)), 0, 1), np.full(12, np.nan))
+    assert not np.allclose(knowledge_step(gp, loop.history, cube, np.random.default_rng(0)), x, atol=0.01)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3])
@@ -72,17 +79,18 @@ def test_it_is_asked_under_noise_only(noise: float, monkeypatch: pytest.MonkeyPa
     """Three asks in four under certain noise, up to the last tenth; without noise none."""
     asked = []
 
-    def noted(gp, history, rng):
-        asked.append(history.step)
-        return knowledge_step(gp, history, rng)
+    def noted(gp, history, cube, rng):
+        asked.append(rng.step)
+        return knowledge_step(gp, history, cube, rng)
 
-    monkeypatch.setattr(auto, "knowledge_step", noted)
-    method = AUTO.build(LINES.cube(), seed=1, budget=50)
-    run(method, 50, noisy_bowl(noise))
-    assert method._surrogate.soften == (noise > 0), "under noise low values are drawn in, not clipped"
+    monkeypatch.setattr(steps, "knowledge_step", noted)
+    loop = Loop(AUTO.build(LINES.cube(), seed=1, budget=50))
+    run(loop, 50, noisy_bowl(noise))
+    model = loop.method._model
+    assert model._surrogate.compress == (noise > 0), "under noise low values are compressed, not clipped"
     if noise:
-        first = method.evidence.noisy_at
-        assert asked == [step for step in range(first, 45) if step % auto.DRAWN_EVERY]
+        first = model.evidence(loop.history).noisy_at
+        assert asked == [step for step in range(first, 45) if step % steps.DRAWN_EVERY]
     else:
         assert asked == []
 
@@ -93,14 +101,16 @@ def test_under_noise_the_recommended_point_has_a_good_value_and_a_good_mean() ->
     value."""
     differ, lucky, found = 0, [], []
     for seed in range(3):
-        method = AUTO(noisy=True).build(2, seed=seed, budget=30)
-        run(method, 27, noisy_bowl(0.3, seed))
-        gp, x, better = method._surrogate.gp(*method.basis), method.recommend(), method.X[np.argsort(-method.y)[:6]]
+        loop = Loop(AUTO(noisy=True).build(2, seed=seed, budget=30))
+        run(loop, 27, noisy_bowl(0.3, seed))
+        history, gp, x = loop.history, posterior(loop), loop.recommend()
+        better = history.X[np.argsort(-history.y)[:6]]
         assert np.array_equal(x, better[np.argmax(gp.mean_at(better))])
-        method.noise_bound = 0.9
-        assert np.array_equal(method.recommend(), best_weighed(gp, method))
-        differ += not np.array_equal(x, best_weighed(gp, method))
-        lucky.append(bowl(method.X[int(np.argmax(method.y))]))
+        bounded = Loop(loop.method, noise_bound=0.9)
+        bounded.tell(history.X, history.y)
+        assert np.array_equal(bounded.recommend(), best_weighed(gp, history))
+        differ += not np.array_equal(x, best_weighed(gp, history))
+        lucky.append(bowl(history.X[int(np.argmax(history.y))]))
         found.append(bowl(x))
     assert differ
     assert np.mean(found) > np.mean(lucky)
@@ -110,20 +120,21 @@ def test_a_noisy_run_resumes_and_replays_bit_for_bit() -> None:
     """Also across the value that shows noise, which brings another model, and from a state taken after it."""
     noise = 0.3 * np.random.default_rng(3).standard_normal(50)
 
-    def advance(method, n: int) -> None:
+    def advance(loop: Loop, n: int) -> None:
         for _ in range(n):
-            x = method.ask()
-            method.tell(x, bowl(x) + noise[len(method.y)])
+            x = loop.ask()
+            loop.tell(x, bowl(x) + noise[len(loop.history)])
 
-    whole, later = (AUTO.build(LINES.cube(), seed=1, budget=50) for _ in range(2))
+    whole = Loop(AUTO.build(LINES.cube(), seed=1, budget=50))
     advance(whole, 36)
-    shown = whole.evidence.noisy_at
-    later.load_state_dict(whole.state_dict())
-    for method in (whole, later):
-        advance(method, 4)
-    assert np.array_equal(whole.X, later.X)
+    shown = whole.method._model.evidence(whole.history).noisy_at
+    later = whole.resumed(AUTO.build(LINES.cube(), seed=1, budget=50))
+    for loop in (whole, later):
+        advance(loop, 4)
+    X, y = whole.history.X, whole.history.y
+    assert np.array_equal(X, later.history.X)
     for n in (shown - 2, shown + 1, 38):
-        bulk = AUTO.build(LINES.cube(), seed=1, budget=50)
-        bulk.tell(whole.X[:n], whole.y[:n])
-        assert np.array_equal(bulk.ask(1, step=n)[0], whole.X[n])
+        bulk = Loop(AUTO.build(LINES.cube(), seed=1, budget=50))
+        bulk.tell(X[:n], y[:n])
+        assert np.array_equal(bulk.ask(1, step=n)[0], X[n])
     assert np.array_equal(whole.recommend(), later.recommend())

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from regretless.auto import AUTO
-from regretless.auto import algorithm as auto
-from regretless.auto.luck import Settings
-from regretless.parameters import Float, Int
+from regretless.auto.luck import TWICE, Settings
 from regretless.space import Space
-from regretless.testing import bowl, run
+from regretless.space.parameters import Float, Int
+from regretless.testing import Loop, bowl, run
 
 X = np.array([[0.2, 0.9], [0.4, 0.1], [0.2, 0.9], [0.7, 0.7], [0.2, 0.9], [0.7, 0.7]])
 Y = np.array([1.0, 9.0, 3.0, -2.0, 5.0, -3.0])
@@ -50,40 +49,41 @@ def noisy(sd: float):
     return lambda U: bowl(U) + sd * rng.standard_normal(len(U))
 
 
-def counts(method) -> np.ndarray:
-    return Settings.of(method.X, method.y / np.abs(method.y).max()).counts
+def counts(loop: Loop) -> np.ndarray:
+    X, y = loop.history.X, loop.history.y
+    return Settings.of(X, y / np.abs(y).max()).counts
 
 
 def test_the_last_tenth_of_a_noisy_budget_evaluates_the_five_best_values_again() -> None:
-    method = AUTO(noisy=True).build(SPACE.cube(), seed=1, budget=60)
-    run(method, 54, noisy(0.2))
-    assert (counts(method) == 1).all()
-    best = method.X[np.argsort(-method.y)[:5]].copy()
-    again = run(method, 5, lambda U: bowl(U) - 1.0)  # none of them was as good as it seemed
+    loop = Loop(AUTO(noisy=True).build(SPACE.cube(), seed=1, budget=60))
+    run(loop, 54, noisy(0.2))
+    assert (counts(loop) == 1).all()
+    best = loop.history.X[np.argsort(-loop.history.y)[:5]]
+    again = run(loop, 5, lambda U: bowl(U) - 1.0)  # none of them was as good as it seemed
     assert np.array_equal(again, best)
-    run(method, 1)
-    assert counts(method).max() == 2
+    run(loop, 1)
+    assert counts(loop).max() == 2
 
 
 def test_no_value_is_sought_again_where_its_noise_is_told_or_others_are_under_way() -> None:
-    told = AUTO.build(SPACE.cube(), seed=1, budget=30)
+    told = Loop(AUTO.build(SPACE.cube(), seed=1, budget=30))
     for _ in range(30):
         x = told.ask()
         told.tell(x, noisy(0.2)(x), yvar=[0.04])
     assert (counts(told) == 1).all()
-    crowd = AUTO(noisy=True).build(SPACE.cube(), seed=1, budget=30)
+    crowd = Loop(AUTO(noisy=True).build(SPACE.cube(), seed=1, budget=30))
     run(crowd, 27, noisy(0.2))
     first, second = crowd.ask(2)
-    assert np.array_equal(first, crowd.X[crowd.y.argmax()])
-    assert not (second == crowd.X).all(axis=1).any()
+    assert np.array_equal(first, crowd.history.X[crowd.history.y.argmax()])
+    assert not (second == crowd.history.X).all(axis=1).any()
 
 
 def test_a_second_evaluation_that_failed_is_not_tried_again() -> None:
-    method = AUTO(noisy=True).build(SPACE.cube(), seed=1, budget=40)
-    run(method, 36, noisy(0.2))
-    x = method.ask()
-    method.tell(x, [np.nan])
-    assert not np.array_equal(method.ask(), x)
+    loop = Loop(AUTO(noisy=True).build(SPACE.cube(), seed=1, budget=40))
+    run(loop, 36, noisy(0.2))
+    x = loop.ask()
+    loop.tell(x, [np.nan])
+    assert not np.array_equal(loop.ask(), x)
 
 
 def test_fine_ripples_are_no_luck() -> None:
@@ -92,11 +92,11 @@ def test_fine_ripples_are_no_luck() -> None:
     points = rng.random((80, 2))
     rippled = bowl(points) + 0.5 * rng.standard_normal(80)
     best = np.argsort(-rippled)[:5]
-    method = AUTO.build(2, seed=0, budget=200)
-    method.tell(points, rippled + 0.01 * rng.standard_normal(80))
-    method.tell(points[best], rippled[best] + 0.01 * rng.standard_normal(5))
-    assert np.allclose(method.recommend(), points[best[0]], atol=1e-12)
-    lucky = AUTO.build(2, seed=0, budget=200)  # the same values, and second ones that are the bowl's
+    loop = Loop(AUTO.build(2, seed=0, budget=200))
+    loop.tell(points, rippled + 0.01 * rng.standard_normal(80))
+    loop.tell(points[best], rippled[best] + 0.01 * rng.standard_normal(5))
+    assert np.allclose(loop.recommend(), points[best[0]], atol=1e-12)
+    lucky = Loop(AUTO.build(2, seed=0, budget=200))  # the same values, and second ones that are the bowl's
     lucky.tell(points, rippled)
     lucky.tell(points[best], bowl(points[best]) + 0.5 * rng.standard_normal(5))
     assert bowl(lucky.recommend()[None])[0] > bowl(points[best[:1]])[0]
@@ -104,14 +104,14 @@ def test_fine_ripples_are_no_luck() -> None:
 
 def test_a_finite_space_has_its_best_settings_evaluated_again_too() -> None:
     cube = Space({"n": Int(3, 12), "m": Int(-2, 5)}).cube()
-    method = AUTO(noisy=True).build(cube, seed=3, budget=50)
-    run(method, 50, noisy(0.3))
-    assert (counts(method) >= 2).sum() >= auto.TWICE
+    loop = Loop(AUTO(noisy=True).build(cube, seed=3, budget=50))
+    run(loop, 50, noisy(0.3))
+    assert (counts(loop) >= 2).sum() >= TWICE
 
 
 def test_values_of_any_size_are_evaluated_again() -> None:
     """Squares of differences of 1e300 leave the range of floats, which would warn."""
-    method = AUTO(noisy=True).build(SPACE.cube(), seed=1, budget=60)
+    loop = Loop(AUTO(noisy=True).build(SPACE.cube(), seed=1, budget=60))
     lucky = noisy(0.2)
-    run(method, 60, lambda U: 1e300 * lucky(U))
-    assert counts(method).max() == 2
+    run(loop, 60, lambda U: 1e300 * lucky(U))
+    assert counts(loop).max() == 2

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from regretless_bench.methods.adaptive_discretization import AdaptiveDiscretization
+from regretless_bench.methods.grid_ei import GridImprovement
+from regretless_bench.methods.igp_ucb import IGPUCB
 from regretless_bench.problems import make_problem
 from scipy.stats import norm
 
-from regretless.baselines import BASELINES
-from regretless.baselines.adaptive_discretization import AdaptiveDiscretization
-from regretless.baselines.grid_ei import GridImprovement
-from regretless.baselines.igp_ucb import IGPUCB
-from regretless.grid.posterior import ProductPosterior, RowPosterior, correlation
+from regretless.classics import CLASSICS
 from regretless.method import Method
-from regretless.parameters import Array, Float, Int
+from regretless.models.grid.posterior import ProductPosterior, RowPosterior, correlation
 from regretless.space import Space
+from regretless.space.parameters import Array, Float, Int
 
 BRANIN = make_problem("branin-threds")
 probable = partial(GridImprovement, criterion="probability")
@@ -186,7 +186,7 @@ def long_run(name: str, n: int) -> tuple[Method, Callable[[], Method]]:
     """A method after n values, one in nine of them foreign, and what makes its like."""
 
     def make() -> Method:
-        return BASELINES[name.split(",")[0]](**LONG[name]).build(2, seed=4, budget=n)
+        return CLASSICS[name.split(",")[0]](**LONG[name]).build(2, seed=4, budget=n)
 
     method, rng = make(), np.random.default_rng(0)
     for i in range(n):
@@ -254,7 +254,7 @@ def test_a_damaged_state_is_refused(name: str, mark: int) -> None:
 @pytest.mark.parametrize("name", ["igp-ucb", "grid-ei", "grid-pi", "adaptive-discretization"])
 @pytest.mark.parametrize("huge", [1e160, -1e300, 1.7e308])
 def test_one_huge_value_leaves_points_and_certificate_finite(name: str, preset: str, huge: float) -> None:
-    method = BASELINES[name](preset=preset).build(2, seed=2, budget=30)
+    method = CLASSICS[name](preset=preset).build(2, seed=2, budget=30)
     for i in range(30):
         X = method.ask()
         assert np.isfinite(X).all()
@@ -267,13 +267,13 @@ def test_one_huge_value_leaves_points_and_certificate_finite(name: str, preset: 
 @pytest.mark.parametrize("name", ["igp-ucb", "grid-ei", "grid-pi", "adaptive-discretization"])
 def test_a_former_name_is_answered_with_the_present_one(name: str) -> None:
     with pytest.raises(TypeError, match="'noise' is called 'noise_sd'"):
-        BASELINES[name](noise=0.1)
-    BASELINES[name](noise_sd=0.1).build(3, seed=0)
+        CLASSICS[name](noise=0.1)
+    CLASSICS[name](noise_sd=0.1).build(3, seed=0)
 
 
 def test_the_norm_of_igp_ucb_is_called_by_its_present_name() -> None:
     with pytest.raises(TypeError, match="'B' is called 'assumed_norm'"):
-        BASELINES["igp-ucb"](B=2.0)
+        CLASSICS["igp-ucb"](B=2.0)
     assert IGPUCB(2, seed=0, assumed_norm=2.0)._beta() == pytest.approx(IGPUCB(2, seed=0)._beta() + 1.5)
 
 
@@ -305,7 +305,7 @@ def test_the_baselines_have_the_regret_of_the_paper(problem: str, name: str) -> 
 
 def test_a_grid_may_have_its_own_number_of_points_on_every_axis():
     """The CNN of GP-ThreDS has 8 x 4 x 4 x 31 x 6 settings, which its rivals see all of."""
-    method = BASELINES["igp-ucb"](preset="paper", points_per_axis=(8, 4, 31), gain="root").build(3, seed=0, budget=20)
+    method = CLASSICS["igp-ucb"](preset="paper", points_per_axis=(8, 4, 31), gain="root").build(3, seed=0, budget=20)
     assert len(method.grid) == 8 * 4 * 31
     method.tell(method.grid[[3, 90, 400, 700]], [0.1, 0.4, 0.2, 0.3])
     wanted = 0.5 + 0.1 * np.sqrt(
@@ -314,4 +314,4 @@ def test_a_grid_may_have_its_own_number_of_points_on_every_axis():
     assert method._beta() == pytest.approx(wanted)
     for wrong in ((3, 3), (3, 3, 0)):
         with pytest.raises(ValueError, match="points_per_axis must be a number, or 3 of them"):
-            BASELINES["grid-ei"](points_per_axis=wrong).build(3, seed=0)
+            CLASSICS["grid-ei"](points_per_axis=wrong).build(3, seed=0)

@@ -7,67 +7,59 @@ import math
 
 import numpy as np
 import pytest
+from regretless_bench.methods import RIVALS
+from regretless_bench.methods.dropout import Dropout
+from regretless_bench.methods.hesbo import HeSBO
+from regretless_bench.methods.linear_bo import (
+    LinearBO,
+    SphericalRegression,
+    best_scale_and_noise,
+    gradient_in_x,
+    project,
+)
+from regretless_bench.methods.linebo import GRID, LineBO
+from regretless_bench.methods.rembo import REMBO
+from regretless_bench.methods.sre import SRE
 
-from regretless.baselines import BASELINES
-from regretless.baselines.dropout import Dropout
-from regretless.baselines.gp_ei import GPEI
-from regretless.baselines.gp_ucb import GPUCB
-from regretless.baselines.hesbo import HeSBO
-from regretless.baselines.linear_bo import LinearBO, SphericalRegression, best_scale_and_noise, gradient_in_x, project
-from regretless.baselines.linebo import GRID, LineBO
-from regretless.baselines.rembo import REMBO
-from regretless.baselines.sre import SRE
-from regretless.gp.design import design_size
-from regretless.testing import bowl, run
+from regretless.classics.gp_ucb import GPUCB
+from regretless.history import History
+from regretless.models.gp.design import design_size
+from regretless.models.gp.surrogate import Surrogate
+from regretless.space import Cube
+from regretless.testing import Loop, bowl, run
 
 # ---------------------------------------------------------------- all of them
-
-
-@pytest.mark.parametrize(
-    ("name", "former", "present"),
-    [
-        ("rembo", "d", "low_dim"),
-        ("hesbo", "d", "low_dim"),
-        ("sre", "d", "low_dim"),
-        ("dropout", "d", "low_dim"),
-        ("dropout", "p", "random_fill"),
-    ],
-)
-def test_a_former_name_of_an_option_is_answered_with_the_present_one(name, former, present):
-    with pytest.raises(TypeError, match=f"'{former}' is called '{present}'"):
-        BASELINES[name](**{former: 3})
-    assert BASELINES[name](**{present: 1}).options == {present: 1}
 
 
 @pytest.mark.parametrize("name", ["rembo", "hesbo", "sre", "dropout", "linebo", "linear-bo"])
 @pytest.mark.parametrize("extreme", [1e160, -1e300])
 def test_one_enormous_value_is_legal(name, extreme):
-    method = BASELINES[name].build(6, seed=0, budget=24)
+    loop = Loop(RIVALS[name].build(6, seed=0, budget=24))
     for i in range(16):
-        x = method.ask()[0]
+        x = loop.ask()[0]
         assert np.isfinite(x).all()
-        method.tell(x, [extreme if i == 3 else bowl(x[None])[0]], yvar=[0.01 if i % 2 else np.nan])
-    assert (method.recommend() == method.X[3]).all() == (extreme > 0)
+        loop.tell(x, [extreme if i == 3 else bowl(x[None])[0]], yvar=[0.01 if i % 2 else np.nan])
+    assert (loop.recommend() == loop.history.X[3]).all() == (extreme > 0)
 
 
 @pytest.mark.parametrize("make", [REMBO, HeSBO])
 def test_an_embedded_design_goes_on_with_random_points_while_everything_fails(make):
     method = make(9, seed=1, low_dim=2, initial=4)
-    first = make(9, seed=1, low_dim=2, initial=4).ask(4)
-    images = method.to_cube(method._design._points)
+    loop, first = Loop(method), Loop(make(9, seed=1, low_dim=2, initial=4)).ask(4)
+    images = method.to_cube(method._design.points)
     np.testing.assert_allclose(first, images[0] if make is REMBO else images, atol=1e-9)
     for i in range(7):
-        x = method.ask()[0]
+        x = loop.ask()[0]
         assert (i < 4) == (x == first).all(axis=1).any()
-        method.tell(x, np.nan)
-    method.tell(first[0], 1.0)
-    assert not (method.ask()[0] == first).all(axis=1).any()
+        loop.tell(x, np.nan)
+    loop.tell(first[0], 1.0)
+    assert not (loop.ask()[0] == first).all(axis=1).any()
 
 
 def test_the_design_of_an_embedding_takes_a_quarter_of_the_budget():
     for budget, size in ((None, 20), (200, 20), (40, 10), (5, 2)):
         method = REMBO(30, seed=2, budget=budget, low_dim=3)
-        assert len(method._design._points) == size
+        assert len(method._design.points) == size
 
 
 # ---------------------------------------------------------------- REMBO
@@ -85,12 +77,13 @@ def test_rembo_maps_by_its_matrix_and_clips():
 
 
 def test_rembo_gradient_goes_through_the_embedding():
-    from regretless.gp.acquisition import log_expected_improvement, through
+    from regretless.models.gp.acquisition import log_expected_improvement, through
 
     method = REMBO(12, seed=1, low_dim=2, initial=6)
-    run(method, 10)
-    gp = method._surrogate.gp(method.X, method.y)
-    low = through(log_expected_improvement(gp, float(method.y.max())), method.to_cube, math.sqrt(2) * method.A)
+    loop = Loop(method)
+    run(loop, 10)
+    gp = method._surrogate.gp(loop.history.X, loop.history.y)
+    low = through(log_expected_improvement(gp, float(loop.history.y.max())), method.to_cube, math.sqrt(2) * method.A)
     y, h = np.array([[0.43, 0.61]]), 1e-7
     numeric = [(low[1](y + h * e)[0] - low[1](y - h * e)[0]) / (2 * h) for e in np.eye(2)]
     np.testing.assert_allclose(low[0](y)[1][0], numeric, rtol=1e-4, atol=1e-6)
@@ -98,7 +91,7 @@ def test_rembo_gradient_goes_through_the_embedding():
 
 def test_rembo_proposes_points_of_its_subspace_only():
     method = REMBO(9, seed=2, low_dim=2, initial=5)
-    for x in run(method, 12):
+    for x in run(Loop(method), 12):
         u = 2 * x - 1
         free = np.abs(u) < 1 - 1e-9
         y, *_ = np.linalg.lstsq(method.A[free], u[free], rcond=None)
@@ -118,16 +111,14 @@ def test_hesbo_hashes_and_back():
     np.testing.assert_allclose(((X[0] - X[1]) ** 2).sum(), (norms * (Y[0] - Y[1]) ** 2).sum())
 
 
-def test_hesbo_with_one_coordinate_each_is_gp_ei():
-    ours = HeSBO(3, seed=0, low_dim=3, initial=4)
-    ours.bucket, ours.sign = np.arange(3), np.ones(3)
-    theirs = GPEI(3, seed=0, preset="default", ard=False)
-    X = np.random.default_rng(1).random((8, 3))
-    ours.tell(X, bowl(X))
-    gp = ours._surrogate.gp(ours.to_low(ours.X), ours.y, ours.yvar)
-    expected = type(ours._surrogate)(theirs.cube, ard=False, quadratic=False, tame=False).gp(X, bowl(X))
-    Q = np.random.default_rng(2).random((5, 3))
-    np.testing.assert_allclose(gp.mean_var(ours.to_low(Q)), expected.mean_var(Q), rtol=1e-9)
+def test_hesbo_with_one_coordinate_each_models_the_box_itself():
+    method = HeSBO(3, seed=0, low_dim=3, initial=4)
+    method.bucket, method.sign = np.arange(3), np.ones(3)
+    rng = np.random.default_rng(1)
+    X, Q = rng.random((8, 3)), rng.random((5, 3))
+    gp = method._surrogate.gp(method.to_low(X), bowl(X))
+    expected = Surrogate(Cube.box(3), ard=False, quadratic=False, clip=False).gp(X, bowl(X))
+    np.testing.assert_allclose(gp.mean_var(method.to_low(Q)), expected.mean_var(Q), rtol=1e-9)
 
 
 # ---------------------------------------------------------------- SRE
@@ -136,23 +127,24 @@ def test_hesbo_with_one_coordinate_each_is_gp_ei():
 def test_sre_embeds_around_the_best_point_of_the_rounds_before():
     method = SRE(20, seed=0, budget=40, low_dim=3, rounds=4)
     assert method.length == 10
-    assert not method.embedding(0, 0)[:, 0].any()  # the first round is around 0
-    run(method, 25)
-    at, start = method._round()
+    loop = Loop(method)
+    assert not method.embedding(loop.history, 0, 0)[:, 0].any()  # the first round is around 0
+    run(loop, 25)
+    at, start = method.round(loop.history)
     assert (at, start) == (2, 20)
-    B = method.embedding(at, start)
-    np.testing.assert_array_equal(B[:, 0], 2 * method.X[np.argmax(method.y[:20])] - 1)
-    assert not np.array_equal(B[:, 1:], method.embedding(1, 10)[:, 1:])
-    wide = SRE(4000, seed=0, low_dim=10).embedding(0, 0)[:, 1:]
+    B = method.embedding(loop.history, at, start)
+    np.testing.assert_array_equal(B[:, 0], 2 * loop.history.X[np.argmax(loop.history.y[:20])] - 1)
+    assert not np.array_equal(B[:, 1:], method.embedding(loop.history, 1, 10)[:, 1:])
+    wide = SRE(4000, seed=0, low_dim=10).embedding(History(4000), 0, 0)[:, 1:]
     assert wide.var() == pytest.approx(1 / 10, rel=0.05)
 
 
 def test_sre_proposals_lie_in_the_round_s_subspace():
     method = SRE(15, seed=3, budget=40, low_dim=2, rounds=4)
-    run(method, 12)
-    at, start = method._round()
-    B = method.embedding(at, start)
-    u = 2 * method.ask()[0] - 1
+    loop = Loop(method)
+    run(loop, 12)
+    B = method.embedding(loop.history, *method.round(loop.history))
+    u = 2 * loop.ask()[0] - 1
     free = np.abs(u) < 1 - 1e-9
     coefficients, *_ = np.linalg.lstsq(B[free], u[free], rcond=None)
     np.testing.assert_allclose(np.clip(B @ coefficients, -1, 1), u, atol=1e-6)
@@ -163,33 +155,34 @@ def test_sre_proposals_lie_in_the_round_s_subspace():
 
 
 def test_dropout_with_all_coordinates_is_gp_ucb_point_for_point():
-    ours = Dropout(4, seed=3, low_dim=4, kappa=1.5)
-    theirs = GPUCB(4, seed=3, preset="paper", kappa=1.5, kernel="matern52", ard=False)
+    process = {"kernel": "matern52", "ard": False, "quadratic": False, "clip": False}
+    ours, theirs = Loop(Dropout(4, seed=3, low_dim=4, kappa=1.5)), Loop(GPUCB(4, seed=3, kappa=1.5, **process))
     X = np.random.default_rng(7).random((14, 4))  # more than either design has
-    for method in (ours, theirs):
-        method.tell(X, -((X - 0.3) ** 2).sum(axis=1))
+    for loop in (ours, theirs):
+        loop.tell(X, -((X - 0.3) ** 2).sum(axis=1))
     assert np.array_equal(run(ours, 8), run(theirs, 8))
 
 
 def test_dropout_copies_the_best_point_where_coordinates_were_dropped():
-    method = Dropout(12, seed=0, low_dim=3, random_fill=0.0, initial=5)
-    run(method, 8)
+    loop = Loop(Dropout(12, seed=0, low_dim=3, random_fill=0.0, initial=5))
+    run(loop, 8)
     for _ in range(5):
-        best = method.X[np.argmax(method.y)].copy()
-        x = method.ask()[0]
+        best = loop.history.X[np.argmax(loop.history.y)]
+        x = loop.ask()[0]
         assert (x != best).sum() <= 3
-        method.tell(x, bowl(x[None]))
+        loop.tell(x, bowl(x[None]))
 
 
 def test_dropout_fills_in_at_random_as_often_as_it_should():
     method = Dropout(200, seed=1, low_dim=2, random_fill=0.3, initial=3)
-    run(method, 4)
-    best = method.X[np.argmax(method.y)]
-    copied = [(method._fill_in(np.array([0, 1]), best[:2], np.random.default_rng(s)) == best).all() for s in range(400)]
-    assert 0.62 < np.mean(copied) < 0.78
-    random = Dropout(200, seed=1, low_dim=2, random_fill=1.0, initial=3)
+    loop, kept = Loop(method), np.array([0, 1])
+    run(loop, 4)
+    best = loop.history.X[np.argmax(loop.history.y)]
+    filled = [method._fill_in(loop.history, kept, best[:2], np.random.default_rng(s)) for s in range(400)]
+    assert 0.62 < np.mean([(x == best).all() for x in filled]) < 0.78
+    random = Loop(Dropout(200, seed=1, low_dim=2, random_fill=1.0, initial=3))
     run(random, 4)
-    assert (random.ask()[0] != random.X[np.argmax(random.y)]).sum() > 190
+    assert (random.ask()[0] != random.history.X[np.argmax(random.history.y)]).sum() > 190
 
 
 # ---------------------------------------------------------------- LineBO
@@ -197,10 +190,10 @@ def test_dropout_fills_in_at_random_as_often_as_it_should():
 
 def test_linebo_stays_on_its_line_and_then_turns():
     method = LineBO(7, seed=0, least=4, most=4, initial=5)
-    run(method, 5)
-    bases = []
+    loop, bases = Loop(method), []
+    run(loop, 5)
     for k in range(3):
-        X = run(method, 5)  # four by the bound, and the best point of the line
+        X = run(loop, 5)  # four by the bound, and the best point of the line
         bases.append(method._line.base)
         rays = X - bases[k]
         np.testing.assert_allclose(rays, np.outer(rays @ method.direction(k), method.direction(k)), atol=1e-9)
@@ -212,21 +205,21 @@ def test_linebo_stays_on_its_line_and_then_turns():
 
 def test_linebo_in_one_dimension_maximises_the_bound_on_a_grid():
     method = LineBO(1, seed=0, least=50, most=50)
-    run(method, design_size(1, None) + 3)
-    x = method.ask()[0, 0]
-    gp = method._surrogate.gp(method.X, method.y, method.yvar)
+    loop = Loop(method)
+    run(loop, design_size(1, None) + 3)
+    x, history = loop.ask()[0, 0], loop.history
+    gp = method._surrogate.gp(history.X, history.y, history.yvar)
     grid = np.linspace(0, 1, GRID)[:, None]
     mean, variance = gp.mean_var(grid)
     assert x == pytest.approx(grid[np.argmax(mean + 2 * np.sqrt(variance)), 0], abs=1e-12)
 
 
 def test_linebo_walks_the_same_lines_when_told_in_bulk():
-    first = LineBO(5, seed=1, least=3, most=6, initial=4)
+    first, second = (Loop(LineBO(5, seed=1, least=3, most=6, initial=4)) for _ in range(2))
     run(first, 22)
-    second = LineBO(5, seed=1, least=3, most=6, initial=4)
-    second.tell(first.X, first.y)
+    second.tell(first.history.X, first.history.y)
     assert np.array_equal(first.ask(step=22), second.ask(step=22))
-    assert first._line.k == second._line.k > 1
+    assert first.method._line.k == second.method._line.k > 1
 
 
 # ---------------------------------------------------------------- linear BO
@@ -277,10 +270,11 @@ def test_noise_on_the_grid_tells_a_linear_function_from_noise():
 
 def test_linear_bo_climbs_a_slope_and_does_not_sit_in_a_corner():
     centre = np.random.default_rng(3).uniform(0.3, 0.7, 40)
-    method = LinearBO(40, seed=0)
-    run(method, 70, lambda X: -((X - centre) ** 2).mean(axis=1))
-    assert method.y[40:].max() > method.y[:32].max()
-    assert ((method.X[32:] > 0) & (method.X[32:] < 1)).mean() > 0.5
+    loop = Loop(LinearBO(40, seed=0))
+    run(loop, 70, lambda X: -((X - centre) ** 2).mean(axis=1))
+    X, y = loop.history.X, loop.history.y
+    assert y[40:].max() > y[:32].max()
+    assert ((X[32:] > 0) & (X[32:] < 1)).mean() > 0.5
 
 
 @pytest.mark.parametrize(

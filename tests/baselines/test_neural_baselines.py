@@ -4,11 +4,12 @@ import sys
 
 import numpy as np
 import pytest
+from regretless_bench.methods.dngo import DNGO, LOG_ALPHA, LOG_NOISE, integrated_regression
+from regretless_bench.methods.neural_greedy import NeuralGreedy
+from regretless_bench.methods.neural_ucb import LAM, NU, NeuralUCB, bonus
+from regretless_bench.methods.rf_ei import RFEI
 
-from regretless.baselines.dngo import DNGO, LOG_ALPHA, LOG_NOISE, integrated_regression
-from regretless.baselines.neural_greedy import NeuralGreedy
-from regretless.baselines.neural_ucb import LAM, NU, NeuralUCB, bonus
-from regretless.baselines.rf_ei import RFEI
+from regretless.testing import Loop
 
 
 def bowl(X):
@@ -16,15 +17,19 @@ def bowl(X):
 
 
 def run(method, n):
+    return go_on(Loop(method), n)
+
+
+def go_on(loop, n):
     for _ in range(n):
-        x = method.ask()
-        method.tell(x, bowl(x))
-    return method
+        x = loop.ask()
+        loop.tell(x, bowl(x))
+    return loop
 
 
 @pytest.mark.parametrize(("make", "options"), [(NeuralGreedy, {}), (DNGO, {}), (RFEI, {"trees": 30}), (NeuralUCB, {})])
 def test_better_than_chance_on_a_bowl(make, options):
-    ours = np.median([bowl(run(make(4, seed=seed, **options), 25).X).max() for seed in range(3)])
+    ours = np.median([bowl(run(make(4, seed=seed, **options), 25).history.X).max() for seed in range(3)])
     chance = np.median([bowl(np.random.default_rng(seed).random((25, 4))).max() for seed in range(50)])
     assert ours > chance
 
@@ -55,9 +60,9 @@ def test_dngo_integrates_its_grid_exactly():
 
 
 def test_neural_ucb_bonus_is_the_diagonal_form():
-    method = run(NeuralUCB(2, seed=1), 12)
-    net, Z = method._net(), np.random.default_rng(2).random((5, 2))
-    A, seen = net.factors(2 * Z - 1), net.factors(2 * method.X - 1)
+    loop = run(NeuralUCB(2, seed=1), 12)
+    net, Z = loop.method._net(loop.history), np.random.default_rng(2).random((5, 2))
+    A, seen = net.factors(2 * Z - 1), net.factors(2 * loop.history.X - 1)
     U = LAM + (written_out(seen) ** 2).sum(0) / 100
     slow = np.sqrt(LAM * NU * (written_out(A) ** 2 / U / 100).sum(1))
     np.testing.assert_allclose(bonus(A, seen), slow, rtol=1e-10)
@@ -72,37 +77,36 @@ def written_out(A):
 @pytest.mark.parametrize("value", [1e160, -1e300, 1.7e308])
 @pytest.mark.parametrize("make", [NeuralGreedy, DNGO, NeuralUCB])
 def test_one_huge_value_neither_raises_nor_gives_nan(make, value):
-    method = run(make(2, seed=4), 12)
-    method.tell([[0.31, 0.77]], [value])
-    run(method, 2)
-    assert np.isfinite(method.ask()).all()
+    loop = run(make(2, seed=4), 12)
+    loop.tell([[0.31, 0.77]], [value])
+    go_on(loop, 2)
+    assert np.isfinite(loop.ask()).all()
     if value > 0:
-        assert np.allclose(method.recommend(), [0.31, 0.77], atol=0.01)
+        assert np.allclose(loop.recommend(), [0.31, 0.77], atol=0.01)
 
 
 def test_greedy_refits_every_ten_values_once_there_are_many():
     X = np.random.default_rng(3).random((131, 2))
-    method = NeuralGreedy(2, seed=3)
-    method.tell(X[:120], bowl(X[:120]))
-    first = method._net()
-    method.tell(X[120:129], bowl(X[120:129]))
-    assert method._net() is first
-    method.tell(X[129:], bowl(X[129:]))
-    assert method._net() is not first
+    loop, nets = Loop(NeuralGreedy(2, seed=3)), []
+    for rows in (slice(120), slice(120, 129), slice(129, 131)):
+        loop.tell(X[rows], bowl(X[rows]))
+        nets.append(loop.method._net(loop.history))
+    assert nets[0] is nets[1]
+    assert nets[1] is not nets[2]
 
 
 def test_forest_predictions_are_those_of_scikit_learn():
     from sklearn.ensemble import RandomForestRegressor
 
-    from regretless.method import keyed_generator
-    from regretless.streams import Stream
+    from regretless.basics.streams import Stream, keyed_generator
 
-    method = run(RFEI(2, seed=4, trees=20), 15)
+    loop = run(RFEI(2, seed=4, trees=20), 15)
+    X, y = loop.history.X, loop.history.y
     U = np.random.default_rng(5).random((30, 2))
-    targets = (method.y - method.y.mean()) / method.y.std()
+    targets = (y - y.mean()) / y.std()
     seed = int(keyed_generator(4, 15, stream=Stream.FOREST_FIT).integers(2**31))
-    forest = RandomForestRegressor(20, max_features=1.0, random_state=seed).fit(method.X, targets)
-    np.testing.assert_allclose(method._predict(U)[0], forest.predict(U), atol=1e-12)
+    forest = RandomForestRegressor(20, max_features=1.0, random_state=seed).fit(X, targets)
+    np.testing.assert_allclose(loop.method._predict(loop.history, U)[0], forest.predict(U), atol=1e-12)
 
 
 def test_forest_without_scikit_learn_says_what_to_install(monkeypatch):

@@ -2,41 +2,51 @@
 
 import numpy as np
 import pytest
+from regretless_bench.methods import RIVALS
 
-from regretless.baselines import BASELINES
-from regretless.baselines.turbo import trust_region_candidates
-from regretless.gp.trust_region import FIRST_LENGTH as LENGTH
-from regretless.gp.trust_region import SHORTEST
+from regretless.classics import CLASSICS
+from regretless.models.gp.trust_region import FIRST_LENGTH as LENGTH
+from regretless.models.gp.trust_region import SHORTEST, Restarts, trust_region_candidates
+from regretless.testing import Loop, bowl, run
 
 
-def told(values, *, dim=2, initial=3):
-    method = BASELINES["turbo"](initial=initial).build(dim, seed=0)
-    X = np.random.default_rng(0).random((len(values), dim))
-    method.tell(X, values)
-    return method
+def after(values, *, dim=2, initial=3):
+    """The trust regions after these values, bulk and one by one."""
+    regions, gradual = Restarts(dim, initial), Restarts(dim, initial)
+    y = np.array(values, dtype=float)
+    regions.take_in(y, 0)
+    for n in range(len(y)):
+        gradual.take_in(y[: n + 1], n)
+    assert (regions.number, regions.start, regions.region) == (gradual.number, gradual.start, gradual.region)
+    return regions
 
 
 def test_three_successes_double_and_four_failures_halve() -> None:
-    assert told([0, 0, 0, 1, 2]).region.length == LENGTH
-    assert told([0, 0, 0, 1, 2, 3]).region.length == 2 * LENGTH
-    assert told([0, 0, 0, 1, 2, 3, 4, 5, 6]).region.length == 1.6
-    assert told([0, 0, 0, -1, -1, -1]).region.length == LENGTH
-    assert told([0, 0, 0, -1, -1, -1, -1]).region.length == LENGTH / 2
-    assert told([0, 0, 0, -1, -1, -1, 1, -1]).region.length == LENGTH
-    assert told([9, 0, 0, 9.005, 9.008, 9.0085, 9.009]).region.length == LENGTH / 2, (
+    assert after([0, 0, 0, 1, 2]).region.length == LENGTH
+    assert after([0, 0, 0, 1, 2, 3]).region.length == 2 * LENGTH
+    assert after([0, 0, 0, 1, 2, 3, 4, 5, 6]).region.length == 1.6
+    assert after([0, 0, 0, -1, -1, -1]).region.length == LENGTH
+    assert after([0, 0, 0, -1, -1, -1, -1]).region.length == LENGTH / 2
+    assert after([0, 0, 0, -1, -1, -1, 1, -1]).region.length == LENGTH
+    assert after([9, 0, 0, 9.005, 9.008, 9.0085, 9.009]).region.length == LENGTH / 2, (
         "gains below a thousandth are failures"
     )
 
 
 def test_a_vanished_region_starts_again_and_forgets() -> None:
     halvings = int(np.ceil(np.log2(LENGTH / SHORTEST)))
-    method = told([0.0] * 3 + [-1.0] * (4 * halvings))
-    assert method.restarts == 1
-    assert method.start == 3 + 4 * halvings
-    assert method.region.length == LENGTH
-    assert np.isfinite(method.ask()).all()
-    fresh = method.ask(2)
-    assert not np.array_equal(fresh[0], fresh[1])
+    values = [0.0] * 3 + [-1.0] * (4 * halvings)
+    loop = Loop(CLASSICS["turbo"](initial=3).build(2, seed=0))
+    loop.tell(np.random.default_rng(0).random((len(values), 2)), values)
+    regions = loop.method.regions(loop.history)
+    assert regions.number == 1
+    assert regions.start == 3 + 4 * halvings
+    assert regions.region.length == LENGTH
+    fresh = loop.ask(3)
+    assert len(np.unique(fresh, axis=0)) == 3
+    loop.tell(fresh, bowl(fresh))
+    assert len(regions.values(loop.history)[1]) == 3
+    assert np.isfinite(run(loop, 2)).all()
 
 
 def test_candidates_stay_in_the_scaled_box_and_move_few_coordinates() -> None:
@@ -52,6 +62,9 @@ def test_candidates_stay_in_the_scaled_box_and_move_few_coordinates() -> None:
 
 
 def test_the_paper_takes_two_points_per_dimension() -> None:
-    assert BASELINES["turbo"](preset="paper").build(7, seed=0).initial == 14
-    with pytest.raises(ValueError, match="preset"):
-        BASELINES["turbo"](preset="papre").build(7, seed=0)
+    ours = CLASSICS["turbo"]
+    printed, given, few = (run(Loop(r.build(7, seed=0)), 15) for r in (RIVALS["turbo-printed"], ours(initial=14), ours))
+    assert np.array_equal(printed, given)
+    assert not np.array_equal(printed, few), "the default takes d + 2 points"
+    with pytest.raises(ValueError, match="initial"):
+        CLASSICS["turbo"](initial=0).build(7, seed=0)

@@ -3,14 +3,14 @@
 import os
 import time
 
-from regretless.method import Method, Recipe
+from regretless.method import Method, Recipe, Traits
 
 
 class Dies(Method):
     """Takes its process down at the third ask."""
 
-    def _propose(self, rng):
-        if self.step == 2:
+    def propose(self, history, cube, rng):
+        if rng.step == 2:
             os._exit(7)
         return rng.random(self.dim)
 
@@ -18,8 +18,8 @@ class Dies(Method):
 class Raises(Method):
     """Raises at the third ask and tells its environment."""
 
-    def _propose(self, rng):
-        if self.step == 2:
+    def propose(self, history, cube, rng):
+        if rng.step == 2:
             raise ArithmeticError(f"threads={os.environ['OMP_NUM_THREADS']}")
         return rng.random(self.dim)
 
@@ -27,7 +27,7 @@ class Raises(Method):
 class Dawdles(Method):
     """Takes a tenth of a second per ask."""
 
-    def _propose(self, rng):
+    def propose(self, history, cube, rng):
         time.sleep(0.1)
         return rng.random(self.dim)
 
@@ -35,9 +35,9 @@ class Dawdles(Method):
 class OneHot(Method):
     """Draws in a cube whose choices are one-hot."""
 
-    choices = "onehot"
+    traits = Traits(choices="onehot")
 
-    def _propose(self, rng):
+    def propose(self, history, cube, rng):
         return rng.random(self.dim)
 
 

@@ -12,8 +12,9 @@ from regretless_bench.peers import LIBRARIES, PEERS, installed
 from regretless_bench.problems import make_problem
 from regretless_bench.runner import Run, run_all
 
-from regretless.parameters import Choice, Float, Int
 from regretless.space import Space
+from regretless.space.parameters import Choice, Float, Int
+from regretless.testing import Loop, run
 
 CHEAPER = {name: {"restarts": 2, "raw": 16} for name in PEERS if name.startswith("botorch")}
 SPACE = Space(
@@ -35,16 +36,16 @@ def peer(request):
 def walk(peer, steps=9, seed=1):
     """A foreign point, two pending ones (one of them given up later), a failure in between."""
     problem = make_problem("levy", dim=3, shift=0.6)
-    method = peer.build(3, seed=seed, budget=20)
+    loop = Loop(peer.build(3, seed=seed, budget=20))
     foreign = np.full((1, 3), 0.3)
-    method.tell(foreign, -problem.true_unit(foreign))
-    asked = [method.ask(1)[0], method.ask(1)[0]]
+    loop.tell(foreign, -problem.true_unit(foreign))
+    asked = [loop.ask()[0], loop.ask()[0]]
     for i in range(steps):
         if i == 1:
-            method.forget(asked[0][None])
-        x = method.ask(1)
+            loop.forget(asked[0][None])
+        x = loop.ask()
         asked.append(x[0])
-        method.tell(x, np.array([np.nan]) if i == 3 else -problem.true_unit(x))
+        loop.tell(x, np.array([np.nan]) if i == 3 else -problem.true_unit(x))
     return np.array(asked)
 
 
@@ -62,22 +63,29 @@ def test_repeatable_and_global_streams_untouched(peer):
 
 
 def test_mixed_space_proposals_are_legal(peer):
-    method = peer.build(SPACE.cube(peer.method.choices), seed=0, budget=12)
+    encoding = peer.method.traits.choices
+    loop = Loop(peer.build(SPACE.cube(encoding), seed=0, budget=12))
     for _ in range(8):
-        u = method.ask(1)
-        params = SPACE.decode(u[0], method.choices)
-        np.testing.assert_allclose(
-            SPACE.encode(params, method.choices), u[0], atol=1e-12
-        )  # a legal point stays where it is
-        method.tell(u, -abs(np.log10(params["lr"]) + 3) - abs(params["n"] - 3) - (params["act"] != "b"))
-    assert len(method.y) == 8
+        u = loop.ask()
+        params = SPACE.decode(u[0], encoding)
+        np.testing.assert_allclose(SPACE.encode(params, encoding), u[0], atol=1e-12)  # a legal point stays where it is
+        loop.tell(u, -abs(np.log10(params["lr"]) + 3) - abs(params["n"] - 3) - (params["act"] != "b"))
+    assert len(loop.history) == 8
+
+
+def test_another_history_begins_anew(peer):
+    """What was asked and told of another run has no part in the first proposals for this one."""
+    used, fresh = (Loop(peer.build(2, seed=5, budget=9)) for _ in range(2))
+    run(used, 2)
+    used.history, used.step = fresh.history, 0
+    np.testing.assert_array_equal(run(used, 3), run(fresh, 3))
 
 
 def test_one_dimension_and_constant_values(peer):
-    method = peer.build(1, seed=0, budget=8)
+    loop = Loop(peer.build(1, seed=0, budget=8))
     for _ in range(7):
-        method.tell(method.ask(1), np.array([1.0]))
-    assert method.recommend().shape == (1,)
+        loop.tell(loop.ask(), np.array([1.0]))
+    assert loop.recommend().shape == (1,)
 
 
 def test_runs_through_the_bench(peer, tmp_path):
@@ -96,14 +104,14 @@ def test_botorch_beside_pending_points_goes_elsewhere_without_another_fit(monkey
     fits: list[int] = []
     fit = BoTorchLogEI._fit
     monkeypatch.setattr(BoTorchLogEI, "_fit", lambda self, X, y: fits.append(len(y)) or fit(self, X, y))
-    method = PEERS["botorch-logei"](restarts=2, raw=32).build(2, seed=3, budget=20)
+    loop = Loop(PEERS["botorch-logei"](restarts=2, raw=32).build(2, seed=3, budget=20))
     X = np.random.default_rng(0).random((8, 2))
-    method.tell(X, -((X - 0.7) ** 2).sum(axis=1))
-    batch = method.ask(3)
+    loop.tell(X, -((X - 0.7) ** 2).sum(axis=1))
+    batch = loop.ask(3)
     gaps = np.linalg.norm(batch[:, None] - batch[None], axis=2)[np.triu_indices(3, 1)]
     assert gaps.min() > 0.02
-    method.tell(batch[:1], -((batch[:1] - 0.7) ** 2).sum(axis=1))
-    method.ask(1)
+    loop.tell(batch[:1], -((batch[:1] - 0.7) ** 2).sum(axis=1))
+    loop.ask()
     assert fits == [8, 9]
 
 
@@ -115,11 +123,12 @@ def test_every_peer_names_its_library():
 def test_an_abandoned_nevergrad_run_does_not_hang_the_process():
     pytest.importorskip("nevergrad")
     code = """
+from regretless.testing import Loop
 from regretless_bench.peers import PEERS
-method = PEERS["nevergrad-ngopt"].build(3, seed=0, budget=50)
+loop = Loop(PEERS["nevergrad-ngopt"].build(3, seed=0, budget=50))
 for _ in range(3):
-    method.tell(method.ask(1), 1.0)
-method.ask(1)
+    loop.tell(loop.ask(), 1.0)
+loop.ask()
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 

@@ -19,7 +19,7 @@ from benchmarks.peers import (
     table,
     tables,
 )
-from regretless.baselines import BASELINES
+from regretless.classics import CLASSICS
 
 
 def test_costly_peers_run_on_the_first_seeds_with_the_same_budgets() -> None:
@@ -72,7 +72,7 @@ def test_ranks_are_joint_over_the_cases_that_all_finished() -> None:
 def test_records_of_another_experiment_serve(tmp_path, capsys) -> None:
     """The bbob runs are those of experiments/gp_quality.py, under other labels."""
     options = {"function": 1, "dim": 2, "instance": 1}
-    there = Run(BASELINES["random"], "bbob", options, seed=100, budget=20, label="random#0", checkpoints=(5,))
+    there = Run(CLASSICS["random"], "bbob", options, seed=100, budget=20, label="random#0", checkpoints=(5,))
     (record,) = run_all([there], tmp_path / "there", jobs=0, progress=False)
     words = [
         "--quick",

@@ -3,7 +3,7 @@
 import numpy as np
 from regretless_bench.histories import History, history, is_noisy, recommended
 
-from regretless.gp.surrogate import Surrogate
+from regretless.models.gp.surrogate import Surrogate
 from regretless.space import Cube
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from regretless_bench.reproduce import EXPERIMENTS, FIGURES, Figure, read_times
 
-from regretless.grid.posterior import correlation, product_grid
+from regretless.models.grid.posterior import correlation, product_grid
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from regretless import GOUCB
+from regretless.basics.statefile import StateError
 from regretless.bilevel import Bilevel, BilevelResult, minimize_bilevel
-from regretless.parameters import Float
-from regretless.statefile import StateError
+from regretless.space.parameters import Float
 
 SPACE = {"rate": Float(0.01, 0.9, log=True), "start": Float(-4.0, 8.0)}
 BUDGET = 120

@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import nn
 
+from regretless.basics.statefile import StateError, pack, unpack
 from regretless.bilevel import Bilevel
 from regretless.bilevel.freeze import freeze, needs_fresh, thaw
-from regretless.statefile import StateError, pack, unpack
 
 Pair = namedtuple("Pair", ["mean", "rng"])
 

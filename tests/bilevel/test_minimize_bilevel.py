@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from regretless_bench.problems.mnist_training import ConvTraining, DenseTraining, Digits, training
 
-from regretless import BBO, RandomSearch
+from regretless import METHODS, RandomSearch
+from regretless.basics.statefile import StateError, pack, unpack
 from regretless.bilevel import Bilevel, BilevelResult, Finished, minimize_bilevel
 from regretless.method import keyed_generator
-from regretless.parameters import Choice, Float
-from regretless.statefile import StateError, pack, unpack
+from regretless.space.parameters import Choice, Float
 
 SPACE = {"lr": Float(1e-3, 1.0, log=True), "start": Float(-4.0, 8.0)}
 TARGET = 2.0
@@ -135,9 +135,10 @@ def test_the_bar_runs_over_steps_and_promotions_are_told(capsys: pytest.CaptureF
 
 
 def test_the_fixed_split_follows_the_paper() -> None:
-    first = study(budget_steps=None, trials=8, horizon=20, method=BBO(preset="paper"))
+    first = study(budget_steps=None, trials=8, horizon=20, method="bbo-printed")
     assert [r.steps for r in first.runs] == [20] * 8
-    last = study(budget_steps=None, trials=8, horizon=20, method=BBO(preset="paper", acquisition="ucb", horizon=20))
+    ucb = METHODS["bbo-printed"](acquisition="ucb", horizon=20)
+    last = study(budget_steps=None, trials=8, horizon=20, method=ucb)
     assert last.best_run == 7, "Algorithm 2 returns the last point"
     assert last.value == last.runs[7].loss
 

@@ -10,7 +10,7 @@ from regretless.bilevel import plan
 from regretless.bilevel.run import Run
 from regretless.bilevel.schedule import Fixed, Job, Promotion
 from regretless.bilevel.study import validation_steps
-from regretless.parameters import Float
+from regretless.space.parameters import Float
 
 SPACE = {"lr": Float(1e-3, 1.0, log=True), "start": Float(-4.0, 8.0)}
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from regretless.basics.statefile import StateError
 from regretless.bilevel.store import Journal, Store
-from regretless.statefile import StateError
 
 
 def test_a_store_on_disk_and_one_in_memory_agree(tmp_path: Path) -> None:

@@ -16,14 +16,14 @@ from sklearn.neural_network import MLPClassifier
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
+from regretless.basics.statefile import pack, unpack
 from regretless.bilevel import Bilevel, minimize_bilevel
 from regretless.bilevel.problem import step_sizes
-from regretless.doors.optuna_bilevel import RUN, BilevelSampler
-from regretless.doors.sklearn_bilevel import sklearn_bilevel
-from regretless.doors.torch_bilevel import torch_bilevel
-from regretless.methods.bbo.algorithm import convex_step, dominated_step
-from regretless.parameters import Float, Int
-from regretless.statefile import pack, unpack
+from regretless.doors.optuna.bilevel import RUN, BilevelSampler
+from regretless.doors.sklearn.bilevel import sklearn_bilevel
+from regretless.doors.torch import torch_bilevel
+from regretless.methods.bbo.theorems import convex_step, dominated_step
+from regretless.space.parameters import Float, Int
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 

@@ -23,12 +23,12 @@ from botorch.sampling.pathwise import draw_matheron_paths, get_matheron_path_mod
 from scipy.stats import norm
 
 from regretless.doors.botorch import BoTorchAcquisition, SurrogateModel
-from regretless.gp.posterior import GP
-from regretless.gp.surrogate import Surrogate
 from regretless.method import Recipe
+from regretless.models.gp.posterior import GP
+from regretless.models.gp.surrogate import Surrogate
 from regretless.optimizer import Optimizer
-from regretless.parameters import Axis, Choice, Float, Int
 from regretless.space import Cube
+from regretless.space.parameters import Axis, Choice, Float, Int
 from regretless.testing import METHOD_CHECKS, check_extreme_values
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:.*default dtype.*")
@@ -145,7 +145,7 @@ def test_the_model_of_an_optimizer_predicts_low_values_unless_they_are_clipped()
         optimizer.tell(optimizer.adopt({"x": x}), (x - 3) ** 2)
     far = torch.from_numpy(optimizer.space.encode({"x": -3.0}))[None, None]
     assert SurrogateModel.of(optimizer).posterior(far).mean.item() == pytest.approx(-36, abs=4)
-    assert SurrogateModel.of(optimizer, tame=True).posterior(far).mean.item() > -1
+    assert SurrogateModel.of(optimizer, clip=True).posterior(far).mean.item() > -1
 
 
 # ---------------------------------------------------------------- conditioning, fantasies, paths

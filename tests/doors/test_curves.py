@@ -8,7 +8,7 @@ import optuna
 import pytest
 from optuna.trial import FrozenTrial, TrialState
 
-from regretless.doors.curves import Curves
+from regretless.doors.optuna.curves import Curves
 
 
 def finished(curve: dict[int, float], value: float | None = None) -> FrozenTrial:

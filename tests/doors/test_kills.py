@@ -18,11 +18,11 @@ from optuna.trial import TrialState
 from processes import children
 
 import regretless as rg
-from regretless.storage.urls import open_storage
+from regretless.doors.optuna.urls import open_storage
 
 PRELUDE = """
 import sys, time, math, optuna, regretless as rg
-from regretless.storage.urls import open_storage
+from regretless.doors.optuna.urls import open_storage
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 SPACE = {"lr": rg.Float(1e-5, 1e-1, log=True), "drop": rg.Float(0.1, 0.9), "k": rg.Int(2, 40)}
 def bowl(lr, drop, k):
@@ -46,7 +46,7 @@ while done() < 16:
 TUNE = (
     PRELUDE
     + """
-from regretless.storage.runner import tune_in_storage
+from regretless.doors.optuna.runner import tune_in_storage
 if __name__ == "__main__":
     tune_in_storage(bowl, SPACE, storage=sys.argv[1], study="s", trials=int(sys.argv[2]), workers=int(sys.argv[3]),
                     method="gp-ei", seed=3, progress=False)

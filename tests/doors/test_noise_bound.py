@@ -16,9 +16,9 @@ from sklearn.model_selection import KFold
 import regretless as rg
 from regretless.certificate import Certificate
 from regretless.cli import main
-from regretless.doors.sklearn import RegretlessSearchCV
-from regretless.storage.export import result_of_study
-from regretless.storage.runner import tune_in_storage
+from regretless.doors.optuna.export import result_of_study
+from regretless.doors.optuna.runner import tune_in_storage
+from regretless.doors.sklearn.search import RegretlessSearchCV
 
 SPACE = {"x": rg.Float(-3.7, 11.2), "lr": rg.Float(1e-5, 1e-1, log=True)}
 TRIALS, SEED = 24, 7
@@ -57,7 +57,7 @@ def by_storage(bound: float | None) -> Certificate:
 
 
 def by_ray(bound: float | None) -> Certificate:
-    ray_door = pytest.importorskip("regretless.doors.ray", reason="Ray is not installed")
+    ray_door = pytest.importorskip("regretless.doors.ray.searcher", reason="Ray is not installed")
     searcher = ray_door.Searcher(SPACE, metric="loss", mode="min", seed=SEED, noise_bound=bound, **COMMON)
     for i in range(TRIALS):
         searcher.on_trial_complete(str(i), {"loss": value(**searcher.suggest(str(i)))})
@@ -109,7 +109,7 @@ def test_bounds_that_are_none_are_refused_at_once(bad: Any) -> None:
         RegretlessSearchCV(Scored(), SPACE, noise_bound=bad).fit(np.zeros((4, 1)), np.zeros(4))
     with pytest.raises(ValueError, match="noise_bound must be"):
         tune_in_storage(value, SPACE, storage="sqlite://", study="s", trials=2, noise_bound=bad)
-    ray_door = pytest.importorskip("regretless.doors.ray", reason="Ray is not installed")
+    ray_door = pytest.importorskip("regretless.doors.ray.searcher", reason="Ray is not installed")
     with pytest.raises(ValueError, match="noise_bound must be"):
         ray_door.Searcher(noise_bound=bad)
 

@@ -24,17 +24,19 @@ from optuna.trial import TrialState
 from worker import PLANE, SPACE, STORAGES, bowl, bowl_trial, mixed_trial, start_worker, wait_for
 
 import regretless
-from regretless.baselines import BASELINES
-from regretless.doors.distributions import as_distributions
-from regretless.doors.optuna import Sampler
-from regretless.doors.trials import VARIANCE, is_lost
-from regretless.doors.workers import ANNOUNCED
+from regretless.auto import others
+from regretless.classics import CLASSICS
+from regretless.doors.optuna.distributions import as_distributions
+from regretless.doors.optuna.sampler import Sampler
+from regretless.doors.optuna.trials import VARIANCE, is_lost
+from regretless.doors.optuna.urls import open_storage
+from regretless.doors.optuna.workers import ANNOUNCED
+from regretless.history import History
 from regretless.methods import METHODS
-from regretless.parameters import Float
-from regretless.probes import most_better
-from regretless.storage.urls import open_storage
+from regretless.outlook.probes import most_better
+from regretless.space.parameters import Float
 
-EVERY = [*METHODS, *BASELINES]
+EVERY = [*METHODS, *CLASSICS, *others()]
 ONE_STORAGE = [STORAGES[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in STORAGES[1:])]
 """All kinds of storage, of which `make test` takes the first."""
 EXACT = ["random", "gp-ei", "turbo"]
@@ -306,8 +308,8 @@ def test_a_stale_heartbeat_is_no_failure_of_the_point(tmp_path: Path) -> None:
     assert isinstance(sampler, Sampler)
     replica = sampler._current(study)
     assert replica is not None
-    assert len(replica.optimizer.method.failed) == 1
-    assert study.trials[0].params == replica.decode(replica.optimizer.method.failed[0])
+    assert len(replica.optimizer.history.failed) == 1
+    assert study.trials[0].params == replica.decode(replica.optimizer.history.failed[0])
 
 
 # ---------------------------------------------------------------- failed, pruned, noisy
@@ -383,8 +385,8 @@ def test_pruned_trials_count_when_asked() -> None:
         assert isinstance(sampler, Sampler)
         replica = sampler._current(study)
         assert replica is not None
-        assert len(replica.optimizer.method.y) == told
-        np.testing.assert_allclose(replica.optimizer.method.y, [-(bowl(**t.params) + 1) for t in study.trials][:told])
+        assert len(replica.optimizer.history.y) == told
+        np.testing.assert_allclose(replica.optimizer.history.y, [-(bowl(**t.params) + 1) for t in study.trials][:told])
 
 
 def test_violated_constraints_are_infeasible_and_variances_are_used() -> None:
@@ -408,9 +410,9 @@ def test_violated_constraints_are_infeasible_and_variances_are_used() -> None:
     assert isinstance(sampler, Sampler)
     replica = sampler._current(study)
     assert replica is not None
-    assert replica.optimizer.method.y.tolist() == [-2.0]
-    assert replica.optimizer.method.yvar.tolist() == [0.25]
-    assert len(replica.optimizer.method.failed) == 1
+    assert replica.optimizer.history.y.tolist() == [-2.0]
+    assert replica.optimizer.history.yvar.tolist() == [0.25]
+    assert len(replica.optimizer.history.failed) == 1
 
 
 # ---------------------------------------------------------------- define by run
@@ -508,7 +510,7 @@ def test_choices_may_be_any_objects() -> None:
     assert isinstance(sampler, Sampler)
     replica = sampler._current(study)
     assert replica is not None
-    assert len(replica.optimizer.method.y) == 6
+    assert len(replica.optimizer.history.y) == 6
 
 
 def test_enqueued_and_foreign_trials_are_told() -> None:
@@ -522,7 +524,7 @@ def test_enqueued_and_foreign_trials_are_told() -> None:
     assert replica is not None
     assert study.trials[0].params == {"x": 3.0, "y": 2.0}
     assert study.trials[1].params["x"] == -4.0
-    np.testing.assert_allclose(replica.optimizer.method.y, [-t.values[0] for t in study.trials])
+    np.testing.assert_allclose(replica.optimizer.history.y, [-t.values[0] for t in study.trials])
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
@@ -544,7 +546,7 @@ def test_hyperbands_brackets_learn_from_each_other() -> None:
     replica = sampler._current(study)
     assert replica is not None
     assert len(sampler._replicas[study._storage]) == 1
-    assert len(replica.optimizer.method.y) == 12
+    assert len(replica.optimizer.history.y) == 12
 
 
 def pruned_trial(trial: optuna.Trial, reports: int = 6) -> float:
@@ -571,10 +573,10 @@ def test_pruned_points_are_not_proposed_again(pruned: Any) -> None:
 def test_no_method_repeats_a_pruned_point(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even one that proposes the best point again, to see how noisy it is."""
 
-    def again(self: Any, rng: np.random.Generator) -> Any:
-        return self.X[-1] if len(self.X) else rng.random(self.dim)
+    def again(self: Any, history: History, cube: Any, rng: np.random.Generator) -> Any:
+        return history.X[-1] if len(history) else rng.random(cube.dim)
 
-    monkeypatch.setattr(BASELINES["random"].method, "_propose", again)
+    monkeypatch.setattr(CLASSICS["random"].method, "propose", again)
     study = optuna.create_study(
         sampler=Sampler("random", seed=1), pruner=optuna.pruners.MedianPruner(n_startup_trials=1)
     )
@@ -607,7 +609,7 @@ def test_pruned_trials_tell_what_they_would_have_come_to() -> None:
         assert isinstance(sampler, Sampler)
         replica = sampler._current(first)
         assert replica is not None
-        np.testing.assert_allclose(-replica.optimizer.method.y, expected, rtol=1e-9)
+        np.testing.assert_allclose(-replica.optimizer.history.y, expected, rtol=1e-9)
     guided, plain = Sampler("gp-ucb", seed=1), Sampler("gp-ucb", seed=1, pruned="ignore")
     assert guided.certificate(first) == plain.certificate(first)  # guesses are no ground for a certificate
 
@@ -773,10 +775,10 @@ def test_ranges_may_change_in_mid_study() -> None:
     assert replica is not None
     xs = np.array([t.params["x"] for t in study.trials])
     within = (xs >= 0.5) & (xs <= 3.0)
-    method = replica.optimizer.method
-    assert len(method.y) == within.sum() < len(xs)
+    history = replica.optimizer.history
+    assert len(history) == within.sum() < len(xs)
     near = (xs >= 0.5 / 6) & (xs <= 18.0) & ~within  # up to one length of the range, on its scale
-    assert len(method.basis[1]) - len(method.y) == near.sum() > 1
+    assert len(history.outside[1]) == near.sum() > 1
     assert study.best_value < 0.05
 
 

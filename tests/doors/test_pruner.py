@@ -12,7 +12,7 @@ from optuna.trial import FrozenTrial, TrialState
 from scipy import stats
 
 import regretless as rg
-from regretless.doors.curves import Curves
+from regretless.doors.optuna.curves import Curves
 
 STEPS = 12
 

@@ -26,11 +26,11 @@ from ray import tune  # noqa: E402
 from ray.tune.schedulers import ASHAScheduler  # noqa: E402
 
 from regretless import Choice, Float, Int, minimize  # noqa: E402
-from regretless.baselines.random_search import RandomSearch  # noqa: E402
 from regretless.certificate import Certificate  # noqa: E402
-from regretless.doors.ray import GapStopper, RayExecutor, Searcher  # noqa: E402
-from regretless.doors.ray_spaces import read_space  # noqa: E402
-from regretless.stopping import GapBelow  # noqa: E402
+from regretless.classics.random_search import RandomSearch  # noqa: E402
+from regretless.doors.ray.searcher import GapStopper, RayExecutor, Searcher  # noqa: E402
+from regretless.doors.ray.spaces import read_space  # noqa: E402
+from regretless.outlook.stopping import GapBelow  # noqa: E402
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(600)]
 SPACE = {
@@ -100,7 +100,7 @@ def test_failures_are_told_and_nothing_stays_pending() -> None:
     searcher.suggest("stopped early")
     searcher.on_trial_complete("stopped early")
     assert not searcher.optimizer.pending
-    assert len(searcher.optimizer.method.failed) == 5
+    assert len(searcher.optimizer.history.failed) == 5
 
 
 @pytest.mark.parametrize("method", ["random", "gp-ei", "turbo"])
@@ -118,7 +118,7 @@ def test_save_and_restore_resume_exactly(method: str, tmp_path: Path) -> None:
 
 def test_a_search_that_its_rule_ended_stays_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sure = Certificate(0.0, 0.0, 0.0, 0.05, "fitted")
-    monkeypatch.setattr(RandomSearch, "certificate", lambda self, delta=0.05: sure)
+    monkeypatch.setattr(RandomSearch, "certificate", lambda self, history, delta=0.05: sure)
     first = make("random", stop=GapBelow(0.1))
     drive(first, 1)
     first.suggest("held once")
@@ -448,7 +448,7 @@ def test_a_certificate_ends_the_experiment(cluster: None, tmp_path: Path, monkey
     monkeypatch.setattr(
         RandomSearch,
         "_certificate",
-        lambda self, delta: Certificate(1.0 / len(self.y), -1.0, 0.0, delta, "fitted", ("a fake",)),
+        lambda self, history, delta: Certificate(1.0 / len(history), -1.0, 0.0, delta, "fitted", ("a fake",)),
     )
     for stop_running in (False, True):
         rule = GapBelow(0.25)

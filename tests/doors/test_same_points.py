@@ -14,9 +14,9 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import KFold
 
 import regretless as rg
-from regretless.doors.distributions import as_distributions
-from regretless.doors.sklearn import RegretlessSearchCV
-from regretless.storage.runner import tune_in_storage
+from regretless.doors.optuna.distributions import as_distributions
+from regretless.doors.optuna.runner import tune_in_storage
+from regretless.doors.sklearn.search import RegretlessSearchCV
 
 TRIALS, SEED = 14, 5
 OPTIONS: dict[str, Any] = {}
@@ -92,7 +92,7 @@ def by_storage(space: dict[str, Any], method: str, folder: Path) -> list[dict[st
 
 
 def by_ray(space: dict[str, Any], method: str, folder: Path) -> list[dict[str, Any]]:
-    ray_door = pytest.importorskip("regretless.doors.ray", reason="Ray is not installed")
+    ray_door = pytest.importorskip("regretless.doors.ray.searcher", reason="Ray is not installed")
     searcher = ray_door.Searcher(space, metric="loss", mode="min", method=method, seed=SEED, budget=TRIALS, **OPTIONS)
     points = []
     for i in range(TRIALS):

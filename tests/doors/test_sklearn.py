@@ -20,12 +20,12 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from regretless.baselines import BASELINES
-from regretless.doors.sklearn import FoldNoise, RegretlessSearchCV
-from regretless.doors.sklearn_spaces import read_search_space
-from regretless.parameters import Choice, Float, Int
+from regretless.classics import CLASSICS
+from regretless.doors.sklearn.search import FoldNoise, RegretlessSearchCV
+from regretless.doors.sklearn.spaces import read_search_space
+from regretless.outlook.stopping import GapBelow, StopWhen
 from regretless.space import Space
-from regretless.stopping import GapBelow, StopWhen
+from regretless.space.parameters import Choice, Float, Int
 
 X, Y = make_classification(n_samples=120, n_features=5, random_state=0)
 C = {"C": stats.loguniform(1e-3, 1e3)}
@@ -82,11 +82,11 @@ def test_the_check_that_searches_over_several_outputs_fail_is_failed_by_randomiz
 
 
 def test_clone_and_parameters() -> None:
-    original = search(method=BASELINES["gp-ei"], n_trials=7)
+    original = search(method=CLASSICS["gp-ei"], n_trials=7)
     copied = clone(original)
     assert copied.get_params(deep=False).keys() == original.get_params(deep=False).keys()
     assert copied.n_trials == 7
-    assert copied.method == BASELINES["gp-ei"]
+    assert copied.method == CLASSICS["gp-ei"]
     assert copied.set_params(n_trials=3, estimator__tol=0.5).estimator.tol == 0.5
     assert copied.n_trials == 3
 
@@ -247,7 +247,7 @@ def test_no_setting_of_a_grid_is_scored_twice() -> None:
         fitted = search(space=grid, n_trials=32, method="auto", batch=2).fit(X, Y)
     settings = {tuple(params.items()) for params in fitted.cv_results_["params"]}
     assert len(settings) == len(fitted.cv_results_["params"]) == 32
-    assert len(fitted.optimizer_.method.y) == 32
+    assert len(fitted.optimizer_.history) == 32
 
 
 def test_a_rule_ends_the_search_and_brings_its_probes() -> None:
@@ -259,10 +259,10 @@ def test_a_rule_ends_the_search_and_brings_its_probes() -> None:
     for _ in range(2):  # a second fit starts afresh
         fitted = clone(search).fit(X, y)
         assert len(fitted.optimizer_.trials) < 12
-        assert fitted.optimizer_.probes == 0.2
+        assert fitted.optimizer_.task.probes == 0.2
         assert "stopped after" in fitted.stopped_
     plain = RegretlessSearchCV(SVC(), space, **options).fit(X, y)
-    assert (plain.stopped_, plain.optimizer_.probes, len(plain.optimizer_.trials)) == (None, 0.0, 12)
+    assert (plain.stopped_, plain.optimizer_.task.probes, len(plain.optimizer_.trials)) == (None, 0.0, 12)
 
 
 def test_fold_scores_are_told_as_noise() -> None:

@@ -25,16 +25,16 @@ from worker import PLANE, SPACE, STORAGES, Deadly, Failing, Logged, bowl, mixed,
 
 import regretless as rg
 from regretless.cli import main
-from regretless.doors.optuna import ERROR
-from regretless.doors.workers import PROBE
+from regretless.doors.optuna import runner
+from regretless.doors.optuna.export import export_study, result_of_study
+from regretless.doors.optuna.rules import STOP_NOTE
+from regretless.doors.optuna.runner import tune_in_storage
+from regretless.doors.optuna.sampler import ERROR
+from regretless.doors.optuna.urls import open_storage, patiently
+from regretless.doors.optuna.workers import PROBE
+from regretless.outlook.stopping import GapBelow, StopWhen
 from regretless.report.run_data import RunData
 from regretless.report.run_page import _probes
-from regretless.stopping import STOP_NOTE, GapBelow, StopWhen
-from regretless.storage import runner
-from regretless.storage.export import export_study, result_of_study
-from regretless.storage.runner import tune_in_storage
-from regretless.storage.urls import open_storage, patiently
-from regretless.trial import number_of
 
 
 def evaluations(log: Path) -> list[dict[str, Any]]:
@@ -234,7 +234,7 @@ def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
         calls.append(1)
         raise optuna.exceptions.StorageInternalError("gone")
 
-    monkeypatch.setattr("regretless.storage.urls.PATIENCE", 0.3)
+    monkeypatch.setattr("regretless.doors.optuna.urls.PATIENCE", 0.3)
     with pytest.raises(optuna.exceptions.StorageInternalError):
         patiently(away)
     assert len(calls) > 2
@@ -335,13 +335,13 @@ def test_the_command_tunes_resumes_and_exports(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_gap_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    from regretless.baselines.random_search import RandomSearch
     from regretless.certificate import Certificate
+    from regretless.classics.random_search import RandomSearch
 
     monkeypatch.setattr(
         RandomSearch,
         "_certificate",
-        lambda self, delta: Certificate(2.0 / len(self.y), -1.0, 0.0, delta, "fitted", ("a fake",)),
+        lambda self, history, delta: Certificate(2.0 / len(history), -1.0, 0.0, delta, "fitted", ("a fake",)),
     )
     study = tune_in_storage(
         bowl,
@@ -460,19 +460,10 @@ def test_a_slow_try_to_make_the_tables_is_not_the_last(tmp_path: Path, monkeypat
                 raise sqlalchemy.exc.ProgrammingError("CREATE TABLE", {}, told)
             super().__init__(url, **options)
 
-    monkeypatch.setattr("regretless.storage.urls.CREATION_PATIENCE", -1.0)
+    monkeypatch.setattr("regretless.doors.optuna.urls.CREATION_PATIENCE", -1.0)
     monkeypatch.setattr(optuna.storages, "RDBStorage", Slow)
     assert open_storage(f"sqlite:///{tmp_path}/s.db") is not None
     assert len(tries) == 3
-
-
-def test_a_study_of_a_former_default_is_refused_in_one_sentence(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/s.db"
-    study = tune_in_storage(bowl, PLANE, storage=url, study="s", trials=2, method="ms-ucb", seed=3, progress=False)
-    before = {k: v for k, v in study.user_attrs["regretless:settings"].items() if k != "version"}
-    study.set_user_attr("regretless:settings", before)
-    with pytest.raises(ValueError, match="version 1 of 'ms-ucb'; what it was then is called 'gp-contest' now"):
-        tune_in_storage(bowl, PLANE, storage=url, study="s", trials=4, seed=3, progress=False)
 
 
 @pytest.mark.parametrize("damage", [7, {"rule": "StopWhen(target=-1)"}])
@@ -504,7 +495,7 @@ def test_a_page_of_a_study_has_the_numbers_of_the_study(tmp_path: Path) -> None:
     written = json.loads(result.to_json(tmp_path / "study.json").read_text())
     assert [t["number"] for t in written["trials"]] == [1, 2, 4]
     again = rg.Result.from_json(tmp_path / "study.json")
-    assert [number_of(t, again.optimizer.notes) for t in again.trials] == [1, 2, 4]
+    assert [again.optimizer.book.record.number_of(t) for t in again.trials] == [1, 2, 4]
 
 
 def test_a_refused_command_leaves_the_study_of_another_sampler_as_it_is(tmp_path: Path) -> None:
@@ -522,11 +513,11 @@ def test_a_study_that_another_sampler_began_stays_one_of_another_sampler() -> No
     study.optimize(lambda t: bowl(t.suggest_float("x", -5.0, 10.0), t.suggest_float("y", 1.0, 4.0)), n_trials=20)
     tuned = tune_in_storage(bowl, PLANE, storage=storage, study="tpe", trials=22, method="gp-ucb", progress=False)
     assert len(tuned.trials) == 22
-    assert result_of_study(tuned).optimizer.notes["foreign"]
+    assert result_of_study(tuned).optimizer.book.record.foreign
     ours = tune_in_storage(
         bowl, PLANE, storage=optuna.storages.InMemoryStorage(), study="s", trials=3, method="sobol", progress=False
     )
-    assert not result_of_study(ours).optimizer.notes["foreign"]
+    assert not result_of_study(ours).optimizer.book.record.foreign
 
 
 def test_a_result_of_a_study_with_lost_trials_and_probes_is_read_again(tmp_path: Path) -> None:
@@ -537,7 +528,7 @@ def test_a_result_of_a_study_with_lost_trials_and_probes_is_read_again(tmp_path:
     study.optimize(lambda t: bowl(t.suggest_float("x", -5.0, 10.0), t.suggest_float("y", 1.0, 4.0)), n_trials=5)
     result = result_of_study(study)
     again = rg.Result.from_json(result.to_json(tmp_path / "study.json"))
-    assert again.optimizer.probe_steps == result.optimizer.probe_steps
+    assert again.optimizer.book.probe_steps == result.optimizer.book.probe_steps
 
 
 def test_a_trial_that_ended_just_before_its_worker_is_not_taken_over(tmp_path, monkeypatch) -> None:
@@ -574,6 +565,6 @@ def test_the_page_marks_the_probes_of_the_study_after_a_lost_trial() -> None:
             )
         )  # fmt: skip
     result = result_of_study(study)
-    assert result.optimizer.probe_steps == [1, 4]
+    assert result.optimizer.book.probe_steps == [1, 4]
     data = RunData(result)
     assert [int(data.numbers[i]) for i in _probes(data)] == [2, 5]

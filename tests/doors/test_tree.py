@@ -5,7 +5,7 @@ from typing import Any
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from regretless.doors.tree import TreeLearner, learn_tree, space_of
+from regretless.doors.optuna.tree import TreeLearner, learn_tree, space_of
 
 KINDS: dict[str, BaseDistribution] = {
     "m": CategoricalDistribution(["svm", "net", "tree"]),

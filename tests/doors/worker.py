@@ -15,11 +15,11 @@ from typing import Any
 
 import optuna
 
-from regretless.doors.optuna import Sampler
-from regretless.parameters import Choice, Float, Int
+from regretless.doors.optuna.runner import tune_in_storage
+from regretless.doors.optuna.sampler import Sampler
+from regretless.doors.optuna.urls import open_storage
 from regretless.space import Space
-from regretless.storage.runner import tune_in_storage
-from regretless.storage.urls import open_storage
+from regretless.space.parameters import Choice, Float, Int
 
 SPACE = Space(
     {"x": Float(-5.0, 10.0), "lr": Float(1e-5, 1e-1, log=True), "k": Int(1, 8), "kind": Choice(["a", "b", "c"])}

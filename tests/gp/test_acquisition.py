@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from slow_forms import draw
 
-from regretless.baselines.random_search import RandomSearch
-from regretless.gp.acquisition import (
+from regretless.history import History
+from regretless.models.gp.acquisition import (
     candidates_kept_from_failures,
     kept_from_failures,
     log_expected_improvement,
@@ -16,11 +16,11 @@ from regretless.gp.acquisition import (
     log_probability_of_improvement,
     upper_confidence,
 )
-from regretless.gp.design import Design, away_from_known, design_size
-from regretless.gp.maximiser import Acquisition
-from regretless.gp.surrogate import Surrogate
-from regretless.parameters import Array, Choice, Int
+from regretless.models.gp.design import Design, away_from_known, design_size
+from regretless.models.gp.maximiser import Acquisition
+from regretless.models.gp.surrogate import Surrogate
 from regretless.space import Cube, Space
+from regretless.space.parameters import Array, Choice, Int
 
 
 def model():
@@ -97,21 +97,19 @@ def test_failures_repel_and_successes_vouch():
 
 def test_design_starts_at_the_centre_counts_foreign_points_and_never_repeats():
     cube, rng = Cube.box(2), np.random.default_rng(0)
-    design, method = Design(cube, 6, rng), RandomSearch(cube, seed=0)
+    design, history = Design(cube, 6, rng), History(2)
     for i in range(6):
-        x = design.next_point(method, rng)
+        x = design.next_point(history, cube, rng)
         assert x is not None
-        assert not method.is_known(x)
-        method.tell(x[None], [float(i)])
+        assert not history.is_known(x)
+        history = history.with_values(x[None], [float(i)])
         if i == 0:
             np.testing.assert_array_equal(x, [0.5, 0.5])
-    assert design.next_point(method, rng) is None
-    foreign = RandomSearch(cube, seed=0)
-    foreign.tell(np.random.default_rng(1).random((6, 2)), np.arange(6.0))
-    assert design.next_point(foreign, rng) is None
-    failing = RandomSearch(cube, seed=0)
-    failing.tell(method.X, np.full(6, np.nan))
-    assert design.next_point(failing, rng) is not None, "failures alone leave nothing to model"
+    assert design.next_point(history, cube, rng) is None
+    foreign = History(2).with_values(cube.snap(np.random.default_rng(1).random((6, 2))), np.arange(6.0))
+    assert design.next_point(foreign, cube, rng) is None
+    failing = History(2).with_values(history.X, np.full(6, np.nan))
+    assert design.next_point(failing, cube, rng) is not None, "failures alone leave nothing to model"
     assert (design_size(2, None), design_size(100, None), design_size(5, 12)) == (6, 32, 3)
 
 
@@ -120,16 +118,14 @@ def test_a_known_point_is_stepped_away_from_while_there_are_others():
     everything = cube.snap(np.array([[a, b] for a in (0.2, 0.8) for b in (0.1, 0.5, 0.9)]))
     rng = np.random.default_rng(0)
     for left_out in range(6):
-        method = RandomSearch(cube, seed=0)
-        method.tell(np.delete(everything, left_out, axis=0), np.zeros(5))
-        np.testing.assert_array_equal(away_from_known(method.X[0], method, rng), everything[left_out])
-    method.tell(everything[left_out], [0.0])
-    np.testing.assert_array_equal(away_from_known(everything[2], method, rng), everything[2])
-    line = RandomSearch(Cube.box(2), seed=0)
-    x = line.cube.snap(np.array([0.3, 0.4]))
-    np.testing.assert_array_equal(away_from_known(x, line, rng), x)
-    line.tell(x, [1.0])
-    assert 0 < np.abs(away_from_known(x, line, rng) - x).max() < 0.01
+        history = History(cube.dim).with_values(np.delete(everything, left_out, axis=0), np.zeros(5))
+        np.testing.assert_array_equal(away_from_known(history.X[0], history, cube, rng), everything[left_out])
+    history = history.with_values(everything[left_out], [0.0])
+    np.testing.assert_array_equal(away_from_known(everything[2], history, cube, rng), everything[2])
+    line = Cube.box(2)
+    x, empty = line.snap(np.array([0.3, 0.4])), History(2)
+    np.testing.assert_array_equal(away_from_known(x, empty, line, rng), x)
+    assert 0 < np.abs(away_from_known(x, empty.with_values(x, [1.0]), line, rng) - x).max() < 0.01
 
 
 def test_candidates_are_kept_from_failures_as_the_acquisition_is() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.polynomial import legendre as reference
 
-from regretless.gp.additive import (
+from regretless.models.gp.additive import (
     AdditiveGP,
     AdditiveHyper,
     AdditiveSurrogate,
@@ -15,11 +15,11 @@ from regretless.gp.additive import (
     legendre,
     legendre_slope,
 )
-from regretless.gp.kernels import Kernel
-from regretless.gp.posterior import GP, Hyper
-from regretless.gp.surrogate import agreeing_values
-from regretless.parameters import Axis
+from regretless.models.gp.kernels import Kernel
+from regretless.models.gp.posterior import GP, Hyper
+from regretless.models.gp.surrogate import agreeing_values
 from regretless.space import Cube
+from regretless.space.parameters import Axis
 
 
 def posterior(n=14, d=6, trend=True, pending=0, seed=0):

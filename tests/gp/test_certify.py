@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from regretless.baselines import BASELINES
-from regretless.gp.certify import (
+from regretless.classics import CLASSICS
+from regretless.models.gp.certify import (
     ROUGHNESS,
     SCALED,
     SHORTENED,
@@ -16,17 +16,17 @@ from regretless.gp.certify import (
     Spread,
     Unseen,
     cells,
+    conservative_surrogate,
     fitted_certificate,
     largest_upper_bound,
     places,
     plausible_at,
     step_spread,
-    wary_surrogate,
 )  # fmt: skip
-from regretless.gp.surrogate import Surrogate
-from regretless.parameters import Axis, Choice, Float, Int
+from regretless.models.gp.surrogate import Surrogate
 from regretless.space import Cube, Space
-from regretless.testing import bowl, run
+from regretless.space.parameters import Axis, Choice, Float, Int
+from regretless.testing import Loop, bowl, run
 
 UNKNOWN, NOWHERE = np.nan, (np.empty(0), np.empty(0))
 
@@ -85,10 +85,17 @@ def test_units_carry_through() -> None:
 def test_a_kept_model_gives_the_certificates_of_a_fresh_one() -> None:
     """Between scheduled fits too, where the kept factor has grown row by row."""
     X = np.random.default_rng(5).random((45, 2))
-    wary, x = wary_surrogate(Cube.box(2)), X[int(np.argmax(bowl(X[:36])))]
+    conservative, x = conservative_surrogate(Cube.box(2)), X[int(np.argmax(bowl(X[:36])))]
     for n in (36, 37, 38, 45):
         kept = fitted_certificate(
-            X[:n], bowl(X[:n]), np.full(n, UNKNOWN), Cube.box(2), x, 0.05, np.random.default_rng(0), wary=wary
+            X[:n],
+            bowl(X[:n]),
+            np.full(n, UNKNOWN),
+            Cube.box(2),
+            x,
+            0.05,
+            np.random.default_rng(0),
+            conservative=conservative,
         )
         fresh = certificate(X[:n], bowl(X[:n]), x=x)
         assert (kept.certified, kept.gap) == (fresh.certified, pytest.approx(fresh.gap, rel=1e-6))
@@ -97,7 +104,7 @@ def test_a_kept_model_gives_the_certificates_of_a_fresh_one() -> None:
 def test_one_step_errors_are_those_of_models_that_know_only_what_came_before() -> None:
     X = np.random.default_rng(6).random((14, 2))
     y = np.sin(7 * X[:, 0]) + X[:, 1] ** 2
-    gp = wary_surrogate(Cube.box(2)).gp(X, y)
+    gp = conservative_surrogate(Cube.box(2)).gp(X, y)
     errors, variances = gp.steps()
     K = gp.factor.cross(X) + np.diag(gp.factor.noise)
     told = (y - gp.offset) / gp.scale
@@ -116,7 +123,7 @@ def test_a_cluster_around_the_best_value_does_not_make_the_rest_look_flat() -> N
     rng = np.random.default_rng(7)
     apart, close = rng.random((12, 2)), np.array([0.6, 0.4]) + 0.01 * rng.random((50, 2))
     X = np.concatenate([apart, close])
-    gp = wary_surrogate(Cube.box(2)).gp(X, np.sin(9 * X[:, 0]) * np.cos(8 * X[:, 1]))
+    gp = conservative_surrogate(Cube.box(2)).gp(X, np.sin(9 * X[:, 0]) * np.cos(8 * X[:, 1]))
     assert step_spread(gp).factor > 1.5
     assert step_spread(gp).freedom < 20
 
@@ -140,7 +147,7 @@ def test_cells_count_lines_by_their_scales_and_labels_that_know_nothing_of_each_
     space = Space({"a": Float(-3, 4), "b": Int(0, 3), "c": Choice(list("uvwxyz"))})
     cube = space.cube()
     X = cube.snap(np.random.default_rng(8).random((30, 3)))
-    gp = wary_surrogate(cube).gp(X, np.sin(3 * X[:, 0]) + X[:, 1] + (X[:, 2] > 0.5))
+    gp = conservative_surrogate(cube).gp(X, np.sin(3 * X[:, 0]) + X[:, 1] + (X[:, 2] > 0.5))
     inverse = 1.0 / gp.hyper.lengthscale
     alike = float(gp.factor.kernel.base(np.array([inverse[2] ** 2]))[0])
     by_hand = (1 + 0.5 * inverse[0]) * min(1 + 0.5 * inverse[1], 4) * (1 + 5 * (1 - alike))
@@ -150,11 +157,11 @@ def test_cells_count_lines_by_their_scales_and_labels_that_know_nothing_of_each_
 def test_density_is_values_by_cell() -> None:
     X = np.random.default_rng(0).random((30, 2))
     y = -((X - 0.3) ** 2).sum(axis=1)
-    wary = wary_surrogate(Cube.box(2))
+    conservative = conservative_surrogate(Cube.box(2))
     found = fitted_certificate(
-        X, y, np.full(30, np.nan), Cube.box(2), X[y.argmax()], 0.05, np.random.default_rng(0), wary=wary
+        X, y, np.full(30, np.nan), Cube.box(2), X[y.argmax()], 0.05, np.random.default_rng(0), conservative=conservative
     )
-    assert found.density == pytest.approx(30 / cells(wary.gp(X, y), Cube.box(2)))
+    assert found.density == pytest.approx(30 / cells(conservative.gp(X, y), Cube.box(2)))
 
 
 def test_a_small_space_is_looked_at_whole() -> None:
@@ -170,7 +177,7 @@ def test_fitted_noise_widens_as_if_it_were_roughness_and_told_noise_does_not() -
     rng = np.random.default_rng(9)
     X = rng.random((40, 2))
     y = bowl(X) + 0.05 * rng.standard_normal(40)
-    fitted, told = (step_spread(wary_surrogate(Cube.box(2)).gp(X, y, v)) for v in (None, np.full(40, 0.05**2)))
+    fitted, told = (step_spread(conservative_surrogate(Cube.box(2)).gp(X, y, v)) for v in (None, np.full(40, 0.05**2)))
     assert fitted.noise > 0.0 == told.noise
     assert Spread(2.0, 0.1, 5.0).widening() == pytest.approx(2.0 * SCALED * (1 + 0.1 * ROUGHNESS))
 
@@ -180,7 +187,7 @@ def test_the_lower_bound_looks_at_smoother_models_under_noise() -> None:
     X = rng.random((40, 1))
     y = np.sin(3 * X[:, 0]) + 0.3 * rng.standard_normal(40)
     x = X[int(np.argmax(y))]
-    gp = wary_surrogate(Cube.box(1)).gp(X, y)
+    gp = conservative_surrogate(Cube.box(1)).gp(X, y)
     lower, _ = Evidence.of(gp, Cube.box(1), x, rng).bounds(0.05)
     means, sds = plausible_at(gp, x)
     assert len(means) == len(sds) >= 1
@@ -191,32 +198,31 @@ def test_the_lower_bound_looks_at_smoother_models_under_noise() -> None:
 def test_the_largest_upper_bound_is_not_missed() -> None:
     rng = np.random.default_rng(4)
     X = rng.random((25, 2))
-    wary = wary_surrogate(Cube.box(2)).gp(X, np.sin(9 * X[:, 0]) + X[:, 1])
-    point, value = largest_upper_bound(wary, Cube.box(2), 1.6, rng)
+    conservative = conservative_surrogate(Cube.box(2)).gp(X, np.sin(9 * X[:, 0]) + X[:, 1])
+    point, value = largest_upper_bound(conservative, Cube.box(2), 1.6, rng)
     grid = np.stack(np.meshgrid(*[np.linspace(0, 1, 101)] * 2), axis=-1).reshape(-1, 2)
-    mean, variance = wary.mean_var(grid)
+    mean, variance = conservative.mean_var(grid)
     assert value >= (mean + 1.6 * np.sqrt(variance)).max() - 1e-6
-    at = wary.mean_var(point[None])
+    at = conservative.mean_var(point[None])
     assert value == pytest.approx(float(at[0][0] + 1.6 * np.sqrt(at[1][0])))
 
 
 def test_verifying_asks_shrink_the_certified_gap() -> None:
     uppers = {}
     for verify in (0, 2):
-        method = BASELINES["gp-ucb"](verify=verify).build(2, seed=0, budget=36)
-        run(method, 36, lambda X: np.sin(5 * X[:, 0]) * np.cos(4 * X[:, 1]))
-        gp = wary_surrogate(method.cube).gp(method.X, method.y)
-        uppers[verify] = np.diff(
-            Evidence.of(gp, method.cube, method.recommend(), np.random.default_rng(0)).bounds(0.05)
-        )
+        loop = Loop(CLASSICS["gp-ucb"](verify=verify).build(2, seed=0, budget=36))
+        run(loop, 36, lambda X: np.sin(5 * X[:, 0]) * np.cos(4 * X[:, 1]))
+        cube, history = loop.method.cube, loop.history
+        gp = conservative_surrogate(cube).gp(history.X, history.y)
+        uppers[verify] = np.diff(Evidence.of(gp, cube, loop.recommend(), np.random.default_rng(0)).bounds(0.05))
     assert uppers[2] < 0.5 * uppers[0]
 
 
-def test_the_wary_model_has_shortened_scales() -> None:
+def test_the_conservative_model_has_shortened_scales() -> None:
     X = np.random.default_rng(11).random((20, 2))
-    plain = Surrogate(Cube.box(2), quadratic=False, tame=False).gp(X, bowl(X))
-    wary = wary_surrogate(Cube.box(2)).gp(X, bowl(X))
-    assert wary.hyper.lengthscale == pytest.approx(SHORTENED * plain.hyper.lengthscale)
+    plain = Surrogate(Cube.box(2), quadratic=False, clip=False).gp(X, bowl(X))
+    conservative = conservative_surrogate(Cube.box(2)).gp(X, bowl(X))
+    assert conservative.hyper.lengthscale == pytest.approx(SHORTENED * plain.hyper.lengthscale)
 
 
 @pytest.mark.slow
@@ -227,12 +233,12 @@ def test_coverage_on_families(name: str) -> None:
     missed = certified = 0
     for seed in range(100, 120):
         problem = families.family_case(name, seed=seed, dim=2)
-        method = BASELINES["gp-ucb"](verify=2).build(problem.space.cube(), seed=seed, budget=40)
+        loop = Loop(CLASSICS["gp-ucb"](verify=2).build(problem.space.cube(), seed=seed, budget=40))
         for _ in range(40):
-            x = method.ask()
-            method.tell(x, [problem.sign * problem.evaluate(problem.space.decode(x[0]))])
-        found = method.certificate()
+            x = loop.ask()
+            loop.tell(x, [problem.sign * problem.evaluate(problem.space.decode(x[0]))])
+        found = loop.certificate()
         certified += found.certified
-        missed += found.certified and found.gap < problem.regret(problem.space.decode(method.recommend()))
+        missed += found.certified and found.gap < problem.regret(problem.space.decode(loop.recommend()))
     assert missed <= 2
     assert certified >= 4

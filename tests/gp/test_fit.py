@@ -11,8 +11,8 @@ from botorch.models import SingleTaskGP
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from slow_forms import draw, log_evidence
 
-from regretless.gp.fit import Objective, Prior, fit
-from regretless.gp.posterior import GP, Hyper, Kernel
+from regretless.models.gp.fit import Objective, Prior, fit
+from regretless.models.gp.posterior import GP, Hyper, Kernel
 
 
 @pytest.mark.parametrize("kind", ["se", "matern52"])

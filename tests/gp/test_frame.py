@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import ortho_group
 
-from regretless.gp.fit import Objective, Prior, fit
-from regretless.gp.frame import directions, turn_axes
-from regretless.gp.posterior import GP, Hyper, Kernel
-from regretless.gp.surrogate import Surrogate
-from regretless.parameters import Choice, Float
+from regretless.models.gp.fit import Objective, Prior, fit
+from regretless.models.gp.frame import directions, turn_axes
+from regretless.models.gp.posterior import GP, Hyper, Kernel
+from regretless.models.gp.surrogate import Surrogate
 from regretless.space import Cube, Space
+from regretless.space.parameters import Choice, Float
 
 NONE = np.full(60, np.nan)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, rosen, rosen_der
 
-from regretless.gp.lbfgs import DENSE, Dense, minimise
+from regretless.models.gp.lbfgs import DENSE, Dense, minimise
 
 
 def batch(X):

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from regretless.gp.maximiser import Acquisition, Effort, _moves, candidates, maximise, maximise_many
-from regretless.parameters import Choice, Float, Int
+from regretless.models.gp.maximiser import Acquisition, Effort, _moves, candidates, maximise, maximise_many
 from regretless.space import Cube, Space
+from regretless.space.parameters import Choice, Float, Int
 
 MIXED = Space({"a": Float(-3, 5), "n": Int(1, 9), "big": Int(1, 2000), "c": Choice(["p", "q", "r"]), "b": Float(0, 2)})
 

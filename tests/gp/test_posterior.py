@@ -8,9 +8,9 @@ import pytest
 import torch
 from slow_forms import covariance, kernel_matrix, log_evidence
 
-from regretless.gp.kernels import correlation
-from regretless.gp.posterior import GP, Factor, Hyper, Kernel, factor_with_jitter
-from regretless.gp.surrogate import Surrogate
+from regretless.models.gp.kernels import correlation
+from regretless.models.gp.posterior import GP, Factor, Hyper, Kernel, factor_with_jitter
+from regretless.models.gp.surrogate import Surrogate
 from regretless.space import Cube
 
 KINDS = ("se", "matern52")

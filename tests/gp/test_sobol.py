@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import qmc
 
-from regretless.gp.sobol import MAX_DIM, OWN_DIM, sobol_points, sobol_sequence
+from regretless.models.gp.sobol import MAX_DIM, OWN_DIM, sobol_points, sobol_sequence
 
 
 def of_scipy(dim, seed, n, first=0):

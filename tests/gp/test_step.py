@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import regretless as rg
-from regretless.gp.step import best_weighed
+from regretless.history import History
+from regretless.models.gp.step import best_weighed
 from regretless.optimizer import Optimizer
 
 X = np.array([[0.1, 0.2], [0.5, 0.4], [0.9, 0.7]])
@@ -25,9 +26,10 @@ def posterior(outside: int = 0) -> Any:
                            offset=5.0, scale=2.0)  # fmt: skip
 
 
-def history(yvar: float = np.nan, feasible: tuple[bool, ...] = (True, True, True)) -> Any:
-    return SimpleNamespace(X=X, y=5.0 + 2.0 * OWN, yvar=np.full(3, yvar), feasible=np.array(feasible),
-                           n_constraints=int(not all(feasible)), best_row=lambda: 2)  # fmt: skip
+def history(yvar: float = np.nan, broken: tuple[float, ...] = ()) -> History:
+    """The values; `broken`: by how much each point breaks a constraint, negative where it holds."""
+    empty = History(2, constraints=1 if broken else 0)
+    return empty.with_values(X, 5.0 + 2.0 * OWN, yvar=np.full(3, yvar), sides=np.array([broken]).T if broken else None)
 
 
 @pytest.mark.parametrize(
@@ -36,11 +38,11 @@ def history(yvar: float = np.nan, feasible: tuple[bool, ...] = (True, True, True
         (posterior(), history(), 1),
         (posterior(outside=2), history(), 1),
         (posterior(), history(yvar=0.3), 0),
-        (posterior(), history(feasible=(True, False, True)), 0),
-        (posterior(), history(feasible=(False, False, False)), 2),
+        (posterior(), history(broken=(-1.0, 1.0, -1.0)), 0),
+        (posterior(), history(broken=(3.0, 2.0, 1.0)), 2),
     ],
 )
-def test_a_fitted_noise_lets_the_own_value_speak(gp: Any, known: Any, row: int) -> None:
+def test_a_fitted_noise_lets_the_own_value_speak(gp: Any, known: History, row: int) -> None:
     assert best_weighed(gp, known).tolist() == X[row].tolist()
 
 
@@ -50,7 +52,7 @@ def test_methods_recommend_by_it() -> None:
     rng = np.random.default_rng(1)
     for x in [*np.linspace(2.1, 6.9, 15), 4.5]:
         opt.tell(opt.adopt({"x": float(x)}), (x - 4.4) ** 2 + 0.2 * rng.standard_normal())
-    assert opt.method.shows_noise()
-    gp = opt.method._surrogate.gp(*opt.method.basis)  # type: ignore[attr-defined]
-    assert opt.method.recommend().tolist() == best_weighed(gp, opt.method).tolist()
+    assert opt.method.shows_noise(opt.history)
+    gp = opt.method._surrogate.gp(*opt.history.basis)  # type: ignore[attr-defined]
+    assert opt.method.recommend(opt.history).tolist() == best_weighed(gp, opt.history).tolist()
     assert opt.recommend()["x"] == pytest.approx(4.4, abs=0.7)

@@ -6,13 +6,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from regretless.gp.additive import AdditiveSurrogate
-from regretless.gp.base_points import BasePoints, PosteriorArrays
-from regretless.gp.fit import Prior
-from regretless.gp.kernels import Kernel
-from regretless.gp.maximiser import Acquisition
-from regretless.gp.posterior import GP, Hyper
-from regretless.gp.subspace import (
+from regretless.models.gp.additive import AdditiveSurrogate
+from regretless.models.gp.base_points import BasePoints, PosteriorArrays
+from regretless.models.gp.fit import Prior
+from regretless.models.gp.kernels import Kernel
+from regretless.models.gp.maximiser import Acquisition
+from regretless.models.gp.posterior import GP, Hyper
+from regretless.models.gp.subspace import (
     SubspacePosterior,
     Subspaces,
     best_in_coordinates,
@@ -20,8 +20,8 @@ from regretless.gp.subspace import (
     maximise_subspaces,
     random_blocks,
 )
-from regretless.parameters import Axis
 from regretless.space import Cube
+from regretless.space.parameters import Axis
 
 
 def bound(mean, variance):

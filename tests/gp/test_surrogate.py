@@ -5,12 +5,21 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from regretless.gp.fit import Objective, fit
-from regretless.gp.posterior import GP, Hyper, in_units_of
-from regretless.gp.sobol import sobol_points
-from regretless.gp.surrogate import MOST_FITTED, SIZES, Surrogate, is_fresh, near_one, scheduled, standardisation, tamed
-from regretless.parameters import Choice, Float, Int
+from regretless.models.gp.fit import Objective, fit
+from regretless.models.gp.posterior import GP, Hyper, in_units_of
+from regretless.models.gp.sobol import sobol_points
+from regretless.models.gp.surrogate import (
+    MOST_FITTED,
+    SIZES,
+    Surrogate,
+    clipped,
+    is_fresh,
+    near_one,
+    scheduled,
+    standardisation,
+)
 from regretless.space import Cube, Space
+from regretless.space.parameters import Choice, Float, Int
 
 
 def history(n, d=3, seed=0):
@@ -52,7 +61,7 @@ def test_a_long_history_is_replayed_in_few_fits(monkeypatch):
         calls.append(options["warm"])
         return fit(*args, **options)
 
-    monkeypatch.setattr("regretless.gp.surrogate.fit", counted)
+    monkeypatch.setattr("regretless.models.gp.surrogate.fit", counted)
     np.testing.assert_array_equal(Surrogate(Cube.box(2)).gp(X, y).mean_var(Q), grown.mean_var(Q))
     assert len(calls) <= 3
     assert calls[0] is None
@@ -63,7 +72,7 @@ def test_a_long_history_is_replayed_in_few_fits(monkeypatch):
     assert all(is_fresh(k) for k in indices if SIZES[k] > MOST_FITTED)  # told in bulk, such a history needs one
 
 
-def test_a_model_that_is_asked_seldom_makes_one_fit_where_others_make_several(monkeypatch):
+def test_a_model_that_is_asked_rarely_makes_one_fit_where_others_make_several(monkeypatch):
     """Each ask after sixteen more values needs one fit from scratch, or none; warm fits would need all between."""
     X, y, Q = history(96, d=2)
     calls = []
@@ -72,13 +81,13 @@ def test_a_model_that_is_asked_seldom_makes_one_fit_where_others_make_several(mo
         calls.append(options["warm"])
         return fit(*args, **options)
 
-    monkeypatch.setattr("regretless.gp.surrogate.fit", counted)
-    seldom = Surrogate(Cube.box(2), seldom=True)
+    monkeypatch.setattr("regretless.models.gp.surrogate.fit", counted)
+    fresh_only = Surrogate(Cube.box(2), fresh_only=True)
     for n in range(16, 97, 16):
-        last = seldom.gp(X[:n], y[:n])
+        last = fresh_only.gp(X[:n], y[:n])
     assert 0 < len(calls) <= 4
     assert all(warm is None for warm in calls)
-    np.testing.assert_array_equal(Surrogate(Cube.box(2), seldom=True).gp(X, y).mean_at(Q), last.mean_at(Q))
+    np.testing.assert_array_equal(Surrogate(Cube.box(2), fresh_only=True).gp(X, y).mean_at(Q), last.mean_at(Q))
 
 
 def test_the_schedule_is_dense_at_first_and_geometric_later():
@@ -90,10 +99,10 @@ def test_the_schedule_is_dense_at_first_and_geometric_later():
     assert [scheduled(n)[0] for n in sizes] == list(range(len(sizes)))
 
 
-def test_taming_raises_only_what_is_far_below_the_median():
+def test_clipping_raises_only_what_is_far_below_the_median():
     y = np.array([1.0, 2.0, 3.0, 4.0, 5.0, -1e6])
-    np.testing.assert_array_equal(tamed(y), [1.0, 2.0, 3.0, 4.0, 5.0, 0.0])
-    np.testing.assert_array_equal(tamed(np.array([1.0, 1.0, 1.0, 0.0])), [1.0, 1.0, 1.0, 0.0])
+    np.testing.assert_array_equal(clipped(y), [1.0, 2.0, 3.0, 4.0, 5.0, 0.0])
+    np.testing.assert_array_equal(clipped(np.array([1.0, 1.0, 1.0, 0.0])), [1.0, 1.0, 1.0, 0.0])
 
 
 @pytest.mark.parametrize(
@@ -224,11 +233,11 @@ def test_a_fit_begins_afresh_where_a_thin_layer_comes_as_a_surprise(seed: int) -
     offset, scale = standardisation(y)
     densities = []
     for restart in (True, False):
-        model = Surrogate(Cube.box(3), tame=False, restart=restart)
+        model = Surrogate(Cube.box(3), clip=False, restart=restart)
         for n in range(8, len(y) + 1):
             hyper = model.gp(X[:n], y[:n]).hyper
         objective = Objective(model.kernel, X, (y - offset) / scale, None, model.prior, ard=True)
         densities.append(objective.one(objective.theta(hyper))[0])
-        at_once = Surrogate(Cube.box(3), tame=False, restart=restart).gp(X, y).hyper
+        at_once = Surrogate(Cube.box(3), clip=False, restart=restart).gp(X, y).hyper
         assert np.array_equal(at_once.lengthscale, hyper.lengthscale)  # the history decides, not who asked when
     assert densities[0] < densities[1] - 20.0

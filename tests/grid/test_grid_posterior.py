@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.linalg import cho_factor, cho_solve
 
-from regretless.gp.kernels import Kind
-from regretless.grid.posterior import ProductPosterior, RowPosterior, SEFeatures, correlation, product_grid
-from regretless.grid.scale import grouped
-from regretless.parameters import Array
+from regretless.models.gp.kernels import Kind
+from regretless.models.grid.posterior import ProductPosterior, RowPosterior, SEFeatures, correlation, product_grid
+from regretless.models.grid.scale import grouped
+from regretless.space.parameters import Array
 
 LENGTHSCALE, NOISE = 0.2, 0.01
 AXES = {1: 50, 2: 18, 3: 6}

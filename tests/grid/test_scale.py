@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from regretless.grid.posterior import correlation
-from regretless.grid.scale import fit_scale, grouped, merged, weights
+from regretless.models.grid.posterior import correlation
+from regretless.models.grid.scale import fit_scale, grouped, merged, weights
 
 
 def test_the_scale_finds_what_generated_the_values() -> None:

@@ -18,8 +18,8 @@ import optuna
 from killing import HUNG, ended, in_child, killed, started
 
 import regretless as rg
-from regretless.storage.runner import tune_in_storage
-from regretless.storage.urls import open_storage, patiently
+from regretless.doors.optuna.runner import tune_in_storage
+from regretless.doors.optuna.urls import open_storage, patiently
 
 SPACES: dict[str, dict[str, Any]] = {
     "log and offset": {

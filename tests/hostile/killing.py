@@ -30,9 +30,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # this file runs as a proces
 from processes import children
 
 import regretless as rg
+from regretless.auto import others
 from regretless.bilevel import Bilevel, minimize_bilevel
-from regretless.storage.runner import tune_in_storage
-from regretless.storage.urls import open_storage, patiently
+from regretless.doors.optuna.runner import tune_in_storage
+from regretless.doors.optuna.urls import open_storage, patiently
 
 HUNG = 120.0
 """Seconds after which a life that nobody kills counts as hung; none needs more than a few."""
@@ -43,7 +44,7 @@ SPACE = {
     "act": rg.Choice(["relu", "tanh", "gelu"]),
 }
 """A log scale, an odd offset, steps and labels."""
-METHODS = {**rg.METHODS, **rg.BASELINES}
+METHODS = {**rg.METHODS, **rg.CLASSICS, **others()}
 REPEATING = {"stay-at-best", "igp-ucb", "adaptive-discretization", "grid-ei", "grid-pi", "neural-bo", "tangent-region"}
 """Methods that evaluate a setting again of their own accord, on grids and at borders, also when nobody is killed."""
 
@@ -169,7 +170,7 @@ class Checkpoint(Door):
 
     def fits(self, space: dict[str, Any]) -> bool:
         cls = METHODS[self.method].method
-        return rg.Space(space).cube(cls.choices).dim <= cls.max_dim
+        return rg.Space(space).cube(cls.traits.choices).dim <= cls.traits.max_dim
 
     def run(self, log: Logged, file: str) -> None:
         constant = {name: p for name, p in {"k": 5, "act": "relu"}.items() if name not in self.space}

@@ -23,11 +23,12 @@ from regretless_bench.runner import run_from_names
 from sizes import count, sizes
 
 import regretless as rg
+from regretless.auto import others
+from regretless.basics.statefile import StateError, pack, read_state, sealed
 from regretless.cli import main
 from regretless.space import Space
-from regretless.statefile import StateError, pack, read_state, sealed
 
-METHODS = {**rg.METHODS, **rg.BASELINES}
+METHODS = {**rg.METHODS, **rg.CLASSICS, **others()}
 SPACE = {
     "lr": rg.Float(1e-5, 1e-1, log=True),
     "far": rg.Float(1e3, 1e3 + 0.7),
@@ -71,7 +72,8 @@ def differences(a: Any, b: Any, where: str = "") -> list[str]:
 
 def checkpoint(path: Path, method: str) -> bytes:
     """A run with values, failures, known variances, a setting of the user's own and a pending trial."""
-    space = SPACE if Space(SPACE).cube(METHODS[method].method.choices).dim <= METHODS[method].method.max_dim else PLANE
+    traits = METHODS[method].method.traits
+    space = SPACE if Space(SPACE).cube(traits.choices).dim <= traits.max_dim else PLANE
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         optimizer = rg.Optimizer(space, method=method, seed=3, budget=20)
@@ -87,7 +89,7 @@ def checkpoint(path: Path, method: str) -> bytes:
             trial = optimizer.ask()
             optimizer.tell(trial, math.sin(i)) if i % 5 else optimizer.tell(trial, failed=True, error="no")
         optimizer.ask(2)
-        optimizer.notes["objective"] = "abc"
+        optimizer.book.record.source = "abc"
         optimizer.save(path)
     return path.read_bytes()
 
@@ -578,8 +580,8 @@ def test_command_lines(long: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     rng, folder = random.Random(9), tmp_path / "work"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("regretless.storage.urls.CREATION_PATIENCE", 0.1)
-    monkeypatch.setattr("regretless.storage.urls.PATIENCE", 0.1)
+    monkeypatch.setattr("regretless.doors.optuna.urls.CREATION_PATIENCE", 0.1)
+    monkeypatch.setattr("regretless.doors.optuna.urls.PATIENCE", 0.1)
     files = {name: tmp_path / name for name in ("train.py", "good.toml", "bad.toml", "run.npz")}
     files["train.py"].write_text("def cost(a):\n    return a\n\ndef broken(a):\n    raise KeyError('gone')\n")
     files["good.toml"].write_text('[a]\ntype = "float"\nlow = 0\nhigh = 1\n')

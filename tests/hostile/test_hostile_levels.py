@@ -9,6 +9,7 @@ import pytest
 from sizes import sizes
 
 import regretless as rg
+from regretless.auto import others
 
 MOST_SECONDS = 0.2  # of processor time for one ask, the best of a few: others share the machine
 TOLD, ASKS = 24, 4  # values told before the first timed ask, and timed asks
@@ -26,7 +27,7 @@ def value(params: dict) -> float:
 
 
 @sizes
-@pytest.mark.parametrize("name", [*rg.METHODS, *rg.BASELINES])
+@pytest.mark.parametrize("name", [*rg.METHODS, *rg.CLASSICS, *others()])
 @pytest.mark.parametrize("kind", SPACES)
 def test_an_ask_does_not_depend_on_how_many_values_there_are(kind: str, name: str, long: bool) -> None:
     if not long and name not in SAMPLE:
@@ -34,7 +35,7 @@ def test_an_ask_does_not_depend_on_how_many_values_there_are(kind: str, name: st
     optimizer = rg.Optimizer(SPACES[kind], method=name, seed=3, budget=TOLD + 16)
     rng, seconds = np.random.default_rng(5), []
     for u in optimizer.method.cube.snap(rng.random((TOLD, optimizer.method.dim))):
-        trial = optimizer.adopt(optimizer.space.decode(u, optimizer.method.choices))
+        trial = optimizer.adopt(optimizer.space.decode(u, optimizer.method.traits.choices))
         optimizer.tell(trial, value(trial.params))
     for i in range(1 + ASKS):
         before = time.process_time()

@@ -12,6 +12,7 @@ import pytest
 from sizes import count, sizes
 
 import regretless as rg
+from regretless.auto import others
 
 ASKS, FACTORS = 10, 5
 """Beyond reading the trials, which random search does too, loading costs at most as much as so many asks or, where an
@@ -40,7 +41,7 @@ def filled(name: str, n: int) -> rg.Optimizer:
     """A run of n settings that the method did not choose; for a method on a grid they lie off it."""
     run = rg.Optimizer(SPACE, method=name, seed=1, budget=3 * n)
     for u in run.method.cube.snap(np.random.default_rng(0).random((n, run.method.dim))):
-        trial = run.adopt(run.space.decode(u, run.method.choices))
+        trial = run.adopt(run.space.decode(u, run.method.traits.choices))
         run.tell(trial, value(**trial.params))
     return run
 
@@ -56,7 +57,7 @@ def loaded(path: Path) -> tuple[float, rg.Optimizer, Any]:
 
 
 @sizes
-@pytest.mark.parametrize("name", [*rg.METHODS, *rg.BASELINES])
+@pytest.mark.parametrize("name", [*rg.METHODS, *rg.CLASSICS, *others()])
 def test_loading_costs_a_few_asks(name: str, long: bool, tmp_path: Path) -> None:
     if not long and name not in SAMPLE:
         pytest.skip("the short form takes a sample of the methods")

@@ -12,6 +12,7 @@ import pytest
 from sizes import count, sizes
 
 import regretless as rg
+from regretless.auto import others
 from regretless.space import Space
 
 SPACES: dict[str, Space] = {
@@ -93,7 +94,7 @@ OBJECTIVES: dict[str, Callable[[np.ndarray, int, np.random.Generator], Any]] = {
     "cubes of 1e100": lambda u, n, rng: (1e100 * float(u[0] - 0.5)) ** 3,
 }  # fmt: skip
 
-METHODS = {**rg.METHODS, **rg.BASELINES}
+METHODS = {**rg.METHODS, **rg.CLASSICS, **others()}
 SHORT_TRIALS, LONG_TRIALS = 15, 200
 SLOW = {
     "gp-ts": 40,
@@ -113,8 +114,8 @@ SLOW = {
 
 def fitting(method: str) -> list[str]:
     """The spaces that are small enough for a method."""
-    recipe = METHODS[method]
-    return [name for name, space in SPACES.items() if space.cube(recipe.method.choices).dim <= recipe.method.max_dim]
+    traits = METHODS[method].method.traits
+    return [name for name, space in SPACES.items() if space.cube(traits.choices).dim <= traits.max_dim]
 
 
 def attacked(method: str, objective: str, name: str, trials: int) -> None:

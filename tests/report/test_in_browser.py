@@ -18,7 +18,7 @@ from regretless_bench.runner import run_all
 import regretless as rg
 from regretless.report.page import Band, Curve, curves_chart
 from regretless.report.run_page import run_page
-from regretless.result import Result
+from regretless.run.result import Result
 
 WIDTHS = (400, 1200, 1920)
 NAMES = ["learning_rate", "units", "act", "dropout", "a_parameter_with_quite_a_long_name", "steps", "solver"]
@@ -36,7 +36,7 @@ def run_of(n: int, method: str = "random") -> Result:
         "solver": rg.Choice([f"solver {i}" for i in range(12)]),
     }
     optimizer = rg.Optimizer(space, method=method, seed=0, budget=n)
-    optimizer.notes["name"] = "an objective"
+    optimizer.book.record.name = "an objective"
     for i in range(n):
         trial = optimizer.ask()
         value = abs(np.log10(trial.params["learning_rate"]) + 2.5) + 0.1 * trial.params["dropout"] + 1e-3

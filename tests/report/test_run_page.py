@@ -13,7 +13,7 @@ import regretless as rg
 from regretless.report.model_view import MOST_DIM, MOST_VALUES, ModelView, model_of
 from regretless.report.run_data import RunData, Scale, worse_limit
 from regretless.report.run_page import run_page
-from regretless.result import Result
+from regretless.run.result import Result
 
 SPACE = {
     "rate": rg.Float(1e-4, 0.3, log=True),

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import regretless as rg
+from regretless.models.tangent.inputs import CODE, NetInputs
 from regretless.space import MOST_ONEHOT, Space
-from regretless.tangent.inputs import CODE, NetInputs
 
 
 def space(labels: int) -> Space:

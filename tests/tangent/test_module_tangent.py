@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from regretless.tangent.ntk import diagonal, draw_mlp, kernel
+from regretless.models.tangent.ntk import diagonal, draw_mlp, kernel
 
 torch = pytest.importorskip("torch")
 
-from regretless.tangent.module_tangent import BUCKETS, ModuleTangent  # noqa: E402 - needs torch
+from regretless.models.tangent.module_tangent import BUCKETS, ModuleTangent  # noqa: E402 - needs torch
 
 
 def rng(key=0):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regretless.tangent.ntk import ACTIVATIONS, Mlp, combine, diagonal, draw_mlp, inner, kernel, on_device
+from regretless.models.tangent.ntk import ACTIVATIONS, Mlp, combine, diagonal, draw_mlp, inner, kernel, on_device
 
 
 def rng(key=0):

@@ -5,8 +5,8 @@ import pickle
 import numpy as np
 import pytest
 
-from regretless.tangent.ntk import draw_mlp, kernel, rows_of
-from regretless.tangent.ridge import (
+from regretless.models.tangent.ntk import draw_mlp, kernel, rows_of
+from regretless.models.tangent.ridge import (
     KERNEL_BLOCK,
     SKETCH_BLOCK,
     KernelRidge,

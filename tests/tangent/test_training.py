@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from regretless.tangent.ntk import Mlp, combine, draw_mlp
-from regretless.tangent.training import (
+from regretless.models.tangent.ntk import Mlp, combine, draw_mlp
+from regretless.models.tangent.training import (
     descend,
     epoch_batches,
     fresh_net,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regretless.tangent.values import exact_unit, standardisation, standardised, times_unit
+from regretless.models.tangent.values import exact_unit, standardisation, standardised, times_unit
 
 HUGE = float(np.finfo(np.float64).max)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regretless.tangent.warp import Warp
+from regretless.models.tangent.warp import Warp
 
 
 @pytest.mark.parametrize(("warping", "share"), [("strong", 0.05), ("gentle", 0.05), ("none", 0.0)])

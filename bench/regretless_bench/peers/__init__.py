@@ -2,8 +2,9 @@
 
 Each peer gets the cube's coordinates with their true kinds (a line, whole numbers, unordered labels), not a relaxation,
 where the library knows kinds. Initial points and other foreign ones are told to it in its own way. Unlike our methods
-the peers keep state of their own, so a run cannot be resumed from its history; records of whole runs are all the bench
-needs. What reads a global random stream runs inside `own_stream`, which seeds it from (seed, step) and puts it back.
+the peers keep state of their own, so what they propose depends on what they were asked before, and a run cannot be
+resumed from its history; records of whole runs are all the bench needs. What reads a global random stream runs inside
+`own_stream`, which seeds it from (seed, step) and puts it back.
 """
 
 from __future__ import annotations

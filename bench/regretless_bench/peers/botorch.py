@@ -6,15 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from regretless.gp.sobol import sobol_points
-from regretless.method import Method
-from regretless.parameters import Array
+from regretless.basics.streams import Draws
+from regretless.history import History
+from regretless.method import Traits
+from regretless.models.gp.sobol import sobol_points
 from regretless.space import Cube
-from regretless_bench.peers.shared import library, own_stream
+from regretless.space.parameters import Array
+from regretless_bench.peers.shared import Peer, library, own_stream
 from regretless_bench.quick_fit import fit_quickly
 
 
-class BoTorchLogEI(Method):
+class BoTorchLogEI(Peer):
     """BoTorch as its documentation shows it: SingleTaskGP with default priors, LogEI, optimize_acqf; one-hot choices.
 
     The model is fitted afresh when values were told since the last fit. The best observed value is the incumbent, also
@@ -33,7 +35,7 @@ class BoTorchLogEI(Method):
             all that keeps it from long runs there).
     """
 
-    choices = "onehot"
+    traits = Traits(choices="onehot")
 
     def __init__(
         self,
@@ -52,13 +54,15 @@ class BoTorchLogEI(Method):
         self.restarts, self.raw, self.noisy, self.quick, self.saas = restarts, raw, noisy, quick, saas
         share = 2 * self.dim if self.budget is None else min(self.budget // 5, 2 * self.dim)
         self.initial = max(5, share) if initial is None else initial
-        self._start = sobol_points(self.initial, self.dim, self.fixed_generator())
+        self._start = sobol_points(self.initial, self.dim, self._fixed_generator())
+
+    def _begin(self) -> None:
         self._model: Any = None
         self._fitted = 0
         """The number of values that the model has seen."""
 
-    def _propose(self, rng: np.random.Generator) -> Array:
-        if len(self.y) < self.initial:
+    def _asked(self, history: History, cube: Cube, rng: Draws) -> Array:
+        if len(history) < self.initial:
             return self._start[self.step] if self.step < self.initial else rng.random(self.dim)
         library("botorch")
         import torch
@@ -70,11 +74,11 @@ class BoTorchLogEI(Method):
         from botorch.optim import optimize_acqf
 
         with own_stream(self.seed, self.step, torch=True):
-            X, y = torch.tensor(np.array(self.X)), torch.tensor(np.array(self.y))[:, None]
+            X, y = torch.tensor(np.array(history.X)), torch.tensor(np.array(history.y))[:, None]
             if self._fitted != len(y):
                 self._model, self._fitted = self._fit(X, y), len(y)
             bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64).expand(2, self.dim)
-            pending = torch.tensor(self.pending) if len(self.pending) else None
+            pending = torch.tensor(history.pending) if len(history.pending) else None
             if self.noisy:
                 acquisition = qLogNoisyExpectedImprovement(self._model, X, prune_baseline=True, X_pending=pending)
             elif pending is not None:

@@ -9,21 +9,22 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from regretless.method import Method
-from regretless.parameters import Array, Axis
+from regretless.basics.streams import Draws
+from regretless.history import History
 from regretless.space import Cube
-from regretless_bench.peers.shared import is_pending, label_of, library, library_seed, own_stream, place_of
+from regretless.space.parameters import Array, Axis
+from regretless_bench.peers.shared import Peer, label_of, library, library_seed, own_stream, place_of
 
 T = TypeVar("T")
 
 
-class NGOpt(Method):
+class NGOpt(Peer):
     """Nevergrad's NGOpt, its choice among many optimisers by dimension, budget and kinds of variables.
 
     At small budgets NGOpt runs a library loop in a thread that would keep the process from ending when the run is
     abandoned; it is started from a daemon thread and so becomes one. Foreign points cannot be told to such an
     optimiser: the best of those told before the first ask becomes the start, the others are kept but not used. What is
-        asked while its candidate is pending is drawn uniformly.
+    asked while its candidate is pending is drawn uniformly.
     """
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
@@ -31,13 +32,15 @@ class NGOpt(Method):
         warnings.filterwarnings(
             "ignore", message="COBYLA: Invalid RHOEND"
         )  # said from its thread, after our own silence has ended
+
+    def _begin(self) -> None:
         self._optimizer: Any = None
         self._out: tuple[Array, Any] | None = None
         """The candidate the optimiser waits for: its optimisers for small budgets take one at a time."""
 
-    def _build(self) -> Any:
+    def _build(self, history: History) -> Any:
         ng = library("nevergrad")
-        start = self.X[int(np.argmax(self.y))] if len(self.y) else np.full(self.dim, 0.5)
+        start = history.X[int(np.argmax(history.y))] if len(history) else np.full(self.dim, 0.5)
         if self.cube.plain:
             space = ng.p.Array(init=start, lower=0.0, upper=1.0).set_mutation(
                 sigma=1 / 6
@@ -49,24 +52,24 @@ class NGOpt(Method):
         space.random_state = np.random.RandomState(library_seed(self.seed))
         return ng.optimizers.NGOpt(parametrization=space, budget=max(2, self.budget or 100), num_workers=1)
 
-    def _propose(self, rng: np.random.Generator) -> Array:
+    def _asked(self, history: History, cube: Cube, rng: Draws) -> Array:
         with own_stream(self.seed, self.step):
             if self._optimizer is None:
-                self._optimizer = self._build()
-            if self._out is not None and is_pending(self, self._out[0]):
+                self._optimizer = self._build(history)
+            if self._out is not None and history.is_pending(self._out[0]):
                 return rng.random(self.dim)
             if self._out is not None:  # failed or forgotten
-                self._tell(float(np.min(self.y, initial=0.0)) - 1.0)
+                self._tell(float(np.min(history.y, initial=0.0)) - 1.0)
             candidate = _in_daemon(self._optimizer.ask)
         values = np.asarray(candidate.value).tolist()
         x = np.array(
             [place_of(axis, int(v)) if axis.levels else v for axis, v in zip(self.cube.axes, values, strict=True)]
         )
-        self._out = self.cube.snap(x), candidate
+        self._out = cube.snap(x), candidate
         return x
 
-    def _update(self, X: Array, y: Array) -> None:
-        for x, value in zip(X, y.tolist(), strict=True):
+    def _update(self, history: History, first: int) -> None:
+        for x, value in zip(history.X[first:], history.y[first:].tolist(), strict=True):
             if self._out is not None and np.array_equal(x, self._out[0]):
                 with own_stream(self.seed, self.step):
                     self._tell(value)

@@ -6,13 +6,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from regretless.method import Method
-from regretless.parameters import Array, Axis
+from regretless.basics.options import one_of
+from regretless.basics.streams import Draws
+from regretless.history import History
 from regretless.space import Cube
-from regretless_bench.peers.shared import OpenPoints, label_of, library, library_seed, own_stream, place_of
+from regretless.space.parameters import Array, Axis
+from regretless_bench.peers.shared import OpenPoints, Peer, label_of, library, library_seed, own_stream, place_of
 
 
-class OptunaPeer(Method):
+class OptunaPeer(Peer):
     """Optuna's samplers with their defaults: TPE, GPSampler or CMA-ES.
 
     Args:
@@ -29,26 +31,29 @@ class OptunaPeer(Method):
             "gp": optuna.samplers.GPSampler,
             "cmaes": optuna.samplers.CmaEsSampler,
         }
-        if sampler not in kinds:
-            raise ValueError(f"sampler must be one of {sorted(kinds)}, got {sampler!r}")
+        one_of(tuple(kinds), sampler=sampler)
         self._distributions = {f"x{i}": _optuna_distribution(axis) for i, axis in enumerate(self.cube.axes)}
-        self._gp = sampler == "gp"
+        self._gp, self._kind = sampler == "gp", kinds[sampler]
+
+    def _begin(self) -> None:
+        import optuna
+
         with own_stream(self.seed, 0):
             self._study = optuna.create_study(
-                direction="maximize", sampler=kinds[sampler](seed=library_seed(self.seed))
+                direction="maximize", sampler=self._kind(seed=library_seed(self.seed))
             )
         self._open = OpenPoints()
         self._failures = 0
 
-    def _propose(self, rng: np.random.Generator) -> Array:
+    def _asked(self, history: History, cube: Cube, rng: Draws) -> Array:
         import optuna
 
         with own_stream(self.seed, self.step, torch=self._gp):
-            for x in self.failed[self._failures :]:
+            for x in history.failed[self._failures :]:
                 trial = self._open.take(x)
                 if trial is not None:
                     self._study.tell(trial, state=optuna.trial.TrialState.FAIL)
-            self._failures = len(self.failed)
+            self._failures = len(history.failed)
             trial = self._study.ask(self._distributions)
         values = [trial.params[f"x{i}"] for i in range(self.dim)]
         x = np.array(
@@ -57,14 +62,14 @@ class OptunaPeer(Method):
                 for axis, value in zip(self.cube.axes, values, strict=True)
             ]
         )
-        self._open.put(self.cube.snap(x), trial)
+        self._open.put(cube.snap(x), trial)
         return x
 
-    def _update(self, X: Array, y: Array) -> None:
+    def _update(self, history: History, first: int) -> None:
         import optuna
 
         with own_stream(self.seed, self.step, torch=self._gp):
-            for x, value in zip(X, y.tolist(), strict=True):
+            for x, value in zip(history.X[first:], history.y[first:].tolist(), strict=True):
                 trial = self._open.take(x)
                 if trial is not None:
                     self._study.tell(trial, value)

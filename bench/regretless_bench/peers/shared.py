@@ -1,4 +1,5 @@
-"""What the peers share: seeds for their libraries, the points they wait for, and the names of discrete positions."""
+"""What the peers share: their base, seeds for their libraries, the points they wait for, and the names of discrete
+positions."""
 
 from __future__ import annotations
 
@@ -6,14 +7,18 @@ import contextlib
 import logging
 import random
 import warnings
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from regretless.extras import optional
+from regretless.basics.extras import optional
+from regretless.basics.streams import Draws
+from regretless.history import History
 from regretless.method import Method, keyed_generator
-from regretless.parameters import Array, Axis
+from regretless.space import Cube
+from regretless.space.parameters import Array, Axis
 from regretless_bench.streams import BenchStream
 
 SEED_BITS = 2**31 - 1
@@ -23,6 +28,25 @@ SEED_BITS = 2**31 - 1
 def library(module: str) -> Any:
     """A library that only comparisons with peers need; where it is missing, ImportError says how to install it."""
     return optional(module, "peers", distribution="regretless-bench")
+
+
+class Peer(Method):
+    """A library's optimiser, which keeps the history in its own form.
+
+    A subclass makes it in `_begin`, tells it values in `_update`, and asks it in `_asked`.
+    """
+
+    step = 0
+    """The number of the present ask, which keys the library's draws."""
+
+    def propose(self, history: History, cube: Cube, rng: Draws) -> Array:
+        self.step = rng.step
+        self._follow(history)
+        return self._asked(history, cube, rng)
+
+    @abstractmethod
+    def _asked(self, history: History, cube: Cube, rng: Draws) -> Array:
+        """What the library proposes, d; it knows the values of the history."""
 
 
 class OpenPoints:
@@ -42,11 +66,6 @@ class OpenPoints:
 
 def library_seed(seed: int, step: int = 0) -> int:
     return int(keyed_generator(seed, step, stream=BenchStream.PEER_SEED).integers(SEED_BITS))
-
-
-def is_pending(method: Method, x: Array) -> bool:
-    """Whether the method has asked for the point x (d) and not heard of it."""
-    return bool((method.pending == x).all(axis=1).any())
 
 
 @contextlib.contextmanager

@@ -7,13 +7,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from regretless.method import Method
-from regretless.parameters import Array, Axis
+from regretless.basics.options import one_of
+from regretless.basics.streams import Draws
+from regretless.history import History
 from regretless.space import Cube
-from regretless_bench.peers.shared import OpenPoints, label_of, library, library_seed, own_stream, place_of
+from regretless.space.parameters import Array, Axis
+from regretless_bench.peers.shared import OpenPoints, Peer, label_of, library, library_seed, own_stream, place_of
 
 
-class SMAC3(Method):
+class SMAC3(Peer):
     """SMAC3's facades with their defaults: "hpo" (random forest, log EI) or "blackbox" (Gaussian process, EI).
 
     Args:
@@ -25,12 +27,14 @@ class SMAC3(Method):
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         library("smac")
+        one_of(("hpo", "blackbox"), facade=facade)
+        self.facade = facade
+
+    def _begin(self) -> None:
         import ConfigSpace
         from smac import BlackBoxFacade, HyperparameterOptimizationFacade, Scenario
 
-        if facade not in ("hpo", "blackbox"):
-            raise ValueError(f"facade must be 'hpo' or 'blackbox', got {facade!r}")
-        kind = BlackBoxFacade if facade == "blackbox" else HyperparameterOptimizationFacade
+        kind = BlackBoxFacade if self.facade == "blackbox" else HyperparameterOptimizationFacade
         self._folder = tempfile.TemporaryDirectory(prefix="regretless-smac-")
         with own_stream(self.seed, 0):
             space = ConfigSpace.ConfigurationSpace(seed=library_seed(self.seed))
@@ -47,7 +51,7 @@ class SMAC3(Method):
         self._space = space
         self._open = OpenPoints()
 
-    def _propose(self, rng: np.random.Generator) -> Array:
+    def _asked(self, history: History, cube: Cube, rng: Draws) -> Array:
         with own_stream(self.seed, self.step):
             info = self._smac.ask()
         values = [info.config[f"x{i}"] for i in range(self.dim)]
@@ -57,15 +61,15 @@ class SMAC3(Method):
                 for axis, value in zip(self.cube.axes, values, strict=True)
             ]
         )
-        self._open.put(self.cube.snap(x), info)
+        self._open.put(cube.snap(x), info)
         return x
 
-    def _update(self, X: Array, y: Array) -> None:
+    def _update(self, history: History, first: int) -> None:
         import ConfigSpace
         from smac.runhistory.dataclasses import TrialInfo, TrialValue
 
         with own_stream(self.seed, self.step):
-            for x, value in zip(X, y.tolist(), strict=True):
+            for x, value in zip(history.X[first:], history.y[first:].tolist(), strict=True):
                 info = self._open.take(x)
                 if info is None:
                     labels = {

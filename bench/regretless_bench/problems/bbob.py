@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from regretless.gp.sobol import sobol_points
-from regretless.parameters import Array, Float, Int
+from regretless.models.gp.sobol import sobol_points
 from regretless.space import Space
+from regretless.space.parameters import Array, Float, Int
 from regretless_bench.peers.shared import library
 from regretless_bench.problems.problem import Function, Problem
 

@@ -14,7 +14,7 @@ import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from regretless.statefile import write_whole
+from regretless.basics.statefile import write_whole
 
 FETCH_SECONDS = 60.0
 """A server that is silent for so long is given up."""

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regretless.gp.lbfgs import minimise
-from regretless.gp.sobol import sobol_points
 from regretless.method import keyed_generator
 from regretless.methods.go_ucb.parametric import Bounds, Family, TwoLayerNet, quadratic, user_units, with_gradient
-from regretless.parameters import Array, Float
+from regretless.models.gp.lbfgs import minimise
+from regretless.models.gp.sobol import sobol_points
 from regretless.space import Cube, Space
+from regretless.space.parameters import Array, Float
 from regretless_bench.problems.problem import Problem
 from regretless_bench.streams import BenchStream
 

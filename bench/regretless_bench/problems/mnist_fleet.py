@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regretless.method import keyed_generator
-from regretless.parameters import Float, Parameter
+from regretless.space.parameters import Float, Parameter
 from regretless_bench.problems.mnist_training import CLASSES, Digits
 
 HYPER = ("lr", "momentum", "l2", "dropout")

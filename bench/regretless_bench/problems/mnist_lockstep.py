@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from regretless.bilevel.run import keyed_batches
-from regretless.parameters import Int, Parameter
+from regretless.space.parameters import Int, Parameter
 from regretless_bench.problems.mnist_fleet import HYPER, Fleet
 from regretless_bench.problems.mnist_training import BATCH, CONV_SPACE, Digits
 

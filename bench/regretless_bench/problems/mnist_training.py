@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from regretless.bilevel.run import keyed_batches
 from regretless.method import keyed_generator
-from regretless.parameters import Float, Int, Parameter
+from regretless.space.parameters import Float, Int, Parameter
 from regretless_bench.problems.data import data_folder, read_digits
 
 Images = NDArray[np.float32]

@@ -23,10 +23,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from regretless.gp.sobol import sobol_points
 from regretless.method import keyed_generator
-from regretless.parameters import Array
+from regretless.models.gp.sobol import sobol_points
 from regretless.space import Space
+from regretless.space.parameters import Array
 from regretless_bench.streams import BenchStream
 
 Direction: TypeAlias = Literal["minimize", "maximize"]

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from regretless.parameters import Array, Float
 from regretless.space import Space
+from regretless.space.parameters import Array, Float
 from regretless_bench.peers.shared import library
 from regretless_bench.problems.problem import Observation, Problem
 

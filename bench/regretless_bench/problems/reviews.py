@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regretless.method import keyed_generator
-from regretless.parameters import Array, Int
 from regretless.space import Space
+from regretless.space.parameters import Array, Int
 from regretless_bench.problems.data import COLUMNS, data_folder, read_csv
 from regretless_bench.problems.problem import Problem
 from regretless_bench.streams import BenchStream

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regretless.method import keyed_generator
-from regretless.parameters import Array
 from regretless.space import Space
+from regretless.space.parameters import Array
 from regretless_bench.problems.data import data_folder, read_digits
 from regretless_bench.problems.problem import Problem
 from regretless_bench.streams import BenchStream

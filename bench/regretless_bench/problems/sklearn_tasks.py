@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from regretless.parameters import Choice, Float, Int
 from regretless.space import Space
+from regretless.space.parameters import Choice, Float, Int
 from regretless_bench.problems.problem import Direction, Problem
 
 Build: TypeAlias = Callable[[dict[str, Any]], Any]

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from regretless.method import keyed_generator
-from regretless.parameters import Array
+from regretless.space.parameters import Array
 from regretless_bench.problems.problem import Function, embedded
 from regretless_bench.streams import BenchStream
 

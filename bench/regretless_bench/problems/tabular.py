@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.parameters import Choice, Int
 from regretless.space import Space
+from regretless.space.parameters import Choice, Int
 from regretless_bench.problems.data import data_folder, reading
 from regretless_bench.problems.problem import Observation, Problem
 

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from regretless.method import keyed_generator
-from regretless.parameters import Array
+from regretless.space.parameters import Array
 from regretless_bench.problems.problem import Function, Rows
 from regretless_bench.streams import BenchStream
 

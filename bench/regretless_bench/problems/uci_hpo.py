@@ -25,8 +25,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from regretless.parameters import Array, Float
 from regretless.space import Space
+from regretless.space.parameters import Array, Float
 from regretless_bench.problems.data import COLUMNS, data_folder, read_csv, reading
 from regretless_bench.problems.problem import Problem
 

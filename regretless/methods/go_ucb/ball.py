@@ -15,8 +15,8 @@ import math
 import numpy as np
 from scipy.linalg import lapack
 
-from regretless.options import in_range
-from regretless.parameters import Array
+from regretless.basics.options import in_range
+from regretless.space.parameters import Array
 
 JITTER = 1e-14  # the first share of the largest diagonal entry that is added to a matrix which rounding made indefinite
 

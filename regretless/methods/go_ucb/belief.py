@@ -2,7 +2,7 @@
 
 family   mean f(v_hat, x), sd sigma |g|_{Sigma^-1}: mean + sqrt(beta) / sigma sd is the maximum of the linearised f_x(w)
          over the ball, in closed form                                                      (Alg. 1, Phase II, l. 5)
-mixture  sum_k s_k f(v_k, x) over modes with shares s_k; their disagreement adds to the variance
+mixture  sum_k s_k f(v_k, x) over modes with shares s_k; their differences add to the variance
 hybrid   the family plus the residual process of `guard`
 """
 
@@ -12,13 +12,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from regretless.gp.maximiser import Acquisition
-from regretless.method import Method
 from regretless.methods.go_ucb.ball import Ball
 from regretless.methods.go_ucb.guard import Guard
 from regretless.methods.go_ucb.oracle import FamilyFit, Oracle
 from regretless.methods.go_ucb.parametric import with_gradient
-from regretless.parameters import Array
+from regretless.models.gp.maximiser import Acquisition
+from regretless.space import Cube
+from regretless.space.parameters import Array
 
 Belief: TypeAlias = Callable[[Array], tuple[Array, Array]]
 """Cube points (q x d) to the mean and the standard deviation of the standardised function there (q each)."""
@@ -30,19 +30,19 @@ GOOD = 5  # told points with the best means, around which the maximiser draws ca
 def family_belief(oracle: Oracle, fit: FamilyFit, pending: Array) -> Belief:
     """The fitted family, as a mixture where several modes have support; pending points (m x d) are conditioned on."""
     ball, rows = fit.ball, pending_rows(oracle, fit, pending)
-    if len(rows):  # a pending row is told its own fitted value
+    if len(rows):  # the target of a pending row is its own fitted value
         ball = Ball(ball.anchor, fit.sigma2, np.vstack([fit.rows, rows]), np.append(fit.targets, rows @ fit.v))
-    sigma, heard = math.sqrt(fit.sigma2), fit.support > LEAST_SUPPORT
+    sigma, supported = math.sqrt(fit.sigma2), fit.support > LEAST_SUPPORT
 
     def family(U: Array) -> tuple[Array, Array]:
         F, J = oracle.predict(fit, fit.v[None], U)
         return F[0], sigma * ball.norms(J[0])
 
     def mixture(U: Array) -> tuple[Array, Array]:
-        F, _ = oracle.predict(fit, fit.solutions[heard], U)
-        return mixed(F, fit.support[heard], family(U)[1])
+        F, _ = oracle.predict(fit, fit.solutions[supported], U)
+        return mixed(F, fit.support[supported], family(U)[1])
 
-    return mixture if heard.sum() > 1 else family
+    return mixture if supported.sum() > 1 else family
 
 
 def hybrid_belief(oracle: Oracle, fit: FamilyFit, guard: Guard, X: Array, pending: Array) -> Belief:
@@ -69,14 +69,14 @@ def mixed(F: Array, support: Array, within: Array) -> tuple[Array, Array]:
     return mean, np.sqrt(within**2 + share @ (F - mean) ** 2)
 
 
-def optimism(belief: Belief, radius: float, history: Method) -> Acquisition:
-    """mean + radius sd, with its gradient and alone."""
+def optimism(belief: Belief, radius: float, cube: Cube) -> Acquisition:
+    """mean + radius sd over a cube, with its gradient and alone."""
 
     def bound(U: Array) -> Array:
         mean, sd = belief(U)
         return mean + radius * sd
 
-    return Acquisition(with_gradient(bound, history.cube), bound)
+    return Acquisition(with_gradient(bound, cube), bound)
 
 
 def best_told(belief: Belief, X: Array, most: int = GOOD) -> Array:

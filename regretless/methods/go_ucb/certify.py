@@ -25,14 +25,14 @@ from numpy.random import Generator
 from scipy.special import ndtri
 
 from regretless.certificate import Certificate
-from regretless.gp.maximiser import Acquisition, maximise, maximise_many
-from regretless.gp.sobol import sobol_points
-from regretless.method import Method
+from regretless.history import History
 from regretless.methods.go_ucb.belief import Belief, best_told, optimism
 from regretless.methods.go_ucb.oracle import FamilyFit, Oracle
 from regretless.methods.go_ucb.parametric import Jacobian, with_gradient
-from regretless.parameters import Array
+from regretless.models.gp.maximiser import Acquisition, maximise, maximise_many
+from regretless.models.gp.sobol import sobol_points
 from regretless.space import Cube
+from regretless.space.parameters import Array
 
 FITTED_WIDTH = 1.5  # widens the normal quantile of a fitted certificate; by hand, coverage in docs/lab/go-ucb.md
 LEAST_SHARE = 0.01  # told variances count in a theory certificate as at least this share of the declared one; by hand
@@ -133,8 +133,8 @@ class LikelihoodSet:
             A = np.matmul(free.transpose(0, 2, 1), free)
             B = A.copy()
             B[:, np.arange(p), np.arange(p)] += RIDGE * (np.trace(A, axis1=1, axis2=2)[:, None] / p + 1e-300)
-            sides = np.stack([np.where(held, 0.0, g), np.matmul(r[:, None], free)[:, 0]], axis=2)
-            a, b = np.moveaxis(np.linalg.solve(B, sides), 2, 0)
+            right = np.stack([np.where(held, 0.0, g), np.matmul(r[:, None], free)[:, 0]], axis=2)
+            a, b = np.moveaxis(np.linalg.solve(B, right), 2, 0)
             left = self.limit - ((r - np.matmul(free, b[:, :, None])[:, :, 0]) ** 2).sum(axis=1)
             bend = np.einsum("ki,kij,kj->k", a, A, a)
             step = np.sqrt(np.maximum(left, 0.0) / np.maximum(bend, 1e-300))[:, None] * a - b
@@ -174,30 +174,33 @@ class LikelihoodSet:
 
 
 def theory_certificate(
-    history: Method, oracle: Oracle, fit: FamilyFit, belief: Belief, noise_sd: float, delta: float
-) -> Certificate:
-    """Bounds over all parameters that the data do not refute at level delta."""
-    x, rng = history.recommend(), history.fixed_generator()
+    history: History, cube: Cube, x: Array, delta: float, rng: Generator,
+    *, oracle: Oracle, fit: FamilyFit, belief: Belief, noise_sd: float,
+) -> Certificate:  # fmt: skip
+    """Bounds of f* and of the value at x (d) over all parameters that the data do not refute at level delta."""
     values, weight = functools.partial(oracle.predict, fit), certain_weights(history.yvar, noise_sd)
     members = LikelihoodSet(values, history.X, weight, fit, oracle.family.reach, delta, rng)
     if members.empty:
         return Certificate.none("the data refute the family near the fit: it is wrong, or the noise is larger", delta)
     lower = members.extreme(x, -1.0)[0]
     radius = math.sqrt(max(members.limit - float(members.squares(fit.v[None])[0]), 0.0) / fit.sigma2)
-    acquisition = optimism(belief, radius, history)
+    acquisition = optimism(belief, radius, cube)
     near = best_told(belief, history.X)
-    hopeful, _ = maximise_many(acquisition, history.cube, rng, incumbents=near)
-    upper = members.largest(history.cube, np.concatenate([x[None], hopeful]))
+    hopeful, _ = maximise_many(acquisition, cube, rng, incumbents=near)
+    upper = members.largest(cube, np.concatenate([x[None], hopeful]))
     noise = f"the noise is {noise_sd:g}-sub-Gaussian, or as told with a value"
     return _in_units(fit, (lower, upper), delta, "theory", ("the objective is a member of the family", noise))
 
 
-def linearised_certificate(history: Method, fit: FamilyFit, belief: Belief, name: str, delta: float) -> Certificate:
-    """Bounds by quantiles of a belief around the fit; `name` says in words what was fitted."""
-    x, rng = history.recommend(), history.fixed_generator()
+def linearised_certificate(
+    history: History, cube: Cube, x: Array, delta: float, rng: Generator,
+    *, fit: FamilyFit, belief: Belief, name: str,
+) -> Certificate:  # fmt: skip
+    """Bounds of f* and of the value at x (d) by quantiles of a belief around the fit; `name` says in words what was
+    fitted."""
     b = FITTED_WIDTH * float(ndtri(1 - delta / 2))
-    acquisition = optimism(belief, b, history)
-    top = maximise(acquisition, history.cube, rng, incumbents=best_told(belief, history.X))
+    acquisition = optimism(belief, b, cube)
+    top = maximise(acquisition, cube, rng, incumbents=best_told(belief, history.X))
     mean, sd = belief(x[None])
     bounds = float(mean[0] - b * sd[0]), float(acquisition.value(top[None])[0])
     assumptions = (f"{name} with parameters and noise fitted", "coverage as measured on test problems")
@@ -207,8 +210,8 @@ def linearised_certificate(history: Method, fit: FamilyFit, belief: Belief, name
 def certain_weights(yvar: Array, noise_sd: float) -> Array:
     """Weights of squares (n) under which the noise of every row is `noise_sd`-sub-Gaussian; NaN in yvar: unknown."""
     known = np.isfinite(yvar)
-    told = np.maximum(np.where(known, yvar, 1.0), LEAST_SHARE * noise_sd**2)
-    return np.where(known, noise_sd**2 / told, 1.0)
+    variance = np.maximum(np.where(known, yvar, 1.0), LEAST_SHARE * noise_sd**2)
+    return np.where(known, noise_sd**2 / variance, 1.0)
 
 
 def _in_units(

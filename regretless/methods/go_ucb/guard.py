@@ -7,7 +7,7 @@
 
 Models are compared by the log densities of the family's standardised values, each left out once. The residuals of the
 hybrid, e = z - f(v_hat, X), have covariance a G G' + b k(X, X) + c I with gradients G (n x p); a, b, c and the
-length-scales of k (Matern-5/2) are fitted. The process raises very low values (`surrogate.tamed`) and is compared on
+length-scales of k (Matern-5/2) are fitted. The process raises very low values (`surrogate.clipped`) and is compared on
 the others.
 """
 
@@ -19,15 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from regretless.gp.fit import WALL
-from regretless.gp.kernels import Hyper, Kernel, squared_distances
-from regretless.gp.lbfgs import minimise, row_by_row
-from regretless.gp.posterior import GP
-from regretless.gp.surrogate import Surrogate, tamed
 from regretless.methods.go_ucb.ball import sure_cholesky
 from regretless.methods.go_ucb.oracle import LEAST_NOISE, FamilyFit
-from regretless.parameters import Array
+from regretless.models.gp.fit import WALL
+from regretless.models.gp.kernels import Hyper, Kernel, squared_distances
+from regretless.models.gp.lbfgs import minimise, row_by_row
+from regretless.models.gp.posterior import GP
+from regretless.models.gp.surrogate import Surrogate, clipped
 from regretless.space import Cube
+from regretless.space.parameters import Array
 
 Leader: TypeAlias = Literal["family", "hybrid", "process"]
 """The model that a proposal, a recommendation or a certificate comes from."""
@@ -137,7 +137,7 @@ class Hybrid:
         K.flat[:: len(K) + 1] += noise
         self._L = L = sure_cholesky(K)
         white = lapack.dtrtrs(L[: self.n, : self.n], e, lower=1)[0]
-        # a pending row is told its own posterior mean: its whitened residual is 0
+        # the value of a pending row is its own posterior mean, so its whitened residual is 0
         self._alpha = lapack.dtrtrs(L, np.append(white, np.zeros(len(L) - self.n)), lower=1, trans=1)[0]
 
     def correction(self, U: Array, G: Array) -> tuple[Array, Array]:
@@ -162,11 +162,12 @@ def leave_one_out_density(alpha: Array, precision: Array) -> Array:
 
 
 class Evidence:
-    """Leave-one-out log densities of values at X (n x d) under the three models; the process counts where `tame`."""
+    """Leave-one-out log densities of values at X (n x d) under the three models; the process counts where
+    values are `unclipped`."""
 
-    def __init__(self, density: dict[Leader, Array], X: Array, tame: NDArray[np.bool_]) -> None:
-        self.density, self._tame = density, tame
-        self._votes = votes(X), np.where(tame, votes(X, tame), 0.0)
+    def __init__(self, density: dict[Leader, Array], X: Array, unclipped: NDArray[np.bool_]) -> None:
+        self.density = density
+        self._votes = votes(X), np.where(unclipped, votes(X, unclipped), 0.0)
 
     def gain(self, a: Leader, b: Leader) -> tuple[float, float]:
         """By how many nats model a predicts left-out values better than model b, and the standard error of that."""
@@ -205,7 +206,7 @@ class Guard:
             "hybrid": self.hybrid(X, fit).leave_one_out() - fit.ball.norms(fit.rows) ** 2,
             "process": process_density(self.surrogate.gp(X, y, yvar), fit.scale),
         }
-        return Evidence(density, X, tamed(y) == y)
+        return Evidence(density, X, clipped(y) == y)
 
     def verdict(self, X: Array, y: Array, yvar: Array, fit: FamilyFit) -> tuple[Leader, float]:
         """What the data say of the family: the model that predicts left-out values clearly better, and by how many
@@ -224,7 +225,7 @@ class Guard:
             "hybrid": Hybrid(self.surrogate.kernel, shares, X, G, targets, fit.weight).leave_one_out(),
             "process": process_density(self.surrogate.gp(X, y, yvar), fit.scale),
         }
-        evidence = Evidence(density, X, tamed(y) == y)
+        evidence = Evidence(density, X, clipped(y) == y)
         rivals: tuple[tuple[Leader, float], ...] = (("hybrid", MISFIT_MARGIN), ("process", PROCESS_MARGIN))
         ahead = [name for name, margin in rivals if evidence.favours(name, "family", margin)]
         gains = {name: evidence.gain(name, "family")[0] for name in ahead}

@@ -21,12 +21,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.gp.surrogate import standardisation
-from regretless.method import keyed_generator
+from regretless.basics.streams import Stream, keyed_generator
 from regretless.methods.go_ucb.ball import Ball
 from regretless.methods.go_ucb.parametric import Family, Inputs, LinearInW
-from regretless.parameters import Array
-from regretless.streams import Stream
+from regretless.models.gp.surrogate import standardisation
+from regretless.space.parameters import Array
 
 EVERY = 10  # sizes between two full fits; set by hand: an ask with a full fit takes twice as long (docs, Costs)
 FULL_STARTS, FULL_ITERATIONS = 24, 40  # of a full fit; 24 starts reach scipy's best cost to four digits (docs, Costs)

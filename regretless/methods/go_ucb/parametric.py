@@ -24,9 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from regretless.options import whole_number
-from regretless.parameters import Array, Choice, Float, Parameter, is_line, is_number
+from regretless.basics.options import whole_number
+from regretless.models.gp.sobol import sobol_points
 from regretless.space import Cube, Space
+from regretless.space.parameters import Array, Choice, Float, Parameter, is_line, is_number
 
 InputKind: TypeAlias = Literal["user", "centred"]
 Jacobian: TypeAlias = Callable[[Array, Array], tuple[Array, Array]]
@@ -42,6 +43,8 @@ STEP = 1e-5  # half the width of a difference for coordinates of unit size: trun
 PER_PARAMETER, PER_WEIGHT = 1.3, 2.0
 """Values per parameter with bounds, and per weight of a flexible family, below which a fit rarely finds the function
 (docs, What was tried)."""
+FULL_QUADRATIC = 8  # dimensions up to which the usual family has cross terms: there it has at most 45 coefficients
+PROBED = 8  # points at which a user's model is checked before anything is evaluated
 
 
 class Family(ABC):
@@ -151,6 +154,16 @@ class Inputs:
 
 
 CENTRED = Inputs(lambda U: 2.0 * U - 1.0, lambda X: (X + 1.0) / 2.0)  # the cube stretched to [-1, 1]
+
+
+def checked_inputs(family: Family, space: Space, cube: Cube, rng: np.random.Generator) -> Inputs:
+    """The inputs of a family for the cube of a space. A model that cannot work is refused here, before anything is
+    evaluated."""
+    if len(space) != cube.dim:
+        raise ValueError(f"the space has {len(space)} parameters, this method {cube.dim} coordinates")
+    inputs = CENTRED if family.inputs == "centred" else user_units(space)
+    family.check(inputs(cube.snap(sobol_points(PROBED, cube.dim, rng))))
+    return inputs
 
 
 def user_units(space: Space) -> Inputs:
@@ -298,6 +311,11 @@ class TwoLayerNet(Family):
         J[:, :, h * self.d + h : -1] = H * self._second
         J[:, :, -1] = 1.0
         return F, J
+
+
+def usual_family(d: int) -> str:
+    """The name of the family where the user gives none: a quadratic, without cross terms in many dimensions."""
+    return "quadratic" if d <= FULL_QUADRATIC else "separable-quadratic"
 
 
 def named_family(name: str, d: int, width: int) -> Family:

@@ -16,7 +16,7 @@ import torch
 
 from regretless.methods.go_ucb.parametric import NET_REACH, Jacobian
 from regretless.methods.go_ucb.user_model import UserFamily, shape_message
-from regretless.parameters import Array
+from regretless.space.parameters import Array
 
 TensorFunction = Callable[..., Any]
 

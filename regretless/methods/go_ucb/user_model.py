@@ -15,14 +15,27 @@ parameter vectors, and the fastest way to call it that agrees with the plain one
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from regretless.extras import optional
-from regretless.methods.go_ucb.parametric import Bounds, BoundsLike, Family, Jacobian, central_differences, named_family
-from regretless.parameters import Array
+from regretless.basics.extras import optional
+from regretless.methods.go_ucb.parametric import (
+    Bounds,
+    BoundsLike,
+    Family,
+    Jacobian,
+    central_differences,
+    named_family,
+    usual_family,
+)
+from regretless.space.parameters import Array
 
+if TYPE_CHECKING:
+    import torch
+
+Model: TypeAlias = "str | Family | Callable[..., Any] | torch.nn.Module | None"
+"""What a user may give as the model; see `family_of`."""
 Gradients: TypeAlias = Literal["auto", "torch", "numeric"]
 """How derivatives of a user's function are had; "auto" decides by the rule of the module's text."""
 
@@ -199,9 +212,11 @@ def _torch_calls() -> Any:
     return torch_model
 
 
-def family_of(model: Any, w_bounds: BoundsLike | None, d: int, width: int, gradients: Gradients = "auto") -> Family:
-    """The family meant by the option `model`: a name, a function, a torch.nn.Module, or a Family itself. A text is only
-    ever looked up among the names: options may come out of a file, and no file may lead to an import."""
+def family_of(model: Model, w_bounds: BoundsLike | None, d: int, width: int, gradients: Gradients = "auto") -> Family:
+    """The family meant by the option `model`: a name, a function, a torch.nn.Module, a Family itself, or None for the
+    usual one. A text is only ever looked up among the names: options may come out of a file, and no file may lead to an
+    import."""
+    model = usual_family(d) if model is None else model
     is_function = callable(model) and not hasattr(model, "named_parameters")
     if gradients != "auto" and not is_function:
         raise ValueError(f"gradients={gradients!r} belongs to a function of your own, the model is {model!r}")

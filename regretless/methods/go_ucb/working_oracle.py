@@ -1,5 +1,5 @@
-"""Algorithm 1 as its theorem has it, with an oracle that works: n = sqrt(T) uniform points, a least-squares fit w_0 of
-them, lambda = C sqrt(T), the ridge around w_0, and a Sigma that knows the points of Phase II alone.
+"""The settings of Theorem 4.1 for Algorithm 1, with an oracle that works: n = sqrt(T) uniform points, a least-squares
+fit w_0 of them, lambda = C sqrt(T), the ridge around w_0, and a Sigma that knows the points of Phase II alone.
 
     Sigma_t = lam I + sum_{i<t} g_i g_i',  g_i = grad f_{x_i}(w_i)                                             (Eq. 3)
     w_t     = Sigma_t^-1 (sum_i g_i (g_i.w_i + y_i - f_{x_i}(w_i)) + lam w_0)                                  (Eq. 5)
@@ -13,70 +13,66 @@ import math
 
 import numpy as np
 
-from regretless.gp.maximiser import maximise
-from regretless.method import Method
+from regretless.basics.streams import Draws
+from regretless.history import History
 from regretless.methods.go_ucb.ball import Ball
 from regretless.methods.go_ucb.belief import Belief, best_told, optimism
 from regretless.methods.go_ucb.oracle import LARGEST, FamilyFit, Oracle
-from regretless.parameters import Array
+from regretless.models.gp.maximiser import maximise
+from regretless.space import Cube
+from regretless.space.parameters import Array
 
 DELTA = 0.1  # the failure probability of the ball, which the paper leaves open; GP-UCB's experiments have this one
 
 
-class WorkingPhaseTwo:
-    """Phase II from the fit of the first n values; C_lambda = sigma^2, in the search coordinates of the family, whose
-    prior variance is 1, so that the ridge is worth sqrt(T) draws of the prior."""
+class Theorem:
+    """The settings of Theorem 4.1; C_lambda = sigma^2, in the search coordinates of the family, whose prior variance is
+    1, so that the ridge is worth sqrt(T) draws of the prior."""
 
-    def __init__(self, oracle: Oracle, *, n: int, T: int) -> None:
-        self._oracle, self._n, self._T = oracle, n, T
-        self.first: FamilyFit | None = None
+    def __init__(self, oracle: Oracle, *, T: int) -> None:
+        self._oracle, self._T = oracle, T
+        self._first: FamilyFit | None = None
+
+    @property
+    def first(self) -> FamilyFit:
         """The fit of Phase I, w_0 and what belongs to it."""
-        self.w = np.empty(0)
-        """w_t, p, in search coordinates."""
-        self.ball: Ball | None = None
-        self._taken = n
+        assert self._first is not None
+        return self._first
 
-    def propose(self, history: Method, rng: np.random.Generator) -> Array:
-        """x_t = argmax_x max_{w in Ball_t} f_x(w), d, the inner maximum linearised; at least n values are told."""
-        self.take_in(history.X, history.y, history.yvar)
-        belief = self._belief(history.pending)
-        return maximise(optimism(belief, 1.0, history), history.cube, rng, incumbents=best_told(belief, history.X))
+    def oracle(self, X: Array, y: Array, yvar: Array) -> tuple[Array, float]:
+        """w_0 (p) in search coordinates, and lambda."""
+        self._first = self._oracle(X, y, yvar)
+        return self.first.v, self.first.sigma2 * math.sqrt(self._T)
 
-    def take_in(self, X: Array, y: Array, yvar: Array) -> None:
-        """Follows Eq. 3 and 5 through the values told since the last call, one after the other."""
-        n = self._n
-        if self.first is None or self.ball is None:
-            self.first = self._oracle(X[:n], y[:n], yvar[:n])
-            self.w = self.first.v
-            self.ball = Ball(self.w, self.first.sigma2 * math.sqrt(self._T))
-        for i in range(self._taken, len(y)):
-            F, J = self._oracle.predict(self.first, self.w[None], X[i : i + 1])
-            z = min(max((float(y[i]) - self.first.offset) / self.first.scale, -LARGEST), LARGEST)
-            self.ball.append(J[0, 0], float(J[0, 0] @ self.w) + z - float(F[0, 0]))
-            self.w = self.ball.centre()
-        self._taken = len(y)
+    def linearised(self, w: Array, x: Array, y: float) -> tuple[Array, float]:
+        """The gradient g (p) at x (d), and g.w + y - f, y and f standardised."""
+        F, J = self._oracle.predict(self.first, w[None], x[None])
+        z = min(max((y - self.first.offset) / self.first.scale, -LARGEST), LARGEST)
+        return J[0, 0], float(J[0, 0] @ w) + z - float(F[0, 0])
+
+    def select(self, history: History, cube: Cube, rng: Draws, w: Array, ball: Ball) -> Array:
+        """x_t = argmax_x max_{w in Ball_t} f_x(w), d, the inner maximum linearised."""
+        belief = self._belief(w, ball, history.pending)
+        return maximise(optimism(belief, 1.0, cube), cube, rng, incumbents=best_told(belief, history.X))
 
     def radius(self, ball: Ball) -> float:
         """sqrt(beta_t)."""
-        assert self.first is not None
-        gram = self.first.rows.T @ self.first.rows + self.first.sigma2 * np.eye(ball.p)
-        rho = math.sqrt(self.first.sigma2 * float(np.trace(np.linalg.inv(gram))))
-        noise = math.sqrt(self.first.sigma2 * (2 * math.log(1 / DELTA) + ball.log_det()))
+        first = self.first
+        gram = first.rows.T @ first.rows + first.sigma2 * np.eye(ball.p)
+        rho = math.sqrt(first.sigma2 * float(np.trace(np.linalg.inv(gram))))
+        noise = math.sqrt(first.sigma2 * (2 * math.log(1 / DELTA) + ball.log_det()))
         return math.sqrt(ball.lam) * rho + noise
 
-    def _belief(self, pending: Array) -> Belief:
-        """Mean f_x(w_t) and deviation sqrt(beta_t) |g_x|_{Sigma_t^-1}; a pending point counts with its own value."""
-        first, ball, w = self.first, self.ball, self.w
-        assert first is not None
-        assert ball is not None
+    def _belief(self, w: Array, ball: Ball, pending: Array) -> Belief:
+        """Mean f_x(w) and deviation sqrt(beta_t) |g_x|_{Sigma_t^-1}; a pending point counts with its own value."""
         if len(pending):
             ball = Ball(ball.anchor, ball.lam, ball.G, ball.G @ w)
-            for g in self._oracle.predict(first, w[None], pending)[1][0]:
+            for g in self._oracle.predict(self.first, w[None], pending)[1][0]:
                 ball.append(g, float(g @ w))
         radius = self.radius(ball)
 
         def belief(U: Array) -> tuple[Array, Array]:
-            F, J = self._oracle.predict(first, w[None], U)
+            F, J = self._oracle.predict(self.first, w[None], U)
             return F[0], radius * ball.norms(J[0])
 
         return belief

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from regretless.gp.additive import AdditiveSurrogate
-from regretless.gp.posterior import in_units_of
-from regretless.gp.surrogate import Surrogate, scheduled, standardisation
 from regretless.method import State
-from regretless.parameters import Array
+from regretless.models.gp.additive import AdditiveSurrogate
+from regretless.models.gp.posterior import in_units_of
+from regretless.models.gp.surrogate import Surrogate, scheduled, standardisation
 from regretless.space import Cube
+from regretless.space.parameters import Array
 
 WINDOW = 30  # told values over which scores are summed, rounded up to a scheduled size; our choice
 FIRST = 6  # values told before the first score; our choice
@@ -31,17 +31,17 @@ FEW, HEAD_START = 20, 0.25  # up to FEW dimensions the first model leads by so m
 def entrants(cube: Cube, *, noise_var: float | None) -> list[Surrogate | AdditiveSurrogate]:
     """The models of the contest, in order of preference."""
 
-    def per_coordinate(*, quadratic: bool = False, soften: bool = False) -> Surrogate:
-        return Surrogate(cube, ard=True, quadratic=quadratic, noise_var=noise_var, tame=False, soften=soften)
+    def per_coordinate(*, quadratic: bool = False, compress: bool = False) -> Surrogate:
+        return Surrogate(cube, ard=True, quadratic=quadratic, noise_var=noise_var, clip=False, compress=compress)
 
     models: list[Surrogate | AdditiveSurrogate] = []
     if cube.dim <= CURVED_UP_TO:
         models.append(per_coordinate(quadratic=True))
-    products: dict[int, tuple[Array, ...]] = {}
+    products: dict[int, tuple[Array, tuple[Array, ...]]] = {}
     additive = partial(AdditiveSurrogate, cube, noise_var=noise_var, shared_products=products)
-    models += [additive(trend=trend, soften=soften) for trend in (True, False) for soften in (True, False)]
+    models += [additive(trend=trend, compress=compress) for trend in (True, False) for compress in (True, False)]
     if 1 < cube.dim <= PER_COORDINATE_UP_TO:
-        models += [per_coordinate(), per_coordinate(soften=True)]
+        models += [per_coordinate(), per_coordinate(compress=True)]
     return models
 
 
@@ -50,14 +50,19 @@ class Contest:
     by `head_start` in log density per told value."""
 
     def __init__(self, entrants: Sequence[Surrogate | AdditiveSurrogate], *, head_start: float = 0.0) -> None:
-        if any(isinstance(entrant, Surrogate) and entrant.tame for entrant in entrants):
+        if any(isinstance(entrant, Surrogate) and entrant.clip for entrant in entrants):
             raise ValueError("a surrogate that clips values gives them no density and cannot be compared")
         self.entrants, self.head_start = tuple(entrants), head_start
         self._scores: dict[int, Array] = {}  # scheduled size -> scores for the values after it, up to the next size
         self._last: tuple[int, int] = (0, 0)  # a scheduled size, and the entrant chosen at it
 
+    def forget(self) -> None:
+        """Drops what was found about a history."""
+        self._scores, self._last = {}, (0, 0)
+
     def choose(self, X: Array, y: Array, yvar: Array) -> Surrogate | AdditiveSurrogate:
-        """The entrant to use for values y (n) at X (n x d) with noise variances yvar (n, NaN unknown)."""
+        """The entrant to use for values y (n) at X (n x d) with noise variances yvar (n, NaN unknown), which go on from
+        those of the calls since `forget`."""
         size = scheduled(len(y))[1]
         if self._last[0] != size:
             gaps: list[tuple[int, int]] = []

@@ -14,18 +14,15 @@ points f moves by at most B sqrt(2 - 2 k(x, z)), so a branch-and-bound over boxe
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from regretless.certificate import Certificate
-from regretless.gp.kernels import Kind
-from regretless.grid.posterior import SEFeatures, correlation, product_grid
-from regretless.parameters import Array
-
-if TYPE_CHECKING:
-    from regretless.methods.gp_threds.algorithm import GPThreDS
+from regretless.history import History
+from regretless.models.gp.kernels import Kind
+from regretless.models.grid.posterior import SEFeatures, correlation, product_grid
+from regretless.space.parameters import Array
 
 MOST_FEATURES = 900  # up to this rank the bound is computed from the features of the squared exponential
 MOST_VALUES = 2000  # otherwise it is computed from the kernel matrix of so many first values, in about a second
@@ -115,17 +112,18 @@ class NormBall:
         return math.sqrt(max(2.0 - 2.0 * float(k), 0.0))
 
 
-def norm_certificate(method: GPThreDS, delta: float) -> Certificate:
-    """The certificate of kind "theory" of the recommended point: bounds on its value and on the largest one."""
-    kernel, length, sd, norm = method.kernel, method.lengthscale, method.noise_sd, method.norm_bound
-    assert length is not None and sd is not None and norm is not None  # noqa: PT018
-    X, y, yvar = method.X, method.y, method.yvar
-    ball = NormBall(X, y, yvar, kernel=kernel, lengthscale=length, noise_sd=sd, norm=norm, delta=delta)
-    lower, upper = ball.lower(method.recommend()[None]), ball.upper(method.dim)
+def norm_certificate(
+    history: History, x: Array, *, kernel: Kind, lengthscale: float, noise_sd: float, norm: float, delta: float
+) -> Certificate:
+    """The certificate of kind "theory" of the point x (d): bounds on its value and on the largest one."""
+    told = history.X, history.y, history.yvar
+    ball = NormBall(*told, kernel=kernel, lengthscale=lengthscale, noise_sd=noise_sd, norm=norm, delta=delta)
+    lower, upper = ball.lower(x[None]), ball.upper(len(x))
     if not lower <= upper:  # also where a value is so large that the bounds are NaN
-        return Certificate.none(f"the values contradict a norm of at most {norm:g} or noise of {sd:g}", delta)
-    told = "" if np.isnan(yvar).all() else ", or with the variance told"
-    assumed = f"norm at most {norm:g} in the RKHS of {kernel} with l = {length:g}", f"noise {sd:g}-sub-Gaussian{told}"
+        return Certificate.none(f"the values contradict a norm of at most {norm:g} or noise of {noise_sd:g}", delta)
+    known = "" if np.isnan(history.yvar).all() else ", or with the variance told"
+    process = f"norm at most {norm:g} in the RKHS of {kernel} with l = {lengthscale:g}"
+    assumed = process, f"noise {noise_sd:g}-sub-Gaussian{known}"
     return Certificate(upper - lower, lower, upper, delta, "theory", assumed)
 
 

@@ -5,22 +5,30 @@ A cell is a box, and its children halve every side. `ThresholdTree` is the part 
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.gp.kernels import Kind
-from regretless.grid.posterior import RowPosterior, correlation, product_grid
-from regretless.parameters import Array
+from regretless.models.gp.kernels import Kind
+from regretless.models.grid.posterior import RowPosterior, correlation, product_grid
 from regretless.space import Cube
+from regretless.space.parameters import Array
 
 ON_GRID = 1e-6  # a told point this close to a grid point, in grid steps, is that point: settings travel through text
 ON_LEGAL = 1e-12  # the same on a cube with discrete axes, in its own units: points are legal positions up to rounding
 REACH = 0.75  # samples count for a cell when every coordinate is within this many sides of its centre
 INSIDE = 0.5 * (1 + 1e-9)  # the same for points inside the cell; the excess over one half is for rounding
+SMALLEST = 1e-6  # the least side of cells: grid points of smaller ones are closer than most objectives resolve
 TIE, TIE_DIGITS = 1e-9, 9  # bounds this close are level: rounding separates points equal by symmetry
-PRIORS_KEPT = 8  # Grid covariances kept at a time, one per cell size; a search uses two or three sizes at a time
+PRIORS_KEPT = 8  # grid covariances kept at a time, one per cell size; a search uses two or three sizes at a time
+POINTS_PER_AXIS = {1: 64, 2: 20, 3: 8, 4: 5, 5: 4, 6: 3}  # of a cell's grid; 20 in the plane as in the authors' code
+COARSE_FROM = 4  # from this dimension on the grids have so few points per axis that users are warned
+
+
+class DimensionWarning(UserWarning):
+    """GP-ThreDS in a dimension where its grids are too coarse to be of much use."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +75,7 @@ class ThresholdTree:
 
     interval: tuple[float, float]
     """[a_k, b_k]: where the search believes f* to be. It steers; it is no guarantee (`certificate` is)."""
-    live: list[Cell] = field(default_factory=list)
+    live: list[Cell]
     pruned: list[tuple[Cell, int]] = field(default_factory=list)  # cells given up, each with the epoch in which it was
     epoch: int = 1
     depth: int = 0  # halvings of the live cells
@@ -82,12 +90,36 @@ class ThresholdTree:
         """tau_k, the middle of the interval."""
         return 0.5 * (self.interval[0] + self.interval[1])
 
+    @property
+    def side(self) -> float:
+        """The side of the live cells."""
+        return 2.0**-self.depth
+
+    def halve(self, targets: list[list[int]]) -> bool:
+        """Replaces every live cell by its children of these numbers; says whether it did. Cells that would become
+        smaller than SMALLEST stay."""
+        if self.side / 2 < SMALLEST:
+            self.stopped = f"cells of side {self.side:.2g} are not halved further"
+            return False
+        pairs = list(zip(self.live, targets, strict=True))
+        self.live = [cell.child(i) for cell, children in pairs for i in children]
+        dropped = [cell.child(i) for cell, kept in pairs for i in range(2 ** len(cell.sides)) if i not in kept]
+        self.pruned += [(cell, self.epoch) for cell in dropped]
+        self.depth += 1
+        return True
+
+    def begin_again(self) -> None:
+        """Makes the whole cube live again; the record of epochs goes on."""
+        self.live, self.depth, self.pruned, self.stopped = [Cell.whole(len(self.live[0].sides))], 0, [], ""
+
 
 class GridPriors:
     """The covariance of a cell's grid under a stationary kernel: one n x n matrix per cell size."""
 
-    def __init__(self, cube: Cube, shape: tuple[int, ...], rng: np.random.Generator | None) -> None:
-        self.cube, self.shape = cube, shape
+    def __init__(
+        self, cube: Cube, points_per_axis: int | tuple[int, ...] | None, rng: np.random.Generator | None = None
+    ) -> None:
+        self.cube, self.shape = cube, checked_shape(points_per_axis, cube.dim)
         self.unit = product_grid([np.linspace(-0.5, 0.5, m) for m in self.shape])
         """The grid of the cell of side 1 around 0, n x d."""
         self.children = (self.unit > 0) @ (1 << np.arange(cube.dim))
@@ -104,6 +136,30 @@ class GridPriors:
             points = self.unit * sides
             self._kept[key] = correlation(kernel, points, points, lengthscale)
         return self._kept[key]
+
+
+def checked_shape(points_per_axis: int | tuple[int, ...] | None, dim: int) -> tuple[int, ...]:
+    """The points along every axis of a cell's grid, from one number, one per axis, or None for those of the
+    dimension."""
+    points = POINTS_PER_AXIS[dim] if points_per_axis is None else points_per_axis
+    shape = points if isinstance(points, tuple) else (points,) * dim
+    if len(shape) != dim or not all(isinstance(m, int) and m >= 2 for m in shape):
+        raise ValueError(f"points_per_axis must be a whole number of at least 2, or one per axis, got {points!r}")
+    return shape
+
+
+def checked_interval(interval: tuple[float, float]) -> tuple[float, float]:
+    """The interval, if it is one."""
+    if not -np.inf < interval[0] < interval[1] < np.inf:
+        raise ValueError(f"interval must be two finite numbers a < b, got {interval!r}")
+    return interval
+
+
+def warn_of_dimension(dim: int) -> None:
+    """Warns the caller of a method's constructor where grids are coarse."""
+    if dim >= COARSE_FROM:
+        advice = "its grids have few points per axis there; use 'gp-ucb' or 'turbo' instead"
+        warnings.warn(f"GP-ThreDS in {dim} dimensions: {advice}", DimensionWarning, stacklevel=3)
 
 
 class CellTest:
@@ -193,10 +249,3 @@ class CellTest:
                 return -1
             index = index * m + nearest
         return index
-
-
-def beside_the_best(draws: Array, X: Array, y: Array, failed: Array) -> Array:
-    """The random point (of k x d) whose nearest told (n x d, values n) or failed one (p x d) has the best value, d."""
-    values = np.concatenate([y, np.full(len(failed), -np.inf)])
-    nearest = np.abs(draws[:, None, :] - np.concatenate([X, failed])).max(axis=2).argmin(axis=1)
-    return np.asarray(draws[int(values[nearest].argmax())])

@@ -21,11 +21,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regretless.gp.kernels import Kind
-from regretless.grid.posterior import correlation
-from regretless.grid.scale import grouped
 from regretless.methods.gp_threds.norm_ball import few_features
-from regretless.parameters import Array
+from regretless.models.gp.kernels import Kind
+from regretless.models.grid.posterior import correlation
+from regretless.models.grid.scale import grouped
+from regretless.space.parameters import Array
 
 MOST_VALUES = 600  # the first so many count for a kernel without few features: their eigenvectors take 0.1 s
 DOUBLINGS = 60  # a norm is doubled at most this often, by a factor of 1e18: values beyond that are clipped

@@ -1,4 +1,4 @@
-"""How sure a test must be and how long it waits: the paper's formulas, corrected (docs/lab/gp-threds.md).
+"""How sure a test of the paper must be and how long it waits: the printed formulas, corrected (docs/lab/gp-threds.md).
 
 Notation
     gamma   the information gained (Eq. 6)             B, R     norm of f and sd of the noise, as knobs
@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from regretless.grid.posterior import RowPosterior, confidence_width
+from regretless.models.grid.posterior import RowPosterior, confidence_width
 
 Gain: TypeAlias = Literal["realised", "log", "root"]
 
@@ -18,12 +18,11 @@ Gain: TypeAlias = Literal["realised", "log", "root"]
 class Widths:
     """beta and t_term of the tests of one run."""
 
-    norm: float  # B, what beta takes for the norm of f
-    delta: float  # probability of error where a test names none
+    norm: float  # B
+    delta: float  # delta_0, the probability of error where a test names none
     gain: Gain  # gamma: "realised" by the samples, or "log" or "root" of their number
-    patience: int | Literal["formula"]  # t_term, or Eq. (7)
+    patience: int | Literal["formula"]  # t_term of a test of the usual error, or Eq. (7)
     usual_delta: float  # the probability of error that a constant t_term belongs to
-    least_noise_sd: float  # beta takes at least this for R
 
     def beta(self, posterior: RowPosterior, delta: float | None = None) -> float:
         """The width of a test after the samples of its posterior (Sec. 3.2.2)."""
@@ -32,14 +31,13 @@ class Widths:
             gain = posterior.gain
         else:
             gain = math.log(max(t, 1)) if self.gain == "log" else math.sqrt(t)
-        noise_sd = max(math.sqrt(posterior.noise_var), self.least_noise_sd)
-        return confidence_width(gain, self.norm, noise_sd, self.delta if delta is None else delta)
+        return confidence_width(gain, self.norm, math.sqrt(posterior.noise_var), self.delta if delta is None else delta)
 
-    def waiting_time(self, posterior: RowPosterior, slack: float, delta: float | None = None) -> float:
-        """t_term: samples after which a test of this error accepts; a constant one grows like beta^2."""
+    def t_term(self, posterior: RowPosterior, slack: float, delta: float | None = None) -> float:
+        """The samples after which a test of this error accepts; a constant one grows like beta^2."""
         if isinstance(self.patience, str):
-            noise_var, sure = posterior.noise_var, self.delta if delta is None else delta
-            return termination_time(len(posterior.grid), slack, self.norm, noise_var, sure)
+            sure = self.delta if delta is None else delta
+            return termination_time(len(posterior.grid), slack, self.norm, posterior.noise_var, sure)
         if delta is None:
             return float(self.patience)
         return math.ceil(self.patience * (self.beta(posterior, delta) / self.beta(posterior, self.usual_delta)) ** 2)

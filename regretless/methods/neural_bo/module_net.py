@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from regretless.extras import optional
-from regretless.tangent.module_tangent import ModuleTangent
-from regretless.tangent.ntk import Direction, Factors, Tensor
+from regretless.basics.extras import optional
+from regretless.models.tangent.module_tangent import ModuleTangent
+from regretless.models.tangent.ntk import Direction, Factors, Tensor
 
 if TYPE_CHECKING:
     import torch

@@ -1,94 +1,63 @@
-"""TrainNN as printed (preset="paper"), the paper's net, and the constants of its theorem."""
+"""TrainNN as printed (Alg. 2), the paper's net, and the constants of its theorem."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from regretless.method import keyed_generator
-from regretless.methods.neural_bo.uncertainty import Uncertainty
-from regretless.parameters import Array
-from regretless.streams import Stream
-from regretless.tangent.method import Path
-from regretless.tangent.ntk import Mlp
-from regretless.tangent.training import Batches, Descent, descend, whole_epochs
-from regretless.tangent.values import Scale
+from regretless.basics.streams import Stream, keyed_generator
+from regretless.models.tangent.ntk import Mlp
+from regretless.models.tangent.training import Batches, descend, whole_epochs
+from regretless.space.parameters import Array
 
-PAPER_RATE, PAPER_BATCH, PAPER_EPOCHS = 1e-3, 50, 50  # SGD's learning rate, batch and epochs (Sec. 7)
+RATE, BATCH, EPOCHS = 1e-3, 50, 50  # SGD's learning rate, batch and epochs (Sec. 7)
 ALPHA = 0.1  # alpha of Theorem 1, one minus the probability of its bound; the paper leaves it open
 
 
-class Trained(ABC):
-    """A net trained by gradient steps, and sigma of its features at theta0; a subclass knows the net."""
+@dataclass(frozen=True)
+class Trained:
+    """A net after its training."""
 
-    def __init__(self, posterior: Uncertainty, *, seed: int, lam: float) -> None:
-        self._posterior, self._seed, self._lam = posterior, seed, lam
-        self._scale = Scale()
-        self._trained = 0
-
-    def refresh(self, X: Array, y: Array, yvar: Array) -> None:
-        """Takes the history: inputs n x ... and values n; the paper knows no noise variances (yvar)."""
-        if len(y) == self._trained:
-            return
-        self._scale = Scale.of(y)
-        targets = self._scale.targets(y)
-        self._posterior.extend(X, targets)
-        self._train(X, targets)
-        self._trained = len(y)
-
-    def draw(self, nu: float, rng: np.random.Generator) -> Path:
-        """f(x) ~ N(h(x; theta), nu^2 sigma^2(x)) for each x by itself (Alg. 1, l. 4)."""
-        return lambda Z: self._outputs(Z) + nu * self._deviation(Z) * rng.standard_normal(len(Z))
-
-    def mean(self, Z: Array) -> Array:
-        """The trained net, in the units told, C."""
-        return self._scale.values(self._outputs(Z))
-
-    @abstractmethod
-    def _train(self, X: Array, targets: Array) -> None:
-        """Trains from theta0 (Alg. 2)."""
-
-    @abstractmethod
-    def _outputs(self, Z: Array) -> Array:
-        """h(x; theta), C."""
-
-    @abstractmethod
-    def _deviation(self, Z: Array) -> Array:
-        """sigma(x), C."""
+    h: Callable[[Array], Array]
+    """h(x; theta) of inputs C x ..., C."""
+    rate: float
+    """The learning rate of the training, clipped to its stable limit."""
+    asked: float
+    """The learning rate asked for."""
 
 
-class TrainNN(Trained):
-    """Alg. 1 and 2: the mean is the net trained by gradient steps from theta0, sigma that of the features at theta0.
+class TrainNN:
+    """Alg. 2: the net trained from theta0 by gradient steps on
 
-    The objective is sum (h - y)^2 / 2 + m lam |theta - theta0|^2 / 2 (Alg. 2, l. 1): a batch of b of n values has the
-    share b / n of its ridge. `steps` None: the SGD of Sec. 7; a number: as many steps on all values (Thm. 1).
+        sum (h - y)^2 / 2 + m lam |theta - theta0|^2 / 2,                                              (Alg. 2, l. 1)
+
+    of whose ridge a batch of b of n values has the share b / n. `steps` None: the SGD of Sec. 7; a number: J steps on
+    all values (Thm. 1).
     """
 
-    def __init__(self, net: Mlp, *, seed: int, lam: float, rate: float = PAPER_RATE, steps: int | None = None) -> None:
-        super().__init__(Uncertainty(net, lam, net.features), seed=seed, lam=lam)
-        self._net, self._rate, self._steps = net, rate, steps
-        self.descent: Descent | None = None
+    def __init__(self, net: Mlp, *, seed: int, lam: float, rate: float = RATE, steps: int | None = None) -> None:
+        self.start = net
+        """The net at theta0."""
+        self._seed, self._rate, self._steps = seed, rate, steps
+        self._ridge = len(net.weights[-1]) * lam
 
-    def _train(self, X: Array, targets: Array) -> None:
-        width = len(self._net.weights[-1])
-        ridge, batches = width * self._lam, self._batches(len(targets))
-        self.descent = descend(self._net, X, targets, rate=self._rate, ridge=ridge, batches=batches, shared=True)
+    def __call__(self, X: Array, y: Array) -> Trained:
+        """Inputs X (n x q) and standardised values y (n) to the trained net."""
+        batches = self._batches(len(y))
+        made = descend(self.start, X, y, rate=self._rate, ridge=self._ridge, batches=batches, shared=True)
+        return Trained(made.net.outputs, made.rate, made.asked)
 
     def _batches(self, n: int) -> list[Batches]:
-        if self._steps is not None:
-            return [np.arange(n)] * self._steps
-        rng = keyed_generator(self._seed, n, Stream.NEURAL_BO_TRAINING)
-        return whole_epochs(rng, n, PAPER_BATCH, PAPER_EPOCHS)
+        return sgd_batches(self._seed, n) if self._steps is None else [np.arange(n)] * self._steps
 
-    def _outputs(self, Z: Array) -> Array:
-        assert self.descent is not None
-        return np.asarray(self.descent.net.outputs(Z))
 
-    def _deviation(self, Z: Array) -> Array:
-        return np.asarray(self._posterior.deviation(self._net.factors(Z)))
+def sgd_batches(seed: int, n: int) -> list[Batches]:
+    """The batches of SGD on n values."""
+    return whole_epochs(keyed_generator(seed, n, Stream.NEURAL_BO_TRAINING), n, BATCH, EPOCHS)
 
 
 def paper_net(

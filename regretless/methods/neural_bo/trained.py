@@ -22,12 +22,11 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from regretless.gp.surrogate import SIZES, scheduled
-from regretless.method import State, keyed_generator
-from regretless.parameters import Array
-from regretless.streams import Stream
-from regretless.tangent.method import Path
-from regretless.tangent.ntk import (
+from regretless.basics.streams import Stream, keyed_generator
+from regretless.method import State
+from regretless.methods.tangent_base import Path
+from regretless.models.gp.surrogate import SIZES, scheduled
+from regretless.models.tangent.ntk import (
     ROWS,
     Direction,
     Factors,
@@ -42,7 +41,7 @@ from regretless.tangent.ntk import (
     on_device,
     on_host,
 )
-from regretless.tangent.ridge import (
+from regretless.models.tangent.ridge import (
     EVIDENCE_POINTS,
     EXACT_UP_TO,
     NOISES,
@@ -53,9 +52,10 @@ from regretless.tangent.ridge import (
     log_evidence,
     relative_noise,
 )
-from regretless.tangent.training import NEW_MEAN, NEW_SQUARE, TINY, Batches, whole_epochs
-from regretless.tangent.values import exact_unit, times_unit
-from regretless.tangent.warp import WARPINGS, Warp, Warping
+from regretless.models.tangent.training import NEW_MEAN, NEW_SQUARE, TINY, Batches, whole_epochs
+from regretless.models.tangent.values import exact_unit, times_unit
+from regretless.models.tangent.warp import WARPINGS, Warp, Warping
+from regretless.space.parameters import Array
 
 STEPS, WARM_SHARE = 200, 0.25  # Adam steps from theta0, and the share of a training that goes on; docs/lab/neural-bo.md
 RATE = 0.02  # Adam's first learning rate, for weights of size 1; it falls to 0 over a training; docs/lab/neural-bo.md

@@ -15,9 +15,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from regretless.parameters import Array
-from regretless.tangent.ntk import Factors, Tensor, dense, namespace, on_device, rows_of
-from regretless.tangent.ridge import RAISES, KernelRidge, Tangent, cholesky, eye, solve_lower
+from regretless.models.tangent.ntk import Factors, Tensor, dense, namespace, on_device, rows_of
+from regretless.models.tangent.ridge import RAISES, KernelRidge, Tangent, cholesky, eye, solve_lower
+from regretless.space.parameters import Array
 
 BLOCK = 128  # rows whose p features are written down at once: 8 MB for the paper's net on 14 inputs
 

@@ -16,12 +16,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regretless.parameters import Array
-from regretless.tangent.ntk import TAIL, Direction, Factors, Mlp, Tensor, diagonal, kernel, like, namespace, on_host
-from regretless.tangent.ridge import NOISES, USUAL_NOISE, log_evidence
+from regretless.models.tangent.ntk import (
+    TAIL,
+    Direction,
+    Factors,
+    Mlp,
+    Tensor,
+    diagonal,
+    kernel,
+    like,
+    namespace,
+    on_host,
+)
+from regretless.models.tangent.ridge import NOISES, USUAL_NOISE, log_evidence
+from regretless.space.parameters import Array
 
 if TYPE_CHECKING:
-    from regretless.tangent.module_tangent import ModuleTangent
+    from regretless.models.tangent.module_tangent import ModuleTangent
 
 UNITS_PER_INPUT, LEAST_UNITS, MOST_UNITS = 32, 256, 1024
 """Units of the coordinate branch per input, and at least and at most in all (docs/lab/tangent-region.md)."""

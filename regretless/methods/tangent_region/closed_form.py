@@ -12,17 +12,24 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
+from regretless.methods.tangent_base import Path
 from regretless.methods.tangent_region.branches import BranchNet, Shape, choose_shape
-from regretless.parameters import Array
-from regretless.tangent.method import Path
-from regretless.tangent.ntk import ROWS, Factors, Tensor, on_device, on_host
-from regretless.tangent.ridge import EVIDENCE_POINTS, EXACT_UP_TO, KernelRidge, SketchRidge, empty_ridge, relative_noise
-from regretless.tangent.training import scheduled_size
-from regretless.tangent.values import exact_unit, standardisation, times_unit
-from regretless.tangent.warp import WARPINGS, Warp, Warping
+from regretless.models.tangent.ntk import ROWS, Factors, Tensor, on_device, on_host
+from regretless.models.tangent.ridge import (
+    EVIDENCE_POINTS,
+    EXACT_UP_TO,
+    KernelRidge,
+    SketchRidge,
+    empty_ridge,
+    relative_noise,
+)
+from regretless.models.tangent.training import scheduled_size
+from regretless.models.tangent.values import exact_unit, standardisation, times_unit
+from regretless.models.tangent.warp import WARPINGS, Warp, Warping
+from regretless.space.parameters import Array
 
 if TYPE_CHECKING:
-    from regretless.tangent.module_tangent import ModuleTangent
+    from regretless.models.tangent.module_tangent import ModuleTangent
 
 Net: TypeAlias = "BranchNet | ModuleTangent"
 ShapeRule: TypeAlias = Literal["fixed", "noise", "evidence"]
@@ -134,7 +141,7 @@ class ClosedForm:
         mean = times_unit(self._over_rows(Z, lambda A: posterior.values(A, w)), self._unit)
         return mean, self._over_rows(Z, posterior.deviation)
 
-    def cautious_moments(self, Z: Array, shortened: float) -> tuple[Array, Array] | str:
+    def conservative_moments(self, Z: Array, shortened: float) -> tuple[Array, Array] | str:
         """Mean and deviation with length-scales times `shortened`, C each, or why they cannot be trusted."""
         if not isinstance(self._net, BranchNet):
             return "the tangent kernel of a user's module has no length-scale that could be shortened for caution"

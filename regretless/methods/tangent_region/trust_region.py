@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from regretless.gp.trust_region import TrustRegion
-from regretless.parameters import Array
+from regretless.models.gp.trust_region import TrustRegion
+from regretless.space.parameters import Array
 
 MARGIN = 1e-3  # a success beats the best value before it by this share of the range seen (TuRBO: of the best's size)
 

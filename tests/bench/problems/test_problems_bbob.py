@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from regretless_bench.problems import make_problem
 
-from regretless.parameters import Float, Int
+from regretless.space.parameters import Float, Int
 
 pytest.importorskip("cocoex")
 

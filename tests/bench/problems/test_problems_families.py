@@ -7,8 +7,8 @@ from regretless_bench.problems.check import check_problem
 from regretless_bench.problems.problem import Observation, Problem
 from regretless_bench.problems.synthetic import levy
 
-from regretless.parameters import Float
 from regretless.space import Space
+from regretless.space.parameters import Float
 
 SYNTHETIC = sorted(name for name, factory in PROBLEMS.items() if "synthetic" in repr(factory))
 

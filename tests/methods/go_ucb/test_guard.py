@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from regretless.gp.kernels import Kernel
-from regretless.gp.surrogate import Surrogate
 from regretless.methods.go_ucb import guard as module
 from regretless.methods.go_ucb.guard import (
     MOST_NATS,
@@ -20,6 +18,8 @@ from regretless.methods.go_ucb.guard import (
 from regretless.methods.go_ucb.oracle import Oracle
 from regretless.methods.go_ucb.parametric import linear
 from regretless.methods.go_ucb.user_model import UserFunction
+from regretless.models.gp.kernels import Kernel
+from regretless.models.gp.surrogate import Surrogate
 from regretless.space import Cube
 
 KERNEL = Kernel("matern52", 2)
@@ -122,7 +122,7 @@ def test_the_density_of_a_linear_family_is_that_of_leaving_one_out():
 
 def test_the_density_of_the_process_is_that_of_leaving_one_out():
     X, y, yvar = history(True, 15)
-    gp = Surrogate(Cube.box(2), tame=False).gp(X, y, yvar)
+    gp = Surrogate(Cube.box(2), clip=False).gp(X, y, yvar)
     density = process_density(gp, scale=gp.scale)
     z = (y - gp.offset) / gp.scale - gp.mean
     K = gp.signal * _prior(gp, X)

@@ -5,11 +5,11 @@ import pytest
 from regretless_bench.problems import make_problem
 from scipy.optimize import least_squares
 
-from regretless.gp.sobol import sobol_points
 from regretless.methods.go_ucb.oracle import LARGEST, Oracle, Solutions, distinct, fit_least_squares, row_weights
 from regretless.methods.go_ucb.parametric import named_family, user_units
 from regretless.methods.go_ucb.user_model import UserFunction
-from regretless.parameters import Float
+from regretless.models.gp.sobol import sobol_points
+from regretless.space.parameters import Float
 
 MECHANISTIC = ("hill-temperature", "michaelis-inhibition", "gompertz-growth", "drug-timing")
 LAM = 0.0025

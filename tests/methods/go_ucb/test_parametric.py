@@ -12,8 +12,8 @@ from regretless.methods.go_ucb.parametric import (
     quadratic,
     user_units,
 )
-from regretless.parameters import Choice, Float, Int
 from regretless.space import Space
+from regretless.space.parameters import Choice, Float, Int
 
 
 @pytest.mark.parametrize("d", [1, 3])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from regretless.gp.additive import AdditiveSurrogate
-from regretless.gp.surrogate import Surrogate, softened
 from regretless.methods.gp_contest.contest import Contest
+from regretless.models.gp.additive import AdditiveSurrogate
+from regretless.models.gp.surrogate import Surrogate, compressed
 from regretless.space import Cube
 
 
@@ -15,9 +15,9 @@ def entrants(d):
     cube = Cube.box(d)
     return [
         AdditiveSurrogate(cube),
-        AdditiveSurrogate(cube, soften=True),
+        AdditiveSurrogate(cube, compress=True),
         AdditiveSurrogate(cube, trend=False),
-        Surrogate(cube, quadratic=False, tame=False),
+        Surrogate(cube, quadratic=False, clip=False),
     ]
 
 
@@ -49,18 +49,18 @@ def test_the_choice_does_not_depend_on_when_it_was_asked_for():
         assert np.array_equal(scores, gradual._scores[size])
 
 
-def test_softened_values_keep_their_order_and_their_top():
+def test_compressed_values_keep_their_order_and_their_top():
     y = np.array([-1e6, -30.0, -3.0, 0.0, 1.0, 2.0, 3.0])
-    values, slope = softened(y, y)
+    values, slope = compressed(y, y)
     assert np.array_equal(np.argsort(values), np.argsort(y))
     assert np.array_equal(values[3:], y[3:])
     assert values[0] > -50
     h = 1e-6
     for v in (-30.0, -3.0, 1.5):
-        numeric = (softened(y, np.array([v + h]))[0] - softened(y, np.array([v - h]))[0]) / (2 * h)
-        np.testing.assert_allclose(softened(y, np.array([v]))[1], numeric, rtol=1e-6)
+        numeric = (compressed(y, np.array([v + h]))[0] - compressed(y, np.array([v - h]))[0]) / (2 * h)
+        np.testing.assert_allclose(compressed(y, np.array([v]))[1], numeric, rtol=1e-6)
     assert slope[-1] == 1.0
-    assert np.array_equal(softened(np.ones(5), np.ones(5))[0], np.ones(5))
+    assert np.array_equal(compressed(np.ones(5), np.ones(5))[0], np.ones(5))
 
 
 def test_a_surrogate_that_clips_is_refused():
@@ -69,11 +69,11 @@ def test_a_surrogate_that_clips_is_refused():
 
 
 @pytest.mark.parametrize("noise", [None, 1e-4])
-def test_a_softened_surrogate_is_a_function_of_the_history(noise):
+def test_a_compressing_surrogate_is_a_function_of_the_history(noise):
     """Told one by one or at once, with or without known noise, the posterior is the same bit for bit; and low values
     matter less."""
     X, y, yvar = told(lambda X: -np.exp(8 * X[:, 0]), n=45, d=3)
-    step, bulk = (Surrogate(Cube.box(3), tame=False, soften=True, noise_var=noise) for _ in range(2))
+    step, bulk = (Surrogate(Cube.box(3), clip=False, compress=True, noise_var=noise) for _ in range(2))
     for n in range(1, len(y) + 1):
         one = step.gp(X[:n], y[:n], yvar[:n])
     whole = bulk.gp(X, y, yvar)
@@ -81,7 +81,7 @@ def test_a_softened_surrogate_is_a_function_of_the_history(noise):
     assert np.array_equal(one.mean_var(at), whole.mean_var(at))
     if noise is None:
         np.testing.assert_allclose(
-            whole.offset + whole.scale * whole.mean_at(X), softened(y, y)[0], atol=0.05 * whole.scale
+            whole.offset + whole.scale * whole.mean_at(X), compressed(y, y)[0], atol=0.05 * whole.scale
         )
     with pytest.raises(ValueError, match="not both"):
-        Surrogate(Cube.box(3), tame=True, soften=True)
+        Surrogate(Cube.box(3), clip=True, compress=True)

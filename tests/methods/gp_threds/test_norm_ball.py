@@ -8,19 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regretless.grid.posterior import correlation
-from regretless.methods.gp_threds.algorithm import GPThreDS
+from regretless.methods.gp_threds.default import GPThreDS
 from regretless.methods.gp_threds.norm_ball import NormBall
-from regretless.parameters import Array
+from regretless.models.grid.posterior import correlation
+from regretless.space.parameters import Array
+from regretless.testing import Loop
 
 KNOWN: dict[str, Any] = {"lengthscale": 0.2, "noise_sd": 0.1}
 
 
-def search(method: GPThreDS, n: int, f: Callable[[Array], Array], rng: np.random.Generator, noise: float = 0.1) -> None:
+def search(loop: Loop, n: int, f: Callable[[Array], Array], rng: np.random.Generator, noise: float = 0.1) -> None:
     """n samples of f with noise."""
     for _ in range(n):
-        X = method.ask()
-        method.tell(X, f(X) + noise * rng.standard_normal(1))
+        X = loop.ask()
+        loop.tell(X, f(X) + noise * rng.standard_normal(1))
 
 
 def rkhs_function(seed: int, centres: int = 12, lengthscale: float = 0.2) -> tuple[Callable[[Array], Array], float]:
@@ -38,15 +39,15 @@ def rkhs_function(seed: int, centres: int = 12, lengthscale: float = 0.2) -> tup
 
 def test_the_certificate_of_a_function_of_known_norm_holds() -> None:
     f, best = rkhs_function(0)
-    method = GPThreDS(2, seed=0, budget=300, norm_bound=1.0, **KNOWN)
+    loop = Loop(GPThreDS(2, seed=0, budget=300, norm_bound=1.0, **KNOWN))
     rng = np.random.default_rng(0)
     gaps = []
     for _ in range(6):
-        search(method, 50, f, rng)
-        certificate = method.certificate(0.05)
+        search(loop, 50, f, rng)
+        certificate = loop.certificate(0.05)
         assert certificate.kind == "theory"
         assert certificate.lower <= best <= certificate.upper
-        assert best - f(method.recommend()[None])[0] <= certificate.gap
+        assert best - f(loop.recommend()[None])[0] <= certificate.gap
         gaps.append(certificate.gap)
     assert gaps[-1] < gaps[0]
     assert any("norm at most 1" in words for words in certificate.assumptions)
@@ -94,9 +95,9 @@ def test_known_variances_narrow_the_bound_where_they_are_small_and_keep_it_true(
 
 def test_exact_values_have_a_certificate() -> None:
     f, best = rkhs_function(2)
-    method = GPThreDS(2, seed=0, budget=60, norm_bound=1.0, lengthscale=0.2, noise_sd=0.0)
-    search(method, 60, f, np.random.default_rng(0), noise=0.0)
-    certificate = method.certificate(0.05)
+    loop = Loop(GPThreDS(2, seed=0, budget=60, norm_bound=1.0, lengthscale=0.2, noise_sd=0.0))
+    search(loop, 60, f, np.random.default_rng(0), noise=0.0)
+    certificate = loop.certificate(0.05)
     assert certificate.lower <= best <= certificate.upper
     assert certificate.gap < 0.5
 
@@ -108,12 +109,14 @@ def test_the_certificate_covers_twenty_functions_of_known_norm_at_every_epoch(T:
     for seed in range(20):
         f, best = rkhs_function(seed)
         method = GPThreDS(2, seed=seed, budget=T, norm_bound=1.0, **KNOWN)
+        loop = Loop(method)
         rng, epoch = np.random.default_rng(seed), 0
         for _ in range(T):
-            search(method, 1, f, rng)
-            if method.tree.epoch > epoch:
-                epoch = method.tree.epoch
-                certificate = method.certificate(0.05)
+            search(loop, 1, f, rng)
+            tree = method.tree(loop.history)
+            if tree.epoch > epoch:
+                epoch = tree.epoch
+                certificate = loop.certificate(0.05)
                 assert certificate.lower <= best <= certificate.upper
-        regrets.append((best - f(method.X)).mean())
+        regrets.append((best - f(loop.history.X)).mean())
     assert np.mean(regrets) <= limit

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from regretless.gp.kernels import Kind
-from regretless.grid.posterior import correlation
 from regretless.methods.gp_threds import unknown_norm
-from regretless.methods.gp_threds.algorithm import GPThreDS
+from regretless.methods.gp_threds.printed import PrintedGPThreDS
 from regretless.methods.gp_threds.unknown_norm import doubled, least_norm, radius, refuted, ridge
-from regretless.parameters import Array
+from regretless.methods.gp_threds.widths import Widths
+from regretless.models.gp.kernels import Kind
+from regretless.models.grid.posterior import correlation
+from regretless.space.parameters import Array
+from regretless.testing import Loop
 
 LENGTHSCALE, NOISE_VAR, DELTA = 0.3, 0.02, 0.1
 
@@ -121,39 +123,43 @@ def test_the_true_norm_is_not_refuted_and_small_ones_are() -> None:
 KNOWN: dict[str, Any] = {"lengthscale": LENGTHSCALE, "noise_sd": 0.1}
 
 
-def run(method: GPThreDS, n: int, f: Callable[[Array], Array], seed: int = 0) -> GPThreDS:
-    rng = np.random.default_rng(seed)
+def search(n: int, f: Callable[[Array], Array], **options: Any) -> Loop:
+    """n samples of f with noise."""
+    loop, rng = Loop(PrintedGPThreDS(2, seed=0, **KNOWN, **options)), np.random.default_rng(0)
     for _ in range(n):
-        X = method.ask()
-        method.tell(X, f(X) + 0.1 * rng.standard_normal(1))
-    return method
+        X = loop.ask()
+        loop.tell(X, f(X) + 0.1 * rng.standard_normal(1))
+    return loop
 
 
-@pytest.mark.parametrize("options", [{"preset": "paper", "interval": (0.0, 8.0)}, {}, {"interval": (0.0, 8.0)}])
-def test_a_search_doubles_what_is_refuted_and_begins_again(options: dict[str, Any]) -> None:
-    f = of_norm(40.0 if "preset" in options else 4.0, 1)
-    method = run(GPThreDS(2, seed=0, assumed_norm="doubling", **KNOWN, **options), 500, f)
-    doublings = math.log2(method.widths.norm / 0.5)
+def widths(loop: Loop) -> Widths:
+    """The widths of a search after the values so far."""
+    assert isinstance(loop.method, PrintedGPThreDS)
+    loop.method.tree(loop.history)
+    return loop.method._run.widths
+
+
+def test_a_search_doubles_what_is_refuted_and_begins_again() -> None:
+    options: dict[str, Any] = {"assumed_norm": "doubling", "interval": (0.0, 8.0)}
+    loop = search(500, of_norm(40.0, 1), **options)
+    doublings = math.log2(widths(loop).norm / 0.5)
     assert doublings == round(doublings)
-    if method.paper:
-        assert 1.0 <= method.widths.norm < 80.0
-    resumed = GPThreDS(2, seed=0, assumed_norm="doubling", **KNOWN, **options)
-    resumed.load_state_dict(method.state_dict())
-    for twin in (copy.deepcopy(method), resumed):
-        assert twin.widths == method.widths
-        assert np.array_equal(copy.deepcopy(twin).ask(), copy.deepcopy(method).ask())
+    assert 1.0 <= widths(loop).norm < 80.0
+    resumed = loop.resumed(PrintedGPThreDS(2, seed=0, **KNOWN, **options))
+    for twin in (copy.deepcopy(loop), resumed):
+        assert widths(twin) == widths(loop)
+        assert np.array_equal(copy.deepcopy(twin).ask(), copy.deepcopy(loop).ask())
 
 
 def test_while_nothing_is_refuted_nothing_changes() -> None:
-    f = of_norm(0.4, 2)
-    known: dict[str, Any] = {**KNOWN, "preset": "paper", "interval": (-0.2, 0.6)}
-    plain = run(GPThreDS(2, seed=0, **known), 300, f)
-    asked = run(GPThreDS(2, seed=0, assumed_norm="doubling", **known), 300, f)
-    assert np.array_equal(plain.X, asked.X)
-    assert asked.widths.norm == 0.5
+    f, interval = of_norm(0.4, 2), (-0.2, 0.6)
+    plain = search(300, f, interval=interval)
+    asked = search(300, f, interval=interval, assumed_norm="doubling")
+    assert np.array_equal(plain.history.X, asked.history.X)
+    assert widths(asked).norm == 0.5
 
 
 def test_a_word_that_is_not_known_is_refused() -> None:
-    words = r"assumed_norm must be a number in \(0, inf\) or None or 'doubling', got 'double'"
+    words = r"assumed_norm must be a number in \(0, inf\) or 'doubling', got 'double'"
     with pytest.raises(ValueError, match=words):
-        GPThreDS(2, seed=0, assumed_norm="double")  # type: ignore[arg-type]
+        PrintedGPThreDS(2, seed=0, assumed_norm="double")  # type: ignore[arg-type]

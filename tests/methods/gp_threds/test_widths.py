@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from regretless.grid.posterior import confidence_width
 from regretless.methods.gp_threds.widths import leaf_confidence, termination_time
+from regretless.models.grid.posterior import confidence_width
 
 
 def test_the_formulas_by_hand() -> None:

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from regretless.methods.neural_bo import uncertainty
-from regretless.methods.neural_bo.algorithm import NeuralBO
+from regretless.methods.neural_bo.printed import PrintedNeuralBO
 from regretless.methods.neural_bo.train_nn import paper_net
 from regretless.methods.neural_bo.uncertainty import Uncertainty, WeightRidge
-from regretless.parameters import Choice, Float, Int
+from regretless.models.tangent.ntk import Mlp, dense
+from regretless.models.tangent.training import largest_eigenvalue, stable_rate
 from regretless.space import Space
-from regretless.tangent.ntk import Mlp, dense
-from regretless.tangent.training import largest_eigenvalue, stable_rate
+from regretless.space.parameters import Choice, Float, Int
+from regretless.testing import Loop
 
 LAM = 0.03
 NET = paper_net(np.random.default_rng(3), 3, 7, 3)
@@ -111,23 +112,23 @@ def test_a_run_goes_on_exactly_across_the_border(cut: int, monkeypatch: pytest.M
     def value(X: np.ndarray) -> np.ndarray:
         return -np.sum((X - 0.37) ** 2, axis=1)
 
-    def fresh() -> NeuralBO:
-        return NeuralBO(SPACE.cube("onehot"), seed=4, preset="paper", width=3, n_candidates=64)
+    def fresh() -> Loop:
+        return Loop(PrintedNeuralBO(SPACE.cube("onehot"), seed=4, width=3, n_candidates=64))
 
-    whole, part = fresh(), fresh()
-    states = []
+    whole, replayed = fresh(), fresh()
     for step in range(30):
         x = whole.ask()
         whole.tell(x, value(x))
         if step + 1 == cut:
-            states.append(whole.state_dict())
-    assert whole._model._net.features == 18
-    assert isinstance(whole._model._posterior._form, WeightRidge)
-    part.load_state_dict(states[0])
-    replayed = fresh()
-    replayed.tell(whole.X[:cut], whole.y[:cut])
+            part = whole.resumed(fresh().method)
+    method = whole.method
+    assert isinstance(method, PrintedNeuralBO)
+    assert method._start.features == 18
+    method.sample(whole.history, x, np.random.default_rng(0))
+    assert isinstance(method._U._form, WeightRidge)
+    replayed.tell(whole.history.X[:cut], whole.history.y[:cut])
     for other in (part, replayed):
-        while len(other.y) < 30:
-            x = other.ask(step=len(other.y))
+        while len(other.history) < 30:
+            x = other.ask(step=len(other.history))
             other.tell(x, value(x))
-        assert np.array_equal(other.X, whole.X)
+        assert np.array_equal(other.history.X, whole.history.X)

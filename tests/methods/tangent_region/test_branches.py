@@ -6,8 +6,8 @@ from scipy.stats import multivariate_normal
 
 from regretless.methods.tangent_region.branches import BranchNet, Shape, choose_shape
 from regretless.methods.tangent_region.closed_form import ClosedForm
-from regretless.tangent.ntk import diagonal, draw_mlp, kernel
-from regretless.tangent.ridge import log_evidence
+from regretless.models.tangent.ntk import diagonal, draw_mlp, kernel
+from regretless.models.tangent.ridge import log_evidence
 
 
 def rng(key=0):

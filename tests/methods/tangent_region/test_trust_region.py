@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from regretless.gp.trust_region import FIRST_LENGTH, SHORTEST, TrustRegion
 from regretless.methods.tangent_region.trust_region import Progress
-from regretless.parameters import Choice, Float, Int
+from regretless.models.gp.trust_region import FIRST_LENGTH, SHORTEST, TrustRegion
+from regretless.models.tangent.candidates import local_points
 from regretless.space import Cube, Space
-from regretless.tangent.candidates import local_points
+from regretless.space.parameters import Choice, Float, Int
 
 
 def progress_after(*parts, n_design=6, dim=3):

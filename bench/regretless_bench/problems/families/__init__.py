@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regretless.gp.sobol import sobol_points
 from regretless.method import keyed_generator
+from regretless.models.gp.sobol import sobol_points
 from regretless_bench.problems.problem import Problem
 from regretless_bench.streams import BenchStream
 

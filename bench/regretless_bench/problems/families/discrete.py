@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regretless.method import keyed_generator
-from regretless.parameters import Array, Choice, Float, Int
 from regretless.space import Space
+from regretless.space.parameters import Array, Choice, Float, Int
 from regretless_bench.problems.families.fields import field
 from regretless_bench.problems.families.search import largest
 from regretless_bench.problems.problem import Problem

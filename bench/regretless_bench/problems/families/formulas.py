@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from regretless.method import keyed_generator
-from regretless.parameters import Array
+from regretless.space.parameters import Array
 from regretless_bench.problems.bbob import FUNCTIONS, bbob
 from regretless_bench.problems.families.search import boxed
 from regretless_bench.problems.problem import Function, Rows

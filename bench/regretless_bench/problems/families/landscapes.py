@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from regretless.method import keyed_generator
-from regretless.parameters import Array
+from regretless.space.parameters import Array
 from regretless_bench.problems.families.fields import FASTEST, field
 from regretless_bench.problems.families.search import boxed, largest
 from regretless_bench.problems.problem import Function, Rows

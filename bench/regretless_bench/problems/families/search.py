@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from regretless.gp.sobol import sobol_points
 from regretless.method import keyed_generator
-from regretless.parameters import Array
+from regretless.models.gp.sobol import sobol_points
+from regretless.space.parameters import Array
 from regretless_bench.problems.problem import Direction, Function, Rows
 from regretless_bench.streams import BenchStream
 

@@ -1,5 +1,5 @@
 """The sampler of `regretless` under the name that OptunaHub loads."""
 
-from regretless.doors.optuna import Sampler as RegretlessSampler
+from regretless.doors.optuna.sampler import Sampler as RegretlessSampler
 
 __all__ = ["RegretlessSampler"]

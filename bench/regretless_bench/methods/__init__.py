@@ -1,0 +1,35 @@
+"""The rivals that the papers compare with, by name: methods like those of the library, which only experiments need.
+
+`regretless` finds them by name where this distribution is installed. No file imports another; what two of them share
+stands in `grid_method` or in the library's `models`.
+"""
+
+from regretless.method import Recipe
+
+RIVALS = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe("stay-at-best", "regretless_bench.methods.from_the_best:StayAtBest"),
+        Recipe("random-mutation", "regretless_bench.methods.from_the_best:RandomMutation"),
+        Recipe("igp-ucb", "regretless_bench.methods.igp_ucb:IGPUCB"),
+        Recipe("adaptive-discretization", "regretless_bench.methods.adaptive_discretization:AdaptiveDiscretization"),
+        Recipe("grid-ei", "regretless_bench.methods.grid_ei:GridImprovement"),
+        Recipe("grid-pi", "regretless_bench.methods.grid_ei:GridImprovement", {"criterion": "probability"}),
+        Recipe("linebo", "regretless_bench.methods.linebo:LineBO"),
+        Recipe("dropout", "regretless_bench.methods.dropout:Dropout"),
+        Recipe("sre", "regretless_bench.methods.sre:SRE"),
+        Recipe("rembo", "regretless_bench.methods.rembo:REMBO"),
+        Recipe("hesbo", "regretless_bench.methods.hesbo:HeSBO"),
+        Recipe("linear-bo", "regretless_bench.methods.linear_bo:LinearBO"),
+        Recipe("neural-greedy", "regretless_bench.methods.neural_greedy:NeuralGreedy"),
+        Recipe("dngo", "regretless_bench.methods.dngo:DNGO"),
+        Recipe("rf-ei", "regretless_bench.methods.rf_ei:RFEI"),
+        Recipe("neural-ucb", "regretless_bench.methods.neural_ucb:NeuralUCB"),
+        Recipe("gp-ucb-printed", "regretless_bench.methods.textbook:PrintedGPUCB"),
+        Recipe("gp-ei-printed", "regretless_bench.methods.textbook:PrintedGPEI"),
+        Recipe("gp-pi-printed", "regretless_bench.methods.textbook:PrintedGPPI"),
+        Recipe("gp-ts-printed", "regretless_bench.methods.textbook:PrintedGPTS"),
+        Recipe("turbo-printed", "regretless_bench.methods.textbook:PrintedTuRBO"),
+    )
+}
+"""Recipes by the names that users and records call them."""

@@ -1,0 +1,42 @@
+"""The model's step where noise is certain, and large in the fit.
+
+Three asks in four go where a value is expected to raise the best mean most (`knowledge.py`), the fourth to the best
+point of a drawn function (Thompson). Beside points under way drawn functions and a wider confidence bound take turns.
+The last tenth of a budget evaluates the best values again, which tells ripples from noise (`luck.py`), and then the
+largest mean.
+"""
+
+from regretless.auto.knowledge import knowledge_step
+from regretless.auto.luck import noise_is_guessed, to_repeat
+from regretless.auto.steps import Ask, bound_step, drawn_step, narrowed
+from regretless.models.gp.design import away_from_known
+from regretless.models.gp.posterior import GP
+from regretless.space.parameters import Array
+
+NOISE_FROM = 1e-3  # the fitted noise variance, relative to the signal's, from which noise is suspected and matters
+DRAWN_EVERY = 4
+"""Under noise every so many asks follow a drawn function, the others the knowledge gradient, which may overlook a peak
+that no value has shown yet; without such asks the losses are level (docs/lab/auto.md)."""
+NOISY_EXPLOIT_FROM = 0.9
+"""The share of a known budget after which the mean alone is maximised; an end of two evaluations is level
+(docs/lab/auto.md)."""
+NOISY_KAPPA = 2.0  # the width of the confidence bound under noise: one good value may be luck (docs/lab/auto.md)
+
+
+def noise_shows(gp: GP) -> bool:
+    """Whether the fitted noise is large enough to matter."""
+    return float(gp.factor.noise.mean()) >= NOISE_FROM
+
+
+def noisy_step(ask: Ask, *, again: bool) -> Array:
+    """The next point, d; `again`: known points may be proposed again."""
+    late = ask.spent(NOISY_EXPLOIT_FROM)
+    if late and not ask.pending:
+        second = to_repeat(ask.history) if noise_is_guessed(ask.history) else None
+        return bound_step(ask, 0.0) if second is None else second
+    weighed = ask.history.n_sides > 0 or ask.cube.belief is not None  # the knowledge gradient knows the objective alone
+    if not (late or ask.pending or weighed) and ask.rng.step % DRAWN_EVERY:
+        x = knowledge_step(ask.gp, ask.history, ask.cube, ask.rng)
+        if x is not None:
+            return x if again else away_from_known(x, ask.history, ask.cube, ask.rng)
+    return bound_step(ask, narrowed(NOISY_KAPPA, ask.pending)) if ask.rng.step % 2 else drawn_step(ask)

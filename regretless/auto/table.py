@@ -1,0 +1,244 @@
+"""Who proposes when, and why: the decision of `auto` as a table, and the functions that read it.
+
+`BEGINNING` is read top to bottom: the first row that holds says who leads the run at first. `CHANGES` lists what may
+happen on the way; the latest change that has come and names a part says who leads from then on. A row gives its reason
+in the words that users read (`why`). All of it is a function of a `Situation`, and so of the run and its history.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from regretless.auto.exact import has_steps, is_many
+from regretless.models.gp.design import design_size
+from regretless.space import Cube
+
+MODEL, CONTEST, EVOLUTION = "model", "gp-contest", "cma-es"
+"""The parts: `auto.model`, and what the methods of these names propose."""
+
+MODEL_UP_TO = 20  # parameters that the model is taken for; in 20 it is level with the contest in half the time (docs)
+LONG = 3000  # a larger budget means cheap evaluations: there an ask of the model would take longer than they do
+UNPLANNED = 1000  # values after which the evolution takes over where no budget was given; the model then asks in 0.1 s
+SHARES = ((100, 1), (200, 2), (400, 4), (600, 8))
+"""Without a budget, noise or steps: up to so many evaluations each so many-th ask is the model's, the others CMA-ES's.
+The values are no worse than those of the model alone, after 500 they are better, and asks take a third of the time
+(docs/lab/auto.md)."""
+TURNS, TURNS_UNTIL = 16, 200
+"""In a long run every 16th ask is the model's, up to 200 evaluations. With every eighth the first hundred asks take
+longer than TPE's, and their values are no better (docs/lab/auto.md)."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What the table decides by. The first five entries are the run's, the others those of one history and one ask."""
+
+    dim: int
+    """The number of coordinates."""
+    widest: int
+    """The largest number of them that exist at once."""
+    stepped: bool
+    """Whether some of them are whole numbers or steps."""
+    many: bool
+    """Whether they are many, or a tree (`is_many`)."""
+    budget: int | None
+    lines: bool = False
+    """Whether every point of the cube is legal, at this ask."""
+    weighed: bool = False
+    """Whether constraints or costs come with the values; the model alone learns them."""
+    stated: bool = False
+    """Whether options or a bound say that there is noise."""
+    noisy_at: int | None = None
+    """The number of values with which noise became certain; None: the values do not show it."""
+    exact_at: int | None = None
+    """The number of values with which a setting gave the same value again."""
+    told: bool = False
+    """Whether noise became certain by a told variance."""
+    values: int = 0
+    evaluations: int = 0
+    """The values, the failures and the points under way."""
+    step: int = 0
+    """The number of the ask."""
+
+    @classmethod
+    def of(cls, cube: Cube, budget: int | None) -> "Situation":
+        """The beginning of a run."""
+        return cls(cube.dim, cube.widest, has_steps(cube), is_many(cube), budget)
+
+    @property
+    def long(self) -> bool:
+        """Whether the budget is that of cheap evaluations."""
+        return self.budget is not None and self.budget > LONG and not self.weighed
+
+    @property
+    def wide(self) -> bool:
+        """Whether there are more parameters than the model is taken for."""
+        return self.widest > MODEL_UP_TO and not self.weighed
+
+    @property
+    def shared(self) -> bool:
+        """Whether the model and the evolution take turns, unless the values show noise."""
+        return self.budget is None and self.lines and not (self.wide or self.weighed or self.stated)
+
+    @property
+    def without_noise(self) -> int:
+        """The evaluations before noise became certain."""
+        return self.evaluations if self.noisy_at is None else self.noisy_at - 1
+
+    @property
+    def handed_at(self) -> int:
+        """The number of values from which the evolution goes on alone, whatever they show."""
+        return UNPLANNED if self.budget is None else LONG
+
+    @property
+    def shown(self) -> int:
+        """The number of values with which noise was first known; 0: it is not known, or was stated."""
+        return 0 if self.stated else self.noisy_at or 0
+
+    @property
+    def found(self) -> str:
+        """What showed it."""
+        return "a noise variance was told" if self.told else "a setting gave two different values"
+
+    @property
+    def shown_without_model(self) -> bool:
+        """Whether it was shown where no model of all values is searched."""
+        return self.shown > 0 and (self.long or self.wide or self.shown >= self.handed_at)
+
+    @property
+    def shown_in_turns(self) -> bool:
+        """Whether it was shown while the model and the evolution took turns."""
+        return self.shared and self.shown > SHARES[0][0] and not self.shown_without_model
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the table."""
+
+    when: Callable[[Situation], bool]
+    """Whether it holds."""
+    part: str | None
+    """The part that leads from then on: it recommends, certifies and, unless there is a turn, proposes. None: as it
+    was."""
+    why: str
+    """The reason; entries of the situation are filled in."""
+    turn: Callable[[Situation], int] | None = None
+    """Where model and evolution take turns: every so many-th ask is the model's, or none (0)."""
+    at: Callable[[Situation], int] = lambda s: 0
+    """After how many values or evaluations it came."""
+    of: str = "value"
+    """Which of the two are counted."""
+
+
+def turn_when_long(s: Situation) -> int:
+    """In a long run the model proposes the design, and then now and then a point."""
+    if s.wide:
+        return 0
+    if s.evaluations < design_size(s.dim, s.budget):
+        return 1
+    return TURNS if s.evaluations < TURNS_UNTIL else 0
+
+
+def turn_when_shared(s: Situation) -> int:
+    """The evolution proposes ever more of the points."""
+    return next((every for limit, every in SHARES if s.evaluations < limit), 0)
+
+
+BEGINNING = (
+    Row(
+        lambda s: s.long, EVOLUTION, turn=turn_when_long,
+        why="{s.budget} evaluations: CMA-ES, whose asks take microseconds, learns from all values",
+    ),
+    Row(
+        lambda s: s.wide, CONTEST,
+        why="{s.dim} parameters: of several GPs the one that predicted best is searched (gp-contest)",
+    ),
+    Row(
+        lambda s: s.stepped, MODEL,
+        why="{s.dim} parameters, some of them whole numbers or steps: an exact GP with expected improvement",
+    ),
+    Row(
+        lambda s: s.many, MODEL,
+        why="{s.dim} parameters: an exact GP with expected improvement",
+    ),
+    Row(
+        lambda s: True, MODEL,
+        why="{s.dim} parameters: an exact GP; expected improvement and a confidence bound take turns"
+        " (beside points under way: drawn functions and a narrower bound)",
+    ),
+)  # fmt: skip
+"""How a run begins: the first row that holds."""
+
+CHANGES = (
+    Row(
+        lambda s: s.shared and s.without_noise >= SHARES[0][0], MODEL, turn=turn_when_shared,
+        at=lambda s: SHARES[0][0], of="evaluation",
+        why="CMA-ES takes turns with the model, whose asks become long",
+    ),
+    Row(
+        lambda s: s.shared and s.without_noise >= SHARES[-1][0], EVOLUTION,
+        at=lambda s: SHARES[-1][0], of="evaluation",
+        why="asks of a model would take long, so CMA-ES goes on",
+    ),
+    Row(
+        lambda s: s.values >= s.handed_at and not (s.weighed or s.long)
+        and not (s.shared and s.without_noise >= s.handed_at), EVOLUTION,
+        at=lambda s: s.handed_at,
+        why="asks of a model would take long, so CMA-ES goes on",
+    ),
+    Row(
+        lambda s: s.exact_at is not None and not s.stated, None,
+        at=lambda s: s.exact_at or 0,
+        why="a setting gave the same value again, so there is no noise",
+    ),
+    Row(
+        lambda s: s.shown_without_model, None,
+        at=lambda s: s.shown,
+        why="{s.found}, so the best value may be luck",
+    ),
+    Row(
+        lambda s: s.shown_in_turns, MODEL,
+        at=lambda s: s.shown,
+        why="{s.found}, so evaluations go where they tell most about the best, and the model alone chooses them again",
+    ),
+    Row(
+        lambda s: s.shown > 0 and not (s.shown_without_model or s.shown_in_turns), MODEL,
+        at=lambda s: s.shown,
+        why="{s.found}, so evaluations go where they tell most about the best",
+    ),
+)  # fmt: skip
+"""What may happen on the way, in any order."""
+
+
+def first_row(s: Situation) -> Row:
+    """The row of the beginning."""
+    return next(row for row in BEGINNING if row.when(s))
+
+
+def changes(s: Situation) -> list[Row]:
+    """The changes that have come, in their order."""
+    return sorted((row for row in CHANGES if row.when(s)), key=lambda row: (row.at(s), row.of, row.why.format(s=s)))
+
+
+def leader(s: Situation) -> Row:
+    """The row by which the run is led at present."""
+    return next((row for row in reversed(changes(s)) if row.part is not None), first_row(s))
+
+
+def proposer(s: Situation) -> str:
+    """The part that proposes at this ask."""
+    row = leader(s)
+    if row.turn is None:
+        return str(row.part)
+    every = row.turn(s)
+    return MODEL if every and s.step % every == 0 else EVOLUTION
+
+
+def answerer(s: Situation) -> str:
+    """The part that recommends and certifies: the one that leads when values alone are counted."""
+    return str(leader(replace(s, evaluations=s.values)).part)
+
+
+def explained(s: Situation) -> str:
+    """How the run began and each change, with the number of values or evaluations at which it came."""
+    first = first_row(s).why.format(s=s) + "; noise was stated" * s.stated
+    sentences = [f"after {row.at(s)} {row.of}{'s' * (row.at(s) > 1)}: {row.why.format(s=s)}" for row in changes(s)]
+    return "; ".join([first, *sentences])

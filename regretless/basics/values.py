@@ -1,0 +1,72 @@
+"""What callers hand over as numbers: objects of any kind, read once and refused in one sentence."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+MOST_SHOWN = 200
+"""Letters of an object that a message shows."""
+
+
+def as_number(value: Any) -> float | None:
+    """The number that an object is, an array of one number too; infinite beyond the range of floats, None when the
+    object is no number or has an imaginary part that would be dropped."""
+    if isinstance(value, np.ndarray):
+        if value.size != 1:
+            return None
+        value = value.item()
+    if isinstance(value, bool | np.bool_ | str | bytes | complex | np.complexfloating):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    except Exception:  # the object's own code may raise anything
+        return None
+
+
+def numbers_of(constraints: Any) -> list[float] | None:
+    """The values of constraints as an objective returned them; None when they are no numbers."""
+    if constraints is None:
+        return []
+    try:
+        found = [as_number(c) for c in (constraints.values() if isinstance(constraints, Mapping) else constraints)]
+    except TypeError:  # it is no list of anything
+        return None
+    return None if None in found else [c for c in found if c is not None]
+
+
+def shown(value: Any) -> str:
+    """An object as text of one line that is not too long for a message."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+
+
+def checked_value(value: Any) -> float:
+    """The number that `Optimizer.tell` was given."""
+    if value is None:
+        raise ValueError("tell needs a value, or failed=True")
+    number = as_number(value)
+    if number is None:
+        raise ValueError(f"the value must be a number, got {shown(value)}")
+    return number
+
+
+def checked_variance(var: Any) -> float | None:
+    """The noise variance that `Optimizer.tell` was given."""
+    if var is None:
+        return None
+    number = checked_value(var)
+    if not (math.isfinite(number) and number >= 0):
+        raise ValueError(f"var must be a finite number of at least 0, got {shown(var)}")
+    return number
+
+
+def checked_amount(name: str, value: Any) -> float:
+    """What an evaluation cost or took."""
+    number = as_number(value)
+    if number is None or not (math.isfinite(number) and number >= 0):
+        raise ValueError(f"{name} must be a finite number of at least 0, got {shown(value)}")
+    return number

@@ -1,0 +1,169 @@
+"""An optimizer that has been told the finished trials of an Optuna study, and what those trials say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from optuna.distributions import CategoricalDistribution
+from optuna.trial import FrozenTrial, TrialState
+
+from regretless.doors.optuna.curves import Curves
+from regretless.doors.optuna.distributions import Distributions
+from regretless.doors.optuna.rules import constraints_of
+from regretless.doors.optuna.tree import When
+from regretless.doors.optuna.trials import ended_at, has_ended, variance
+from regretless.files.earlier import place
+from regretless.optimizer import Optimizer
+from regretless.space.parameters import Array
+
+Pruned: TypeAlias = Literal["extrapolate", "last", "ignore"]
+"""What pruned trials tell."""
+
+
+class Replica:
+    """An optimizer on the common space of a study, and the finished trials it has been told."""
+
+    def __init__(
+        self,
+        study_id: int,
+        space: Distributions,
+        when: Mapping[str, When],
+        optimizer: Optimizer,
+        fixed: Sequence[str],
+        *,
+        labels: bool,
+    ) -> None:
+        self.study_id, self.space, self.when, self.optimizer = study_id, space, when, optimizer
+        middle = optimizer.space.decode(np.full(optimizer.method.dim, 0.5), optimizer.method.traits.choices)
+        self._fixed = {name: middle[name] for name in fixed if name in middle}
+        """The parameters of one value, which Optuna sets itself."""
+        self._told: set[int] = set()
+        """Numbers of the finished trials that were taken in."""
+        self._last: tuple[datetime, int] = datetime.min, -1
+        """When the last of them finished, and its number."""
+        self._leading, self._leading_number = 0, -1
+        """How many trials at the head of the study have all been taken in, and the number of the last of those: they
+        need not be looked at again."""
+        self.curves = Curves(optimizer.task.sign)
+        """The curves of the completed trials that were taken in."""
+        self.pruned: Pruned | None = None
+        """What pruned trials have told; None while there were none."""
+        self.cut_short: set[bytes] = set()
+        """Identities of the points of pruned trials."""
+        self.untold: list[Array] = []
+        """Points of pruned trials that told nothing, which are not to be proposed again."""
+        self._labelled = {name: d for name, d in space.items() if isinstance(d, CategoricalDistribution) and not labels}
+        """Choices whose labels the optimizer knows as their positions only: they may be any objects."""
+
+    def unknown(self, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+        """The trials not taken in."""
+        return [t for t in trials[self._leading :] if t.number not in self._told]
+
+    def news(self, trials: Sequence[FrozenTrial]) -> list[FrozenTrial] | None:
+        """The finished trials not yet taken in; None when what was taken in is no beginning of this history."""
+        if self._leading and (len(trials) < self._leading or trials[self._leading - 1].number != self._leading_number):
+            return None
+        unknown = self.unknown(trials)
+        fresh = [t for t in unknown if has_ended(t)]
+        fits = len(trials) - len(unknown) == len(self._told) and all(ended_at(t) > self._last for t in fresh)
+        return fresh if fits else None
+
+    def take(self, history: list[tuple[FrozenTrial, float | None]], trials: Sequence[FrozenTrial]) -> None:
+        """Tells the method those of `trials` that finished after the ones it knows, with their values: NaN is
+        infeasible, None nothing to tell. What lies outside the present ranges is for its model alone."""
+        points, values, variances, constraints = [], [], [], []
+        outside: list[tuple[Array, float, float]] = []
+        names = self.optimizer.task.constraint_names
+        for trial, value in history:
+            pruned = trial.state == TrialState.PRUNED
+            u = self.encode(trial.params) if value is not None or pruned else None
+            if pruned and u is not None:
+                self.cut_short.add(u.tobytes())
+            found = constraints_of(trial)
+            known = value is not None and (math.isnan(value) or all(name in found for name in names))
+            if u is not None and value is None:
+                self.untold.append(u)
+            elif u is not None and value is not None and known:
+                points.append(u)
+                values.append(value)
+                variances.append(variance(trial))
+                constraints.append([found.get(name, math.inf) for name in names])
+            elif value is not None and math.isfinite(value) and (v := self.beyond(trial.params)) is not None:
+                outside.append((v, value, variance(trial)))
+            self._told.add(trial.number)
+        if outside:
+            self.optimizer.take_in(*zip(*outside, strict=True), outside=True)
+        self._last = ended_at(history[-1][0])
+        self.optimizer.take_in(points, values, variances, constraints)
+        while self._leading < len(trials) and (number := trials[self._leading].number) in self._told:
+            self._leading, self._leading_number = self._leading + 1, number
+
+    def encode(self, params: Mapping[str, Any]) -> Array | None:
+        """The cube point of a trial's parameters; None when they do not cover the space or lie outside it."""
+        with suppress(KeyError, ValueError, TypeError, OverflowError):
+            return self.optimizer.space.encode(self._inner(params), self.optimizer.method.traits.choices)
+        return None
+
+    def beyond(self, params: Mapping[str, Any]) -> Array | None:
+        """The point of parameters that an earlier range allowed, outside the cube; None when they have none, or when
+        the method cannot use it."""
+        optimizer = self.optimizer
+        if optimizer.method.uses_outside(optimizer.history) and not optimizer.task.n_constraints:
+            with suppress(KeyError, ValueError, TypeError, OverflowError):
+                u, outside = place(self._inner(params), optimizer.space, optimizer.method.traits.choices)
+                return u if outside else None
+        return None
+
+    def _inner(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """A trial's parameters as our space knows them."""
+        inner = {**self._fixed, **{name: params[name] for name in self.space if name in params}}
+        for name, d in self._labelled.items():
+            if name in params:
+                inner[name] = int(d.to_internal_repr(params[name]))
+        return inner
+
+    def decode(self, u: Array) -> dict[str, Any]:
+        return self.outer(self.optimizer.space.decode(u, self.optimizer.method.traits.choices))
+
+    def outer(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Parameters of our space as the study knows them: labels instead of their positions."""
+        labels = {name: d.choices[params[name]] for name, d in self._labelled.items() if name in params}
+        return {name: value for name, value in {**params, **labels}.items() if name in self.space}
+
+
+# ---------------------------------------------------------------- what a trial says
+
+
+class ConstraintNames:
+    """The constraints of a study, in the order of their names, read trial by trial."""
+
+    def __init__(self) -> None:
+        self.names: tuple[str, ...] = ()
+        self._first = self._leading = 0
+
+    def read(self, trials: Sequence[FrozenTrial]) -> tuple[str, ...]:
+        """The names after these trials; a trial that has others raises ValueError."""
+        for trial in trials[self._leading :]:
+            names = tuple(sorted(constraints_of(trial))) if trial.state == TrialState.COMPLETE else ()
+            if names and self.names and names != self.names:
+                raise ValueError(
+                    f"trial {trial.number} has the constraints {list(names)}, trial {self._first} has "
+                    f"{list(self.names)}: their number must not change within a study"
+                )
+            if names and not self.names:
+                self.names, self._first = names, trial.number
+        while self._leading < len(trials) and trials[self._leading].state.is_finished():
+            self._leading += 1
+        return self.names
+
+
+def named_constraints(found: Sequence[float] | Mapping[str, float] | None) -> dict[str, float]:
+    """The values of constraints by name; those without names by their position."""
+    if found is None:
+        return {}
+    return {str(name): float(v) for name, v in (found.items() if isinstance(found, Mapping) else enumerate(found))}

@@ -1,0 +1,426 @@
+"""Optuna's door: `Sampler` lets any method of this library propose the trials of an Optuna study.
+
+A proposal follows from the finished trials, the running trials, the seed and the trial's number. The study's storage
+holds all of these, as numbers and JSON. So nothing else is saved, and a fresh process, or another storage with the same
+trials, gets the same proposal bit for bit. To save time a sampler keeps `Replica`s, optimizers that were told the
+trials of a storage already. A replica that no longer agrees with the storage is replaced by a new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar, get_args
+
+import numpy as np
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler
+from optuna.storages import BaseStorage
+from optuna.study import Study
+from optuna.trial import FrozenTrial, TrialState
+
+from regretless.basics.options import in_range, one_of
+from regretless.basics.streams import Stream, keyed_generator
+from regretless.certificate import Certificate
+from regretless.doors.optuna.distributions import (
+    Distributions,
+    as_distributions,
+    cube_space,
+    external,
+    only_value,
+    own_space,
+    parameter_of,
+    searchable,
+)
+from regretless.doors.optuna.replica import ConstraintNames, Pruned, Replica
+from regretless.doors.optuna.rules import CONSTRAINTS, probing_of
+from regretless.doors.optuna.tree import Tree, TreeLearner
+from regretless.doors.optuna.trials import (
+    TOLD_FAILED,
+    check_one_objective,
+    constants,
+    direction_of,
+    ended_at,
+    has_ended,
+    has_heartbeat,
+    has_trial,
+    is_lost,
+    stale_ids,
+    whole_study,
+)
+from regretless.doors.optuna.workers import (
+    OWNER,
+    Sightings,
+    announce,
+    announced,
+    announcement,
+    is_dead,
+    lost_after,
+    mark_probe,
+)
+from regretless.files.codec import MethodLike, as_recipe
+from regretless.optimizer import Optimizer
+from regretless.outlook.probes import Probing, Share, StopRule, is_due, probe_point
+from regretless.space import Space, SpaceLike
+from regretless.space.parameters import Array
+from regretless.task import Direction, Task
+
+ERROR = "regretless:error"
+"""The user attribute that keeps the text of a failed trial's error."""
+NO_SPACE = "no common search space is known yet: no trial has completed"
+"""Why a study of which nothing has completed has no certificate."""
+RACES = 4
+"""Proposals made at most when other workers announce nearly the same point at the same moment."""
+NEAR = 1e-3
+"""Cube distance (largest coordinate) below which two simultaneous proposals are the same experiment."""
+STEPS = 1000
+"""Steps kept, at least one for every trial that a process has under way."""
+REPLICAS = 8
+"""Methods kept per storage: one per study, search space and Hyperband bracket in use."""
+UNKNOWN = Space([(0.0, 1.0)])
+"""Stands for the space in what is asked of every study."""
+CACHES = ("_lock", "_replicas", "_trees", "_names", "_warned", "_sightings", "_steps")
+"""Attributes of a sampler that only save time, and are made anew in another process."""
+
+Answer = TypeVar("Answer")
+
+# ---------------------------------------------------------------- the sampler
+
+
+class Sampler(BaseSampler):
+    """Proposes the trials of a single-objective Optuna study by a method of this library.
+
+        study = optuna.create_study(sampler=Sampler(method="gp-ei", seed=0), storage="sqlite:///study.db",
+        load_if_exists=True, study_name="s")
+
+    With a seed, runs are exact: interrupted and resumed runs, and runs over any storage, give the same trials. Workers
+    that share a study see each other's running trials and do not repeat them, seeded alike or not. Failed trials are
+    told to the method as failures.
+
+    Args:
+        method: a name (`regretless list` shows them), a recipe such as `regretless.MSUCB(low_dim=5)`, or "auto".
+        seed: keys every random draw together with the trial's number; drawn at random when not given.
+        search_space: the parameters, as Optuna distributions or anything `regretless.Space` takes. Optuna reveals
+            parameters only when they are first suggested; with this argument the method proposes from the first trial
+            on. Without it the first trials are drawn at random until one completes, and then the method searches the
+            parameters of the completed trials, each with its latest range; of those that only some trials have it
+            learns when they exist (`doors.tree`). What it cannot explain, or does not know yet, is drawn at random.
+        budget: the number of trials planned, when known.
+        certify: lets "auto" take a method whose certificate shrinks, for studies that are to end by `GapBelow`.
+        probes: the share of the trials that are independent uniform draws, for `Certificate.share` (`GapBelow(share=)`
+            needs them); trials before the space is known, and enqueued ones, are none. A sampler is made before the
+            study gets its callbacks, so it does not know of a `GapBelow` there: say probes=0.2 yourself.
+        floor, ceiling: a value that no setting can fall below (to minimize) or exceed (to maximize).
+        noise_bound: how far noise can carry a value from the truth at most, where that is known.
+        pending_ttl: seconds after which a running trial of another machine counts as lost and is ignored; None waits
+            ten times the longest completed trial and at least a minute, `math.inf` for ever. Trials whose heartbeat is
+            stale, and those whose process on this machine has ended, are ignored in any case.
+        pruned: "extrapolate" tells a pruned trial with the final value that the completed trials make probable for its
+            curve (`doors.curves`); "last" tells its last intermediate value; "ignore" tells nothing. None of them
+            proposes a pruned point again, and certificates rest on completed trials alone. With Hyperband, each trial
+            is proposed from the trials of all brackets.
+        constraints_func: called with a finished trial, gives the values of its constraints, at most 0 where they hold;
+            `trial.set_constraint` inside the objective does the same. Their values are learnt by the GP methods.
+        inside: keep proposals off the bounds of float ranges, for objectives to which a bound is no legal value.
+    """
+
+    def __init__(
+        self,
+        method: MethodLike = "auto",
+        *,
+        seed: int | None = None,
+        search_space: Mapping[str, BaseDistribution] | SpaceLike | None = None,
+        budget: int | None = None,
+        certify: bool = False,
+        probes: float = 0.0,
+        floor: float | None = None,
+        ceiling: float | None = None,
+        noise_bound: float | None = None,
+        pending_ttl: float | None = None,
+        pruned: Pruned = "extrapolate",
+        constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
+        inside: bool = False,
+    ) -> None:
+        if method != "auto":
+            method = as_recipe(method)
+        in_range("(0, inf] or None", pending_ttl=pending_ttl)
+        one_of(get_args(Pruned), pruned=pruned)
+        given: dict[str, Any] = {"budget": budget, "seed": seed, "probes": probes, "noise_bound": noise_bound}
+        direction: Direction = "minimize" if ceiling is None else "maximize"
+        self.task = Task(UNKNOWN, (direction,), floor=floor, ceiling=ceiling, **given)
+        """What is asked of every study, but for the space, the direction and the constraints, which each has itself."""
+        if pruned == "last" and probes:
+            raise ValueError('probes exclude pruned="last": values of trials that were cut short cannot be compared')
+        self.method = method
+        self.search_space = None if search_space is None else as_distributions(search_space)
+        self._own = None if search_space is None else own_space(search_space)
+        """The space as given, where it is one of ours that says more than distributions can."""
+        self.certify, self.pending_ttl, self.pruned = certify, pending_ttl, pruned
+        self.constraints_func, self.inside = constraints_func, inside
+        self._forget_caches()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in CACHES}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        vars(self).update(state)
+        self._forget_caches()
+
+    def __repr__(self) -> str:
+        return f"Sampler({self.method!r}, seed={self.task.seed})"
+
+    def _forget_caches(self) -> None:
+        self._lock = threading.RLock()
+        self._sightings = Sightings()
+        self._steps: dict[tuple[int, int], int] = {}
+        """The step of each trial of this process, by study and number."""
+        self._replicas: weakref.WeakKeyDictionary[BaseStorage, list[Replica]] = weakref.WeakKeyDictionary()
+        self._trees: weakref.WeakKeyDictionary[BaseStorage, dict[Any, TreeLearner]] = weakref.WeakKeyDictionary()
+        self._names: weakref.WeakKeyDictionary[BaseStorage, dict[int, ConstraintNames]] = weakref.WeakKeyDictionary()
+        self._warned: weakref.WeakKeyDictionary[BaseStorage, set[int]] = weakref.WeakKeyDictionary()
+
+    # -- Optuna's hooks
+
+    def reseed_rng(self) -> None:
+        """Nothing to do: draws are keyed on the trial's number, so parallel workers never share them."""
+
+    def infer_relative_search_space(self, study: Study, trial: FrozenTrial | None) -> Distributions:
+        if self.search_space is not None:
+            return searchable(self.search_space)
+        with self._lock:
+            return dict(self._tree(study).distributions)
+
+    def _tree(self, study: Study) -> Tree:
+        """What the finished trials of a study say about its space."""
+        study = whole_study(study)
+        learner = self._trees.setdefault(study._storage, {}).setdefault(study._study_id, TreeLearner())
+        states = (TrialState.COMPLETE, TrialState.PRUNED) if self.pruned == "last" else (TrialState.COMPLETE,)
+        return learner.learn(study.get_trials(deepcopy=False, states=states))
+
+    def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
+        check_one_objective(study)
+        study, space = whole_study(study), searchable(search_space)
+        with self._lock:
+            trials = study.get_trials(deepcopy=False)
+            step = self._step(study, trial, trials)
+            if not space:
+                announce(study, trial, {}, {}, 0)
+                return {}
+            pieces = ahead = 0
+            for _ in range(RACES):
+                replica = self._replica(study, space, trials)
+                others = [t for t in replica.unknown(trials) if t.number != trial.number]
+                pending = self._pending(study, replica, others, trials)
+                away = [*pending.values(), *replica.untold]
+                u = replica.optimizer.propose(step, away, ahead=ahead)
+                if u.tobytes() in replica.cut_short:  # a repetition would settle noise, but end as early as the first
+                    u = replica.optimizer.propose(step, [*away, u], ahead=ahead)
+                params = replica.decode(u)
+                pieces = announce(study, trial, space, params, pieces)
+                if is_due(step, self.task.probes):
+                    mark_probe(study, trial, self.task.seed, step, space)
+                    choices = replica.optimizer.method.traits.choices
+                    if np.array_equal(u, probe_point(replica.optimizer.task, step, choices)):
+                        break  # a draw moves for nobody: its independence is what counts
+                if not others and not has_trial(study, max(trial.number, trials[-1].number if trials else -1) + 1):
+                    break  # nobody else is at work, and whoever comes now sees our announcement
+                trials = study.get_trials(deepcopy=False)
+                others = [t for t in replica.unknown(trials) if t.number != trial.number]
+                points = self._pending(study, replica, others, trials)
+                for t in others:
+                    if t.state.is_finished() and (point := replica.encode(t.params)) is not None:
+                        points[t.number] = point
+                # trials that came up, or changed their mind, while we were thinking, at (nearly) our point
+                near = [n for n, point in points.items() if np.abs(point - u).max() < NEAR]
+                rivals = [n for n in near if n not in pending or not np.array_equal(pending[n], points[n])]
+                if not rivals:
+                    break
+                # rivals who move at the same moment move to different points
+                ahead = sum(number < trial.number for number in rivals)
+            else:  # a crowd that never settles: a draw of our own, which nobody else makes
+                cube = replica.optimizer.method.cube
+                params = replica.decode(keyed_generator(self.task.seed, step, Stream.RACE).random(cube.dim))
+                announce(study, trial, space, params, pieces)
+            return params
+
+    def sample_independent(
+        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        check_one_objective(study)
+        if param_distribution.single():
+            return only_value(param_distribution)
+        self._warn_once(study, param_name)
+        space = Space({param_name: parameter_of(param_distribution, inside=self.inside)})
+        stream = int.from_bytes(hashlib.blake2b(param_name.encode(), digest_size=7).digest(), "big") + Stream.LARGEST
+        step = self._steps.get((study._study_id, trial.number), trial.number)
+        u = keyed_generator(self.task.seed, step, stream).random(1)
+        return external(param_distribution, space.decode(u)[param_name])
+
+    def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
+        if self.constraints_func is not None and state in (TrialState.COMPLETE, TrialState.PRUNED):
+            given = self.constraints_func(trial)
+            try:
+                found = [float(value) for value in given]
+            except (TypeError, ValueError):
+                found = [math.nan]
+            if any(math.isnan(value) for value in found):
+                what = f"constraints_func gave {given!r} for trial {trial.number}"
+                raise ValueError(f"{what}: it must give a list of numbers, one per constraint")
+            study._storage.set_trial_system_attr(trial._trial_id, CONSTRAINTS, found)
+        if state == TrialState.FAIL and has_heartbeat(study):
+            study._storage.set_trial_system_attr(trial._trial_id, TOLD_FAILED, True)
+
+    # -- what the method knows
+
+    def certificate(self, study: Study, delta: float = 0.05) -> Certificate:
+        """How much worse than the optimum `recommend` may be, with probability 1 - delta, or why that is not known."""
+
+        def look(optimizer: Optimizer, beside: list[Array], probing: Probing) -> Certificate:
+            return optimizer.certificate_at(delta, beside=beside, probing=probing)
+
+        found = self._answer(study, look)
+        return Certificate.none(NO_SPACE, delta) if found is None else found
+
+    def share(self, study: Study, delta: float = 0.05, *, rule: StopRule | None = None) -> Share:
+        """How much of the space can be better than `recommend`, with probability 1 - delta, or why none can say; by one
+        planned look or, with a `rule` that may end the study by its values, at every moment."""
+
+        def look(optimizer: Optimizer, beside: list[Array], probing: Probing) -> Share:
+            return optimizer.share_at(delta, beside=beside, probing=probing._replace(rule=rule))
+
+        found = self._answer(study, look)
+        return Share(None, NO_SPACE) if found is None else found
+
+    def _answer(self, study: Study, question: Callable[[Optimizer, list[Array], Probing], Answer]) -> Answer | None:
+        """What an optimizer says that knows the study, its probes and what is being evaluated now."""
+        with self._lock:
+            # what a trial would have come to is a guess: it guides proposals, a certificate does not rest on it
+            replica = self._current(study, "ignore" if self.pruned == "extrapolate" else self.pruned)
+            if replica is None:
+                return None
+            trials = study.get_trials(deepcopy=False)
+            pending = self._pending(study, replica, replica.unknown(trials), trials)
+            probing = probing_of(study, trials, replica.space, self.task)
+            return question(replica.optimizer, list(pending.values()), probing)
+
+    def recommend(self, study: Study) -> dict[str, Any]:
+        """The parameters to use: the best value seen, or with noise the model's choice, not the luckiest value."""
+        with self._lock:
+            replica = self._current(study)
+            if replica is None:
+                raise RuntimeError("recommend() needs at least one completed trial; the study has none yet")
+            setting = replica.outer(replica.optimizer.recommend())
+            return {**setting, **constants(setting, study.get_trials(deepcopy=False))}
+
+    def _current(self, study: Study, pruned: Pruned | None = None) -> Replica | None:
+        check_one_objective(study)
+        trials = study.get_trials(deepcopy=False)
+        space = self.infer_relative_search_space(study, None)
+        return self._replica(study, space, trials, pruned) if space else None
+
+    # -- inside
+
+    def _replica(
+        self, study: Study, space: Distributions, trials: Sequence[FrozenTrial], pruned: Pruned | None = None
+    ) -> Replica:
+        """A method that has been told exactly the finished trials, in the order they finished: a kept one if one fits,
+        else a new one. `pruned` says what pruned trials tell, by default as the sampler's option does."""
+        kept, pruned = self._replicas.setdefault(study._storage, []), pruned or self.pruned
+        conditions = self._tree(study).when if self.search_space is None else {}
+        names = self._names.setdefault(study._storage, {}).setdefault(study._study_id, ConstraintNames()).read(trials)
+        for replica in kept:
+            fits = replica.study_id == study._study_id and replica.space == space and replica.when == conditions
+            fits = fits and replica.optimizer.task.constraint_names == names
+            if fits and replica.pruned in (None, pruned) and (fresh := replica.news(trials)) is not None:
+                break
+        else:
+            # parameters of one value have a place in the cube of `minimize`, so they have one here
+            fixed = {name: d for name, d in (self.search_space or {}).items() if d.single()}
+            searched = self._own or cube_space({**space, **fixed}, conditions, inside=self.inside)
+            task = replace(self.task, space=searched, directions=(direction_of(study),), constraints=names)
+            optimizer = Optimizer(task, self.method, certify=self.certify)
+            replica = Replica(study._study_id, space, conditions, optimizer, list(fixed), labels=self._own is not None)
+            fresh = [t for t in trials if has_ended(t)]
+        if not kept or kept[0] is not replica:
+            kept[:] = [replica, *(other for other in kept if other is not replica)][:REPLICAS]
+        if fresh:
+            heartbeat = has_heartbeat(study)
+            replica.pruned = pruned if any(t.state == TrialState.PRUNED for t in fresh) else replica.pruned
+            history = [(t, self._value(t, heartbeat, replica)) for t in sorted(fresh, key=ended_at)]
+            replica.take(history, trials)
+        return replica
+
+    def _value(self, trial: FrozenTrial, heartbeat: bool, replica: Replica) -> float | None:
+        """What a finished trial tells the method: its value, NaN for an infeasible one, None for nothing at all.
+
+        A pruned one is judged by the trials that finished before it, so that what it tells never changes.
+        """
+        if trial.state == TrialState.COMPLETE:
+            replica.curves.add(trial)
+            return float(trial.values[0])
+        if trial.state == TrialState.PRUNED:
+            if replica.pruned == "ignore" or trial.last_step is None:
+                return None
+            last = trial.intermediate_values[trial.last_step]
+            return replica.curves.final(trial) if replica.pruned == "extrapolate" else last
+        if trial.state == TrialState.FAIL and (not heartbeat or TOLD_FAILED in trial.system_attrs):
+            return math.nan
+        return None  # a worker that died says nothing about its point
+
+    def _pending(
+        self, study: Study, replica: Replica, others: Iterable[FrozenTrial], trials: Sequence[FrozenTrial]
+    ) -> dict[int, Array]:
+        """Cube points of those trials of other workers that are being evaluated now, by number."""
+        running = [t for t in others if t.state == TrialState.RUNNING]
+        if not running:
+            return {}
+        stale, ttl = stale_ids(study), self.pending_ttl
+        points = {}
+        for t in running:
+            dead = is_dead(announcement(t).get("by"))
+            if dead is None:  # it runs on another machine
+                ttl = lost_after(trials) if ttl is None else ttl
+                dead = self._sightings.seconds(t) > ttl
+            lost = t._trial_id in stale or dead
+            if lost and OWNER not in t.system_attrs:  # a signed trial will be finished by others, at its own point
+                continue
+            fixed = t.system_attrs.get("fixed_params", {})
+            u = replica.encode(announced(t, replica.space) | (fixed if isinstance(fixed, dict) else {}) | t.params)
+            if u is not None:
+                points[t.number] = u
+        return points
+
+    def _step(self, study: Study, trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> int:
+        """The key of a trial's proposal: its number, less the trials before it whose workers died.
+
+        So the trial that takes the place of a lost one is proposed what the lost one was.
+        """
+        heartbeat, stale = has_heartbeat(study), stale_ids(study)
+        lost = sum(t.number < trial.number and is_lost(t, heartbeat, stale) for t in trials)
+        while len(self._steps) >= STEPS:
+            del self._steps[next(iter(self._steps))]
+        self._steps[study._study_id, trial.number] = trial.number - lost
+        return trial.number - lost
+
+    def _warn_once(self, study: Study, param_name: str) -> None:
+        warned = self._warned.setdefault(study._storage, set())
+        if study._study_id in warned:
+            return
+        if self.search_space is None:
+            tree = self._tree(study)
+            if param_name not in tree.seen or param_name in tree.distributions:
+                return  # it is new, or exists where no trial had it: the method knows it from now on
+            why = "some completed trials have it and others do not, and no values of others explain which"
+        else:
+            why = "it is not part of search_space, or its range changed"
+        warned.add(study._study_id)
+        warnings.warn(
+            f"parameter {param_name!r} is drawn at random, because {why}; so is every further parameter like it in "
+            "this study",
+            stacklevel=2,
+        )

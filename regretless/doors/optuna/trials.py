@@ -1,0 +1,121 @@
+"""What a storage says of a study and its trials: whether they ended, were lost, and how noisy they are."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from optuna.distributions import CategoricalDistribution
+from optuna.study import Study, StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from regretless.doors.optuna.workers import OWNER, announcement, is_dead
+from regretless.task import Direction
+
+TOLD_FAILED = "regretless:failed"
+"""Marks trials whose own worker reported the failure, as opposed to those that a stale heartbeat gave up."""
+VARIANCE = "regretless:var"
+"""The user attribute by which an objective tells the noise variance of its value, when it knows it."""
+STARTED = datetime.now()
+"""When this process began to use samplers, or was forked from one that did."""
+
+
+def _start_anew() -> None:
+    global STARTED
+    STARTED = datetime.now()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)
+
+
+def check_one_objective(study: Study) -> None:
+    """Raises ValueError for a study with several objectives."""
+    if len(study.directions) > 1:
+        raise ValueError(
+            f"study {study.study_name!r} has {len(study.directions)} objectives and regretless searches one: use "
+            "optuna.samplers.NSGAIISampler or TPESampler for the front, or return one weighted sum of them"
+        )
+
+
+def direction_of(study: Study) -> Direction:
+    return "maximize" if study.direction == StudyDirection.MAXIMIZE else "minimize"
+
+
+def whole_study(study: Study) -> Study:
+    """The study itself, where Hyperband shows a sampler only the trials of one bracket."""
+    whole: Study = getattr(study, "_study", study)
+    return whole
+
+
+def has_ended(trial: FrozenTrial) -> bool:
+    return trial.state.is_finished() and trial.datetime_complete is not None
+
+
+def has_trial(study: Study, number: int) -> bool:
+    """Whether a trial of this number has been created: one small query, where reading the trials takes several."""
+    try:
+        study._storage.get_trial_id_from_study_id_trial_number(study._study_id, number)
+    except KeyError:
+        return False
+    return True
+
+
+def ended_at(trial: FrozenTrial) -> tuple[datetime, int]:
+    return trial.datetime_complete or datetime.min, trial.number
+
+
+def variance(trial: FrozenTrial) -> float:
+    found: Any = trial.user_attrs.get(VARIANCE)
+    known = isinstance(found, float | int) and not isinstance(found, bool) and 0 <= found < math.inf
+    return float(found) if known else math.nan
+
+
+def all_evaluated(size: float, trials: Iterable[FrozenTrial], *, bounded: bool = False) -> bool:
+    """Whether these trials have evaluated every setting of a space of so many, and no noise was told or bounded, which
+    would make further values of known settings worth having."""
+    found = list(trials)
+    if len(found) < size or bounded or any(variance(t) > 0 for t in found):
+        return False
+    return len({repr(sorted(t.params.items())) for t in found}) >= size
+
+
+def has_heartbeat(study: Study) -> bool:
+    interval = getattr(study._storage, "get_heartbeat_interval", None)
+    return interval is not None and interval() is not None
+
+
+def stale_ids(study: Study) -> set[int]:
+    """Ids of the running trials whose heartbeat has stopped, where the storage has heartbeats."""
+    return set(study._storage._get_stale_trial_ids(study._study_id)) if has_heartbeat(study) else set()  # type: ignore[attr-defined]
+
+
+def is_lost(trial: FrozenTrial, heartbeat: bool, stale: set[int]) -> bool:
+    """Whether a trial's worker died before it could tell anything; trials of `tune_in_storage` are finished by
+    others."""
+    if OWNER in trial.system_attrs:
+        return False
+    if trial.state == TrialState.FAIL:
+        return heartbeat and TOLD_FAILED not in trial.system_attrs
+    if trial.state != TrialState.RUNNING:
+        return False
+    by = announcement(trial).get("by")
+    if by is None:  # killed before it could sign: only those who work beside us could still be about to
+        return trial.datetime_start is not None and trial.datetime_start < STARTED
+    return trial._trial_id in stale or is_dead(by) is True
+
+
+def constants(setting: Mapping[str, Any], trials: Iterable[FrozenTrial]) -> dict[str, Any]:
+    """The parameters of a single value that a study's objective has at this setting: those of all completed trials with
+    the same parameters and labels, because a branch may have its own."""
+    found: list[dict[str, Any]] = []
+    for t in trials:
+        searched = {name for name, d in t.distributions.items() if not d.single()}
+        labels = {name for name in searched if isinstance(t.distributions[name], CategoricalDistribution)}
+        alike = set(setting) <= searched and all(setting[name] == t.params[name] for name in labels)
+        if t.state == TrialState.COMPLETE and alike:
+            found.append({name: value for name, value in t.params.items() if name not in searched})
+    return {name: value for name, value in found[0].items() if all(name in other for other in found)} if found else {}

@@ -1,0 +1,1 @@
+"""Ray's door: a searcher for Ray Tune."""

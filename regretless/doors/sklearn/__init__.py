@@ -1,0 +1,1 @@
+"""scikit-learn's door: a search over the parameters of an estimator."""

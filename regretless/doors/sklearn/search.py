@@ -1,0 +1,255 @@
+"""scikit-learn's door: `RegretlessSearchCV`, a drop-in for `RandomizedSearchCV` and scikit-optimize's `BayesSearchCV`
+that learns from every cross-validation."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.exceptions import FitFailedWarning
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.utils import check_random_state
+
+from regretless.auto.algorithm import LISTED, nearest_unknown
+from regretless.basics.options import whole_number
+from regretless.doors.sklearn.spaces import SearchSpace, read_search_space
+from regretless.files.codec import MethodLike
+from regretless.optimizer import Optimizer, Trial
+from regretless.outlook.probes import is_due
+from regretless.outlook.stopping import Rule, probes_for
+from regretless.space import Space
+from regretless.space.parameters import Array
+from regretless.task import Task
+
+EVERY_FIT_FAILED = "All the "
+"""How scikit-learn begins to say that all fits of a round failed; it raises then, where a search that learns can go
+on."""
+AT_MOST_ONE = (
+    "accuracy", "adjusted_", "average_precision", "balanced_accuracy", "completeness_score", "d2_",
+    "explained_variance", "f1", "fowlkes_mallows_score", "homogeneity_score", "jaccard", "matthews_corrcoef",
+    "normalized_mutual_info", "precision", "r2", "rand_score", "recall", "roc_auc", "top_k_accuracy", "v_measure_score",
+)  # fmt: skip
+"""How the names of scikit-learn's scorers begin whose best score is 1; that of "neg_..." is 0."""
+N_TRIALS = 40
+"""The settings evaluated when nothing else is said."""
+
+
+class RegretlessSearchCV(BaseSearchCV):
+    """Searches the parameters of an estimator by cross-validation, each setting chosen from the scores of those before.
+
+        search = RegretlessSearchCV(SVC(), {"C": loguniform(1e-2, 1e3), "kernel": ["rbf", "linear"]}, n_trials=40,
+        random_state=0) search.fit(X, y).best_params_
+
+    Everything scikit-learn's own searches offer works here: `cv_results_`, `best_params_`, `refit`, pipelines with
+    `step__parameter`, several metrics. A space of finitely many settings ends when all are evaluated. Settings
+    whose fit fails or scores NaN are told to the method as infeasible; those of a round in which every single fit
+    failed are not listed in `cv_results_`, because scikit-learn gives no results for them.
+
+    Args:
+        estimator: the estimator to tune.
+        space: parameter name -> a scipy distribution, a list of values (searched as a scale if they are numbers in
+            order), or `Float`, `Int`, `Choice` of this library; or a list of such mappings, of which each setting
+            follows one; or a `Space`, which can have conditions and rules.
+        param_distributions, search_spaces: the space under the names of `RandomizedSearchCV` and `BayesSearchCV`; in
+            the latter a tuple of two numbers is a range, and (low, high, "log-uniform") one on a log scale.
+        n_trials: settings to evaluate; n_iter is another name of it.
+        scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score, return_train_score: as in `RandomizedSearchCV`.
+        method: a name (`regretless list` shows them), a recipe or "auto".
+        metric: with several metrics, the name of the one to search by; left out, the one `refit` names, or the first.
+        stop: a rule such as `GapBelow(0.01)` or `StopWhen(no_improvement=20)`, asked after every round; `stopped_` then
+            says why the search ended, and "auto" takes a method whose certificate shrinks.
+        probes: the share of the settings that are independent uniform draws; they prove how much of the space can be
+            better (`certificate_.share`). None: 0, or 0.2 with a rule that speaks of a certificate.
+        ceiling: a score that no setting can exceed; "scorer": that of scikit-learn's scorer, where it has one.
+        noise_bound: how far noise can carry a score from the truth at most, where that is known.
+        fold_noise: tell the noise of each score, judged by how the folds differ (`FoldNoise`).
+        batch: settings per round; `n_jobs` workers share the folds of a round. The result depends on `batch`, never on
+            `n_jobs`.
+        random_state: makes the search repeatable.
+
+    After `fit`, `optimizer_` is the `Optimizer` with its model, and `certificate_` says how much better the best
+    setting may be.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        space: Mapping[str, Any] | Sequence[Mapping[str, Any]] | Space | None = None,
+        *,
+        param_distributions: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        search_spaces: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        n_trials: int = N_TRIALS,
+        n_iter: int | None = None,
+        scoring: Any = None,
+        metric: str | None = None,
+        method: MethodLike = "auto",
+        fold_noise: bool = True,
+        stop: Rule | None = None,
+        probes: float | None = None,
+        ceiling: float | Literal["scorer"] | None = "scorer",
+        noise_bound: float | None = None,
+        n_jobs: int | None = None,
+        refit: Any = True,
+        cv: Any = None,
+        batch: int = 1,
+        verbose: int = 0,
+        pre_dispatch: int | str = "2*n_jobs",
+        random_state: Any = None,
+        error_score: Any = np.nan,
+        return_train_score: bool = False,
+    ) -> None:
+        super().__init__(
+            estimator=estimator, scoring=scoring, n_jobs=n_jobs, refit=refit, cv=cv, verbose=verbose,
+            pre_dispatch=pre_dispatch, error_score=error_score, return_train_score=return_train_score,
+        )  # fmt: skip
+        self.space = space
+        self.param_distributions = param_distributions
+        self.search_spaces = search_spaces
+        self.n_trials = n_trials
+        self.n_iter = n_iter
+        self.metric = metric
+        self.method = method
+        self.fold_noise = fold_noise
+        self.stop = stop
+        self.probes = probes
+        self.ceiling = ceiling
+        self.noise_bound = noise_bound
+        self.batch = batch
+        self.random_state = random_state
+
+    def _run_search(self, evaluate_candidates: Callable[[list[dict[str, Any]]], dict[str, Any]]) -> None:
+        """scikit-learn's hook: proposes settings round by round; the results of all rounds so far come back from
+        each."""
+        n_trials, batch = self._counts()
+        searched = self._search_space()
+        whole = isinstance(self.random_state, int | np.integer)
+        seed = self.random_state if whole else check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        task = Task(
+            searched.space, ("maximize",), n_trials, int(seed), probes=probes_for(self.stop, self.probes),
+            ceiling=self._most() if self.ceiling == "scorer" else self.ceiling,
+            noise_bound=0.0 if self.noise_bound is None else self.noise_bound,
+        )  # fmt: skip
+        optimizer = Optimizer(task, self.method, certify=self.stop is not None and self.stop.asks_gap)
+        noise, self.stopped_ = FoldNoise(), None
+        if self.stop is not None:
+            self.stop.load({})
+        while len(optimizer.trials) < n_trials and not optimizer.exhausted and self.stopped_ is None:
+            trials = _next_trials(optimizer, min(batch, n_trials - len(optimizer.trials)))
+            settings = [searched.setting(trial.params) for trial in trials]
+            try:
+                results = evaluate_candidates(settings)
+            except ValueError as error:
+                if self.error_score == "raise" or not str(error).lstrip().startswith(EVERY_FIT_FAILED):
+                    raise
+                if len(optimizer.trials) >= n_trials and all(t.value is None for t in optimizer.trials):
+                    raise
+                warnings.warn(f"{settings}: {error}", FitFailedWarning, stacklevel=2)
+                for trial in trials:
+                    optimizer.tell(trial, failed=True)
+            else:
+                means, folds = self._scores(results)
+                for trial, mean, scores in zip(trials, means[-len(trials) :], folds[-len(trials) :], strict=True):
+                    optimizer.tell(trial, float(mean), var=noise.variance(scores) if self.fold_noise else None)
+            self.stopped_ = None if self.stop is None else self.stop(optimizer)
+        self.optimizer_ = optimizer
+        self.certificate_ = optimizer.certificate
+
+    def _most(self) -> float | None:
+        """The largest score of the metric that is searched by, where its name or the estimator's own score says it."""
+        scoring = self.scoring
+        if isinstance(scoring, Mapping):
+            scoring = scoring.get(self._metric(list(scoring)))
+        elif isinstance(scoring, list | tuple | set):
+            if isinstance(scoring, set) and not self.metric and not isinstance(self.refit, str):
+                return None  # the first of a set can be any
+            scoring = self._metric(list(scoring))
+        if scoring is None:
+            own = getattr(type(self.estimator), "score", None)
+            return 1.0 if own in (ClassifierMixin.score, RegressorMixin.score) else None
+        if not isinstance(scoring, str):
+            return None
+        return 0.0 if scoring.startswith("neg_") else 1.0 if scoring.startswith(AT_MOST_ONE) else None
+
+    def _counts(self) -> tuple[int, int]:
+        """The settings to evaluate, and those per round."""
+        if self.n_iter is not None and self.n_trials not in (N_TRIALS, self.n_iter):
+            raise ValueError(f"n_iter is another name of n_trials: give one, got {self.n_iter!r} and {self.n_trials!r}")
+        name = "n_trials" if self.n_iter is None else "n_iter"
+        n_trials = getattr(self, name)
+        whole_number(batch=self.batch, **{name: n_trials})
+        return int(n_trials), int(self.batch)
+
+    def _search_space(self) -> SearchSpace:
+        names = ("space", "param_distributions", "search_spaces")
+        given = [name for name in names if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"the search needs one of {', '.join(names)}, got {' and '.join(given) or 'none of them'}")
+        return read_search_space(getattr(self, given[0]), pairs=given[0] == "search_spaces")
+
+    def _metric(self, metrics: Sequence[str]) -> str:
+        """The one of the metrics that is searched by."""
+        named = self.metric or (self.refit if isinstance(self.refit, str) and len(metrics) > 1 else metrics[0])
+        if named not in metrics:
+            raise ValueError(f"metric must be one of {metrics}, got {named!r}")
+        return named
+
+    def _scores(self, results: Mapping[str, Any]) -> tuple[Array, Array]:
+        """The mean scores that are searched by, n, and those of the folds, n x folds."""
+        metrics = [key.removeprefix("mean_test_") for key in results if key.startswith("mean_test_")]
+        name = self._metric(metrics)
+        folds = [scores for key, scores in results.items() if re.fullmatch(rf"split\d+_test_{re.escape(name)}", key)]
+        return results[f"mean_test_{name}"], np.array(folds).T
+
+
+def _next_trials(optimizer: Optimizer, n: int) -> list[Trial]:
+    """The next n trials. On a small grid one that would repeat a setting takes the nearest new one instead: methods
+    repeat what is noisy, but the folds would be the same again, and so would be the score."""
+    if optimizer.method.cube.size > LISTED:
+        return optimizer.ask(n)
+    book, first = optimizer.book, len(optimizer.trials)
+    settings = [optimizer.space.decode(u, optimizer.method.traits.choices) for u in _new_points(optimizer, n)]
+    trials = [optimizer.adopt(setting) for setting in settings]
+    book.probe_steps += [step for step in range(first, first + n) if is_due(step, optimizer.task.probes)]
+    book.record.overlapping |= n > 1
+    return trials
+
+
+def _new_points(optimizer: Optimizer, n: int) -> list[Array]:
+    """The points of the next n trials on a small grid, d each."""
+    asked, points = [t.unit for t in optimizer.trials], list[Array]()
+    for step in range(len(asked), len(asked) + n):
+        points.append(optimizer.propose(step, points))
+    for i, u in enumerate(points):
+        if sum(np.array_equal(u, other) for other in [*asked, *points]) > 1:
+            points[i] = nearest_unknown(optimizer.history.with_pending(points), optimizer.method.cube, u)
+    return points
+
+
+class FoldNoise:
+    """The noise variance of mean scores over folds, judged by the settings so far.
+
+    All settings are scored on the same folds, and a fold that is hard is hard for all of them. So a setting's scores
+    are compared with the mean scores of the earlier settings fold by fold: what varies is the noise of their
+    difference. One setting has few folds, so the variances of all settings so far are averaged. The first setting has
+    none to be compared with: the variance of its own scores stands in.
+    """
+
+    def __init__(self) -> None:
+        self._scores: list[Array] = []
+        self._variances: list[float] = []
+
+    def variance(self, scores: Array) -> float | None:
+        """The variance of the mean of a new setting's scores; None when one fold, or a failed one, says nothing."""
+        if len(scores) < 2 or not np.isfinite(scores).all():
+            return None
+        if self._scores:
+            earlier = len(self._scores)
+            difference = scores - np.mean(self._scores, axis=0)
+            shrunk = earlier / (earlier + 1)  # the earlier settings' mean has noise of its own
+            self._variances.append(float(difference.var(ddof=1)) / len(scores) * shrunk)
+        self._scores.append(scores)
+        return float(np.mean(self._variances)) if self._variances else float(scores.var(ddof=1)) / len(scores)

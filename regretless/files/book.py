@@ -1,0 +1,159 @@
+"""The book of a run: everything that was asked and told, once.
+
+`Book` holds the trials, the order in which they ended, the evaluations that are no trials of the run, and a `Record` of
+plain facts. The history that methods see follows from it (`history_of`), so a file that holds a book cannot disagree
+with itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from regretless.history import History
+from regretless.method import Method
+from regretless.space.parameters import Array
+from regretless.task import Task
+from regretless.trial import Trial
+
+
+@dataclass
+class Record:
+    """What is known of a run beside its values, in plain form."""
+
+    name: str = ""
+    """What the objective, or the study, is called."""
+    source: str = ""
+    """The fingerprint of the objective's text."""
+    began: float | None = None
+    """When the run began, in seconds since 1970."""
+    ended: float | None = None
+    """When its last trial ended."""
+    rule: dict[str, Any] | None = None
+    """What the stop rule has counted; None: no rule may end the run by its values."""
+    foreign: bool = False
+    """Whether another library's sampler chose settings, and this run was only told of them."""
+    numbers: list[int] | None = None
+    """The numbers that the trials have in the study they were read from; None: their own."""
+    probes: list[int] | None = None
+    """The numbers of the trials that were uniform probes, in the study they were read from."""
+    overlapping: bool = False
+    """Whether several trials were ever under way at once."""
+
+    def number_of(self, trial: Trial) -> int:
+        """The number by which the user knows a trial."""
+        return trial.number if self.numbers is None else self.numbers[trial.number]
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Record:
+        """The record whose fields these are; raises ValueError for anything else."""
+        kinds = {
+            "name": str, "source": str, "began": float | None, "ended": float | None, "rule": dict | None,
+            "foreign": bool, "numbers": list | None, "probes": list | None, "overlapping": bool,
+        }  # fmt: skip
+        if set(content) != {f.name for f in fields(cls)}:
+            raise ValueError(f"no record of a run has the entries {sorted(content)}")
+        for name, kind in kinds.items():
+            if not isinstance(content[name], kind):
+                raise ValueError(f"the record says {name} = {content[name]!r}")
+        for name in ("numbers", "probes"):
+            if any(type(n) is not int or n < 0 for n in content[name] or ()):
+                raise ValueError(f"the record says {name} = {content[name]!r}")
+        return cls(**content)
+
+
+class Earlier(NamedTuple):
+    """One evaluation that is no trial of the run: made before it, or by others."""
+
+    unit: Array
+    """Its place, d; outside the cube where `outside`."""
+    value: float
+    """In the user's units; NaN: it failed."""
+    var: float
+    """Its noise variance; NaN: unknown."""
+    constraints: tuple[float, ...]
+    outside: bool
+    after: int
+    """How many trials had ended when it was learnt."""
+
+
+@dataclass
+class Book:
+    """Everything that was asked and told in a run."""
+
+    trials: list[Trial] = field(default_factory=list)
+    """All trials, in the order of their numbers."""
+    ended: list[int] = field(default_factory=list)
+    """The numbers of those that ended, in the order in which they did."""
+    forgotten: set[int] = field(default_factory=set)
+    """Those of them that were given up, which says nothing against their settings."""
+    earlier: list[Earlier] = field(default_factory=list)
+    probe_steps: list[int] = field(default_factory=list)
+    """The steps whose trials were to be probes, those whose draw was known already included."""
+    record: Record = field(default_factory=Record)
+
+
+def history_of(task: Task, method: Method, book: Book) -> History:
+    """What a method sees of a book: its values, in the order in which they came, turned for a maximisation."""
+    history = empty_history(task, method)
+    for batch in _in_order(book):
+        if isinstance(batch[0], Earlier):
+            history = with_earlier(history, task, batch)
+        else:
+            X = np.array([t.unit for t in batch])
+            y, var, sides = zip(*(as_seen(t, task, history) for t in batch), strict=True)
+            history = history.with_values(X, y, yvar=var, sides=sides if history.n_sides else None)
+    return history.with_pending([t.unit for t in book.trials if t.state == "pending"])
+
+
+def empty_history(task: Task, method: Method) -> History:
+    """The history of a run in which nothing has happened. A method that cannot learn constraints sees none."""
+    learns = task.n_constraints if method.traits.constraints else 0
+    return History(method.dim, constraints=learns, cost=task.cost is not None, noise_bound=task.noise_bound)
+
+
+def as_seen(trial: Trial, task: Task, history: History) -> tuple[float, float, list[float]]:
+    """A trial that ended as a method sees it: the value to be maximised (NaN: it failed), its noise variance and what
+    comes with it. For a method that learns no constraints, a setting that breaks one has failed."""
+    failed = trial.value is None or not (history.n_constraints or trial.feasible)
+    y = math.nan if failed or trial.value is None else task.sign * trial.value
+    if failed:
+        return y, math.nan, [math.nan] * history.n_sides
+    cost = [trial.cost or 0.0] if history.has_cost else []
+    return y, math.nan if trial.var is None else trial.var, [*trial.constraints[: history.n_constraints], *cost]
+
+
+def with_earlier(history: History, task: Task, found: Sequence[Earlier]) -> History:
+    """A history with evaluations that are no trials, all of them inside the cube or all outside."""
+    X = np.array([e.unit for e in found])
+    y, var = task.sign * np.array([e.value for e in found]), np.array([e.var for e in found])
+    if found[0].outside:
+        return history.with_outside(X, y, var)
+    C = np.array([e.constraints for e in found]).reshape(len(found), -1)
+    if not history.n_constraints:
+        y = np.where((C <= 0).all(axis=1), y, np.nan)
+    return history.with_values(X, y, yvar=var, sides=C if history.n_constraints else None)
+
+
+def _in_order(book: Book) -> Iterator[list[Trial] | list[Earlier]]:
+    """The trials that ended and the earlier evaluations, in batches of one kind, in the order in which they came."""
+    ended, at = [number for number in book.ended if number not in book.forgotten], 0
+    forgotten_before = np.cumsum([0, *(number in book.forgotten for number in book.ended)])
+    batch: list[Earlier] = []
+    for e in book.earlier:
+        place = e.after - int(forgotten_before[e.after])
+        if batch and (place > at or e.outside != batch[0].outside):
+            yield batch
+            batch = []
+        if place > at:
+            yield [book.trials[number] for number in ended[at:place]]
+            at = place
+        batch.append(e)
+    if batch:
+        yield batch
+    if at < len(ended):
+        yield [book.trials[number] for number in ended[at:]]

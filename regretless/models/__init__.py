@@ -1,0 +1,1 @@
+"""Models: arrays in, arrays out. They do not know methods."""

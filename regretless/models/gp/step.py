@@ -1,0 +1,99 @@
+"""One step on the exact GP: from an acquisition to the next point, from a posterior to the point to recommend."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from regretless.history import History
+from regretless.models.gp.acquisition import kept_from_failures, through
+from regretless.models.gp.additive import AdditiveGP
+from regretless.models.gp.design import away_from_known
+from regretless.models.gp.maximiser import USUAL, Acquisition, Effort, maximise
+from regretless.models.gp.posterior import GP
+from regretless.space import Cube
+from regretless.space.parameters import Array
+
+OWN_VALUE = 0.25
+"""The part of what a value differs from its posterior mean that is believed when a setting is recommended and the noise
+had to be fitted. It was chosen on classics and odd bbob functions, where .15 to .35 are level (docs/lab/shares.md)."""
+INCUMBENTS = 3  # evaluated points with the best means around which the maximiser draws candidates; 1 to 5 are level
+
+
+class HasMean(Protocol):
+    """A posterior of any kind, as far as it ranks points."""
+
+    def mean_at(self, X: Array, /) -> Array:
+        """Posterior mean (q) at X (q x d)."""
+
+
+def step(
+    history: History,
+    cube: Cube,
+    gp: HasMean,
+    acquisition: Acquisition,
+    rng: np.random.Generator,
+    *,
+    logarithmic: bool = False,
+    effort: Effort = USUAL,
+    again: bool = False,
+) -> Array:
+    """The point that maximises an acquisition of the posterior, kept from failures and, unless known points may be
+    proposed `again`, off these, d."""
+    kept = kept_from_failures(acquisition, history.X, history.failed, logarithmic=logarithmic)
+    x = maximise(kept, cube, rng, incumbents=best_by_mean(gp, history.worth_using(), INCUMBENTS), effort=effort)
+    return x if again else away_from_known(x, history, cube, rng)
+
+
+def step_through(
+    history: History,
+    cube: Cube,
+    acquisition: Acquisition,
+    to_cube: Callable[[Array], tuple[Array, Array]],
+    matrix: Array,
+    rng: np.random.Generator,
+) -> Array:
+    """The point of the cube that maximises an acquisition among the images of a low box, off the known points, D;
+    to_cube and matrix (D x low_dim) describe the map as for `through`."""
+    low_dim = matrix.shape[1]
+    low = through(acquisition, to_cube, matrix)
+    y = maximise(low, Cube.box(low_dim), rng, incumbents=np.empty((0, low_dim)))
+    return away_from_known(to_cube(y[None])[0][0], history, cube, rng)
+
+
+def best_point(
+    gp: HasMean,
+    acquisition: Acquisition,
+    X: Array,
+    failed: Array,
+    cube: Cube,
+    rng: np.random.Generator,
+    *,
+    logarithmic: bool = False,
+) -> Array:
+    """The point of a cube that maximises an acquisition, kept from failed points (k x d), d; X: evaluated points,
+    n x d."""
+    kept = kept_from_failures(acquisition, X, failed, logarithmic=logarithmic)
+    return maximise(kept, cube, rng, incumbents=best_by_mean(gp, X, INCUMBENTS))
+
+
+def best_by_mean(gp: HasMean, X: Array, count: int) -> Array:
+    """The rows of X with the largest posterior means, best first, at most count x d."""
+    return np.asarray(X[np.argsort(-gp.mean_at(X), kind="stable")[:count]])
+
+
+def best_told(gp: HasMean, X: Array) -> Array:
+    """The row of X with the largest posterior mean, d."""
+    return np.asarray(best_by_mean(gp, X, 1)[0])
+
+
+def best_weighed(gp: GP | AdditiveGP, history: History) -> Array:
+    """The evaluated point, d, with the largest posterior mean m or, where the noise had to be fitted, the largest
+    m + OWN_VALUE (y - m). A fitted noise is in part roughness that the model does not resolve, so the mean of a point
+    whose own value is poor may be that of its better neighbours. With constraints, of the points that satisfy them."""
+    if np.isfinite(history.yvar).all() or (history.n_constraints and not history.feasible.any()):
+        return best_told(gp, history.worth_using())
+    usable = np.flatnonzero(history.feasible) if history.n_constraints else np.arange(len(history))
+    mean = gp.mean_at(history.X[usable])
+    own = (gp.y[gp.n - len(history) :][usable] - gp.offset) / gp.scale  # as the model sees them
+    return np.asarray(history.X[usable[np.argmax(mean + OWN_VALUE * (own - mean))]])

@@ -1,0 +1,47 @@
+"""What a user knows of the values beforehand: a floor of a minimisation, or a ceiling of a maximisation."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable
+
+from regretless.certificate import Certificate
+from regretless.task import Task
+
+ROUNDED = 1e-12
+"""How far, relative to a known limit, rounding alone may carry a value beyond it."""
+BEYOND = 6.0
+"""Known standard deviations by which a value may lie beyond a limit: noise reaches six once in a billion."""
+
+
+def first_beyond(task: Task, values: Iterable[float], variances: Iterable[float]) -> float | None:
+    """The first of these values that lies beyond the task's limit by more than its noise explains; then the limit is
+    wrong. Variances are NaN where they are not known."""
+    if task.limit is None:
+        return None
+    for value, var in zip(values, variances, strict=True):
+        noise = max(BEYOND * math.sqrt(var) if var > 0 else 0.0, task.noise_bound)
+        if task.sign * (value - task.limit) > max(noise, ROUNDED * abs(task.limit)):
+            return float(value)
+    return None
+
+
+def warn_of_wrong_limit(task: Task, value: float) -> None:
+    """Warns that a value lies beyond the limit."""
+    words = f"{limit_name(task)}={task.limit:g} was wrong: a value of {value:g} was told"
+    warnings.warn(f"{words}; certificates go on without it", RuntimeWarning, stacklevel=5)
+
+
+def within_limit(found: Certificate, task: Task, best: float | None) -> Certificate:
+    """A certificate of the maximisation of sign * f with what the limit adds; best: what the recommended setting is
+    worth at least, as a method sees it, where that is certain."""
+    if task.limit is None:
+        return found
+    side = "above" if task.sign > 0 else "below"
+    return found.below(task.sign * task.limit, best, f"no value lies {side} {limit_name(task)}={task.limit:g}")
+
+
+def limit_name(task: Task) -> str:
+    """What the limit of a task is called."""
+    return "floor" if task.direction == "minimize" else "ceiling"

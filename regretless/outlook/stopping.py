@@ -1,0 +1,401 @@
+"""Reasons to stop: `GapBelow` ends a run by its certificate, `StopWhen` by what people ask of runs; `|` and `&` combine
+them.
+
+    stop=GapBelow(0.01, share=0.02)                            # both statements must hold
+    stop=GapBelow(0.01) | StopWhen(no_improvement=50)          # whichever comes first
+    stop=StopWhen(cost=100.0)                                  # a budget of money
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from regretless.basics.options import in_range, whole_number
+from regretless.certificate import Certificate
+from regretless.outlook.probes import DEFAULT_RATE, Proven, Share, StopRule, checked_rate
+from regretless.task import Direction
+
+CHECKS_IN_A_ROW = 2
+"""A single lucky fit must not end a run: a fitted certificate has to hold at this many checks in a row."""
+SPENT_PER_CHECK = 0.2
+"""The share of delta that one check of a fitted certificate asks for: a rule that looks after every evaluation has many
+chances to meet a bound that is too low, and how many of them are wrong is measured, not proven."""
+LEAST_DENSITY = 1.0
+"""A fitted certificate stops a run only when there is a value for each place that knows little of the others: with
+fewer the bound rests on what was assumed before any evaluation. Two of three wrong stops were such
+(docs/lab/certificates.md)."""
+SUM_OF_SQUARES = 6 / math.pi**2
+"""The k-th look spends this share of delta over k^2; the shares of all looks add up to 1."""
+FOR_THE_ASKED = 0.8
+"""The part of delta that is spent on the share that a rule asks for; the rest is for the shares that certificates name
+at other moments. With 0.8 a share of 5 % needs 4 probes more than with all of delta."""
+_log = logging.getLogger(__name__)
+
+
+class Evaluated(Protocol):
+    """What a rule sees of a trial."""
+
+    value: float | None
+    """None: it failed, or has not ended."""
+    cost: float | None
+
+    @property
+    def state(self) -> str:
+        """ "pending" until it has ended."""
+
+    @property
+    def feasible(self) -> bool:
+        """Whether it has a value and satisfies the constraints."""
+
+
+class Run(Protocol):
+    """What a rule sees of a run."""
+
+    @property
+    def direction(self) -> Direction: ...
+
+    @property
+    def trials(self) -> Sequence[Evaluated]:
+        """All trials, in the order of their numbers."""
+
+    def certificate_at(self, delta: float) -> Certificate:
+        """How much regret may be left, with probability 1 - delta."""
+
+    def share_at(self, delta: float, *, rule: StopRule | None = None) -> Share:
+        """How much of the space can be better, with probability 1 - delta; with a rule, at every moment."""
+
+
+class Rule(ABC):
+    """A reason to stop, as `rule(optimizer)`, which gives the reason or None. It is also the callback of the libraries
+    that have a door here, which they call with a study and a trial. A subclass gives `check`, `_state` and `_load`."""
+
+    reason: str | None = None
+    """Why the run was stopped, or None."""
+    _follows = False
+    """Whether `follow` was called."""
+    asks_gap = False
+    """Whether the rule needs certificates of the gap, for which "auto" takes a method that verifies."""
+    asks_share = False
+    """Whether the rule needs probes to hold."""
+
+    @abstractmethod
+    def check(self, run: Run) -> str | None:
+        """Looks at the run; returns the reason to stop or None."""
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps of the rule, so that a run that it ended stays ended."""
+        return {"rule": repr(self), "reason": self.reason, **self._state()}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Takes over a state of the same rule when a run begins; with that of another, or with none, it starts
+        afresh."""
+        own = state if state.get("rule") == repr(self) else {}
+        self._load(own)
+        self.reason = str(own["reason"]) if own and own["reason"] is not None else None
+
+    @abstractmethod
+    def _state(self) -> dict[str, Any]:
+        """What the rule has counted."""
+
+    @abstractmethod
+    def _load(self, state: Mapping[str, Any]) -> None:
+        """Takes over what the rule has counted; with an empty state it starts afresh."""
+
+    def sync(self, state: Mapping[str, Any]) -> None:  # noqa: B027 - a hook that may stay empty
+        """Takes over what another worker's copy of this rule has counted since."""
+
+    def follow(self, state: Mapping[str, Any]) -> None:
+        """Takes over what a run that several workers share has counted: at first all of it, later what is ahead."""
+        (self.sync if self._follows else self.load)(state)
+        self._follows = True
+
+    def __or__(self, other: Rule) -> Rule:
+        return Combined((self, other), every=False)
+
+    def __and__(self, other: Rule) -> Rule:
+        return Combined((self, other), every=True)
+
+    def __call__(self, run: Any, trial: Any = None) -> str | None:
+        if trial is not None:
+            library = type(run).__module__.partition(".")[0]
+            found: str | None = importlib.import_module(f"regretless.doors.{library}.rules").ask(self, run)
+            return found
+        reason = self.check(run)
+        run.book.record.rule = self.state()
+        return reason
+
+
+class GapBelow(Rule):
+    """Stops when the recommended setting is certified to be within `gap` of the optimum and, with `share`, when at most
+    that share of the search space is certified to be better; all that is asked for must hold.
+
+        minimize(train, space, trials=200, stop=GapBelow(0.01))
+        study.optimize(objective, n_trials=200, callbacks=[GapBelow(0.01)])   # with regretless.Sampler as the sampler
+
+    It looks after every `every`-th evaluation. What is proven holds with probability 1 - delta for the whole run,
+    however often the rule looks: the k-th look spends 6 / (pi k)^2 of delta, and each part half of it where both are
+    asked for. The share is looked at when there are enough probes for it to hold, not before. A fitted gap is a
+    measured statement: each check asks for a fifth of delta, two in a row must hold, and there must be a value for
+    each independent place of the space (`Certificate.density`). "Not certified" never stops a
+    run. `reason` then says what the stop rests on, and the counts are kept with the run. `minimize`, `regretless tune`
+    and the doors that know the rule beforehand make every fifth trial of the run a probe (`probes=0.2`, unless you say
+    otherwise), so that the reason also says how much of the space can be better. Optuna calls a callback only after a
+    trial: a study that the rule has ended evaluates one more each time it is started again (`minimize` and
+    `regretless tune` none).
+
+    Args:
+        gap: the regret that is acceptable, in the units of the objective; None: only the share counts.
+        relative: whether gap is a share of the range of the values seen so far instead; values that break a constraint
+            are not among them.
+        share: the share of the search space that may still be better, such as 0.02; it needs probes.
+        delta: the probability with which what is proven may be wrong.
+        every: evaluations between two checks.
+    """
+
+    def __init__(
+        self,
+        gap: float | None = None,
+        *,
+        relative: bool = False,
+        share: float | None = None,
+        delta: float = 0.05,
+        every: int = 1,
+    ) -> None:
+        if gap is None and share is None:
+            raise ValueError("gap must be a positive number, or share a part of the space; got neither")
+        in_range("(0, inf) or None", gap=gap)
+        in_range("(0, 1) or None", share=share)
+        in_range("(0, 1)", delta=delta)
+        whole_number(every=every)
+        self.gap, self.relative, self.share, self.delta, self.every = gap, relative, share, delta, every
+        self.asks_gap, self.asks_share = gap is not None, share is not None
+        self.certificate = Certificate.none("not checked yet", delta)
+        """The last certificate looked at."""
+        self._counts = _Counts()
+
+    def __repr__(self) -> str:
+        asked = [] if self.gap is None else [f"{self.gap:g}", f"relative={self.relative}"]
+        asked += [] if self.share is None else [f"share={self.share:g}"]
+        return f"GapBelow({', '.join([*asked, f'delta={self.delta:g}'])})"
+
+    def _state(self) -> dict[str, Any]:
+        return {"delta": self.delta, "asks_share": self.asks_share, **vars(self._counts)}
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        known = vars(_Counts())
+        self._counts = _Counts(**{name: type(was)(state.get(name, was)) for name, was in known.items()})
+
+    def sync(self, state: Mapping[str, Any]) -> None:
+        if state.get("rule") == repr(self) and int(state["checked_at"]) >= self._counts.checked_at:
+            self.load(state)
+
+    def check(self, run: Run) -> str | None:
+        values = [t.value for t in run.trials if t.value is not None]
+        if len(values) < self._counts.checked_at:  # another run: nothing of the last one counts
+            self._counts, self.reason = _Counts(), None
+        if len(values) < self._counts.checked_at + self.every:
+            return self.reason
+        self._counts.checked_at = len(values)
+        self._counts.checks += 1
+        self.reason = None
+        part = 2 if self.gap is not None and self.share is not None else 1  # each part spends its own half of delta
+        if self._share_holds(run, self.delta / part) and self._gap_holds(run, self.delta / part):
+            if self.share is None and self.certificate.probes:  # nobody asked, but what they prove is worth saying
+                left = run.share_at(self.delta, rule=StopRule())
+                self.certificate = replace(self.certificate, share=left.value, probes=left.probes)
+            shown = replace(self.certificate, delta=self.delta)  # what the whole run may spend, not this look alone
+            said = [shown.share_sentence()] * (shown.share is not None)
+            said += [shown.gap_sentence()] * (self.gap is not None)
+            self.reason = f"stopped after {len(values)} evaluations: {' '.join(said)}"
+            _log.info(self.reason)
+        return self.reason
+
+    def _share_holds(self, run: Run, delta: float) -> bool:
+        if self.share is None or self._counts.share <= self.share:
+            return True
+        spent = FOR_THE_ASKED * delta * SUM_OF_SQUARES / (self._counts.looks + 1) ** 2
+        found = run.share_at(spent)
+        if not found.certain and found.least > self.share:  # too few probes for any answer: nothing is spent
+            return False
+        self._counts.looks += not found.certain
+        if found.value is None or found.value > self.share:
+            return False
+        self.certificate = replace(self.certificate, share=found.value, probes=found.probes, share_reason="")
+        if found.exact:  # what is recommended later is at least as good
+            self._counts.share, self._counts.proven_by = found.value, 0 if found.certain else found.probes
+        return True
+
+    def _gap_holds(self, run: Run, delta: float) -> bool:
+        if self.gap is None:
+            return True
+        allowed = self.gap * range_of(run) if self.relative else self.gap
+        found = run.certificate_at(SPENT_PER_CHECK * delta)
+        good = found.certified and found.gap <= allowed
+        good = good and (found.density is None or found.density >= LEAST_DENSITY)
+        if good and found.kind == "theory" and not found.certain:
+            found = run.certificate_at(delta * SUM_OF_SQUARES / self._counts.checks**2)
+            good = found.certified and found.gap <= allowed
+        mine = {name: getattr(self.certificate, name) for name in ("share", "share_reason", "probes")}
+        self.certificate = found if self.share is None else replace(found, **mine)
+        self._counts.held = self._counts.held + 1 if good else 0
+        return good and (found.kind == "theory" or self._counts.held >= CHECKS_IN_A_ROW)
+
+
+@dataclass
+class _Counts:
+    """What `GapBelow` has seen of a run."""
+
+    checked_at: int = 0
+    """The evaluations at the last check."""
+    checks: int = 0
+    looks: int = 0
+    """Looks at the share, each of which spent its part of delta."""
+    held: int = 0
+    """Checks in a row at which the gap was small enough."""
+    share: float = 1.0
+    """The share that was proven for good."""
+    proven_by: int = 0
+    """The probes that proved it."""
+
+
+class StopWhen(Rule):
+    """Stops when any of what is given comes true.
+
+        minimize(train, space, trials=500, stop=StopWhen(no_improvement=50, target=0.01, seconds=3600))
+
+    Args:
+        no_improvement: so many trials in a row, failed ones included, have not improved the best value.
+        target: a value that is good enough; one that breaks a constraint reaches nothing and improves nothing.
+        seconds: the time that the run may take, in all of its sessions.
+        cost: what the trials of the run may cost together, in all of its sessions: told costs
+            (`Value(value, cost=...)`, `tell(..., cost=...)`) or, in a run with cost="seconds", what they took. The
+            trial that reaches it is the last; with several at once, those under way still end.
+    """
+
+    def __init__(
+        self,
+        *,
+        no_improvement: int | None = None,
+        target: float | None = None,
+        seconds: float | None = None,
+        cost: float | None = None,
+    ) -> None:
+        if no_improvement is None and target is None and seconds is None and cost is None:
+            raise ValueError("StopWhen needs at least one of no_improvement=, target=, seconds= and cost=")
+        whole_number(also=(None,), no_improvement=no_improvement)
+        in_range("(-inf, inf) or None", target=target)
+        in_range("(0, inf] or None", seconds=seconds)
+        in_range("(0, inf) or None", cost=cost)
+        self.no_improvement, self.target, self.seconds, self.cost = no_improvement, target, seconds, cost
+        self._before = 0.0
+        """Seconds spent in former sessions of the run."""
+        self._began = time.monotonic()
+
+    def __repr__(self) -> str:
+        given = {name: getattr(self, name) for name in ("no_improvement", "target", "seconds", "cost")}
+        return f"StopWhen({', '.join(f'{name}={value!r}' for name, value in given.items() if value is not None)})"
+
+    def _state(self) -> dict[str, Any]:
+        return {"seconds": self._spent()}
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        self._before, self._began = float(state["seconds"]) if state else 0.0, time.monotonic()
+
+    def check(self, run: Run) -> str | None:
+        ended, said = [t for t in run.trials if t.state != "pending"], []
+        sign = 1.0 if run.direction == "maximize" else -1.0
+        best, since = -math.inf, 0
+        for t in ended:
+            better = t.feasible and t.value is not None and sign * t.value > best
+            best, since = (sign * t.value, 0) if better and t.value is not None else (best, since + 1)
+        if self.target is not None and best >= sign * self.target:
+            said.append(f"the target {self.target:g} was reached")
+        if self.no_improvement is not None and since >= self.no_improvement:
+            said.append(f"the last {f'{since} trials' if since > 1 else 'trial'} improved nothing")
+        if self.seconds is not None and self._spent() >= self.seconds:
+            said.append(f"{self.seconds:g} seconds were spent")
+        if self.cost is not None and (spent := self._paid(ended)) >= self.cost:
+            said.append(f"the trials cost {spent:g} of the {self.cost:g} that they may")
+        trials = f"{len(ended)} trial{'s' * (len(ended) != 1)}"
+        self.reason = f"stopped after {trials}: {', and '.join(said)}" if said else None
+        return self.reason
+
+    def _paid(self, ended: Sequence[Evaluated]) -> float:
+        """What the trials cost so far; a failed one whose cost nobody told counts as nothing."""
+        for number, t in enumerate(ended):
+            if t.value is not None and t.cost is None:
+                raise ValueError(
+                    f"{self!r} adds up costs, and evaluation {number} told none: return Value(value, cost=...), tell "
+                    'cost=, or let the run measure them with cost="seconds"'
+                )
+        return math.fsum(t.cost for t in ended if t.cost is not None)
+
+    def _spent(self) -> float:
+        return self._before + time.monotonic() - self._began
+
+
+class Combined(Rule):
+    """Several rules of which any (`|`), or all at the same check (`&`), must hold."""
+
+    def __init__(self, rules: Sequence[Rule], *, every: bool) -> None:
+        if not all(isinstance(rule, Rule) for rule in rules):
+            raise TypeError(f"rules combine with rules, got {rules!r}")
+        self.rules, self.all_of = tuple(rules), every
+        self.asks_gap = any(rule.asks_gap for rule in rules)
+        self.asks_share = any(rule.asks_share for rule in rules)
+
+    def __repr__(self) -> str:
+        return f"({(' & ' if self.all_of else ' | ').join(map(repr, self.rules))})"
+
+    def _state(self) -> dict[str, Any]:
+        return {"parts": {str(i): rule.state() for i, rule in enumerate(self.rules)}}
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        for i, rule in enumerate(self.rules):
+            rule.load(state["parts"][str(i)] if state else {})
+
+    def sync(self, state: Mapping[str, Any]) -> None:
+        if state.get("rule") == repr(self):
+            for i, rule in enumerate(self.rules):
+                rule.sync(state["parts"][str(i)])
+
+    def check(self, run: Run) -> str | None:
+        found = [rule.check(run) for rule in self.rules]  # each keeps its own count, so all are asked
+        said = [reason for reason in found if reason is not None]
+        self.reason = "; ".join(said) if len(said) >= (len(found) if self.all_of else 1) else None
+        return self.reason
+
+
+def range_of(run: Run) -> float:
+    """How far the values of a run lie apart; those that break a constraint may be penalties, and do not count."""
+    usable = [t.value for t in run.trials if t.feasible and t.value is not None]
+    return max(usable) - min(usable) if usable else 0.0
+
+
+def rule_of(state: Mapping[str, Any] | None) -> StopRule | None:
+    """What a statement has to know of a rule, from the kept state of the rule; None: there is no rule."""
+    if state is None:
+        return None
+    parts = [rule_of(part) for part in state.get("parts", {}).values()]
+    if parts:
+        return next((part for part in parts if part is not None and part.part < 1.0), parts[0])  # it asks for a share
+    if not state.get("asks_share"):
+        return StopRule()
+    by = int(state.get("proven_by", 0))
+    proven = Proven(float(state["share"]), by, float(state["delta"])) if by else None
+    return StopRule(1.0 - FOR_THE_ASKED, proven)
+
+
+def probes_for(stop: Any, probes: float | None) -> float:
+    """The share of the trials that are probes: as given, else a fifth with a rule that speaks of a certificate, which
+    then says how much of the space can be better, and none without one. `StopWhen` needs none."""
+    if probes is not None:
+        return checked_rate(probes)
+    return DEFAULT_RATE if isinstance(stop, Rule) and (stop.asks_gap or stop.asks_share) else 0.0

@@ -1,0 +1,159 @@
+"""Calling the user's objective: what it may return, what counts as a failure, and how many failures end a run."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from regretless.basics.values import as_number, numbers_of, shown
+from regretless.space import Space
+
+Objective: TypeAlias = Callable[..., Any]
+"""fun(**params), or fun(x) for a space given as a list; returns a number or a `Value`."""
+Catch: TypeAlias = type[BaseException] | tuple[type[BaseException], ...]
+"""Exceptions of an objective that count as failed evaluations."""
+
+FIRST_FAILURES = 5
+"""When this many evaluations have ended and every one of them failed, the objective itself is at fault."""
+FAILURES_IN_A_ROW = 20
+"""A run that failed this often without a success between has left the part of the space where the objective works."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """What an objective returns when it knows more than a number.
+
+        return Value(np.mean(scores), var=np.var(scores, ddof=1) / len(scores))
+
+    `var` is the variance of the noise in the value, None when it is not known. `constraints` are the values of the
+    constraints that the run was told to expect, at most 0 where they hold, or a mapping of their names to them. `cost`
+    is what the evaluation cost.
+    """
+
+    value: float
+    var: float | None = None
+    constraints: Sequence[float] | Mapping[str, float] | None = None
+    cost: float | None = None
+
+
+class ObjectiveError(RuntimeError):
+    """A run that ended because its objective kept failing; `error` is the traceback of the last failure."""
+
+    def __init__(self, message: str, error: str) -> None:
+        super().__init__(f"{message}\n\n{error}")
+        self.message, self.error = message, error
+
+
+class Outcome(NamedTuple):
+    """What became of one evaluation: a value with its noise variance, or the text of an error."""
+
+    value: float | None
+    var: float | None = None
+    error: str = ""
+    constraints: Sequence[float] | Mapping[str, float] | None = None
+    cost: float | None = None
+    seconds: float | None = None
+
+
+def evaluate(fun: Objective, argument: Any, catch: Catch, *, lenient: bool = False) -> Outcome:
+    """Calls fun on a setting; a module-level function, so that process pools can send it.
+
+    What it returns must be a number: anything else raises, unless `lenient`, for runs that have values to lose.
+    """
+    started = time.perf_counter()
+    try:
+        out = fun(**argument) if isinstance(argument, Mapping) else fun(argument)
+    except catch:
+        return Outcome(None, error=traceback.format_exc())
+    seconds = time.perf_counter() - started
+    try:
+        return outcome_of(out, argument)._replace(seconds=seconds)
+    except ValueError as error:
+        if not lenient:
+            raise
+        return Outcome(None, error=f"ValueError: {error}")
+
+
+def outcome_of(out: Any, argument: Any) -> Outcome:
+    """What a returned object says; one that is no number is a slip of the user, which no `catch` takes."""
+    told = out if isinstance(out, Value) else Value(out)
+    number, sides = as_number(told.value), numbers_of(told.constraints)
+    var = None if told.var is None else as_number(told.var)
+    wrong = ""
+    if isinstance(told.value, tuple | list):
+        wrong = "return regretless.Value(value, var=..., constraints=[...], cost=...) to tell more than the value"
+    elif number is None:
+        wrong = "it must return a number"
+    elif told.var is not None and (var is None or var < 0 or var == math.inf):
+        wrong = f"var must be a finite number of at least 0, got {shown(told.var)}"
+    elif sides is None:
+        wrong = f"constraints must be a list of numbers, got {shown(told.constraints)}"
+    if wrong or number is None or sides is None:
+        setting = dict(argument) if isinstance(argument, Mapping) else argument
+        raise ValueError(f"the objective returned {shown(out)} at {setting}; {wrong}")
+    if not math.isfinite(number):
+        return Outcome(None, error=f"the objective returned {number}", cost=told.cost)
+    if any(map(math.isnan, sides)):
+        return Outcome(None, error=f"the objective returned the constraints {shown(told.constraints)}", cost=told.cost)
+    if var is not None and math.isnan(var):  # the variance of a single score: not known
+        var = None
+    return Outcome(number, var, constraints=told.constraints, cost=told.cost)
+
+
+def check_signature(fun: Objective, space: Space) -> None:
+    """Refuses an objective that cannot be called with the parameters of the space."""
+    if not callable(fun):
+        raise TypeError(f"fun must be callable, got {fun!r}")
+    try:
+        signature = inspect.signature(fun)
+    except (TypeError, ValueError):  # built-ins without a signature: the first call will tell
+        return
+    always = [name for name in space.names if name not in space.conditional]
+    for names in (space.names, always):
+        try:
+            signature.bind(*([None] if space.as_array else []), **({} if space.as_array else dict.fromkeys(names)))
+        except TypeError as error:
+            called = getattr(fun, "__name__", "fun")
+            called = called if called.isidentifier() else "fun"  # a lambda has no name
+            how = f"{called}(x) with one array"
+            how = how if space.as_array else f"{called}({', '.join(f'{n}=...' for n in names)})"
+            why = "" if names is space.names else "; parameters with `when` need a default, because they may be absent"
+            has = f"but it has the signature {signature}: {error}{why}"
+            raise TypeError(f"{called} is called as {how}, {has}") from None
+
+
+def check_catch(catch: Any) -> None:
+    classes = catch if isinstance(catch, tuple) else (catch,)
+    if not all(isinstance(c, type) and issubclass(c, BaseException) for c in classes):
+        raise TypeError(f"catch must be an exception class or a tuple of them, got {catch!r}")
+
+
+def too_many_failures(ended: Sequence[bool], last_error: str, max_failures: float | None) -> str:
+    """The sentence that ends a run, or "": `ended` says of each evaluation of this run, in order, whether it
+    succeeded."""
+    row = next((i for i, success in enumerate(reversed(ended)) if success), len(ended))
+    none_yet = row == len(ended)
+    limit = max_failures if max_failures is not None else FIRST_FAILURES if none_yet else FAILURES_IN_A_ROW
+    if row == 0 or row < limit:
+        return ""
+    which = f"all of the first {row} evaluations failed" if none_yet else f"the last {row} evaluations failed"
+    return f"{which}; the last one with: {last_line(last_error)}"
+
+
+def last_line(error: str) -> str:
+    """The line of a traceback that names the error, though its message may have more lines; of any other text the last
+    one that says something."""
+    lines = [line for line in error.splitlines() if any(map(str.isalnum, line))]
+    if not lines:
+        return "no reason given"
+    starts = [i for i, line in enumerate(lines) if line.endswith("Traceback (most recent call last):")]
+    tree = bool(starts) and lines[starts[-1]].startswith(" ")  # a group of errors is drawn as one
+    named = [line for line in lines[starts[-1] + 1 :] if not line.startswith(" ")] if starts and not tree else []
+    if not named:
+        return lines[-1].strip(" |+")
+    return " ".join(line.strip() for line in named[: 1 + named[0].rstrip().endswith(":")])

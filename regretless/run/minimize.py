@@ -1,0 +1,471 @@
+"""`minimize` and `maximize`: one call that asks a method for settings, evaluates the user's function and returns a
+`Result`.
+
+They are for users who have a function and want its best setting. They add to `Optimizer` what a run needs: a progress
+bar, checkpoints, evaluations in parallel, and rules that end the run.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import os
+import pickle
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ParamSpec, TypeAlias
+
+import numpy as np
+
+from regretless.basics.fingerprint import source_fingerprint
+from regretless.basics.options import in_range, whole_number
+from regretless.basics.statefile import check_writable
+from regretless.files.checkpoint import Checkpoint
+from regretless.files.codec import MethodLike
+from regretless.optimizer import Optimizer, Trial
+from regretless.outlook.stopping import Rule, probes_for
+from regretless.run.evaluation import (
+    Catch,
+    Objective,
+    ObjectiveError,
+    Outcome,
+    check_catch,
+    check_signature,
+    evaluate,
+    last_line,
+    too_many_failures,
+)
+from regretless.run.result import Result
+from regretless.space import Space, SpaceLike
+from regretless.task import CostKind, Direction, Task
+
+P = ParamSpec("P")
+Callback: TypeAlias = Callable[[Optimizer, Trial], Any]
+"""Called after every told trial; a true return value stops the run."""
+StopRule: TypeAlias = Callable[[Optimizer], str | bool | None]
+"""Asked after every told trial; returns the reason to stop, or None."""
+
+POLL_SECONDS = 0.5
+"""How often a parallel run looks at the clock while every worker is busy."""
+POOL_BROKE = "a process of the pool died, and the pool with it; what was running counts as failed"
+"""Why a run ends whose executor can take no further calls."""
+ELSEWHERE = {
+    "n_trials": "trials=",
+    "n_calls": "trials=",
+    "n_iter": "trials=",
+    "max_evals": "trials=",
+    "random_state": "seed=",
+    "callbacks": "callback=",
+    "sampler": "method=",
+    "storage": "checkpoint= for a file, or regretless.doors.optuna.runner.tune_in_storage for a database",
+    "direction": "regretless.minimize or regretless.maximize",
+}
+"""What other libraries call our arguments, and how they are written here."""
+
+
+def _hinted(door: Callable[P, Result]) -> Callable[P, Result]:
+    """Answers arguments of other libraries with our own; what is right passes through."""
+
+    @functools.wraps(door)
+    def called(*args: P.args, **kwargs: P.kwargs) -> Result:
+        if len(args) > 2:
+            raise TypeError(f"{door.__name__} takes fun and space by position; write trials={args[2]!r}")
+        if len(args) == 2 and callable(args[1]) and not callable(args[0]):
+            raise TypeError(f"{door.__name__} takes the objective first, then the space: {door.__name__}(fun, space)")
+        for name in kwargs:
+            if name in ELSEWHERE:
+                raise TypeError(f"{door.__name__} has no argument {name!r}; here it is {ELSEWHERE[name]}")
+        return door(*args, **kwargs)
+
+    return called
+
+
+def _signed_as(other: Callable[P, Result]) -> Callable[[Callable[..., Result]], Callable[P, Result]]:
+    """Gives a function the signature of another one, for help and for type checkers."""
+
+    def signed(door: Callable[..., Result]) -> Callable[P, Result]:
+        door.__signature__ = inspect.signature(other)  # type: ignore[attr-defined]
+        return door
+
+    return signed
+
+
+@_hinted
+def minimize(
+    fun: Objective,
+    space: SpaceLike,
+    *,
+    trials: int,
+    method: MethodLike = "auto",
+    seed: int | None = None,
+    n_jobs: int | Executor = 1,
+    timeout: float | None = None,
+    callback: Callback | None = None,
+    catch: Catch = Exception,
+    max_failures: float | None = None,
+    progress: bool = True,
+    checkpoint: str | Path | None = None,
+    x0: Mapping[str, Any] | Sequence[Any] | None = None,
+    stop: StopRule | None = None,
+    constraints: int | Sequence[str] = 0,
+    cost: CostKind | None = None,
+    earlier: Any = None,
+    floor: float | None = None,
+    ceiling: float | None = None,
+    probes: float | None = None,
+    noise_bound: float | None = None,
+) -> Result:
+    """Finds the setting with the smallest value of fun.
+
+        result = minimize(train, {"lr": Float(1e-5, 1e-1, log=True), "layers": Int(1, 6)}, trials=80)
+        print(result.params, result.value, result.certificate)
+
+    Args:
+        fun: called as fun(**params) for a space with names, fun(x) for a list of (low, high) pairs; returns a number,
+            or `Value(value, var=...)` when the noise variance of the value is known. An exception, NaN and infinities
+            are failed evaluations: they are kept with their error, the method keeps away, and the run goes on.
+        space: the parameters; see `regretless.Space`.
+        trials: how many evaluations in all, those of a resumed checkpoint included.
+        method: a name, a recipe, a Method class or "auto"; a resumed run keeps what "auto" chose when it began.
+        seed: makes the run repeatable.
+        n_jobs: how many evaluations run at once, in threads, -1 for as many as there are cores; or any
+            `concurrent.futures.Executor` (processes, Dask, MPI, Ray).
+        timeout: seconds after which no new evaluation starts.
+        callback: called as callback(optimizer, trial) after every evaluation; a true return value stops the run.
+        catch: exceptions of fun that count as failed evaluations; all others end the run.
+        max_failures: so many failures in a row end the run (`math.inf`: never); None: 20, or 5 before any success.
+        progress: whether to show a progress bar.
+        checkpoint: a file written after every evaluation; when it exists the run resumes from it, with the same points
+            as if never interrupted.
+        x0: a setting, or a list of settings, to evaluate first.
+        stop: a rule such as `regretless.GapBelow(0.01)`, asked after every evaluation.
+        constraints: how many constraints there are, or their names; fun then returns
+            `Value(value, constraints=[...])`, each at most 0 where it holds, and the result is the best feasible
+            setting.
+        cost: "seconds" to weigh what a proposal promises by how long it takes, "told" when fun returns
+            `Value(value, cost=...)`.
+        earlier: evaluations made before, which are no trials of this run; see `Optimizer.learn` for what it takes.
+        floor: a value that no setting can fall below, such as 0.0 for a loss: the certified gap is never larger than
+            what lies between. For `minimize`.
+        ceiling: a value that no setting can exceed, such as 1.0 for an accuracy. For `maximize`.
+        probes: the share of the trials that are independent uniform draws of the space, such as 0.2; they prove how
+            much of it can be better. None: 0, or 0.2 with a stop rule that speaks of a certificate (`GapBelow`).
+        noise_bound: how far noise can carry a value from the truth at most, where that is known.
+
+    Raises ObjectiveError, a RuntimeError, when the run ends by failures and no evaluation ever succeeded.
+    """
+    return _Run("minimize", **locals()).result()
+
+
+@_hinted
+@_signed_as(minimize)
+def maximize(*args: Any, **arguments: Any) -> Result:
+    """Finds the setting with the largest value of fun; the arguments are those of `minimize`."""
+    given = inspect.signature(minimize).bind(*args, **arguments)
+    given.apply_defaults()
+    return _Run("maximize", **given.arguments).result()
+
+
+@dataclass(eq=False)
+class _Run:
+    """One run: its arguments are those of `minimize`; its loop starts trials, takes in their values, and knows why it
+    ended."""
+
+    direction: Direction
+    fun: Objective
+    space: SpaceLike
+    trials: int
+    method: MethodLike
+    seed: int | None
+    n_jobs: int | Executor
+    timeout: float | None
+    callback: Callback | None
+    catch: Catch
+    max_failures: float | None
+    progress: bool
+    checkpoint: str | Path | None
+    x0: Mapping[str, Any] | Sequence[Any] | None
+    stop: StopRule | None
+    constraints: int | Sequence[str]
+    cost: CostKind | None
+    earlier: Any
+    floor: float | None
+    ceiling: float | None
+    probes: float | None
+    noise_bound: float | None
+
+    def __post_init__(self) -> None:
+        """Checks the arguments and begins the run, or takes up that of the checkpoint."""
+        task, self.n_jobs = self._task(), _workers(self.n_jobs)
+        self.rule = self.stop if isinstance(self.stop, Rule) else None
+        """The stop rule, where it is one of ours, whose count a checkpoint keeps, and no function of the caller's."""
+        check_signature(self.fun, task.space)
+        _check_rules(self.timeout, self.callback, self.stop)
+        check_catch(self.catch)
+        whole_number(also=(None, math.inf), max_failures=self.max_failures)
+        settings = _settings(self.x0)
+        if len(settings) > self.trials:
+            raise ValueError(f"x0 holds {len(settings)} settings, more than trials={self.trials} allows")
+        self.optimizer = Optimizer(
+            task, self.method, certify=self.stop is not None and (self.rule is None or self.rule.asks_gap)
+        )
+        self.file = None if self.checkpoint is None else Checkpoint(self.checkpoint)
+        if self.file is not None:
+            check_writable(self.file.path)
+            if self.file.path.exists():
+                self.optimizer = self._resumed(self.file)
+        record = self.optimizer.book.record
+        if self.rule is not None:
+            self.rule.load(record.rule or {})
+            record.rule = self.rule.state()
+        elif self.stop is not None and record.rule is None:
+            record.rule = {}
+        record.source, record.name = source_fingerprint(self.fun), _name_of(self.fun)
+        record.began = time.time() if record.began is None else record.began
+        if not self.optimizer.trials:  # a resumed run has adopted them already
+            if self.earlier is not None:
+                self.optimizer.learn(self.earlier)
+            for params in settings:
+                self.optimizer.adopt(params)
+        self.deadline = None if self.timeout is None else time.monotonic() + self.timeout
+        self.queue = list(self.optimizer.pending)
+        """Trials that wait for their evaluation: settings of the caller's, and those a checkpoint found unfinished."""
+        self.ended: list[bool] = []
+        """Of each evaluation of this call, in order: whether it succeeded."""
+        self.last_error = ""
+        self.succeeded = self.gave_up = False
+
+    def _task(self) -> Task:
+        """What the arguments ask for."""
+        whole_number(trials=self.trials)
+        return Task(
+            Space(self.space), (self.direction,), int(self.trials), self.seed, self.constraints, self.cost,
+            probes_for(self.stop, self.probes), self.floor, self.ceiling, self.noise_bound,
+        )  # fmt: skip
+
+    def result(self) -> Result:
+        """Evaluates until something ends the run."""
+        with _Bar(self.optimizer, self.trials, self.progress) as self.bar:
+            if isinstance(self.n_jobs, Executor):
+                message = self.parallel(self.n_jobs, _width(self.n_jobs) or self.trials)
+            elif self.n_jobs > 1:
+                with ThreadPoolExecutor(self.n_jobs) as pool:
+                    message = self.parallel(pool, self.n_jobs)
+            else:
+                message = self.one_by_one()
+        if self.gave_up and not any(t.value is not None for t in self.optimizer.trials):
+            raise ObjectiveError(message, self.last_error)
+        return Result.of(self.optimizer, message, success=self.succeeded)
+
+    def _resumed(self, file: Checkpoint) -> Optimizer:
+        """The run of a checkpoint, when it is the one that this call would begin."""
+        fresh, given = self.optimizer, None if self.method == "auto" else self.optimizer.recipe
+        try:  # what "auto" chose when the run began stays, whatever it would choose now
+            resumed = Optimizer.load(file.path, space=fresh.space, method=given)
+        except ValueError as error:
+            raise ValueError(f"checkpoint {self.checkpoint} belongs to another run or is damaged: {error}") from None
+        stored, asked = resumed.task, fresh.task
+        if self.seed is None:
+            asked = replace(asked, seed=stored.seed)
+        if self.probes is None:
+            asked = replace(asked, probes=stored.probes)
+        if differs := stored.differs_from(asked):
+            raise ValueError(f"checkpoint {self.checkpoint} belongs to another run: {differs}")
+        if resumed.book.record.source not in ("", source_fingerprint(self.fun)):
+            warnings.warn(
+                f"the source of the objective has changed since checkpoint {self.checkpoint} was written: old and new "
+                "values are mixed; start with another checkpoint if they are not comparable",
+                RuntimeWarning,
+                stacklevel=6,
+            )
+        file.go_on_from(resumed.book)
+        return resumed
+
+    def one_by_one(self) -> str:
+        """Evaluates in this thread until something ends the run; returns what."""
+        message = ""
+        try:
+            while not message:
+                message = self._reason_not_to_start()
+                if message:
+                    break
+                trial = self._next_trial()
+                outcome = evaluate(self.fun, self._argument(trial), self.catch, lenient=any(self.ended))
+                message = self._take(trial, outcome)
+        except KeyboardInterrupt:
+            message = "interrupted; this is what was known by then"
+        return message
+
+    def parallel(self, pool: Executor, workers: int) -> str:
+        """Keeps `workers` evaluations running until something ends the run; returns what."""
+        running: dict[Future[Outcome], Trial] = {}
+        message = ""
+        try:
+            while running or not message:
+                while not message and len(running) < workers:
+                    message = self._reason_not_to_start()
+                    if not message:
+                        trial = self._next_trial()
+                        call = functools.partial(evaluate, lenient=any(self.ended))
+                        running[pool.submit(call, self.fun, self._argument(trial), self.catch)] = trial
+                done = wait(running, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED).done if running else set()
+                for future in sorted(done, key=lambda f: running[f].number):
+                    broken = isinstance(future.exception(), BrokenExecutor)
+                    message = self._take(running.pop(future), _result_of(future)) or (POOL_BROKE if broken else message)
+        except KeyboardInterrupt:
+            message = "interrupted; this is what was known by then"
+        finally:
+            for future in running:
+                future.cancel()
+        return message
+
+    def _argument(self, trial: Trial) -> Any:
+        return trial.x if self.optimizer.space.as_array else trial.params
+
+    def _next_trial(self) -> Trial:
+        return self.queue.pop(0) if self.queue else self.optimizer.ask()
+
+    def _reason_not_to_start(self) -> str:
+        if self.rule is not None and self.rule.reason is not None and not self.ended:
+            self.succeeded = True  # the rule ended the run before it was started again
+            return self.rule.reason
+        if not self.queue:
+            if len(self.optimizer.trials) >= self.trials:
+                self.succeeded = True
+                return "all trials were evaluated"
+            if self.optimizer.exhausted and not self.optimizer.method.gains_by_repeating(self.optimizer.history):
+                self.succeeded = True
+                size = int(self.optimizer.method.cube.size)
+                whole = f"all {size} settings of the space were" if size > 1 else "the only setting of the space was"
+                return f"{whole} evaluated"
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            return "the time was up"
+        return ""
+
+    def _take(self, trial: Trial, outcome: Outcome) -> str:
+        """Tells a finished trial; returns the reason to stop, if there is one now."""
+        if outcome.value is None:
+            self.optimizer.tell(trial, failed=True, error=outcome.error, cost=outcome.cost)
+            if not self.last_error:
+                words = f"trial {trial.number} failed: {last_line(outcome.error)}"
+                warnings.warn(words, RuntimeWarning, stacklevel=6)  # the line that called `minimize`
+            self.last_error = outcome.error
+        else:
+            self.optimizer.tell(
+                trial, outcome.value, var=outcome.var, constraints=outcome.constraints, cost=outcome.cost,
+                seconds=outcome.seconds,
+            )  # fmt: skip
+        self.ended.append(outcome.value is not None)
+        self.optimizer.book.record.ended = time.time()
+        self.bar.advance(trial)
+        reason = self.stop(self.optimizer) if self.stop is not None else None
+        if self.file is not None:
+            if not self.file.is_own():
+                raise ValueError(
+                    f"checkpoint {self.checkpoint} was written by another process: this run ends, because two that "
+                    "share a file evaluate the same settings; what the other one wrote stays"
+                )
+            self.optimizer.save(self.file)
+        if reason:  # a function of the caller's may answer True and False
+            self.succeeded = True
+            return reason if isinstance(reason, str) else "the stop rule ended the run"
+        failures = too_many_failures(self.ended, self.last_error, self.max_failures)
+        self.gave_up = bool(failures)
+        if not failures and self.callback is not None and self.callback(self.optimizer, trial):
+            return "the callback stopped the run"
+        return failures
+
+
+def _result_of(future: Future[Outcome]) -> Outcome:
+    try:
+        return future.result()
+    except BrokenExecutor as error:
+        return Outcome(None, error=f"a process of the pool died: {error}")
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        if not any(words in str(error).lower() for words in ("pickle", "local object")):  # Python 3.13 says the latter
+            raise
+        raise TypeError(
+            f"fun cannot be sent to another process ({error}); define it at the top level of a module, or use threads: "
+            "n_jobs=4"
+        ) from None
+
+
+class _Bar:
+    """A progress bar with the best value so far and the number of failures."""
+
+    def __init__(self, optimizer: Optimizer, trials: int, shown: bool) -> None:
+        from tqdm.auto import tqdm  # it brings asyncio along, which `import regretless` need not wait for
+
+        self.better = max if optimizer.direction == "maximize" else min
+        self.best = self.better((t.value for t in optimizer.trials if t.value is not None and t.feasible), default=None)
+        self.failed = 0
+        told = sum(t.state != "pending" for t in optimizer.trials)
+        self.bar = tqdm(
+            total=trials, initial=min(told, trials), disable=not shown, unit="trial", desc=optimizer.recipe.name
+        )
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.close()
+
+    def advance(self, trial: Trial) -> None:
+        self.failed += trial.value is None
+        if trial.value is not None and trial.feasible:
+            self.best = trial.value if self.best is None else self.better(self.best, trial.value)
+        if not self.bar.disable:
+            words = [] if self.best is None else [f"best seen {self.best:.6g}"]
+            self.bar.set_postfix_str(", ".join(words + [f"{self.failed} failed"] * bool(self.failed)), refresh=False)
+        self.bar.update()
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def _workers(n_jobs: Any) -> int | Executor:
+    if isinstance(n_jobs, Executor):
+        return n_jobs
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs < -1 or n_jobs == 0:
+        raise ValueError(
+            f"n_jobs must be a whole number of at least 1, -1 for all cores, or an Executor, got {n_jobs!r}"
+        )
+    return int(n_jobs) if n_jobs > 0 else os.cpu_count() or 1
+
+
+def _name_of(fun: Objective) -> str:
+    """What the objective is called, for its page; "" where it has no name."""
+    name = str(getattr(fun, "__name__", type(fun).__name__))
+    return "" if name == "<lambda>" else name
+
+
+def _width(pool: Executor) -> int | None:
+    """How many calls an executor runs at once, where it can be known: pools of the standard library and ours say so,
+    Dask's has a client."""
+    workers: int | None = getattr(pool, "_max_workers", None)
+    client: Any = getattr(pool, "_client", None)
+    return sum(client.nthreads().values()) if workers is None and client is not None else workers
+
+
+def _check_rules(timeout: Any, callback: Any, stop: Any) -> None:
+    """Whatever would fail only after the first evaluation fails now."""
+    in_range("[0, inf] or None", timeout=timeout)
+    for name, rule in (("callback", callback), ("stop", stop)):
+        if rule is not None and not callable(rule):
+            raise TypeError(f"{name} must be callable, got {rule!r}")
+    if isinstance(stop, type):
+        raise TypeError(f"stop is a rule with what it asks for, {stop.__name__}(...), got the class itself")
+
+
+def _settings(x0: Mapping[str, Any] | Sequence[Any] | None) -> list[Any]:
+    if x0 is None:
+        return []
+    if isinstance(x0, Mapping):
+        return [x0]
+    settings = list(x0)
+    return settings if settings and isinstance(settings[0], Mapping | Iterable) else [settings]

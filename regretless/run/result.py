@@ -1,0 +1,277 @@
+"""`Result`: what a run found, readable like scipy's `OptimizeResult`, with its trials, its certificate, a table, plots
+and a page."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regretless.basics.extras import optional
+from regretless.basics.statefile import write_whole
+from regretless.certificate import Certificate
+from regretless.files.earlier import columns_of
+from regretless.method import Method, Recipe
+from regretless.optimizer import Optimizer, Trial
+from regretless.space import SpaceLike
+from regretless.space.parameters import Array
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+    from regretless.report.run_plot import Kind
+
+MOST_SHOWN = 8
+"""Parameters that a `repr` names: it should fit on a few lines of a terminal."""
+
+
+FILE_KIND = "regretless-result-1"
+"""Marks the files `Result.to_json` writes; the number grows when the layout changes."""
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """The outcome of `minimize` or `maximize`.
+
+    `params` is the recommended setting: that of the best value seen or, when the values show noise, the model's choice.
+    `value` is the mean of the values observed there (NaN if it was never evaluated itself); `best` is the trial with
+    the best single value, which under noise may only be the luckiest.
+    """
+
+    params: dict[str, Any]
+    value: float
+    certificate: Certificate
+    trials: list[Trial]
+    message: str
+    """Why the run ended."""
+    success: bool
+    """Whether it ended by evaluating all trials or by its stop rule."""
+    optimizer: Optimizer
+
+    @classmethod
+    def of(cls, optimizer: Optimizer, message: str = "what is known so far", *, success: bool = True) -> Result:
+        """The result of what an optimizer knows now; a run without a single success has NaN for a value, unless earlier
+        evaluations left it nothing to do."""
+        if not any(t.value is not None for t in optimizer.trials) and (optimizer.trials or not optimizer.book.earlier):
+            why = "no evaluation succeeded"
+            nothing, message = Certificate.none(why, 0.05), message if why in message else f"{message}; {why}"
+            return cls({}, float("nan"), nothing, optimizer.trials, message, False, optimizer)
+        params = optimizer.recommend()
+        value = observed(optimizer, params)
+        return cls(params, value, optimizer.certificate, optimizer.trials, message, success, optimizer)
+
+    # -- scipy's names
+
+    @property
+    def x(self) -> Any:
+        """The recommended setting: an array for a space given as a list, else the parameters."""
+        return np.array(list(self.params.values())) if self.optimizer.space.as_array else self.params
+
+    @property
+    def fun(self) -> float:
+        return self.value
+
+    @property
+    def nfev(self) -> int:
+        """Evaluations that ended, failed ones included."""
+        return sum(t.state != "pending" for t in self.trials)
+
+    @property
+    def nit(self) -> int:
+        return self.nfev
+
+    @property
+    def best(self) -> Trial:
+        return self.optimizer.best
+
+    @property
+    def value_words(self) -> str:
+        """The value, and the best one seen with the reason where that is another."""
+        if not self.params:
+            return f"value {self.value:.6g}"
+        if all(t.given != self.params for t in self.trials) and not np.isnan(self.value):
+            return f"value {self.value:.6g}, of an evaluation before this run"
+        if not self.best.feasible:
+            return f"value {self.value:.6g}, but the setting breaks a constraint: none was found that keeps them all"
+        seen = (
+            f"the best value seen is {self.best.value:.6g}, of trial {self.optimizer.book.record.number_of(self.best)}"
+        )
+        if np.isnan(self.value):
+            return f"not evaluated there; {seen}"
+        if self.value == self.best.value:
+            return f"value {self.value:.6g}"
+        return f"value {self.value:.6g}, the model's choice, because the values are noisy; {seen}, perhaps by luck"
+
+    def __getattr__(self, name: str) -> Any:
+        own = {"best_params": "params", "best_value": "value", "best_trial": "best"}.get(name)
+        raise AttributeError(f"a Result has no {name!r}" + (f"; it is called {own!r} here" if own else ""))
+
+    def __repr__(self) -> str:
+        shown = [f"{name!r}: {value!r}" for name, value in list(self.params.items())[:MOST_SHOWN]]
+        shown += [f"and {len(self.params) - MOST_SHOWN} more"] if len(self.params) > MOST_SHOWN else []
+        params = "{" + ", ".join(shown) + "}"
+        return f"Result(params={params}, value={self.value:.6g}, {self.nfev} evaluations, {self.message!r})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the setting, its value, the certificate, and how the run went."""
+        rows = [*self.params.items(), ("value", self.value)]
+        texts = [(str(name), f"{value:.6g}" if isinstance(value, float) else str(value)) for name, value in rows]
+        cells = "".join(
+            f'<tr><th style="text-align:left">{html.escape(name)}</th>'
+            f'<td style="text-align:left">{html.escape(text)}</td></tr>'
+            for name, text in texts
+        )
+        words = [f"{self.message} ({self.nfev} evaluations, {self.optimizer.recipe})", str(self.certificate)]
+        return f"<table>{cells}</table>" + "".join(f"<p>{html.escape(word)}</p>" for word in words)
+
+    def __getitem__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(self, name):
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def __str__(self) -> str:
+        lines = [f"{self.message} ({self.nfev} evaluation{'s' if self.nfev != 1 else ''}, {self.optimizer.recipe})"]
+        lines += [f"  {name} = {value!r}" for name, value in self.params.items()]
+        failed = sum(t.state == "failed" for t in self.trials)
+        failures = [f"  {failed} evaluation{'s' * (failed > 1)} failed"] if failed else []
+        return "\n".join([*lines, f"  {self.value_words}", *failures, f"  {self.certificate}"])
+
+    # -- files
+
+    def to_json(self, path: str | Path) -> Path:
+        """Writes the result as JSON, for any program to read, and for `from_json`; returns the path.
+
+        Its entry "state" is the file of `Optimizer.save` in base64, so that a run can go on from it exactly. Labels
+        that are no text, finite number or truth value stand as their printed forms elsewhere.
+        """
+        content = {
+            "kind": FILE_KIND,
+            "message": self.message,
+            "success": self.success,
+            "direction": self.optimizer.direction,
+            "method": str(self.optimizer.recipe),
+            "params": _plain(self.params),
+            "value": None if np.isnan(self.value) else self.value,
+            "certificate": self.certificate.to_json(),
+            "trials": [
+                {"number": self.optimizer.book.record.number_of(t), "state": t.state, "value": t.value, "var": t.var,
+                 "error": t.error, "params": _plain(t.params)}
+                for t in self.trials
+            ],
+            "state": base64.b64encode(self.optimizer.to_bytes()).decode(),
+        }  # fmt: skip
+        write_whole(Path(path), json.dumps(content, indent=1, default=str, allow_nan=False).encode())
+        return Path(path)
+
+    @classmethod
+    def from_json(
+        cls, path: str | Path, *, space: SpaceLike | None = None, method: Recipe | type[Method] | None = None
+    ) -> Result:
+        """Reads a file of `to_json`; `space` and `method` are needed where `Optimizer.load` needs them."""
+        try:
+            content = json.loads(Path(path).read_bytes())
+            kind, message, success = content.get("kind"), content.get("message"), content.get("success")
+            state = base64.b64decode(content.get("state", ""), validate=True)
+        except (ValueError, AttributeError, TypeError, RecursionError) as error:
+            raise ValueError(f"{path} is not a file of Result.to_json: {error}") from None
+        if kind != FILE_KIND or not isinstance(message, str) or not isinstance(success, bool):
+            raise ValueError(f"{path} is not a file of Result.to_json (kind {kind!r})")
+        try:
+            optimizer = Optimizer.load(state, space=space, method=method)
+        except ValueError as error:
+            raise ValueError(f"{path} is not a file of Result.to_json: {error}") from None
+        return cls.of(optimizer, message, success=success)
+
+    # -- to look at
+
+    def best_so_far(self) -> Array:
+        """The best value after each trial that ended, NaN before the first success."""
+        sign = 1.0 if self.optimizer.direction == "maximize" else -1.0
+        ended = [t for t in self.trials if t.state != "pending"]
+        values = np.array([sign * t.value if t.feasible and t.value is not None else -np.inf for t in ended])
+        running = np.maximum.accumulate(values) if len(values) else values
+        return np.where(np.isfinite(running), sign * running, np.nan)
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """One row per trial: number, state, value, variance, parameters, and what else is known: the values of
+        constraints, cost, seconds, error (needs pandas). A parameter that is called as another column is has "params_"
+        before its name."""
+        frames = optional("pandas", "plot")
+        trials, opt = self.trials, self.optimizer
+        numbers = [opt.book.record.number_of(t) for t in trials]
+        facts: dict[str, Any] = {"number": numbers, "state": [t.state for t in trials]}
+        for name in ("value", "var"):  # numbers, also where none was told
+            facts[name] = frames.Series([getattr(t, name) for t in trials], dtype=float)
+        more: dict[str, list[Any]] = {
+            f"constraint_{name}": [t.constraints[k] if t.constraints else math.nan for t in trials]
+            for k, name in enumerate(opt.task.constraint_names or range(opt.task.n_constraints))
+        }
+        for name in ("cost", "seconds", "error"):
+            told = [None if getattr(t, name) == "" else getattr(t, name) for t in trials]
+            more |= {name: told} if any(x is not None for x in told) else {}
+        names = list(opt.space.names)
+        params = {
+            column: [t.params.get(name) for t in trials]
+            for column, name in zip(columns_of(names, {**facts, **more}), names, strict=True)
+        }
+        table: pandas.DataFrame = frames.DataFrame({**facts, **params, **more})
+        return table
+
+    def plot(
+        self,
+        kind: Kind = "overview",
+        params: Sequence[str] | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+    ) -> Figure:
+        """A matplotlib figure of what the page shows (needs matplotlib).
+
+        Args:
+            kind: "overview" (the history and the value against each parameter), "history", "slices", "importance",
+                "contour" or "parallel".
+            params: the parameters to draw; a contour takes two, by default the two most important ones.
+            where: values of parameters that slices and contours pass through, in place of the recommended ones.
+        """
+        from regretless.report.run_plot import figure
+
+        return figure(self, kind, params, where)
+
+    def report(self, path: str | Path, *, where: Mapping[str, Any] | None = None) -> Path:
+        """Writes one self-contained HTML page with the result, its certificate and its plots; returns its path.
+
+        Its slices and contours pass through the recommended setting with the values of `where` in place of its own.
+        """
+        from regretless.report.run_page import run_page
+
+        check_page_name(path)
+        write_whole(path, run_page(self, where).encode())
+        return Path(path)
+
+
+def observed(optimizer: Optimizer, params: Mapping[str, Any]) -> float:
+    """The mean of the values told for a setting; NaN when it was never evaluated."""
+    method, book = optimizer.method, optimizer.book
+    key = method.cube.key(optimizer.space.encode(params, method.traits.choices))
+    values = [t.value for t in book.trials if t.value is not None and t.unit.tobytes() == key]
+    values += [e.value for e in book.earlier if e.unit.tobytes() == key and math.isfinite(e.value)]
+    return statistics.mean(values) if values else math.nan  # exact, so that no sum leaves the range of floats
+
+
+def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
+    """A setting as JSON can hold it: an infinite label stands as its printed form."""
+    return {name: str(x) if isinstance(x, float) and not math.isfinite(x) else x for name, x in params.items()}
+
+
+def check_page_name(path: str | Path) -> None:
+    """Raises ValueError where a path is none of an HTML page."""
+    if Path(path).suffix.lower() not in ("", ".html", ".htm"):
+        raise ValueError(f"report writes an HTML page, got {str(path)!r}; result.plot().savefig({str(path)!r}) draws")

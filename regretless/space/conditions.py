@@ -1,0 +1,69 @@
+"""Conditional spaces: which parameters exist in which settings.
+
+A parameter with `when={"model": "svm"}` exists only where the parameter "model" exists and has that value. Conditions
+may be nested, and several of them must hold together. They have to form a tree or at least no cycle, and they can only
+look at parameters that take certain values: choices, whole numbers and steps.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from regretless.space.cube import Gate
+from regretless.space.parameters import Encoding, Parameter, one_per_label
+
+MOST_POSITIONS = 4096
+"""The most values a parameter may have that others depend on: each is looked up in a table."""
+
+
+def gated_names(parameters: Mapping[str, Parameter]) -> tuple[str, ...]:
+    """The parameters with conditions, parents before their children; raises ValueError where a condition is wrong."""
+    waiting = {name: p for name, p in parameters.items() if p.when}
+    for name, p in waiting.items():
+        for parent, values in p.when:
+            _check(name, parent, values, parameters)
+    ordered: list[str] = []
+    while waiting:
+        ready = [name for name, p in waiting.items() if not any(parent in waiting for parent, _ in p.when)]
+        if not ready:
+            raise ValueError(f"parameters {sorted(waiting)} depend on each other in a cycle: see their `when`")
+        ordered += ready
+        waiting = {name: p for name, p in waiting.items() if name not in ready}
+    return tuple(ordered)
+
+
+def _check(name: str, parent: str, values: Sequence[object], parameters: Mapping[str, Parameter]) -> None:
+    if parent not in parameters:
+        raise ValueError(
+            f"parameter {name!r} exists when {parent!r} has a certain value, but there is no parameter {parent!r}; the "
+            f"space has {', '.join(parameters)}"
+        )
+    levels = parameters[parent].axis.levels
+    if not 0 < levels <= MOST_POSITIONS:
+        raise ValueError(
+            f"parameter {name!r} cannot depend on {parent!r} = {parameters[parent]}: conditions look at choices, whole "
+            f"numbers and steps with at most {MOST_POSITIONS} values"
+        )
+    for value in values:
+        try:
+            parameters[parent].to_unit(value)
+        except ValueError as error:
+            raise ValueError(f"parameter {name!r} exists when {parent!r} is {value!r}, but {error}") from None
+
+
+def gates_of(
+    parameters: Mapping[str, Parameter],
+    conditional: Sequence[str],
+    spans: Mapping[str, tuple[int, int]],
+    choices: Encoding,
+) -> list[Gate]:
+    """The gates of a cube in which each parameter has the coordinates of its span."""
+    gates = []
+    for name in conditional:
+        for parent, values in parameters[name].when:
+            p = parameters[parent]
+            open_at = set(p.axis.index(np.array([p.to_unit(value) for value in values])).tolist())
+            allowed = tuple(i in open_at for i in range(p.axis.levels))
+            onehot = one_per_label(p, choices)
+            gates.append(Gate(*spans[name], *spans[parent], onehot, allowed))
+    return gates

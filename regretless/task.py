@@ -1,0 +1,184 @@
+"""`Task`: what is asked of a run, as one value.
+
+A run is a task, a method and a history. Whatever the user promises of the values or wants of the search stands here
+and nowhere else; every door makes a `Task`, and a file holds one.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from regretless.basics.options import in_range, one_of, whole_number
+from regretless.basics.streams import checked_seed
+from regretless.space import Space, SpaceLike
+
+Direction: TypeAlias = Literal["minimize", "maximize"]
+CostKind: TypeAlias = Literal["told", "seconds"]
+"""Where the cost of an evaluation comes from."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is asked: where to search, which way, with how many evaluations, and what is known beforehand.
+
+    Args:
+        space: the parameters; anything that `Space` takes.
+        directions: "minimize" or "maximize", for each objective.
+        budget: the number of evaluations planned; it may be exceeded.
+        seed: makes the run repeatable; drawn at random when not given.
+        constraints: how many values of constraints come with every value, or their names; a constraint holds where its
+            value is at most 0.
+        cost: "told" when costs come with the values, "seconds" when the duration is the cost.
+        probes: the share of the trials that are independent uniform draws of the space.
+        floor, ceiling: a value that no setting can fall below, for a minimisation, or exceed, for a maximisation.
+        noise_bound: how far noise can carry a value from the truth at most; 0: nothing is known.
+    """
+
+    space: Space
+    directions: tuple[Direction, ...] = ("minimize",)
+    budget: int | None = None
+    seed: int = None  # type: ignore[assignment] # it is drawn below
+    constraints: int | tuple[str, ...] = 0
+    cost: CostKind | None = None
+    probes: float = 0.0
+    floor: float | None = None
+    ceiling: float | None = None
+    noise_bound: float = 0.0
+
+    if TYPE_CHECKING:  # what may be written is more than what is kept
+
+        def __init__(
+            self,
+            space: SpaceLike,
+            directions: tuple[Direction, ...] = ("minimize",),
+            budget: int | None = None,
+            seed: int | None = None,
+            constraints: int | Sequence[str] = 0,
+            cost: CostKind | None = None,
+            probes: float = 0.0,
+            floor: float | None = None,
+            ceiling: float | None = None,
+            noise_bound: float | None = None,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        if len(self.directions) != 1:
+            raise ValueError(f"a task has one objective, got the directions {self.directions!r}")
+        for direction in self.directions:
+            one_of(get_args(Direction), direction=direction)
+        one_of((None, *get_args(CostKind)), cost=self.cost)
+        whole_number(also=(None,), budget=self.budget)
+        in_range("[0, 1]", probes=self.probes)
+        in_range("[0, inf) or None", noise_bound=self.noise_bound)
+        helps, wrong = ("floor", "ceiling") if self.direction == "minimize" else ("ceiling", "floor")
+        if getattr(self, wrong) is not None:
+            given = f"{wrong}={getattr(self, wrong)!r}"
+            raise ValueError(f"to {self.direction}, the bound that helps is {helps}=, got {given}")
+        in_range("(-inf, inf) or None", **{helps: self.limit})
+        for name, value in (
+            ("space", self.space if isinstance(self.space, Space) else Space(self.space)),
+            ("budget", None if self.budget is None else int(self.budget)),
+            ("seed", secrets.randbits(32) if self.seed is None else checked_seed(self.seed)),
+            ("constraints", _counted(self.constraints)),
+            ("probes", float(self.probes)),
+            (helps, None if self.limit is None else float(self.limit)),
+            ("noise_bound", float(self.noise_bound or 0.0)),
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def direction(self) -> Direction:
+        """The direction of the first objective."""
+        return self.directions[0]
+
+    @property
+    def sign(self) -> float:
+        """What turns values into those of a maximisation: 1 or -1."""
+        return 1.0 if self.direction == "maximize" else -1.0
+
+    @property
+    def limit(self) -> float | None:
+        """The floor of a minimisation, the ceiling of a maximisation, where one is known."""
+        return self.floor if self.direction == "minimize" else self.ceiling
+
+    @property
+    def n_constraints(self) -> int:
+        return self.constraints if isinstance(self.constraints, int) else len(self.constraints)
+
+    @property
+    def constraint_names(self) -> tuple[str, ...]:
+        """The names of the constraints; empty where they have none."""
+        return () if isinstance(self.constraints, int) else self.constraints
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values that `from_json` reads; labels that no file can hold stand as their printed forms."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        listed = {name: list(value) for name, value in plain.items() if isinstance(value, tuple)}
+        return {**plain, **listed, "space": self.space.describe()}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any], space: Space | None = None) -> Task:
+        """The task that `to_json` described. `space` is needed where no file can hold it, and must be the same."""
+        known = {field.name for field in fields(cls)}
+        if set(content) != known:
+            raise ValueError(f"not the description of a task: it has {sorted(content)}, not {sorted(known)}")
+        if space is not None and (differs := _other_space(content["space"], space.describe())):
+            raise ValueError(differs)
+        listed = {name: tuple(value) for name, value in content.items() if isinstance(value, list)}
+        return cls(**{**content, **listed, "space": space or Space.from_json(content["space"])})
+
+    def differs_from(self, asked: Task) -> str:
+        """How this task, which a file or a study holds, differs from the one that is asked for now, in a sentence;
+        empty where it does not. The planned number of evaluations may change."""
+        own, other = self.to_json(), asked.to_json()
+        if differs := _other_space(own["space"], other["space"]):
+            return differs
+        for name, stored in own.items():
+            if name not in ("space", "budget") and stored != other[name]:
+                return f"it holds {name} = {_shown(stored)}, this run asks for {_shown(other[name])}"
+        return ""
+
+
+def _shown(value: Any) -> str:
+    """A value of a task in a sentence; lists of one objective read as its value."""
+    return repr(value[0] if isinstance(value, list) and len(value) == 1 else value)
+
+
+def _counted(constraints: Any) -> int | tuple[str, ...]:
+    """The number of constraints or, where they have some, their names."""
+    if isinstance(constraints, int | np.integer) and not isinstance(constraints, bool) and constraints >= 0:
+        return int(constraints)
+    if isinstance(constraints, Sequence) and not isinstance(constraints, str):
+        names = tuple(constraints)
+        if len(set(names)) == len(names) and all(isinstance(name, str) for name in names):
+            return names or 0
+    raise ValueError(f"constraints must be a number of them or a list of different names, got {constraints!r}")
+
+
+def _other_space(written: Mapping[str, Any], given: Mapping[str, Any]) -> str:
+    """How the space that a file describes differs from a given one, in a sentence.
+
+    Points are kept as places in the cube: with other bounds or labels every one of them would be another setting.
+    """
+    stored, own = written["parameters"], given["parameters"]
+    if list(stored) != list(own):
+        return f"the file was written for parameters {list(stored)}, the space given has {list(own)}"
+    if written.get("where", []) != given.get("where", []):
+        rules = written.get("where", []), given.get("where", [])
+        return f"the file was written for where = {rules[0]}, the space given has {rules[1]}"
+    for name, table in stored.items():
+        if as_text(table) != as_text(own[name]):
+            texts = as_text(table), as_text(own[name])
+            return f"the file was written for {name} = {texts[0]}, the space given has {name} = {texts[1]}"
+    return ""
+
+
+def as_text(value: Any) -> str:
+    """Plain values as text that tells 1, 1.0 and True apart and has a NaN equal itself."""
+    return json.dumps(value, sort_keys=True)
