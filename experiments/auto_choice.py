@@ -176,7 +176,7 @@ def outcome_of(case: Case, name: str) -> dict[str, Any]:
     if "batch" in case.suite:
         more |= {"mean": float(f"{loss.mean():.6g}"), "later": float(f"{loss[case.at_once :].mean():.6g}")}
     elif case.suite.startswith("few-") and installed("botorch-lognei"):
-        more["modelled"] = true_loss(opt.space.decode(opt.method.X[largest_mean(opt.method.X, opt.method.y)]))
+        more["modelled"] = true_loss(opt.space.decode(opt.history.X[largest_mean(opt.history.X, opt.history.y)]))
     found = {"best": float(loss.min()), "advised": true_loss(opt.recommend())}
     return found | more | {"ms": round(1000 * used / evaluations, 3)}
 

@@ -22,7 +22,7 @@ from regretless_bench.rivals import RIVALS, as_printed, printed_label
 from regretless_bench.stats import wald
 from regretless_bench.verdicts import Check, Runs, checks_table, judged, leads, outcomes
 
-from regretless.classics import CLASSICS
+from regretless.auto import find_recipe
 from regretless.methods import METHODS
 
 PROBLEMS = {"f1": ("go-ucb-f1", 5, 25), "f2": ("go-ucb-f2", 8, 64), "f3": ("go-ucb-f3", 8, 64)}
@@ -49,14 +49,14 @@ QUOTE = "in all tasks our GO-UCB algorithm performs better than all other four B
 
 
 def recipes(n: int) -> dict[str, Any]:
-    go = METHODS["go-ucb"]
-    printed = {f"printed, from {start}": go(preset="paper", initial=n, start=start) for start in STARTS}
+    go, as_text = METHODS["go-ucb"], METHODS["go-ucb-printed"]
+    printed = {f"printed, from {start}": as_text(initial=n, start=start) for start in STARTS}
     return {
         **printed,
         "GO-UCB, net": go(model="sigmoid-net", width=25, initial=n),
         "GO-UCB, net, no guard": go(model="sigmoid-net", width=25, initial=n, guard=False),
         "GO-UCB, quadratic": go(initial=n),
-        **{label: CLASSICS[label] for label in (*THERE, *NO_MODEL)},
+        **{label: find_recipe(label) for label in (*THERE, *NO_MODEL)},
         **{label: RIVALS[label] for label in map(printed_label, THERE)},
     }
 

@@ -26,7 +26,7 @@ from regretless_bench.rivals import RIVALS, as_printed, printed_label
 from regretless_bench.stats import wald
 from regretless_bench.verdicts import Check, Runs, checks_table, judged, leads, not_run, outcomes
 
-from regretless.classics import CLASSICS
+from regretless.auto import find_recipe
 from regretless.methods import METHODS
 
 N, T = 5, 25
@@ -48,14 +48,14 @@ QUOTES = {
 
 
 def recipes() -> dict[str, Any]:
-    go = METHODS["go-ucb"]
+    go, as_text = METHODS["go-ucb"], METHODS["go-ucb-printed"]
     return {
-        "printed, from incumbent": go(preset="paper", initial=N),
-        "printed, from random": go(preset="paper", initial=N, start="random"),
+        "printed, from incumbent": as_text(initial=N),
+        "printed, from random": as_text(initial=N, start="random"),
         "GO-UCB, net": go(model="sigmoid-net", width=25, initial=N),
         "GO-UCB, net, no guard": go(model="sigmoid-net", width=25, initial=N, guard=False),
         "GO-UCB, quadratic": go(initial=N),
-        **{label: CLASSICS[label] for label in (*THERE, *NO_MODEL)},
+        **{label: find_recipe(label) for label in (*THERE, *NO_MODEL)},
         **{label: RIVALS[label] for label in map(printed_label, THERE)},
     }
 

@@ -38,7 +38,7 @@ def runs(options: argparse.Namespace) -> list[Run]:
         for name in options.families.split(","):
             model = FAMILIES[name]
             noise_sd = make_problem(name, seed=seed).noise_sd
-            recipe = METHODS["go-ucb"](preset="paper", oracle="least-squares", model=model, noise_sd=noise_sd)
+            recipe = METHODS["go-ucb-printed"](oracle="least-squares", model=model, noise_sd=noise_sd)
             for T in FULL_TS if options.full else TS:
                 cells.append(Run(recipe, name, {}, seed, T + math.isqrt(T), label=f"T = {T}"))
     return cells

@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from regretless_bench.claims import chosen, experiment_options, needed, stored
 from regretless_bench.finding import Finding, Table
+from regretless_bench.methods import RIVALS
 from regretless_bench.problems.data import data_folder, read_digits, reading
 from regretless_bench.record import stamped
 from regretless_bench.stats import quartiles
@@ -56,13 +57,13 @@ THREDS = {**KNOWN, **TESTS, "points_per_axis": (4, 4, 4, 4, 6)}
 WHOLE = {**KNOWN, "points_per_axis": (8, 4, 4, 31, 6)}
 """The rivals' grid: every one of the 23,808 settings, as in the authors' code."""
 RECIPES: dict[str, Recipe] = {
-    "GP-ThreDS (paper)": METHODS["gp-threds"](preset="paper", gain="root", assumed_norm=0.5, **THREDS),
+    "GP-ThreDS (paper)": METHODS["gp-threds-printed"](gain="root", assumed_norm=0.5, **THREDS),
     "GP-ThreDS": METHODS["gp-threds"](**THREDS),
     "range unknown": METHODS["gp-threds"],
-    "IGP-UCB": CLASSICS["igp-ucb"](preset="paper", gain="root", delta=2e-2, **WHOLE),
-    "AD": CLASSICS["adaptive-discretization"](preset="paper", **KNOWN),
-    "GP-EI": CLASSICS["grid-ei"](preset="paper", margin=0.01, **WHOLE),
-    "GP-PI": CLASSICS["grid-pi"](preset="paper", margin=0.01, **WHOLE),
+    "IGP-UCB": RIVALS["igp-ucb"](fitted=False, gain="root", delta=2e-2, **WHOLE),
+    "AD": RIVALS["adaptive-discretization"](fitted=False, **KNOWN),
+    "GP-EI": RIVALS["grid-ei"](fitted=False, margin=0.01, **WHOLE),
+    "GP-PI": RIVALS["grid-pi"](fitted=False, margin=0.01, **WHOLE),
     "random": CLASSICS["random"],
 }
 PAPER_CURVE = "GP-ThreDS (paper)"

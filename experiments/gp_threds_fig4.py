@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from regretless_bench.claims import SECONDS, Cases, core_seconds, curve, experiment_options, fewest, gather, grouped
 from regretless_bench.finding import Finding, Table
+from regretless_bench.methods import RIVALS
 from regretless_bench.problems.data import data_folder, reading
 from regretless_bench.record import Record, Run
 from regretless_bench.verdicts import Check, checks_table, common, judged, lowest, measured
@@ -71,20 +72,20 @@ def settings(options: argparse.Namespace) -> list[Run]:
     for name, interval, norm, points in PROBLEMS.values():
         known = {"lengthscale": 0.2, "noise_sd": NOISE}
         recipes = {
-            "GP-ThreDS (paper)": METHODS["gp-threds"](
-                preset="paper", interval=interval, assumed_norm=norm, points_per_axis=points, **known
+            "GP-ThreDS (paper)": METHODS["gp-threds-printed"](
+                interval=interval, assumed_norm=norm, points_per_axis=points, **known
             ),
-            "AD": CLASSICS["adaptive-discretization"](preset="paper", **known),
-            "IGP-UCB": CLASSICS["igp-ucb"](preset="paper", assumed_norm=norm, **known),
-            "GP-EI": CLASSICS["grid-ei"](preset="paper", **known),
-            "GP-PI": CLASSICS["grid-pi"](preset="paper", **known),
+            "AD": RIVALS["adaptive-discretization"](fitted=False, **known),
+            "IGP-UCB": RIVALS["igp-ucb"](fitted=False, gain="log", assumed_norm=norm, **known),
+            "GP-EI": RIVALS["grid-ei"](fitted=False, **known),
+            "GP-PI": RIVALS["grid-pi"](fitted=False, **known),
             "random": CLASSICS["random"],
             "GP-ThreDS": METHODS["gp-threds"](interval=interval, **known),
             "range unknown": METHODS["gp-threds"],
         }
         if options.full:
-            recipes["random walk"] = METHODS["gp-threds"](
-                preset="paper", search="walk", interval=interval, assumed_norm=norm, points_per_axis=points, **known
+            recipes["random walk"] = METHODS["gp-threds-printed"](
+                search="walk", interval=interval, assumed_norm=norm, points_per_axis=points, **known
             )
         runs += [
             Run(recipe, name, {"noise_sd": NOISE}, seed, budget, label=label)

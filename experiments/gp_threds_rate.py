@@ -26,8 +26,8 @@ from typing import Any
 
 import numpy as np
 from regretless_bench.claims import experiment_options, keep_results, needed, stored
+from regretless_bench.methods import RIVALS
 
-from regretless.classics import CLASSICS
 from regretless.method import Recipe
 from regretless.methods import METHODS
 from regretless.methods.gp_threds.default import POINTS_PER_AXIS
@@ -52,15 +52,15 @@ FINE = {1: 2001, 2: 301}
 def recipes(kernel: Kind) -> dict[str, Recipe]:
     """Label -> method, all with the kernel and the noise known."""
     known: dict[str, Any] = {"kernel": kernel, "lengthscale": LENGTHSCALE, "noise_sd": NOISE_SD}
-    threds, box = METHODS["gp-threds"], {"interval": (-NORM, NORM)}
+    threds, printed, box = METHODS["gp-threds"], METHODS["gp-threds-printed"], {"interval": (-NORM, NORM)}
     return {
-        "as printed, B = 4": threds(preset="paper", assumed_norm=NORM, **box, **known),
-        "as printed, B = 0.5": threds(preset="paper", assumed_norm=0.5, **box, **known),
-        "as printed, B doubled": threds(preset="paper", assumed_norm="doubling", **box, **known),
-        "walk, B = 4": threds(preset="paper", search="walk", assumed_norm=NORM, **box, **known),
+        "as printed, B = 4": printed(assumed_norm=NORM, **box, **known),
+        "as printed, B = 0.5": printed(assumed_norm=0.5, **box, **known),
+        "as printed, B doubled": printed(assumed_norm="doubling", **box, **known),
+        "walk, B = 4": printed(search="walk", assumed_norm=NORM, **box, **known),
         "our default": threds(**known),
         "our default, B doubled": threds(assumed_norm="doubling", **known),
-        "IGP-UCB, B = 4": CLASSICS["igp-ucb"](preset="paper", assumed_norm=NORM, **known),
+        "IGP-UCB, B = 4": RIVALS["igp-ucb"](fitted=False, gain="log", assumed_norm=NORM, **known),
     }
 
 

@@ -28,10 +28,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from regretless_bench.methods import RIVALS
 from regretless_bench.problems import make_problem, mechanistic
 
 import regretless as rg
 from regretless.method import Recipe
+from regretless.methods import METHODS
 from regretless.methods.gp_contest.default import GPContest
 from regretless.methods.tangent_region.default import TangentRegion
 from regretless.models.gp.surrogate import Surrogate
@@ -232,7 +234,7 @@ REPORT = {
         HIGH, 120,
         {
             "subspaces": rg.MSUCB, "all coordinates at once": lambda dim: rg.MSUCB(low_dim=dim),
-            "as printed": rg.MSUCB(preset="paper"),
+            "as printed": METHODS["ms-ucb-printed"],
         },
     ),
     "gp-contest": Study(
@@ -254,13 +256,13 @@ REPORT = {
         NETS, 120,
         {
             "trained": rg.NeuralBO, "not trained": rg.NeuralBO(training=0),
-            "trained, no uncertainty": rg.NeuralBO(exploration=0.0), "as printed": rg.NeuralBO(preset="paper"),
+            "trained, no uncertainty": rg.NeuralBO(exploration=0.0), "as printed": METHODS["neural-bo-printed"],
         },
         noise_share=NET_NOISE,
     ),
     "gp-threds": Study(
         PLANE, 1000,
-        {"cells are dropped": rg.GPThreDS, "the whole grid (igp-ucb)": rg.CLASSICS["igp-ucb"]},
+        {"cells are dropped": rg.GPThreDS, "the whole grid (igp-ucb)": RIVALS["igp-ucb"]},
         noise_share=0.1, kind="sum",
     ),
     "go-ucb": Study(

@@ -4,8 +4,8 @@
     python experiments/stopping.py --jobs 2 --out runs/stopping [--seeds 0-5] [--dims 1,2,3] [--probes 0.2] [--optuna 6]
 
 A stop is right when the true gap of the recommended point is at most eps, 5 % of the range of the values seen by then.
-The rule is that of `regretless.outlook.stopping`: certified at SPENT_PER_CHECK of delta, with LEAST_DENSITY values for each
-independent place, at CHECKS_IN_A_ROW checks in a row.
+The rule is that of `regretless.outlook.stopping`: certified at SPENT_PER_CHECK of delta, with LEAST_DENSITY values for
+each independent place, at CHECKS_IN_A_ROW checks in a row.
 For each family the width's constant SCALED and the part of delta that a check spends are chosen on the other families
 that are not made of needles: of the pairs whose stops are right in 97 % of the cases over all of them and in 95 % in
 each, the one that stops most runs. Beside it stands what ships. With --optuna the regret bound of Optuna's

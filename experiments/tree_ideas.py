@@ -19,12 +19,12 @@ from scipy.special import ndtri
 
 from regretless.auto import algorithm
 from regretless.auto.algorithm import Auto
+from regretless.methods.shared import GPMethod
 from regretless.models.gp import surrogate
 from regretless.models.gp.acquisition import log_expected_improvement
 from regretless.models.gp.design import Design
 from regretless.models.gp.fit import Objective, Prior
 from regretless.models.gp.maximiser import Effort
-from regretless.models.gp.method import GPMethod
 from regretless.models.gp.posterior import GP
 from regretless.models.gp.surrogate import Surrogate
 from regretless.space.cube import Cube

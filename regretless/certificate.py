@@ -18,8 +18,8 @@ class Certificate:
     """Two statements about the recommended setting, each with its own standing.
 
     The share: with probability at least 1 - delta, at most `share` of the search space holds a better setting. It
-    rests on `probes` independent uniform draws and on nothing else (`regretless.outlook.probes`); None: not certified, and
-    `share_reason` says why.
+    rests on `probes` independent uniform draws and on nothing else (`regretless.outlook.probes`); None: not certified,
+    and `share_reason` says why.
 
     The gap: f* - f(recommended) <= gap. `lower` and `upper` bracket the optimal value f*. `kind` is "theory" (the
     bounds follow from stated, known constants, and hold with probability at least 1 - delta; `certain`: without any

@@ -125,7 +125,7 @@ class Method(ABC):
         with threads_for(self.traits.model_free):
             return self._certificate(history, delta)
 
-    def why(self, history: History) -> str:  # noqa: ARG002
+    def why(self, history: History) -> str:
         """Why the method searches this history as it does, for methods that choose; else empty."""
         return ""
 
@@ -150,7 +150,7 @@ class Method(ABC):
         """Shows the user's own space, and the sign that turns told values into the user's, to methods whose model works
         in those units."""
 
-    def warm(self, history: History) -> State:  # noqa: ARG002
+    def warm(self, history: History) -> State:
         """What it would cost time to find again from this history, such as fitted hyper-parameters."""
         return {}
 
@@ -164,14 +164,14 @@ class Method(ABC):
         best: Array = history.X[history.best_row()]
         return best
 
-    def _certificate(self, history: History, delta: float) -> Certificate:  # noqa: ARG002
+    def _certificate(self, history: History, delta: float) -> Certificate:
         return Certificate.none(f"{type(self).__name__} keeps no model that could bound the regret", delta)
 
-    def _repeats(self, history: History) -> bool:  # noqa: ARG002
+    def _repeats(self, history: History) -> bool:
         """Whether this method may propose a known point of a finite space again, because its values are noisy."""
         return False
 
-    def _weighs_belief(self, history: History) -> bool:  # noqa: ARG002
+    def _weighs_belief(self, history: History) -> bool:
         """Whether proposals for this history weigh the user's prior."""
         return self.traits.belief
 

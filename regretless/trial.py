@@ -130,3 +130,17 @@ def _own_value(parameter: Parameter, value: Any) -> Any:
         return parameter.labels[parameter.index(value)]
     number = int(value) if isinstance(parameter, Int) else float(value)
     return min(max(number, parameter.low), parameter.high)
+
+
+def last_line(error: str) -> str:
+    """The line of a traceback that names the error, though its message may have more lines; of any other text the last
+    one that says something."""
+    lines = [line for line in error.splitlines() if any(map(str.isalnum, line))]
+    if not lines:
+        return "no reason given"
+    starts = [i for i, line in enumerate(lines) if line.endswith("Traceback (most recent call last):")]
+    tree = bool(starts) and lines[starts[-1]].startswith(" ")  # a group of errors is drawn as one
+    named = [line for line in lines[starts[-1] + 1 :] if not line.startswith(" ")] if starts and not tree else []
+    if not named:
+        return lines[-1].strip(" |+")
+    return " ".join(line.strip() for line in named[: 1 + named[0].rstrip().endswith(":")])

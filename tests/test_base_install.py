@@ -35,10 +35,8 @@ SPACE = {{"lr": rg.Float(1e-4, 3e-1, log=True), "depth": rg.Int(2, 7), "shift": 
 def cost(lr, depth, shift):
     return (shift - 1.3) ** 2 + depth + 10 * lr
 """
-NEEDY = {"rf-ei": "scikit-learn"}
-"""Methods that need an extra, and the library."""
-GROUPS = [*([name] for name in METHODS), [name for name in CLASSICS if name not in NEEDY]]
-"""The methods of the papers each in a process of its own, the baselines together in one."""
+GROUPS = [*([name] for name in METHODS), list(CLASSICS)]
+"""The methods of the papers each in a process of its own, the classics together in one."""
 
 
 def in_base_install(code: str, folder: Path) -> str:
@@ -117,7 +115,6 @@ print(call(*words[:4], "--trials", "3", "--storage", "sqlite:///s.db").output, c
         ("rg.RegretlessSearchCV", "scikit-learn"),
         ("rg.minimize(cost, SPACE, trials=2, progress=False).to_dataframe()", "pandas"),
         ("rg.minimize(cost, SPACE, trials=2, progress=False).plot()", "matplotlib"),
-        *((f"rg.minimize(cost, SPACE, trials=2, progress=False, method={m!r})", lib) for m, lib in NEEDY.items()),
     ],
 )
 def test_what_is_missing_is_named_with_the_command_that_installs_it(expression, library, tmp_path) -> None:

@@ -148,12 +148,12 @@ def test_every_file_of_a_study_is_learnt(tmp_path: Path) -> None:
     optuna.create_study(storage=f"sqlite:///{tmp_path}/study.db", study_name="yours")
     with pytest.raises(ValueError, match=r"holds the studies mine, yours"):
         rg.Optimizer({"x": rg.Float(3, 8)}).learn(tmp_path / "study.db")
-    with pytest.raises(ValueError, match=r"there is no file .*gone\.journal"):
+    with pytest.raises(ValueError, match=r"the file .*gone\.journal does not exist"):
         rg.Optimizer(NEW).learn(f"journal:{tmp_path}/gone.journal")
 
 
 def test_looking_for_a_storage_makes_none(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"there is no file .*gone\.db"):
+    with pytest.raises(ValueError, match=r"the file .*gone\.db does not exist"):
         rg.Optimizer(NEW).learn(f"sqlite:///{tmp_path}/gone.db")
     assert not list(tmp_path.iterdir())
 

@@ -2,7 +2,7 @@
 
 import traceback
 
-from regretless.run.evaluation import last_line
+from regretless.trial import last_line
 
 
 def test_an_error_of_several_lines_is_named_by_its_first() -> None:

@@ -13,17 +13,11 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "regretless"
 
 FLOORS = {
-    "extras": 0, "threads": 0, "certificate": 0, "parameters": 0, "statefile": 0, "fingerprint": 0,
-    "options": 0, "streams": 1, "noise": 1, "bounds": 1, "belief": 1, "region": 1, "rules": 1, "rows": 1, "spelling": 1,
-    "cube": 2, "conditions": 3, "space": 4, "evaluation": 5, "earlier": 6, "recipe": 5,
-    "method": 6, "trial": 7, "probes": 7, "gp": 7, "grid": 8, "tangent": 8, "methods": 9, "baselines": 9, "auto": 10,
-    "agreement": 11, "optimizer": 12, "stopping": 13,
-    "report": 13, "result": 14, "run": 15, "testing": 15, "bilevel": 15, "doors": 16, "storage": 17,
-    "cli": 18, "__main__": 19,
+    "basics": 0, "certificate": 0, "space": 1, "task": 2, "history": 2, "method": 3, "trial": 3, "models": 4,
+    "methods": 5, "classics": 6, "outlook": 6, "auto": 7, "testing": 7, "files": 8, "optimizer": 9, "bilevel": 10,
+    "report": 10, "run": 11, "doors": 12, "cli": 13, "__main__": 14,
 }  # fmt: skip
 """Each room (a file or folder of the package) and the floor it stands on."""
-LIBRARIES = ("gp", "grid", "tangent")
-"""Folders of arrays, whose modules need two users or more."""
 BENCH = "regretless_bench"
 """The second distribution: it may import every room, and no room imports it."""
 
@@ -55,9 +49,14 @@ def at_run_time(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def owner(module: str) -> tuple[str, ...]:
-    """The room of a module; each method's folder and each baseline's file is a room of its own."""
+    """The room of a module; each paper's folder and each classic's file is a room of its own."""
     parts = module.split(".")[1:]
-    return tuple(parts[:2]) if parts and parts[0] in ("methods", "baselines") else tuple(parts[:1])
+    return tuple(parts[:2]) if parts and parts[0] in ("methods", "classics") else tuple(parts[:1])
+
+
+def is_common(room: tuple[str, ...]) -> bool:
+    """Whether a room of the methods is one of the files that several of them are made of."""
+    return len(room) == 1 or (PACKAGE.joinpath(*room).with_suffix(".py").exists() and room[0] == "methods")
 
 
 FILES = sorted(p for p in PACKAGE.rglob("*.py") if p != PACKAGE / "__init__.py")
@@ -74,28 +73,28 @@ def test_arrows_point_down(path: Path) -> None:
             assert here == ("cli",), f"{path.name} imports the package as a whole"
         elif here[0] != there[0]:
             assert FLOORS[there[0]] < FLOORS[here[0]], f"{path.name} imports {module}, which stands above it"
-        elif here[0] in ("methods", "baselines"):
-            assert here == there or len(there) == 1, f"{path.name} imports {module}: no method imports another"
+            assert here[0] != "classics" or there[0] != "methods" or is_common(there), "no classic imports a paper"
+        elif here[0] in ("methods", "classics"):
+            assert here == there or is_common(there), f"{path.name} imports {module}: no method imports another"
 
 
 def test_library_modules_have_two_users() -> None:
-    """A module that one room alone uses belongs into that room."""
+    """A module that one room alone uses belongs into that room; the rivals of the bench are a user like any other."""
     users = defaultdict(set)
-    for path in FILES:
+    for path in [*FILES, *sorted((ROOT / "bench").rglob("*.py"))]:
         for module in imports(path):
-            users[module].add(owner(module_of(path)))
+            users[module].add(owner(module_of(path)) if PACKAGE in path.parents else (BENCH,))
     for path in FILES:
         module = module_of(path)
-        if owner(module)[0] in LIBRARIES and path.name != "__init__.py":
+        if owner(module)[0] == "models" and path.name != "__init__.py":
             assert users[module], f"nobody uses {module}"
             outside = {user for user in users[module] if user != owner(module)}
             assert len(outside) != 1 or owner(module) in users[module], f"only {outside} uses {module}: move it there"
 
 
 HEAVY = {
-    "optuna": ("doors", "storage"), "sqlalchemy": ("storage",), "ray": ("doors",), "dask": ("doors",),
-    "botorch": ("doors",),
-    "gpytorch": ("doors",), "sklearn": ("doors", "baselines"),
+    "optuna": ("doors",), "sqlalchemy": ("doors",), "ray": ("doors",), "dask": ("doors",), "botorch": ("doors",),
+    "gpytorch": ("doors",), "sklearn": ("doors",),
 }  # fmt: skip
 """Libraries of the users' world, and the rooms that may import them."""
 
@@ -117,3 +116,7 @@ def test_importing_the_library_does_not_wait_for_scipy_or_the_progress_bar() -> 
     code = "import sys, regretless; print(*sorted({'scipy', 'tqdm', 'asyncio'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_the_root_holds_what_everything_stands_on() -> None:
+    assert len([path for path in PACKAGE.glob("*.py") if path.name != "__main__.py"]) <= 10

@@ -73,8 +73,8 @@ def in_process(program: str, threads: int) -> str:
 def test_every_thread_can_come_after_another() -> None:
     """threadpoolctl lets one thread at a time decide; it must be let go."""
     program = (
-        "import threading, scipy.linalg\nfrom threadpoolctl import ThreadpoolController\nfrom regretless.basics.threads "
-        "import one_blas_thread\n"
+        "import threading, scipy.linalg\nfrom threadpoolctl import ThreadpoolController\n"
+        "from regretless.basics.threads import one_blas_thread\n"
         "def look():\n"
         "    with one_blas_thread: print({b.num_threads for b in "
         "ThreadpoolController().select(user_api='blas').lib_controllers})\n"

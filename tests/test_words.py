@@ -34,8 +34,3 @@ def silent_constants(path: Path) -> list[str]:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_every_constant_says_what_it_is(path: Path) -> None:
     assert silent_constants(path) == []
-
-
-def test_no_file_has_grown_a_second_job() -> None:
-    long = {str(path.relative_to(PACKAGE)): n for path in FILES if (n := len(path.read_text().splitlines())) > 500}
-    assert long == {}

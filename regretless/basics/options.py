@@ -1,6 +1,6 @@
 """Checks of options: each raises ValueError with one sentence that names the option, what is right and what was given.
 
-    one_of(PRESETS, preset=preset)
+    one_of(get_args(Kind), kernel=kernel)
     in_range("[0, inf) or None", kappa=kappa, noise_sd=noise_sd)
     whole_number(trials=trials)
 
@@ -8,13 +8,9 @@ The text of an interval stands in the sentence as it was written: "kappa must be
 """
 
 from collections.abc import Collection
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
 import numpy as np
-
-Preset: TypeAlias = Literal["default", "paper"]
-PRESETS = get_args(Preset)
-"""What `preset` may be: the idea of a paper at its best, or its text as printed."""
 
 
 def one_of(allowed: Collection[object], /, **given: object) -> None:

@@ -113,7 +113,7 @@ def list_everything() -> None:
       regretless list
     """
     others = {name: _summary(entry) for name, entry in {**METHODS, **CLASSICS}.items() if name not in USES}
-    sections = [("methods, and when to use them", USES), ("baselines", others)]
+    sections = [("methods, and when to use them", USES), ("classics, and what the papers print", others)]
     for title, entries in (section for extension in extensions() for section in extension.listed()):
         sections.append((title, {name: _summary(entry) for name, entry in entries.items()}))
     for title, lines in sections:
@@ -333,8 +333,8 @@ def report(source: str, study: str | None, out: str | None) -> None:
       regretless report sqlite:///study.db --study mine --out mine.html
       regretless report runs/first
     """
-    from regretless.optimizer import Optimizer
     from regretless.files.earlier import is_database
+    from regretless.optimizer import Optimizer
 
     if Path(source).is_dir():
         if out is not None or study is not None:

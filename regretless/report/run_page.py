@@ -14,8 +14,8 @@ from regretless.report import page
 from regretless.report.model_view import SURFACE, ModelView, model_of
 from regretless.report.page import Chart, Curve, Section
 from regretless.report.run_data import WIDE, RunData, Scale, text_of
-from regretless.run.evaluation import last_line
 from regretless.space.parameters import Array
+from regretless.trial import last_line
 
 if TYPE_CHECKING:
     from regretless.certificate import Certificate

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from regretless.basics.values import as_number, numbers_of, shown
 from regretless.space import Space
+from regretless.trial import last_line
 
 Objective: TypeAlias = Callable[..., Any]
 """fun(**params), or fun(x) for a space given as a list; returns a number or a `Value`."""
@@ -143,17 +144,3 @@ def too_many_failures(ended: Sequence[bool], last_error: str, max_failures: floa
         return ""
     which = f"all of the first {row} evaluations failed" if none_yet else f"the last {row} evaluations failed"
     return f"{which}; the last one with: {last_line(last_error)}"
-
-
-def last_line(error: str) -> str:
-    """The line of a traceback that names the error, though its message may have more lines; of any other text the last
-    one that says something."""
-    lines = [line for line in error.splitlines() if any(map(str.isalnum, line))]
-    if not lines:
-        return "no reason given"
-    starts = [i for i, line in enumerate(lines) if line.endswith("Traceback (most recent call last):")]
-    tree = bool(starts) and lines[starts[-1]].startswith(" ")  # a group of errors is drawn as one
-    named = [line for line in lines[starts[-1] + 1 :] if not line.startswith(" ")] if starts and not tree else []
-    if not named:
-        return lines[-1].strip(" |+")
-    return " ".join(line.strip() for line in named[: 1 + named[0].rstrip().endswith(":")])

@@ -37,12 +37,12 @@ from regretless.run.evaluation import (
     check_catch,
     check_signature,
     evaluate,
-    last_line,
     too_many_failures,
 )
 from regretless.run.result import Result
 from regretless.space import Space, SpaceLike
 from regretless.task import CostKind, Direction, Task
+from regretless.trial import last_line
 
 P = ParamSpec("P")
 Callback: TypeAlias = Callable[[Optimizer, Trial], Any]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from faulty_methods import DAWDLES, DIES, HOT, RAISES, OneHot
+from faulty_methods import DAWDLES, DIES, HOT, RAISES
 from regretless_bench.problems import make_problem
 from regretless_bench.record import SUFFIX, UNFINISHED, Record, RecordWriter, Run, by_problem, load_records, read_record
 from regretless_bench.runner import initial_points, method_named, run_all, run_from_names, with_options
@@ -18,7 +18,6 @@ from regretless_bench.runner import initial_points, method_named, run_all, run_f
 from regretless.certificate import Certificate
 from regretless.classics import CLASSICS
 from regretless.method import Recipe
-from regretless.methods import METHODS
 
 
 def test_methods_of_a_seed_share_points_and_noise(tmp_path):

@@ -39,9 +39,7 @@ class OptunaPeer(Peer):
         import optuna
 
         with own_stream(self.seed, 0):
-            self._study = optuna.create_study(
-                direction="maximize", sampler=self._kind(seed=library_seed(self.seed))
-            )
+            self._study = optuna.create_study(direction="maximize", sampler=self._kind(seed=library_seed(self.seed)))
         self._open = OpenPoints()
         self._failures = 0
 

@@ -48,12 +48,12 @@ from regretless.run.evaluation import (
     ObjectiveError,
     check_catch,
     evaluate,
-    last_line,
     too_many_failures,
 )
 from regretless.space import Space, SpaceLike
 from regretless.space.parameters import Choice
 from regretless.task import Direction, Task
+from regretless.trial import last_line
 
 STOP_RULE = "regretless:stop-rule"
 """The study attribute that names the rule which ended it; another rule looks for itself."""

@@ -50,6 +50,16 @@ def open_storage(url: str, *, create: bool = True) -> BaseStorage:
     return _open_database(url)
 
 
+def only_study(url: str) -> optuna.Study:
+    """The study of a storage that holds one; a file that does not exist is not made."""
+    storage = open_storage(url, create=False)
+    names = optuna.study.get_all_study_names(storage)
+    if len(names) != 1:
+        held = ", ".join(names) or "none"
+        raise ValueError(f"{masked(url)} holds the studies {held}; load the one you mean and pass it")
+    return optuna.load_study(study_name=names[0], storage=storage)
+
+
 def _open_database(url: str) -> BaseStorage:
     import sqlalchemy.exc
 

@@ -12,8 +12,8 @@ Notation
 Deviations (reasons in docs/lab/gp-threds.md)
     1. `beta` has the factor 2 that Sec. 3.2.2 drops and the authors' code has.
     2. delta-hat is printed upside down (`leaf_confidence`). L and alpha are never known: alpha is 1, L Delta_k is c s
-       with the side s of a node, and the step of a_k is c s times the first interval's width, which Lemma 4 takes as 1. From
-       the authors' code are delta_0 where Alg. 1 has delta_0 / 4T, gamma = log t and a constant t_term.
+       with the side s of a node, and the step of a_k is c s times the first interval's width, which Lemma 4 takes as 1.
+       From the authors' code are delta_0 where Alg. 1 has delta_0 / 4T, gamma = log t and a constant t_term.
     3. A test with no grid point left ends; a time-out accepts the best lower bound, however low.
     4. A told point near the running node is a sample of its test, whoever asked for it; others only reach the
        recommendation. STALL told points in a row from elsewhere close a test.
@@ -223,7 +223,7 @@ class PrintedRun(Run):
 
 
 class PrintedGPThreDS(Method):
-    """GP-ThreDS as its authors print it: known kernel, noise and interval, fresh data in every test, values as they are.
+    """GP-ThreDS as its authors print it: known kernel, noise and interval, fresh data in each test, values as they are.
 
     Args:
         search: "heuristic" (Alg. 3, Sec. 7.3), or "walk": the random walk on the tree (Alg. 2, Sec. 7.2).

@@ -1,7 +1,6 @@
 """Points chosen without a model: initial designs, and the step away from a point that is known already."""
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,16 +11,11 @@ from regretless.space import Cube
 from regretless.space.cube import MOST_COUNTED
 from regretless.space.parameters import Array
 
-if TYPE_CHECKING:
-    from regretless.methods.shared import DesignedMethod as DesignedMethod
-
 MOST = 32  # an initial design is never larger, because in many dimensions no affordable number of points fills the cube
 BUDGET_SHARE = 4  # a design takes at most the share 1/BUDGET_SHARE of a known budget; the rest is for the model
 SPARE = 32  # further points of the sequence, for designs whose points others evaluated, coincide, or all failed
 LOW_POINTS = 20  # initial points in a low-dimensional box, as in the comparison of Tran-The et al. (AAAI 2020)
-FIRST_STEP = (
-    1e-3  # the sd of the first step off a known point, as a share of the cube's edge; it doubles while not enough
-)
+FIRST_STEP = 1e-3  # the sd of the first step off a known point, as a share of the edge; it doubles while not enough
 STEPS = 64  # the steps tried: after ten doublings the step spans the cube, and the others are draws from anywhere
 
 
@@ -110,12 +104,3 @@ def away_from_known(
         left = [p for p in points if not history.is_known(p) and p.tobytes() not in also]
         return min(left, key=lambda p: float(((p - x) ** 2).sum()), default=x)
     return x
-
-
-def __getattr__(name: str) -> Any:
-    """`DesignedMethod` lives in `regretless.methods.shared`."""
-    if name == "DesignedMethod":
-        from regretless.methods.shared import DesignedMethod
-
-        return DesignedMethod
-    raise AttributeError(name)

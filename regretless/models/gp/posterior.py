@@ -37,9 +37,7 @@ MOST_JITTER = 1e3  # a matrix that cannot be factorised with this on its diagona
 NOISE_FLOOR = 1e-8  # the least noise relative to the signal: below it the factor of near-duplicates loses all digits
 NOISE_CEILING = 1e30  # the largest noise relative to the signal: larger numbers would overflow in sums
 SIGNAL_WEIGHT = 1.0  # the weight of the prior that the signal variance is 1; constant values need one
-APPENDED = (
-    16  # appended rows that are made as one block; a triangular solve of 16 columns costs about as much as of two
-)
+APPENDED = 16  # appended rows that are made as one block; a triangular solve of 16 columns costs about as much as of 2
 FEATURES = 1024  # random Fourier features of a sample path: covariances of paths are right to a thirtieth
 
 
