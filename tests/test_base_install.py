@@ -114,7 +114,6 @@ print(call(*words[:4], "--trials", "3", "--storage", "sqlite:///s.db").output, c
         ("rg.Pruner", "optuna"),
         ("rg.RegretlessSearchCV", "scikit-learn"),
         ("rg.minimize(cost, SPACE, trials=2, progress=False).to_dataframe()", "pandas"),
-        ("rg.minimize(cost, SPACE, trials=2, progress=False).plot()", "matplotlib"),
     ],
 )
 def test_what_is_missing_is_named_with_the_command_that_installs_it(expression, library, tmp_path) -> None:

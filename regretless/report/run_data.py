@@ -1,6 +1,6 @@
 """What the pictures of a run show, as arrays: its trials, its axes, and which values would flatten the others.
 
-The page (`run_page`) and the figures (`run_plot`) draw from here, so that they show the same.
+The page (`run_page`) draws from here.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""`Result`: what a run found, readable like scipy's `OptimizeResult`, with its trials, its certificate, a table, plots
-and a page."""
+"""`Result`: what a run found, readable like scipy's `OptimizeResult`, with its trials, its certificate, a table and a
+page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import html
 import json
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,9 +26,6 @@ from regretless.space.parameters import Array
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.figure import Figure
-
-    from regretless.report.run_plot import Kind
 
 MOST_SHOWN = 8
 """Parameters that a `repr` names: it should fit on a few lines of a terminal."""
@@ -226,25 +223,6 @@ class Result:
         table: pandas.DataFrame = frames.DataFrame({**facts, **params, **more})
         return table
 
-    def plot(
-        self,
-        kind: Kind = "overview",
-        params: Sequence[str] | None = None,
-        *,
-        where: Mapping[str, Any] | None = None,
-    ) -> Figure:
-        """A matplotlib figure of what the page shows (needs matplotlib).
-
-        Args:
-            kind: "overview" (the history and the value against each parameter), "history", "slices", "importance",
-                "contour" or "parallel".
-            params: the parameters to draw; a contour takes two, by default the two most important ones.
-            where: values of parameters that slices and contours pass through, in place of the recommended ones.
-        """
-        from regretless.report.run_plot import figure
-
-        return figure(self, kind, params, where)
-
     def report(self, path: str | Path, *, where: Mapping[str, Any] | None = None) -> Path:
         """Writes one self-contained HTML page with the result, its certificate and its plots; returns its path.
 
@@ -274,4 +252,4 @@ def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
 def check_page_name(path: str | Path) -> None:
     """Raises ValueError where a path is none of an HTML page."""
     if Path(path).suffix.lower() not in ("", ".html", ".htm"):
-        raise ValueError(f"report writes an HTML page, got {str(path)!r}; result.plot().savefig({str(path)!r}) draws")
+        raise ValueError(f"report writes an HTML page, got {str(path)!r}: let its name end in .html")

@@ -284,7 +284,6 @@ def test_a_log_range_as_wide_as_the_floats_is_drawn(browser: Browser, tmp_path: 
     tab.open(result.report(tmp_path / "wide.html"))
     assert (tab.errors, tab.run(CLIPPED), tab.run(COLLIDING)) == ([], [], [])
     tab.close()
-    result.plot("parallel")
 
 
 def test_ten_thousand_trials_load_in_two_seconds(browser: Browser, tmp_path: Path) -> None:

@@ -226,7 +226,6 @@ def test_values_at_the_end_of_the_floats_are_drawn() -> None:
         lambda x, n: 1.7e308 if n > 4 else -1.7e308, space, trials=12, seed=1, method="random", progress=False
     )
     assert "<html" in run_page(result)
-    assert result.plot("history").axes
 
 
 def test_without_a_model_there_is_a_sentence() -> None:
@@ -276,37 +275,10 @@ def test_of_many_trials_some_are_modelled_and_drawn_as_lines() -> None:
     assert len(trials(page)["columns"]["value"]) == 1500
 
 
-# ---------------------------------------------------------------- figures and texts of a result
-
-
-@pytest.mark.parametrize(("kind", "panels"), [("overview", 5), ("history", 1), ("slices", 4), ("parallel", 1)])
-def test_figures(kind: Any, panels: int) -> None:
-    pytest.importorskip("matplotlib")
-    figure = told().plot(kind)
-    assert len(figure.axes) == panels
-    figure.canvas.draw()
-
-
-def test_figures_of_the_model() -> None:
-    pytest.importorskip("matplotlib")
-    result = told()
-    bars = result.plot("importance").axes[0]
-    assert [label.get_text() for label in bars.get_yticklabels()][-1] == "rate"
-    contour = result.plot("contour", ["rate", "share"]).axes[0]
-    assert (contour.get_xlabel(), contour.get_xscale(), contour.get_ylabel()) == ("rate", "log", "share")
-    for kind, params, words in (
-        ("histroy", None, "kind must be one of 'overview', 'history'"),
-        ("contour", ["rate"], "a contour has two params of the recommended setting, got rate"),
-        ("slices", ["rat"], "params are not of this space: rat; it has rate, size, kind, share"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            result.plot(kind, params)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="No model is drawn"):
-        told([1.0, 2.0]).plot("importance")
+# ---------------------------------------------------------------- slices through other values, and texts of a result
 
 
 def test_slices_and_contours_pass_through_what_where_gives(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     space = {
         "kind": rg.Choice(["svm", "knn"]),
         "C": rg.Float(1e-3, 50.0, log=True, when={"kind": "svm"}),
@@ -327,9 +299,6 @@ def test_slices_and_contours_pass_through_what_where_gives(tmp_path: Path) -> No
     assert isinstance(there, ModelView)
     assert isinstance(model, ModelView)
     assert there.slice_of("share").mean.min() > model.slice_of("share").mean.min() + 2.0  # 7 against about 1
-    figure = result.plot("contour", ["k", "share"], where={"kind": "knn", "k": 20})
-    assert figure.axes[0].get_title() == "with kind = knn, k = 20"
-    assert "C" not in [ax.get_xlabel() for ax in result.plot("contour", where={"C": 0.5}).axes]
     page = result.report(tmp_path / "run.html", where={"kind": "knn", "k": 20}).read_text()
     assert "when kind is knn, k is 20 and the other parameters have their recommended values" in page
     (surface,) = [chart for chart in charts(page) if "pairs" in chart]
@@ -341,9 +310,7 @@ def test_slices_and_contours_pass_through_what_where_gives(tmp_path: Path) -> No
         ({"share": 9.0}, "parameter 'share'"),
     ):
         with pytest.raises(ValueError, match=words):
-            result.plot("contour", where=where)
-    with pytest.raises(ValueError, match="where is for overview, slices, contour; history does not"):
-        result.plot("history", where={"share": 1.0})
+            run_page(result, where)
 
 
 def test_a_result_is_short_and_has_a_table_for_notebooks() -> None:
