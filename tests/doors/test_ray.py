@@ -254,81 +254,39 @@ def test_points_to_evaluate_may_leave_parameters_out() -> None:
 
 
 MODELS = {
-    "lr": tune.loguniform(1e-4, 1e-1),
-    "model": tune.choice([
-        {"kind": "svm", "C": tune.loguniform(1e-2, 1e3)},
-        {"kind": "forest", "depth": tune.randint(1, 9), "leaves": {"most": tune.randint(2, 40)}},
-        "none",
-    ]),
-}  # fmt: skip
+    "lr": Float(1e-4, 1e-1, log=True),
+    "kind": Choice(["svm", "forest", "none"]),
+    "C": Float(1e-2, 1e3, log=True, when={"kind": "svm"}),
+    "depth": Int(1, 8, when={"kind": "forest"}),
+    "leaves": Int(2, 39, when={"kind": "forest"}),
+}
 
 
-def test_a_choice_among_dictionaries_of_domains_is_conditional() -> None:
+def test_a_space_of_ours_may_have_conditions() -> None:
     searcher = Searcher(MODELS, metric="loss", mode="min", method="gp-ei", seed=3)
     configs = []
     for i in range(20):
         config = searcher.suggest(f"t{i}")
         assert isinstance(config, dict)
-        configs.append(config["model"])
-        searcher.on_trial_complete(
-            f"t{i}", {"loss": 50.0 if config["model"] == "none" else config["model"].get("C", 50.0)}
-        )
-    kinds = {m if isinstance(m, str) else m["kind"] for m in configs}
-    assert kinds == {"svm", "forest", "none"}
-    for model in configs:
-        if model != "none":
-            assert set(model) == ({"kind", "C"} if model["kind"] == "svm" else {"kind", "depth", "leaves"})
-    known = make_conditional([{"model": {"kind": "forest", "depth": 3}}, {"model": "none", "lr": 1e-2}])
+        configs.append(config)
+        searcher.on_trial_complete(f"t{i}", {"loss": config.get("C", 50.0)})
+    assert {config["kind"] for config in configs} == {"svm", "forest", "none"}
+    for config in configs:
+        further = {"svm": {"C"}, "forest": {"depth", "leaves"}, "none": set()}[config["kind"]]
+        assert set(config) == {"lr", "kind", *further}
+    points = [{"kind": "forest", "depth": 3}, {"kind": "none", "lr": 1e-2}]
+    known = Searcher(MODELS, metric="loss", mode="min", method="random", seed=3, points_to_evaluate=points)
     first, second = known.suggest("a"), known.suggest("b")
     assert isinstance(first, dict)
-    assert first["model"]["depth"] == 3
-    assert 2 <= first["model"]["leaves"]["most"] < 40
-    assert second == {"lr": pytest.approx(1e-2), "model": "none"}
-    with pytest.raises(ValueError, match="parameter 'model': 'svm' is none of its 3 categories"):
-        make_conditional([{"model": "svm"}]).suggest("a")
+    assert first["depth"] == 3
+    assert 2 <= first["leaves"] < 40
+    assert second == {"lr": pytest.approx(1e-2), "kind": "none"}
 
 
-def make_conditional(points: list[dict[str, Any]]) -> Searcher:
-    return Searcher(MODELS, metric="loss", mode="min", method="random", seed=3, points_to_evaluate=points)
-
-
-def define(trial: Any) -> dict[str, Any]:
-    if trial.suggest_categorical("model", ["svm", "net"]) == "svm":
-        trial.suggest_float("C", 1e-2, 1e3, log=True)
-        return {"layers": 0}
-    layers = trial.suggest_int("layers", 1, 3)
-    for i in range(layers):
-        trial.suggest_int(f"width{i}", 4, 99)
-    return {"seed": 7, "layers": layers}
-
-
-def test_a_space_may_be_a_function(tmp_path: Path) -> None:
-    def begin() -> Searcher:
-        return Searcher(define, metric="loss", mode="min", method="gp-ei", seed=3)
-
-    def go(searcher: Searcher, numbers: range) -> list[dict[str, Any]]:
-        configs = []
-        for i in numbers:
-            config = searcher.suggest(f"t{i}")
-            assert isinstance(config, dict)
-            configs.append(config)
-            searcher.on_trial_complete(f"t{i}", {"loss": math.log10(config.get("C", 10.0 ** config["layers"])) ** 2})
-        return configs
-
-    searcher = begin()
-    whole = go(searcher, range(14))
-    assert {config["model"] for config in whole} == {"svm", "net"}
-    for config in whole:
-        widths = {f"width{i}" for i in range(config["layers"])}
-        expected = {"model", "C", "layers"} if config["model"] == "svm" else {"model", "layers", "seed", *widths}
-        assert set(config) == expected
-    first, second = begin(), begin()
-    assert go(first, range(8)) == whole[:8]
-    first.save(str(tmp_path / "search"))
-    second.restore(str(tmp_path / "search"))
-    assert go(second, range(8, 14)) == whole[8:]
-    with pytest.raises(ValueError, match="suggests no parameters"):
-        Searcher(lambda trial: None, mode="min")
+def test_a_choice_among_domains_is_refused_with_what_to_write() -> None:
+    space = {"model": tune.choice([{"kind": "svm", "C": tune.loguniform(1e-2, 1e3)}, "none"])}
+    with pytest.raises(ValueError, match="parameter 'model': a choice cannot hold domains; pass space= with"):
+        Searcher(space, metric="loss", mode="min")
 
 
 def test_spaces_of_other_libraries_are_answered() -> None:

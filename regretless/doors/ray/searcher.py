@@ -26,7 +26,7 @@ from ray.tune.stopper import Stopper
 from regretless.basics.options import in_range
 from regretless.basics.statefile import read_state, write_state
 from regretless.basics.streams import checked_seed
-from regretless.doors.ray.spaces import Define, RaySpace, read_space
+from regretless.doors.ray.spaces import RaySpace, read_space
 from regretless.files.codec import MethodLike
 from regretless.optimizer import Optimizer, Trial
 from regretless.outlook.stopping import Rule, probes_for
@@ -48,9 +48,8 @@ class Searcher(RaySearcher):
                            num_samples=50))
 
     Args:
-        space: a Ray search space (nested dicts and lists of `tune.uniform` and the like; a `tune.choice` among dicts
-            that hold further domains is conditional), anything `regretless.Space` takes, or a function that suggests
-            its parameters as Optuna's objectives do; left out, Ray passes the experiment's `param_space`.
+        space: a Ray search space (nested dicts and lists of `tune.uniform` and the like) or anything
+            `regretless.Space` takes; left out, Ray passes the experiment's `param_space`.
         metric: the reported number to optimise; left out, Ray passes the experiment's.
         mode: "min" or "max"; left out, Ray passes the experiment's.
         method: a name (`regretless list` shows them), a recipe or "auto".
@@ -70,7 +69,7 @@ class Searcher(RaySearcher):
 
     def __init__(
         self,
-        space: Mapping[str, Any] | SpaceLike | Define | None = None,
+        space: Mapping[str, Any] | SpaceLike | None = None,
         *,
         metric: str | None = None,
         mode: str | None = None,

@@ -2,15 +2,14 @@
 
 A Ray space is a configuration in which some values are domains. Reading it gives a `Space` and a shape: the same
 configuration with a place in it for each parameter. Filling the shape with a setting gives back dictionaries, lists and
-tuples as they were written. A choice among dictionaries that hold domains is conditional: what a dictionary holds
-exists where it is chosen.
+tuples as they were written.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ray.tune.search import sample
@@ -19,10 +18,7 @@ from ray.tune.utils.util import flatten_dict, unflatten_dict
 from scipy.special import ndtr, ndtri
 
 from regretless.space import Space, SpaceLike
-from regretless.space.parameters import Choice, Float, Int, Parameter, conditions_of
-
-Define: TypeAlias = Callable[[Any], Mapping[str, Any] | None]
-"""Suggests the parameters of a trial, as the objectives of Optuna do, and may return further values."""
+from regretless.space.parameters import Choice, Float, Int, Parameter
 
 TAIL = 1e-6
 """How far quantiles of normal parameters keep from 0 and 1."""
@@ -73,20 +69,13 @@ class At(NamedTuple):
     name: str
 
 
-class Among(NamedTuple):
-    """The place of a choice whose categories hold parameters of their own."""
-
-    name: str
-    shapes: tuple[Any, ...]
-
-
 class Fixed(NamedTuple):
     """A value that every configuration has."""
 
     value: Any
 
 
-Shape: TypeAlias = At | Among | Fixed | dict[Any, Any] | list[Any] | tuple[Any, ...]
+Shape: TypeAlias = At | Fixed | dict[Any, Any] | list[Any] | tuple[Any, ...]
 """A place, or a dictionary, list or tuple of shapes."""
 
 
@@ -97,19 +86,15 @@ class RaySpace:
     space: Space
     readers: dict[str, Reader]
     shape: Shape
-    constants: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
-    """Of a space given as a function: the further values that it returns for a configuration."""
 
     def config(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """The configuration of a setting; fixed values of dictionaries are left to Ray, which has them."""
         filled: dict[str, Any] = self._filled(self.shape, params)
-        return filled if self.constants is None else {**filled, **self.constants(filled)}
+        return filled
 
     def _filled(self, shape: Shape, params: Mapping[str, Any]) -> Any:
         if isinstance(shape, At):
             return self.readers[shape.name](params[shape.name])
-        if isinstance(shape, Among):
-            return self._filled(shape.shapes[params[shape.name]], params)
         if isinstance(shape, Fixed):
             return shape.value
         if isinstance(shape, dict):
@@ -123,31 +108,23 @@ class RaySpace:
         self._read_back(self.shape, unflatten_dict(flatten_dict(dict(config))), found)
         return found
 
-    def _read_back(self, shape: Shape, value: Any, found: dict[str, Any]) -> bool:
-        """Adds to `found` what a value says about a shape; whether the value fits it."""
+    def _read_back(self, shape: Shape, value: Any, found: dict[str, Any]) -> None:
+        """Adds to `found` what a value says about a shape."""
         if isinstance(shape, At):
             try:
                 found[shape.name] = self.readers[shape.name].back(value)
             except ValueError:
                 listed = list(self.readers[shape.name].content)
                 raise ValueError(f"parameter {shape.name!r}: {value!r} is not one of {listed}") from None
-            return True
-        if isinstance(shape, Fixed):
-            return bool(shape.value == value)
-        if isinstance(shape, Among):
-            for position, inner in enumerate(shape.shapes):
-                inside: dict[str, Any] = {}
-                if self._read_back(inner, value, inside):
-                    found |= {shape.name: position, **inside}
-                    return True
-            raise ValueError(f"parameter {shape.name!r}: {value!r} is none of its {len(shape.shapes)} categories")
-        if isinstance(shape, dict):
-            if not isinstance(value, Mapping):
-                return False
-            return all(self._read_back(inner, value[key], found) for key, inner in shape.items() if key in value)
-        if not isinstance(value, list | tuple) or len(value) != len(shape):
-            return False
-        return all(self._read_back(inner, part, found) for inner, part in zip(shape, value, strict=True))
+        elif isinstance(shape, Fixed):
+            return
+        elif isinstance(shape, dict) and isinstance(value, Mapping):
+            for key, inner in shape.items():
+                if key in value:
+                    self._read_back(inner, value[key], found)
+        elif isinstance(shape, list | tuple) and isinstance(value, list | tuple):
+            for inner, part in zip(shape, value, strict=False):
+                self._read_back(inner, part, found)
 
     def description(self) -> dict[str, Any]:
         """The readers and the shape as plain values; None for what no file can hold."""
@@ -177,13 +154,8 @@ def _described(shape: Shape) -> list[Any] | None:
     if isinstance(shape, At):
         return ["at", shape.name]
     keys: Any = list(shape) if isinstance(shape, dict) else []
-    head: Any
-    if isinstance(shape, Among):
-        kind, head, parts = "among", shape.name, list(shape.shapes)
-    else:
-        kind, head, parts = type(shape).__name__, keys, list(shape.values() if isinstance(shape, dict) else shape)
-    inner = [_described(part) for part in parts]
-    return None if None in inner or not all(map(_is_plain, keys)) else [kind, head, inner]
+    inner = [_described(part) for part in (shape.values() if isinstance(shape, dict) else shape)]
+    return None if None in inner or not all(map(_is_plain, keys)) else [type(shape).__name__, keys, inner]
 
 
 def _from_description(description: Sequence[Any]) -> Shape:
@@ -193,8 +165,6 @@ def _from_description(description: Sequence[Any]) -> Shape:
     if kind == "at":
         return At(head)
     inner = [_from_description(part) for part in rest[0]]
-    if kind == "among":
-        return Among(head, tuple(inner))
     return dict(zip(head, inner, strict=True)) if kind == "dict" else inner if kind == "list" else tuple(inner)
 
 
@@ -205,11 +175,9 @@ def _from_description(description: Sequence[Any]) -> Shape:
 class _Found:
     parameters: dict[str, Parameter] = field(default_factory=dict)
     readers: dict[str, Reader] = field(default_factory=dict)
-    when: Mapping[str, Any] = field(default_factory=dict)
-    """The condition of the parameters that are read now."""
 
     def add(self, name: str, parameter: Parameter, reader: Reader) -> None:
-        self.parameters[name] = replace(parameter, when=conditions_of(self.when))
+        self.parameters[name] = parameter
         self.readers[name] = reader
 
 
@@ -217,20 +185,12 @@ FOREIGN = ("hyperopt", "ConfigSpace", "skopt", "nevergrad")
 """Libraries with search spaces of their own, which Ray's searchers for them take."""
 
 
-def read_space(space: Mapping[str, Any] | SpaceLike | Define) -> RaySpace:
-    """The space of a Ray search space, of one of ours, or of a function that suggests its parameters."""
+def read_space(space: Mapping[str, Any] | SpaceLike) -> RaySpace:
+    """The space of a Ray search space or of one of ours."""
     for value in space.values() if isinstance(space, Mapping) else (space,):
         library = type(value).__module__.partition(".")[0]
         if library in FOREIGN:
-            raise ValueError(
-                f"a space of {library} cannot be read: write tune.uniform, tune.choice and the like; in a tune.choice "
-                "among dicts, what a dict holds exists where it is chosen"
-            )
-    if callable(space):
-        from regretless.doors.ray.define import read_function
-
-        own, readers, constants = read_function(space)
-        return RaySpace(own, {name: Reader(*reader) for name, reader in readers.items()}, _places(own), constants)
+            raise ValueError(f"a space of {library} cannot be read: write tune.uniform, tune.choice and the like")
     if not isinstance(space, Mapping) or any(isinstance(p, Float | Int | Choice) for p in space.values()):
         own = Space(space)
         return RaySpace(own, dict.fromkeys(own.names, Reader()), _places(own))
@@ -282,14 +242,10 @@ def _shape_of(value: Any, path: str, found: _Found, *, listed: bool = False) -> 
 
 def _place(domain: sample.Domain, name: str, found: _Found) -> Shape:
     if isinstance(domain, sample.Categorical) and any(map(_holds_domains, domain.categories)):
-        found.add(name, Choice(range(len(domain.categories))), Reader())
-        outer, shapes = found.when, []
-        for i, category in enumerate(domain.categories):
-            found.when = {name: i}
-            shape = _shape_of(category, f"{name}={i}", found, listed=True)
-            shapes.append(Fixed(category) if shape is None else shape)
-        found.when = outer
-        return Among(name, tuple(shapes))
+        raise ValueError(
+            f"parameter {name!r}: a choice cannot hold domains; pass space= with parameters that exist "
+            'under a condition, such as "C": Float(0.1, 10, when={"kind": "svm"})'
+        )
     try:
         found.add(name, *_from_domain(domain))
     except ValueError as error:
