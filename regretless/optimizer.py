@@ -128,7 +128,7 @@ class Optimizer:
         """Whether a computation of the method was broken off, so that its caches cannot be trusted."""
         self._file: Checkpoint | None = None
         """The file that the run is written to."""
-        self._lock = threading.RLock()
+        self._new_locks()
 
     def __repr__(self) -> str:
         done = sum(t.state == "done" for t in self.trials)
@@ -143,11 +143,18 @@ class Optimizer:
             raise AttributeError(f"Optimizer has no attribute {name!r}{hint}")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_lock"}
+        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_writing")}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         vars(self).update(state)
+        self._new_locks()
+
+    def _new_locks(self) -> None:
         self._lock = threading.RLock()
+        """Held while the method computes."""
+        self._writing = threading.RLock()
+        """Held while the book changes; taken after the other one, never before it. So values may come in while a
+        proposal is being computed, which does not see them."""
 
     # -- ask and tell
 
@@ -159,7 +166,9 @@ class Optimizer:
         """The next trial, or the next n of them; legal at any time, however many are pending. `fixed` sets some
         parameters, `ask(fixed={"act": "relu"})`: the others are proposed for these values."""
         with self._lock:
-            step, history = len(self.book.trials), self.history
+            with self._writing:
+                step, history = len(self.book.trials), self.history
+                seen = len(self.book.ended), len(self.book.earlier)
             several = (n or 1) > 1 or len(history.pending) > 0
             part = self.method.cube.pinned(self.space.pins(fixed, self._encoding)) if fixed else None
             own = own_values(self.space.parameters, fixed) if fixed else {}
@@ -168,8 +177,12 @@ class Optimizer:
                 X = self._computed(lambda method: next_points(method, history, n or 1, step=step, cube=part))
             else:
                 X, due = self._probes_and_proposals(history, step, n or 1)
-            trials = [Trial(step + i, self.space.decode(u, self._encoding) | own, unit=u) for i, u in enumerate(X)]
-            self._happened(_Change(history.with_pending(X), asked=trials, probe_steps=due, overlapping=several))
+            settings = [self.space.decode(u, self._encoding) | own for u in X]
+            rests_on = None if fixed else seen
+            trials = [Trial(step + i, p, unit=u, seen=rests_on) for i, (p, u) in enumerate(zip(settings, X))]
+            with self._writing:
+                after = self.history.with_pending(X)
+                self._happened(_Change(after, asked=trials, probe_steps=due, overlapping=several))
         return trials[0] if n is None else trials
 
     def _probes_and_proposals(self, history: History, step: int, n: int) -> tuple[Array, list[int]]:
@@ -191,8 +204,9 @@ class Optimizer:
         self.space.check(named)
         with self._lock:
             own = own_values(self.space.parameters, self.space.only_active(named))
-            trial = Trial(len(self.book.trials), own, unit=u)
-            self._happened(_Change(self.history.with_pending(u), asked=[trial]))
+            with self._writing:
+                trial = Trial(len(self.book.trials), own, unit=u)
+                self._happened(_Change(self.history.with_pending(u), asked=[trial]))
         return trial
 
     def tell(
@@ -218,7 +232,7 @@ class Optimizer:
             cost: what the evaluation cost; with cost="seconds" its duration is taken.
             seconds: how long the evaluation took; the trial keeps it.
         """
-        with self._lock:
+        with self._writing:
             trial, task = self._pending_trial(trial), self.task
             trial.settle()
             if failed:
@@ -251,7 +265,7 @@ class Optimizer:
         if task.cost is not None:
             raise ValueError("earlier evaluations say nothing about costs; learn them without cost=")
         read = placed(evaluations(source), self.space, self._encoding, missing or {}, task.n_constraints)
-        with self._lock:
+        with self._lock, self._writing:
             # a second time they would look like repetitions, and as if there were no noise
             before = {(e.unit.tobytes(), e.value) for e in self.book.earlier}
             inside = [(u, e) for u, e in read.inside if (u.tobytes(), e.value) not in before]
@@ -272,10 +286,16 @@ class Optimizer:
 
     def forget(self, trial: Trial | int) -> None:
         """Gives up a pending trial that will never be told, without holding the failure against its setting."""
-        with self._lock:
+        with self._writing:
             trial = self._pending_trial(trial)
             told = replace(trial, state="failed")
             self._happened(_Change(self.history.without_pending(trial.unit), ended=told, forgotten=True))
+
+    def hand(self, trial: Trial | int, client: str) -> None:
+        """Writes down to whom a pending trial is given, so that the same client can be given it again."""
+        with self._writing:
+            number = self._pending_trial(trial).number
+            self._happened(_Change(self.history, handed=((number, client),)))
 
     def take_in(
         self,
@@ -289,7 +309,7 @@ class Optimizer:
         """Takes in evaluations that are no trials of this run: cube points, values (NaN: failed), noise variances (NaN:
         not known) and the values of the constraints, where there are some. What lies outside the cube is for models
         alone, and nothing is proposed there."""
-        with self._lock:
+        with self._writing:
             rows, limits, ended = (
                 zip(points, values, variances, strict=True),
                 list(constraints or ()),
@@ -303,26 +323,27 @@ class Optimizer:
             )
 
     def _learn(self, found: Sequence[Earlier]) -> None:
-        history = self.history
-        for _, batch in itertools.groupby(found, key=lambda e: e.outside):
-            history = with_earlier(history, self.task, list(batch))
-        if found:
-            self._happened(_Change(history, earlier=found))
-            self._limit_holds(warn=True)
+        with self._writing:
+            history = self.history
+            for _, batch in itertools.groupby(found, key=lambda e: e.outside):
+                history = with_earlier(history, self.task, list(batch))
+            if found:
+                self._happened(_Change(history, earlier=found))
+                self._limit_holds(warn=True)
 
     # -- what is known
 
     @property
     def book(self) -> Book:
         """Everything that was asked and told."""
-        with self._lock:
+        with self._writing:
             self._write_down()
             return self._book
 
     @property
     def history(self) -> History:
         """What the method sees of it."""
-        with self._lock:
+        with self._writing:
             self._write_down()
             return self._history
 
@@ -372,6 +393,11 @@ class Optimizer:
         """
         with self._lock:
             history = self.history.with_pending(np.array(pending)) if len(pending) else self.history
+            return self.proposal(history, step, ahead=ahead)
+
+    def proposal(self, history: History, step: int, *, ahead: int = 0) -> Array:
+        """The same for a history of the caller's, which holds the points under way."""
+        with self._lock:
             if is_due(step, self.task.probes):
                 probe = probe_point(self.task, step, self._encoding)
                 if not history.is_known(probe):
@@ -430,7 +456,7 @@ class Optimizer:
     def save(self, path: str | Path | Checkpoint) -> None:
         """Writes everything to a file (no pickle); a kill at any moment leaves the old file or the new one, never half
         of one. Into a `Checkpoint` that holds the run's beginning, it writes only what is new."""
-        with self._lock:  # also while it writes: an older state must not be renamed over a newer one
+        with self._lock, self._writing:  # an older state must not be renamed over a newer one
             file = self._file_at(path)
             if file is path and file.can_grow(self.book):
                 file.grow(self.book, self.task, self.method)
@@ -447,7 +473,7 @@ class Optimizer:
 
     def to_bytes(self) -> bytes:
         """What `save` would write."""
-        with self._lock:
+        with self._lock, self._writing:
             return pack(self._state())
 
     def _state(self) -> dict[str, Any]:
@@ -530,8 +556,9 @@ class Optimizer:
     def _happened(self, change: _Change) -> None:
         """From here on something has happened: one assignment says so, and writing it down can be done again, so an
         interrupt leaves nothing half done."""
-        self._change = change
-        self._write_down()
+        with self._writing:
+            self._change = change
+            self._write_down()
 
     def _write_down(self) -> None:
         change, book = self._change, self._book
@@ -551,11 +578,17 @@ class Optimizer:
             book.earlier += change.earlier
         if change.probe_steps and change.probe_steps[-1] not in book.probe_steps[-1:]:
             book.probe_steps += change.probe_steps
+        if change.handed and change.handed[-1] not in book.handed[-1:]:
+            book.handed += change.handed
         book.record.overlapping |= change.overlapping
         self._history, self._change = change.history, None
 
     def _limit_holds(self, *, warn: bool = False) -> bool:
         """Whether no value lies beyond the floor or ceiling; each value is looked at once."""
+        with self._writing:
+            return self._compared_limit(warn=warn)
+
+    def _compared_limit(self, *, warn: bool) -> bool:
         book, (ended, earlier) = self.book, self._compared
         if self._wrong_limit is None and self.task.limit is not None:
             trials = [t for t in (book.trials[n] for n in book.ended[ended:]) if t.value is not None]
@@ -598,3 +631,5 @@ class _Change:
     earlier: Sequence[Earlier] = ()
     probe_steps: Sequence[int] = ()
     overlapping: bool = False
+    handed: Sequence[tuple[int, str]] = ()
+    """Who is given which trial."""

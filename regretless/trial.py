@@ -40,6 +40,9 @@ class Trial:
     """What the evaluation cost, when that was told or measured."""
     seconds: float | None = None
     """How long the evaluation took, when that is known."""
+    seen: tuple[int, int] | None = None
+    """How many trials had ended, and how many earlier evaluations were known, when it was proposed: what the proposal
+    is a function of. None: the setting, or a part of it, was somebody's own."""
 
     given: dict[str, Any] = field(init=False, repr=False)
     """The parameters as they were proposed or adopted; callers may have changed the dict that they see."""

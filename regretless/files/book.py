@@ -95,6 +95,8 @@ class Book:
     probe_steps: list[int] = field(default_factory=list)
     """The steps whose trials were to be probes, those whose draw was known already included."""
     record: Record = field(default_factory=Record)
+    handed: list[tuple[int, str]] = field(default_factory=list)
+    """Numbers of trials, and the clients to whom they were given, in the order in which that happened."""
 
 
 def history_of(task: Task, method: Method, book: Book) -> History:

@@ -20,7 +20,7 @@ from typing import Any
 
 from regretless.basics.statefile import DIGEST_BYTES, StateError, pack, unpack_state, write_whole
 from regretless.files.book import Book, Record
-from regretless.files.codec import checked_units, own_params, trial_at
+from regretless.files.codec import checked_handed, checked_seen, checked_units, own_params, trial_at
 from regretless.method import Method
 from regretless.task import Task
 from regretless.trial import Trial
@@ -42,6 +42,7 @@ class Position:
     ended: int
     earlier: int
     probe_steps: int
+    handed: int
     record: dict[str, Any]
     whole: int
     """Bytes of the whole state."""
@@ -104,7 +105,7 @@ class Checkpoint:
 
 def position(book: Book, whole: int, size: int, digest: str) -> Position:
     """Where a file stands that holds all of a book."""
-    counts = len(book.trials), len(book.ended), len(book.earlier), len(book.probe_steps)
+    counts = len(book.trials), len(book.ended), len(book.earlier), len(book.probe_steps), len(book.handed)
     return Position(*counts, asdict(book.record), whole, size, digest)
 
 
@@ -178,9 +179,10 @@ def change_since(at: Position, book: Book, task: Task, method: Method) -> dict[s
     """What a book holds beyond a position, in plain values; empty where it holds nothing more."""
     record = {name: value for name, value in asdict(book.record).items() if value != at.record[name]}
     change = {
-        "asked": [[t.unit.tolist(), own_params(t, task, method)] for t in book.trials[at.asked :]],
+        "asked": [[t.unit.tolist(), own_params(t, task, method), t.seen] for t in book.trials[at.asked :]],
         "ended": [_ending(book.trials[n], n in book.forgotten) for n in book.ended[at.ended :]],
         "probe_steps": book.probe_steps[at.probe_steps :],
+        "handed": book.handed[at.handed :],
         "record": record,
     }
     return {name: part for name, part in change.items() if part}
@@ -193,9 +195,10 @@ def _ending(trial: Trial, forgotten: bool) -> list[Any]:
 
 def apply_change(change: Mapping[str, Any], book: Book, task: Task, method: Method) -> None:
     """Adds to a book what a line says; raises ValueError where that is impossible."""
-    for unit, own in change.get("asked", ()):
+    for unit, own, seen in change.get("asked", ()):
         (u,) = checked_units([unit], method)
         book.trials.append(trial_at(len(book.trials), u, own, task, method))
+        book.trials[-1].seen = None if seen is None else checked_seen(seen)
     for number, *facts, error, forgotten in change.get("ended", ()):
         trial = book.trials[number]
         value, var, constraints, cost, seconds = facts
@@ -209,5 +212,6 @@ def apply_change(change: Mapping[str, Any], book: Book, task: Task, method: Meth
         if forgotten:
             book.forgotten.add(trial.number)
     book.probe_steps += [int(step) for step in change.get("probe_steps", ())]
+    book.handed += checked_handed(change.get("handed", ()), len(book.trials))
     if "record" in change:
         book.record = Record.from_json(asdict(book.record) | change["record"])

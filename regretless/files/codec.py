@@ -81,6 +81,8 @@ def book_to_arrays(book: Book, task: Task, method: Method) -> dict[str, Any]:
         "forgotten": np.array(sorted(book.forgotten), dtype=np.int64),
         "earlier": _earlier_to_arrays(book.earlier, method.dim, m),
         "probe_steps": np.array(book.probe_steps, dtype=np.int64),
+        "seen": np.array([t.seen or (-1, -1) for t in trials], dtype=np.int64).reshape(-1, 2),
+        "handed": [[number, client] for number, client in book.handed],
         "record": asdict(book.record),
     }
 
@@ -97,11 +99,13 @@ def book_from_arrays(content: Mapping[str, Any], task: Task, method: Method) -> 
     for name, column in columns.items():
         if np.isinf(column).any():
             raise ValueError(f"the {name} of trial {int(np.argmax(np.isinf(column)))} is infinite")
+    seen = np.asarray(content["seen"], dtype=np.int64).reshape(n, 2)
     for number, u in enumerate(units):
         trial = trial_at(number, u, content["own"].get(str(number)), task, method)
         trial.value, trial.var, trial.cost, trial.seconds = (_known(column[number]) for column in columns.values())
         trial.constraints = () if np.isnan(constraints[number]).any() else tuple(constraints[number].tolist())
         trial.error = str(content["error"].get(str(number), ""))
+        trial.seen = checked_seen(seen[number])
         book.trials.append(trial)
     book.ended = [int(number) for number in content["ended"]]
     book.forgotten = {int(number) for number in content["forgotten"]}
@@ -112,6 +116,7 @@ def book_from_arrays(content: Mapping[str, Any], task: Task, method: Method) -> 
     if any(t.value is not None and (t.state == "pending" or t.number in book.forgotten) for t in book.trials):
         raise ValueError("a trial has a value and has not ended")
     book.probe_steps = [int(step) for step in content["probe_steps"]]
+    book.handed = checked_handed(content["handed"], n)
     book.earlier = _earlier_from_arrays(content["earlier"], len(book.ended), method)
     return book
 
@@ -124,6 +129,21 @@ def trial_at(number: int, u: Array, own: Mapping[str, Any] | None, task: Task, m
     trial = Trial(number, params, unit=u)
     trial.differs = own is not None
     return trial
+
+
+def checked_seen(seen: Any) -> tuple[int, int] | None:
+    """What a proposal had seen; None where a file says -1."""
+    ended, earlier = (int(number) for number in seen)
+    return None if ended < 0 else (ended, earlier)
+
+
+def checked_handed(handed: Sequence[Any], trials: int) -> list[tuple[int, str]]:
+    """Who was given which trial, in plain values; raises ValueError for anything else."""
+    found = [(number, client) for number, client in handed]
+    for number, client in found:
+        if type(number) is not int or not 0 <= number < trials or not isinstance(client, str):
+            raise ValueError(f"it says that trial {number!r} was given to {client!r}")
+    return found
 
 
 def own_params(trial: Trial, task: Task, method: Method) -> dict[str, Any] | None:

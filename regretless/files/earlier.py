@@ -125,7 +125,7 @@ def _of_run(content: tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]], path
     rows = zip(state["value"].tolist(), state["var"].tolist(), state["constraints"], strict=True)
     told = {n: (value, var, tuple(row.tolist())) for n, (value, var, row) in enumerate(rows) if not math.isnan(value)}
     for change in changes:
-        settings += [own or space.decode(np.array(u), encoding) for u, own in change.get("asked", ())]
+        settings += [own or space.decode(np.array(u), encoding) for u, own, _ in change.get("asked", ())]
         ended = [
             (n, (value, var, tuple(row))) for n, value, var, row, *_ in change.get("ended", ()) if value is not None
         ]

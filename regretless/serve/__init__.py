@@ -1,0 +1,1 @@
+"""The same optimiser for other programs and machines: shells, HTTP, agents."""
