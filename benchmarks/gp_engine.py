@@ -164,7 +164,7 @@ def n_3000() -> None:
 def floor(dim: int = 5, budget: int = 100) -> None:
     """Counts the work of one run and times the same work as bare calls."""
     calls: Counter[tuple[str, int, int]] = Counter()
-    one, gradient, plain, mean = fit_module.Objective.one, GP.mean_var_grad, GP.mean_var, GP.mean_grad
+    one, gradient, plain, mean = fit_module.NegativeLogPosterior.one, GP.mean_var_grad, GP.mean_var, GP.mean_grad
 
     def counted_one(self, theta):  # type: ignore[no-untyped-def]
         calls["fit", self.n, 1] += 1
@@ -183,7 +183,7 @@ def floor(dim: int = 5, budget: int = 100) -> None:
         return mean(self, X)
 
     problem, method = bbob(FUNCTIONS[0], dim), CLASSICS["gp-ucb"].build(dim, seed=0, budget=budget)
-    fit_module.Objective.one, GP.mean_var_grad, GP.mean_var, GP.mean_grad = (
+    fit_module.NegativeLogPosterior.one, GP.mean_var_grad, GP.mean_var, GP.mean_grad = (
         counted_one,
         counted_gradient,
         counted_plain,
@@ -196,7 +196,7 @@ def floor(dim: int = 5, budget: int = 100) -> None:
             took += seconds
             method.tell(x, values(problem, x))
     finally:
-        fit_module.Objective.one, GP.mean_var_grad, GP.mean_var, GP.mean_grad = one, gradient, plain, mean  # type: ignore[method-assign]
+        fit_module.NegativeLogPosterior.one, GP.mean_var_grad, GP.mean_var, GP.mean_grad = one, gradient, plain, mean  # type: ignore[method-assign]
     total: Counter[str] = Counter()
     seconds_of: Counter[str] = Counter()
     flops: Counter[str] = Counter()

@@ -31,11 +31,11 @@ from regretless_bench.methods import RIVALS
 from regretless.method import Recipe
 from regretless.methods import METHODS
 from regretless.methods.gp_threds.default import POINTS_PER_AXIS
-from regretless.models.gp.kernels import Kind
+from regretless.models.gp.kernels import KernelKind
 from regretless.models.grid.posterior import correlation, product_grid
 
 LENGTHSCALE, NOISE_SD, CENTRES, NORM = 0.2, 0.1, 12, 4.0
-SETTINGS: dict[str, tuple[Kind, int]] = {
+SETTINGS: dict[str, tuple[KernelKind, int]] = {
     "SE, d = 1": ("se", 1),
     "SE, d = 2": ("se", 2),
     "Matern, d = 2": ("matern52", 2),
@@ -49,7 +49,7 @@ FINE = {1: 2001, 2: 301}
 """Points per axis of the grid that f* is read from; between them a function of norm 4 moves by less than 0.002."""
 
 
-def recipes(kernel: Kind) -> dict[str, Recipe]:
+def recipes(kernel: KernelKind) -> dict[str, Recipe]:
     """Label -> method, all with the kernel and the noise known."""
     known: dict[str, Any] = {"kernel": kernel, "lengthscale": LENGTHSCALE, "noise_sd": NOISE_SD}
     threds, printed, box = METHODS["gp-threds"], METHODS["gp-threds-printed"], {"interval": (-NORM, NORM)}

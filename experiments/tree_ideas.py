@@ -23,7 +23,7 @@ from regretless.methods.shared import GPMethod
 from regretless.models.gp import surrogate
 from regretless.models.gp.acquisition import log_expected_improvement
 from regretless.models.gp.design import Design
-from regretless.models.gp.fit import Objective, Prior
+from regretless.models.gp.fit import NegativeLogPosterior, Prior
 from regretless.models.gp.maximiser import Effort
 from regretless.models.gp.posterior import GP
 from regretless.models.gp.surrogate import Surrogate
@@ -69,14 +69,14 @@ def by_logarithm() -> AbstractContextManager[Any]:
 @contextmanager
 def choices_near(centre: float) -> Iterator[None]:
     """The prior of the length-scales of choices is centred here, so that branches share less."""
-    whole = Objective.__init__
+    whole = NegativeLogPosterior.__init__
 
-    def begin(self: Objective, *args: Any, **options: Any) -> None:
+    def begin(self: NegativeLogPosterior, *args: Any, **options: Any) -> None:
         whole(self, *args, **options)
         for i, _ in self.kernel.choices:
             self.centre[i] = math.log(centre)
 
-    with mock.patch.object(Objective, "__init__", begin):
+    with mock.patch.object(NegativeLogPosterior, "__init__", begin):
         yield
 
 

@@ -36,7 +36,7 @@ from regretless.files.earlier import Evaluation, evaluations, placed
 from regretless.history import History
 from regretless.method import Method, Recipe, next_points
 from regretless.outlook.bounds import first_beyond, warn_of_wrong_limit
-from regretless.outlook.probes import Probing, Share, StopRule, gap_left, is_due, probe_point, share_left
+from regretless.outlook.probes import Probing, Share, Spending, gap_left, is_due, probe_point, share_left
 from regretless.outlook.stopping import rule_of
 from regretless.space import Space, SpaceLike
 from regretless.space.parameters import Array
@@ -438,7 +438,7 @@ class Optimizer:
         self,
         delta: float,
         *,
-        rule: StopRule | None = None,
+        rule: Spending | None = None,
         beside: Sequence[Array] = (),
         probing: Probing | None = None,
     ) -> Share:

@@ -25,7 +25,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from regretless.basics.statefile import write_whole
-from regretless.report.page import Cell, Curve, curves_chart, thinned
+from regretless.report.page import Curve, TableCell, curves_chart, thinned
 from regretless.space.parameters import Array
 from regretless_bench.finding import Table, legible
 from regretless_bench.problems.data import ENVIRONMENT, BadDataError, whole_data
@@ -209,9 +209,9 @@ def medians_table(
     maximised values."""
     found = list(dict.fromkeys(label for methods in cases.values() for label in methods))
     labels = [label for label in order if label in found] + [label for label in found if label not in order]
-    rows: list[list[Cell]] = []
+    rows: list[list[TableCell]] = []
     for label in labels:
-        row: list[Cell] = [label, min(len(methods[label]) for methods in cases.values() if label in methods)]
+        row: list[TableCell] = [label, min(len(methods[label]) for methods in cases.values() if label in methods)]
         for methods in cases.values():
             values = np.array([sign * loss(r) for r in methods.get(label, ())])
             row.append(median_text(quartiles(values[:, None])[:, 0]) if len(values) else None)

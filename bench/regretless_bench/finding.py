@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from regretless.basics.statefile import write_whole
-from regretless.report.page import Cell, Chart, Section, charts_section, html_page, table_section
+from regretless.report.page import Chart, Section, TableCell, charts_section, html_page, table_section
 from regretless_bench.plots import charts_figure, save_figure
 from regretless_bench.record import MADE, SUFFIX, surroundings
 from regretless_bench.settings import file_name
@@ -69,7 +69,7 @@ class Table:
 
     title: str
     columns: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[TableCell]]
     best: dict[str, str] = field(default_factory=dict)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from regretless.models.gp.fit import Objective, Prior
+from regretless.models.gp.fit import NegativeLogPosterior, Prior
 from regretless.models.gp.kernels import Kernel
 from regretless.models.gp.lbfgs import minimise, row_by_row
 from regretless.models.gp.posterior import GP
@@ -40,7 +40,7 @@ def fit_quickly(model: Any) -> None:
         profile=False,
     )
     kernel = Kernel("se", X.shape[1])
-    objective = Objective(kernel, X, y, None, prior, ard=True)
+    objective = NegativeLogPosterior(kernel, X, y, None, prior, ard=True)
     theta, _ = minimise(
         row_by_row(objective.one),
         objective.centre[None],

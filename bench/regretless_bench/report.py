@@ -10,9 +10,9 @@ import numpy as np
 from regretless.basics.statefile import write_whole
 from regretless.report.page import (
     MOST_POINTS,
-    Cell,
     Curve,
     Section,
+    TableCell,
     curves_section,
     html_page,
     table_section,
@@ -53,7 +53,9 @@ def records_page(records: Sequence[Record], title: str) -> str:
         sections.append(settings_section(good))
     failed = [record for record in records if record.error is not None]
     if failed:
-        rows: list[list[Cell]] = [[r.label, r.problem, r.seed, (r.error or "").strip().split("\n")[-1]] for r in failed]
+        rows: list[list[TableCell]] = [
+            [r.label, r.problem, r.seed, (r.error or "").strip().split("\n")[-1]] for r in failed
+        ]
         sections.append(table_section(f"Failed runs: {len(failed)}", ["method", "problem", "seed", "error"], rows))
     seeds = len({record.seed for record in good})
     lines = "Lines are medians over seeds, bands run from the lower to the upper quartile."
@@ -105,7 +107,7 @@ def finals_section(problem: str, methods: Mapping[str, Sequence[Record]]) -> Sec
     ]
     table = finals(methods)
     leader = min(table, key=lambda f: float(f.final[1]) if kind == "min" else -float(f.final[1])).label
-    rows: list[list[Cell]] = [
+    rows: list[list[TableCell]] = [
         [
             f.label,
             f.seeds,
@@ -140,7 +142,7 @@ def ranks_section(records: Sequence[Record]) -> Section | None:
         return None
     per_problem = table.per_problem()
     columns = ["method", "all", *per_problem]
-    rows: list[list[Cell]] = [
+    rows: list[list[TableCell]] = [
         [table.labels[i], float(f"{table.mean[i]:.3g}"), *(float(f"{r[i]:.3g}") for r in per_problem.values())]
         for i in np.argsort(table.mean, kind="stable")
     ]

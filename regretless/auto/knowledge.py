@@ -19,7 +19,7 @@ import numpy as np
 from regretless.history import History
 from regretless.models.gp.acquisition import candidates_kept_from_failures
 from regretless.models.gp.kernels import squared_distances
-from regretless.models.gp.maximiser import Value, candidates
+from regretless.models.gp.maximiser import ValueFunction, candidates
 from regretless.models.gp.posterior import GP
 from regretless.models.gp.step import INCUMBENTS, best_by_mean
 from regretless.space import Cube
@@ -33,7 +33,7 @@ NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(12)
 LEAST = 1e-300  # a gain is at least this, because its logarithm is taken
 
 
-def knowledge_gradient(gp: GP, D: Array) -> Value:
+def knowledge_gradient(gp: GP, D: Array) -> ValueFunction:
     """kg of the module's text for recommendations among D (k x d)."""
     factor, kernel, q, mean = gp.factor, gp.factor.kernel, gp.hyper.quadratic, gp.mean_at(D)
     ZD, VD, noise = factor.embed(D), factor.lower(factor.cross(D)), float(factor.noise.mean())

@@ -32,7 +32,7 @@ the best places of functions with ripples are taken for luck (docs/lab/auto.md).
 
 
 @dataclass(frozen=True)
-class Settings:
+class DistinctSettings:
     """The different settings of a history of n values, in the order of their first values."""
 
     rows: NDArray[np.intp]
@@ -47,7 +47,7 @@ class Settings:
     """The variance between values of the same setting; infinite while each has one value."""
 
     @classmethod
-    def of(cls, X: Array, y: Array) -> "Settings":
+    def of(cls, X: Array, y: Array) -> "DistinctSettings":
         """The settings of values y (n) at X (n x d)."""
         numbers: dict[bytes, int] = {}
         setting = np.array([numbers.setdefault(x.tobytes(), len(numbers)) for x in X])
@@ -81,7 +81,7 @@ def noise_is_guessed(history: History) -> bool:
 def to_repeat(history: History) -> Array | None:
     """The best of the settings, d, that are to be evaluated a second time; None when all of them were, whether or not
     that evaluation failed."""
-    rows = Settings.of(history.X, near_one(history.y)).best_once(TWICE)
+    rows = DistinctSettings.of(history.X, near_one(history.y)).best_once(TWICE)
     return next((np.array(history.X[row]) for row in rows if not is_taken(history, history.X[row])), None)
 
 
@@ -89,7 +89,7 @@ def best_of_the_better(gp: GP, history: History) -> Array:
     """The point with a value, d, that is believed best of those whose own values are among the best; gp: the posterior
     of the values."""
     own = (gp.y[gp.n - len(history) :] - gp.offset) / gp.scale  # as the model sees them
-    settings = Settings.of(history.X, own)
+    settings = DistinctSettings.of(history.X, own)
     better = np.argsort(-settings.values, kind="stable")[: max(3, math.ceil(BETTER_PART * len(history)))]
     points = history.X[settings.rows]
     believed = settings.believed(gp.mean_at(points), float(gp.factor.noise.mean() * gp.signal))

@@ -6,10 +6,7 @@ the same to both (docs/lab/shares.md). Two values of one setting answer the ques
 
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
+from regretless.basics.values import Array
 
 ROUNDING = 1e-9
 """Values of one setting that differ by less than this share of their size differ by rounding alone."""

@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+Array: TypeAlias = NDArray[np.float64]
 MOST_SHOWN = 200
 """Letters of an object that a message shows."""
 

@@ -2,8 +2,8 @@
 
 from regretless.bilevel.problem import Bilevel, Finished
 from regretless.bilevel.result import BilevelResult
-from regretless.bilevel.run import Run
+from regretless.bilevel.run import TrainingRun
 from regretless.bilevel.schedule import Plan, plan
 from regretless.bilevel.study import minimize_bilevel
 
-__all__ = ["Bilevel", "BilevelResult", "Finished", "Plan", "Run", "minimize_bilevel", "plan"]
+__all__ = ["Bilevel", "BilevelResult", "Finished", "Plan", "TrainingRun", "minimize_bilevel", "plan"]

@@ -17,7 +17,7 @@ import numpy as np
 
 from regretless.basics.statefile import StateError
 
-Tree: TypeAlias = Any
+Nested: TypeAlias = Any
 """Mappings, lists, tuples, NumPy arrays, torch tensors, numbers, text, truth values and None, nested as one likes."""
 
 STATE_METHODS = (("state_dict", "load_state_dict"), ("get_state", "set_state"), ("getstate", "setstate"))
@@ -29,19 +29,19 @@ CODE = (
 """What training does not change: `thaw` takes it from the fresh state."""
 
 
-def freeze(state: Any, *, strict: bool = True) -> Tree:
+def freeze(state: Any, *, strict: bool = True) -> Nested:
     """The tree of a state; what cannot be taken apart raises StateError or, when not strict, is left to `thaw`."""
     writer = _Writer(strict)
     tree = writer.node(state, "state")
     return {"needs fresh": writer.needs_fresh, "tree": tree}
 
 
-def needs_fresh(frozen: Tree) -> bool:
+def needs_fresh(frozen: Nested) -> bool:
     """Whether `thaw` needs a fresh state; a state of arrays, numbers and text alone does not."""
     return bool(frozen["needs fresh"])
 
 
-def thaw(fresh: Any, frozen: Tree) -> Any:
+def thaw(fresh: Any, frozen: Nested) -> Any:
     """The state that was frozen; objects are those of the fresh state, with the contents of the frozen ones."""
     return _Reader().node(fresh, frozen["tree"], "state")
 
@@ -54,7 +54,7 @@ class _Writer:
         self._seen: dict[int, int] = {}
         self._alive: list[Any] = []  # what has been seen stays alive, so that no other object gets its id
 
-    def node(self, value: Any, where: str) -> Tree:
+    def node(self, value: Any, where: str) -> Nested:
         if value is None or isinstance(value, bool | int | float | str | np.generic):
             return value
         if id(value) in self._seen:
@@ -95,7 +95,7 @@ class _Reader:
     def __init__(self) -> None:
         self._seen: list[Any] = []
 
-    def node(self, current: Any, node: Tree, where: str) -> Any:
+    def node(self, current: Any, node: Nested, where: str) -> Any:
         """The value of a node; `current` is what the fresh state has in its place."""
         if not isinstance(node, list):
             return node

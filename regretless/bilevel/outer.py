@@ -19,8 +19,8 @@ from regretless.auto import find_recipe
 from regretless.basics.fingerprint import fingerprint
 from regretless.basics.options import in_range, one_of
 from regretless.basics.streams import Stream
-from regretless.bilevel.run import Run
-from regretless.bilevel.schedule import Fixed, Promotion
+from regretless.bilevel.run import TrainingRun
+from regretless.bilevel.schedule import FixedHorizon, Promotion
 from regretless.history import History
 from regretless.method import Recipe, keyed_generator, next_points
 from regretless.methods.bbo.default import BBO
@@ -50,7 +50,7 @@ class Outer:
         space: Space,
         method: str | Recipe | None,
         seed: int,
-        schedule: Promotion | Fixed,
+        schedule: Promotion | FixedHorizon,
         scale: str = "auto",
         cap: float | None = None,
     ) -> None:
@@ -84,12 +84,12 @@ class Outer:
             "schedule": {"name": type(self.schedule).__name__, **dataclasses.asdict(self.schedule)},
         }  # fmt: skip
 
-    def new_run(self, number: int, unit: Array) -> Run:
+    def new_run(self, number: int, unit: Array) -> TrainingRun:
         """The run of this number, not yet trained, at a point of the cube (d)."""
         seed = int(keyed_generator(self.seed, number, stream=Stream.RUN_SEED).integers(2**31))
-        return Run(number, self.space.decode(unit, self.choices), seed, unit)
+        return TrainingRun(number, self.space.decode(unit, self.choices), seed, unit)
 
-    def propose(self, runs: Sequence[Run], until: int) -> Array:
+    def propose(self, runs: Sequence[TrainingRun], until: int) -> Array:
         """The setting of the next run, which is to be trained for `until` steps at first; a point of the cube, d."""
         late = len(self.rungs) > 1 and until > self.rungs[0] and any(len(r.ends) > 1 for r in runs)
         if late and self.fidelity:
@@ -97,7 +97,7 @@ class Outer:
         waiting = [r.unit for r in runs if not r.is_known]
         return self.optimizer(runs).propose(len(runs), waiting)
 
-    def optimizer(self, runs: Sequence[Run]) -> Optimizer:
+    def optimizer(self, runs: Sequence[TrainingRun]) -> Optimizer:
         """An Optimizer that was told where every known run stands now (a promoted run has replaced its own value)."""
         optimizer = self._optimizer()
         known = [r for r in runs if r.is_known]
@@ -108,12 +108,12 @@ class Outer:
         return optimizer
 
     def _optimizer(self) -> Optimizer:
-        budget = self.schedule.trials if isinstance(self.schedule, Fixed) else None
+        budget = self.schedule.trials if isinstance(self.schedule, FixedHorizon) else None
         return Optimizer(self.space, method=self.recipe, direction="minimize", budget=budget, seed=self.seed)
 
     # -- the one place that holds a bare Method: no Space has the length of training as a coordinate
 
-    def _propose_with_length(self, runs: Sequence[Run]) -> Array:
+    def _propose_with_length(self, runs: Sequence[TrainingRun]) -> Array:
         """The next setting by a model told the end of every stretch, with the length of training as one more
         coordinate, from the bottom rung (0) to the top one (1), on a log scale; d. It can say that slow settings
         overtake fast ones."""
@@ -123,7 +123,7 @@ class Outer:
         history = self._history_of_ends([r for r in runs if r.is_known]).with_pending(waiting)
         return np.asarray(next_points(method, history, step=len(runs))[0, : self.dim])
 
-    def _history_of_ends(self, known: Sequence[Run]) -> History:
+    def _history_of_ends(self, known: Sequence[TrainingRun]) -> History:
         """The ends of the stretches of known runs, those of the longest and best runs first, at most about MOST_TOLD of
         them."""
         level, noise = levels(known, self.scale, self.cap)
@@ -141,7 +141,9 @@ class Outer:
         return History(self.dim + 1).with_values(X, y, yvar=yvar)
 
 
-def outer_values(runs: Sequence[Run], scale: str, cap: float | None, rungs: Sequence[int] = ()) -> tuple[Array, Array]:
+def outer_values(
+    runs: Sequence[TrainingRun], scale: str, cap: float | None, rungs: Sequence[int] = ()
+) -> tuple[Array, Array]:
     """What the outer method is told of each run: its (log) loss, brought to one level, and its noise variance; n and n.
     What the promoted runs gained on average at each rung is added back, so that all values speak of the bottom rung."""
     level, noise = levels(runs, scale, cap)
@@ -155,7 +157,7 @@ def outer_values(runs: Sequence[Run], scale: str, cap: float | None, rungs: Sequ
     return values, noise
 
 
-def levels(runs: Sequence[Run], scale: str, cap: float | None) -> tuple[Callable[[float], float], Array]:
+def levels(runs: Sequence[TrainingRun], scale: str, cap: float | None) -> tuple[Callable[[float], float], Array]:
     """How a loss is told (its log, where all losses are positive), and the noise variance of each run, n. Diverged runs
     count as the worst finite loss seen by any run (or as the cap), so that the model learns to keep away."""
     seen = np.array([value for r in runs for _, value in r.curve if math.isfinite(value)])

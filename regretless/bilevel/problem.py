@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from regretless.basics.options import whole_number
-from regretless.bilevel.freeze import Tree, freeze, needs_fresh, thaw
+from regretless.bilevel.freeze import Nested, freeze, needs_fresh, thaw
 from regretless.methods.bbo.theorems import convex_step, dominated_step, nonsmooth_step
 
-State: TypeAlias = Any
+TrainingState: TypeAlias = Any
 """Whatever `init` returns: the inner problem's own state."""
 StepRule: TypeAlias = Literal["raw", "convex", "dominated", "nonsmooth"] | Callable[[dict[str, Any], int], float]
 """How the inner step size comes about; see `step_sizes`."""
@@ -41,12 +41,12 @@ class Bilevel:
         steps: steps(state, n) takes n steps at once, when that is cheaper than n calls of step.
     """
 
-    init: Callable[[dict[str, Any], int], State]
-    step: Callable[[State], State]
-    validate: Callable[[State], float]
-    save: Callable[[State], Tree] | None = None
-    load: Callable[[State, Tree], State] | None = None
-    steps: Callable[[State, int], State] | None = None
+    init: Callable[[dict[str, Any], int], TrainingState]
+    step: Callable[[TrainingState], TrainingState]
+    validate: Callable[[TrainingState], float]
+    save: Callable[[TrainingState], Nested] | None = None
+    load: Callable[[TrainingState, Nested], TrainingState] | None = None
+    steps: Callable[[TrainingState, int], TrainingState] | None = None
 
     def __post_init__(self) -> None:
         for name in ("init", "step", "validate"):
@@ -77,14 +77,14 @@ class Bilevel:
             state.steps += 1
             return state
 
-        def save(state: _Live) -> Tree:
+        def save(state: _Live) -> Nested:
             kept[state.key] = state
             kept.move_to_end(state.key)
             while len(kept) > live:
                 kept.popitem(last=False)[1].training.close()
             return {"steps": state.steps}
 
-        def load(fresh: _Live, saved: Tree) -> _Live:
+        def load(fresh: _Live, saved: Nested) -> _Live:
             state = kept.get(fresh.key, fresh)
             if state.steps > saved["steps"]:
                 state = fresh
@@ -94,7 +94,7 @@ class Bilevel:
 
         return cls(init, step, lambda state: state.loss, save, load)
 
-    def advance(self, state: State, n: int) -> tuple[State, int]:
+    def advance(self, state: TrainingState, n: int) -> tuple[TrainingState, int]:
         """The state after n training steps and how many were taken: fewer than n when the run has finished."""
         if self.steps is not None:
             try:
@@ -109,11 +109,11 @@ class Bilevel:
             return state, i
         return state, n
 
-    def freeze(self, state: State) -> Tree:
+    def freeze(self, state: TrainingState) -> Nested:
         """The tree that is written of a state."""
         return freeze(state) if self.save is None else self.save(state)
 
-    def thaw(self, params: dict[str, Any], seed: int, saved: Tree) -> State:
+    def thaw(self, params: dict[str, Any], seed: int, saved: Nested) -> TrainingState:
         """The state of a tree of `freeze`."""
         if self.load is not None:
             return self.load(self.init(dict(params), seed), saved)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regretless.basics.extras import optional
-from regretless.bilevel.run import Run
-from regretless.bilevel.schedule import Fixed, Promotion
+from regretless.bilevel.run import TrainingRun
+from regretless.bilevel.schedule import FixedHorizon, Promotion
 from regretless.certificate import Certificate
 from regretless.space.parameters import Array
 
@@ -29,12 +29,12 @@ class BilevelResult:
     state: Any = field(repr=False)
     steps: int
     """N, the training steps behind the state."""
-    runs: list[Run] = field(repr=False)
+    runs: list[TrainingRun] = field(repr=False)
     spent: int
     """Training steps taken in all."""
     message: str
     success: bool
-    schedule: Promotion | Fixed = field(repr=False)
+    schedule: Promotion | FixedHorizon = field(repr=False)
     certificate: Certificate = field(repr=False)
     """With a fixed horizon: how much lower the loss (its log, where logs were told) may be for another setting."""
     best_run: int = -1

@@ -1,4 +1,4 @@
-"""`Run`: one inner training run, from its setting to what it was seen to lose; and the order of its training data."""
+"""`TrainingRun`: one inner training run, from its setting to its losses; and the order of its training data."""
 
 import math
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ Status: TypeAlias = Literal["ok", "finished", "diverged", "failed"]
 
 
 @dataclass(eq=False)
-class Run:
+class TrainingRun:
     """One run: a setting, its seed, how far it was trained, and what came of it."""
 
     number: int

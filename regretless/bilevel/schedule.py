@@ -2,8 +2,8 @@
 
 It is a pure function of the runs so far. `Promotion` starts many settings with few steps and trains the best third of
 them on, rung by rung (the asynchronous successive halving of Li et al., MLSys 2020, with checkpoints). The last part of
-the budget goes to the best runs alone. `Fixed` trains every setting for the same number of steps, as Algorithms 1 and 2
-of the bilevel paper do. `plan` shows users how a budget can be split.
+the budget goes to the best runs alone. `FixedHorizon` trains every setting for the same number of steps, as Algorithms
+1 and 2 of the bilevel paper do. `plan` shows users how a budget can be split.
 """
 
 import math
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from regretless.basics.options import in_range, whole_number
-from regretless.bilevel.run import Run
+from regretless.bilevel.run import TrainingRun
 from regretless.space import Space, SpaceLike
 
 # The studies named here stand in docs/methods/bilevel.md, "How the budget is split" and "Short runs mislead". They used
@@ -46,7 +46,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Fixed:
+class FixedHorizon:
     """`trials` settings, each trained for `horizon` steps."""
 
     trials: int
@@ -59,7 +59,7 @@ class Fixed:
     def budget_steps(self) -> int:
         return self.trials * self.horizon
 
-    def job(self, runs: Sequence[Run], spent: int) -> Job | None:
+    def job(self, runs: Sequence[TrainingRun], spent: int) -> Job | None:
         return Job(None, self.horizon, "new") if len(runs) < self.trials else None
 
 
@@ -80,7 +80,7 @@ class Promotion:
         in_range("(1, inf)", reduction=self.reduction)
         in_range("[0, 1)", final_share=self.final_share)
 
-    def job(self, runs: Sequence[Run], spent: int) -> Job | None:
+    def job(self, runs: Sequence[TrainingRun], spent: int) -> Job | None:
         left = self.budget_steps - spent
         if left <= 0:
             return None
@@ -95,7 +95,7 @@ class Promotion:
                 return Job(run.number, until, "promoted")
         return self._leader(runs, left)
 
-    def _promotable(self, runs: Sequence[Run]) -> Run | None:
+    def _promotable(self, runs: Sequence[TrainingRun]) -> TrainingRun | None:
         """The best run that belongs to the top share of the highest rung that has such a run."""
         for rung in reversed(self.rungs[:-1]):
             reached = sorted((r for r in runs if rung in r.ends), key=lambda r: (r.ends[rung], r.number))
@@ -104,12 +104,12 @@ class Promotion:
                     return run
         return None
 
-    def _best(self, runs: Sequence[Run]) -> Run | None:
+    def _best(self, runs: Sequence[TrainingRun]) -> TrainingRun | None:
         """The run with the least loss among those that can be trained on."""
         alive = [r for r in runs if r.thawable and math.isfinite(r.loss)]
         return min(alive, key=lambda r: (r.loss, r.number)) if alive else None
 
-    def _flat(self, runs: Sequence[Run]) -> bool:
+    def _flat(self, runs: Sequence[TrainingRun]) -> bool:
         """Whether the best run's last stretch gained too little for its length to be worth another."""
         best = self._best(runs)
         if best is None or len(best.ends) < 2:
@@ -118,12 +118,12 @@ class Promotion:
         gain = (best.ends[before] - best.ends[now]) / max(abs(best.ends[before]), 1e-300)
         return gain * math.log(self.reduction) < FLAT * math.log(now / before)
 
-    def _topped(self, runs: Sequence[Run]) -> bool:
+    def _topped(self, runs: Sequence[TrainingRun]) -> bool:
         """Whether the best run stands at the top of the ladder and has flattened."""
         best = self._best(runs)
         return best is not None and best.steps >= self.rungs[-1] and self._flat(runs)
 
-    def _leader(self, runs: Sequence[Run], left: int) -> Job | None:
+    def _leader(self, runs: Sequence[TrainingRun], left: int) -> Job | None:
         """The best run so far goes on, to `reduction` times its steps or to the end of the budget."""
         best = self._best(runs)
         if best is None:
@@ -138,11 +138,11 @@ class Plan:
     budget_steps: int
     dim: int
     convex: bool | None
-    theory_convex: Fixed
+    theory_convex: FixedHorizon
     """N = T: the split that the regret bounds ask for when the inner loss is convex (Thms. 3 and 4)."""
-    theory_nonconvex: Fixed
+    theory_nonconvex: FixedHorizon
     """N = T^2, when it is not (Thm. 18)."""
-    measured: Fixed
+    measured: FixedHorizon
     """The best fixed split seen in measurements, interpolated."""
     promotion: Promotion
     """The split that `minimize_bilevel` uses."""
@@ -195,7 +195,7 @@ def promotion(
     return Promotion(budget_steps, ladder, final_share=share)
 
 
-def _split(budget_steps: int, settings: float) -> Fixed:
+def _split(budget_steps: int, settings: float) -> FixedHorizon:
     """About `settings` settings that share the budget evenly."""
     trials = min(max(1, round(settings)), budget_steps)
-    return Fixed(trials, budget_steps // trials)
+    return FixedHorizon(trials, budget_steps // trials)

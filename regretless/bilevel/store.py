@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from regretless.basics.statefile import StateError, digest, pack, unpack, write_whole
-from regretless.bilevel.freeze import Tree
+from regretless.bilevel.freeze import Nested
 
 CHECKSUM = ', "checksum": "'
 """What stands between a journal line's content and its checksum; the line then ends with a quote and a brace."""
@@ -42,7 +42,7 @@ class Store:
     def __contains__(self, name: object) -> bool:
         return name in self.sizes
 
-    def put(self, name: str, tree: Tree, note: Mapping[str, Any] | None = None) -> None:
+    def put(self, name: str, tree: Nested, note: Mapping[str, Any] | None = None) -> None:
         """Writes a state, with a note beside it; when this returns it is on the disk, whole."""
         data = pack({"study": self.study, "name": name, "state": tree, "note": note or {}})
         if self.folder is None:
@@ -51,7 +51,7 @@ class Store:
             write_whole(self._path(name), data)
         self.sizes[name] = len(data)
 
-    def read(self, name: str) -> tuple[Tree, dict[str, Any]]:
+    def read(self, name: str) -> tuple[Nested, dict[str, Any]]:
         """The state and its note; StateError when it is missing, damaged or that of another run or study."""
         where = name if self.folder is None else self._path(name)
         if name not in self.sizes:

@@ -29,10 +29,10 @@ from regretless.basics.options import whole_number
 from regretless.basics.statefile import StateError, digest, write_whole
 from regretless.bilevel.freeze import needs_fresh
 from regretless.bilevel.outer import Outer
-from regretless.bilevel.problem import Bilevel, State
+from regretless.bilevel.problem import Bilevel, TrainingState
 from regretless.bilevel.result import BilevelResult
-from regretless.bilevel.run import Run, Status
-from regretless.bilevel.schedule import Fixed, Job, Promotion, promotion
+from regretless.bilevel.run import Status, TrainingRun
+from regretless.bilevel.schedule import FixedHorizon, Job, Promotion, promotion
 from regretless.bilevel.store import Journal, Store
 from regretless.certificate import Certificate
 from regretless.method import Recipe
@@ -64,7 +64,7 @@ def minimize_bilevel(
     validations: int = VALIDATIONS,
     progress: bool = True,
     verbose: bool = False,
-    callback: Callable[[Run], Any] | None = None,
+    callback: Callable[[TrainingRun], Any] | None = None,
 ) -> BilevelResult:
     """Finds the setting whose training ends with the smallest validation loss, and returns it with the trained state.
 
@@ -95,11 +95,11 @@ def minimize_bilevel(
     whole_number(validations=validations, keep=keep, keep_bytes=keep_bytes)
     space = Space(space)
     if budget_steps is not None and trials is None and horizon is None:
-        schedule: Promotion | Fixed = promotion(space, budget_steps, rungs, final_share)
+        schedule: Promotion | FixedHorizon = promotion(space, budget_steps, rungs, final_share)
     elif budget_steps is None and trials is not None and horizon is not None:
         if rungs is not None or final_share is not None:
             raise ValueError("rungs and final_share belong to budget_steps, not to trials and horizon")
-        schedule = Fixed(trials, horizon)
+        schedule = FixedHorizon(trials, horizon)
     else:
         raise ValueError(
             f"give either budget_steps, or trials and horizon; got budget_steps={budget_steps!r}, trials={trials!r}, "
@@ -155,7 +155,7 @@ class Study:
     ) -> None:
         self.problem, self.outer, self.journal, self.store = problem, outer, journal, store
         self.validations, self.snapshot_seconds, self.verbose = validations, snapshot_seconds, verbose
-        self.runs: list[Run] = []
+        self.runs: list[TrainingRun] = []
         self.spent = 0
         self._thaws = False  # whether a state has been seen to thaw
         for line in journal.lines:
@@ -164,7 +164,7 @@ class Study:
         self._tidy()
         self._bound()
 
-    def go(self, progress: bool, callback: Callable[[Run], Any] | None) -> BilevelResult:
+    def go(self, progress: bool, callback: Callable[[TrainingRun], Any] | None) -> BilevelResult:
         """Trains until the budget is spent, the callback says so or the user interrupts, and gives what was found."""
         message, success = "the budget was spent", True
         total, name = self.outer.schedule.budget_steps, self.outer.recipe.name
@@ -188,7 +188,7 @@ class Study:
                 message, success = "interrupted; this is what was known by then", False
         return self._result(message, success)
 
-    def _train(self, job: Job) -> Run:
+    def _train(self, job: Job) -> TrainingRun:
         """Trains one run for one stretch: its state goes to the store, then a line to the journal."""
         begin = time.perf_counter()
         number = len(self.runs) if job.run is None else job.run
@@ -223,7 +223,7 @@ class Study:
         self._bound()
         return self.runs[run.number]
 
-    def _advance(self, run: Run, job: Job, out: Stretch) -> None:
+    def _advance(self, run: TrainingRun, job: Job, out: Stretch) -> None:
         """Trains a run from where it stands, or from its last snapshot, until the job is done or something ends it."""
         since = time.perf_counter()
         out.state, out.done, out.curve = self._thawed(run)
@@ -248,7 +248,7 @@ class Study:
                 self.store.put(_name(run.number, run.steps, part=True), self.problem.freeze(out.state), note)
                 since = time.perf_counter()
 
-    def _thawed(self, run: Run) -> tuple[State, int, list[tuple[int, float]]]:
+    def _thawed(self, run: TrainingRun) -> tuple[TrainingState, int, list[tuple[int, float]]]:
         """The state a stretch goes on from, its steps, and the part of the stretch's curve that is known already."""
         part = _name(run.number, run.steps, part=True)
         if part in self.store:
@@ -317,7 +317,7 @@ class Study:
             self._take(line)
             self._tidy()
 
-    def _say(self, job: Job, run: Run) -> None:
+    def _say(self, job: Job, run: TrainingRun) -> None:
         if not self.verbose:
             return
         if run.status == "failed":
@@ -336,7 +336,9 @@ class Study:
         certificate = Certificate.none(
             "runs of different length were compared; a certificate needs equal ones (trials= and horizon=)", 0.05
         )
-        if isinstance(schedule, Fixed):  # Algorithms 1 and 2 return a setting by their own rule, not the least loss
+        if isinstance(
+            schedule, FixedHorizon
+        ):  # Algorithms 1 and 2 return a setting by their own rule, not the least loss
             optimizer = self.outer.optimizer(self.runs)
             certificate, chosen = optimizer.certificate, optimizer.recommend()
             best = next((r.number, r.steps) for r in self.runs if r.params == chosen)
@@ -360,7 +362,7 @@ class Stretch:
     """The run's steps so far."""
     tried: int
     """The steps the budget is charged up to; beyond `done` when a block of steps failed half-way."""
-    state: State = None
+    state: TrainingState = None
     curve: list[tuple[int, float]] = field(default_factory=list)
     status: Status = "ok"
     error: str = ""

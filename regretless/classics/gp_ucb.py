@@ -22,7 +22,7 @@ from regretless.methods.shared import GPMethod
 from regretless.models.gp.acquisition import upper_confidence
 from regretless.models.gp.certify import verifying_point
 from regretless.models.gp.design import away_from_known
-from regretless.models.gp.kernels import Kind
+from regretless.models.gp.kernels import KernelKind
 from regretless.space import Cube
 from regretless.space.parameters import Array
 
@@ -49,7 +49,7 @@ class GPUCB(GPMethod):
         seed: int,
         budget: int | None = None,
         kappa: float = KAPPA,
-        kernel: Kind = "matern52",
+        kernel: KernelKind = "matern52",
         ard: bool | None = None,
         noise_var: float | None = None,
         quadratic: bool | None = None,

@@ -46,7 +46,7 @@ from regretless.optimizer import Optimizer
 from regretless.space import Cube
 from regretless.space.parameters import Array
 
-Acquisition: TypeAlias = Callable[["SurrogateModel"], AcquisitionFunction]
+AcquisitionFactory: TypeAlias = Callable[["SurrogateModel"], AcquisitionFunction]
 """Makes the acquisition function to maximise from the model of this step."""
 
 LEAST_SQUARE = 1e-20
@@ -298,7 +298,7 @@ class AcquisitionSearch(DesignedMethod):
         *,
         seed: int,
         budget: int | None = None,
-        acquisition: Acquisition,
+        acquisition: AcquisitionFactory,
         restarts: int = 8,
         candidates: int = 128,
     ) -> None:

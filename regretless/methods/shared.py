@@ -20,7 +20,7 @@ from regretless.models.gp.constraint_models import (
     weighted_sum,
 )
 from regretless.models.gp.design import Design, design_size
-from regretless.models.gp.kernels import Kind
+from regretless.models.gp.kernels import KernelKind
 from regretless.models.gp.maximiser import USUAL, Acquisition, Effort
 from regretless.models.gp.posterior import GP
 from regretless.models.gp.step import best_told, best_weighed, step
@@ -72,7 +72,7 @@ class GPMethod(DesignedMethod):
         *,
         seed: int,
         budget: int | None = None,
-        kernel: Kind = "matern52",
+        kernel: KernelKind = "matern52",
         ard: bool | None = None,
         noise_var: float | None = None,
         quadratic: bool | None = None,

@@ -130,7 +130,7 @@ class Proven(NamedTuple):
     delta: float
 
 
-class StopRule(NamedTuple):
+class Spending(NamedTuple):
     """What a statement has to know of a rule that may end the run by its values."""
 
     part: float = 1.0
@@ -146,7 +146,7 @@ class Probing(NamedTuple):
     """The steps whose trials were to be probes; None: no probes were asked for."""
     overlapping: bool = False
     """Whether several trials were ever under way at once."""
-    rule: StopRule | None = None
+    rule: Spending | None = None
     """The rule that may end the run by its values, if there is one: shares then hold at every moment."""
 
 
@@ -246,11 +246,11 @@ def _width(axis: Axis, u: Array) -> Array:
 
 # ---------------------------------------------------------------- values and their intervals
 
-Bounds = tuple[dict[bytes, float], float]
+SettingBounds = tuple[dict[bytes, float], float]
 """The most that each told setting can be worth, by identity, and the least that the recommended one is worth."""
 
 
-def _bounds(method: Method, history: History, probes: int, delta: float, anytime: bool) -> Bounds | str:
+def _bounds(method: Method, history: History, probes: int, delta: float, anytime: bool) -> SettingBounds | str:
     """The bounds of all told settings, which may fail with probability delta where noise is Gaussian, or why they
     cannot be had. The recommended setting does not beat itself."""
     if method.shows_noise(history) and not history.noise_bound:
@@ -307,7 +307,7 @@ def _certain_range(method: Method, history: History) -> tuple[float | None, floa
     return (value, max(tops.values())) if value is not None and math.isfinite(value) else (None, None)
 
 
-def _noisy_bounds(method: Method, history: History, probes: int, delta: float, anytime: bool) -> Bounds | str:
+def _noisy_bounds(method: Method, history: History, probes: int, delta: float, anytime: bool) -> SettingBounds | str:
     """The same from values with Gaussian noise, all at once with probability 1 - delta and, with `anytime`, at every
     moment of the run; or why they cannot be had."""
     groups: dict[bytes, list[int]] = {}

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from regretless.basics.options import in_range, whole_number
 from regretless.certificate import Certificate
-from regretless.outlook.probes import DEFAULT_RATE, Proven, Share, StopRule, checked_rate
+from regretless.outlook.probes import DEFAULT_RATE, Proven, Share, Spending, checked_rate
 from regretless.task import Direction
 
 CHECKS_IN_A_ROW = 2
@@ -55,7 +55,7 @@ class Evaluated(Protocol):
         """Whether it has a value and satisfies the constraints."""
 
 
-class Run(Protocol):
+class RunView(Protocol):
     """What a rule sees of a run."""
 
     @property
@@ -68,11 +68,11 @@ class Run(Protocol):
     def certificate_at(self, delta: float) -> Certificate:
         """How much regret may be left, with probability 1 - delta."""
 
-    def share_at(self, delta: float, *, rule: StopRule | None = None) -> Share:
+    def share_at(self, delta: float, *, rule: Spending | None = None) -> Share:
         """How much of the space can be better, with probability 1 - delta; with a rule, at every moment."""
 
 
-class Rule(ABC):
+class StopRule(ABC):
     """A reason to stop, as `rule(optimizer)`, which gives the reason or None. It is also the callback of the libraries
     that have a door here, which they call with a study and a trial. A subclass gives `check`, `_state` and `_load`."""
 
@@ -86,7 +86,7 @@ class Rule(ABC):
     """Whether the rule needs probes to hold."""
 
     @abstractmethod
-    def check(self, run: Run) -> str | None:
+    def check(self, run: RunView) -> str | None:
         """Looks at the run; returns the reason to stop or None."""
 
     def state(self) -> dict[str, Any]:
@@ -116,10 +116,10 @@ class Rule(ABC):
         (self.sync if self._follows else self.load)(state)
         self._follows = True
 
-    def __or__(self, other: Rule) -> Rule:
+    def __or__(self, other: StopRule) -> StopRule:
         return Combined((self, other), every=False)
 
-    def __and__(self, other: Rule) -> Rule:
+    def __and__(self, other: StopRule) -> StopRule:
         return Combined((self, other), every=True)
 
     def __call__(self, run: Any, trial: Any = None) -> str | None:
@@ -132,7 +132,7 @@ class Rule(ABC):
         return reason
 
 
-class GapBelow(Rule):
+class GapBelow(StopRule):
     """Stops when the recommended setting is certified to be within `gap` of the optimum and, with `share`, when at most
     that share of the search space is certified to be better; all that is asked for must hold.
 
@@ -196,7 +196,7 @@ class GapBelow(Rule):
         if state.get("rule") == repr(self) and int(state["checked_at"]) >= self._counts.checked_at:
             self.load(state)
 
-    def check(self, run: Run) -> str | None:
+    def check(self, run: RunView) -> str | None:
         values = [t.value for t in run.trials if t.value is not None]
         if len(values) < self._counts.checked_at:  # another run: nothing of the last one counts
             self._counts, self.reason = _Counts(), None
@@ -208,7 +208,7 @@ class GapBelow(Rule):
         part = 2 if self.gap is not None and self.share is not None else 1  # each part spends its own half of delta
         if self._share_holds(run, self.delta / part) and self._gap_holds(run, self.delta / part):
             if self.share is None and self.certificate.probes:  # nobody asked, but what they prove is worth saying
-                left = run.share_at(self.delta, rule=StopRule())
+                left = run.share_at(self.delta, rule=Spending())
                 self.certificate = replace(self.certificate, share=left.value, probes=left.probes)
             shown = replace(self.certificate, delta=self.delta)  # what the whole run may spend, not this look alone
             said = [shown.share_sentence()] * (shown.share is not None)
@@ -217,7 +217,7 @@ class GapBelow(Rule):
             _log.info(self.reason)
         return self.reason
 
-    def _share_holds(self, run: Run, delta: float) -> bool:
+    def _share_holds(self, run: RunView, delta: float) -> bool:
         if self.share is None or self._counts.share <= self.share:
             return True
         spent = FOR_THE_ASKED * delta * SUM_OF_SQUARES / (self._counts.looks + 1) ** 2
@@ -232,7 +232,7 @@ class GapBelow(Rule):
             self._counts.share, self._counts.proven_by = found.value, 0 if found.certain else found.probes
         return True
 
-    def _gap_holds(self, run: Run, delta: float) -> bool:
+    def _gap_holds(self, run: RunView, delta: float) -> bool:
         if self.gap is None:
             return True
         allowed = self.gap * range_of(run) if self.relative else self.gap
@@ -265,7 +265,7 @@ class _Counts:
     """The probes that proved it."""
 
 
-class StopWhen(Rule):
+class StopWhen(StopRule):
     """Stops when any of what is given comes true.
 
         minimize(train, space, trials=500, stop=StopWhen(no_improvement=50, target=0.01, seconds=3600))
@@ -308,7 +308,7 @@ class StopWhen(Rule):
     def _load(self, state: Mapping[str, Any]) -> None:
         self._before, self._began = float(state["seconds"]) if state else 0.0, time.monotonic()
 
-    def check(self, run: Run) -> str | None:
+    def check(self, run: RunView) -> str | None:
         ended, said = [t for t in run.trials if t.state != "pending"], []
         sign = 1.0 if run.direction == "maximize" else -1.0
         best, since = -math.inf, 0
@@ -341,11 +341,11 @@ class StopWhen(Rule):
         return self._before + time.monotonic() - self._began
 
 
-class Combined(Rule):
+class Combined(StopRule):
     """Several rules of which any (`|`), or all at the same check (`&`), must hold."""
 
-    def __init__(self, rules: Sequence[Rule], *, every: bool) -> None:
-        if not all(isinstance(rule, Rule) for rule in rules):
+    def __init__(self, rules: Sequence[StopRule], *, every: bool) -> None:
+        if not all(isinstance(rule, StopRule) for rule in rules):
             raise TypeError(f"rules combine with rules, got {rules!r}")
         self.rules, self.all_of = tuple(rules), every
         self.asks_gap = any(rule.asks_gap for rule in rules)
@@ -366,20 +366,20 @@ class Combined(Rule):
             for i, rule in enumerate(self.rules):
                 rule.sync(state["parts"][str(i)])
 
-    def check(self, run: Run) -> str | None:
+    def check(self, run: RunView) -> str | None:
         found = [rule.check(run) for rule in self.rules]  # each keeps its own count, so all are asked
         said = [reason for reason in found if reason is not None]
         self.reason = "; ".join(said) if len(said) >= (len(found) if self.all_of else 1) else None
         return self.reason
 
 
-def range_of(run: Run) -> float:
+def range_of(run: RunView) -> float:
     """How far the values of a run lie apart; those that break a constraint may be penalties, and do not count."""
     usable = [t.value for t in run.trials if t.feasible and t.value is not None]
     return max(usable) - min(usable) if usable else 0.0
 
 
-def rule_of(state: Mapping[str, Any] | None) -> StopRule | None:
+def rule_of(state: Mapping[str, Any] | None) -> Spending | None:
     """What a statement has to know of a rule, from the kept state of the rule; None: there is no rule."""
     if state is None:
         return None
@@ -387,10 +387,10 @@ def rule_of(state: Mapping[str, Any] | None) -> StopRule | None:
     if parts:
         return next((part for part in parts if part is not None and part.part < 1.0), parts[0])  # it asks for a share
     if not state.get("asks_share"):
-        return StopRule()
+        return Spending()
     by = int(state.get("proven_by", 0))
     proven = Proven(float(state["share"]), by, float(state["delta"])) if by else None
-    return StopRule(1.0 - FOR_THE_ASKED, proven)
+    return Spending(1.0 - FOR_THE_ASKED, proven)
 
 
 def probes_for(stop: Any, probes: float | None) -> float:
@@ -398,4 +398,4 @@ def probes_for(stop: Any, probes: float | None) -> float:
     then says how much of the space can be better, and none without one. `StopWhen` needs none."""
     if probes is not None:
         return checked_rate(probes)
-    return DEFAULT_RATE if isinstance(stop, Rule) and (stop.asks_gap or stop.asks_share) else 0.0
+    return DEFAULT_RATE if isinstance(stop, StopRule) and (stop.asks_gap or stop.asks_share) else 0.0

@@ -39,7 +39,7 @@ MANY = 8
 SCRIPTS = ("kit", "chart", "table", "surface", "parallel", "page")
 """The parts of a page's script, in the order in which they need each other."""
 
-Cell: TypeAlias = str | float | int | None
+TableCell: TypeAlias = str | float | int | None
 Chart: TypeAlias = dict[str, Any]
 Log: TypeAlias = bool | Iterable[str]
 """Which axes start logarithmic: all, none, or those named."""
@@ -119,7 +119,7 @@ def charts_section(title: str, charts: Sequence[Chart], *, titles: Sequence[str]
 def table_section(
     title: str,
     columns: Sequence[str],
-    rows: Sequence[Sequence[Cell]],
+    rows: Sequence[Sequence[TableCell]],
     *,
     best: Mapping[str, str] | None = None,
     note: str = "",
@@ -215,14 +215,14 @@ def _numeric(text: Any) -> bool:
     return bool(re.match(r"^\s*[-+]?(\d|\.\d|inf|nan)", str(text)))
 
 
-def _value(cell: Cell) -> float:
+def _value(cell: TableCell) -> float:
     if isinstance(cell, int | float):
         return float(cell)
     found = re.match(r"^\s*[-+]?\d*\.?\d+(e[-+]?\d+)?", cell or "", re.IGNORECASE)
     return float(found.group()) if found else math.nan
 
 
-def _best(cells: Sequence[Cell], kind: str) -> set[int]:
+def _best(cells: Sequence[TableCell], kind: str) -> set[int]:
     values = np.array([_value(cell) for cell in cells])
     if np.isnan(values).all():
         return set()
@@ -230,7 +230,7 @@ def _best(cells: Sequence[Cell], kind: str) -> set[int]:
     return set(np.flatnonzero(values == target).tolist())
 
 
-def _cell(value: Cell, words: bool, marked: bool) -> str:
+def _cell(value: TableCell, words: bool, marked: bool) -> str:
     text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
     number = _value(value)
     long = not words and len(text) > LONG

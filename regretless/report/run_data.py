@@ -40,7 +40,7 @@ CERTIFIED_AT = 0.05
 
 
 @dataclass(frozen=True)
-class Scale:
+class AxisScale:
     """An axis of a parameter: its ends, which the unit interval is mapped to evenly (on a log scale where `log`), and
     the texts of its labels, where it has some; a label stands at its index."""
 
@@ -50,7 +50,7 @@ class Scale:
     labels: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, parameter: Parameter) -> Scale:
+    def of(cls, parameter: Parameter) -> AxisScale:
         if isinstance(parameter, Choice):
             return cls(-0.5, len(parameter.labels) - 0.5, labels=tuple(text_of(label) for label in parameter.labels))
         low, high = ends_of(parameter)
@@ -83,7 +83,7 @@ class RunData:
         self.numbers = np.array([self.record.number_of(t) for t in self.trials])
         told = np.array([math.nan if t.value is None else t.value for t in self.trials])
         self.values = np.clip(told, -MOST_DRAWN, MOST_DRAWN)
-        self.scales = {name: Scale.of(parameter) for name, parameter in self.space.parameters.items()}
+        self.scales = {name: AxisScale.of(parameter) for name, parameter in self.space.parameters.items()}
         self.where = dict(where or {})
         self.setting = self._through()
 

@@ -13,7 +13,7 @@ import numpy as np
 from regretless.report import page
 from regretless.report.model_view import SURFACE, ModelView, model_of
 from regretless.report.page import Chart, Curve, Section
-from regretless.report.run_data import WIDE, RunData, Scale, text_of
+from regretless.report.run_data import WIDE, AxisScale, RunData, text_of
 from regretless.space.parameters import Array
 from regretless.trial import last_line
 
@@ -69,7 +69,7 @@ def _sections(data: RunData) -> list[Section]:
 def _found(data: RunData) -> Section:
     """The recommended setting beside the facts of the run, and the trials, from which the pictures are drawn."""
     result, optimizer = data.result, data.optimizer
-    rows: list[list[page.Cell]] = [[name, text_of(value)] for name, value in result.params.items()]
+    rows: list[list[page.TableCell]] = [[name, text_of(value)] for name, value in result.params.items()]
     setting = page.table_section("Recommended setting", ["parameter", "value"], rows).body
     method, why = str(optimizer.recipe), "given by the caller" if optimizer.why == "given" else optimizer.why
     if data.record.foreign:
@@ -326,7 +326,7 @@ def _series(name: str, kind: str, x: Any, mid: Any, **band: list[float | None]) 
     return {"name": name, "kind": kind, "x": [page.numbers(x)], "y": [{"mid": page.numbers(mid), **band}]}
 
 
-def _axis(name: str, scale: Scale) -> dict[str, Any]:
+def _axis(name: str, scale: AxisScale) -> dict[str, Any]:
     axis: dict[str, Any] = {"name": name, "low": scale.low, "high": scale.high, "log": scale.log}
     return {**axis, "ticks": [[i, label] for i, label in enumerate(scale.labels)]} if scale.labels else axis
 

@@ -28,7 +28,7 @@ from regretless.basics.statefile import check_writable
 from regretless.files.checkpoint import Checkpoint
 from regretless.files.codec import MethodLike
 from regretless.optimizer import Optimizer, Trial
-from regretless.outlook.stopping import Rule, probes_for
+from regretless.outlook.stopping import StopRule, probes_for
 from regretless.run.evaluation import (
     Catch,
     Objective,
@@ -47,7 +47,7 @@ from regretless.trial import last_line
 P = ParamSpec("P")
 Callback: TypeAlias = Callable[[Optimizer, Trial], Any]
 """Called after every told trial; a true return value stops the run."""
-StopRule: TypeAlias = Callable[[Optimizer], str | bool | None]
+StopCheck: TypeAlias = Callable[[Optimizer], str | bool | None]
 """Asked after every told trial; returns the reason to stop, or None."""
 
 POLL_SECONDS = 0.5
@@ -111,7 +111,7 @@ def minimize(
     progress: bool = True,
     checkpoint: str | Path | None = None,
     x0: Mapping[str, Any] | Sequence[Any] | None = None,
-    stop: StopRule | None = None,
+    stop: StopCheck | None = None,
     constraints: int | Sequence[str] = 0,
     cost: CostKind | None = None,
     earlier: Any = None,
@@ -190,7 +190,7 @@ class _Run:
     progress: bool
     checkpoint: str | Path | None
     x0: Mapping[str, Any] | Sequence[Any] | None
-    stop: StopRule | None
+    stop: StopCheck | None
     constraints: int | Sequence[str]
     cost: CostKind | None
     earlier: Any
@@ -202,7 +202,7 @@ class _Run:
     def __post_init__(self) -> None:
         """Checks the arguments and begins the run, or takes up that of the checkpoint."""
         task, self.n_jobs = self._task(), _workers(self.n_jobs)
-        self.rule = self.stop if isinstance(self.stop, Rule) else None
+        self.rule = self.stop if isinstance(self.stop, StopRule) else None
         """The stop rule, where it is one of ours, whose count a checkpoint keeps, and no function of the caller's."""
         check_signature(self.fun, task.space)
         _check_rules(self.timeout, self.callback, self.stop)

@@ -16,7 +16,8 @@ from typing import Any, Literal, TypeAlias, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-Array: TypeAlias = NDArray[np.float64]
+from regretless.basics.values import Array as Array
+
 Encoding: TypeAlias = Literal["shares", "onehot"]
 """How a choice becomes coordinates: one with equal shares, or one per label up to MOST_ONEHOT labels."""
 MOST_ONEHOT = 256

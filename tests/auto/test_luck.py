@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from regretless.auto import AUTO
-from regretless.auto.luck import TWICE, Settings
+from regretless.auto.luck import TWICE, DistinctSettings
 from regretless.space import Space
 from regretless.space.parameters import Float, Int
 from regretless.testing import Loop, bowl, run
@@ -15,20 +15,22 @@ SPACE = Space({"lr": Float(3e-6, 0.7, log=True), "x": Float(-3.0, 11.0)})
 
 
 def test_settings_have_their_values_together() -> None:
-    settings = Settings.of(X, Y)
+    settings = DistinctSettings.of(X, Y)
     assert settings.rows.tolist() == [0, 1, 3]
     assert settings.values.tolist() == [3.0, 9.0, -2.5]
     assert settings.largest.tolist() == [5.0, 9.0, -2.0]
     assert settings.counts.tolist() == [3, 1, 2]
     assert settings.within == pytest.approx((2 * np.var([1, 3, 5], ddof=1) + np.var([-2, -3], ddof=1)) / 3)
     assert settings.best_once(2) == [1]
-    assert Settings.of(X[:2], Y[:2]).best_once(1) == [1]
+    assert DistinctSettings.of(X[:2], Y[:2]).best_once(1) == [1]
 
 
 def test_a_guess_is_that_of_two_independent_normal_parts() -> None:
     """The slow form: ripples of variance 0.7 and noise of variance 0.3 in one joint normal law of all values."""
     ripples, noise, mean = 0.7, 0.3, np.array([0.1, -0.4, 1.2])
-    settings = Settings(np.array([0, 1, 3]), np.array([3.0, 9.0, -2.5]), np.zeros(3), np.array([3, 1, 2]), noise)
+    settings = DistinctSettings(
+        np.array([0, 1, 3]), np.array([3.0, 9.0, -2.5]), np.zeros(3), np.array([3, 1, 2]), noise
+    )
     member = np.array([0, 1, 0, 2, 0, 2])
     same = member[:, None] == member
     told = ripples * same + noise * np.eye(6)
@@ -39,9 +41,9 @@ def test_a_guess_is_that_of_two_independent_normal_parts() -> None:
 
 def test_without_second_values_or_ripples_the_mean_is_believed() -> None:
     mean = np.array([0.5, 0.25])
-    assert Settings.of(X[:2], Y[:2]).within == np.inf
-    assert Settings.of(X[:2], Y[:2]).believed(mean, 4.0) is mean
-    assert Settings.of(X, Y).believed(mean, Settings.of(X, Y).within) is mean
+    assert DistinctSettings.of(X[:2], Y[:2]).within == np.inf
+    assert DistinctSettings.of(X[:2], Y[:2]).believed(mean, 4.0) is mean
+    assert DistinctSettings.of(X, Y).believed(mean, DistinctSettings.of(X, Y).within) is mean
 
 
 def noisy(sd: float):
@@ -51,7 +53,7 @@ def noisy(sd: float):
 
 def counts(loop: Loop) -> np.ndarray:
     X, y = loop.history.X, loop.history.y
-    return Settings.of(X, y / np.abs(y).max()).counts
+    return DistinctSettings.of(X, y / np.abs(y).max()).counts
 
 
 def test_the_last_tenth_of_a_noisy_budget_evaluates_the_five_best_values_again() -> None:

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from regretless import GOUCB
-from regretless.bilevel import Bilevel, Run, minimize_bilevel
+from regretless.bilevel import Bilevel, TrainingRun, minimize_bilevel
 from regretless.bilevel.outer import Outer, curve_noise, outer_values
-from regretless.bilevel.schedule import Fixed, Promotion
+from regretless.bilevel.schedule import FixedHorizon, Promotion
 from regretless.method import keyed_generator
 from regretless.space import Space
 from regretless.space.parameters import Float
@@ -36,7 +36,8 @@ def test_the_papers_noise_is_not_replaced_by_that_of_the_curves() -> None:
     problem = Bilevel(init, step, validate)
     runs = minimize_bilevel(problem, SPACE, trials=6, horizon=8, method="random", seed=3, progress=False).runs
     ours, paper = (
-        Outer(SPACE, name, 0, Fixed(6, 8), "linear").optimizer(runs).history for name in ("bilevel", "bbo-printed")
+        Outer(SPACE, name, 0, FixedHorizon(6, 8), "linear").optimizer(runs).history
+        for name in ("bilevel", "bbo-printed")
     )
     assert np.isfinite(ours.yvar).all()
     assert np.isnan(paper.yvar).all()
@@ -76,7 +77,7 @@ def test_losses_of_huge_size_are_modelled(size: float, scale: str) -> None:
         result = minimize_bilevel(problem, SPACE, budget_steps=150, scale=scale, seed=3, progress=False)
         assert result.success
         assert math.isfinite(result.value)
-    runs = [Run(0, steps=9, curve=[(3, size), (6, -size), (9, size)], ends={9: size}) for _ in range(3)]
+    runs = [TrainingRun(0, steps=9, curve=[(3, size), (6, -size), (9, size)], ends={9: size}) for _ in range(3)]
     values, noise = outer_values(runs, scale, None)
     assert np.isfinite(values).all()
     assert np.isfinite(noise).all()
@@ -90,13 +91,19 @@ def test_the_scale_of_the_noise_does_not_change_it() -> None:
 
 
 def test_the_outer_values_are_log_losses_with_the_worst_for_diverged_runs() -> None:
-    runs = [Run(i, steps=4, curve=[(2, 3.0), (4, loss)], ends={4: loss}) for i, loss in enumerate([0.5, math.inf, 2.0])]
+    runs = [
+        TrainingRun(i, steps=4, curve=[(2, 3.0), (4, loss)], ends={4: loss})
+        for i, loss in enumerate([0.5, math.inf, 2.0])
+    ]
     y, yvar = outer_values(runs, "auto", None)
     assert np.allclose(y, np.log([0.5, 3.0, 2.0]))
     assert np.allclose(outer_values(runs, "auto", 1.5)[0], np.log([0.5, 1.5, 1.5]))
     assert np.allclose(outer_values(runs, "linear", None)[0], [0.5, 3.0, 2.0])
     assert (yvar > 0).all()
-    below = [Run(0, steps=1, curve=[(1, -1.0)], ends={1: -1.0}), Run(1, steps=1, curve=[(1, 2.0)], ends={1: 2.0})]
+    below = [
+        TrainingRun(0, steps=1, curve=[(1, -1.0)], ends={1: -1.0}),
+        TrainingRun(1, steps=1, curve=[(1, 2.0)], ends={1: 2.0}),
+    ]
     assert np.allclose(outer_values(below, "auto", None)[0], [-1.0, 2.0]), "losses below zero cannot be logged"
     with pytest.raises(ValueError, match="positive losses"):
         outer_values(below, "log", None)
@@ -107,19 +114,19 @@ def test_promoted_runs_are_told_on_the_level_of_the_bottom_rung() -> None:
     it is."""
     drop = math.exp(-2), math.exp(-4)
     runs = [
-        Run(0, steps=9, curve=[(3, 1.0), (9, drop[0])], ends={3: 1.0, 9: drop[0]}),
-        Run(1, steps=9, curve=[(3, 1.0), (9, drop[1])], ends={3: 1.0, 9: drop[1]}),
+        TrainingRun(0, steps=9, curve=[(3, 1.0), (9, drop[0])], ends={3: 1.0, 9: drop[0]}),
+        TrainingRun(1, steps=9, curve=[(3, 1.0), (9, drop[1])], ends={3: 1.0, 9: drop[1]}),
     ]
-    runs.append(Run(2, steps=3, curve=[(3, 1.0)], ends={3: 1.0}))
+    runs.append(TrainingRun(2, steps=3, curve=[(3, 1.0)], ends={3: 1.0}))
     assert np.allclose(outer_values(runs, "log", None)[0], [3 - 2, 3 - 4, 0])
     assert np.allclose(outer_values(runs, "linear", None)[0][2], 1.0)
 
 
 def test_a_run_that_started_high_is_brought_to_the_same_level() -> None:
     runs = [
-        Run(0, steps=9, curve=[(3, 1.0), (9, 0.5)], ends={3: 1.0, 9: 0.5}),
-        Run(1, steps=9, curve=[(9, 0.5)], ends={9: 0.5}),
-        Run(2, steps=3, curve=[(3, 1.0)], ends={3: 1.0}),
+        TrainingRun(0, steps=9, curve=[(3, 1.0), (9, 0.5)], ends={3: 1.0, 9: 0.5}),
+        TrainingRun(1, steps=9, curve=[(9, 0.5)], ends={9: 0.5}),
+        TrainingRun(2, steps=3, curve=[(3, 1.0)], ends={3: 1.0}),
     ]
     assert np.allclose(outer_values(runs, "linear", None, (3, 9))[0], 1.0), (
         "nine steps are worth 0.5, wherever a run began"
@@ -131,7 +138,7 @@ def test_settings_that_start_high_are_chosen_for_long_training() -> None:
     rungs = (10, 30, 90)
     outer = Outer(Space({"x": Float(2.0, 6.0)}), "bilevel", 0, Promotion(2000, rungs, final_share=0.5))
 
-    def record(number: int, x: float, top: int) -> Run:
+    def record(number: int, x: float, top: int) -> TrainingRun:
         ends = {n: math.exp(4 * (x - (0.8 - 0.4 * k / 2)) ** 2 - 0.5 * k) for k, n in enumerate(rungs) if n <= top}
         run = outer.new_run(number, np.array([x]))
         run.steps, run.curve, run.ends = top, list(ends.items()), ends

@@ -7,16 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regretless.bilevel import plan
-from regretless.bilevel.run import Run
-from regretless.bilevel.schedule import Fixed, Job, Promotion
+from regretless.bilevel.run import TrainingRun
+from regretless.bilevel.schedule import FixedHorizon, Job, Promotion
 from regretless.bilevel.study import validation_steps
 from regretless.space.parameters import Float
 
 SPACE = {"lr": Float(1e-3, 1.0, log=True), "start": Float(-4.0, 8.0)}
 
 
-def runs_at(*losses: float, steps: int = 10) -> list[Run]:
-    return [Run(i, steps=steps, curve=[(steps, v)], ends={steps: v}) for i, v in enumerate(losses)]
+def runs_at(*losses: float, steps: int = 10) -> list[TrainingRun]:
+    return [TrainingRun(i, steps=steps, curve=[(steps, v)], ends={steps: v}) for i, v in enumerate(losses)]
 
 
 def test_the_top_third_climbs_the_best_first() -> None:
@@ -44,8 +44,8 @@ def test_the_last_part_trains_the_leaders() -> None:
 def test_a_leader_that_has_flattened_gives_way_to_the_search() -> None:
     schedule = Promotion(1000, (5, 15), final_share=0.5)
 
-    def leader(gain: float) -> list[Run]:
-        return [Run(0, steps=15, curve=[(5, 1.0), (15, 1.0 - gain)], ends={5: 1.0, 15: 1.0 - gain})]
+    def leader(gain: float) -> list[TrainingRun]:
+        return [TrainingRun(0, steps=15, curve=[(5, 1.0), (15, 1.0 - gain)], ends={5: 1.0, 15: 1.0 - gain})]
 
     assert schedule.job(leader(0.2), 600).why == "leader"
     assert schedule.job(leader(0.01), 600).why == "new", "tripling the steps gained one per cent"
@@ -56,8 +56,8 @@ def test_a_leader_that_has_flattened_gives_way_to_the_search() -> None:
 def test_what_is_tried_after_the_leaders_have_flattened_starts_high_on_the_ladder() -> None:
     schedule = Promotion(1000, (5, 15, 45), final_share=0.5)
 
-    def leader(gain: float, steps: int = 15) -> list[Run]:
-        return [Run(0, steps=steps, curve=[(5, 1.0), (steps, 1.0 - gain)], ends={5: 1.0, steps: 1.0 - gain})]
+    def leader(gain: float, steps: int = 15) -> list[TrainingRun]:
+        return [TrainingRun(0, steps=steps, curve=[(5, 1.0), (steps, 1.0 - gain)], ends={5: 1.0, steps: 1.0 - gain})]
 
     assert schedule.job(leader(0.01), 100) == Job(None, 5, "new"), "the search has only begun"
     assert schedule.job(leader(0.01), 600) == Job(None, 15, "new"), "short runs have told what they can"
@@ -75,11 +75,11 @@ def test_what_is_tried_after_the_leaders_have_flattened_starts_high_on_the_ladde
 @given(st.integers(1, 3000), st.floats(0, 0.9), st.lists(st.floats(0.01, 10), min_size=1, max_size=50))
 def test_any_schedule_ends_exactly_at_its_budget(budget: int, share: float, draws: list[float]) -> None:
     schedule = Promotion(budget, plan(SPACE, budget_steps=budget).promotion.rungs, final_share=share)
-    runs: list[Run] = []
+    runs: list[TrainingRun] = []
     spent = 0
     while (job := schedule.job(runs, spent)) is not None:
         if job.run is None:
-            runs.append(Run(len(runs)))
+            runs.append(TrainingRun(len(runs)))
         run = runs[-1] if job.run is None else runs[job.run]
         assert job.until > run.steps
         spent += job.until - run.steps
@@ -107,6 +107,6 @@ def test_validations_are_spread_over_the_stretch() -> None:
 
 def test_fixed_and_promotion_take_whole_numbers() -> None:
     with pytest.raises(ValueError, match="trials"):
-        Fixed(0, 5)
+        FixedHorizon(0, 5)
     with pytest.raises(ValueError, match="reduction"):
         Promotion(10, (1,), reduction=1.0)

@@ -17,7 +17,7 @@ from regretless.classics.random_search import RandomSearch
 from regretless.doors.optuna.rules import STOP_NOTE, STOP_STATE, StudyRun, check_study
 from regretless.history import History
 from regretless.optimizer import Optimizer, Trial
-from regretless.outlook.stopping import GapBelow, Rule, StopWhen, range_of
+from regretless.outlook.stopping import GapBelow, StopRule, StopWhen, range_of
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -241,7 +241,7 @@ def test_both_parts_must_hold() -> None:
         (StopWhen(target=4.5) | StopWhen(no_improvement=2), [5.0, 6.0, 7.0, 4.0], 3),
     ],
 )
-def test_stop_when(rule: Rule, values: list[float | None], stops: int | None) -> None:
+def test_stop_when(rule: StopRule, values: list[float | None], stops: int | None) -> None:
     for direction, sign in (("minimize", 1.0), ("maximize", -1.0)):
         if sign < 0 and "target" in repr(rule):
             continue  # targets have a direction of their own
@@ -272,7 +272,7 @@ def test_time_is_counted_over_all_sessions() -> None:
 def test_counts_travel_with_checkpoints(tmp_path: Any) -> None:
     """A combination that is interrupted stops where an uninterrupted one does, and stays stopped."""
 
-    def stop() -> Rule:
+    def stop() -> StopRule:
         return (GapBelow(1e-6, share=0.4) & StopWhen(no_improvement=2)) | StopWhen(no_improvement=12)
 
     def f(x: float, lr: float) -> float:

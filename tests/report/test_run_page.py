@@ -11,7 +11,7 @@ import pytest
 
 import regretless as rg
 from regretless.report.model_view import MOST_DIM, MOST_VALUES, ModelView, model_of
-from regretless.report.run_data import RunData, Scale, worse_limit
+from regretless.report.run_data import AxisScale, RunData, worse_limit
 from regretless.report.run_page import run_page
 from regretless.run.result import Result
 
@@ -130,17 +130,17 @@ def test_limits_are_only_for_values_that_flatten() -> None:
 @pytest.mark.parametrize(
     ("parameter", "scale"),
     [
-        (rg.Float(-2.5, 7.0), Scale(-2.5, 7.0)),
-        (rg.Float(1e-3, 0.5, log=True), Scale(1e-3, 0.5, log=True)),
-        (rg.Float(0.5, 2.0, step=0.4), Scale(0.3, 1.9)),
-        (rg.Int(3, 9), Scale(2.5, 9.5)),
-        (rg.Int(-3, 17, step=4), Scale(-5.0, 19.0)),
-        (rg.Int(2, 64, log=True), Scale(1.5, 64.5, log=True)),
-        (rg.Choice(["a", None, 0.25]), Scale(-0.5, 2.5, labels=("a", "None", "0.25"))),
+        (rg.Float(-2.5, 7.0), AxisScale(-2.5, 7.0)),
+        (rg.Float(1e-3, 0.5, log=True), AxisScale(1e-3, 0.5, log=True)),
+        (rg.Float(0.5, 2.0, step=0.4), AxisScale(0.3, 1.9)),
+        (rg.Int(3, 9), AxisScale(2.5, 9.5)),
+        (rg.Int(-3, 17, step=4), AxisScale(-5.0, 19.0)),
+        (rg.Int(2, 64, log=True), AxisScale(1.5, 64.5, log=True)),
+        (rg.Choice(["a", None, 0.25]), AxisScale(-0.5, 2.5, labels=("a", "None", "0.25"))),
     ],
 )
-def test_places_of_the_cube_are_values_of_the_axis(parameter: Any, scale: Scale) -> None:
-    found = Scale.of(parameter)
+def test_places_of_the_cube_are_values_of_the_axis(parameter: Any, scale: AxisScale) -> None:
+    found = AxisScale.of(parameter)
     assert (found.labels, found.log) == (scale.labels, scale.log)
     np.testing.assert_allclose([found.low, found.high], [scale.low, scale.high])
     for u in (0.07, 0.5, 0.93):

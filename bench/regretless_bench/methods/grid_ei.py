@@ -19,7 +19,7 @@ from regretless.basics.options import one_of
 from regretless.basics.streams import Draws
 from regretless.history import History
 from regretless.models.gp.acquisition import log_h_of
-from regretless.models.gp.kernels import Kind
+from regretless.models.gp.kernels import KernelKind
 from regretless.space import Cube
 from regretless.space.parameters import Array
 from regretless_bench.methods.grid_method import GridMethod
@@ -47,7 +47,7 @@ class GridImprovement(GridMethod):
         fitted: bool = True,
         margin: float = 0.0,
         points_per_axis: int | Sequence[int] | None = None,
-        kernel: Kind = "se",
+        kernel: KernelKind = "se",
         lengthscale: float | None = None,
         noise_sd: float | None = None,
     ) -> None:

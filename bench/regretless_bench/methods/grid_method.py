@@ -17,9 +17,9 @@ from regretless.history import History
 from regretless.method import Method, State, Traits
 from regretless.models.gp.acquisition import candidates_kept_from_failures
 from regretless.models.gp.certify import conservative_surrogate
-from regretless.models.gp.kernels import Kind
+from regretless.models.gp.kernels import KernelKind
 from regretless.models.grid.posterior import ProductPosterior, RowPosterior, SEFeatures, product_grid
-from regretless.models.grid.scale import FIRST_FIT, REFIT, Scale, fit_scale
+from regretless.models.grid.scale import FIRST_FIT, REFIT, ProcessScale, fit_scale
 from regretless.models.grid.whole_model import whole_certificate
 from regretless.space import Cube
 from regretless.space.parameters import Array
@@ -51,7 +51,7 @@ class PointsMethod(Method):
         seed: int,
         budget: int | None = None,
         fitted: bool = True,
-        kernel: Kind = "se",
+        kernel: KernelKind = "se",
         lengthscale: float | None = None,
         noise_sd: float | None = None,
     ) -> None:
@@ -59,12 +59,12 @@ class PointsMethod(Method):
         self._fits, self.known_noise = fitted, stated_noise(noise_sd) if fitted else True
         self._kernel, self._lengthscale, self._noise_sd = kernel, lengthscale, noise_sd
         self._conservative = conservative_surrogate(self.cube)
-        self.scale: Scale
+        self.scale: ProcessScale
         self.posterior: RowPosterior | ProductPosterior
 
     def _begin(self) -> None:
         sd = PAPER_NOISE_SD if self._noise_sd is None else max(self._noise_sd, LEAST_NOISE_SD)
-        self.scale = Scale(0.0, 1.0, self._lengthscale or PAPER_LENGTHSCALE, sd**2)
+        self.scale = ProcessScale(0.0, 1.0, self._lengthscale or PAPER_LENGTHSCALE, sd**2)
         self._values = self._fitted_at = self._rebuilt_at = 0
         """Values taken in, and their number at the last fit and at the last rebuilding."""
 
@@ -140,7 +140,7 @@ class PointsMethod(Method):
         return RowPosterior(points, None, kernel=self._kernel, lengthscale=length, noise_var=noise_var)
 
     def _averages(self, history: History, n: int) -> tuple[Array, Array, Array]:
-        """The distinct points of the first n values, their averages and their weights, as for `Scale.grouped`."""
+        """The distinct points of the first n values, their averages and their weights (`ProcessScale.grouped`)."""
         return self.scale.grouped(history.X[:n], history.y[:n], history.yvar[:n])
 
     def _sample(self, history: History, i: int) -> tuple[Array, float, float | None]:
@@ -179,7 +179,7 @@ class GridMethod(PointsMethod):
         budget: int | None,
         fitted: bool,
         points_per_axis: int | Sequence[int] | None,
-        kernel: Kind,
+        kernel: KernelKind,
         lengthscale: float | None,
         noise_sd: float | None,
     ) -> None:

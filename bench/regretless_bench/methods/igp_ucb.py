@@ -24,7 +24,7 @@ from typing import Literal, TypeAlias, get_args
 from regretless.basics.options import in_range, one_of
 from regretless.basics.streams import Draws
 from regretless.history import History
-from regretless.models.gp.kernels import Kind
+from regretless.models.gp.kernels import KernelKind
 from regretless.models.grid.posterior import confidence_width
 from regretless.space import Cube
 from regretless.space.parameters import Array
@@ -55,7 +55,7 @@ class IGPUCB(GridMethod):
         delta: float = 1e-3,
         gain: Gain = "realised",
         points_per_axis: int | Sequence[int] | None = None,
-        kernel: Kind = "se",
+        kernel: KernelKind = "se",
         lengthscale: float | None = None,
         noise_sd: float | None = None,
     ) -> None:

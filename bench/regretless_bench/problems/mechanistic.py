@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regretless.method import keyed_generator
-from regretless.methods.go_ucb.parametric import Bounds, Family, TwoLayerNet, quadratic, user_units, with_gradient
+from regretless.methods.go_ucb.parametric import (
+    Family,
+    ParameterBounds,
+    TwoLayerNet,
+    quadratic,
+    user_units,
+    with_gradient,
+)
 from regretless.models.gp.lbfgs import minimise
 from regretless.models.gp.sobol import sobol_points
 from regretless.space import Cube, Space
@@ -125,7 +132,7 @@ def _from_model(
 ) -> Realizable:
     """An instance of a tensor model with parameters uniform within 0.9 of its bounds, plus `more` (on the cube) where
     the family is to be wrong."""
-    bounds, _ = Bounds.of(model.w_bounds)
+    bounds, _ = ParameterBounds.of(model.w_bounds)
     ends = np.array([[p.low, p.high] for p in space.parameters.values() if isinstance(p, Float)])
 
     def draw(rng: np.random.Generator) -> Callable[[Array], Array]:

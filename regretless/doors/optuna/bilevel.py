@@ -26,7 +26,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from regretless.bilevel.outer import Outer
-from regretless.bilevel.run import Run
+from regretless.bilevel.run import TrainingRun
 from regretless.bilevel.schedule import Job, promotion
 from regretless.doors.optuna.distributions import as_distributions, as_space, only_value, searchable
 from regretless.method import Recipe
@@ -140,9 +140,9 @@ class BilevelSampler(BaseSampler):
         if spent >= self.schedule.budget_steps and getattr(study._thread_local, "in_optimize_loop", False):
             study.stop()
 
-    def _known(self, study: Study, trial: FrozenTrial | None) -> tuple[dict[int, Run], int]:
+    def _known(self, study: Study, trial: FrozenTrial | None) -> tuple[dict[int, TrainingRun], int]:
         """The runs by number, as the trials other than a running `trial` tell them, and the steps spent."""
-        runs: dict[int, Run] = {}
+        runs: dict[int, TrainingRun] = {}
         spent = 0
         trials = [t for t in _signed(study) if trial is None or t.number != trial.number or t.state.is_finished()]
         for t in sorted(trials, key=lambda t: (t.user_attrs[RUN], t.number)):
@@ -172,7 +172,7 @@ def _steps(trial: FrozenTrial, state: TrialState) -> int:
     return max(0, (trial.last_step if trial.last_step is not None else start) - start)
 
 
-def _add_trial(run: Run, trial: FrozenTrial) -> None:
+def _add_trial(run: TrainingRun, trial: FrozenTrial) -> None:
     """Takes one trial into its run, as one more stretch of training."""
     reported = sorted(trial.intermediate_values.items())
     curve = [(n, v if math.isfinite(v) else math.inf) for n, v in reported if n > run.steps]

@@ -18,7 +18,7 @@ from regretless.doors.optuna.distributions import Distributions, searchable
 from regretless.doors.optuna.replica import ConstraintNames
 from regretless.doors.optuna.rules import COST, STOP_NOTE, constraints_of, kept_state, probing_of
 from regretless.doors.optuna.sampler import ERROR
-from regretless.doors.optuna.settings import Settings
+from regretless.doors.optuna.settings import StudySettings
 from regretless.doors.optuna.tree import learn_tree, space_of
 from regretless.doors.optuna.trials import VARIANCE, check_one_objective, direction_of
 from regretless.doors.optuna.urls import open_storage
@@ -37,8 +37,8 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
     """
     check_one_objective(study)
     everything = study.get_trials(deepcopy=False)
-    own = Settings.read(study)
-    settings = own or Settings("auto", seed=probe_seed(everything), certify=False, budget=None)
+    own = StudySettings.read(study)
+    settings = own or StudySettings("auto", seed=probe_seed(everything), certify=False, budget=None)
     tree = learn_tree(study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)))
     if not tree.distributions:
         raise ValueError(f"study {study.study_name!r} has no completed trials with parameters in common")

@@ -17,8 +17,8 @@ from optuna.trial import FrozenTrial, TrialState
 from regretless.certificate import Certificate
 from regretless.doors.optuna.trials import direction_of
 from regretless.doors.optuna.workers import probe_steps, ran_together
-from regretless.outlook.probes import Probing, Share, StopRule
-from regretless.outlook.stopping import Rule, rule_of
+from regretless.outlook.probes import Probing, Share, Spending
+from regretless.outlook.stopping import StopRule, rule_of
 from regretless.task import Task
 
 STOP_NOTE = "regretless:stop"
@@ -55,7 +55,7 @@ class StudyRun:
         found: Certificate = self._sampler.certificate(self.study, delta)
         return found
 
-    def share_at(self, delta: float, *, rule: StopRule | None = None) -> Share:
+    def share_at(self, delta: float, *, rule: Spending | None = None) -> Share:
         found: Share = self._sampler.share(self.study, delta, rule=rule)
         return found
 
@@ -68,7 +68,7 @@ def _ended(trial: FrozenTrial) -> Ended:
     return Ended(value, trial.user_attrs.get(COST), "failed" if value is None else "done", feasible)
 
 
-def ask(rule: Rule, study: Study) -> str | None:
+def ask(rule: StopRule, study: Study) -> str | None:
     """Asks a rule after a trial of a study, and ends the study when it holds."""
     sampler: Any = study.sampler
     if (rule.asks_gap or rule.asks_share) and not hasattr(sampler, "certificate"):
@@ -83,7 +83,7 @@ def ask(rule: Rule, study: Study) -> str | None:
     return reason
 
 
-def check_study(rule: Rule, study: Study) -> str | None:
+def check_study(rule: StopRule, study: Study) -> str | None:
     """The reason to end a study, which keeps the count and the reason: workers that share it share delta too."""
     known: Any = study.user_attrs.get(STOP_STATE, {})
     try:

@@ -37,11 +37,11 @@ from regretless.doors.optuna.distributions import as_distributions, distribution
 from regretless.doors.optuna.replica import named_constraints
 from regretless.doors.optuna.rules import CONSTRAINTS, COST, check_study
 from regretless.doors.optuna.sampler import ERROR, Sampler
-from regretless.doors.optuna.settings import Settings, check_space, objective_changed
+from regretless.doors.optuna.settings import StudySettings, check_space, objective_changed
 from regretless.doors.optuna.trials import VARIANCE, all_evaluated, direction_of
 from regretless.doors.optuna.urls import open_storage, patiently, quiet
 from regretless.doors.optuna.workers import OWNER, Sightings, exclusive, is_dead, lost_after, signature
-from regretless.outlook.stopping import Rule, probes_for
+from regretless.outlook.stopping import StopRule, probes_for
 from regretless.run.evaluation import (
     Catch,
     Objective,
@@ -77,7 +77,7 @@ def tune_in_storage(
     method: str = "auto",
     direction: Direction = "minimize",
     seed: int | None = None,
-    stop: Rule | None = None,
+    stop: StopRule | None = None,
     probes: float | None = None,
     floor: float | None = None,
     ceiling: float | None = None,
@@ -125,9 +125,9 @@ def tune_in_storage(
     if direction_of(found) != direction:
         raise ValueError(f"study {study!r} exists and its direction is {direction_of(found)}, not {direction}")
     check_space(found, as_distributions(task.space), task.space.conditional)
-    settings = Settings.of(task, method, certify=stop is not None and stop.asks_gap)
+    settings = StudySettings.of(task, method, certify=stop is not None and stop.asks_gap)
     named = {"method": method, "seed": seed, "probes": probes, "limit": task.limit, "noise_bound": noise_bound}
-    settings = Settings.agree(found, settings, named)
+    settings = StudySettings.agree(found, settings, named)
     task = settings.task(task.space, direction)
     found.sampler = sampler = Sampler(
         settings.method, seed=task.seed, search_space=task.space, budget=task.budget, certify=settings.certify,
@@ -171,7 +171,7 @@ class _Worker:
     space: Mapping[str, BaseDistribution]
     own: Space
     trials: int
-    rule: Rule | None
+    rule: StopRule | None
     deadline: float | None
     catch: Catch
     max_failures: float | None

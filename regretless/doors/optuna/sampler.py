@@ -65,7 +65,7 @@ from regretless.doors.optuna.workers import (
 )
 from regretless.files.codec import MethodLike, as_recipe
 from regretless.optimizer import Optimizer
-from regretless.outlook.probes import Probing, Share, StopRule, is_due, probe_point
+from regretless.outlook.probes import Probing, Share, Spending, is_due, probe_point
 from regretless.space import Space, SpaceLike
 from regretless.space.parameters import Array
 from regretless.task import Direction, Task
@@ -87,7 +87,7 @@ UNKNOWN = Space([(0.0, 1.0)])
 CACHES = ("_lock", "_replicas", "_trees", "_names", "_warned", "_sightings", "_steps")
 """Attributes of a sampler that only save time, and are made anew in another process."""
 
-Answer = TypeVar("Answer")
+Returned = TypeVar("Returned")
 
 # ---------------------------------------------------------------- the sampler
 
@@ -286,7 +286,7 @@ class Sampler(BaseSampler):
         found = self._answer(study, look)
         return Certificate.none(NO_SPACE, delta) if found is None else found
 
-    def share(self, study: Study, delta: float = 0.05, *, rule: StopRule | None = None) -> Share:
+    def share(self, study: Study, delta: float = 0.05, *, rule: Spending | None = None) -> Share:
         """How much of the space can be better than `recommend`, with probability 1 - delta, or why none can say; by one
         planned look or, with a `rule` that may end the study by its values, at every moment."""
 
@@ -296,7 +296,7 @@ class Sampler(BaseSampler):
         found = self._answer(study, look)
         return Share(None, NO_SPACE) if found is None else found
 
-    def _answer(self, study: Study, question: Callable[[Optimizer, list[Array], Probing], Answer]) -> Answer | None:
+    def _answer(self, study: Study, question: Callable[[Optimizer, list[Array], Probing], Returned]) -> Returned | None:
         """What an optimizer says that knows the study, its probes and what is being evaluated now."""
         with self._lock:
             # what a trial would have come to is a guess: it guides proposals, a certificate does not rest on it

@@ -23,7 +23,7 @@ OBJECTIVE = "regretless:objective"
 
 
 @dataclass(frozen=True)
-class Settings:
+class StudySettings:
     """The method of a study, whether "auto" was to choose for a certificate, and what its task says beside the space
     and the direction, which the study has itself."""
 
@@ -37,12 +37,12 @@ class Settings:
     noise_bound: float = 0.0
 
     @classmethod
-    def of(cls, task: Task, method: str, *, certify: bool) -> Settings:
+    def of(cls, task: Task, method: str, *, certify: bool) -> StudySettings:
         """Those of a study that begins."""
         return cls(method, task.seed, certify, task.budget, task.probes, task.limit, task.noise_bound)
 
     @classmethod
-    def read(cls, study: Study) -> Settings | None:
+    def read(cls, study: Study) -> StudySettings | None:
         """Those of a study; None when it has none, or none that make sense."""
         stored = study.user_attrs.get(SETTINGS)
         if not isinstance(stored, dict):
@@ -62,7 +62,7 @@ class Settings:
         )
 
     @classmethod
-    def agree(cls, study: Study, fresh: Settings, named: Mapping[str, Any]) -> Settings:
+    def agree(cls, study: Study, fresh: StudySettings, named: Mapping[str, Any]) -> StudySettings:
         """Those the study has, which must be the ones that its caller `named` (None: left out); `fresh` ones where it
         has none."""
         stored = cls.read(study)

@@ -29,7 +29,7 @@ from regretless.basics.streams import checked_seed
 from regretless.doors.ray.spaces import RaySpace, read_space
 from regretless.files.codec import MethodLike
 from regretless.optimizer import Optimizer, Trial
-from regretless.outlook.stopping import Rule, probes_for
+from regretless.outlook.stopping import StopRule, probes_for
 from regretless.space import SpaceLike
 from regretless.task import Task
 
@@ -77,7 +77,7 @@ class Searcher(RaySearcher):
         seed: int | None = None,
         budget: int | None = None,
         points_to_evaluate: list[dict[str, Any]] | None = None,
-        stop: Rule | None = None,
+        stop: StopRule | None = None,
         probes: float | None = None,
         floor: float | None = None,
         ceiling: float | None = None,
@@ -241,7 +241,7 @@ class GapStopper(Stopper):
     tune.RunConfig(stop=GapStopper(GapBelow(0.01), searcher))
     """
 
-    def __init__(self, rule: Rule, searcher: Any) -> None:
+    def __init__(self, rule: StopRule, searcher: Any) -> None:
         self.rule = rule
         self.searcher = searcher
 

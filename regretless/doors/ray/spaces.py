@@ -69,13 +69,13 @@ class At(NamedTuple):
     name: str
 
 
-class Fixed(NamedTuple):
+class Constant(NamedTuple):
     """A value that every configuration has."""
 
     value: Any
 
 
-Shape: TypeAlias = At | Fixed | dict[Any, Any] | list[Any] | tuple[Any, ...]
+Layout: TypeAlias = At | Constant | dict[Any, Any] | list[Any] | tuple[Any, ...]
 """A place, or a dictionary, list or tuple of shapes."""
 
 
@@ -85,17 +85,17 @@ class RaySpace:
 
     space: Space
     readers: dict[str, Reader]
-    shape: Shape
+    shape: Layout
 
     def config(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """The configuration of a setting; fixed values of dictionaries are left to Ray, which has them."""
         filled: dict[str, Any] = self._filled(self.shape, params)
         return filled
 
-    def _filled(self, shape: Shape, params: Mapping[str, Any]) -> Any:
+    def _filled(self, shape: Layout, params: Mapping[str, Any]) -> Any:
         if isinstance(shape, At):
             return self.readers[shape.name](params[shape.name])
-        if isinstance(shape, Fixed):
+        if isinstance(shape, Constant):
             return shape.value
         if isinstance(shape, dict):
             exists = {k: s for k, s in shape.items() if not isinstance(s, At) or s.name in params}
@@ -108,7 +108,7 @@ class RaySpace:
         self._read_back(self.shape, unflatten_dict(flatten_dict(dict(config))), found)
         return found
 
-    def _read_back(self, shape: Shape, value: Any, found: dict[str, Any]) -> None:
+    def _read_back(self, shape: Layout, value: Any, found: dict[str, Any]) -> None:
         """Adds to `found` what a value says about a shape."""
         if isinstance(shape, At):
             try:
@@ -116,7 +116,7 @@ class RaySpace:
             except ValueError:
                 listed = list(self.readers[shape.name].content)
                 raise ValueError(f"parameter {shape.name!r}: {value!r} is not one of {listed}") from None
-        elif isinstance(shape, Fixed):
+        elif isinstance(shape, Constant):
             return
         elif isinstance(shape, dict) and isinstance(value, Mapping):
             for key, inner in shape.items():
@@ -147,9 +147,9 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
 
 
-def _described(shape: Shape) -> list[Any] | None:
+def _described(shape: Layout) -> list[Any] | None:
     """A shape as nested lists of plain values; None when it holds objects."""
-    if isinstance(shape, Fixed):
+    if isinstance(shape, Constant):
         return ["fixed", shape.value] if _is_plain(shape.value) else None
     if isinstance(shape, At):
         return ["at", shape.name]
@@ -158,10 +158,10 @@ def _described(shape: Shape) -> list[Any] | None:
     return None if None in inner or not all(map(_is_plain, keys)) else [type(shape).__name__, keys, inner]
 
 
-def _from_description(description: Sequence[Any]) -> Shape:
+def _from_description(description: Sequence[Any]) -> Layout:
     kind, head, *rest = description
     if kind == "fixed":
-        return Fixed(head)
+        return Constant(head)
     if kind == "at":
         return At(head)
     inner = [_from_description(part) for part in rest[0]]
@@ -217,7 +217,7 @@ def _places(own: Space) -> dict[str, Any]:
     return places
 
 
-def _shape_of(value: Any, path: str, found: _Found, *, listed: bool = False) -> Shape | None:
+def _shape_of(value: Any, path: str, found: _Found, *, listed: bool = False) -> Layout | None:
     """The shape of a value that holds domains, whose parameters are added; None for one that holds none.
 
     Ray merges a suggestion into the configuration key by key, but takes lists as they are: inside one (`listed`), the
@@ -231,16 +231,16 @@ def _shape_of(value: Any, path: str, found: _Found, *, listed: bool = False) -> 
         inner = {key: _shape_of(part, _join(path, key), found, listed=listed) for key, part in value.items()}
         if all(shape is None for shape in inner.values()):
             return None
-        return {k: Fixed(value[k]) if s is None else s for k, s in inner.items() if listed or s is not None}
+        return {k: Constant(value[k]) if s is None else s for k, s in inner.items() if listed or s is not None}
     if type(value) in (list, tuple):
         shapes = [_shape_of(part, _join(path, i), found, listed=True) for i, part in enumerate(value)]
         if all(shape is None for shape in shapes):
             return None
-        return type(value)(Fixed(v) if s is None else s for v, s in zip(value, shapes, strict=True))  # type: ignore[no-any-return]
+        return type(value)(Constant(v) if s is None else s for v, s in zip(value, shapes, strict=True))  # type: ignore[no-any-return]
     return None
 
 
-def _place(domain: sample.Domain, name: str, found: _Found) -> Shape:
+def _place(domain: sample.Domain, name: str, found: _Found) -> Layout:
     if isinstance(domain, sample.Categorical) and any(map(_holds_domains, domain.categories)):
         raise ValueError(
             f"parameter {name!r}: a choice cannot hold domains; pass space= with parameters that exist "

@@ -20,7 +20,7 @@ from regretless.doors.sklearn.spaces import SearchSpace, read_search_space
 from regretless.files.codec import MethodLike
 from regretless.optimizer import Optimizer, Trial
 from regretless.outlook.probes import is_due
-from regretless.outlook.stopping import Rule, probes_for
+from regretless.outlook.stopping import StopRule, probes_for
 from regretless.space import Space
 from regretless.space.parameters import Array
 from regretless.task import Task
@@ -88,7 +88,7 @@ class RegretlessSearchCV(BaseSearchCV):
         metric: str | None = None,
         method: MethodLike = "auto",
         fold_noise: bool = True,
-        stop: Rule | None = None,
+        stop: StopRule | None = None,
         probes: float | None = None,
         ceiling: float | Literal["scorer"] | None = "scorer",
         noise_bound: float | None = None,

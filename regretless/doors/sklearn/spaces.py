@@ -17,7 +17,7 @@ from regretless.basics.fingerprint import fingerprint
 from regretless.space import Space
 from regretless.space.parameters import Choice, Float, Int, Parameter, is_number
 
-Reader: TypeAlias = Callable[[Any], Any]
+ParameterReader: TypeAlias = Callable[[Any], Any]
 """From a value of our space to the value the estimator gets."""
 
 TAIL = 1e-6
@@ -32,7 +32,7 @@ class Read(NamedTuple):
     """A parameter, the way back to the estimator's values, and a text that is equal for equal values."""
 
     parameter: Parameter
-    reader: Reader
+    reader: ParameterReader
     meaning: str
 
 
@@ -41,7 +41,7 @@ class SearchSpace:
     """A space, and the way back from its settings to those of the estimator."""
 
     space: Space
-    readers: dict[str, Reader]
+    readers: dict[str, ParameterReader]
     names: dict[str, str] = field(default_factory=dict)
     """The estimator's names of our parameters, where they differ."""
 
@@ -64,7 +64,7 @@ def read_search_space(space: Any, *, pairs: bool = False) -> SearchSpace:
         only = _read_all(mappings[0], pairs)
         return SearchSpace(Space({n: r.parameter for n, r in only.items()}), {n: r.reader for n, r in only.items()})
     parameters: dict[str, Parameter] = {WHICH: Choice(range(len(mappings)))}
-    readers: dict[str, Reader] = {}
+    readers: dict[str, ParameterReader] = {}
     names: dict[str, str] = {}
     inner_names: dict[tuple[str, str], str] = {}  # a parameter that means the same in several mappings is one parameter
     for i, mapping in enumerate(mappings):

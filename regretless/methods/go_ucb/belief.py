@@ -20,14 +20,14 @@ from regretless.models.gp.maximiser import Acquisition
 from regretless.space import Cube
 from regretless.space.parameters import Array
 
-Belief: TypeAlias = Callable[[Array], tuple[Array, Array]]
+MeanAndSd: TypeAlias = Callable[[Array], tuple[Array, Array]]
 """Cube points (q x d) to the mean and the standard deviation of the standardised function there (q each)."""
 
 LEAST_SUPPORT = 1e-3  # modes with a smaller share of the posterior are left out: each costs a model call per point
 GOOD = 5  # told points with the best means, around which the maximiser draws candidates, as in `gp.step`
 
 
-def family_belief(oracle: Oracle, fit: FamilyFit, pending: Array) -> Belief:
+def family_belief(oracle: Oracle, fit: FamilyFit, pending: Array) -> MeanAndSd:
     """The fitted family, as a mixture where several modes have support; pending points (m x d) are conditioned on."""
     ball, rows = fit.ball, pending_rows(oracle, fit, pending)
     if len(rows):  # the target of a pending row is its own fitted value
@@ -45,7 +45,7 @@ def family_belief(oracle: Oracle, fit: FamilyFit, pending: Array) -> Belief:
     return mixture if supported.sum() > 1 else family
 
 
-def hybrid_belief(oracle: Oracle, fit: FamilyFit, guard: Guard, X: Array, pending: Array) -> Belief:
+def hybrid_belief(oracle: Oracle, fit: FamilyFit, guard: Guard, X: Array, pending: Array) -> MeanAndSd:
     """The family plus the residual process for the told points X (n x d), pending points (m x d) conditioned on."""
     hybrid = guard.hybrid(X, fit, (pending, pending_rows(oracle, fit, pending)))
 
@@ -69,7 +69,7 @@ def mixed(F: Array, support: Array, within: Array) -> tuple[Array, Array]:
     return mean, np.sqrt(within**2 + share @ (F - mean) ** 2)
 
 
-def optimism(belief: Belief, radius: float, cube: Cube) -> Acquisition:
+def optimism(belief: MeanAndSd, radius: float, cube: Cube) -> Acquisition:
     """mean + radius sd over a cube, with its gradient and alone."""
 
     def bound(U: Array) -> Array:
@@ -79,6 +79,6 @@ def optimism(belief: Belief, radius: float, cube: Cube) -> Acquisition:
     return Acquisition(with_gradient(bound, cube), bound)
 
 
-def best_told(belief: Belief, X: Array, most: int = GOOD) -> Array:
+def best_told(belief: MeanAndSd, X: Array, most: int = GOOD) -> Array:
     """The told points (n x d) with the best means, best first, at most `most` x d."""
     return np.asarray(X[np.argsort(-belief(X)[0], kind="stable")[:most]])

@@ -26,7 +26,7 @@ from scipy.special import ndtri
 
 from regretless.certificate import Certificate
 from regretless.history import History
-from regretless.methods.go_ucb.belief import Belief, best_told, optimism
+from regretless.methods.go_ucb.belief import MeanAndSd, best_told, optimism
 from regretless.methods.go_ucb.oracle import FamilyFit, Oracle
 from regretless.methods.go_ucb.parametric import Jacobian, with_gradient
 from regretless.models.gp.maximiser import Acquisition, maximise, maximise_many
@@ -44,7 +44,7 @@ RIDGE = 1e-8  # the share of J'J's mean diagonal added to it, for parameters lef
 SCREEN, SOME, TRIED, CLIMBS, ALTERNATIONS = 256, 128, 16, 3, 6
 """Points and members that screen the cube, points tried, climbs and alternations; set by hand, for time."""
 
-Kind: TypeAlias = Literal["theory", "fitted"]
+BoundKind: TypeAlias = Literal["theory", "fitted"]
 Squares: TypeAlias = Callable[[Array], Array]  # parameter vectors (k x p) to residual sums of squares (k)
 
 
@@ -175,7 +175,7 @@ class LikelihoodSet:
 
 def theory_certificate(
     history: History, cube: Cube, x: Array, delta: float, rng: Generator,
-    *, oracle: Oracle, fit: FamilyFit, belief: Belief, noise_sd: float,
+    *, oracle: Oracle, fit: FamilyFit, belief: MeanAndSd, noise_sd: float,
 ) -> Certificate:  # fmt: skip
     """Bounds of f* and of the value at x (d) over all parameters that the data do not refute at level delta."""
     values, weight = functools.partial(oracle.predict, fit), certain_weights(history.yvar, noise_sd)
@@ -194,7 +194,7 @@ def theory_certificate(
 
 def linearised_certificate(
     history: History, cube: Cube, x: Array, delta: float, rng: Generator,
-    *, fit: FamilyFit, belief: Belief, name: str,
+    *, fit: FamilyFit, belief: MeanAndSd, name: str,
 ) -> Certificate:  # fmt: skip
     """Bounds of f* and of the value at x (d) by quantiles of a belief around the fit; `name` says in words what was
     fitted."""
@@ -215,7 +215,7 @@ def certain_weights(yvar: Array, noise_sd: float) -> Array:
 
 
 def _in_units(
-    fit: FamilyFit, bounds: tuple[float, float], delta: float, kind: Kind, assumptions: tuple[str, ...]
+    fit: FamilyFit, bounds: tuple[float, float], delta: float, kind: BoundKind, assumptions: tuple[str, ...]
 ) -> Certificate:
     """The certificate with standardised bounds turned into the units of y."""
     low, high = fit.offset + fit.scale * bounds[0], fit.offset + fit.scale * max(bounds)

@@ -45,12 +45,12 @@ from regretless.basics.streams import Draws
 from regretless.certificate import Certificate
 from regretless.history import History
 from regretless.method import Method, Traits
-from regretless.methods.go_ucb.belief import Belief, best_told, family_belief, hybrid_belief, optimism
+from regretless.methods.go_ucb.belief import MeanAndSd, best_told, family_belief, hybrid_belief, optimism
 from regretless.methods.go_ucb.certify import linearised_certificate, theory_certificate
 from regretless.methods.go_ucb.guard import Guard, Leader
 from regretless.methods.go_ucb.oracle import FamilyFit, Oracle
 from regretless.methods.go_ucb.parametric import BoundsLike, checked_inputs
-from regretless.methods.go_ucb.user_model import Gradients, Model, family_of
+from regretless.methods.go_ucb.user_model import Gradients, UserModel, family_of
 from regretless.models.gp.acquisition import kept_from_failures, log_expected_improvement
 from regretless.models.gp.certify import conservative_surrogate, fitted_certificate
 from regretless.models.gp.maximiser import maximise
@@ -99,7 +99,7 @@ class GOUCB(Method):
         *,
         seed: int,
         budget: int | None = None,
-        model: Model = None,
+        model: UserModel = None,
         w_bounds: BoundsLike | None = None,
         gradients: Gradients = "auto",
         width: int = 25,
@@ -175,7 +175,7 @@ class GOUCB(Method):
         beta = self.kappa**2 * math.log1p(max(fit.n - self.initial, 0) + 1) * fit.sigma2
         return math.sqrt(beta / fit.sigma2)
 
-    def _belief(self, leader: Literal["family", "hybrid"], fit: FamilyFit, history: History) -> Belief:
+    def _belief(self, leader: Literal["family", "hybrid"], fit: FamilyFit, history: History) -> MeanAndSd:
         """The posterior of the family, alone or with the residual process, pending points conditioned on."""
         if leader == "hybrid":
             return hybrid_belief(self._bound(), fit, self._guard, history.X, history.pending)

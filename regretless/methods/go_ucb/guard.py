@@ -161,7 +161,7 @@ def leave_one_out_density(alpha: Array, precision: Array) -> Array:
     return np.asarray(0.5 * np.log(precision) - 0.5 * alpha**2 / precision - 0.5 * math.log(2 * math.pi))
 
 
-class Evidence:
+class LeaveOneOut:
     """Leave-one-out log densities of values at X (n x d) under the three models; the process counts where
     values are `unclipped`."""
 
@@ -198,7 +198,7 @@ class Guard:
             leader = "process" if self._flexible else "hybrid"
         return leader
 
-    def evidence(self, X: Array, y: Array, yvar: Array, fit: FamilyFit) -> Evidence:
+    def evidence(self, X: Array, y: Array, yvar: Array, fit: FamilyFit) -> LeaveOneOut:
         """The leave-one-out log densities under each model. The hybrid's residuals are those of a fit that has seen the
         left-out value, so it pays the leverage of each row: one nat for every parameter the data have determined."""
         density: dict[Leader, Array] = {
@@ -206,7 +206,7 @@ class Guard:
             "hybrid": self.hybrid(X, fit).leave_one_out() - fit.ball.norms(fit.rows) ** 2,
             "process": process_density(self.surrogate.gp(X, y, yvar), fit.scale),
         }
-        return Evidence(density, X, clipped(y) == y)
+        return LeaveOneOut(density, X, clipped(y) == y)
 
     def verdict(self, X: Array, y: Array, yvar: Array, fit: FamilyFit) -> tuple[Leader, float]:
         """What the data say of the family: the model that predicts left-out values clearly better, and by how many
@@ -225,7 +225,7 @@ class Guard:
             "hybrid": Hybrid(self.surrogate.kernel, shares, X, G, targets, fit.weight).leave_one_out(),
             "process": process_density(self.surrogate.gp(X, y, yvar), fit.scale),
         }
-        evidence = Evidence(density, X, clipped(y) == y)
+        evidence = LeaveOneOut(density, X, clipped(y) == y)
         rivals: tuple[tuple[Leader, float], ...] = (("hybrid", MISFIT_MARGIN), ("process", PROCESS_MARGIN))
         ahead = [name for name, margin in rivals if evidence.favours(name, "family", margin)]
         gains = {name: evidence.gain(name, "family")[0] for name in ahead}

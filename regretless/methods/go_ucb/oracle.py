@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from regretless.basics.streams import Stream, keyed_generator
 from regretless.methods.go_ucb.ball import Ball
-from regretless.methods.go_ucb.parametric import Family, Inputs, LinearInW
+from regretless.methods.go_ucb.parametric import Family, LinearInW, ModelInputs
 from regretless.models.gp.surrogate import standardisation
 from regretless.space.parameters import Array
 
@@ -86,7 +86,7 @@ class Oracle:
     the first `block` values fix the standardisation; `noise_sd` is in the units of y, None to estimate it."""
 
     def __init__(
-        self, family: Family, inputs: Inputs, *, sign: float, seed: int, block: int, noise_sd: float | None = None
+        self, family: Family, inputs: ModelInputs, *, sign: float, seed: int, block: int, noise_sd: float | None = None
     ) -> None:
         self.family, self.inputs, self.sign, self.seed = family, inputs, sign, seed
         self.block, self.noise_sd = block, noise_sd
@@ -181,7 +181,7 @@ def row_weights(variance: Array) -> Array:
     return np.where(known, np.clip(ratio, LIGHTEST, HEAVIEST), 1.0)
 
 
-Model: TypeAlias = Callable[[Array], tuple[Array, Array]]
+ModelFunction: TypeAlias = Callable[[Array], tuple[Array, Array]]
 """Parameters (k x p) to values (k x n) and derivatives (k x n x p)."""
 
 
@@ -200,7 +200,14 @@ class Solutions:
 
 
 def fit_least_squares(
-    model: Model, y: Array, starts: Array, *, reach: float, lam: float, weight: Array | float = 1.0, rounds: int = 60
+    model: ModelFunction,
+    y: Array,
+    starts: Array,
+    *,
+    reach: float,
+    lam: float,
+    weight: Array | float = 1.0,
+    rounds: int = 60,
 ) -> Solutions:
     """Minimises sum weight (f(v) - y)^2 + lam |v|^2 over [-reach, reach]^p from every row of `starts` (k x p)."""
     v = np.clip(np.asarray(starts, dtype=np.float64), -reach, reach)

@@ -91,7 +91,7 @@ class Family(ABC):
 
 
 @dataclass(frozen=True)
-class Bounds:
+class ParameterBounds:
     """Bounds on user parameters, some on a log scale: v in [-1, 1] <-> [low, high]."""
 
     low: Array
@@ -99,7 +99,7 @@ class Bounds:
     log: Array
 
     @classmethod
-    def of(cls, w_bounds: BoundsLike) -> tuple[Bounds, tuple[str, ...]]:
+    def of(cls, w_bounds: BoundsLike) -> tuple[ParameterBounds, tuple[str, ...]]:
         """From a mapping or a list of (low, high) pairs and `Float`s, or a Space of them. A path is refused: options
         may come out of a file, and no file may lead to another being opened."""
         given: Any = w_bounds.parameters if isinstance(w_bounds, Space) else w_bounds
@@ -143,7 +143,7 @@ def _bound(name: str, value: Any) -> Float:
 
 
 @dataclass(frozen=True)
-class Inputs:
+class ModelInputs:
     """The map from cube points n x d to model inputs n x d, and back."""
 
     forward: Callable[[Array], Array]
@@ -153,10 +153,10 @@ class Inputs:
         return self.forward(U)
 
 
-CENTRED = Inputs(lambda U: 2.0 * U - 1.0, lambda X: (X + 1.0) / 2.0)  # the cube stretched to [-1, 1]
+CENTRED = ModelInputs(lambda U: 2.0 * U - 1.0, lambda X: (X + 1.0) / 2.0)  # the cube stretched to [-1, 1]
 
 
-def checked_inputs(family: Family, space: Space, cube: Cube, rng: np.random.Generator) -> Inputs:
+def checked_inputs(family: Family, space: Space, cube: Cube, rng: np.random.Generator) -> ModelInputs:
     """The inputs of a family for the cube of a space. A model that cannot work is refused here, before anything is
     evaluated."""
     if len(space) != cube.dim:
@@ -166,7 +166,7 @@ def checked_inputs(family: Family, space: Space, cube: Cube, rng: np.random.Gene
     return inputs
 
 
-def user_units(space: Space) -> Inputs:
+def user_units(space: Space) -> ModelInputs:
     """The user's numbers, columns in the order in which the space was written; a choice (equal shares) is its index."""
     parameters = list(space.parameters.values())
     places = [space.coordinates.index(name) for name in space.names]
@@ -180,7 +180,7 @@ def user_units(space: Space) -> Inputs:
             U[:, i] = _coordinate(parameter, X[:, j])
         return U
 
-    return Inputs(forward, back)
+    return ModelInputs(forward, back)
 
 
 def _column(parameter: Parameter, u: Array) -> Array:

@@ -38,8 +38,8 @@ from regretless.history import History
 from regretless.method import Method, Traits
 from regretless.methods.go_ucb.ball import Ball
 from regretless.methods.go_ucb.oracle import Oracle
-from regretless.methods.go_ucb.parametric import BoundsLike, Family, Inputs, TwoLayerNet, checked_inputs
-from regretless.methods.go_ucb.user_model import Gradients, Model, family_of
+from regretless.methods.go_ucb.parametric import BoundsLike, Family, ModelInputs, TwoLayerNet, checked_inputs
+from regretless.methods.go_ucb.user_model import Gradients, UserModel, family_of
 from regretless.methods.go_ucb.working_oracle import Theorem
 from regretless.models.gp.sobol import MAX_DIM
 from regretless.space import Cube, Space
@@ -55,7 +55,7 @@ RANGE = 1.0  # F, the bound on |f| in beta_t = d_w^3 F^4 t / T, which the paper 
 CHECK_EVERY = 50  # steps of the ascent between two projections onto the ball, which it never reaches: each costs time
 
 
-class Settings(Protocol):
+class UserChoices(Protocol):
     """What Algorithm 1 leaves to its user."""
 
     def oracle(self, X: Array, y: Array, yvar: Array) -> tuple[Array, float]:
@@ -92,7 +92,7 @@ class PrintedGOUCB(Method):
         *,
         seed: int,
         budget: int | None = None,
-        model: Model = None,
+        model: UserModel = None,
         w_bounds: BoundsLike | None = None,
         gradients: Gradients = "auto",
         width: int = 25,
@@ -117,7 +117,7 @@ class PrintedGOUCB(Method):
         """n, the points of Phase I."""
         self.horizon = max(budget - self.initial, 2) if budget else UNKNOWN_T
         """T, the points of Phase II."""
-        self._settings: Settings | None = None
+        self._settings: UserChoices | None = None
         self._w: Array = np.empty(0)
         self._ball: Ball | None = None
 
@@ -160,7 +160,7 @@ class PrintedGOUCB(Method):
             oracle = Oracle(self.family, inputs, sign=float(sign), seed=self.seed, block=n, noise_sd=self.noise_sd)
             self._settings = Theorem(oracle, T=T)
 
-    def _bound(self) -> Settings:
+    def _bound(self) -> UserChoices:
         """The settings in the user's units; those of the unit cube where there is no user."""
         if self._settings is None:
             self.bind(Space([(0.0, 1.0)] * self.dim), 1.0)
@@ -187,7 +187,9 @@ class Printed:
     gradient ascent over x and w. A proposal hardly differs from the point where its ascent starts, which the paper does
     not name (docs/lab/go-ucb.md). `sign` is -1 where values are the negatives of the user's; w: where SGD starts, p."""
 
-    def __init__(self, family: Family, inputs: Inputs, *, sign: float, w: Array, n: int, T: int, start: Start) -> None:
+    def __init__(
+        self, family: Family, inputs: ModelInputs, *, sign: float, w: Array, n: int, T: int, start: Start
+    ) -> None:
         self._family, self._inputs, self._sign = family, inputs, sign
         self._first, self._n, self._T, self._start = w, n, T, start
 
@@ -232,7 +234,7 @@ def sgd_oracle(family: Family, x: Array, y: Array, w: Array) -> Array:
     return w
 
 
-def ascend(family: Family, inputs: Inputs, sign: float, u: Array, w: Array, ball: Ball, beta: float) -> Array:
+def ascend(family: Family, inputs: ModelInputs, sign: float, u: Array, w: Array, ball: Ball, beta: float) -> Array:
     """The cube point (d) reached from u by joint steps over x (in the model's units) and w, w kept in the ball."""
     d, centre = len(u), w
     ends = inputs(np.stack([np.zeros(d), np.ones(d)]))

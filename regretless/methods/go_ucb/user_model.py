@@ -21,10 +21,10 @@ import numpy as np
 
 from regretless.basics.extras import optional
 from regretless.methods.go_ucb.parametric import (
-    Bounds,
     BoundsLike,
     Family,
     Jacobian,
+    ParameterBounds,
     central_differences,
     named_family,
     usual_family,
@@ -34,7 +34,7 @@ from regretless.space.parameters import Array
 if TYPE_CHECKING:
     import torch
 
-Model: TypeAlias = "str | Family | Callable[..., Any] | torch.nn.Module | None"
+UserModel: TypeAlias = "str | Family | Callable[..., Any] | torch.nn.Module | None"
 """What a user may give as the model; see `family_of`."""
 Gradients: TypeAlias = Literal["auto", "torch", "numeric"]
 """How derivatives of a user's function are had; "auto" decides by the rule of the module's text."""
@@ -116,7 +116,7 @@ class UserFunction(UserFamily):
     standard = False
 
     def __init__(self, f: Callable[..., Any], w_bounds: BoundsLike, gradients: Gradients = "auto") -> None:
-        self._bounds, names = Bounds.of(w_bounds)
+        self._bounds, names = ParameterBounds.of(w_bounds)
         super().__init__(names, reach=1.0)
         self._f, self._gradients = f, gradients
         self._torch: bool | None = False if gradients == "numeric" or self._own else None
@@ -212,7 +212,9 @@ def _torch_calls() -> Any:
     return torch_model
 
 
-def family_of(model: Model, w_bounds: BoundsLike | None, d: int, width: int, gradients: Gradients = "auto") -> Family:
+def family_of(
+    model: UserModel, w_bounds: BoundsLike | None, d: int, width: int, gradients: Gradients = "auto"
+) -> Family:
     """The family meant by the option `model`: a name, a function, a torch.nn.Module, a Family itself, or None for the
     usual one. A text is only ever looked up among the names: options may come out of a file, and no file may lead to an
     import."""

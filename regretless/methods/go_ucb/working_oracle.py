@@ -16,7 +16,7 @@ import numpy as np
 from regretless.basics.streams import Draws
 from regretless.history import History
 from regretless.methods.go_ucb.ball import Ball
-from regretless.methods.go_ucb.belief import Belief, best_told, optimism
+from regretless.methods.go_ucb.belief import MeanAndSd, best_told, optimism
 from regretless.methods.go_ucb.oracle import LARGEST, FamilyFit, Oracle
 from regretless.models.gp.maximiser import maximise
 from regretless.space import Cube
@@ -63,7 +63,7 @@ class Theorem:
         noise = math.sqrt(first.sigma2 * (2 * math.log(1 / DELTA) + ball.log_det()))
         return math.sqrt(ball.lam) * rho + noise
 
-    def _belief(self, w: Array, ball: Ball, pending: Array) -> Belief:
+    def _belief(self, w: Array, ball: Ball, pending: Array) -> MeanAndSd:
         """Mean f_x(w) and deviation sqrt(beta_t) |g_x|_{Sigma_t^-1}; a pending point counts with its own value."""
         if len(pending):
             ball = Ball(ball.anchor, ball.lam, ball.G, ball.G @ w)

@@ -36,7 +36,7 @@ from regretless.certificate import Certificate
 from regretless.history import History
 from regretless.method import Method, Traits
 from regretless.methods.gp_threds.norm_ball import norm_certificate
-from regretless.methods.gp_threds.running import Run, Search, Told
+from regretless.methods.gp_threds.running import SearchSteps, Told, TreeSearch
 from regretless.methods.gp_threds.threshold_tree import (
     POINTS_PER_AXIS,
     Cell,
@@ -48,10 +48,10 @@ from regretless.methods.gp_threds.threshold_tree import (
 )
 from regretless.methods.gp_threds.threshold_tree import DimensionWarning as DimensionWarning
 from regretless.models.gp.certify import conservative_surrogate
-from regretless.models.gp.kernels import Kind
+from regretless.models.gp.kernels import KernelKind
 from regretless.models.gp.sobol import sobol_points
 from regretless.models.grid.posterior import RowPosterior, confidence_width
-from regretless.models.grid.scale import LEAST_NOISE_VAR, REFIT, Scale, fit_scale
+from regretless.models.grid.scale import LEAST_NOISE_VAR, REFIT, ProcessScale, fit_scale
 from regretless.models.grid.whole_model import cautious_best, whole_certificate
 from regretless.space import Cube
 from regretless.space.parameters import Array
@@ -62,7 +62,7 @@ LEAST_NOISE_SD = 0.1  # beta takes at least this for R, because tests with less 
 GUESSED_NOISE_SD, GUESSED_LENGTHSCALE = 0.1, 0.2  # until a fit gives them (Sec. 5); the latter grows like sqrt(d)
 
 
-class BestRun(Run):
+class BestRun(TreeSearch):
     """One run of the search.
 
     Args:
@@ -74,7 +74,7 @@ class BestRun(Run):
     def __init__(
         self,
         grids: GridPriors,
-        kernel: Kind,
+        kernel: KernelKind,
         interval: tuple[float, float] | None,
         *,
         first: int,
@@ -91,7 +91,7 @@ class BestRun(Run):
         self._trusted = interval
         """The given interval while the scale comes from it."""
 
-    def search(self) -> Search:
+    def search(self) -> SearchSteps:
         """The epochs, one after the other."""
         tree = self.tree
         if self._trusted is None:
@@ -156,7 +156,7 @@ class BestRun(Run):
         low, high = self.running_test.bounds(self.beta(self.running_test.posterior), everywhere=True)
         return self.scale.shift + self.scale.sd * low, self.scale.shift + self.scale.sd * high
 
-    def _find_interval(self) -> Search:
+    def _find_interval(self) -> SearchSteps:
         """Waits for the first design, fits the scale and takes the bounds on the whole cube's grid for the interval."""
         while self.n < self._first:
             yield
@@ -183,14 +183,16 @@ class BestRun(Run):
 
 def first_scale(
     dim: int, interval: tuple[float, float] | None, lengthscale: float | None, noise_sd: float | None
-) -> Scale:
+) -> ProcessScale:
     """The units before any fit: one standard deviation is the lower half of a given interval."""
     shift, sd = 0.0, 1.0
     if interval is not None:
         sd = (interval[1] - interval[0]) / 2
         shift = interval[0] - sd
     noise = GUESSED_NOISE_SD if noise_sd is None else noise_sd / sd
-    return Scale(shift, sd, lengthscale or GUESSED_LENGTHSCALE * math.sqrt(dim / 2), max(noise**2, LEAST_NOISE_VAR))
+    return ProcessScale(
+        shift, sd, lengthscale or GUESSED_LENGTHSCALE * math.sqrt(dim / 2), max(noise**2, LEAST_NOISE_VAR)
+    )
 
 
 class GPThreDS(Method):
@@ -221,7 +223,7 @@ class GPThreDS(Method):
         seed: int,
         budget: int | None = None,
         interval: tuple[float, float] | None = None,
-        kernel: Kind = "se",
+        kernel: KernelKind = "se",
         lengthscale: float | None = None,
         noise_sd: float | None = None,
         norm_bound: float | None = None,
@@ -232,7 +234,7 @@ class GPThreDS(Method):
         points_per_axis: int | tuple[int, ...] | None = None,
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
-        one_of(get_args(Kind), kernel=kernel)
+        one_of(get_args(KernelKind), kernel=kernel)
         in_range("(0, 1)", delta=delta)
         in_range("(0, inf) or None", lengthscale=lengthscale, norm_bound=norm_bound)
         in_range("(0, inf)", assumed_norm=assumed_norm)

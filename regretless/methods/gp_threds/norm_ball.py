@@ -20,7 +20,7 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from regretless.certificate import Certificate
 from regretless.history import History
-from regretless.models.gp.kernels import Kind
+from regretless.models.gp.kernels import KernelKind
 from regretless.models.grid.posterior import SEFeatures, correlation, product_grid
 from regretless.space.parameters import Array
 
@@ -41,7 +41,7 @@ class NormBall:
         y: Array,
         yvar: Array,
         *,
-        kernel: Kind,
+        kernel: KernelKind,
         lengthscale: float,
         noise_sd: float,
         norm: float,
@@ -113,7 +113,7 @@ class NormBall:
 
 
 def norm_certificate(
-    history: History, x: Array, *, kernel: Kind, lengthscale: float, noise_sd: float, norm: float, delta: float
+    history: History, x: Array, *, kernel: KernelKind, lengthscale: float, noise_sd: float, norm: float, delta: float
 ) -> Certificate:
     """The certificate of kind "theory" of the point x (d): bounds on its value and on the largest one."""
     told = history.X, history.y, history.yvar
@@ -127,7 +127,7 @@ def norm_certificate(
     return Certificate(upper - lower, lower, upper, delta, "theory", assumed)
 
 
-def few_features(kernel: Kind, dim: int, lengthscale: float) -> SEFeatures | None:
+def few_features(kernel: KernelKind, dim: int, lengthscale: float) -> SEFeatures | None:
     """The features of the kernel where they are few enough to work with; None otherwise."""
     if kernel != "se" or dim > 3:
         return None

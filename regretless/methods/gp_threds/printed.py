@@ -38,7 +38,7 @@ from regretless.basics.streams import Draws, Stream
 from regretless.certificate import Certificate
 from regretless.history import History
 from regretless.method import Method, Traits, keyed_generator
-from regretless.methods.gp_threds.running import Run, Search, Told
+from regretless.methods.gp_threds.running import SearchSteps, Told, TreeSearch
 from regretless.methods.gp_threds.threshold_tree import (
     POINTS_PER_AXIS,
     Cell,
@@ -50,9 +50,9 @@ from regretless.methods.gp_threds.threshold_tree import (
 )
 from regretless.methods.gp_threds.unknown_norm import Ridge, doubled, ridge
 from regretless.methods.gp_threds.widths import Gain, Widths, leaf_confidence
-from regretless.models.gp.kernels import Kind
+from regretless.models.gp.kernels import KernelKind
 from regretless.models.grid.posterior import RowPosterior
-from regretless.models.grid.scale import LEAST_NOISE_VAR, REFIT, Scale, weights
+from regretless.models.grid.scale import LEAST_NOISE_VAR, REFIT, ProcessScale, weights
 from regretless.models.grid.whole_model import cautious_best
 from regretless.space import Cube
 from regretless.space.parameters import Array
@@ -61,7 +61,7 @@ NORM = 0.5  # B of the authors' code for Branin and the CNN, and what "doubling"
 HORIZON = 1000  # T where no budget is given, as in the paper's experiments; it only enters through logarithms
 
 
-def gp_threds(run: PrintedRun) -> Search:
+def gp_threds(run: PrintedRun) -> SearchSteps:
     """Algorithm 1: GP-ThreDS."""
     tree = run.tree  # D_1 = {X}, [a_1, b_1], k = 1, rho_1 = 0
     width = tree.interval[1] - tree.interval[0]
@@ -165,14 +165,14 @@ def local_test(
     return False
 
 
-class PrintedRun(Run):
+class PrintedRun(TreeSearch):
     """What the algorithms hold of one run: its widths and constants, and when the norm was last asked about."""
 
     def __init__(
         self,
         grids: GridPriors,
-        kernel: Kind,
-        scale: Scale,
+        kernel: KernelKind,
+        scale: ProcessScale,
         interval: tuple[float, float],
         *,
         widths: Widths,
@@ -186,7 +186,7 @@ class PrintedRun(Run):
         self.widths, self.c, self.p, self.horizon = widths, c, p, horizon
         self._first_interval, self._walks, self._doubles, self._asked_at = interval, walks, doubles, 0
 
-    def search(self) -> Search:
+    def search(self) -> SearchSteps:
         return gp_threds(self)
 
     def get_target_nodes(self, v: Cell, tau: float, slack: float) -> Generator[None, Told, list[int]]:
@@ -252,7 +252,7 @@ class PrintedGPThreDS(Method):
         budget: int | None = None,
         search: Literal["heuristic", "walk"] = "heuristic",
         interval: tuple[float, float] = (0.0, 1.0),
-        kernel: Kind = "se",
+        kernel: KernelKind = "se",
         lengthscale: float = 0.2,
         noise_sd: float = 0.1,
         assumed_norm: float | Literal["doubling"] = NORM,
@@ -265,7 +265,7 @@ class PrintedGPThreDS(Method):
     ) -> None:
         super().__init__(cube, seed=seed, budget=budget)
         one_of(("heuristic", "walk"), search=search)
-        one_of(get_args(Kind), kernel=kernel)
+        one_of(get_args(KernelKind), kernel=kernel)
         one_of(get_args(Gain), gain=gain)
         in_range("(0, 1)", delta=delta)
         in_range("(0, 0.5)", walk_error=walk_error)
@@ -275,7 +275,7 @@ class PrintedGPThreDS(Method):
         whole_number(also=("formula",), patience=patience)
         warn_of_dimension(self.dim)
         self._search, self._kernel, self._interval = search, kernel, checked_interval(interval)
-        self._scale = Scale(
+        self._scale = ProcessScale(
             0.0, 1.0, float(lengthscale), max(float(noise_sd) ** 2, LEAST_NOISE_VAR)
         )  # values as they are
         self._c, self._p, self._doubles = float(threshold_slack), float(walk_error), assumed_norm == "doubling"

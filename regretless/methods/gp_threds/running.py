@@ -1,7 +1,7 @@
 """A search under way: it waits for told values at the points of one test, and goes on when they come.
 
-The search itself is a coroutine that a subclass of `Run` gives. All it holds follows from the values taken in, so a run
-may be dropped at any time: another one that takes in the same values stands where this one stood.
+The search itself is a coroutine that a subclass of `TreeSearch` gives. All it holds follows from the values taken in,
+so one may be dropped at any time: another that takes in the same values stands where this one stood.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 
 from regretless.history import History
 from regretless.methods.gp_threds.threshold_tree import Cell, CellTest, GridPriors, ThresholdTree
-from regretless.models.gp.kernels import Kind
+from regretless.models.gp.kernels import KernelKind
 from regretless.models.grid.posterior import RowPosterior
-from regretless.models.grid.scale import Scale
+from regretless.models.grid.scale import ProcessScale
 from regretless.space.parameters import Array
 
 STALL = 50  # told points in a row from elsewhere that close a test, as many as a test of the paper takes
@@ -25,10 +25,10 @@ SAME = 1e-9  # points closer than this many sides are the same point; the rest i
 ELSEWHERE = 32  # random points to choose from when every point of the running cell is pending or near a failure
 
 Told: TypeAlias = tuple[Array, float, float]  # a told point, its value and the variance of its noise (NaN unknown)
-Search: TypeAlias = Generator[None, Told, Any]  # a search under way: it waits for told points
+SearchSteps: TypeAlias = Generator[None, Told, Any]  # a search under way: it waits for told points
 
 
-class Run(ABC):
+class TreeSearch(ABC):
     """The tree of a search, the units of its values, the test that runs, and how many values it has taken in.
 
     Args:
@@ -38,7 +38,9 @@ class Run(ABC):
         interval: what f* is believed to lie in.
     """
 
-    def __init__(self, grids: GridPriors, kernel: Kind, scale: Scale, interval: tuple[float, float]) -> None:
+    def __init__(
+        self, grids: GridPriors, kernel: KernelKind, scale: ProcessScale, interval: tuple[float, float]
+    ) -> None:
         self.grids, self.kernel, self.scale = grids, kernel, scale
         self.tree = ThresholdTree(interval, [Cell.whole(grids.cube.dim)])
         self.test: CellTest | None = None
@@ -47,7 +49,7 @@ class Run(ABC):
         self._search = self.search()
 
     @abstractmethod
-    def search(self) -> Search:
+    def search(self) -> SearchSteps:
         """The algorithm, from its first epoch on; it never ends."""
 
     @abstractmethod

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.models.gp.kernels import Kind
+from regretless.models.gp.kernels import KernelKind
 from regretless.models.grid.posterior import RowPosterior, correlation, product_grid
 from regretless.space import Cube
 from regretless.space.parameters import Array
@@ -128,7 +128,7 @@ class GridPriors:
         """What decides between level grid points, n: it is added to their bounds. Without rng the first one wins."""
         self._kept: dict[tuple[object, ...], Array] = {}
 
-    def prior(self, sides: Array, kernel: Kind, lengthscale: float) -> Array:
+    def prior(self, sides: Array, kernel: KernelKind, lengthscale: float) -> Array:
         key = (*sides.tolist(), kernel, lengthscale)
         if key not in self._kept:
             while len(self._kept) >= PRIORS_KEPT:
@@ -165,7 +165,9 @@ def warn_of_dimension(dim: int) -> None:
 class CellTest:
     """The posterior on the grid of one cell, legal points each once, and which of them are still in the race."""
 
-    def __init__(self, cell: Cell, priors: GridPriors, *, kernel: Kind, lengthscale: float, noise_var: float) -> None:
+    def __init__(
+        self, cell: Cell, priors: GridPriors, *, kernel: KernelKind, lengthscale: float, noise_var: float
+    ) -> None:
         self.cell = cell
         self._shape = priors.shape
         grid = cell.centre + priors.unit * cell.sides

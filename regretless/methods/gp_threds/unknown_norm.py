@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from regretless.methods.gp_threds.norm_ball import few_features
-from regretless.models.gp.kernels import Kind
+from regretless.models.gp.kernels import KernelKind
 from regretless.models.grid.posterior import correlation
 from regretless.models.grid.scale import grouped
 from regretless.space.parameters import Array
@@ -45,7 +45,9 @@ class Ridge(NamedTuple):
         return 0.5 * float(np.log1p(self.kappa / self.noise_var).sum())
 
 
-def ridge(X: Array, y: Array, weight: Array | None, *, kernel: Kind, lengthscale: float, noise_var: float) -> Ridge:
+def ridge(
+    X: Array, y: Array, weight: Array | None, *, kernel: KernelKind, lengthscale: float, noise_var: float
+) -> Ridge:
     """The estimate from values y (n) at X (n x d), in the order told; weight (n): lambda by their own noise variance.
 
     Values at one point are averaged, which changes neither the estimate nor the gain.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from regretless.basics.extras import optional
 from regretless.models.tangent.module_tangent import ModuleTangent
-from regretless.models.tangent.ntk import Direction, Factors, Tensor
+from regretless.models.tangent.ntk import Factors, Tensor, WeightDirection
 
 if TYPE_CHECKING:
     import torch
@@ -25,14 +25,14 @@ class ModuleNet(ModuleTangent):
         with torch.no_grad():
             return self._given(self.outputs(self._start, X))
 
-    def at_origin(self, X: Tensor, delta: Direction) -> tuple[Tensor, Factors]:
+    def at_origin(self, X: Tensor, delta: WeightDirection) -> tuple[Tensor, Factors]:
         def h(theta: dict[str, torch.Tensor]) -> torch.Tensor:
             return self.outputs(theta, X)
 
         moved = torch.func.jvp(h, (self._parameters,), (self._named(delta),))
         return self._given((moved[0] - moved[1]).detach()) - self.first_outputs(X), self.factors(X)
 
-    def gradient(self, theta: Direction, X: Tensor, y: Tensor) -> Direction:
+    def gradient(self, theta: WeightDirection, X: Tensor, y: Tensor) -> WeightDirection:
         return self.outputs_and_gradient(theta, X, y)[1]
 
     def _given(self, made: torch.Tensor) -> Tensor:

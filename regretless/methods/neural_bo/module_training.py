@@ -15,7 +15,7 @@ import numpy as np
 from regretless.basics.extras import optional
 from regretless.methods.neural_bo.train_nn import BATCH, RATE, Trained, sgd_batches
 from regretless.models.tangent.module_tangent import ModuleTangent
-from regretless.models.tangent.ntk import ROWS, Direction, kernel, on_host
+from regretless.models.tangent.ntk import ROWS, WeightDirection, kernel, on_host
 from regretless.models.tangent.training import HALVINGS, RUNAWAY, Batches, largest_eigenvalue
 from regretless.space.parameters import Array
 
@@ -58,7 +58,7 @@ class ModuleTrainNN:
 
     def _descended(
         self, X: torch.Tensor, y: torch.Tensor, batches: list[Batches], rate: float, limit: float
-    ) -> Direction | None:
+    ) -> WeightDirection | None:
         """theta after one step per batch; None once an output leaves the limit."""
         theta = first = self.start.start()
         for rows in batches:
@@ -83,6 +83,6 @@ class ModuleTrainNN:
         A = self.start.factors(X)
         return float(np.linalg.norm(on_host(kernel(A, A)), 2))
 
-    def _outputs(self, theta: Direction, Z: Array) -> Array:
+    def _outputs(self, theta: WeightDirection, Z: Array) -> Array:
         with torch.no_grad():
             return np.asarray(on_host(self.start.outputs(theta, Z)))

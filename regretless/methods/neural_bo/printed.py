@@ -39,7 +39,7 @@ from regretless.models.gp.sobol import sobol_points
 from regretless.models.tangent.inputs import Encode
 from regretless.models.tangent.ntk import on_host
 from regretless.models.tangent.ridge import theory_nu
-from regretless.models.tangent.values import Scale
+from regretless.models.tangent.values import TargetScale
 from regretless.space import Cube
 from regretless.space.parameters import Array
 
@@ -72,7 +72,7 @@ class PrintedNeuralBO(TangentMethod):
 
     known_noise = True  # the observations of the paper are noisy (Alg. 1, l. 5)
     _U: Uncertainty
-    _scale: Scale
+    _scale: TargetScale
     _trained: Trained
 
     def __init__(
@@ -147,7 +147,7 @@ class PrintedNeuralBO(TangentMethod):
 
     def _update(self, history: History, first: int) -> None:
         x = self._read(history, first)
-        self._scale = Scale.of(history.y)
+        self._scale = TargetScale.of(history.y)
         y = self._scale.targets(history.y)  # (deviation 1)
         self._trained = self._train_nn(x, y)  # theta_t (Alg. 1, l. 6)
         self._U.extend(x, y)  # U_t, which the values y do not enter (Alg. 1, l. 7)

@@ -28,10 +28,10 @@ from regretless.methods.tangent_base import Path
 from regretless.models.gp.surrogate import SIZES, scheduled
 from regretless.models.tangent.ntk import (
     ROWS,
-    Direction,
     Factors,
     Mlp,
     Tensor,
+    WeightDirection,
     combine,
     diagonal,
     inner,
@@ -70,10 +70,10 @@ BLOCK = 32  # rows of targets that are computed together, so that rounding follo
 class Trainable(Protocol):
     """A net as this model needs it: `NetTangent`, `ModuleTangent`."""
 
-    def start(self) -> Direction:
+    def start(self) -> WeightDirection:
         """theta0."""
 
-    def at(self, theta: Direction) -> Self:
+    def at(self, theta: WeightDirection) -> Self:
         """The same net at other weights, its kernel divided by its mean diagonal over the domain."""
 
     def scaled(self, scale: float) -> Self | None:
@@ -85,15 +85,15 @@ class Trainable(Protocol):
 
     def factors(self, X: Tensor) -> Factors: ...
 
-    def random_direction(self, rng: np.random.Generator) -> Direction: ...
+    def random_direction(self, rng: np.random.Generator) -> WeightDirection: ...
 
     def first_outputs(self, X: Tensor) -> Tensor:
         """h(x; theta0), n, which the model is counted from."""
 
-    def at_origin(self, X: Tensor, delta: Direction) -> tuple[Tensor, Factors]:
+    def at_origin(self, X: Tensor, delta: WeightDirection) -> tuple[Tensor, Factors]:
         """h(x; theta) - h(x; theta0) - g(x; theta) . delta, n, and the factors of g."""
 
-    def gradient(self, theta: Direction, X: Tensor, y: Tensor) -> Direction:
+    def gradient(self, theta: WeightDirection, X: Tensor, y: Tensor) -> WeightDirection:
         """The gradient in theta of sum (h(x; theta) - y)^2 / 2."""
 
 
@@ -111,10 +111,10 @@ class NetTangent:
     def norm(self) -> float:
         return self._net.norm
 
-    def start(self) -> Direction:
+    def start(self) -> WeightDirection:
         return self._start.weights
 
-    def at(self, theta: Direction) -> NetTangent:
+    def at(self, theta: WeightDirection) -> NetTangent:
         other, net = copy.copy(self), self._start.at(theta)
         other._net = replace(net, norm=self._mean_diagonal(net))
         return other
@@ -129,17 +129,17 @@ class NetTangent:
     def factors(self, X: Tensor) -> Factors:
         return self._net.factors(X)
 
-    def random_direction(self, rng: np.random.Generator) -> Direction:
+    def random_direction(self, rng: np.random.Generator) -> WeightDirection:
         return self._net.random_direction(rng)
 
     def first_outputs(self, X: Tensor) -> Tensor:
         return self._start.outputs(X)
 
-    def at_origin(self, X: Tensor, delta: Direction) -> tuple[Tensor, Factors]:
+    def at_origin(self, X: Tensor, delta: WeightDirection) -> tuple[Tensor, Factors]:
         h, A = self._net.outputs_and_factors(X)
         return h - self._start.outputs(X) - self._net.norm**0.5 * inner(A, delta), A
 
-    def gradient(self, theta: Direction, X: Tensor, y: Tensor) -> Direction:
+    def gradient(self, theta: WeightDirection, X: Tensor, y: Tensor) -> WeightDirection:
         h, A = replace(self._start.at(theta), norm=1.0).outputs_and_factors(X)
         return combine(A, h - y)
 
@@ -152,7 +152,7 @@ class Training:
     """The input scale; 0 where the net has none."""
     warping: Warping
     lam: float
-    theta: Direction
+    theta: WeightDirection
 
 
 class TrainedTangent:
@@ -174,7 +174,7 @@ class TrainedTangent:
         self._steps = STEPS if steps is None else steps
         self._trainings: dict[int, Training] = {}  # the last one, by its place in the schedule
         self._net, self._place = net, -1  # the net at theta_k, and k
-        self._delta: Direction = ()  # theta_k - theta0
+        self._delta: WeightDirection = ()  # theta_k - theta0
         self.lam, self.variance = USUAL_NOISE, 1.0
         self._posterior: KernelRidge | SketchRidge | None = None
         self._targets, self._complete = np.empty(0), 0  # of the regression, and how many stand in complete blocks
@@ -237,14 +237,14 @@ class TrainedTangent:
             self._trainings = {k: replace(chosen, theta=self._trained(chosen, inputs, targets, k, steps))}
         return self._trainings[k]
 
-    def _trained(self, chosen: Training, X: Tensor, targets: Tensor, k: int, steps: int) -> Direction:
+    def _trained(self, chosen: Training, X: Tensor, targets: Tensor, k: int, steps: int) -> WeightDirection:
         """The weights after steps on sum (h - t)^2 / 2 + m lam |theta - theta0|^2 / 2, over the number of values (Alg.
         2, with the mean of |g|^2 where the paper has m)."""
         net, n = self._scaled(chosen.scale), len(targets)
         start, ridge = net.start(), chosen.lam * net.norm / n
         targets = targets + net.first_outputs(X)
 
-        def gradient(theta: Direction, rows: Batches) -> Direction:
+        def gradient(theta: WeightDirection, rows: Batches) -> WeightDirection:
             by_values = net.gradient(theta, X[rows], targets[rows])
             share = 1.0 / len(rows)
             return tuple(share * g + ridge * (w - w0) for g, w, w0 in zip(by_values, theta, start, strict=True))
@@ -348,8 +348,12 @@ def noise_penalty(lam: float) -> float:
 
 
 def adam(
-    theta: Direction, gradient: Callable[[Direction, Batches], Direction], batches: Sequence[Batches], *, rate: float
-) -> Direction:
+    theta: WeightDirection,
+    gradient: Callable[[WeightDirection, Batches], WeightDirection],
+    batches: Sequence[Batches],
+    *,
+    rate: float,
+) -> WeightDirection:
     """theta after one Adam step per batch, the rate falling to 0 in equal steps; arrays of either library."""
     mean = square = tuple(w * 0.0 for w in theta)
     for t, rows in enumerate(batches, start=1):

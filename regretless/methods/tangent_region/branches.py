@@ -18,10 +18,10 @@ import numpy as np
 
 from regretless.models.tangent.ntk import (
     TAIL,
-    Direction,
     Factors,
     Mlp,
     Tensor,
+    WeightDirection,
     diagonal,
     kernel,
     like,
@@ -100,7 +100,7 @@ class BranchNet:
         dense = self.dense_factors(X, share)
         return (*dense, (self.coordinate_features(X) * share**0.5, None)) if share else dense
 
-    def random_direction(self, rng: np.random.Generator) -> Direction:
+    def random_direction(self, rng: np.random.Generator) -> WeightDirection:
         dense = self._dense.random_direction(rng)
         return (*dense, like(rng.standard_normal(self._features), self._phase)) if self.shape.share else dense
 

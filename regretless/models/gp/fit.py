@@ -60,7 +60,7 @@ class Prior:
         return cls(lengthscale=(centre, own), shared=shared, quadratic=trend, lengthscale_bounds=bounds)
 
 
-class Objective:
+class NegativeLogPosterior:
     """The negative log posterior of theta for X (n x d), standardised y (n), noise variances yvar (n, NaN unknown)."""
 
     def __init__(
@@ -234,14 +234,16 @@ def fit(
         `rounds` each, on a part of the data where there are many, and the best goes on for as many again on all.
     """
     prior = prior or Prior.scaled(kernel.dim)
-    objective = Objective(kernel, X, y, yvar, prior, ard=ard, rotation=None if warm is None else warm.rotation)
+    objective = NegativeLogPosterior(
+        kernel, X, y, yvar, prior, ard=ard, rotation=None if warm is None else warm.rotation
+    )
     if warm is not None:
         best = objective.theta(warm)
     else:
         few = objective
         if len(y) > MANY:
             part = np.linspace(0, len(y) - 1, MANY).astype(np.intp)
-            few = Objective(kernel, X[part], y[part], None if yvar is None else yvar[part], prior, ard=ard)
+            few = NegativeLogPosterior(kernel, X[part], y[part], None if yvar is None else yvar[part], prior, ard=ard)
         starts = np.array([few.centre] * len(START_SHIFTS))
         starts[:, : few.scales] += np.array(START_SHIFTS)[:, None]
         thetas, values = few.minimise(starts, rounds)

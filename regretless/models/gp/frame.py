@@ -9,7 +9,7 @@ between these axes, the coordinates and the axes there were.
 
 import numpy as np
 
-from regretless.models.gp.fit import Objective, Prior
+from regretless.models.gp.fit import NegativeLogPosterior, Prior
 from regretless.models.gp.kernels import Hyper, Kernel
 from regretless.models.gp.posterior import GP
 from regretless.space.parameters import Array
@@ -26,7 +26,7 @@ def turn_axes(kernel: Kernel, X: Array, y: Array, yvar: Array, hyper: Hyper, *, 
     gp = GP.exact(kernel, hyper, X, y, yvar)
     if gp.factor.noise.mean() > MOST_NOISE:
         return hyper
-    objective = Objective(kernel, X, y, yvar, prior, ard=True, rotation=hyper.rotation)
+    objective = NegativeLogPosterior(kernel, X, y, yvar, prior, ard=True, rotation=hyper.rotation)
     theta = objective.theta(hyper)
     best, least = hyper, objective.one(theta)[0]
     middle = float(np.exp(np.log(hyper.lengthscale).mean()))
@@ -35,7 +35,7 @@ def turn_axes(kernel: Kernel, X: Array, y: Array, yvar: Array, hyper: Hyper, *, 
     if hyper.rotation is not None:
         frames.append((None, np.full(len(shape), middle)))
     for rotation, scales in frames:
-        objective = Objective(kernel, X, y, yvar, prior, ard=True, rotation=rotation)
+        objective = NegativeLogPosterior(kernel, X, y, yvar, prior, ard=True, rotation=rotation)
         start = theta.copy()
         start[kernel.lines] = np.log(scales)
         thetas, values = objective.minimise(start[None], rounds)

@@ -22,7 +22,7 @@ from regretless.basics.options import one_of
 from regretless.space import Cube
 from regretless.space.parameters import Array
 
-Kind: TypeAlias = Literal["se", "matern52"]
+KernelKind: TypeAlias = Literal["se", "matern52"]
 SQRT5 = math.sqrt(5.0)  # the factor of the distance in Matern-5/2
 BLOCK = 256  # rows per block: a block of n = 3000 is 6 MB, and 256 rows keep matrix products at full speed
 
@@ -45,7 +45,7 @@ class Hyper:
     rotation: Array | None = None
 
 
-def correlation(kind: Kind, r2: Any, sqrt: Callable[[Any], Any], exp: Callable[[Any], Any]) -> Any:
+def correlation(kind: KernelKind, r2: Any, sqrt: Callable[[Any], Any], exp: Callable[[Any], Any]) -> Any:
     """base(r^2) of the module's text, for arrays of any library: `sqrt` and `exp` are those of that library."""
     if kind == "se":
         return exp(-0.5 * r2)
@@ -56,9 +56,9 @@ def correlation(kind: Kind, r2: Any, sqrt: Callable[[Any], Any], exp: Callable[[
 class Kernel:
     """The kernel of the module's text; labels: of each coordinate, 0 if it is no choice (None: no choices)."""
 
-    def __init__(self, kind: Kind, dim: int, labels: NDArray[np.int64] | None = None) -> None:
-        one_of(get_args(Kind), kernel=kind)
-        self.kind: Kind = kind
+    def __init__(self, kind: KernelKind, dim: int, labels: NDArray[np.int64] | None = None) -> None:
+        one_of(get_args(KernelKind), kernel=kind)
+        self.kind: KernelKind = kind
         self.dim = dim
         labels = np.zeros(dim, dtype=np.int64) if labels is None else np.asarray(labels, dtype=np.int64)
         self.plain = not labels.any()
@@ -157,7 +157,7 @@ class Kernel:
         return r2, slope
 
 
-def kernel_of(cube: Cube, kind: Kind) -> Kernel:
+def kernel_of(cube: Cube, kind: KernelKind) -> Kernel:
     """The kernel on a cube; its choices get the Hamming part."""
     return Kernel(kind, cube.dim, np.array([axis.levels if axis.categorical else 0 for axis in cube.axes]))
 

@@ -22,14 +22,14 @@ from regretless.space.region import FEW, Region
 
 ValueAndGradient: TypeAlias = Callable[[Array], tuple[Array, Array]]
 """Points (q x d) to values (q) and gradients (q x d); coordinates that are not lines may have any gradient."""
-Value: TypeAlias = Callable[[Array], Array]  # points (q x d) to values (q) alone
+ValueFunction: TypeAlias = Callable[[Array], Array]  # points (q x d) to values (q) alone
 
 
 class Acquisition(NamedTuple):
     """A function that says what it promises to evaluate a point: with its gradient and, cheaper, without."""
 
     value_and_gradient: ValueAndGradient
-    value: Value
+    value: ValueFunction
 
     @classmethod
     def of(cls, function: ValueAndGradient) -> Acquisition:
@@ -238,7 +238,7 @@ def _ascend_lines(
     return best, -f
 
 
-def _sweep(value: Value, cube: Cube, rng: np.random.Generator, X: Array, f: Array) -> tuple[Array, Array, bool]:
+def _sweep(value: ValueFunction, cube: Cube, rng: np.random.Generator, X: Array, f: Array) -> tuple[Array, Array, bool]:
     """Takes for each row the best single move of a coordinate that is no line, again and again while it improves."""
     improved_any = False
     active = list(range(len(X)))

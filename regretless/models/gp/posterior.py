@@ -26,11 +26,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from regretless.models.gp.kernels import Hyper, Kernel, Kind, squared_distances
+from regretless.models.gp.kernels import Hyper, Kernel, KernelKind, squared_distances
 from regretless.space import MOST_ONEHOT
 from regretless.space.parameters import Array
 
-__all__ = ["GP", "Factor", "Hyper", "Kernel", "Kind", "SamplePath"]
+__all__ = ["GP", "Factor", "Hyper", "Kernel", "KernelKind", "SamplePath"]
 
 FIRST_JITTER = 1e-10  # the first addition to the diagonal of a matrix that cannot be factorised; then tenfold
 MOST_JITTER = 1e3  # a matrix that cannot be factorised with this on its diagonal is no covariance

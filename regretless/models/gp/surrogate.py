@@ -24,7 +24,7 @@ from regretless.basics.statefile import State
 from regretless.history import LARGEST
 from regretless.models.gp.fit import MANY, Prior, fit
 from regretless.models.gp.frame import turn_axes
-from regretless.models.gp.kernels import Hyper, Kind, kernel_of
+from regretless.models.gp.kernels import Hyper, KernelKind, kernel_of
 from regretless.models.gp.posterior import GP, Factor, in_units_of, relative_noise
 from regretless.space import Cube
 from regretless.space.parameters import Array
@@ -123,7 +123,7 @@ class Surrogate:
         self,
         cube: Cube,
         *,
-        kernel: Kind = "matern52",
+        kernel: KernelKind = "matern52",
         ard: bool | None = None,
         quadratic: bool | None = None,
         noise_var: float | None = None,

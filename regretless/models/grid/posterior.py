@@ -20,10 +20,10 @@ import numpy as np
 from scipy.linalg.blas import dsymv, dsyr, dtpsv
 from scipy.linalg.lapack import dpotrf, dtrtrs
 
-from regretless.models.gp.kernels import Kernel, Kind
+from regretless.models.gp.kernels import Kernel, KernelKind
 from regretless.space.parameters import Array
 
-FORMS: dict[Kind, Kernel] = {"se": Kernel("se", 1), "matern52": Kernel("matern52", 1)}
+FORMS: dict[KernelKind, Kernel] = {"se": Kernel("se", 1), "matern52": Kernel("matern52", 1)}
 """The kernels as functions of the scaled squared distance; that part of a `Kernel` does not depend on the dimension."""
 FEATURE_TOLERANCE = 1e-14  # features below this share of the trace are dropped: 1e-9 off a direct solve at most
 MOST_PRODUCTS = 4_000_000  # `SEFeatures` lists no more products of one-dimensional features than this, 32 MB
@@ -34,7 +34,7 @@ FIRST_ROWS = 64  # a row posterior starts with room for this many samples; with 
 REGROUP_AFTER, REGROUP_SHARE = 8, 16  # repeated samples, at least and as a share of the others, at which to regroup
 
 
-def correlation(kernel: Kind, X: Array, Z: Array, lengthscale: float, out: Array | None = None) -> Array:
+def correlation(kernel: KernelKind, X: Array, Z: Array, lengthscale: float, out: Array | None = None) -> Array:
     """k(X, Z) of points p x d and q x d, p x q, for an isotropic kernel with k(x, x) = 1; out: where to write it."""
     X, Z = X / lengthscale, Z / lengthscale
     K = np.empty((len(X), len(Z))) if out is None else out
@@ -75,7 +75,9 @@ class RowPosterior:
         kernel, lengthscale, noise_var: of the process and its noise.
     """
 
-    def __init__(self, grid: Array, prior: Array | None, *, kernel: Kind, lengthscale: float, noise_var: float) -> None:
+    def __init__(
+        self, grid: Array, prior: Array | None, *, kernel: KernelKind, lengthscale: float, noise_var: float
+    ) -> None:
         self.grid, self._prior, self._kernel, self._lengthscale = grid, prior, kernel, lengthscale
         self._solves = prior is None
         self.noise_var = noise_var

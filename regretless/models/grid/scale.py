@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regretless.models.gp.kernels import Kind
+from regretless.models.gp.kernels import KernelKind
 from regretless.models.grid.posterior import correlation
 from regretless.space.parameters import Array
 
@@ -29,7 +29,7 @@ CONSTANT = 1e-12  # values that differ by less than this share of their mean cou
 
 
 @dataclass(frozen=True)
-class Scale:
+class ProcessScale:
     """y = shift + sd * g, g a process of unit variance with this length-scale, seen with noise of this variance."""
 
     shift: float
@@ -64,12 +64,12 @@ class Scale:
 def fit_scale(
     X: Array,
     y: Array,
-    kernel: Kind,
+    kernel: KernelKind,
     *,
     yvar: Array | None = None,
     lengthscale: float | None = None,
     noise_sd: float | None = None,
-) -> Scale:
+) -> ProcessScale:
     """The maximum-likelihood scale of values y (n) at X (n x d); a given length-scale or noise sd (in the units of y)
     is kept. yvar: noise variances, n, NaN unknown; when all are known, the noise sd is the root of their mean."""
     n = len(y)
@@ -87,7 +87,7 @@ def fit_scale(
     typical = TYPICAL * np.sqrt(X.shape[1] / 2)
     if len(y) < 2 or size <= CONSTANT * abs(float(y.mean())):
         sd, ratio = (unit * noise_sd, NOISE_RATIOS[-1]) if noise_sd else (1.0, NOISE_RATIOS[len(NOISE_RATIOS) // 2])
-        return Scale(unit * float(y.mean()), sd, lengthscale or typical, ratio)
+        return ProcessScale(unit * float(y.mean()), sd, lengthscale or typical, ratio)
     z = (y - y.mean()) / size
     best: tuple[float, ...] = (-np.inf, 0.0, 1.0, 0.0, 0.0)
     for length in [lengthscale] if lengthscale is not None else LENGTHSCALES * np.sqrt(X.shape[1] / 2):
@@ -110,7 +110,7 @@ def fit_scale(
     ratio = max(min(noise_sd / sd, MOST_NOISE) ** 2, NOISE_RATIOS[0]) if noise_sd else ratio
     most = sys.float_info.max
     shift = max(-most, min(unit * (float(y.mean()) + size * middle), most))
-    return Scale(shift, min(unit * sd, most), length, ratio)
+    return ProcessScale(shift, min(unit * sd, most), length, ratio)
 
 
 def weights(yvar: Array, noise_var: float) -> Array | None:

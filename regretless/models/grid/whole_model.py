@@ -11,7 +11,7 @@ from regretless.history import History
 from regretless.models.gp.acquisition import upper_confidence
 from regretless.models.gp.certify import fitted_certificate
 from regretless.models.gp.fit import fit
-from regretless.models.gp.kernels import Kernel, Kind
+from regretless.models.gp.kernels import Kernel, KernelKind
 from regretless.models.gp.maximiser import maximise
 from regretless.models.gp.posterior import GP
 from regretless.models.gp.step import best_by_mean
@@ -25,7 +25,9 @@ CAUTION = 1.0  # sds taken off the mean of a recommendation: bumps between dista
 INCUMBENTS = 5  # points with the best means around which the maximiser draws candidates, as in a certificate
 
 
-def cautious_best(history: History, cube: Cube, noise_var: float, kernel: Kind, rng: np.random.Generator) -> Array:
+def cautious_best(
+    history: History, cube: Cube, noise_var: float, kernel: KernelKind, rng: np.random.Generator
+) -> Array:
     """The arg max of mean less CAUTION sd of a process fitted to the told values, d; noise_var: where it is unknown."""
     X, y = history.X, history.y
     if len(y) == 1 or np.ptp(y) == 0.0:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 from numpy.random import Generator
 
 from regretless.basics.extras import optional
-from regretless.models.tangent.ntk import Direction, Factors, Tensor, diagonal
+from regretless.models.tangent.ntk import Factors, Tensor, WeightDirection, diagonal
 
 if TYPE_CHECKING:
     import torch
@@ -48,31 +48,33 @@ class ModuleTangent:
         self._domain = domain
         self.norm = float(diagonal(self.factors(domain)).mean()) or 1.0
 
-    def at(self, theta: Direction) -> Self:
+    def at(self, theta: WeightDirection) -> Self:
         """The same module at other weights."""
         other = copy.copy(self)
         other._parameters, other.norm = self._named(theta), 1.0
         other.norm = float(diagonal(other.factors(self._domain)).mean()) or 1.0
         return other
 
-    def start(self) -> Direction:
+    def start(self) -> WeightDirection:
         """theta0."""
         return tuple(self._start.values())
 
-    def _named(self, theta: Direction) -> dict[str, torch.Tensor]:
+    def _named(self, theta: WeightDirection) -> dict[str, torch.Tensor]:
         return dict(zip(self._start, theta, strict=True))
 
     def tensor(self, values: Tensor) -> torch.Tensor:
         """Arrays as the module reads them."""
         return torch.as_tensor(values, dtype=torch.float64, device=self._device)
 
-    def outputs(self, theta: dict[str, torch.Tensor] | Direction, X: Tensor) -> torch.Tensor:
+    def outputs(self, theta: dict[str, torch.Tensor] | WeightDirection, X: Tensor) -> torch.Tensor:
         """h(x; theta) of every row, n."""
         named = theta if isinstance(theta, dict) else self._named(theta)
         made: torch.Tensor = torch.func.functional_call(self._network, (named, self._buffers), (self.tensor(X),))
         return made.reshape(len(X))
 
-    def outputs_and_gradient(self, theta: Direction, X: Tensor, y: Tensor) -> tuple[torch.Tensor, Direction]:
+    def outputs_and_gradient(
+        self, theta: WeightDirection, X: Tensor, y: Tensor
+    ) -> tuple[torch.Tensor, WeightDirection]:
         """h(x; theta), n, and the gradient in theta of sum (h(x; theta) - y)^2 / 2."""
         at = [weights.detach().requires_grad_(True) for weights in theta]
         h = self.outputs(tuple(at), X)
@@ -92,7 +94,7 @@ class ModuleTangent:
         G = torch.cat(rows) * self.norm**-0.5
         return ((G.numpy() if self._device == "cpu" else G, None),)
 
-    def random_direction(self, rng: Generator) -> Direction:
+    def random_direction(self, rng: Generator) -> WeightDirection:
         """A standard normal point of feature space."""
         w = rng.standard_normal(self.features)
         return (w if self._device == "cpu" else torch.as_tensor(w, device=self._device),)

@@ -32,7 +32,7 @@ from regretless.space.parameters import Array
 
 Tensor: TypeAlias = Any  # A NumPy array or a torch tensor, float64
 Factors: TypeAlias = tuple[tuple[Tensor, Tensor | None], ...]
-Direction: TypeAlias = tuple[Tensor, ...]
+WeightDirection: TypeAlias = tuple[Tensor, ...]
 
 ROWS = 2048  # rows whose features are held at once: 2048 x 256 numbers per layer are 4 MB
 
@@ -148,7 +148,7 @@ class Mlp:
         pairs: list[tuple[Tensor, Tensor | None]] = [(e * shrink, f) for e, f in zip(entering, reversed(felt))]
         return last @ self.weights[-1] * self.output_gain, (*pairs, (last * (self.output_gain * shrink), None))
 
-    def random_direction(self, rng: np.random.Generator) -> Direction:
+    def random_direction(self, rng: np.random.Generator) -> WeightDirection:
         """A standard normal point of weight space: g(x) . w is then a draw from the prior with this kernel."""
         return tuple(like(rng.standard_normal(tuple(W.shape)), W) for W in self.weights)
 
@@ -206,12 +206,12 @@ def diagonal(A: Factors) -> Tensor:
     return sum((a_in**2).sum(1) * (1.0 if a_out is None else (a_out**2).sum(1)) for a_in, a_out in A)
 
 
-def inner(A: Factors, w: Direction) -> Tensor:
+def inner(A: Factors, w: WeightDirection) -> Tensor:
     """g(x) . w of each row, n: the value of a linear function of the gradient."""
     return sum(a_in @ v if a_out is None else ((a_in @ v) * a_out).sum(1) for (a_in, a_out), v in zip(A, w))
 
 
-def combine(A: Factors, beta: Tensor) -> Direction:
+def combine(A: Factors, beta: Tensor) -> WeightDirection:
     """sum_i beta_i g(x_i), a direction; with residuals as beta it is the gradient of half the squared error."""
     return tuple(beta @ a_in if a_out is None else (a_in * beta[:, None]).T @ a_out for a_in, a_out in A)
 

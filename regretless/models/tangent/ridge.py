@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 
 from regretless.basics.streams import Stream, keyed_generator
 from regretless.models.tangent import ntk
-from regretless.models.tangent.ntk import Direction, Factors, Tensor, like, namespace, on_device
+from regretless.models.tangent.ntk import Factors, Tensor, WeightDirection, like, namespace, on_device
 from regretless.space.parameters import Array
 
 EXACT_UP_TO, SKETCH_SIZE = 1500, 1000  # values up to which a posterior is exact, features of the sketch beyond (docs)
@@ -38,7 +38,7 @@ class Tangent(Protocol):
 
     def factors(self, X: Tensor) -> Factors: ...
 
-    def random_direction(self, rng: np.random.Generator) -> Direction: ...
+    def random_direction(self, rng: np.random.Generator) -> WeightDirection: ...
 
 
 class KernelRidge:
@@ -87,18 +87,18 @@ class KernelRidge:
     def _solve(self, v: Tensor) -> Tensor:
         return solve_lower(self._L, solve_lower(self._L, _padded(v, len(self._L))), transposed=True)[: self._n]
 
-    def mean(self, targets: Tensor | None = None) -> Direction:
+    def mean(self, targets: Tensor | None = None) -> WeightDirection:
         """The posterior mean of w, k(x, X) (K + lam I)^-1 y, as a direction; of other targets (n) where given."""
         return ntk.combine(self._factors, self._solve(self._targets if targets is None else targets))
 
-    def draw(self, nu: float, rng: np.random.Generator) -> Direction:
+    def draw(self, nu: float, rng: np.random.Generator) -> WeightDirection:
         """Mean plus nu times a draw of the posterior deviation (Matheron's rule): a direction."""
         prior = self._net.random_direction(rng)
         noise = like(rng.standard_normal(self._n), self._L) * self._noise**0.5
         off = self._targets - nu * (ntk.inner(self._factors, prior) + noise)
         return tuple(a + nu * b for a, b in zip(ntk.combine(self._factors, self._solve(off)), prior, strict=True))
 
-    def values(self, factors: Factors, w: Direction) -> Tensor:
+    def values(self, factors: Factors, w: WeightDirection) -> Tensor:
         """The function w at points given by their factors, C."""
         return ntk.inner(factors, w)
 

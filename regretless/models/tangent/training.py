@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.models.tangent.ntk import ROWS, Direction, Mlp, Tensor, combine, inner, kernel
+from regretless.models.tangent.ntk import ROWS, Mlp, Tensor, WeightDirection, combine, inner, kernel
 from regretless.models.tangent.ridge import Tangent
 from regretless.space.parameters import Array
 
@@ -84,10 +84,10 @@ def largest_eigenvalue(net: Tangent, X: Tensor) -> float:
     """lambda_max(G G') of the features G of rows X (n x ...) by power iteration on G'G, some rows at a time: no n x n
     matrix, and no factors of n rows, are held. 0 where all features are."""
     parts = [X[i : i + ROWS] for i in range(0, len(X), ROWS)]
-    u: Direction = ()
+    u: WeightDirection = ()
     largest = 0.0
     for step in range(POWER_STEPS + 1):
-        total: Direction = ()
+        total: WeightDirection = ()
         for part in parts:
             A = net.factors(part)
             beta = inner(A, u) if step else A[0][0][:, 0] * 0.0 + 1.0

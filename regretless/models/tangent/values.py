@@ -34,7 +34,7 @@ def standardisation(y: Array, *, of_equal: float = 1.0) -> tuple[float, float]:
     return centre, spread if spread > rounding else max(of_equal, rounding)
 
 
-class Scale(NamedTuple):
+class TargetScale(NamedTuple):
     """How told values become targets: divided by the unit, less the centre, divided by the spread."""
 
     unit: float = 1.0
@@ -57,4 +57,4 @@ class Scale(NamedTuple):
 
 def standardised(y: Array) -> Array:
     """y (n) with mean 0 and deviation 1, whatever its size; zeros where all values are equal."""
-    return Scale.of(y).targets(y)
+    return TargetScale.of(y).targets(y)

@@ -6,9 +6,9 @@ import pytest
 from regretless.methods.go_ucb import guard as module
 from regretless.methods.go_ucb.guard import (
     MOST_NATS,
-    Evidence,
     Guard,
     Hybrid,
+    LeaveOneOut,
     Shares,
     family_density,
     fit_shares,
@@ -159,7 +159,7 @@ def test_repetitions_of_one_point_share_one_vote():
         np.full(30, 0.5), -1.0, -1.0
     ]  # a trifle better thirty times in one place, clearly worse in the two others
     density = {"process": often, "family": np.zeros(32), "hybrid": np.full(32, 3.0)}
-    evidence = Evidence(density, X, np.ones(32, dtype=bool))
+    evidence = LeaveOneOut(density, X, np.ones(32, dtype=bool))
     assert evidence.gain("process", "family")[0] == pytest.approx(-1.5, abs=0.1)
     assert not evidence.favours("process", "family", 0.0)
     assert evidence.favours("hybrid", "family", 6.0)
@@ -172,7 +172,7 @@ def test_the_process_is_compared_on_the_values_it_takes_as_they_are_and_no_value
         "family": np.zeros(12),
         "hybrid": np.r_[np.full(11, 1.0), -90.0],
     }
-    evidence = Evidence(density, X, np.arange(12) < 10)
+    evidence = LeaveOneOut(density, X, np.arange(12) < 10)
     assert evidence.gain("process", "family")[0] == 10
     assert evidence.gain("hybrid", "family")[0] == 11 - MOST_NATS
 

@@ -6,7 +6,7 @@ import pytest
 from regretless.methods.go_ucb.parametric import (
     CENTRED,
     FAMILIES,
-    Bounds,
+    ParameterBounds,
     TwoLayerNet,
     named_family,
     quadratic,
@@ -48,15 +48,15 @@ def test_an_unknown_family_is_named():
 
 
 def test_bounds_are_ends_of_the_search_box_and_log_scales_have_geometric_middles():
-    bounds, names = Bounds.of({"V": (-1.0, 3.0), "K": Float(0.01, 1, log=True)})
+    bounds, names = ParameterBounds.of({"V": (-1.0, 3.0), "K": Float(0.01, 1, log=True)})
     assert names == ("V", "K")
     np.testing.assert_allclose(
         bounds.user(np.array([[-1.0, -1.0], [0.0, 0.0], [1.0, 1.0]]))[0], [[-1, 0.01], [1, 0.1], [3, 1]]
     )
-    assert Bounds.of([(0, 1), (2, 3)])[1] == ("w0", "w1")
-    assert Bounds.of(Space({"k": Float(1, 3)}))[0].high.tolist() == [3.0]
+    assert ParameterBounds.of([(0, 1), (2, 3)])[1] == ("w0", "w1")
+    assert ParameterBounds.of(Space({"k": Float(1, 3)}))[0].high.tolist() == [3.0]
     with pytest.raises(ValueError, match=r"w_bounds\['k'\] must be"):
-        Bounds.of({"k": Int(1, 3)})
+        ParameterBounds.of({"k": Int(1, 3)})
 
 
 def test_user_units_agree_with_the_space():

@@ -10,7 +10,7 @@ import torch
 import regretless as rg
 from regretless.basics.statefile import read_state, write_state
 from regretless.history import History
-from regretless.methods.go_ucb.parametric import Bounds
+from regretless.methods.go_ucb.parametric import ParameterBounds
 from regretless.methods.go_ucb.torch_model import UserModule, tensor_ways
 from regretless.methods.go_ucb.user_model import UserFunction, family_of
 
@@ -207,7 +207,7 @@ def test_a_text_is_never_imported_and_a_path_never_opened(payload):
     assert "go_ucb_payload" not in sys.modules
     for path in (str(payload / "bounds.toml"), payload / "bounds.toml", "/etc/passwd", b"/etc/passwd"):
         with pytest.raises(ValueError, match="w_bounds must be a mapping or a list"):
-            Bounds.of(path)
+            ParameterBounds.of(path)
         with pytest.raises(ValueError, match="w_bounds must be a mapping or a list"):
             rg.GOUCB(model=array_formula, w_bounds=path).build(2, seed=0)
 

@@ -13,7 +13,7 @@ from regretless.methods.gp_threds import unknown_norm
 from regretless.methods.gp_threds.printed import PrintedGPThreDS
 from regretless.methods.gp_threds.unknown_norm import doubled, least_norm, radius, refuted, ridge
 from regretless.methods.gp_threds.widths import Widths
-from regretless.models.gp.kernels import Kind
+from regretless.models.gp.kernels import KernelKind
 from regretless.models.grid.posterior import correlation
 from regretless.space.parameters import Array
 from regretless.testing import Loop
@@ -39,7 +39,7 @@ def of_norm(norm: float, seed: int) -> Callable[[Array], Array]:
 
 @pytest.mark.parametrize("kernel", ["se", "matern52"])
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.8])
-def test_the_least_norm_solves_the_quadratic_programme(kernel: Kind, share: float) -> None:
+def test_the_least_norm_solves_the_quadratic_programme(kernel: KernelKind, share: float) -> None:
     """Functions sum_i a_i k(x_i, .) with Eq. (3)'s mean as the centre; every value stands for itself."""
     X, y = values(3)
     K = correlation(kernel, X, X, LENGTHSCALE)

@@ -11,7 +11,7 @@ from botorch.models import SingleTaskGP
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from slow_forms import draw, log_evidence
 
-from regretless.models.gp.fit import Objective, Prior, fit
+from regretless.models.gp.fit import NegativeLogPosterior, Prior, fit
 from regretless.models.gp.posterior import GP, Hyper, Kernel
 
 
@@ -26,7 +26,9 @@ def test_gradient_is_a_finite_difference(kind, ard, known, labels):
     yvar = np.full(len(y), np.nan if known == "none" else 0.02)
     if known == "some":
         yvar[::2] = np.nan
-    objective = Objective(Kernel(kind, 4, labels), X, (y - y.mean()) / y.std(), yvar, Prior.scaled(4), ard=ard)
+    objective = NegativeLogPosterior(
+        Kernel(kind, 4, labels), X, (y - y.mean()) / y.std(), yvar, Prior.scaled(4), ard=ard
+    )
     theta = objective.centre + 0.3 * rng.standard_normal(len(objective.centre))
     if objective.at_noise >= 0:
         theta[objective.at_noise] = -4.0
@@ -66,7 +68,7 @@ def test_map_is_no_worse_than_botorchs(seed):
         quadratic=None, signal=None, profile=False, lengthscale_bounds=(2.5e-2, 1e6), noise_bounds=(1e-4, 1e4),
     )  # fmt: skip
     kernel = Kernel("se", d)
-    objective = Objective(kernel, X, y, None, prior, ard=True)
+    objective = NegativeLogPosterior(kernel, X, y, None, prior, ard=True)
     hyper = fit(kernel, X, y, ard=True, prior=prior, rounds=40)
     theirs = objective.one(np.log(np.append(theirs_l, theirs_noise)))[0]
     ours = objective.one(objective.theta(hyper))[0]
@@ -80,7 +82,7 @@ def test_the_objective_is_the_evidence_of_the_posterior():
     y = np.sin(4 * X[:, 0]) + 0.3 * rng.standard_normal(30)
     flat = Prior(lengthscale=(0.0, 1e9), noise=(0.0, 1e9), quadratic=(0.0, 1e9), signal=(0.0, 1e9))
     kernel = Kernel("matern52", 3)
-    objective = Objective(kernel, X, y, yvar, flat, ard=True)
+    objective = NegativeLogPosterior(kernel, X, y, yvar, flat, ard=True)
     constants = []
     for seed in range(3):
         theta = 0.3 * np.random.default_rng(seed).standard_normal(len(objective.centre))
@@ -114,8 +116,8 @@ def test_the_prior_on_length_scales_is_the_stated_normal():
     rng = np.random.default_rng(4)
     X, y = rng.random((15, 20)), rng.standard_normal(15)
     for ard in (True, False):
-        objective = Objective(Kernel("se", 20), X, y, None, Prior.scaled(20), ard=ard)
-        flat = Objective(
+        objective = NegativeLogPosterior(Kernel("se", 20), X, y, None, Prior.scaled(20), ard=ard)
+        flat = NegativeLogPosterior(
             Kernel("se", 20),
             X,
             y,

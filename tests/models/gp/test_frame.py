@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import ortho_group
 
-from regretless.models.gp.fit import Objective, Prior, fit
+from regretless.models.gp.fit import NegativeLogPosterior, Prior, fit
 from regretless.models.gp.frame import directions, turn_axes
 from regretless.models.gp.posterior import GP, Hyper, Kernel
 from regretless.models.gp.surrogate import Surrogate
@@ -69,8 +69,8 @@ def test_a_valley_is_found_and_predicted_better():
     assert along.rotation is not None
     steepest = along.rotation[:, int(np.argmin(along.lengthscale))]
     assert abs(steepest @ across) > 0.95
-    better = Objective(kernel, X, y, None, prior, ard=True, rotation=along.rotation)
-    worse = Objective(kernel, X, y, None, prior, ard=True)
+    better = NegativeLogPosterior(kernel, X, y, None, prior, ard=True, rotation=along.rotation)
+    worse = NegativeLogPosterior(kernel, X, y, None, prior, ard=True)
     assert better.one(better.theta(along))[0] < worse.one(worse.theta(straight))[0] - 5
     correlation = [
         np.corrcoef(GP.exact(kernel, h, X, y).mean_at(Q), ripples(Q, across))[0, 1] for h in (straight, along)
@@ -86,7 +86,9 @@ def test_what_runs_along_the_coordinates_is_left_alone_or_no_worse():
     kernel, prior = Kernel("matern52", 4), Prior.scaled(4, quadratic=False)
     straight = fit(kernel, X, y, prior=prior, rounds=40)
     chosen = turn_axes(kernel, X, y, NONE, straight, prior=prior, rounds=40)
-    before, after = (Objective(kernel, X, y, None, prior, ard=True, rotation=h.rotation) for h in (straight, chosen))
+    before, after = (
+        NegativeLogPosterior(kernel, X, y, None, prior, ard=True, rotation=h.rotation) for h in (straight, chosen)
+    )
     assert after.one(after.theta(chosen))[0] <= before.one(before.theta(straight))[0] + 1e-9
     few = turn_axes(kernel, X[:8], y[:8], NONE[:8], straight, prior=prior, rounds=5)
     assert few is straight

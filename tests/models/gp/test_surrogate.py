@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from regretless.models.gp.fit import Objective, fit
+from regretless.models.gp.fit import NegativeLogPosterior, fit
 from regretless.models.gp.posterior import GP, Hyper, in_units_of
 from regretless.models.gp.sobol import sobol_points
 from regretless.models.gp.surrogate import (
@@ -236,7 +236,7 @@ def test_a_fit_begins_afresh_where_a_thin_layer_comes_as_a_surprise(seed: int) -
         model = Surrogate(Cube.box(3), clip=False, restart=restart)
         for n in range(8, len(y) + 1):
             hyper = model.gp(X[:n], y[:n]).hyper
-        objective = Objective(model.kernel, X, (y - offset) / scale, None, model.prior, ard=True)
+        objective = NegativeLogPosterior(model.kernel, X, (y - offset) / scale, None, model.prior, ard=True)
         densities.append(objective.one(objective.theta(hyper))[0])
         at_once = Surrogate(Cube.box(3), clip=False, restart=restart).gp(X, y).hyper
         assert np.array_equal(at_once.lengthscale, hyper.lengthscale)  # the history decides, not who asked when

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import cho_factor, cho_solve
 
-from regretless.models.gp.kernels import Kind
+from regretless.models.gp.kernels import KernelKind
 from regretless.models.grid.posterior import ProductPosterior, RowPosterior, SEFeatures, correlation, product_grid
 from regretless.models.grid.scale import grouped
 from regretless.space.parameters import Array
@@ -13,7 +13,9 @@ LENGTHSCALE, NOISE = 0.2, 0.01
 AXES = {1: 50, 2: 18, 3: 6}
 
 
-def direct(kernel: Kind, X: Array, y: Array, grid: Array, noise: Array | float = NOISE) -> tuple[Array, Array, float]:
+def direct(
+    kernel: KernelKind, X: Array, y: Array, grid: Array, noise: Array | float = NOISE
+) -> tuple[Array, Array, float]:
     """Mean, variance and information gain by one solve with the full covariance; noise: one variance, or one per
     sample."""
     noise = np.full(len(X), noise)
@@ -43,7 +45,7 @@ def fill(posterior: RowPosterior | ProductPosterior, points: list[tuple[int, Arr
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
 @pytest.mark.parametrize("kernel", ["se", "matern52"])
-def test_rows_equal_a_direct_solve_over_2000_samples_with_prior_data(kernel: Kind, dim: int) -> None:
+def test_rows_equal_a_direct_solve_over_2000_samples_with_prior_data(kernel: KernelKind, dim: int) -> None:
     rng = np.random.default_rng(dim)
     grid = product_grid([np.linspace(0, 1, AXES[dim])] * dim)
     prior = rng.random((30, dim)), rng.standard_normal(30)
@@ -80,7 +82,7 @@ def test_samples_of_different_noise_equal_a_direct_solve(form: str) -> None:
     rng = np.random.default_rng(5)
     axes = [np.linspace(0, 1, 12)] * 2
     grid = product_grid(axes)
-    kernel: Kind = "matern52" if form.endswith("matern52") else "se"
+    kernel: KernelKind = "matern52" if form.endswith("matern52") else "se"
     points = samples(grid, 300, rng)
     noise = rng.choice([1e-5, 0.01, 0.5, 40.0], size=300)
     posterior: RowPosterior | ProductPosterior
