@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from regretless.doors.sklearn.search import RegretlessSearchCV
     from regretless.outlook.stopping import GapBelow, StopWhen
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 GOUCB = METHODS["go-ucb"]
 GPThreDS = METHODS["gp-threds"]

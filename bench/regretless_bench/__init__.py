@@ -5,4 +5,4 @@ libraries as methods.
 their figures. This is a distribution of its own, so that an installation for tuning stays small.
 """
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
