@@ -23,7 +23,7 @@ from regretless.doors.optuna.sampler import Sampler
 from regretless.space import Space
 from regretless.space.parameters import Float
 
-METHODS = ("random", "gp-ucb", "gp-ei", "gp-threds", "gp-contest")
+METHODS = ("random", "gp-ucb", "gp-ei", "gp-threds", "ms-ucb")
 LIMIT = 1.3
 """The ratio that the door must stay below."""
 SPACE = Space({f"x{i}": Float(-5.0, 10.0) for i in range(3)})

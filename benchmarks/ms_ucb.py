@@ -1,4 +1,4 @@
-"""MS-UCB and gp-contest: one acquisition maximisation over many subspaces, a whole ask, and the memory it takes, from
+"""MS-UCB and GP-EI: one acquisition maximisation over many subspaces, a whole ask, and the memory it takes, from
 100 to 5000 dimensions.
 
 CPU milliseconds, one thread. The posterior is conditioned already and the cached sums of the base points are there, as
@@ -18,14 +18,15 @@ from itertools import product
 
 import numpy as np
 
+from regretless.classics import CLASSICS
+from regretless.history import History
 from regretless.methods import METHODS
+from regretless.methods.ms_ucb.base_set import BaseSet
+from regretless.methods.ms_ucb.subspaces import PosteriorArrays, Subspaces, maximise_subspaces, random_blocks
 from regretless.models.gp.acquisition import confidence_bound, upper_confidence
-from regretless.models.gp.additive import AdditiveGP, AdditiveSurrogate
-from regretless.models.gp.base_points import BasePoints, PosteriorArrays
 from regretless.models.gp.kernels import Kernel
 from regretless.models.gp.maximiser import maximise
 from regretless.models.gp.posterior import GP, Hyper
-from regretless.models.gp.subspace import Subspaces, maximise_subspaces, random_blocks
 from regretless.models.gp.surrogate import SIZES, scheduled
 from regretless.space import Cube
 from regretless.space.parameters import Array
@@ -36,11 +37,11 @@ FREE = 5
 MEMORY = """
 import numpy as np
 from regretless_bench.memory import peak_megabytes
-from regretless.methods.gp_contest.default import GPContest
+from regretless.classics.gp_ei import GPEI
 from regretless.testing import Loop
 rng = np.random.default_rng(0)
 X = rng.random((1000, 5000))
-loop = Loop(GPContest(5000, seed=0))
+loop = Loop(GPEI(5000, seed=0))
 loop.tell(X, -((X - 0.4) ** 2).mean(axis=1))
 del X
 loop.ask(2)
@@ -65,19 +66,19 @@ def data(D: int, n: int) -> tuple[Array, Array]:
     return X, -((X - rng.uniform(0.2, 0.8, D)) ** 2).mean(axis=1) + 0.01 * np.sin(9 * X[:, 0])
 
 
-def subspace_time(gp: GP | AdditiveGP, X: Array, count: int) -> float:
+def subspace_time(gp: GP, X: Array, count: int) -> float:
     """One maximisation over `count` uniform subspaces, their sums with the told points in place."""
     D, rng = X.shape[1], np.random.default_rng(0)
-    bases = BasePoints(D, 2)
-    bases.extend(rng.random((count, D)))
+    bases = BaseSet(Cube.box(D), 0, count, 0.0, initial=0)
+    bases.draw(History(D))
     nothing = np.empty((0, D))
-    arrays = PosteriorArrays.of(gp)
-    bases.sums(arrays, X, nothing)
+    arrays = PosteriorArrays(gp)
+    bases.squared(arrays, X, nothing)
     free, local = random_blocks(count, FREE, np.arange(D), None, rng), np.zeros(count, dtype=bool)
     bound = confidence_bound(1.0, gp.signal)
 
     def once() -> object:
-        where = Subspaces(bases.Z, free, local, bases.sums(arrays, X, nothing))
+        where = Subspaces(bases.Z, free, local, bases.squared(arrays, X, nothing))
         return maximise_subspaces(arrays, bound, where, np.random.default_rng(1))
 
     return cpu(once, 3)
@@ -119,26 +120,25 @@ def full_time(gp: GP, X: Array) -> float:
 
 
 def maximisations() -> None:
-    print("    D    n | subspaces: 100    1000  1000 with trend | full D | BoTorch | their ratios to 100 subspaces")
+    print("    D    n | subspaces: 100    1000 | full D | BoTorch | their ratios to 100 subspaces")
     for D, n in SETTINGS:
         X, y = data(D, n)
         lengthscale = 0.5 * D**0.5
         hyper = Hyper(np.array([lengthscale]), 1e-4)
         gp = GP.exact(Kernel("matern52", D), hyper, X, y, offset=float(y.mean()), scale=float(y.std()))
         few, many = subspace_time(gp, X, 100), subspace_time(gp, X, 1000)
-        trend = subspace_time(AdditiveSurrogate(Cube.box(D)).gp(X, y), X, 1000)
         full = full_time(gp, X)
         theirs = botorch_time(X, y, lengthscale) if D * n <= 500_000 else None
         times, ratio = ("-", "-") if theirs is None else (f"{theirs:.0f}", f"{theirs / few:.0f}")
         peer = f"{times:>7} | {full / few:.1f}, {ratio}"
-        print(f"{D:>5} {n:>4} | {few:>14.1f} {many:>7.1f} {trend:>16.1f} | {full:>6.1f} | {peer}", flush=True)
+        print(f"{D:>5} {n:>4} | {few:>14.1f} {many:>7.1f} | {full:>6.1f} | {peer}", flush=True)
 
 
 def whole_asks() -> None:
     """Asks between two fits, and the fit that follows spread over them."""
-    for name, (D, n) in product(("ms-ucb", "gp-contest"), ((100, 200), (1000, 500), (5000, 500))):
+    for name, (D, n) in product(("ms-ucb", "gp-ei"), ((100, 200), (1000, 500), (5000, 500))):
         X, y = data(D, n)
-        loop = Loop(METHODS[name].build(D, seed=0))
+        loop = Loop({**METHODS, **CLASSICS}[name].build(D, seed=0))
         loop.tell(X, y)
         loop.forget(loop.ask())  # builds all caches
         times: list[float] = []

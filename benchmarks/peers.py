@@ -57,7 +57,7 @@ PEERS = (
     "cma",
     "random",
 )
-HIGH_OURS = ("gp-contest", "gp-ucb", "gp-ei", "tangent-region")
+HIGH_OURS = ("gp-ucb", "gp-ei", "tangent-region")
 BOTORCH, TURBO = "botorch-logei:initial=20,quick=True", "turbo:initial=20"
 HIGH_PEERS = ("optuna-gp", BOTORCH, TURBO, "nevergrad-ngopt", "optuna-tpe", "optuna-cmaes", "cma", "random")
 """TuRBO and BoTorch would add random points of their own to the 20 initial ones. BoTorch's model is fitted by our

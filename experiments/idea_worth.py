@@ -34,7 +34,6 @@ from regretless_bench.problems import make_problem, mechanistic
 import regretless as rg
 from regretless.method import Recipe
 from regretless.methods import METHODS
-from regretless.methods.gp_contest.default import GPContest
 from regretless.methods.tangent_region.default import TangentRegion
 from regretless.models.gp.surrogate import Surrogate
 from regretless.space.parameters import Array
@@ -150,13 +149,6 @@ class MaternRegion(TangentRegion):
         self._model = MaternModel(self)
 
 
-class NoSubspaces(GPContest):
-    """The contest without the starts that its subspaces give."""
-
-    def _best_of_chains(self, gp: Any, acquire: Any, incumbents: Array, rng: np.random.Generator) -> Array:
-        return incumbents[:0]
-
-
 # ---------------------------------------------------------------- studies
 
 
@@ -237,13 +229,6 @@ REPORT = {
             "as printed": METHODS["ms-ucb-printed"],
         },
     ),
-    "gp-contest": Study(
-        HIGH, 120,
-        {
-            "contest": rg.GPContest, "one model (gp-ei)": rg.GPEI,
-            "no subspaces": Recipe("no-subspaces", NoSubspaces),
-        },
-    ),
     "tangent-region": Study(
         NETS, 120,
         {
@@ -282,7 +267,7 @@ CHOOSE = {
             "5, width 1": rg.MSUCB, **{f"{d}, width 1": rg.MSUCB(low_dim=d) for d in (2, 10, 20)},
             "5, width 0.5": rg.MSUCB(kappa=0.5), "10, width 0.5": rg.MSUCB(low_dim=10, kappa=0.5),
             "5, width 2": rg.MSUCB(kappa=2.0), "all at once": lambda dim: rg.MSUCB(low_dim=dim),
-            "all at once, width 0.5": lambda dim: rg.MSUCB(low_dim=dim, kappa=0.5), "gp-contest": rg.GPContest,
+            "all at once, width 0.5": lambda dim: rg.MSUCB(low_dim=dim, kappa=0.5),
         },
         seeds=3, first_seed=100,
     ),

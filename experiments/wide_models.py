@@ -1,11 +1,11 @@
-"""Which Gaussian process to search in 30 and more dimensions: the contest of several, or one with a good prior.
+"""Which Gaussian process to search in 30 and more dimensions: which prior of the length-scales, or a linear kernel.
 
     python experiments/wide_models.py --jobs 2 --minutes 60 --out runs/wide      # runs what has no line yet
     python experiments/wide_models.py --report --out runs/wide                   # the table of mean ranks
 
 Problems are the turned formulas of `bench` (30 and 100 dimensions, 300 evaluations), which chose nothing, and classics
-with an optimum off the centre. Candidates are `gp-contest`, one GP with expected improvement under several priors of
-the length-scales, a linear kernel on the sphere, TuRBO and a draw at random:
+with an optimum off the centre. Candidates are one GP with expected improvement under several priors of the
+length-scales, a linear kernel on the sphere, TuRBO, CMA-ES and a draw at random:
 
     gp-ei              the prior of this library: centre 0.5 sqrt(D), sds 1, correlated
     gp-ei, scaled      log-normal with location sqrt 2 + log(D) / 2 and sd sqrt 3 (arXiv 2402.02746)
@@ -67,7 +67,7 @@ class Likelihood(GPEI):
 
 
 METHODS = {
-    "gp-contest": "gp-contest", "gp-ei": "gp-ei", "gp-ei, scaled": Recipe("scaled", Scaled),
+    "gp-ei": "gp-ei", "gp-ei, scaled": Recipe("scaled", Scaled),
     "gp-ei, likelihood": Recipe("likelihood", Likelihood), "linear": "linear-bo", "turbo": "turbo", "cma-es": "cma-es",
     "random": "random",
 }  # fmt: skip

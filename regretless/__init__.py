@@ -38,7 +38,6 @@ GPThreDS = METHODS["gp-threds"]
 BBO = METHODS["bilevel"]
 NeuralBO = METHODS["neural-bo"]
 MSUCB = METHODS["ms-ucb"]
-GPContest = METHODS["gp-contest"]
 TangentRegion = METHODS["tangent-region"]
 RandomSearch = CLASSICS["random"]
 SobolSearch = CLASSICS["sobol"]
@@ -79,7 +78,6 @@ __all__ = [
     "Choice",
     "Cube",
     "Float",
-    "GPContest",
     "GPThreDS",
     "GapBelow",
     "Int",

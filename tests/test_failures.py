@@ -24,8 +24,8 @@ def failures(name: str, seed: int) -> int:
     return len(loop.history.failed)
 
 
-@pytest.mark.parametrize("name", ["gp-ei", "bilevel", "ms-ucb", "gp-contest", "rembo"])
+@pytest.mark.parametrize("name", ["gp-ei", "bilevel", "ms-ucb", "rembo"])
 def test_a_failing_half_is_left(name: str) -> None:
-    """The last three once spent 21 to 24 trials there: the logarithm of an improvement has no lower bound, and
+    """Two of them once spent 21 to 24 trials there: the logarithm of an improvement has no lower bound, and
     outweighed that of the successes."""
     assert np.median([failures(name, seed) for seed in range(5)]) < 17

@@ -35,7 +35,6 @@ PRELUDES = {
         "",
     ),
     "ms-ucb": (BOWL, ""),
-    "gp-contest": (BOWL, ""),
     **dict.fromkeys(("neural-bo", "tangent-region"), (
         BOWL + "tfidf = np.eye(5)\ncnn = torch.nn.Linear(2, 1, dtype=torch.float64)\n"
         "def image(U):\n    return torch.as_tensor(U)\n",

@@ -264,7 +264,7 @@ def test_the_objective_sees_boxes_off_zero_and_uneven() -> None:
 
 def test_auto_says_why() -> None:
     assert "exact GP" in Optimizer(SPACE, budget=50).why
-    assert "gp-contest" in Optimizer([(0, 1)] * 100, budget=50).why
+    assert "gp-ei" in Optimizer([(0, 1)] * 100, budget=50).why
 
 
 IN_ANOTHER = """
@@ -274,7 +274,7 @@ print(opt.ask().unit.tobytes().hex())
 """
 
 
-@pytest.mark.parametrize("method", ["auto", "gp-ei", "gp-contest"])
+@pytest.mark.parametrize("method", ["auto", "gp-ei", "ms-ucb"])
 def test_an_optimizer_goes_on_in_another_process(method: str, tmp_path: Path) -> None:
     """A fresh process has fitted nothing yet, and knew no sizes at which models are fitted."""
     opt = Optimizer(SPACE, method=method, seed=1)

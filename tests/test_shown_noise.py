@@ -32,7 +32,7 @@ def test_ripples_and_neighbours_that_differ_are_no_noise() -> None:
     assert not shows_noise(X, y, np.full(60, np.nan))
 
 
-QUICK = ["random", "gp-ei", "gp-ucb", "ms-ucb", "gp-contest", "tangent-region", "neural-bo", "bilevel", "turbo"]
+QUICK = ["random", "gp-ei", "gp-ucb", "ms-ucb", "tangent-region", "neural-bo", "bilevel", "turbo"]
 QUICK += ["gp-threds", *(name for name in ("grid-ei", "linebo") if name in others())]
 
 

@@ -3,7 +3,7 @@
 At every ask a table (`table.py`) decides from the space, the budget and the history which part proposes:
 
     the model        up to 20 parameters: one exact Gaussian process (`model.py`)
-    the contest      beyond that: `gp-contest`, where of several models the one is searched that predicted best
+    gp-ei            beyond that: one Gaussian process with expected improvement
     the evolution    many evaluations: CMA-ES with restarts, which learns from all values (`evolution.py`); without a
                      budget it takes ever more of the asks, beginning with the 101st
 
@@ -38,9 +38,9 @@ from regretless.auto.exact import only_lines
 from regretless.auto.model import Model
 from regretless.basics.streams import Draws
 from regretless.certificate import Certificate
+from regretless.classics.gp_ei import GPEI
 from regretless.history import History
 from regretless.method import Method, State, Traits
-from regretless.methods import METHODS
 from regretless.space import Cube
 from regretless.space.parameters import Array
 
@@ -76,8 +76,9 @@ class Auto(Method):
         return table.explained(self._situation(history, self.cube))
 
     def uses_outside(self, history: History) -> bool:
-        """The model alone uses values outside the cube."""
-        return not self._situation(history, self.cube).wide
+        """The evolution alone does not."""
+        s = self._situation(history, self.cube)
+        return not (s.wide and s.long)
 
     def warm(self, history: History) -> State:
         return self._answering(history).warm(history)
@@ -86,8 +87,8 @@ class Auto(Method):
         self._answering(history).warm_from(history, state)
 
     def _weighs_belief(self, history: History) -> bool:
-        """The model alone does."""
-        return table.first_row(self._situation(history, self.cube)).part == table.MODEL
+        """The evolution alone does not."""
+        return table.first_row(self._situation(history, self.cube)).part != table.EVOLUTION
 
     def _repeats(self, history: History) -> bool:
         return self._model.is_noisy(history) and bool(np.isfinite(self.cube.size))
@@ -115,10 +116,9 @@ class Auto(Method):
         """A part by its name, built when it is first needed."""
         if name not in self._parts:
             run: dict[str, Any] = {"seed": self.seed, "budget": self.budget}
-            if name == table.EVOLUTION:
-                self._parts[name] = Evolution(self.cube, **run, is_noisy=self._model.is_noisy)
-            else:
-                self._parts[name] = METHODS[name].build(self.cube, **run)
+            evolution = name == table.EVOLUTION
+            part = Evolution(self.cube, **run, is_noisy=self._model.is_noisy) if evolution else GPEI(self.cube, **run)
+            self._parts[name] = part
             self._parts[name].known_noise = self.known_noise
         return self._parts[name]
 

@@ -12,10 +12,10 @@ from regretless.auto.exact import has_steps, is_many
 from regretless.models.gp.design import design_size
 from regretless.space import Cube
 
-MODEL, CONTEST, EVOLUTION = "model", "gp-contest", "cma-es"
+MODEL, WIDE, EVOLUTION = "model", "gp-ei", "cma-es"
 """The parts: `auto.model`, and what the methods of these names propose."""
 
-MODEL_UP_TO = 20  # parameters that the model is taken for; in 20 it is level with the contest in half the time (docs)
+MODEL_UP_TO = 20  # parameters that the model is taken for; beyond them `gp-ei` searches (docs/lab/auto.md)
 LONG = 3000  # a larger budget means cheap evaluations: there an ask of the model would take longer than they do
 UNPLANNED = 1000  # values after which the evolution takes over where no budget was given; the model then asks in 0.1 s
 SHARES = ((100, 1), (200, 2), (400, 4), (600, 8))
@@ -148,8 +148,8 @@ BEGINNING = (
         why="{s.budget} evaluations: CMA-ES, whose asks take microseconds, learns from all values",
     ),
     Row(
-        lambda s: s.wide, CONTEST,
-        why="{s.dim} parameters: of several GPs the one that predicted best is searched (gp-contest)",
+        lambda s: s.wide, WIDE,
+        why="{s.dim} parameters: one GP with expected improvement and no turns (gp-ei)",
     ),
     Row(
         lambda s: s.stepped, MODEL,

@@ -32,8 +32,7 @@ ELSEWHERE = ("bench", "reproduce", "data")
 USES = {
     "auto": "the default: reads the values as they come, takes the search that suits them, and says why",
     "gp-ucb": "up to 20 parameters and 3,000 evaluations; its certificate can end the run",
-    "gp-ei": "the same, and the better one of the two with whole numbers, steps and choices",
-    "gp-contest": "20 to 5,000 parameters, 50 to 1,000 evaluations",
+    "gp-ei": "the same, and the better one of the two with whole numbers, steps, choices and many parameters",
     "cma-es": "thousands of cheap evaluations of up to 1,000 parameters",
     "tangent-region": "thousands of evaluations of 1 to 100 parameters, at some tens of milliseconds an ask",
     "neural-bo": "images, texts and pools, read by a trained net, yours if you like; on plain boxes take auto",

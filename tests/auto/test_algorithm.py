@@ -8,7 +8,6 @@ from regretless.auto.evolution import Evolution, best_of_many
 from regretless.auto.model import Model
 from regretless.classics import CLASSICS
 from regretless.method import Method, next_points
-from regretless.methods import METHODS
 from regretless.models.gp.acquisition import log_expected_improvement, upper_confidence
 from regretless.models.gp.maximiser import Acquisition
 from regretless.models.gp.posterior import GP
@@ -53,27 +52,29 @@ def same_proposals(loop: Loop, method: Method, step: int) -> bool:
 # ---------------------------------------------------------------- who proposes
 
 
-def test_beyond_the_model_s_dimensions_it_is_gp_contest() -> None:
-    """The wide part is gp-contest itself: the same points from the same history."""
+def test_beyond_the_model_s_dimensions_it_is_gp_ei() -> None:
+    """The wide part is gp-ei itself: the same points from the same history."""
     dim = table.MODEL_UP_TO + 1
-    ours, theirs = begun(dim, 5, 40), Loop(METHODS["gp-contest"].build(dim, seed=5, budget=40))
+    ours, theirs = begun(dim, 5, 40), Loop(CLASSICS["gp-ei"].build(dim, seed=5, budget=40))
     assert np.array_equal(run(ours, 12), run(theirs, 12))
     assert np.array_equal(ours.recommend(), theirs.recommend())
     assert f"{dim} parameters" in why(ours)
 
 
-def test_what_the_contest_cannot_use_of_earlier_evaluations_is_said() -> None:
-    opt = Optimizer([(-3.0, 11.0)] * 22, seed=0)
+def test_what_the_evolution_cannot_use_of_earlier_evaluations_is_said() -> None:
+    before = [({f"x{i}": 12.0 for i in range(22)}, 1.0), ({f"x{i}": 2.0 for i in range(22)}, 2.0)]
+    assert Optimizer([(-3.0, 11.0)] * 22, budget=60, seed=0).learn(before) == 2
+    opt = Optimizer([(-3.0, 11.0)] * 22, budget=10_000, seed=0)
     with pytest.warns(RuntimeWarning, match="1 earlier evaluations were left out: outside the ranges"):
-        opt.learn([({f"x{i}": 12.0 for i in range(22)}, 1.0), ({f"x{i}": 2.0 for i in range(22)}, 2.0)])
+        opt.learn(before)
 
 
-@pytest.mark.parametrize(("others", "budget"), [(1, 10_000), (21, 60)])
-def test_a_prior_is_followed_where_no_model_weighs_it(others: int, budget: int, monkeypatch) -> None:
-    """The evolution and the contest know none, so a share of the proposals is drawn from it, as with other methods."""
+@pytest.mark.parametrize("others", [1, 21])
+def test_a_prior_is_followed_where_no_model_weighs_it(others: int, monkeypatch) -> None:
+    """The evolution knows none, so a share of the proposals is drawn from it, as with other methods."""
     monkeypatch.setattr("regretless.method.BELIEVED", 1e9)  # half of the proposals
     lines = {f"x{i}": Float(-3.0, 11.0) for i in range(others)}
-    opt = Optimizer({"p": Float(-2.0, 6.0, prior=(5.0, 0.05)), **lines}, budget=budget, seed=0)
+    opt = Optimizer({"p": Float(-2.0, 6.0, prior=(5.0, 0.05)), **lines}, budget=10_000, seed=0)
     X = np.random.default_rng(0).random((40, others + 1))
     opt.take_in(X, bowl(X), np.full(40, np.nan))
     near = [abs(opt.ask().params["p"] - 5.0) < 0.3 for _ in range(16)]
@@ -385,7 +386,7 @@ def test_what_follows_from_noise_without_the_model_is_said(dim: int, budget: int
 
 @pytest.mark.parametrize(("lines", "budget"), [(2, 10_000), (22, 60)])
 def test_what_one_ask_holds_is_free_in_the_next(lines: int, budget: int) -> None:
-    """The evolution and the contest are built in the first ask that needs them, which may have held coordinates."""
+    """The evolution and gp-ei are built in the first ask that needs them, which may have held coordinates."""
     space = Space({f"x{i}": Float(-3.0 - i, 11.0) for i in range(lines)} | {"n": Int(3, 17)})
     pins = space.pins({"n": 5}, "shares")
     ((at, place),) = pins.items()
@@ -402,7 +403,7 @@ def test_what_one_ask_holds_is_free_in_the_next(lines: int, budget: int) -> None
 
 @pytest.mark.parametrize(("dim", "budget"), [(2, 3001), (2, None), (22, 60)])
 def test_constraints_are_learnt_and_kept_in_every_run(dim: int, budget: int | None, monkeypatch) -> None:
-    """Neither the evolution nor the contest knows constraints."""
+    """The evolution knows no constraints, and the table takes gp-ei for spaces without any."""
     monkeypatch.setattr(table, "UNPLANNED", 12)
     loop = Loop(AUTO(noisy=True).build(dim, seed=4, budget=budget), constraints=1)
     for _ in range(16):

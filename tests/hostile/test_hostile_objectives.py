@@ -104,7 +104,6 @@ SLOW = {
     "neural-greedy": 100,
     "go-ucb": 100,
     "ms-ucb": 100,
-    "gp-contest": 100,
     "neural-bo": 100,
     "bilevel": 150,
 }

@@ -486,7 +486,7 @@ def test_settings_of_trees_and_rules_own_what_uniform_draws_give_them(choices: A
             assert left > 0
 
 
-@pytest.mark.parametrize("method", ["gp-ucb", "gp-ts", "ms-ucb", "gp-contest", "neural-bo"])
+@pytest.mark.parametrize("method", ["gp-ucb", "gp-ts", "ms-ucb", "neural-bo"])
 def test_no_setting_of_a_finite_space_is_evaluated_twice(method: str) -> None:
     """The last settings are rarely met by chance; neural-bo had no candidates left."""
     space = {"n": rg.Int(1, 8, log=True), "s": rg.Float(0.1, 1, step=0.45)}

@@ -37,15 +37,8 @@ from regretless.certificate import Certificate
 from regretless.history import History
 from regretless.method import State
 from regretless.methods.ms_ucb.base_set import BaseSet
-from regretless.methods.shared import DesignedMethod
-from regretless.models.gp.acquisition import Acquire, confidence_bound, kept_from_failures, of_posterior
-from regretless.models.gp.base_points import PosteriorArrays
-from regretless.models.gp.certify import conservative_surrogate, fitted_certificate
-from regretless.models.gp.design import away_from_known
-from regretless.models.gp.maximiser import maximise
-from regretless.models.gp.posterior import GP
-from regretless.models.gp.step import INCUMBENTS, best_by_mean, best_weighed
-from regretless.models.gp.subspace import (
+from regretless.methods.ms_ucb.subspaces import (
+    PosteriorArrays,
     Subspaces,
     best_in_coordinates,
     few_that_matter,
@@ -53,6 +46,13 @@ from regretless.models.gp.subspace import (
     maximise_subspaces,
     random_blocks,
 )
+from regretless.methods.shared import DesignedMethod
+from regretless.models.gp.acquisition import Acquire, confidence_bound, kept_from_failures, of_posterior
+from regretless.models.gp.certify import conservative_surrogate, fitted_certificate
+from regretless.models.gp.design import away_from_known
+from regretless.models.gp.maximiser import maximise
+from regretless.models.gp.posterior import GP
+from regretless.models.gp.step import INCUMBENTS, best_by_mean, best_weighed
 from regretless.models.gp.surrogate import Surrogate
 from regretless.space import Cube
 from regretless.space.parameters import Array
@@ -120,14 +120,13 @@ class MSUCB(DesignedMethod):
     def _best_points(self, history: History, gp: GP, bound: Acquire, incumbents: Array, rng: Generator) -> Array:
         """The best points found in the subspaces of Z_t and in those through the incumbents, CLIMBED x D."""
         self._follow(history)
-        arrays = PosteriorArrays.of(gp)
-        drawn = self._bases.draw(history), self.cap, incumbents, PER_INCUMBENT
-        points, local, sums = self._bases.points.with_incumbents(arrays, history, *drawn)
+        arrays = PosteriorArrays(gp)
+        points, local, squared = self._bases.with_incumbents(arrays, history, self.cap, incumbents, PER_INCUMBENT)
         free = random_blocks(len(local), self.d, self._lines, None, rng)
         if gp.hyper.lengthscale.size > 1:
             learnt = np.flatnonzero(local)[::2]
             free[learnt] = random_blocks(len(learnt), self.d, self._lines, gp.hyper.lengthscale[self._lines] ** -2, rng)
-        subspaces = Subspaces(points, free, local, sums)
+        subspaces = Subspaces(points, free, local, squared)
         return maximise_subspaces(arrays, bound, subspaces, rng, ascents=CLIMBED, rounds=ROUNDS)[0]
 
     def _recommend(self, history: History) -> Array:
@@ -140,7 +139,7 @@ class MSUCB(DesignedMethod):
         return replace(found, assumptions=(*found.assumptions, left_out)) if found.certified and left_out else found
 
     def _begin(self) -> None:
-        self._bases.points.forget()
+        self._bases.forget()
 
     def warm(self, history: History) -> State:
         """The latest hyper-parameters, so that a loaded run fits nothing again."""

@@ -37,14 +37,13 @@ from regretless.certificate import Certificate
 from regretless.history import History
 from regretless.method import State
 from regretless.methods.ms_ucb.base_set import BaseSet
+from regretless.methods.ms_ucb.subspaces import PosteriorArrays, Subspaces, free_lines, maximise_subspaces
 from regretless.methods.shared import DesignedMethod
 from regretless.models.gp.acquisition import Acquire, confidence_bound, of_posterior, upper_confidence
-from regretless.models.gp.base_points import PosteriorArrays
 from regretless.models.gp.design import away_from_known
 from regretless.models.gp.maximiser import maximise
 from regretless.models.gp.posterior import GP
 from regretless.models.gp.step import best_told, step
-from regretless.models.gp.subspace import Subspaces, free_lines, maximise_subspaces
 from regretless.models.gp.surrogate import Surrogate
 from regretless.space import Cube
 from regretless.space.parameters import Array
@@ -109,12 +108,12 @@ class PrintedMSUCB(DesignedMethod):
     ) -> tuple[Array, float]:
         """x_t = argmax over X_t of a_t, and its value (Eq. 8); pending: the hallucinated points of the process."""
         self._follow(history)
-        arrays, count = PosteriorArrays.of(gp), self._bases.draw(history)  # (Alg. 1, l. 4-5)
-        Z, sums = self._bases.points.newest(arrays, history.X, pending, count, self.cap)
+        arrays = PosteriorArrays(gp)
+        Z, squared = self._bases.newest(arrays, history, pending, self.cap)  # (Alg. 1, l. 4-5)
         copies = max(ASCENTS // len(Z), 1) if self.d else 1  # an ascent has a row of its own
         rows = np.tile(np.arange(len(Z)), copies)
         free = np.tile(self._free, (len(rows), 1))
-        X_t = Subspaces(Z[rows], free, np.zeros(len(rows), dtype=bool), None if sums is None else sums.at(rows))
+        X_t = Subspaces(Z[rows], free, np.zeros(len(rows), dtype=bool), None if squared is None else squared[rows])
         retries = math.ceil(STARTS_PER_DIM * self.dim / len(rows)) - 1
         X, values = maximise_subspaces(arrays, a_t, X_t, rng, len(rows), retries, ASCENTS, ROUNDS)  # (Alg. 1, l. 6)
         return X[0], float(values[0])
@@ -149,7 +148,7 @@ class PrintedMSUCB(DesignedMethod):
         return float(acquisition.value(best[None])[0])
 
     def _begin(self) -> None:
-        self._bases.points.forget()
+        self._bases.forget()
 
     def warm(self, history: History) -> State:
         """The latest hyper-parameters, so that a loaded run fits nothing again."""

@@ -7,7 +7,6 @@ import numpy as np
 
 from regretless.history import History
 from regretless.models.gp.acquisition import kept_from_failures, through
-from regretless.models.gp.additive import AdditiveGP
 from regretless.models.gp.design import away_from_known
 from regretless.models.gp.maximiser import USUAL, Acquisition, Effort, maximise
 from regretless.models.gp.posterior import GP
@@ -87,7 +86,7 @@ def best_told(gp: HasMean, X: Array) -> Array:
     return np.asarray(best_by_mean(gp, X, 1)[0])
 
 
-def best_weighed(gp: GP | AdditiveGP, history: History) -> Array:
+def best_weighed(gp: GP, history: History) -> Array:
     """The evaluated point, d, with the largest posterior mean m or, where the noise had to be fitted, the largest
     m + OWN_VALUE (y - m). A fitted noise is in part roughness that the model does not resolve, so the mean of a point
     whose own value is poor may be that of its better neighbours. With constraints, of the points that satisfy them."""

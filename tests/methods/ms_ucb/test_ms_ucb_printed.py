@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from regretless.classics.gp_ucb import GPUCB
 from regretless.methods.ms_ucb import printed
-from regretless.methods.ms_ucb.base_set import subspaces_at
+from regretless.methods.ms_ucb.base_set import added
 from regretless.methods.ms_ucb.printed import PrintedMSUCB, theory_beta, uncovered_regret
 from regretless.models.gp.acquisition import confidence_bound, of_posterior
 from regretless.testing import Loop, bowl, run
@@ -26,9 +26,9 @@ def test_widths_are_those_of_the_specification():
 
 
 def test_number_of_subspaces_follows_the_schedule():
-    assert [subspaces_at(t, 3, 0) for t in (1, 2, 50)] == [3, 3, 3]
-    assert [subspaces_at(t, 2, 1) for t in (1, 2, 50)] == [2, 4, 100]
-    assert [subspaces_at(t, 1, 2) for t in (1, 2, 50)] == [1, 4, 2500]
+    assert [added(t, 3, 0) for t in (1, 2, 50)] == [3, 3, 3]
+    assert [added(t, 2, 1) for t in (1, 2, 50)] == [2, 4, 100]
+    assert [added(t, 1, 2) for t in (1, 2, 50)] == [1, 4, 2500]
 
 
 def test_uncovered_regret_falls_with_the_number_of_subspaces_and_vanishes_without_fixed_coordinates():
@@ -50,7 +50,7 @@ def test_base_points_are_kept_and_grow_as_the_schedule_says(bases, growth):
     before = np.empty((0, 6))
     for t in range(1, 6):
         run(loop, 1)
-        Z = method._bases.points.Z
+        Z = method._bases.Z
         assert len(Z) == sum(bases * k**growth for k in range(1, t + 1))
         assert np.array_equal(Z[: len(before)], before)
         before = Z.copy()
@@ -61,7 +61,7 @@ def test_proposals_lie_in_the_subspaces_of_z_t():
     loop = Loop(method)
     run(loop, 5)
     for x in run(loop, 6):
-        fixed = method._bases.points.Z[:, :5]  # the last three coordinates are free
+        fixed = method._bases.Z[:, :5]  # the last three coordinates are free
         assert (np.abs(fixed - x[:5]).max(axis=1) < 1e-12).any()
 
 
@@ -99,7 +99,7 @@ def test_no_coordinate_free_picks_the_best_of_the_sampled_points():
     for _ in range(4):
         history, x = loop.history, loop.ask()[0]
         gp = method._process.gp(history.X, history.y, history.yvar)
-        Z = method._bases.points.Z
+        Z = method._bases.Z
         t = len(history) - 4 + 1
         mean, variance = gp.mean_var(Z)
         assert np.array_equal(x, Z[np.argmax(mean + math.sqrt(theory_beta(t, 0, 5, 0.1)) * np.sqrt(variance))])
@@ -121,7 +121,7 @@ def test_the_maximum_over_subspaces_is_that_of_many_ascents_in_each(D, d, t, gro
     bound = confidence_bound(math.sqrt(theory_beta(t, d, D, 0.1)), gp.signal)
     _, found = method._best_of_subspaces(history, gp, bound, history.pending, rng)
     acquisition, best, free = of_posterior(gp, bound), -np.inf, np.arange(D - d, D)
-    for z in method._bases.points.Z:
+    for z in method._bases.Z:
 
         def negative(y, z=z):
             u = z.copy()

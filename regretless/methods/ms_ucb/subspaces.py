@@ -5,24 +5,30 @@ length-scales l,
 
     r^2(s, i) = C[s, i] + sum over the free j of (v_j - x_ij)^2 / l_j^2,
 
-where v are the values of the free coordinates and C[s, i] is the same sum over the fixed ones. Once C is known (see
-`base_points.py`) a posterior mean costs O(n k), whatever d is, and a variance O(n^2).
+where v are the values of the free coordinates and C[s, i] is the same sum over the fixed ones. Once C is known a
+posterior mean costs O(n k), whatever d is, and a variance O(n^2).
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regretless.models.gp.acquisition import Acquire, through
-from regretless.models.gp.additive import AdditiveGP, legendre, legendre_slope
-from regretless.models.gp.base_points import CHUNK, Indices, PosteriorArrays, Sums
+from regretless.models.gp.kernels import Kernel, squared_distances
 from regretless.models.gp.lbfgs import minimise
 from regretless.models.gp.maximiser import STEPS, Acquisition, maximise
-from regretless.models.gp.posterior import GP
+from regretless.models.gp.posterior import GP, Factor
 from regretless.space import Cube
 from regretless.space.parameters import Array
+
+Indices: TypeAlias = NDArray[np.intp]
+
+CHUNK = 2**21  # numbers in one temporary array (16 MB)
 
 SHORTLIST, ASCENTS = 100, 10  # subspaces with more random points, and with ascents; as good as in all of them
 RETRIES = 4  # further random points in each subspace of the shortlist, in the same settings
@@ -32,12 +38,34 @@ FEW_MATTER, SHARE = 0.1, 0.999  # at most so many of the coordinates hold SHARE 
 
 @dataclass(frozen=True, eq=False)
 class Subspaces:
-    """Base points (s x d), free coordinates (s x k), whether random points lie near the base (s), sums if known."""
+    """Base points (s x d), free coordinates (s x k), whether random points lie near the base (s), and the squared
+    distances of the base points where they are known (s x n)."""
 
     bases: Array
     free: Indices
     local: NDArray[np.bool_]
-    sums: Sums | None = None
+    squared: Array | None = None
+
+
+class PosteriorArrays:
+    """The arrays of a posterior of n points with e embedded coordinates: `columns` (e x n) holds those of one
+    coordinate contiguously, `inverse` (e) the inverse length-scales."""
+
+    def __init__(self, gp: GP) -> None:
+        """Raises ValueError for a GP with the quadratic trend, which is no sum over coordinates."""
+        if gp.hyper.quadratic:
+            raise ValueError("subspaces need a posterior without the quadratic trend")
+        self.factor: Factor = gp.factor
+        self.kernel: Kernel = gp.factor.kernel
+        self.inverse = np.broadcast_to(gp.factor.inverse_scales, (gp.factor.Z.shape[1],))
+        X = gp.factor.X
+        plain = self.kernel.plain
+        self.columns = np.subtract(X.T, 0.5, order="C") if plain else np.ascontiguousarray(self.kernel.embed(X).T)
+        self.alpha, self.mean, self.signal = gp.alpha, gp.mean, gp.signal
+
+    def squared(self, X: Array) -> Array:
+        """The scaled squared distances of points X (s x d) from those of the posterior, s x n."""
+        return squared_distances(self.kernel.embed(X) * self.factor.inverse_scales, self.factor.W)
 
 
 def free_lines(cube: Cube) -> Indices:
@@ -66,90 +94,66 @@ def random_blocks(count: int, k: int, lines: Indices, weights: Array | None, rng
 
 
 class SubspacePosterior:
-    """The acquisition as a function of the free coordinates of subspaces; the fixed ones contribute `Sums`."""
+    """The acquisition as a function of the free coordinates of subspaces; `fixed` is what the others contribute to the
+    squared distances, s x n."""
 
     def __init__(self, arrays: PosteriorArrays, acquire: Acquire) -> None:
         self.arrays, self.acquire = arrays, acquire
         kernel = arrays.kernel
         self._place = np.empty(kernel.dim, dtype=np.intp)  # of a line among the embedded coordinates
         self._place[kernel.lines] = np.arange(len(kernel.lines))
-        self._orders = range(1, len(arrays.weights) + 1)
 
-    def free_sums(self, free: Indices, values: Array) -> Sums:
-        """What the free coordinates (s x k) contribute to the sums at the given values (s x k)."""
+    def squared(self, free: Indices, values: Array) -> Array:
+        """What the free coordinates (s x k) contribute to the squared distances at the given values (s x k), s x n."""
         f = self.arrays
         at = self._place[free]
         squared = np.zeros((len(free), f.columns.shape[1]))
-        trend = np.zeros_like(squared) if len(f.weights) else np.zeros((len(free), 0))
-        prior = np.zeros(len(free))
         for j in range(free.shape[1]):
-            z, column = values[:, j] - 0.5, f.columns[at[:, j]]
-            for k in self._orders:
-                factor = f.weights[k - 1] / len(f.kernel.lines)
-                own = legendre(2.0 * z, k)
-                trend += (factor * own)[:, None] * legendre(2.0 * column, k)
-                prior += factor * own * own
-            column -= z[:, None]
+            column = f.columns[at[:, j]]
+            column -= (values[:, j] - 0.5)[:, None]
             column *= f.inverse[at[:, j], None]
             column *= column
             squared += column
-        return Sums(squared, trend, prior)
+        return squared
 
-    def scores(self, fixed: Sums, free: Indices, values: Array) -> Array:
+    def scores(self, fixed: Array, free: Indices, values: Array) -> Array:
         """The acquisition (s) at the values (s x k) of the free coordinates; NaN counts as the worst."""
-        rows = max(1, CHUNK // max(1, fixed.squared.shape[1]))
+        rows = max(1, CHUNK // max(1, fixed.shape[1]))
         parts = [np.empty(0)]
         for i in range(0, len(values), rows):
             part = slice(i, i + rows)
-            total = fixed.at(part).plus(self.free_sums(free[part], values[part]))
-            K = self.arrays.kernel.base(total.squared)
-            if len(self.arrays.weights):
-                K += total.trend
-            parts.append(self.acquire(*self._moments(K, total.prior)[:2])[0])
+            K = self.arrays.kernel.base(fixed[part] + self.squared(free[part], values[part]))
+            parts.append(self.acquire(*self._moments(K)[:2])[0])
         scores = np.concatenate(parts)
         return np.where(np.isnan(scores), -np.inf, scores)
 
-    def _moments(self, K: Array, prior: Array) -> tuple[Array, Array, Array]:
+    def _moments(self, K: Array) -> tuple[Array, Array, Array]:
         """Posterior mean and variance (s each), and L^-1 applied to the rows of K (s x n)."""
-        V = self.arrays.lower(K)
-        left = prior - np.einsum("ij,ij->i", V, V)
+        V = self.arrays.factor.lower(K)
+        left = 1.0 - np.einsum("ij,ij->i", V, V)
         return self.arrays.mean + K @ self.arrays.alpha, self.arrays.signal * np.maximum(left, 0.0), V
 
-    def descent(self, fixed: Sums, free: Indices) -> Callable[[Array], tuple[Array, Array]]:
+    def descent(self, fixed: Array, free: Indices) -> Callable[[Array], tuple[Array, Array]]:
         """The negative acquisition and its gradient in the free values; the last column of a point numbers its
         subspace, because rows drop out of the batched minimiser as they finish."""
         f = self.arrays
         at = self._place[free]
         inverse, columns = f.inverse[at], f.columns[at]  # s x k, s x k x n
-        factors = f.weights / max(1, len(f.kernel.lines))
-        features = [legendre(2.0 * columns, k) for k in self._orders]
 
         def down(numbered: Array) -> tuple[Array, Array]:
             row = numbered[:, -1].astype(np.intp)
-            z = numbered[:, :-1] - 0.5
-            step = (z[:, :, None] - columns[row]) * inverse[row][:, :, None]
-            K, slope = f.kernel.base_slope(fixed.squared[row] + np.einsum("skn,skn->sn", step, step))
-            prior, own = fixed.prior[row], []
-            for k, factor, theirs in zip(self._orders, factors, features, strict=True):
-                value, derivative = legendre(2.0 * z, k), legendre_slope(2.0 * z, k)
-                K += factor * np.einsum("sk,skn->sn", value, theirs[row])
-                prior = prior + factor * np.einsum("sk,sk->s", value, value)
-                own.append((value, 2.0 * factor * derivative))
-            if len(factors):
-                K += fixed.trend[row]
-            mean, variance, V = self._moments(K, prior)
+            step = ((numbered[:, :-1] - 0.5)[:, :, None] - columns[row]) * inverse[row][:, :, None]
+            K, slope = f.kernel.base_slope(fixed[row] + np.einsum("skn,skn->sn", step, step))
+            mean, variance, V = self._moments(K)
             acquired, by_mean, by_variance = self.acquire(mean, variance)
-            S = by_mean[:, None] * f.alpha - (2.0 * f.signal) * by_variance[:, None] * f.upper(V)
+            S = by_mean[:, None] * f.alpha - (2.0 * f.signal) * by_variance[:, None] * f.factor.upper(V)
             gradient = np.zeros_like(numbered)
             gradient[:, :-1] = -2.0 * inverse[row] * np.einsum("skn,sn->sk", step, S * slope)
-            for (value, derivative), theirs in zip(own, features, strict=True):
-                by_feature = np.einsum("skn,sn->sk", theirs[row], S)
-                gradient[:, :-1] -= derivative * (by_feature + 2.0 * f.signal * by_variance[:, None] * value)
             return -acquired, gradient
 
         return down
 
-    def ascend(self, fixed: Sums, free: Indices, values: Array, rounds: int) -> tuple[Array, Array]:
+    def ascend(self, fixed: Array, free: Indices, values: Array, rounds: int) -> tuple[Array, Array]:
         """Local maxima in the free coordinates from the values given: values (s x k) and acquisition (s)."""
         number = np.arange(len(free), dtype=np.float64)[:, None]
         lower, upper = np.zeros(free.shape[1] + 1), np.ones(free.shape[1] + 1)
@@ -168,43 +172,32 @@ def maximise_subspaces(
     retries: int = RETRIES,
     ascents: int = ASCENTS,
     rounds: int = ROUNDS,
-    *,
-    chain: int = 0,
-    lines: Indices | None = None,
-    weights: Array | None = None,
 ) -> tuple[Array, Array]:
     """The best points found in the subspaces, best first: points (ascents x d) and acquisition values (ascents).
 
     One random point is scored in each subspace, `retries` more in the `shortlist` best, and gradients are followed for
-    `rounds` evaluations in the `ascents` best. Each ascent goes on through `chain` further blocks of free coordinates,
-    drawn from `lines` (None: all) in proportion to `weights`.
+    `rounds` evaluations in the `ascents` best.
     """
     model = SubspacePosterior(arrays, acquire)
     free, k = subspaces.free, subspaces.free.shape[1]
     at_base = np.take_along_axis(subspaces.bases, free, axis=1)
-    total = arrays.sums(subspaces.bases) if subspaces.sums is None else subspaces.sums
-    fixed = total.minus(model.free_sums(free, at_base))
+    total = arrays.squared(subspaces.bases) if subspaces.squared is None else subspaces.squared
+    fixed = np.maximum(total - model.squared(free, at_base), 0.0)
     values = _draw(at_base, subspaces.local, rng)
     best = model.scores(fixed, free, values)
     kept = _top(best, shortlist if k else 0)
     for _ in range(retries):
         again = _draw(at_base[kept], subspaces.local[kept], rng)
-        found = model.scores(fixed.at(kept), free[kept], again)
+        found = model.scores(fixed[kept], free[kept], again)
         better = found > best[kept]
         values[kept[better]], best[kept[better]] = again[better], found[better]
     kept = _top(best, ascents)
-    X, f, free, fixed = subspaces.bases[kept], best[kept], free[kept], fixed.at(kept)
+    X, f, free = subspaces.bases[kept], best[kept], free[kept]
     np.put_along_axis(X, free, values[kept], axis=1)
-    for link in range(chain + 1 if k else 0):
-        here = np.take_along_axis(X, free, axis=1)
-        if link:
-            total = fixed.plus(model.free_sums(free, here))
-            free = random_blocks(len(X), k, arrays.kernel.lines if lines is None else lines, weights, rng)
-            here = np.take_along_axis(X, free, axis=1)
-            fixed = total.minus(model.free_sums(free, here))
-        moved, reached = model.ascend(fixed, free, here, rounds)
+    if k:
+        moved, reached = model.ascend(fixed[kept], free, values[kept], rounds)
         better = reached > f
-        np.put_along_axis(X, free, np.where(better[:, None], moved, here), axis=1)
+        np.put_along_axis(X, free, np.where(better[:, None], moved, values[kept]), axis=1)
         f = np.where(better, reached, f)
     order = np.argsort(-f, kind="stable")
     return X[order], f[order]
@@ -229,9 +222,9 @@ def _top(values: Array, count: int) -> Indices:
 # variance that is not there, and a search in all coordinates would never settle on the few.
 
 
-def few_that_matter(gp: GP | AdditiveGP, lines: Indices) -> Indices | None:
+def few_that_matter(gp: GP, lines: Indices) -> Indices | None:
     """The coordinates out of `lines` that matter; None where they are many or the model has only one length-scale."""
-    if not isinstance(gp, GP) or gp.hyper.lengthscale.size == 1 or len(lines) == 0:
+    if gp.hyper.lengthscale.size == 1 or len(lines) == 0:
         return None
     few = coordinates_that_matter(gp.hyper.lengthscale[lines])
     return lines[few] if len(few) <= FEW_MATTER * gp.hyper.lengthscale.size else None

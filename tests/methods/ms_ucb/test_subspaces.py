@@ -6,13 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from regretless.models.gp.additive import AdditiveSurrogate
-from regretless.models.gp.base_points import BasePoints, PosteriorArrays
-from regretless.models.gp.fit import Prior
-from regretless.models.gp.kernels import Kernel
-from regretless.models.gp.maximiser import Acquisition
-from regretless.models.gp.posterior import GP, Hyper
-from regretless.models.gp.subspace import (
+from regretless.history import History
+from regretless.methods.ms_ucb.base_set import BaseSet
+from regretless.methods.ms_ucb.subspaces import (
+    PosteriorArrays,
     SubspacePosterior,
     Subspaces,
     best_in_coordinates,
@@ -20,6 +17,11 @@ from regretless.models.gp.subspace import (
     maximise_subspaces,
     random_blocks,
 )
+from regretless.models.gp.fit import Prior
+from regretless.models.gp.kernels import Kernel
+from regretless.models.gp.maximiser import Acquisition
+from regretless.models.gp.posterior import GP, Hyper
+from regretless.models.gp.surrogate import Surrogate
 from regretless.space import Cube
 from regretless.space.parameters import Axis
 
@@ -41,7 +43,7 @@ def posteriors(d=12):
     per_coordinate = GP.exact(Kernel("se", d), Hyper(np.linspace(0.8, 2.0, d), 1e-4), X, y).condition(
         np.full((2, d), 0.3)
     )
-    return {"isotropic": plain, "ard": per_coordinate, "additive": AdditiveSurrogate(Cube.box(d)).gp(X, y)}
+    return {"isotropic": plain, "ard": per_coordinate}
 
 
 def points(bases, free, values):
@@ -50,14 +52,14 @@ def points(bases, free, values):
     return X
 
 
-@pytest.mark.parametrize("name", ["isotropic", "ard", "additive"])
+@pytest.mark.parametrize("name", ["isotropic", "ard"])
 def test_values_and_gradients_along_a_subspace_are_those_of_the_posterior(name):
     gp = posteriors()[name]
     rng = np.random.default_rng(1)
     bases, free, values = rng.random((7, 12)), random_blocks(7, 3, np.arange(12), None, rng), rng.random((7, 3))
-    arrays = PosteriorArrays.of(gp)
+    arrays = PosteriorArrays(gp)
     model = SubspacePosterior(arrays, bound)
-    fixed = arrays.sums(bases).minus(model.free_sums(free, np.take_along_axis(bases, free, axis=1)))
+    fixed = arrays.squared(bases) - model.squared(free, np.take_along_axis(bases, free, axis=1))
     X = points(bases, free, values)
     mean, variance, dm, dv = gp.mean_var_grad(X)
     value, by_mean, by_variance = bound(mean, variance)
@@ -70,31 +72,41 @@ def test_values_and_gradients_along_a_subspace_are_those_of_the_posterior(name):
     assert not gradient[:, -1].any()
 
 
-@pytest.mark.parametrize("name", ["isotropic", "additive"])
-def test_cached_sums_are_the_direct_ones(name):
-    gp, (X, _, rng) = posteriors()[name], data()
-    base = BasePoints(12, 2)
-    base.extend(rng.random((5, 12)))
-    ours, theirs = base.sums(PosteriorArrays.of(gp), X, np.empty((0, 12))), PosteriorArrays.of(gp).sums(base.Z)
-    np.testing.assert_allclose(ours.squared, theirs.squared, atol=1e-10)
-    np.testing.assert_allclose(ours.trend, theirs.trend, atol=1e-10)
-    np.testing.assert_allclose(ours.prior, theirs.prior, atol=1e-10)
-    assert base.sums(PosteriorArrays.of(posteriors()["ard"]), X, np.empty((0, 12))) is None
+def drawn(count, dim):
+    """Base points of the first iteration."""
+    bases = BaseSet(Cube.box(dim), 3, count, 0.0, initial=0)
+    assert bases.draw(History(dim)) == count
+    return bases
+
+
+def test_cached_distances_are_the_direct_ones():
+    gp, (X, _, rng) = posteriors()["isotropic"], data()
+    bases, nothing = drawn(5, 12), np.empty((0, 12))
+    ours, theirs = bases.squared(PosteriorArrays(gp), X, nothing), PosteriorArrays(gp).squared(bases.Z)
+    np.testing.assert_allclose(ours, theirs, atol=1e-10)
+    pending = rng.random((2, 12))
+    beside = gp.condition(pending)
+    ours, theirs = bases.squared(PosteriorArrays(beside), X, pending), PosteriorArrays(beside).squared(bases.Z)
+    np.testing.assert_allclose(ours, theirs, atol=1e-10)
+    assert bases.squared(PosteriorArrays(posteriors()["ard"]), X, nothing) is None
 
 
 def test_products_do_not_depend_on_when_they_were_computed():
     X, _, rng = data(n=40, d=301)
-    Z, pending = rng.random((23, 301)), rng.random((3, 301))
-    gradual = BasePoints(301, 2)
+    pending = rng.random((3, 301))
+    gradual = BaseSet(Cube.box(301), 3, 1, 0.0, initial=0)
+    history = History(301)
     for step in range(1, 24):
-        gradual.extend(Z[step - 1 : step])
+        gradual.draw(history)
         gradual.products(X[: step + 10], pending)
-    at_once = BasePoints(301, 2)
-    at_once.extend(Z)
-    assert np.array_equal(gradual.products(X, pending), at_once.products(X, pending))
-    np.testing.assert_allclose(
-        at_once.products(X, pending)[1], ((Z - 0.5) ** 2) @ ((np.concatenate([X, pending]) - 0.5) ** 2).T, rtol=1e-12
-    )
+        history = history.with_values(X[step - 1 : step], np.zeros(1))
+    at_once = BaseSet(Cube.box(301), 3, 1, 0.0, initial=0)
+    at_once.draw(history)
+    gradual.draw(history)
+    assert len(at_once.Z) == 24
+    products = at_once.products(X, pending)
+    assert np.array_equal(gradual.products(X, pending), products)
+    np.testing.assert_allclose(products, (at_once.Z - 0.5) @ (np.concatenate([X, pending]) - 0.5).T, rtol=1e-9)
 
 
 def test_all_coordinates_free_reaches_the_maximum_of_the_cube():
@@ -102,7 +114,7 @@ def test_all_coordinates_free_reaches_the_maximum_of_the_cube():
     rng = np.random.default_rng(2)
     bases = rng.random((6, 2))
     X, values = maximise_subspaces(
-        PosteriorArrays.of(gp),
+        PosteriorArrays(gp),
         bound,
         Subspaces(bases, np.tile([0, 1], (6, 1)), np.zeros(6, dtype=bool)),
         rng,
@@ -119,33 +131,31 @@ def test_no_free_coordinate_picks_the_best_base_point():
     rng = np.random.default_rng(3)
     bases = rng.random((30, 12))
     X, values = maximise_subspaces(
-        PosteriorArrays.of(gp), bound, Subspaces(bases, np.empty((30, 0), dtype=np.intp), np.zeros(30, dtype=bool)), rng
+        PosteriorArrays(gp), bound, Subspaces(bases, np.empty((30, 0), dtype=np.intp), np.zeros(30, dtype=bool)), rng
     )
     scores = bound(*gp.mean_var(bases))[0]
     assert np.array_equal(X[0], bases[np.argmax(scores)])
     np.testing.assert_allclose(values[0], scores.max(), atol=1e-9)
 
 
-def test_the_fixed_coordinates_stay_and_chaining_climbs_higher():
-    gp = posteriors()["additive"]
+def test_the_fixed_coordinates_stay():
+    gp = posteriors()["ard"]
     bases = np.random.default_rng(4).random((20, 12))
     free = random_blocks(20, 3, np.arange(12), None, np.random.default_rng(5))
     where = Subspaces(bases, free, np.zeros(20, dtype=bool))
-    X, single = maximise_subspaces(PosteriorArrays.of(gp), bound, where, np.random.default_rng(6))
+    X, values = maximise_subspaces(PosteriorArrays(gp), bound, where, np.random.default_rng(6))
     for x in X:
         assert (((x != bases).sum(axis=1)) <= 3).any()
-    chained, many = maximise_subspaces(PosteriorArrays.of(gp), bound, where, np.random.default_rng(6), chain=8)
-    assert many[0] > single[0] + 1e-3
-    np.testing.assert_allclose(bound(*gp.mean_var(chained))[0], many, atol=1e-8)
+    np.testing.assert_allclose(bound(*gp.mean_var(X))[0], values, atol=1e-8)
 
 
 def test_thinning_loses_nothing_against_ascending_every_subspace():
     gp, rng = posteriors()["isotropic"], np.random.default_rng(7)
     bases = rng.random((150, 12))
     where = Subspaces(bases, random_blocks(150, 4, np.arange(12), None, rng), np.zeros(150, dtype=bool))
-    _, thinned = maximise_subspaces(PosteriorArrays.of(gp), bound, where, np.random.default_rng(8), rounds=40)
+    _, thinned = maximise_subspaces(PosteriorArrays(gp), bound, where, np.random.default_rng(8), rounds=40)
     _, all_of_them = maximise_subspaces(
-        PosteriorArrays.of(gp), bound, where, np.random.default_rng(8), shortlist=150, ascents=150, rounds=40
+        PosteriorArrays(gp), bound, where, np.random.default_rng(8), shortlist=150, ascents=150, rounds=40
     )
     assert thinned[0] >= all_of_them[0] - 0.02 * (all_of_them[0] - np.median(all_of_them))
 
@@ -165,10 +175,10 @@ def test_choices_can_be_fixed_but_the_quadratic_trend_is_refused():
     cube = Cube([Axis(), Axis(levels=3, categorical=True), Axis()])
     rng = np.random.default_rng(10)
     X = cube.snap(rng.random((12, 3)))
-    gp = AdditiveSurrogate(cube).gp(X, X[:, 0] - (X[:, 1] > 0.4))
+    gp = Surrogate(cube, quadratic=False).gp(X, X[:, 0] - (X[:, 1] > 0.4))
     bases = cube.snap(rng.random((5, 3)))
     found, values = maximise_subspaces(
-        PosteriorArrays.of(gp), bound, Subspaces(bases, np.tile([0, 2], (5, 1)), np.ones(5, dtype=bool)), rng
+        PosteriorArrays(gp), bound, Subspaces(bases, np.tile([0, 2], (5, 1)), np.ones(5, dtype=bool)), rng
     )
     np.testing.assert_allclose(bound(*gp.mean_var(found))[0], values, atol=1e-8)
     assert set(found[:, 1]) <= set(bases[:, 1])
@@ -177,7 +187,7 @@ def test_choices_can_be_fixed_but_the_quadratic_trend_is_refused():
         Kernel("matern52", 3), Hyper(np.ones(1), 1e-3, quadratic=0.5), rng.random((5, 3)), rng.random(5)
     )
     with pytest.raises(ValueError, match="quadratic"):
-        PosteriorArrays.of(with_trend)
+        PosteriorArrays(with_trend)
 
 
 def test_the_few_coordinates_that_matter_are_told_apart():
