@@ -339,8 +339,9 @@ class Rows:
         old, n = self._n, self._n + len(X)
         if n > len(self._X):
             room = max(n, 2 * len(self._X)) - old
-            self._X = np.concatenate([self._X[:old], np.empty((room, self._X.shape[1]))])
-            self._numbers = np.concatenate([self._numbers[:, :old], np.empty((len(self._numbers), room))], axis=1)
+            points = np.concatenate([self._X[:old], np.empty((room, self._X.shape[1]))])
+            numbers_of = np.concatenate([self._numbers[:, :old], np.empty((len(self._numbers), room))], axis=1)
+            self._X, self._numbers = points, numbers_of  # at once, so that an interrupt leaves them of one length
         self._X[old:n] = X
         for i, column in enumerate(numbers):
             self._numbers[i, old:n] = column

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -50,6 +52,8 @@ ELSEWHERE = {"n_trials": "budget=", "trials": "budget=", "random_state": "seed="
 """What other libraries, and `minimize`, call our arguments."""
 
 Answer = TypeVar("Answer")
+_optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
+"""The optimizers of this process."""
 
 
 class Optimizer:
@@ -155,6 +159,7 @@ class Optimizer:
         self._writing = threading.RLock()
         """Held while the book changes; taken after the other one, never before it. So values may come in while a
         proposal is being computed, which does not see them."""
+        _optimizers.add(self)
 
     # -- ask and tell
 
@@ -616,6 +621,17 @@ class Optimizer:
             now = f"(state {own.state!r}, value {own.value!r})"
             raise ValueError(f"trial {number} has been told already, or was forgotten {now}")
         return own
+
+
+def _renew_locks() -> None:
+    """In a forked child no other thread goes on: one that held a lock in the parent will never give it back. What it
+    had begun is as if it had been interrupted."""
+    for optimizer in list(_optimizers):
+        optimizer._new_locks()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
 
 
 @dataclass(frozen=True)

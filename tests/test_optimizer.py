@@ -2,9 +2,12 @@
 
 import errno
 import math
+import os
 import pickle
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -284,3 +287,30 @@ def test_an_optimizer_goes_on_in_another_process(method: str, tmp_path: Path) ->
     command = [sys.executable, "-c", IN_ANOTHER, str(tmp_path / "opt")]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.stdout.strip() == opt.ask().unit.tobytes().hex(), found.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize("lock", ["_lock", "_writing"])
+def test_a_child_forked_while_another_thread_asks_or_tells_can_ask(lock: str) -> None:
+    opt = Optimizer(SPACE, method="gp-ei", seed=0)
+    run(opt, 12)
+    inside, leave = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with getattr(opt, lock):
+            inside.set()
+            leave.wait(20)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert inside.wait(20)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        opt.tell(opt.ask(), 1.0)
+        os._exit(7)
+    leave.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    run(opt, 1)

@@ -126,12 +126,12 @@ def _probes(data: RunData) -> list[int]:
 
 
 def _when(record: Record) -> str:
-    """When a run began and ended, where its record says so."""
+    """When a run began and ended, where its record says so; a clock that was set back between leaves no end."""
     if record.began is None or record.ended is None:
         return ""
-    began, ended = datetime.datetime.fromtimestamp(record.began), datetime.datetime.fromtimestamp(record.ended)
+    began, ended = (datetime.datetime.fromtimestamp(at, datetime.UTC) for at in (record.began, record.ended))
     to = f"{ended:%H:%M:%S}" if ended.date() == began.date() else f"{ended:%Y-%m-%d %H:%M:%S}"
-    return f"{began:%Y-%m-%d %H:%M:%S} to {to}"
+    return f"{began:%Y-%m-%d %H:%M:%S}{f' to {to}' if ended >= began else ''} UTC"
 
 
 def _took(data: RunData) -> str:

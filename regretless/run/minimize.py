@@ -219,14 +219,16 @@ class _Run:
             check_writable(self.file.path)
             if self.file.path.exists():
                 self.optimizer = self._resumed(self.file)
-        record = self.optimizer.book.record
+        book = self.optimizer.book
+        record = book.record
         if self.rule is not None:
             self.rule.load(record.rule or {})
             record.rule = self.rule.state()
         elif self.stop is not None and record.rule is None:
             record.rule = {}
         record.source, record.name = source_fingerprint(self.fun), _name_of(self.fun)
-        record.began = time.time() if record.began is None else record.began
+        self.clock = Clock()
+        record.began = self.clock.now() if record.began is None else record.began
         if not self.optimizer.trials:  # a resumed run has adopted them already
             if self.earlier is not None:
                 self.optimizer.learn(self.earlier)
@@ -235,9 +237,12 @@ class _Run:
         self.deadline = None if self.timeout is None else time.monotonic() + self.timeout
         self.queue = list(self.optimizer.pending)
         """Trials that wait for their evaluation: settings of the caller's, and those a checkpoint found unfinished."""
-        self.ended: list[bool] = []
-        """Of each evaluation of this call, in order: whether it succeeded."""
-        self.last_error = ""
+        before = [book.trials[number] for number in book.ended if number not in book.forgotten]
+        self.ended = [trial.value is not None for trial in before]
+        """Of each evaluation of the run, in order: whether it succeeded."""
+        self.last_error = next((trial.error for trial in reversed(before) if trial.value is None), "")
+        self.evaluated = 0
+        """The evaluations of this call."""
         self.succeeded = self.gave_up = False
 
     def _task(self) -> Task:
@@ -331,7 +336,7 @@ class _Run:
         return self.queue.pop(0) if self.queue else self.optimizer.ask()
 
     def _reason_not_to_start(self) -> str:
-        if self.rule is not None and self.rule.reason is not None and not self.ended:
+        if self.rule is not None and self.rule.reason is not None and not self.evaluated:
             self.succeeded = True  # the rule ended the run before it was started again
             return self.rule.reason
         if not self.queue:
@@ -361,7 +366,8 @@ class _Run:
                 seconds=outcome.seconds,
             )  # fmt: skip
         self.ended.append(outcome.value is not None)
-        self.optimizer.book.record.ended = time.time()
+        self.evaluated += 1
+        self.optimizer.book.record.ended = self.clock.now()
         self.bar.advance(trial)
         reason = self.stop(self.optimizer) if self.stop is not None else None
         if self.file is not None:
@@ -393,6 +399,17 @@ def _result_of(future: Future[Outcome]) -> Outcome:
             f"fun cannot be sent to another process ({error}); define it at the top level of a module, or use threads: "
             "n_jobs=4"
         ) from None
+
+
+class Clock:
+    """Moments in seconds since 1970 that never run backwards while a run lasts, whatever happens to the system's
+    clock."""
+
+    def __init__(self) -> None:
+        self._began = time.time() - time.monotonic()
+
+    def now(self) -> float:
+        return self._began + time.monotonic()
 
 
 class _Bar:

@@ -6,6 +6,7 @@ look at parameters that take certain values: choices, whole numbers and steps.
 """
 
 from collections.abc import Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
 
@@ -22,13 +23,17 @@ def gated_names(parameters: Mapping[str, Parameter]) -> tuple[str, ...]:
     for name, p in waiting.items():
         for parent, values in p.when:
             _check(name, parent, values, parameters)
-    ordered: list[str] = []
-    while waiting:
-        ready = [name for name, p in waiting.items() if not any(parent in waiting for parent, _ in p.when)]
-        if not ready:
-            raise ValueError(f"parameters {sorted(waiting)} depend on each other in a cycle: see their `when`")
-        ordered += ready
-        waiting = {name: p for name, p in waiting.items() if name not in ready}
+    parents = {name: [parent for parent, _ in p.when if parent in waiting] for name, p in waiting.items()}
+    left, place, ordered = TopologicalSorter(parents), {name: i for i, name in enumerate(waiting)}, list[str]()
+    try:
+        left.prepare()
+    except CycleError as error:
+        names = sorted(set(error.args[1]))
+        raise ValueError(f"parameters {names} depend on each other in a cycle: see their `when`") from None
+    while left.is_active():
+        ready = left.get_ready()
+        ordered += sorted(ready, key=place.__getitem__)
+        left.done(*ready)
     return tuple(ordered)
 
 

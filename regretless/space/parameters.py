@@ -10,7 +10,8 @@ import math
 import sys
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, fields
-from decimal import Decimal
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from functools import cached_property
 from typing import Any, Literal, TypeAlias, TypeGuard
 
 import numpy as np
@@ -42,6 +43,10 @@ LEAST_ON_A_LOG_SCALE = sys.float_info.min
 INSIDE = 2.0**-20
 """How far inside its bounds an open range begins and ends, as a share of its length: about a millionth, which no
 objective that cares for the bounds can tell from them, and which keeps logarithms and divisions finite."""
+OWN_DECIMALS = Context(
+    prec=28, rounding=ROUND_HALF_EVEN, Emin=-999999, Emax=999999, capitals=1, clamp=0, flags=[], traps=[]
+)
+"""Decimal arithmetic as Python begins with; the program around may have set other digits for its own numbers."""
 STEP_SLACK = 1e-9
 """Steps that miss the upper bound by less than this share of a step still include it (0.1 * 3 is not 0.3 in binary)."""
 
@@ -153,10 +158,11 @@ class Float:
         """Whether every number of the range is meant, and not only certain ones."""
         return self.step is None and self.low < self.high
 
-    @property
+    @cached_property
     def axis(self) -> Axis:
-        return Axis(cells=self._cells()) if self.line else Axis(levels=self._levels())
+        return Axis(cells=self._cells) if self.line else Axis(levels=self._levels())
 
+    @cached_property
     def _cells(self) -> int:
         """As many cells as the rounding of decode and encode lets one tell apart, a power of two."""
         if self.log:
@@ -170,7 +176,7 @@ class Float:
 
     def _canonical(self, u: float) -> float:
         """What `Axis.snap` makes of one place of a line; an array of one number would take ten times as long."""
-        cells = self._cells()
+        cells = self._cells
         return round(u * cells) / cells
 
     def from_unit(self, u: float) -> float:
@@ -190,7 +196,8 @@ class Float:
         """low + i step in decimal arithmetic: the third step of 0.3 from 0 is 0.9, which binary arithmetic misses."""
         if i == 0 or self.step is None:
             return self.low
-        return min(float(Decimal(repr(self.low)) + i * Decimal(repr(self.step))), self.high)
+        beyond = OWN_DECIMALS.multiply(i, Decimal(repr(self.step)))
+        return min(float(OWN_DECIMALS.add(Decimal(repr(self.low)), beyond)), self.high)
 
     def to_unit(self, value: Any) -> float:
         """The canonical place of a value."""
@@ -248,7 +255,7 @@ class Int:
     def _levels(self) -> int:
         return (self.high - self.low) // self.step + 1
 
-    @property
+    @cached_property
     def axis(self) -> Axis:
         return Axis(levels=self._levels(), log_low=self.low if self.log and self.low < self.high else 0)
 
@@ -303,7 +310,7 @@ class Choice:
     def __repr__(self) -> str:
         return f"Choice({list(self.labels)!r}{_shown_more(self)})"
 
-    @property
+    @cached_property
     def axis(self) -> Axis:
         return Axis(levels=len(self.labels), categorical=True)
 

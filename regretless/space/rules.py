@@ -26,6 +26,8 @@ Term: TypeAlias = Callable[[Columns], Any]
 Predicate: TypeAlias = Callable[[dict[str, Any]], Any]
 """A user's own rule: a setting to whether it is allowed."""
 
+MOST_LETTERS = 10_000
+"""The longest text of a rule: every proposal works all of it out."""
 MOST_POWER = 16
 """The largest exponent in a rule: more would say nothing about sizes that a float can hold."""
 BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -73,8 +75,11 @@ class Rule:
     def allows(self, columns: Columns, exists: Columns) -> NDArray[np.bool_]:
         """Which of n settings a text allows, n."""
         assert self.holds is not None
-        with np.errstate(all="ignore"):
-            held = np.asarray(self.holds(columns), dtype=bool)
+        try:
+            with np.errstate(all="ignore"):
+                held = np.asarray(self.holds(columns), dtype=bool)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"where: {self.text!r} cannot be worked out: {error}") from None
         absent = ~np.logical_and.reduce([exists[name] for name in self.names])
         return np.asarray(held | absent)
 
@@ -107,6 +112,11 @@ def read_rules(where: Any, parameters: Mapping[str, Parameter]) -> tuple[list[Ru
 
 
 def _read(text: str, parameters: Mapping[str, Parameter]) -> Rule | Equation:
+    if len(text) > MOST_LETTERS:
+        raise ValueError(
+            f"where: the rule that begins with {text[:40]!r} has {len(text)} letters, more than {MOST_LETTERS}; give a "
+            "function of the setting"
+        )
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -142,6 +152,9 @@ def _term(node: ast.AST, text: str) -> Term:
         name = node.id
         return lambda columns: columns[name]
     if isinstance(node, ast.BinOp) and type(node.op) in BINARY:
+        texts = [side.value for side in (node.left, node.right) if isinstance(side, ast.Constant)]
+        if any(isinstance(value, str) for value in texts):
+            raise ValueError(f"where: {text!r} reckons with a text; texts can be compared, with == and !=")
         apply, left, right = BINARY[type(node.op)], _term(node.left, text), _term(node.right, text)
         exponent = node.right.value if isinstance(node.right, ast.Constant) else None
         known = isinstance(exponent, int | float) and abs(exponent) <= MOST_POWER

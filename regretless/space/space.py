@@ -104,7 +104,8 @@ class Space:
         self._cubes: dict[Encoding, Cube] = {}
         self._spans: dict[Encoding, dict[str, tuple[int, int]]] = {}
         self._ordered = [(name, self.parameters[name]) for name in self.coordinates]
-        self._places = [(name, self.coordinates.index(name)) for name in self.names]
+        places = {name: i for i, name in enumerate(self.coordinates)}
+        self._places = [(name, places[name]) for name in self.names]
         self._lines = _Lines([(i, p) for i, (_, p) in enumerate(self._ordered) if is_line(p)])
         self._others = [(i, p) for i, (_, p) in enumerate(self._ordered) if not is_line(p)]
 

@@ -14,7 +14,7 @@ import pytest
 import scipy.linalg  # noqa: F401 - its BLAS must be there before the threads are counted
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from regretless.basics.threads import OneBlasThread, one_blas_thread
+from regretless.basics.threads import OneBlasThread
 from regretless.method import Method
 from regretless.optimizer import Optimizer
 
@@ -32,31 +32,31 @@ def two_threads() -> Iterator[None]:
 
 
 def test_one_inside_and_two_again_outside(two_threads: None) -> None:
-    context = OneBlasThread()
-    with context:
+    with OneBlasThread():
         assert blas_threads() == {1}
-        with context:
+        with OneBlasThread():
             assert blas_threads() == {1}
         assert blas_threads() == {1}
     assert blas_threads() == {2}
-    with pytest.raises(ZeroDivisionError), context:
+    with pytest.raises(ZeroDivisionError), OneBlasThread():
         raise ZeroDivisionError
     assert blas_threads() == {2}
 
 
 def test_threads_that_leave_in_any_order(two_threads: None) -> None:
     """Somebody who comes while another is inside must not take its one thread for the setting to go back to."""
-    context, inside, leave = OneBlasThread(), threading.Event(), threading.Event()
+    inside, leave = threading.Event(), threading.Event()
 
     def other() -> None:
-        with context:
+        with OneBlasThread():
             inside.set()
             leave.wait(10)
 
     thread = threading.Thread(target=other)
-    with context:
+    with OneBlasThread():
         thread.start()
         assert inside.wait(10)
+    assert blas_threads() == {1}, "the other thread is still inside"
     leave.set()
     thread.join()
     assert blas_threads() == {2}
@@ -74,9 +74,9 @@ def test_every_thread_can_come_after_another() -> None:
     """threadpoolctl lets one thread at a time decide; it must be let go."""
     program = (
         "import threading, scipy.linalg\nfrom threadpoolctl import ThreadpoolController\n"
-        "from regretless.basics.threads import one_blas_thread\n"
+        "from regretless.basics.threads import OneBlasThread\n"
         "def look():\n"
-        "    with one_blas_thread: print({b.num_threads for b in "
+        "    with OneBlasThread(): print({b.num_threads for b in "
         "ThreadpoolController().select(user_api='blas').lib_controllers})\n"
         "look()\nthread = threading.Thread(target=look); thread.start(); thread.join()\nlook()\n"
     )
@@ -85,13 +85,58 @@ def test_every_thread_can_come_after_another() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_forked_child_is_not_locked_out() -> None:
-    with one_blas_thread._lock:
-        child = os.fork()
-        if child == 0:
-            with one_blas_thread:
-                os._exit(7)
+def test_a_forked_child_is_not_locked_out(two_threads: None) -> None:
+    """Another thread is inside, and holds the lock, when the child is made: it will never leave there."""
+    inside, leave = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with OneBlasThread(), OneBlasThread._lock:
+            inside.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert inside.wait(10)
+    child = os.fork()
+    if child == 0:
+        with OneBlasThread():
+            ones = blas_threads() == {1}
+        os._exit(7 if ones and blas_threads() == {2} else 8)
+    leave.set()
+    thread.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_an_interrupt_while_entering_or_leaving_is_no_thread_lost(two_threads: None) -> None:
+    def interrupted(at: int) -> bool:
+        """Whether a use of the context has so many lines; it is interrupted at the last of them."""
+        lines = 0
+
+        def trace(frame, event, _):
+            nonlocal lines
+            if not frame.f_code.co_filename.endswith("threads.py"):
+                return None
+            lines += event == "line"
+            if lines == at and event == "line":
+                sys.settrace(None)
+                raise KeyboardInterrupt
+            return trace
+
+        sys.settrace(trace)
+        try:
+            with OneBlasThread():
+                pass
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(None)
+        return False
+
+    at = 1
+    while interrupted(at):
+        assert blas_threads() == {2}, f"interrupted at line {at} of the context"
+        at += 1
+    assert at > 10
 
 
 def test_the_number_of_threads_does_not_change_the_points() -> None:

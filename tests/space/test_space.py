@@ -1,7 +1,9 @@
 """Spaces: round trips over odd boxes, equal shares, and errors that name the parameter."""
 
+import decimal
 import json
 import math
+import time
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import regretless as rg
 from regretless.space import Cube, Space
 from regretless.space.parameters import Choice, Float, Int, ends_of
 
@@ -325,3 +328,47 @@ def test_a_prior_peaks_at_the_place_of_its_mean() -> None:
     belief = Space({"n": p}).cube().belief
     assert belief is not None
     assert belief.peak == {0: pytest.approx(p.to_unit(4))}
+
+
+def test_the_decimal_context_of_a_program_changes_no_step() -> None:
+    parameter = rg.Float(1000.0, 2000.0, step=0.25)
+    before = [parameter.from_unit(u) for u in np.linspace(0, 1, 50)]
+    with decimal.localcontext(prec=4, rounding=decimal.ROUND_UP, traps=[decimal.Inexact]):
+        assert [parameter.from_unit(u) for u in np.linspace(0, 1, 50)] == before
+    assert len(set(before)) == 50
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (".".join(["a"] * 20_000) + " = 1", "a name has more than 100 parts"),
+        ('["' + '"."'.join(["a"] * 20_000) + '"]', "a name has more than 100 parts"),
+        ("[x]\ntype = 'int'\nlow = 0\nhigh = " + "9" * 5000, "is not valid TOML"),
+        ("where = ['" + "<=".join(["x"] * 6000) + "']\n[x]\ntype='float'\nlow=0\nhigh=1", "letters, more than 10000"),
+        ("where = ['x <= \"a\" * 10**9']\n[x]\ntype='float'\nlow=0\nhigh=1", "reckons with a text"),
+    ],
+)
+def test_files_made_to_exhaust_their_reader_are_refused_at_once(text: str, words: str, tmp_path) -> None:
+    path = tmp_path / "space.toml"
+    path.write_text(text)
+    began = time.process_time()
+    with pytest.raises(ValueError, match=words) as refused:
+        Space(path)
+    assert time.process_time() - began < 2.0
+    assert len(str(refused.value)) < 400
+
+
+def test_a_rule_that_reckons_with_labels_is_named() -> None:
+    space = Space({"c": rg.Choice(["a", "b"]), "x": rg.Float(0, 1)}, where=["c + x <= 3"])
+    with pytest.raises(ValueError, match=r"where: 'c \+ x <= 3' cannot be worked out"):
+        rg.Optimizer(space, method="random", seed=0).ask()
+
+
+def test_long_chains_of_conditions_and_many_parameters_are_read_in_time() -> None:
+    chain = {f"p{i}": rg.Int(0, 1, when={f"p{i + 1}": 1}) for i in range(3000)} | {"p3000": rg.Int(0, 1)}
+    began = time.process_time()
+    assert Space(chain).conditional == tuple(f"p{i}" for i in range(2999, -1, -1))
+    assert Space({f"p{i}": rg.Float(0, 1) for i in range(20_000)}).coordinates[2] == "p2"
+    assert time.process_time() - began < 10.0
+    with pytest.raises(ValueError, match=r"parameters \['a', 'b'\] depend on each other in a cycle"):
+        Space({"a": rg.Int(0, 1, when={"b": 1}), "b": rg.Int(0, 1, when={"a": 1}), "c": rg.Int(0, 1, when={"a": 1})})

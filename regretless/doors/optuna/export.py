@@ -20,7 +20,7 @@ from regretless.doors.optuna.rules import COST, STOP_NOTE, constraints_of, kept_
 from regretless.doors.optuna.sampler import ERROR
 from regretless.doors.optuna.settings import StudySettings
 from regretless.doors.optuna.tree import learn_tree, space_of
-from regretless.doors.optuna.trials import VARIANCE, check_one_objective, direction_of
+from regretless.doors.optuna.trials import VARIANCE, check_one_objective, direction_of, moments_of, seconds_of
 from regretless.doors.optuna.urls import open_storage
 from regretless.doors.optuna.workers import OWNER, drawn_probes, probe_seed
 from regretless.files.earlier import columns_of
@@ -53,7 +53,7 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
     record.name, record.numbers, record.rule = study.study_name, [t.number for t in told], kept_state(study)
     record.probes = sorted({number for _, number in drawn_probes(everything, searched, task.seed)})
     record.foreign = own is None or any(OWNER not in t.system_attrs for t in trials)
-    moments = [moment.timestamp() for t in trials for moment in (t.datetime_start, t.datetime_complete) if moment]
+    moments = [moment for t in trials for moment in moments_of(t)]
     if moments:
         record.began, record.ended = min(moments), max(moments)
     note = study.user_attrs.get(STOP_NOTE)
@@ -71,9 +71,8 @@ def _took_in(optimizer: Optimizer, trial: FrozenTrial, space: Distributions) -> 
         return False
     found = constraints_of(trial)
     if trial.state == TrialState.COMPLETE and set(found) == set(names):
-        took = None if trial.duration is None else trial.duration.total_seconds()
         var, paid = trial.user_attrs.get(VARIANCE), trial.user_attrs.get(COST)
-        optimizer.tell(own, trial.values[0], var=var, constraints=found or None, seconds=took, cost=paid)
+        optimizer.tell(own, trial.values[0], var=var, constraints=found or None, seconds=seconds_of(trial), cost=paid)
     else:
         optimizer.tell(own, failed=True, error=str(trial.user_attrs.get(ERROR, "")))
     return True

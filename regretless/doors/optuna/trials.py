@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import MAXYEAR, datetime
 from typing import Any
 
 from optuna.distributions import CategoricalDistribution
@@ -66,6 +66,19 @@ def has_trial(study: Study, number: int) -> bool:
 
 def ended_at(trial: FrozenTrial) -> tuple[datetime, int]:
     return trial.datetime_complete or datetime.min, trial.number
+
+
+def seconds_of(trial: FrozenTrial) -> float | None:
+    """How long a trial ran; None where that is not known. Optuna writes local times, which run backwards when a clock
+    is set back or summer time ends."""
+    seconds = None if trial.duration is None else trial.duration.total_seconds()
+    return seconds if seconds is not None and seconds >= 0 else None
+
+
+def moments_of(trial: FrozenTrial) -> list[float]:
+    """When a trial began and ended, in seconds since 1970, as far as its times are any that a clock can show."""
+    found = (trial.datetime_start, trial.datetime_complete)
+    return [moment.timestamp() for moment in found if moment is not None and 1970 < moment.year < MAXYEAR]
 
 
 def variance(trial: FrozenTrial) -> float:
