@@ -10,7 +10,22 @@ The shortest way in:
 
 from typing import TYPE_CHECKING, Any
 
-from regretless.auto import AUTO as Auto  # noqa: N811 - public names of recipes are written like classes
+from regretless.auto.recipes import (
+    BBO,
+    GOUCB,
+    GPEI,
+    GPPI,
+    GPTS,
+    GPUCB,
+    MSUCB,
+    Auto,
+    GPThreDS,
+    NeuralBO,
+    RandomSearch,
+    SobolSearch,
+    TangentRegion,
+    TuRBO,
+)
 from regretless.basics.extras import optional
 from regretless.certificate import Certificate
 from regretless.classics import CLASSICS
@@ -32,20 +47,6 @@ if TYPE_CHECKING:
     from regretless.outlook.stopping import GapBelow, StopWhen
 
 __version__ = "1.0.0"
-
-GOUCB = METHODS["go-ucb"]
-GPThreDS = METHODS["gp-threds"]
-BBO = METHODS["bilevel"]
-NeuralBO = METHODS["neural-bo"]
-MSUCB = METHODS["ms-ucb"]
-TangentRegion = METHODS["tangent-region"]
-RandomSearch = CLASSICS["random"]
-SobolSearch = CLASSICS["sobol"]
-GPUCB = CLASSICS["gp-ucb"]
-GPEI = CLASSICS["gp-ei"]
-GPPI = CLASSICS["gp-pi"]
-GPTS = CLASSICS["gp-ts"]
-TuRBO = CLASSICS["turbo"]
 
 _LATER = {
     "Sampler": "regretless.doors.optuna.sampler",

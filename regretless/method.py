@@ -17,9 +17,9 @@ from __future__ import annotations
 import importlib
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -262,6 +262,16 @@ def is_taken(history: History, x: Array) -> bool:
 # ---------------------------------------------------------------- recipes
 
 
+class _OfMethod:
+    """An attribute that a recipe has from its method, while the class `Recipe` has its own."""
+
+    def __init__(self, own: Any, found: Callable[[Recipe], Any]) -> None:
+        self.own, self.found = own, found
+
+    def __get__(self, recipe: Recipe | None, owner: type[Recipe]) -> Any:
+        return self.own if recipe is None else self.found(recipe)
+
+
 class Recipe:
     """A Method with its options and without a space: what users name and records store.
 
@@ -290,12 +300,21 @@ class Recipe:
         """The first paragraph of the method's docstring, in one line."""
         return " ".join((inspect.getdoc(self.method) or "").split("\n\n")[0].split()).rstrip(".")
 
-    def __call__(self, **options: Any) -> Recipe:
-        known = [name for name in inspect.signature(self.method).parameters if name not in ("cube", "seed", "budget")]
+    @property
+    def signature(self) -> inspect.Signature:
+        """The options of the method with their defaults; the cube, seed and budget come with a run."""
+        own = inspect.signature(self.method)
+        options = [p for p in own.parameters.values() if p.name not in ("cube", "seed", "budget")]
+        return inspect.Signature(options)
+
+    def __call__(self, *unnamed: Any, **options: Any) -> Self:
+        known = self.signature.parameters
+        if unnamed:
+            raise TypeError(f"options of {self._title} are given by name ({', '.join(known)}), got {unnamed[0]!r}")
         for option in options:
             if option not in known:
                 raise TypeError(f"{self._title} has no option {option!r}; it takes {', '.join(known) or 'none'}")
-        return Recipe(self.name, self._path, {**self.options, **options})
+        return type(self)(self.name, self._path, {**self.options, **options})
 
     def build(self, space: int | Cube | Space, *, seed: int, budget: int | None = None, sign: float = 1.0) -> Method:
         """The Method for a space, whose user sees sign * f; for a number of coordinates or a bare cube there is no user
@@ -331,3 +350,11 @@ class Recipe:
         """The name and the options; options that are no plain values stand as their fingerprints, to be compared
         with."""
         return {"name": self.name, "options": {option: in_plain(value) for option, value in self.options.items()}}
+
+    def _help(self) -> str:
+        return f"{self._title}{self.signature}\n\n{inspect.getdoc(self.method) or ''}"
+
+    __signature__ = _OfMethod(None, lambda recipe: recipe.signature)
+
+
+Recipe.__doc__ = _OfMethod(Recipe.__doc__, Recipe._help)  # type: ignore[assignment] # help(GPUCB) shows its options

@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from regretless.auto import find_recipe
+from regretless.auto import AUTO, find_recipe
+from regretless.auto.recipes import MethodName
 from regretless.basics.fingerprint import is_plain
 from regretless.files.book import Book, Earlier, Record
 from regretless.method import Method, Recipe
@@ -22,7 +23,7 @@ from regretless.space.parameters import Array
 from regretless.task import Task, as_text
 from regretless.trial import Trial
 
-MethodLike: TypeAlias = str | Recipe | type[Method]
+MethodLike: TypeAlias = MethodName | Recipe | type[Method]
 """A name, a recipe, a Method class, or "auto"."""
 LARGEST_OPTION = 4096
 """The largest whole number that an option in a file may be without being given again: larger ones ask for much memory,
@@ -36,6 +37,11 @@ def as_recipe(method: MethodLike) -> Recipe:
     if isinstance(method, type) and issubclass(method, Method):
         return Recipe(method.__name__, method)
     return find_recipe(method)
+
+
+def method_named(name: str) -> MethodLike:
+    """The method of a name that is no constant of the program: "auto" as it is, any other as its recipe."""
+    return "auto" if name == AUTO.name else find_recipe(name)
 
 
 def same_recipe(stored: Mapping[str, Any], given: Recipe | type[Method] | None) -> Recipe:

@@ -23,6 +23,7 @@ from regretless.doors.optuna.tree import learn_tree, space_of
 from regretless.doors.optuna.trials import VARIANCE, check_one_objective, direction_of, moments_of, seconds_of
 from regretless.doors.optuna.urls import open_storage
 from regretless.doors.optuna.workers import OWNER, drawn_probes, probe_seed
+from regretless.files.codec import method_named
 from regretless.files.earlier import columns_of
 from regretless.optimizer import Optimizer
 from regretless.run.result import Result
@@ -45,7 +46,7 @@ def result_of_study(study: Study, *, method: str | None = None) -> Result:
     trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.FAIL))
     task = settings.task(space_of(tree), direction_of(study), ConstraintNames().read(trials))
     task = replace(task, budget=task.budget or len(trials))
-    optimizer = Optimizer(task, method or settings.method, certify=settings.certify)
+    optimizer = Optimizer(task, method or method_named(settings.method), certify=settings.certify)
     told = [t for t in trials if _took_in(optimizer, t, tree.distributions)]
     searched, record = searchable(tree.distributions), optimizer.book.record
     probing = probing_of(study, everything, searched, task)

@@ -41,6 +41,7 @@ from regretless.doors.optuna.settings import StudySettings, check_space, objecti
 from regretless.doors.optuna.trials import VARIANCE, all_evaluated, direction_of
 from regretless.doors.optuna.urls import open_storage, patiently, quiet
 from regretless.doors.optuna.workers import OWNER, Sightings, exclusive, is_dead, lost_after, signature
+from regretless.files.codec import method_named
 from regretless.outlook.stopping import StopRule, probes_for
 from regretless.run.evaluation import (
     Catch,
@@ -130,7 +131,8 @@ def tune_in_storage(
     settings = StudySettings.agree(found, settings, named)
     task = settings.task(task.space, direction)
     found.sampler = sampler = Sampler(
-        settings.method, seed=task.seed, search_space=task.space, budget=task.budget, certify=settings.certify,
+        method_named(settings.method), seed=task.seed, search_space=task.space, budget=task.budget,
+        certify=settings.certify,
         probes=task.probes, floor=task.floor, ceiling=task.ceiling, noise_bound=task.noise_bound,
     )  # fmt: skip
     settings.write(found)  # after the checks, so that a call that is refused leaves the study as it was
