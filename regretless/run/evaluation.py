@@ -42,6 +42,10 @@ class Value:
     cost: float | None = None
 
 
+class EvaluationError(Exception):
+    """Why an evaluation failed, in words that need no traceback."""
+
+
 class ObjectiveError(RuntimeError):
     """A run that ended because its objective kept failing; `error` is the traceback of the last failure."""
 
@@ -69,6 +73,8 @@ def evaluate(fun: Objective, argument: Any, catch: Catch, *, lenient: bool = Fal
     started = time.perf_counter()
     try:
         out = fun(**argument) if isinstance(argument, Mapping) else fun(argument)
+    except EvaluationError as error:
+        return Outcome(None, error=str(error))
     except catch:
         return Outcome(None, error=traceback.format_exc())
     seconds = time.perf_counter() - started

@@ -1,0 +1,58 @@
+"""What programs are told of a run: plain values and sentences."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from regretless.optimizer import Optimizer
+from regretless.run.result import Result
+from regretless.trial import Trial, last_line
+
+
+def summary(result: Result) -> dict[str, Any]:
+    """A result in plain values that JSON can hold."""
+    optimizer = result.optimizer
+    states = [t.state for t in result.trials]
+    return {
+        "params": plain(result.params),
+        "value": number(result.value),
+        "best": trial_json(optimizer, result.best) if "done" in states else None,
+        "direction": optimizer.direction,
+        "method": str(optimizer.recipe),
+        "seed": optimizer.seed,
+        "evaluations": result.nfev,
+        "failed": states.count("failed"),
+        "pending": states.count("pending"),
+        "message": result.message,
+        "success": result.success,
+        "certificate": result.certificate.to_json(),
+    }
+
+
+def trial_json(optimizer: Optimizer, trial: Trial) -> dict[str, Any]:
+    """A trial in plain values."""
+    known = {
+        "value": number(trial.value),
+        "var": number(trial.var),
+        "constraints": [number(c) for c in trial.constraints] or None,
+        "cost": number(trial.cost),
+        "seconds": number(trial.seconds),
+        "error": last_line(trial.error) if trial.error else None,
+    }
+    facts = {"number": optimizer.book.record.number_of(trial), "params": plain(trial.params), "state": trial.state}
+    return {**facts, **{name: value for name, value in known.items() if value is not None}}
+
+
+def plain(params: dict[str, Any]) -> dict[str, Any]:
+    """A setting as JSON can hold it: labels that it cannot hold stand as their printed forms."""
+    return {name: value if _fits(value) else str(value) for name, value in params.items()}
+
+
+def number(value: float | None) -> float | None:
+    """A number as JSON can hold it."""
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def _fits(value: Any) -> bool:
+    return value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
