@@ -40,7 +40,7 @@ class History:
     ) -> None:
         self.dim, self.objectives, self.n_constraints, self.has_cost = dim, objectives, constraints, cost
         self.noise_bound = noise_bound
-        self._table = _Table(dim, 2 * objectives + constraints + cost)
+        self._table = _Table(dim, 2 * objectives, constraints + cost)
         self._values = self._failures = self._beyond = self._known = 0
         self.pending: Array = np.empty((0, dim))
         """Points under way, in the order asked, p x d."""
@@ -73,6 +73,11 @@ class History:
         return self._table.told.column(self.objectives)[: self._values]
 
     @property
+    def Yvar(self) -> Array:
+        """The known noise variances of all values, NaN where unknown, n x k."""
+        return self._columns(self.objectives, 2 * self.objectives)
+
+    @property
     def constraints(self) -> Array:
         """The values of the constraints, at most 0 where they hold, n x m."""
         return self._columns(2 * self.objectives, 2 * self.objectives + self.n_constraints)
@@ -100,15 +105,24 @@ class History:
     @property
     def outside(self) -> tuple[Array, Array, Array]:
         """Points outside the cube (m x d) with values and noise variances (m each), for models alone."""
-        rows = self._table.outside
-        return rows.X[: self._beyond], rows.column(0)[: self._beyond], rows.column(1)[: self._beyond]
+        return self._outside_of(0)
+
+    def _outside_of(self, j: int) -> tuple[Array, Array, Array]:
+        rows, n = self._table.outside, self._beyond
+        return rows.X[:n], rows.column(j)[:n], rows.column(self.objectives + j)[:n]
 
     @property
     def basis(self) -> tuple[Array, Array, Array]:
         """Points, values and noise variances for a model: what lies outside the cube, then what was told."""
+        return self.basis_of(0)
+
+    def basis_of(self, j: int) -> tuple[Array, Array, Array]:
+        """The same for the model of objective j."""
+        told = self._table.told
+        inside = self.X, told.column(j)[: self._values], told.column(self.objectives + j)[: self._values]
         if not self._beyond:
-            return self.X, self.y, self.yvar
-        X, y, yvar = (np.concatenate(pair) for pair in zip(self.outside, (self.X, self.y, self.yvar), strict=True))
+            return inside
+        X, y, yvar = (np.concatenate(pair) for pair in zip(self._outside_of(j), inside, strict=True))
         return X, y, yvar
 
     @cached_property
@@ -154,14 +168,14 @@ class History:
     @cached_property
     def values_differ(self) -> bool:
         """Whether a noise variance was told, or a setting gave two different values."""
-        return shows_noise(self.X, self.y, self.yvar)
+        return any(shows_noise(self.X, self.Y[:, j], self.Yvar[:, j]) for j in range(self.objectives))
 
     def extends(self, earlier: History) -> bool:
         """Whether the values of an earlier history are the first of this one."""
         n = len(earlier)
         if n > len(self) or earlier._table is self._table:
             return n <= len(self)
-        pairs = zip((earlier.X, earlier.y, earlier.yvar), (self.X, self.y, self.yvar), strict=True)
+        pairs = zip((earlier.X, earlier.Y, earlier.Yvar), (self.X, self.Y, self.Yvar), strict=True)
         return all(np.array_equal(a, b[:n], equal_nan=True) for a, b in pairs)
 
     # -- other histories
@@ -193,9 +207,11 @@ class History:
         return other
 
     def with_outside(self, X: Array, y: Array, yvar: Array) -> History:
-        """This history and values y (n) at points X (n x d) outside the cube, where nothing is proposed."""
+        """This history and values y (n, or n x k) at points X (n x d) outside the cube, where nothing is proposed."""
         other = self._without(())
-        other._table.outside.append(np.asarray(X, dtype=np.float64), np.clip(y, -LARGEST, LARGEST), yvar)
+        values, variances = self._checked(len(X), y, yvar)
+        told = np.clip(values, -LARGEST, LARGEST)
+        other._table.outside.append(np.asarray(X, dtype=np.float64), *told.T, *variances.T)
         other._beyond = len(other._table.outside)
         return other
 
@@ -294,8 +310,8 @@ class History:
 class _Table:
     """What the histories of a run share; rows are only ever appended."""
 
-    def __init__(self, dim: int, columns: int) -> None:
-        self.told, self.failed, self.outside = Rows(dim, columns), Rows(dim, 0), Rows(dim, 2)
+    def __init__(self, dim: int, columns: int, sides: int) -> None:
+        self.told, self.failed, self.outside = Rows(dim, columns + sides), Rows(dim, 0), Rows(dim, columns)
         self.first: dict[bytes, int] = {}
         """The identity of each point that has a value or failed, and how many evaluations had ended before it did."""
         self.known = 0

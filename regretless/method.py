@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regretless.basics.fingerprint import in_plain, same_content
 from regretless.basics.options import in_range, whole_number
@@ -31,6 +32,8 @@ from regretless.basics.streams import checked_seed as checked_seed
 from regretless.basics.streams import keyed_generator as keyed_generator
 from regretless.basics.threads import threads_for
 from regretless.certificate import Certificate
+from regretless.fronts.choice import compromise
+from regretless.fronts.dominance import nondominated
 from regretless.history import LARGEST as LARGEST
 from regretless.history import History
 from regretless.space import Cube, Encoding, Space
@@ -64,6 +67,8 @@ class Traits:
     """Whether it can weigh what a point promises by what it costs."""
     outside: bool = False
     """Whether its model uses values at points outside the cube."""
+    objectives: bool = False
+    """Whether it searches the front of several objectives."""
     belief: bool = False
     """Whether it weighs its acquisition by where the user expects good values."""
 
@@ -109,17 +114,34 @@ class Method(ABC):
         the best value seen may be the luckiest."""
         if len(history) == 0:
             raise RuntimeError("recommend() needs at least one successful evaluation; none has been told yet")
+        if history.objectives > 1:
+            rows, values, _ = self.front(history)
+            return np.array(history.X[rows[compromise(values)]])
         if not self.shows_noise(history):
             return np.array(history.X[history.best_row()])
         with threads_for(self.traits.model_free):
             best = np.asarray(self._recommend(history), dtype=np.float64).reshape(self.dim)
         return self.cube.snap(best)
 
+    def front(self, history: History) -> tuple[NDArray[np.intp], Array, Array]:
+        """The rows of the front's members, m, in the order of their evaluation and one for each setting, the values
+        that they are taken to have, to be maximised, and the sds of these, m x k each; NaN: not known."""
+        values, sds = self._estimates(history) if self.shows_noise(history) else (history.Y, np.full_like(history.Y, 0))
+        firsts: dict[bytes, int] = {}
+        for i, x in enumerate(history.X):
+            if not history.n_constraints or history.feasible[i]:
+                firsts.setdefault(x.tobytes(), i)
+        rows = np.array(sorted(firsts.values()), dtype=np.intp) if firsts else np.array([history.best_row()])
+        rows = rows[nondominated(values[rows])]
+        return rows, values[rows], sds[rows]
+
     def certificate(self, history: History, delta: float = 0.05) -> Certificate:
         """Bounds on f* - f(recommended) that hold with probability 1 - delta, or "not certified" and why."""
         in_range("(0, 1)", delta=delta)
         if len(history) == 0:
             return Certificate.none("nothing has been evaluated yet", delta)
+        if history.objectives > 1:
+            return Certificate.none("the front of several objectives has a statement of its own", delta)
         if np.abs(history.y).max() >= LARGEST:
             return Certificate.none(f"values of {LARGEST:g} and more are at the end of the range of floats", delta)
         with threads_for(self.traits.model_free):
@@ -137,13 +159,13 @@ class Method(ABC):
         """Whether the values are noisy, as far as told variances, options or repeated settings show it."""
         if history.noise_bound > 0:
             return True
-        known = None if (history.yvar > 0).any() else self.known_noise
+        known = None if (history.Yvar > 0).any() else self.known_noise
         return history.values_differ if known is None else known
 
     def gains_by_repeating(self, history: History) -> bool:
         """Whether further values of known settings are worth having: noise was told or bounded, or values differ and no
         option says that they are exact."""
-        exact = self.known_noise is False and not (history.yvar > 0).any()
+        exact = self.known_noise is False and not (history.Yvar > 0).any()
         return self._repeats(history) or history.noise_bound > 0 or (not exact and history.values_differ)
 
     def bind(self, space: Space, sign: float) -> None:  # noqa: B027 - a hook that may stay empty
@@ -163,6 +185,14 @@ class Method(ABC):
         """The point to report, d; called with at least one value when the values are noisy."""
         best: Array = history.X[history.best_row()]
         return best
+
+    def _estimates(self, history: History) -> tuple[Array, Array]:
+        """The values that evaluated points are taken to have where values are noisy, and the sds of these, n x k; by
+        default the mean of the values of a setting."""
+        keys = np.unique(history.X, axis=0, return_inverse=True)[1].ravel()
+        counts = np.bincount(keys)[keys][:, None]
+        means = np.column_stack([np.bincount(keys, weights=column)[keys] for column in history.Y.T]) / counts
+        return means, np.full_like(means, np.nan)
 
     def _certificate(self, history: History, delta: float) -> Certificate:
         return Certificate.none(f"{type(self).__name__} keeps no model that could bound the regret", delta)

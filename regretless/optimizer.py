@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from regretless.auto import choose_method
 from regretless.basics.statefile import pack
-from regretless.basics.values import checked_amount, checked_value, checked_variance
+from regretless.basics.values import checked_amount, checked_value, checked_values, checked_variance
 from regretless.certificate import Certificate
 from regretless.files.book import Book, Earlier, as_seen, empty_history, history_of, with_earlier
 from regretless.files.checkpoint import Checkpoint, apply_change, read_run, unpack_run
@@ -42,7 +43,7 @@ from regretless.outlook.probes import Probing, Share, Spending, gap_left, is_due
 from regretless.outlook.stopping import rule_of
 from regretless.space import Space, SpaceLike
 from regretless.space.parameters import Array
-from regretless.task import CostKind, Direction, Task
+from regretless.task import CostKind, Direction, Task, objectives_of
 from regretless.trial import Trial as Trial
 from regretless.trial import checked_constraints, checked_cost, own_values
 
@@ -83,6 +84,8 @@ class Optimizer:
         floor, ceiling: a value that no setting can fall below, for a minimisation, or exceed, for a maximisation. The
             certified gap is never larger than what lies between.
         noise_bound: how far noise can carry a value from the truth at most, where that is known.
+        objectives: the names of several objectives, or a mapping of names to directions; values are then told by name,
+            or in this order.
     """
 
     def __new__(cls, *args: Any, **options: Any) -> Optimizer:
@@ -106,19 +109,25 @@ class Optimizer:
         floor: float | None = None,
         ceiling: float | None = None,
         noise_bound: float | None = None,
+        objectives: Sequence[str] | Mapping[str, Direction] | None = None,
     ) -> None:
+        names, directions = objectives_of(objectives, direction)
         self.task = space if isinstance(space, Task) else Task(
-            space, (direction,), budget, seed, constraints, cost, probes, floor, ceiling, noise_bound
+            space, directions, budget, seed, constraints, cost, probes, floor, ceiling, noise_bound, names
         )  # fmt: skip
         """What was asked."""
         self.space, self.direction, self.seed = self.task.space, self.task.direction, self.task.seed
         if method == "auto":
             weighed = bool(self.task.n_constraints or self.task.cost)
-            self.recipe, self._chosen = choose_method(self.space, certify=certify, weighed=weighed)
+            self.recipe, self._chosen = choose_method(
+                self.space, certify=certify, weighed=weighed, several=self.task.several
+            )
         else:
             self.recipe, self._chosen = as_recipe(method), "given"
         """The recipe in use, and the reason it was chosen."""
         self._method = self._fresh_method()
+        if self.task.several and not self._method.traits.objectives:
+            raise ValueError(f"{self.recipe.name} searches one objective; auto, gp-ehvi and sms-emoa search several")
         if self.task.cost is not None and not self._method.traits.cost:
             raise ValueError(f"{self.recipe.name} cannot weigh gains by cost; gp-ei and gp-pi can")
         self._book, self._history = Book(), empty_history(self.task, self._method)
@@ -217,8 +226,8 @@ class Optimizer:
     def tell(
         self,
         trial: Trial | int,
-        value: float | None = None,
-        var: float | None = None,
+        value: float | Sequence[float] | Mapping[str, float] | None = None,
+        var: float | Sequence[float | None] | Mapping[str, float | None] | None = None,
         *,
         failed: bool = False,
         error: str = "",
@@ -227,7 +236,8 @@ class Optimizer:
         seconds: float | None = None,
     ) -> None:
         """The value of a pending trial (or of its number); NaN, infinities and `failed=True` mean that the evaluation
-        failed.
+        failed. With several objectives all their values are told, by name or in their order, and one that is not finite
+        makes the evaluation a failure.
 
         Args:
             var: the known noise variance of the value, for instance the squared standard error of a mean over
@@ -243,14 +253,18 @@ class Optimizer:
             if failed:
                 told = replace(trial, state="failed", error=error, cost=checked_cost(None, cost, seconds))
             else:
-                value, var = checked_value(value), checked_variance(var)
+                if task.several:
+                    values, variances = checked_values(value, var, task.objectives)
+                else:
+                    values, variances = (checked_value(value),), (checked_variance(var),)
                 limits = checked_constraints(constraints, task.n_constraints, task.constraint_names)
                 seconds = None if seconds is None else checked_amount("seconds", seconds)
                 told = replace(trial, cost=checked_cost(task.cost, cost, seconds), seconds=seconds)
-                if math.isfinite(value):
-                    told = replace(told, state="done", value=value, var=var, constraints=limits)
+                if all(map(math.isfinite, values)):
+                    told = replace(told, state="done", value=values[0], var=variances[0], constraints=limits)
+                    told.further, told.further_var = values[1:], variances[1:]
                 else:
-                    told = replace(told, state="failed", error=error or f"the value was {value}")
+                    told = replace(told, state="failed", error=error or _not_finite(values, task))
             y, seen_var, sides = as_seen(told, task, self.history)
             after = self.history.with_values(
                 trial.unit[None], [y], yvar=[seen_var], sides=[sides] if self.history.n_sides else None
@@ -269,11 +283,11 @@ class Optimizer:
         task, method = self.task, self.method
         if task.cost is not None:
             raise ValueError("earlier evaluations say nothing about costs; learn them without cost=")
-        read = placed(evaluations(source), self.space, self._encoding, missing or {}, task.n_constraints)
+        read = placed(evaluations(source, task.objectives), self.space, self._encoding, missing or {}, task)
         with self._lock, self._writing:
             # a second time they would look like repetitions, and as if there were no noise
-            before = {(e.unit.tobytes(), e.value) for e in self.book.earlier}
-            inside = [(u, e) for u, e in read.inside if (u.tobytes(), e.value) not in before]
+            before = {(e.unit.tobytes(), e.value, *e.further) for e in self.book.earlier}
+            inside = [(u, e) for u, e in read.inside if (u.tobytes(), e.value, *e.further) not in before]
             beyond = read.beyond if method.uses_outside(self.history) and not task.n_constraints else []
             self._learn([*self._as_earlier(beyond, outside=True), *self._as_earlier(inside, outside=False)])
         unused = {f"outside the ranges, which {self.recipe.name} cannot use": len(read.beyond) - len(beyond)}
@@ -286,8 +300,12 @@ class Optimizer:
     def _as_earlier(self, found: Iterable[tuple[Array, Evaluation]], *, outside: bool) -> list[Earlier]:
         ended, nan = len(self.book.ended), math.nan
         return [
-            Earlier(u, e.value, nan if e.var is None else e.var, tuple(e.constraints), outside, ended) for u, e in found
-        ]
+            Earlier(
+                u, e.value, nan if e.var is None else e.var, tuple(e.constraints), outside, ended, e.further,
+                e.further_var,
+            )
+            for u, e in found
+        ]  # fmt: skip
 
     def forget(self, trial: Trial | int) -> None:
         """Gives up a pending trial that will never be told, without holding the failure against its setting."""
@@ -305,27 +323,22 @@ class Optimizer:
     def take_in(
         self,
         points: Iterable[Array],
-        values: Iterable[float],
-        variances: Iterable[float],
+        values: Iterable[ArrayLike],
+        variances: Iterable[ArrayLike],
         constraints: Iterable[Sequence[float]] | None = None,
         *,
         outside: bool = False,
     ) -> None:
-        """Takes in evaluations that are no trials of this run: cube points, values (NaN: failed), noise variances (NaN:
-        not known) and the values of the constraints, where there are some. What lies outside the cube is for models
-        alone, and nothing is proposed there."""
+        """Takes in evaluations that are no trials of this run: cube points, values (NaN: failed; of all objectives,
+        where there are several), noise variances (NaN: not known) and the values of the constraints, where there are
+        some. What lies outside the cube is for models alone, and nothing is proposed there."""
         with self._writing:
-            rows, limits, ended = (
-                zip(points, values, variances, strict=True),
-                list(constraints or ()),
-                len(self.book.ended),
-            )
-            self._learn(
-                [
-                    Earlier(u, float(y), float(v), tuple(limits[i]) if limits else (), outside, ended)
-                    for i, (u, y, v) in enumerate(rows)
-                ]
-            )
+            limits, ended, found = list(constraints or ()), len(self.book.ended), list[Earlier]()
+            for i, (u, told, told_var) in enumerate(zip(points, values, variances, strict=True)):
+                (y, *more), (v, *more_var) = (np.atleast_1d(told).tolist(), np.atleast_1d(told_var).tolist())
+                limit = tuple(limits[i]) if limits else ()
+                found.append(Earlier(u, float(y), float(v), limit, outside, ended, tuple(more), tuple(more_var)))
+            self._learn(found)
 
     def _learn(self, found: Sequence[Earlier]) -> None:
         with self._writing:
@@ -374,6 +387,8 @@ class Optimizer:
     @property
     def best(self) -> Trial:
         """The trial with the best value observed (with noise, perhaps only the luckiest; see `recommend`)."""
+        if self.task.several:
+            raise ValueError(f"no trial is the best in all objectives, {list(self.task.objectives)}; see recommend()")
         return Trial.best_of(self.trials, self.task.sign)
 
     @property
@@ -411,7 +426,8 @@ class Optimizer:
             return point
 
     def recommend(self) -> dict[str, Any]:
-        """The setting to use: the best value seen, or with noise the model's choice, not the luckiest value."""
+        """The setting to use: the best value seen, or with noise the model's choice, not the luckiest value; of several
+        objectives a compromise."""
         with self._lock:
             u = self._computed(lambda method: method.recommend(self.history))
         key = u.tobytes()
@@ -419,6 +435,11 @@ class Optimizer:
             if trial.unit.tobytes() == key:
                 return dict(trial.given)  # to the last digit
         return self.space.decode(u, self._encoding)
+
+    def front_rows(self) -> tuple[NDArray[np.intp], Array, Array]:
+        """The rows of the history that are on the front, their values and the sds of these (`Method.front`)."""
+        with self._lock:
+            return self._computed(lambda method: method.front(self.history))
 
     @property
     def certificate(self) -> Certificate:
@@ -435,6 +456,8 @@ class Optimizer:
             found = self._computed(lambda method: gap_left(task, method, history, delta, limit_holds=holds))
             if self.book.record.foreign:
                 found = found.for_any_sampler(maximises=task.direction == "maximize", bound=task.limit)
+            if task.several:
+                return found
             rule = rule_of(self.book.record.rule)
             left = self.share_at(delta, rule=rule, beside=beside, probing=probing)
             return replace(found, share=left.value, share_reason=left.reason, probes=left.probes)
@@ -574,6 +597,7 @@ class Optimizer:
         if (told := change.ended) is not None:
             own = book.trials[told.number]
             own.value, own.var, own.error, own.cost = told.value, told.var, told.error, told.cost
+            own.further, own.further_var = told.further, told.further_var
             own.constraints, own.seconds, own.state = told.constraints, told.seconds, told.state
             if told.number not in book.ended[-1:]:
                 book.ended.append(told.number)
@@ -632,6 +656,14 @@ def _renew_locks() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_locks)
+
+
+def _not_finite(values: Sequence[float], task: Task) -> str:
+    """Why an evaluation failed whose values are not all finite."""
+    if not task.several:
+        return f"the value was {values[0]}"
+    named = zip(task.objectives, values, strict=True)
+    return " and ".join(f"the value of {name!r} was {value}" for name, value in named if not math.isfinite(value))
 
 
 @dataclass(frozen=True)

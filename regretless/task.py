@@ -38,6 +38,7 @@ class Task:
         probes: the share of the trials that are independent uniform draws of the space.
         floor, ceiling: a value that no setting can fall below, for a minimisation, or exceed, for a maximisation.
         noise_bound: how far noise can carry a value from the truth at most; 0: nothing is known.
+        objectives: the names of the objectives; empty where there is one.
     """
 
     space: Space
@@ -50,6 +51,7 @@ class Task:
     floor: float | None = None
     ceiling: float | None = None
     noise_bound: float = 0.0
+    objectives: tuple[str, ...] = ()
 
     if TYPE_CHECKING:  # what may be written is more than what is kept
 
@@ -65,13 +67,14 @@ class Task:
             floor: float | None = None,
             ceiling: float | None = None,
             noise_bound: float | None = None,
+            objectives: Sequence[str] = (),
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        if len(self.directions) != 1:
-            raise ValueError(f"a task has one objective, got the directions {self.directions!r}")
-        for direction in self.directions:
+        for direction in _directions(self.directions):
             one_of(get_args(Direction), direction=direction)
+        if self.several and not (self.floor is self.ceiling is None and not self.noise_bound):
+            raise ValueError("floor=, ceiling= and noise_bound= are for one objective, this task has several")
         one_of((None, *get_args(CostKind)), cost=self.cost)
         whole_number(also=(None,), budget=self.budget)
         in_range("[0, 1]", probes=self.probes)
@@ -89,6 +92,7 @@ class Task:
             ("probes", float(self.probes)),
             (helps, None if self.limit is None else float(self.limit)),
             ("noise_bound", float(self.noise_bound or 0.0)),
+            ("objectives", _names(self.objectives, len(self.directions))),
         ):
             object.__setattr__(self, name, value)
 
@@ -101,6 +105,16 @@ class Task:
     def sign(self) -> float:
         """What turns values into those of a maximisation: 1 or -1."""
         return 1.0 if self.direction == "maximize" else -1.0
+
+    @property
+    def several(self) -> bool:
+        """Whether there are several objectives."""
+        return len(self.directions) > 1
+
+    @property
+    def signs(self) -> tuple[float, ...]:
+        """What turns the values of each objective into those of a maximisation."""
+        return tuple(1.0 if direction == "maximize" else -1.0 for direction in self.directions)
 
     @property
     def limit(self) -> float | None:
@@ -143,6 +157,37 @@ class Task:
             if name not in ("space", "budget") and stored != other[name]:
                 return f"it holds {name} = {_shown(stored)}, this run asks for {_shown(other[name])}"
         return ""
+
+
+def objectives_of(
+    objectives: Sequence[str] | Mapping[str, Direction] | None, direction: Direction
+) -> tuple[tuple[str, ...], tuple[Direction, ...]]:
+    """The names and the directions of objectives as users write them: names that share a direction, or a mapping of
+    names to directions; None: one objective without a name."""
+    if objectives is None:
+        return (), (direction,)
+    if isinstance(objectives, str) or not isinstance(objectives, Sequence | Mapping) or not objectives:
+        raise ValueError(f"objectives must be a list of names, or a mapping of names to directions, got {objectives!r}")
+    named = objectives if isinstance(objectives, Mapping) else dict.fromkeys(objectives, direction)
+    if len(named) != len(objectives):
+        raise ValueError(f"objectives must have different names, got {list(objectives)!r}")
+    return tuple(named), tuple(named.values())
+
+
+def _directions(directions: tuple[Direction, ...]) -> tuple[Direction, ...]:
+    if not isinstance(directions, tuple) or not directions:
+        raise ValueError(f"directions must be a tuple with a direction for each objective, got {directions!r}")
+    return directions
+
+
+def _names(names: Any, count: int) -> tuple[str, ...]:
+    """The names of several objectives, "value_0", "value_1", ... where they have none."""
+    found = tuple(names) or (tuple(f"value_{i}" for i in range(count)) if count > 1 else ())
+    if not all(isinstance(name, str) and name for name in found) or len(set(found)) != len(found):
+        raise ValueError(f"objectives must have different names, got {list(found)!r}")
+    if found and len(found) != count:
+        raise ValueError(f"a task with {count} directions has {count} objectives, got the names {list(found)!r}")
+    return found
 
 
 def _shown(value: Any) -> str:

@@ -27,7 +27,7 @@ class Trial:
     params: dict[str, Any]
     state: TrialState = "pending"
     value: float | None = None
-    """The value told, in the user's units; None while pending and when failed."""
+    """The value told, in the user's units, of the first objective; None while pending and when failed."""
     var: float | None = None
     """The known noise variance of the value, when one was told."""
     error: str = ""
@@ -43,6 +43,10 @@ class Trial:
     seen: tuple[int, int] | None = None
     """How many trials had ended, and how many earlier evaluations were known, when it was proposed: what the proposal
     is a function of. None: the setting, or a part of it, was somebody's own."""
+    further: tuple[float, ...] = ()
+    """The values of the other objectives, where there are several."""
+    further_var: tuple[float | None, ...] = ()
+    """Their noise variances."""
 
     given: dict[str, Any] = field(init=False, repr=False)
     """The parameters as they were proposed or adopted; callers may have changed the dict that they see."""
@@ -64,6 +68,16 @@ class Trial:
                     "for a setting of your own: tell(adopt(setting), value)"
                 )
         self.params = dict(self.given)
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The values of all objectives; empty while pending and when failed."""
+        return () if self.value is None else (self.value, *self.further)
+
+    @property
+    def variances(self) -> tuple[float | None, ...]:
+        """The known noise variances of `values`."""
+        return () if self.value is None else (self.var, *self.further_var)
 
     @property
     def feasible(self) -> bool:

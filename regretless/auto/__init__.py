@@ -17,10 +17,17 @@ VERIFY_EVERY = 2
 """Asks per verifying one when the run is to end by its certificate (docs/certificates.md)."""
 
 
-def choose_method(space: Space, *, certify: bool = False, weighed: bool = False) -> tuple[Recipe, str]:
+def choose_method(
+    space: Space, *, certify: bool = False, weighed: bool = False, several: bool = False
+) -> tuple[Recipe, str]:
     """The recipe that "auto" means for a space, and the reason in one sentence; `certify` when the run is to end by its
-    certificate, which needs evaluations that no search would make; `weighed` when constraints or costs are told."""
+    certificate, which needs evaluations that no search would make; `weighed` when constraints or costs are told;
+    `several` when there are several objectives."""
     dim = len(space)
+    if several and weighed:
+        return CLASSICS["gp-ehvi"], "several objectives, constraints or costs: the gain of the front is weighed by both"
+    if several:
+        return AUTO, ""
     if weighed:
         return CLASSICS["gp-ei"], "constraints or costs: expected improvement weighs a gain by both"
     if certify and dim <= CERTIFIED_UP_TO:

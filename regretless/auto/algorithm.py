@@ -20,6 +20,9 @@ tests before it believes. Where the fitted noise is large, the best point is eva
 (c) Noise was stated: there is no test, and what (b) says holds from the first value on. A told variance, `noisy=True`,
     a `noise_bound` and two values of one setting state it. `noisy=False` says that there is none.
 
+Several objectives have a table of their own: a model for each while evaluations are few (`gp-ehvi`), an evolution
+strategy once they are many (`sms-emoa`).
+
 A finite space is not tested, because without noise no setting of it is evaluated twice. Where noise is certain its
 settings are evaluated again like any other points.
 """
@@ -38,7 +41,7 @@ from regretless.auto.exact import only_lines
 from regretless.auto.model import Model
 from regretless.basics.streams import Draws
 from regretless.certificate import Certificate
-from regretless.classics.gp_ei import GPEI
+from regretless.classics import CLASSICS
 from regretless.history import History
 from regretless.method import Method, State, Traits
 from regretless.space import Cube
@@ -55,7 +58,7 @@ class Auto(Method):
             means that no setting is ever evaluated twice; None: it is found out.
     """
 
-    traits = Traits(constraints=True, outside=True, belief=True)
+    traits = Traits(constraints=True, outside=True, belief=True, objectives=True)
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None, noisy: bool | None = None) -> None:
         super().__init__(cube, seed=seed, budget=budget)
@@ -67,6 +70,8 @@ class Auto(Method):
     def propose(self, history: History, cube: Cube, rng: Draws) -> Array:
         part = table.proposer(self._situation(history, cube, rng.step))
         x = self._part(part).propose(history, cube, rng)
+        if history.objectives > 1:
+            return x
         if self.cube.size > LISTED or self._model.is_noisy(history) or not history.is_known(cube.snap(x)):
             return x
         return nearest_unknown(history, cube, x)
@@ -78,7 +83,7 @@ class Auto(Method):
     def uses_outside(self, history: History) -> bool:
         """The evolution alone does not."""
         s = self._situation(history, self.cube)
-        return not (s.wide and s.long)
+        return not (s.long and (s.wide or s.several))
 
     def warm(self, history: History) -> State:
         return self._answering(history).warm(history)
@@ -87,10 +92,19 @@ class Auto(Method):
         self._answering(history).warm_from(history, state)
 
     def _weighs_belief(self, history: History) -> bool:
-        """The evolution alone does not."""
-        return table.first_row(self._situation(history, self.cube)).part != table.EVOLUTION
+        """The evolutions alone do not."""
+        evolutions = table.EVOLUTION, table.FRONT_EVOLUTION
+        return table.first_row(self._situation(history, self.cube)).part not in evolutions
+
+    def shows_noise(self, history: History) -> bool:
+        return self._answering(history).shows_noise(history) if history.objectives > 1 else super().shows_noise(history)
+
+    def _estimates(self, history: History) -> tuple[Array, Array]:
+        return self._answering(history)._estimates(history)
 
     def _repeats(self, history: History) -> bool:
+        if history.objectives > 1:
+            return self._answering(history)._repeats(history)
         return self._model.is_noisy(history) and bool(np.isfinite(self.cube.size))
 
     def _recommend(self, history: History) -> Array:
@@ -101,6 +115,11 @@ class Auto(Method):
 
     def _situation(self, history: History, cube: Cube, step: int = 0) -> table.Situation:
         """What the table decides by, for an ask in a part of the cube."""
+        if history.objectives > 1:
+            return replace(
+                self._run, several=True, values=len(history), evaluations=history.evaluations, step=step,
+                lines=only_lines(cube),
+            )  # fmt: skip
         evidence = self._model.evidence(history)
         return replace(
             self._run, lines=only_lines(cube), weighed=history.n_sides > 0, stated=self._model.states_noise(history),
@@ -116,9 +135,10 @@ class Auto(Method):
         """A part by its name, built when it is first needed."""
         if name not in self._parts:
             run: dict[str, Any] = {"seed": self.seed, "budget": self.budget}
-            evolution = name == table.EVOLUTION
-            part = Evolution(self.cube, **run, is_noisy=self._model.is_noisy) if evolution else GPEI(self.cube, **run)
-            self._parts[name] = part
+            if name == table.EVOLUTION:
+                self._parts[name] = Evolution(self.cube, **run, is_noisy=self._model.is_noisy)
+            else:
+                self._parts[name] = CLASSICS[name].build(self.cube, **run)
             self._parts[name].known_noise = self.known_noise
         return self._parts[name]
 

@@ -14,6 +14,8 @@ from regretless.space import Cube
 
 MODEL, WIDE, EVOLUTION = "model", "gp-ei", "cma-es"
 """The parts: `auto.model`, and what the methods of these names propose."""
+FRONT_MODEL, FRONT_EVOLUTION = "gp-ehvi", "sms-emoa"
+"""The parts for several objectives, likewise."""
 
 MODEL_UP_TO = 20  # parameters that the model is taken for; beyond them `gp-ei` searches (docs/lab/auto.md)
 LONG = 3000  # a larger budget means cheap evaluations: there an ask of the model would take longer than they do
@@ -22,6 +24,8 @@ SHARES = ((100, 1), (200, 2), (400, 4), (600, 8))
 """Without a budget, noise or steps: up to so many evaluations each so many-th ask is the model's, the others CMA-ES's.
 The values are no worse than those of the model alone, after 500 they are better, and asks take a third of the time
 (docs/lab/auto.md)."""
+FRONT_LONG = 600
+"""With several objectives, the evaluations from which the evolution goes on: the model's asks then take 0.1 s."""
 TURNS, TURNS_UNTIL = 16, 200
 """In a long run every 16th ask is the model's, up to 200 evaluations. With every eighth the first hundred asks take
 longer than TPE's, and their values are no better (docs/lab/auto.md)."""
@@ -40,6 +44,8 @@ class Situation:
     many: bool
     """Whether they are many, or a tree (`is_many`)."""
     budget: int | None
+    several: bool = False
+    """Whether there are several objectives."""
     lines: bool = False
     """Whether every point of the cube is legal, at this ask."""
     weighed: bool = False
@@ -142,6 +148,27 @@ def turn_when_shared(s: Situation) -> int:
     return next((every for limit, every in SHARES if s.evaluations < limit), 0)
 
 
+SEVERAL = (
+    Row(
+        lambda s: s.long, FRONT_EVOLUTION, turn=turn_when_long,
+        why="several objectives and {s.budget} evaluations: SMS-EMOA, whose asks take microseconds",
+    ),
+    Row(
+        lambda s: True, FRONT_MODEL,
+        why="several objectives: an exact GP for each, and the expected gain in hypervolume",
+    ),
+)  # fmt: skip
+"""How a run with several objectives begins: the first row that holds."""
+
+SEVERAL_CHANGES = (
+    Row(
+        lambda s: not s.long and s.values >= FRONT_LONG, FRONT_EVOLUTION,
+        at=lambda s: FRONT_LONG,
+        why="asks of the models would take long, so SMS-EMOA goes on",
+    ),
+)  # fmt: skip
+"""What may happen on the way there."""
+
 BEGINNING = (
     Row(
         lambda s: s.long, EVOLUTION, turn=turn_when_long,
@@ -210,12 +237,13 @@ CHANGES = (
 
 def first_row(s: Situation) -> Row:
     """The row of the beginning."""
-    return next(row for row in BEGINNING if row.when(s))
+    return next(row for row in (SEVERAL if s.several else BEGINNING) if row.when(s))
 
 
 def changes(s: Situation) -> list[Row]:
     """The changes that have come, in their order."""
-    return sorted((row for row in CHANGES if row.when(s)), key=lambda row: (row.at(s), row.of, row.why.format(s=s)))
+    rows = SEVERAL_CHANGES if s.several else CHANGES
+    return sorted((row for row in rows if row.when(s)), key=lambda row: (row.at(s), row.of, row.why.format(s=s)))
 
 
 def leader(s: Situation) -> Row:
@@ -229,7 +257,8 @@ def proposer(s: Situation) -> str:
     if row.turn is None:
         return str(row.part)
     every = row.turn(s)
-    return MODEL if every and s.step % every == 0 else EVOLUTION
+    model, evolution = (FRONT_MODEL, FRONT_EVOLUTION) if s.several else (MODEL, EVOLUTION)
+    return model if every and s.step % every == 0 else evolution
 
 
 def answerer(s: Situation) -> str:

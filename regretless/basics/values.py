@@ -1,7 +1,7 @@
 """What callers hand over as numbers: objects of any kind, read once and refused in one sentence."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -54,6 +54,30 @@ def checked_value(value: Any) -> float:
     if number is None:
         raise ValueError(f"the value must be a number, got {shown(value)}")
     return number
+
+
+def checked_values(value: Any, var: Any, names: Sequence[str]) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
+    """The numbers that `Optimizer.tell` was given for objectives of these names, and their noise variances."""
+    if value is None:
+        raise ValueError("tell needs a value, or failed=True")
+    values = in_order_of(names, value)
+    variances = [None] * len(names) if var is None else in_order_of(names, var, "variances")
+    return tuple(map(checked_value, values)), tuple(map(checked_variance, variances))
+
+
+def in_order_of(names: Sequence[str], told: Any, what: str = "values") -> list[Any]:
+    """What was told of several objectives, by name or by position, in their order."""
+    if isinstance(told, Mapping):
+        if set(told) != set(names):
+            raise ValueError(f"the objectives of this run are named {list(names)}, got {what} of {list(told)}")
+        return [told[name] for name in names]
+    if isinstance(told, np.ndarray):
+        told = told.tolist()
+    if not isinstance(told, tuple | list):
+        raise ValueError(f"this run has the objectives {list(names)}, each of them needs a number; got {shown(told)}")
+    if len(told) != len(names):
+        raise ValueError(f"this run has {len(names)} objectives, {list(names)}, got {len(told)} {what}: {shown(told)}")
+    return list(told)
 
 
 def checked_variance(var: Any) -> float | None:

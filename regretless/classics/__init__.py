@@ -14,7 +14,9 @@ CLASSICS = {
         Recipe("gp-ei", "regretless.classics.gp_ei:GPEI"),
         Recipe("gp-pi", "regretless.classics.gp_pi:GPPI"),
         Recipe("gp-ts", "regretless.classics.gp_ts:GPTS"),
+        Recipe("gp-ehvi", "regretless.classics.gp_ehvi.default:GPEHVI"),
         Recipe("cma-es", "regretless.classics.cma_es:CMAES"),
+        Recipe("sms-emoa", "regretless.classics.sms_emoa:SMSEMOA"),
         Recipe("turbo", "regretless.classics.turbo:TuRBO"),
     )
 }

@@ -14,7 +14,7 @@ from regretless.space.parameters import Array
 class RandomSearch(Method):
     """Uniform draws from the cube."""
 
-    traits = Traits(model_free=True)
+    traits = Traits(model_free=True, objectives=True)
 
     def propose(self, history: History, cube: Cube, rng: Draws) -> Array:
         return rng.random(self.dim) if cube.region is None else cube.draw(rng)
@@ -23,7 +23,7 @@ class RandomSearch(Method):
 class SobolSearch(Method):
     """A scrambled Sobol sequence: the step-th point of a sequence fixed by the seed."""
 
-    traits = Traits(max_dim=MAX_DIM, model_free=True)
+    traits = Traits(max_dim=MAX_DIM, model_free=True, objectives=True)
 
     def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
         super().__init__(cube, seed=seed, budget=budget)

@@ -79,6 +79,10 @@ class Earlier(NamedTuple):
     outside: bool
     after: int
     """How many trials had ended when it was learnt."""
+    further: tuple[float, ...] = ()
+    """The values of the other objectives, where there are several."""
+    further_var: tuple[float, ...] = ()
+    """Their noise variances."""
 
 
 @dataclass
@@ -115,29 +119,34 @@ def history_of(task: Task, method: Method, book: Book) -> History:
 def empty_history(task: Task, method: Method) -> History:
     """The history of a run in which nothing has happened. A method that cannot learn constraints sees none."""
     learns = task.n_constraints if method.traits.constraints else 0
-    return History(method.dim, constraints=learns, cost=task.cost is not None, noise_bound=task.noise_bound)
+    return History(
+        method.dim, objectives=len(task.directions), constraints=learns, cost=task.cost is not None,
+        noise_bound=task.noise_bound,
+    )  # fmt: skip
 
 
-def as_seen(trial: Trial, task: Task, history: History) -> tuple[float, float, list[float]]:
-    """A trial that ended as a method sees it: the value to be maximised (NaN: it failed), its noise variance and what
-    comes with it. For a method that learns no constraints, a setting that breaks one has failed."""
-    failed = trial.value is None or not (history.n_constraints or trial.feasible)
-    y = math.nan if failed or trial.value is None else task.sign * trial.value
-    if failed:
-        return y, math.nan, [math.nan] * history.n_sides
+def as_seen(trial: Trial, task: Task, history: History) -> tuple[list[float], list[float], list[float]]:
+    """A trial that ended as a method sees it: the values to be maximised (NaN: it failed), their noise variances and
+    what comes with them. For a method that learns no constraints, a setting that breaks one has failed."""
+    if trial.value is None or not (history.n_constraints or trial.feasible):
+        nothing = [math.nan] * history.objectives
+        return nothing, nothing, [math.nan] * history.n_sides
     cost = [trial.cost or 0.0] if history.has_cost else []
-    return y, math.nan if trial.var is None else trial.var, [*trial.constraints[: history.n_constraints], *cost]
+    y = [sign * value for sign, value in zip(task.signs, trial.values, strict=True)]
+    var = [math.nan if var is None else var for var in trial.variances]
+    return y, var, [*trial.constraints[: history.n_constraints], *cost]
 
 
 def with_earlier(history: History, task: Task, found: Sequence[Earlier]) -> History:
     """A history with evaluations that are no trials, all of them inside the cube or all outside."""
     X = np.array([e.unit for e in found])
-    y, var = task.sign * np.array([e.value for e in found]), np.array([e.var for e in found])
+    y = np.array(task.signs) * np.array([[e.value, *e.further] for e in found])
+    var = np.array([[e.var, *e.further_var] for e in found])
     if found[0].outside:
         return history.with_outside(X, y, var)
     C = np.array([e.constraints for e in found]).reshape(len(found), -1)
     if not history.n_constraints:
-        y = np.where((C <= 0).all(axis=1), y, np.nan)
+        y[(C > 0).any(axis=1) | np.isnan(C).any(axis=1)] = np.nan
     return history.with_values(X, y, yvar=var, sides=C if history.n_constraints else None)
 
 

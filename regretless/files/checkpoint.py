@@ -189,8 +189,8 @@ def change_since(at: Position, book: Book, task: Task, method: Method) -> dict[s
 
 
 def _ending(trial: Trial, forgotten: bool) -> list[Any]:
-    facts = [trial.number, trial.value, trial.var, list(trial.constraints), trial.cost, trial.seconds, trial.error]
-    return [*facts, forgotten]
+    facts = [trial.number, trial.value, trial.var, list(trial.constraints), trial.cost, trial.seconds]
+    return [*facts, list(trial.further), list(trial.further_var), trial.error, forgotten]
 
 
 def apply_change(change: Mapping[str, Any], book: Book, task: Task, method: Method) -> None:
@@ -201,10 +201,13 @@ def apply_change(change: Mapping[str, Any], book: Book, task: Task, method: Meth
         book.trials[-1].seen = None if seen is None else checked_seen(seen)
     for number, *facts, error, forgotten in change.get("ended", ()):
         trial = book.trials[number]
-        value, var, constraints, cost, seconds = facts
-        numbers = [x for x in (value, var, cost, seconds, *constraints) if x is not None]
+        value, var, constraints, cost, seconds, further, further_var = facts
+        numbers = [x for x in (value, var, cost, seconds, *constraints, *further, *further_var) if x is not None]
         if trial.state != "pending" or not all(isinstance(x, float) and math.isfinite(x) for x in numbers):
             raise ValueError(f"a line ends trial {number} in a way in which none ends")
+        if len(further) != len(further_var) or len(further) != (len(task.directions) - 1) * (value is not None):
+            raise ValueError(f"a line ends trial {number} with values of {1 + len(further)} objectives")
+        trial.further, trial.further_var = tuple(further), tuple(further_var)
         trial.value, trial.var, trial.cost, trial.seconds = value, var, cost, seconds
         trial.constraints, trial.error = tuple(constraints), str(error)
         trial.state = "failed" if value is None else "done"

@@ -73,11 +73,13 @@ def same_recipe(stored: Mapping[str, Any], given: Recipe | type[Method] | None) 
 
 def book_to_arrays(book: Book, task: Task, method: Method) -> dict[str, Any]:
     """The entries of a file that hold a book."""
-    trials, m = book.trials, task.n_constraints
+    trials, m, more = book.trials, task.n_constraints, len(task.directions) - 1
     return {
         "unit": np.array([t.unit for t in trials]).reshape(-1, method.dim),
         "value": _column([t.value for t in trials]),
         "var": _column([t.var for t in trials]),
+        "further": np.array([t.further or (math.nan,) * more for t in trials]).reshape(len(trials), more),
+        "further_var": _table([t.further_var for t in trials], more),
         "constraints": np.array([t.constraints or (math.nan,) * m for t in trials]).reshape(len(trials), m),
         "cost": _column([t.cost for t in trials]),
         "seconds": _column([t.seconds for t in trials]),
@@ -85,7 +87,7 @@ def book_to_arrays(book: Book, task: Task, method: Method) -> dict[str, Any]:
         "own": {str(t.number): own for t in trials if (own := own_params(t, task, method)) is not None},
         "ended": np.array(book.ended, dtype=np.int64),
         "forgotten": np.array(sorted(book.forgotten), dtype=np.int64),
-        "earlier": _earlier_to_arrays(book.earlier, method.dim, m),
+        "earlier": _earlier_to_arrays(book.earlier, method.dim, m, more),
         "probe_steps": np.array(book.probe_steps, dtype=np.int64),
         "seen": np.array([t.seen or (-1, -1) for t in trials], dtype=np.int64).reshape(-1, 2),
         "handed": [[number, client] for number, client in book.handed],
@@ -100,6 +102,7 @@ def book_from_arrays(content: Mapping[str, Any], task: Task, method: Method) -> 
     m, n = task.n_constraints, len(units)
     columns = {name: np.asarray(content[name], dtype=np.float64) for name in ("value", "var", "cost", "seconds")}
     constraints = np.asarray(content["constraints"], dtype=np.float64).reshape(n, m)
+    further = _further(content, n, task)
     if any(len(column) != n for column in (*columns.values(), constraints)):
         raise ValueError("its columns have different lengths")
     for name, column in columns.items():
@@ -112,6 +115,9 @@ def book_from_arrays(content: Mapping[str, Any], task: Task, method: Method) -> 
         trial.constraints = () if np.isnan(constraints[number]).any() else tuple(constraints[number].tolist())
         trial.error = str(content["error"].get(str(number), ""))
         trial.seen = checked_seen(seen[number])
+        if trial.value is not None:
+            trial.further = tuple(further[0][number].tolist())
+            trial.further_var = tuple(map(_known, further[1][number]))
         book.trials.append(trial)
     book.ended = [int(number) for number in content["ended"]]
     book.forgotten = {int(number) for number in content["forgotten"]}
@@ -123,7 +129,7 @@ def book_from_arrays(content: Mapping[str, Any], task: Task, method: Method) -> 
         raise ValueError("a trial has a value and has not ended")
     book.probe_steps = [int(step) for step in content["probe_steps"]]
     book.handed = checked_handed(content["handed"], n)
-    book.earlier = _earlier_from_arrays(content["earlier"], len(book.ended), method)
+    book.earlier = _earlier_from_arrays(content["earlier"], len(book.ended), method, task)
     return book
 
 
@@ -180,34 +186,57 @@ def check_book(book: Book, task: Task) -> None:
             raise ValueError("it names probes that none of its trials can be")
 
 
-def _earlier_to_arrays(earlier: Sequence[Earlier], dim: int, m: int) -> dict[str, Any]:
+def _further(content: Mapping[str, Any], n: int, task: Task) -> tuple[Array, Array]:
+    """The values of the objectives beyond the first and their noise variances, n x (k - 1) each; a value is known of
+    all objectives or of none."""
+    shape, value = (n, len(task.directions) - 1), np.asarray(content["value"], dtype=np.float64)
+    values, variances = (np.asarray(content[name], dtype=np.float64) for name in ("further", "further_var"))
+    if values.shape != shape or variances.shape != shape:
+        raise ValueError(f"it does not hold the values of {shape[1] + 1} objectives")
+    if np.isinf(values).any() or np.isinf(variances).any() or (np.isnan(values) != np.isnan(value)[:, None]).any():
+        raise ValueError("an objective has no value where another one has")
+    return values, variances
+
+
+def _earlier_to_arrays(earlier: Sequence[Earlier], dim: int, m: int, more: int) -> dict[str, Any]:
     return {
         "unit": np.array([e.unit for e in earlier]).reshape(-1, dim),
         "value": np.array([e.value for e in earlier]),
         "var": np.array([e.var for e in earlier]),
+        "further": np.array([e.further for e in earlier]).reshape(len(earlier), more),
+        "further_var": np.array([e.further_var for e in earlier]).reshape(len(earlier), more),
         "constraints": np.array([e.constraints for e in earlier]).reshape(len(earlier), m),
         "outside": np.array([e.outside for e in earlier], dtype=bool),
         "after": np.array([e.after for e in earlier], dtype=np.int64),
     }
 
 
-def _earlier_from_arrays(content: Mapping[str, Any], ended: int, method: Method) -> list[Earlier]:
+def _earlier_from_arrays(content: Mapping[str, Any], ended: int, method: Method, task: Task) -> list[Earlier]:
     unit, after = np.asarray(content["unit"], dtype=np.float64).reshape(-1, method.dim), content["after"]
     if (np.diff(after) < 0).any() or ((after < 0) | (after > ended)).any():
         raise ValueError("its earlier evaluations were learnt at no possible moment")
     outside = np.asarray(content["outside"], dtype=bool)
     if not np.isfinite(unit).all() or ((unit < 0) | (unit > 1))[~outside].any():
         raise ValueError("an earlier evaluation lies nowhere")
-    rows = zip(unit, content["value"], content["var"], content["constraints"], outside, after, strict=True)
+    more = _further(content, len(unit), task)
+    rows = zip(unit, content["value"], content["var"], content["constraints"], outside, after, *more, strict=True)
     return [
-        Earlier(u if beyond else method.cube.snap(u), float(y), float(var), tuple(c.tolist()), bool(beyond), int(at))
-        for u, y, var, c, beyond, at in rows
-    ]
+        Earlier(
+            u if beyond else method.cube.snap(u), float(y), float(var), tuple(c.tolist()), bool(beyond), int(at),
+            tuple(z.tolist()), tuple(z_var.tolist()),
+        )
+        for u, y, var, c, beyond, at, z, z_var in rows
+    ]  # fmt: skip
 
 
 def _column(numbers: Sequence[float | None]) -> Array:
     """Numbers as an array, NaN where there is none, n."""
     return np.array([math.nan if number is None else number for number in numbers])
+
+
+def _table(rows: Sequence[Sequence[float | None]], width: int) -> Array:
+    """The same of rows, n x width; an empty row has no numbers."""
+    return np.array([_column(row) if row else [math.nan] * width for row in rows]).reshape(len(rows), width)
 
 
 def _known(number: float) -> float | None:

@@ -1,9 +1,10 @@
 """What was evaluated before: earlier runs, studies and tables as settings with values, and their places in a space.
 
 Sources are a `Result` or the file of its `to_json`, an `Optimizer`, the file of a checkpoint, a CSV with a column per
-parameter and one called "value" (also that of an Optuna `trials_dataframe`), an Optuna study, the URL of an Optuna
-storage, or (setting, value) pairs. Their ranges may differ from the space's: a number outside has a place beyond the
-end of its axis, where a model can use it and nothing is proposed.
+parameter and one called "value", or one per objective where there are several (also that of an Optuna
+`trials_dataframe`), an Optuna study, the URL of an Optuna storage, or (setting, value) pairs. Their ranges may differ
+from the space's: a number outside has a place beyond the end of its axis, where a model can use it and nothing is
+proposed.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from regretless.basics.values import as_number, shown
 from regretless.files.checkpoint import read_run, unpack_run
 from regretless.space import Space
 from regretless.space.parameters import Array, Choice, Encoding, Float, Int, Parameter, along, ends_of, is_line
+from regretless.task import Task
 
 REACH = 1.0
 """How far beyond the ends of an axis, in its lengths, a number may lie and still say something about the range."""
@@ -40,6 +42,10 @@ class Evaluation:
     constraints: tuple[float, ...] = ()
     blank: tuple[str, ...] = ()
     """The columns of a table that are empty here: pandas writes None so."""
+    further: tuple[float, ...] = ()
+    """The values of the other objectives, where there are several."""
+    further_var: tuple[float, ...] = ()
+    """Their noise variances, NaN where unknown."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +60,16 @@ class Placed:
 # ---------------------------------------------------------------- reading
 
 
-def evaluations(source: Any) -> list[Evaluation]:
-    """The finished evaluations of a source; see the module's text."""
+def evaluations(source: Any, objectives: Sequence[str] = ()) -> list[Evaluation]:
+    """The finished evaluations of a source; see the module's text. `objectives`: the names of several objectives."""
     if isinstance(source, str) and ("://" in source or source.startswith(JOURNAL)):
         return _of_storage(source)
     if isinstance(source, str | Path) and is_database(Path(source)):
         return _of_storage(f"sqlite:///{source}")
     if isinstance(source, str | Path):
-        read = {".csv": _of_csv, ".json": _of_json}.get(Path(source).suffix.lower(), _of_file)
-        return read(Path(source))
+        if Path(source).suffix.lower() == ".csv":
+            return _of_csv(Path(source), objectives or ("value",))
+        return (_of_json if Path(source).suffix.lower() == ".json" else _of_file)(Path(source))
     trials = source.get_trials(deepcopy=False) if hasattr(source, "get_trials") else getattr(source, "trials", None)
     if trials is not None:
         return [found for trial in trials if (found := _of_trial(trial)) is not None]
@@ -76,20 +83,30 @@ def evaluations(source: Any) -> list[Evaluation]:
 def _of_trial(trial: Any) -> Evaluation | None:
     """The evaluation of one of our trials, or of Optuna's; None when it has no value."""
     state = getattr(trial.state, "name", trial.state)
-    if state not in ("done", "COMPLETE") or trial.value is None:
+    if state not in ("done", "COMPLETE") or not trial.values:
         return None
+    value, *further = trial.values
     found = trial.constraints if hasattr(trial, "constraints") else trial.system_attrs.get("constraints") or ()
     constraints = tuple(found[name] for name in sorted(found)) if isinstance(found, Mapping) else tuple(found)
     var = getattr(trial, "var", None) if state == "done" else trial.user_attrs.get("regretless:var")
-    return Evaluation(dict(trial.params), float(trial.value), var, constraints)
+    own = getattr(trial, "further_var", None) or (None,) * len(further)
+    more = tuple(map(float, further)), tuple(math.nan if v is None else v for v in own)
+    return Evaluation(dict(trial.params), float(value), var, constraints, (), *more)
 
 
 def _of_pair(item: Any) -> Evaluation:
     if isinstance(item, Sequence) and len(item) == 2 and isinstance(item[0], Mapping):
-        value = as_number(item[1])
-        if value is not None and math.isfinite(value):
-            return Evaluation(dict(item[0]), value)
+        told = item[1] if isinstance(item[1], tuple | list) else [item[1]]
+        values = [number for number in map(as_number, told) if number is not None and math.isfinite(number)]
+        if values and len(values) == len(told):
+            return _of_values(item[0], values)
     raise ValueError(f"earlier: expected (setting, value) pairs, got {shown(item)}")
+
+
+def _of_values(params: Mapping[str, Any], values: Sequence[float], blank: tuple[str, ...] = ()) -> Evaluation:
+    """An evaluation whose noise is not known."""
+    unknown = (math.nan,) * (len(values) - 1)
+    return Evaluation(dict(params), values[0], blank=blank, further=tuple(values[1:]), further_var=unknown)
 
 
 def is_database(path: Path) -> bool:
@@ -122,18 +139,20 @@ def _of_run(content: tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]], path
     shares = space.cube().dim == np.shape(state["unit"])[1]
     encoding: Encoding = "shares" if shares else "onehot"
     settings = [state["own"].get(str(n)) or space.decode(np.asarray(u), encoding) for n, u in enumerate(state["unit"])]
-    rows = zip(state["value"].tolist(), state["var"].tolist(), state["constraints"], strict=True)
-    told = {n: (value, var, tuple(row.tolist())) for n, (value, var, row) in enumerate(rows) if not math.isnan(value)}
+    lists = [state[name].tolist() for name in ("value", "var", "constraints", "further", "further_var")]
+    told = {n: facts for n, facts in enumerate(zip(*lists, strict=True)) if not math.isnan(facts[0])}
     for change in changes:
         settings += [own or space.decode(np.array(u), encoding) for u, own, _ in change.get("asked", ())]
-        ended = [
-            (n, (value, var, tuple(row))) for n, value, var, row, *_ in change.get("ended", ()) if value is not None
-        ]
-        told |= dict(ended)
+        for n, value, var, row, _, _, further, further_var, *_ in change.get("ended", ()):
+            if value is not None:
+                told[n] = value, var, row, further, [math.nan if v is None else v for v in further_var]
     return [
-        Evaluation(settings[n], value, None if var is None or math.isnan(var) else var, constraints)
-        for n, (value, var, constraints) in sorted(told.items())
-    ]
+        Evaluation(
+            settings[n], value, None if var is None or math.isnan(var) else var, tuple(row), (), tuple(further),
+            tuple(further_var),
+        )
+        for n, (value, var, row, further, further_var) in sorted(told.items())
+    ]  # fmt: skip
 
 
 def _of_json(path: Path) -> list[Evaluation]:
@@ -145,27 +164,28 @@ def _of_json(path: Path) -> list[Evaluation]:
     return _of_run(content, path)
 
 
-def _of_csv(path: Path) -> list[Evaluation]:
+def _of_csv(path: Path, objectives: Sequence[str]) -> list[Evaluation]:
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets put a mark first
             rows = list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"earlier: cannot read {path}: {error}") from None
-    if not rows or "value" not in rows[0]:
-        raise ValueError(f'earlier: {path} needs a column per parameter and one called "value"')
+    if not rows or any(name not in rows[0] for name in objectives):
+        called = " and ".join(f'"{name}"' for name in objectives)
+        raise ValueError(f"earlier: {path} needs a column per parameter and one called {called}")
     out = []
     for row in rows:
         try:
-            value = float(row["value"])
+            values = [float(row[name]) for name in objectives]
         except (TypeError, ValueError):
             continue  # a failed evaluation has no number there
         told = {name: text for name, text in row.items() if name not in FACTS or f"{PARAMS}{name}" not in row}
-        params = {name: text for name, text in told.items() if name != "value" and text not in (None, "")}
+        params = {name: text for name, text in told.items() if name not in objectives and text not in (None, "")}
         marked = {name.removeprefix(PARAMS): text for name, text in params.items() if str(name).startswith(PARAMS)}
         params |= {name: text for name, text in marked.items() if name not in params or name in FACTS}
-        if math.isfinite(value) and row.get("state") != "PRUNED":  # whose value is its last report
+        if all(map(math.isfinite, values)) and row.get("state") != "PRUNED":  # whose value is its last report
             blank = tuple(str(name).removeprefix(PARAMS) for name, text in told.items() if text == "")
-            out.append(Evaluation({name: Written(text) for name, text in params.items()}, value, blank=blank))
+            out.append(_of_values({name: Written(text) for name, text in params.items()}, values, blank))
     return out
 
 
@@ -198,7 +218,7 @@ class Written(str):
 
 
 def placed(
-    found: Sequence[Evaluation], space: Space, choices: Encoding, missing: Mapping[str, Any], n_constraints: int
+    found: Sequence[Evaluation], space: Space, choices: Encoding, missing: Mapping[str, Any], task: Task
 ) -> Placed:
     """Where evaluations lie in the cube of a space; `missing` holds values for parameters that they do not have."""
     inside: list[tuple[Array, Evaluation]] = []
@@ -210,8 +230,10 @@ def placed(
     for evaluation in found:
         none = {name: None for name in evaluation.blank if name in choices_of_none}
         try:
-            if len(evaluation.constraints) != n_constraints:
-                raise ValueError(f"{len(evaluation.constraints)} constraints where this run has {n_constraints}")
+            if len(evaluation.constraints) != task.n_constraints:
+                raise ValueError(f"{len(evaluation.constraints)} constraints where this run has {task.n_constraints}")
+            if 1 + len(evaluation.further) != len(task.directions):
+                raise ValueError(f"{1 + len(evaluation.further)} objectives where this run has {len(task.directions)}")
             u, outside = place({**none, **missing, **evaluation.params}, space, choices)
         except ValueError as error:
             left[str(error)] = left.get(str(error), 0) + 1

@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from regretless.basics.values import as_number, numbers_of, shown
+from regretless.basics.values import as_number, in_order_of, numbers_of, shown
 from regretless.space import Space
 from regretless.trial import last_line
 
 Objective: TypeAlias = Callable[..., Any]
-"""fun(**params), or fun(x) for a space given as a list; returns a number or a `Value`."""
+"""fun(**params), or fun(x) for a space given as a list; returns a number or, for several objectives, a mapping of their
+names to numbers, or numbers in their order; or a `Value`."""
 Catch: TypeAlias = type[BaseException] | tuple[type[BaseException], ...]
 """Exceptions of an objective that count as failed evaluations."""
 
@@ -31,13 +32,14 @@ class Value:
 
         return Value(np.mean(scores), var=np.var(scores, ddof=1) / len(scores))
 
-    `var` is the variance of the noise in the value, None when it is not known. `constraints` are the values of the
+    For several objectives `value` and `var` are mappings of their names, or sequences in their order. `var` is the
+    variance of the noise in the value, None when it is not known. `constraints` are the values of the
     constraints that the run was told to expect, at most 0 where they hold, or a mapping of their names to them. `cost`
     is what the evaluation cost.
     """
 
-    value: float
-    var: float | None = None
+    value: float | Sequence[float] | Mapping[str, float]
+    var: float | Sequence[float | None] | Mapping[str, float | None] | None = None
     constraints: Sequence[float] | Mapping[str, float] | None = None
     cost: float | None = None
 
@@ -55,20 +57,24 @@ class ObjectiveError(RuntimeError):
 
 
 class Outcome(NamedTuple):
-    """What became of one evaluation: a value with its noise variance, or the text of an error."""
+    """What became of one evaluation: a value with its noise variance, or those of all objectives; or the text of an
+    error."""
 
-    value: float | None
-    var: float | None = None
+    value: float | tuple[float, ...] | None
+    var: float | tuple[float | None, ...] | None = None
     error: str = ""
     constraints: Sequence[float] | Mapping[str, float] | None = None
     cost: float | None = None
     seconds: float | None = None
 
 
-def evaluate(fun: Objective, argument: Any, catch: Catch, *, lenient: bool = False) -> Outcome:
+def evaluate(
+    fun: Objective, argument: Any, catch: Catch, *, objectives: tuple[str, ...] = (), lenient: bool = False
+) -> Outcome:
     """Calls fun on a setting; a module-level function, so that process pools can send it.
 
-    What it returns must be a number: anything else raises, unless `lenient`, for runs that have values to lose.
+    What it returns must be a number, or one for each of several objectives: anything else raises, unless `lenient`, for
+    runs that have values to lose.
     """
     started = time.perf_counter()
     try:
@@ -79,7 +85,8 @@ def evaluate(fun: Objective, argument: Any, catch: Catch, *, lenient: bool = Fal
         return Outcome(None, error=traceback.format_exc())
     seconds = time.perf_counter() - started
     try:
-        return outcome_of(out, argument)._replace(seconds=seconds)
+        outcome = outcomes_of(out, argument, objectives) if objectives else outcome_of(out, argument)
+        return outcome._replace(seconds=seconds)
     except ValueError as error:
         if not lenient:
             raise
@@ -92,8 +99,11 @@ def outcome_of(out: Any, argument: Any) -> Outcome:
     number, sides = as_number(told.value), numbers_of(told.constraints)
     var = None if told.var is None else as_number(told.var)
     wrong = ""
-    if isinstance(told.value, tuple | list):
-        wrong = "return regretless.Value(value, var=..., constraints=[...], cost=...) to tell more than the value"
+    if isinstance(told.value, tuple | list | Mapping):
+        wrong = (
+            "name several objectives by objectives=[...], or return "
+            "regretless.Value(value, var=..., constraints=[...], cost=...) to tell more than the value"
+        )
     elif number is None:
         wrong = "it must return a number"
     elif told.var is not None and (var is None or var < 0 or var == math.inf):
@@ -110,6 +120,29 @@ def outcome_of(out: Any, argument: Any) -> Outcome:
     if var is not None and math.isnan(var):  # the variance of a single score: not known
         var = None
     return Outcome(number, var, constraints=told.constraints, cost=told.cost)
+
+
+def outcomes_of(out: Any, argument: Any, objectives: tuple[str, ...]) -> Outcome:
+    """The same for several objectives: all of them have a value, or the evaluation failed."""
+    told = out if isinstance(out, Value) else Value(out)
+    setting = dict(argument) if isinstance(argument, Mapping) else argument
+    try:
+        values = in_order_of(objectives, told.value)
+        variances = [None] * len(objectives) if told.var is None else in_order_of(objectives, told.var, "variances")
+    except ValueError as error:
+        raise ValueError(f"the objective returned {shown(out)} at {setting}; {error}") from None
+    parts: dict[str, Outcome] = {}
+    for name, value, var in zip(objectives, values, variances, strict=True):
+        try:
+            parts[name] = outcome_of(Value(value, var, told.constraints, told.cost), argument)
+        except ValueError as error:
+            raise ValueError(f"objective {name!r}: {error}") from None
+    errors = {name: part.error for name, part in parts.items() if part.value is None}
+    if errors:
+        return Outcome(None, error="; ".join(f"objective {n!r}: {e}" for n, e in errors.items()), cost=told.cost)
+    found: Any = [(part.value, part.var) for part in parts.values()]
+    value, var = zip(*found, strict=True)
+    return Outcome(value, var, constraints=told.constraints, cost=told.cost)
 
 
 def check_signature(fun: Objective, space: Space) -> None:

@@ -41,7 +41,7 @@ from regretless.run.evaluation import (
 )
 from regretless.run.result import Result
 from regretless.space import Space, SpaceLike
-from regretless.task import CostKind, Direction, Task
+from regretless.task import CostKind, Direction, Task, objectives_of
 from regretless.trial import last_line
 
 P = ParamSpec("P")
@@ -119,8 +119,9 @@ def minimize(
     ceiling: float | None = None,
     probes: float | None = None,
     noise_bound: float | None = None,
+    objectives: Sequence[str] | Mapping[str, Direction] | None = None,
 ) -> Result:
-    """Finds the setting with the smallest value of fun.
+    """Finds the setting with the smallest value of fun, or the front of several objectives.
 
         result = minimize(train, {"lr": Float(1e-5, 1e-1, log=True), "layers": Int(1, 6)}, trials=80)
         print(result.params, result.value, result.certificate)
@@ -156,6 +157,9 @@ def minimize(
         probes: the share of the trials that are independent uniform draws of the space, such as 0.2; they prove how
             much of it can be better. None: 0, or 0.2 with a stop rule that speaks of a certificate (`GapBelow`).
         noise_bound: how far noise can carry a value from the truth at most, where that is known.
+        objectives: the names of several objectives, all to be minimised, or a mapping of names to "minimize" and
+            "maximize". fun then returns a mapping of these names to numbers, or the numbers in this order; the front is
+            `result.front`, and `result.params` a compromise (`result.pick`).
 
     Raises ObjectiveError, a RuntimeError, when the run ends by failures and no evaluation ever succeeded.
     """
@@ -198,6 +202,7 @@ class _Run:
     ceiling: float | None
     probes: float | None
     noise_bound: float | None
+    objectives: Sequence[str] | Mapping[str, Direction] | None
 
     def __post_init__(self) -> None:
         """Checks the arguments and begins the run, or takes up that of the checkpoint."""
@@ -248,9 +253,10 @@ class _Run:
     def _task(self) -> Task:
         """What the arguments ask for."""
         whole_number(trials=self.trials)
+        names, directions = objectives_of(self.objectives, self.direction)
         return Task(
-            Space(self.space), (self.direction,), int(self.trials), self.seed, self.constraints, self.cost,
-            probes_for(self.stop, self.probes), self.floor, self.ceiling, self.noise_bound,
+            Space(self.space), directions, int(self.trials), self.seed, self.constraints, self.cost,
+            probes_for(self.stop, self.probes), self.floor, self.ceiling, self.noise_bound, names,
         )  # fmt: skip
 
     def result(self) -> Result:
@@ -300,7 +306,7 @@ class _Run:
                 if message:
                     break
                 trial = self._next_trial()
-                outcome = evaluate(self.fun, self._argument(trial), self.catch, lenient=any(self.ended))
+                outcome = self._call()(self.fun, self._argument(trial), self.catch)
                 message = self._take(trial, outcome)
         except KeyboardInterrupt:
             message = "interrupted; this is what was known by then"
@@ -316,8 +322,7 @@ class _Run:
                     message = self._reason_not_to_start()
                     if not message:
                         trial = self._next_trial()
-                        call = functools.partial(evaluate, lenient=any(self.ended))
-                        running[pool.submit(call, self.fun, self._argument(trial), self.catch)] = trial
+                        running[pool.submit(self._call(), self.fun, self._argument(trial), self.catch)] = trial
                 done = wait(running, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED).done if running else set()
                 for future in sorted(done, key=lambda f: running[f].number):
                     broken = isinstance(future.exception(), BrokenExecutor)
@@ -328,6 +333,11 @@ class _Run:
             for future in running:
                 future.cancel()
         return message
+
+    def _call(self) -> Callable[[Objective, Any, Catch], Outcome]:
+        """What evaluates a setting now."""
+        task = self.optimizer.task
+        return functools.partial(evaluate, objectives=task.objectives * task.several, lenient=any(self.ended))
 
     def _argument(self, trial: Trial) -> Any:
         return trial.x if self.optimizer.space.as_array else trial.params
@@ -418,7 +428,7 @@ class _Bar:
     def __init__(self, optimizer: Optimizer, trials: int, shown: bool) -> None:
         from tqdm.auto import tqdm  # it brings asyncio along, which `import regretless` need not wait for
 
-        self.better = max if optimizer.direction == "maximize" else min
+        self.better, self.several = max if optimizer.direction == "maximize" else min, optimizer.task.several
         self.best = self.better((t.value for t in optimizer.trials if t.value is not None and t.feasible), default=None)
         self.failed = 0
         told = sum(t.state != "pending" for t in optimizer.trials)
@@ -437,7 +447,7 @@ class _Bar:
         if trial.value is not None and trial.feasible:
             self.best = trial.value if self.best is None else self.better(self.best, trial.value)
         if not self.bar.disable:
-            words = [] if self.best is None else [f"best seen {self.best:.6g}"]
+            words = [] if self.best is None or self.several else [f"best seen {self.best:.6g}"]
             self.bar.set_postfix_str(", ".join(words + [f"{self.failed} failed"] * bool(self.failed)), refresh=False)
         self.bar.update()
 

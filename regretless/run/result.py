@@ -7,9 +7,9 @@ import base64
 import html
 import json
 import math
-import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from regretless.certificate import Certificate
 from regretless.files.earlier import columns_of
 from regretless.method import Method, Recipe
 from regretless.optimizer import Optimizer, Trial
+from regretless.run.front import Front, Member, observed_values
 from regretless.space import SpaceLike
 from regretless.space.parameters import Array
 
@@ -42,6 +43,9 @@ class Result:
     `params` is the recommended setting: that of the best value seen or, when the values show noise, the model's choice.
     `value` is the mean of the values observed there (NaN if it was never evaluated itself); `best` is the trial with
     the best single value, which under noise may only be the luckiest.
+
+    With several objectives `front` holds the settings of which none is better in all of them, `pick` chooses one,
+    `params` is a compromise, `values` are its values, and `value` is the first of these.
     """
 
     params: dict[str, Any]
@@ -63,7 +67,7 @@ class Result:
             nothing, message = Certificate.none(why, 0.05), message if why in message else f"{message}; {why}"
             return cls({}, float("nan"), nothing, optimizer.trials, message, False, optimizer)
         params = optimizer.recommend()
-        value = observed(optimizer, params)
+        value = observed_values(optimizer, params)[0]
         return cls(params, value, optimizer.certificate, optimizer.trials, message, success, optimizer)
 
     # -- scipy's names
@@ -91,8 +95,27 @@ class Result:
         return self.optimizer.best
 
     @property
+    def values(self) -> tuple[float, ...]:
+        """The values observed at `params`, of all objectives."""
+        return observed_values(self.optimizer, self.params) if self.params else (self.value,)
+
+    @cached_property
+    def front(self) -> Front:
+        """The settings of which none is better than another in all objectives."""
+        if not self.optimizer.task.several:
+            raise ValueError("a run with one objective has no front; name several by objectives=[...]")
+        return Front(self.optimizer)
+
+    def pick(self, *, limits: Mapping[str, float] | None = None, weights: Mapping[str, float] | None = None) -> Member:
+        """The member of the front to take; see `Front.pick`."""
+        return self.front.pick(limits=limits, weights=weights)
+
+    @property
     def value_words(self) -> str:
         """The value, and the best one seen with the reason where that is another."""
+        if self.optimizer.task.several:
+            named = zip(self.optimizer.task.objectives, self.values, strict=False)
+            return f"a compromise: {', '.join(f'{name} {value:.6g}' for name, value in named)}"
         if not self.params:
             return f"value {self.value:.6g}"
         if all(t.given != self.params for t in self.trials) and not np.isnan(self.value):
@@ -120,14 +143,16 @@ class Result:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the setting, its value, the certificate, and how the run went."""
-        rows = [*self.params.items(), ("value", self.value)]
+        told = zip(self.optimizer.task.objectives or ("value",), self.values, strict=False)
+        rows = [*self.params.items(), *told]
         texts = [(str(name), f"{value:.6g}" if isinstance(value, float) else str(value)) for name, value in rows]
         cells = "".join(
             f'<tr><th style="text-align:left">{html.escape(name)}</th>'
             f'<td style="text-align:left">{html.escape(text)}</td></tr>'
             for name, text in texts
         )
-        words = [f"{self.message} ({self.nfev} evaluations, {self.optimizer.recipe})", str(self.certificate)]
+        said = str(self.front).replace("\n", "; ") if self.optimizer.task.several else str(self.certificate)
+        words = [f"{self.message} ({self.nfev} evaluations, {self.optimizer.recipe})", said]
         return f"<table>{cells}</table>" + "".join(f"<p>{html.escape(word)}</p>" for word in words)
 
     def __getitem__(self, name: str) -> Any:
@@ -140,6 +165,8 @@ class Result:
         lines += [f"  {name} = {value!r}" for name, value in self.params.items()]
         failed = sum(t.state == "failed" for t in self.trials)
         failures = [f"  {failed} evaluation{'s' * (failed > 1)} failed"] if failed else []
+        if self.optimizer.task.several:
+            return "\n".join([*lines, f"  {self.value_words}", *failures, str(self.front)])
         return "\n".join([*lines, f"  {self.value_words}", *failures, f"  {self.certificate}"])
 
     # -- files
@@ -150,6 +177,7 @@ class Result:
         Its entry "state" is the file of `Optimizer.save` in base64, so that a run can go on from it exactly. Labels
         that are no text, finite number or truth value stand as their printed forms elsewhere.
         """
+        task = self.optimizer.task
         content = {
             "kind": FILE_KIND,
             "message": self.message,
@@ -161,9 +189,12 @@ class Result:
             "certificate": self.certificate.to_json(),
             "trials": [
                 {"number": self.optimizer.book.record.number_of(t), "state": t.state, "value": t.value, "var": t.var,
-                 "error": t.error, "params": _plain(t.params)}
+                 "error": t.error, "params": _plain(t.params), **({"values": list(t.values)} if task.several else {})}
                 for t in self.trials
             ],
+            **({"objectives": dict(zip(task.objectives, task.directions, strict=True)),
+                "front": [member | {"params": _plain(member["params"])} for member in self.front.to_json()],
+                } if task.several else {}),
             "state": base64.b64encode(self.optimizer.to_bytes()).decode(),
         }  # fmt: skip
         write_whole(Path(path), json.dumps(content, indent=1, default=str, allow_nan=False).encode())
@@ -191,7 +222,7 @@ class Result:
     # -- to look at
 
     def best_so_far(self) -> Array:
-        """The best value after each trial that ended, NaN before the first success."""
+        """The best value after each trial that ended, NaN before the first success; of the first objective."""
         sign = 1.0 if self.optimizer.direction == "maximize" else -1.0
         ended = [t for t in self.trials if t.state != "pending"]
         values = np.array([sign * t.value if t.feasible and t.value is not None else -np.inf for t in ended])
@@ -199,15 +230,19 @@ class Result:
         return np.where(np.isfinite(running), sign * running, np.nan)
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """One row per trial: number, state, value, variance, parameters, and what else is known: the values of
-        constraints, cost, seconds, error (needs pandas). A parameter that is called as another column is has "params_"
-        before its name."""
+        """One row per trial: number, state, value and variance (or the objectives by their names), parameters, and what
+        else is known: the values of constraints, cost, seconds, error (needs pandas). A parameter that is called as
+        another column is has "params_" before its name."""
         frames = optional("pandas", "plot")
         trials, opt = self.trials, self.optimizer
         numbers = [opt.book.record.number_of(t) for t in trials]
         facts: dict[str, Any] = {"number": numbers, "state": [t.state for t in trials]}
-        for name in ("value", "var"):  # numbers, also where none was told
-            facts[name] = frames.Series([getattr(t, name) for t in trials], dtype=float)
+        if opt.task.several:
+            for j, name in enumerate(opt.task.objectives):
+                facts[name] = frames.Series([t.values[j] if t.values else None for t in trials], dtype=float)
+        else:
+            for name in ("value", "var"):  # numbers, also where none was told
+                facts[name] = frames.Series([getattr(t, name) for t in trials], dtype=float)
         more: dict[str, list[Any]] = {
             f"constraint_{name}": [t.constraints[k] if t.constraints else math.nan for t in trials]
             for k, name in enumerate(opt.task.constraint_names or range(opt.task.n_constraints))
@@ -237,11 +272,7 @@ class Result:
 
 def observed(optimizer: Optimizer, params: Mapping[str, Any]) -> float:
     """The mean of the values told for a setting; NaN when it was never evaluated."""
-    method, book = optimizer.method, optimizer.book
-    key = method.cube.key(optimizer.space.encode(params, method.traits.choices))
-    values = [t.value for t in book.trials if t.value is not None and t.unit.tobytes() == key]
-    values += [e.value for e in book.earlier if e.unit.tobytes() == key and math.isfinite(e.value)]
-    return statistics.mean(values) if values else math.nan  # exact, so that no sum leaves the range of floats
+    return observed_values(optimizer, params)[0]
 
 
 def _plain(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -284,7 +284,8 @@ class _Worker:
             patiently(lambda: self.study._storage.set_trial_system_attr(trial._trial_id, key, value))  # noqa: B023
         for key, number in ((VARIANCE, outcome.var), (COST, outcome.cost)):
             if number is not None:
-                patiently(lambda: trial.set_user_attr(key, float(number)))  # noqa: B023
+                plain = list(number) if isinstance(number, tuple) else float(number)
+                patiently(lambda: trial.set_user_attr(key, plain))  # noqa: B023
         patiently(lambda: self.study.tell(trial, outcome.value, skip_if_finished=True))
 
 

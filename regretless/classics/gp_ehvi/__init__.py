@@ -1,0 +1,1 @@
+"""Expected hypervolume improvement."""

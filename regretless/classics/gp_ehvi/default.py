@@ -1,0 +1,194 @@
+"""Expected hypervolume improvement on exact Gaussian processes: Emmerich, Deutz and Klinkenberg, "Hypervolume-based
+expected improvement" (CEC 2011); Yang, Emmerich, Deutz and Bäck, "Efficient computation of expected hypervolume
+improvement using box decomposition algorithms" (Journal of Global Optimization 75, 2019).
+
+Every objective has a model of its own. A point is worth what its values are expected to add to the volume that the
+front dominates, so the search goes where the front is missing or can be moved on. With one objective this is expected
+improvement.
+
+Notation
+    F       posterior means of the evaluated points and of those under way, m x k; the front is that of F
+    r       the reference point: what lies below it adds nothing, k
+    l, u    corners of the boxes above r that the front leaves free
+
+Deviations
+    1. F holds posterior means in place of values, so that a lucky value does not hide what is near it.
+    2. Points under way have their means as values: the models are conditioned on them, and F holds them.
+    3. From four objectives on there are too many boxes; each ask then draws one scalarisation (`improvement`).
+    4. Values far below the front are raised (`FrontSurrogate`), so that neither an outlier nor an objective that spans
+       many decades decides where the search goes. r is in turns the worst mean in each objective, which makes the front
+       long, and a point a little below the front, which makes it dense; each alone loses on functions on which the
+       other wins.
+    5. Where the models find noise that nothing has shown yet, one point is evaluated twice, as `auto` does. The last
+       tenth of a noisy budget evaluates members of the front again, those that are known worst first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from regretless.basics.noise import NoiseEvidence
+from regretless.basics.streams import Draws
+from regretless.classics.gp_ehvi.improvement import BoxGain, ScalarGain, of_posteriors
+from regretless.fronts.choice import compromise
+from regretless.fronts.dominance import nondominated
+from regretless.fronts.hypervolume import free_boxes
+from regretless.history import History
+from regretless.method import State, Traits, is_taken
+from regretless.methods.shared import GPMethod
+from regretless.models.gp.acquisition import kept_from_failures
+from regretless.models.gp.design import away_from_known
+from regretless.models.gp.maximiser import Acquisition, maximise
+from regretless.models.gp.posterior import GP
+from regretless.models.gp.surrogate import Surrogate
+from regretless.space import Cube
+from regretless.space.parameters import Array
+
+MOST_BOXED = 3  # objectives up to which the free volume is cut into boxes
+MOST_AROUND = 20  # members of the front around which candidates are drawn, at most
+KEPT = 0.5  # how far below the front values are kept as they are, as a share of its range (docs/lab/fronts.md)
+MARGIN = 0.1  # how far a near reference lies below the worst of the front, as a share of its range
+NOISE_FROM = 1e-3  # the fitted noise variance, relative to the signal's, from which noise is suspected, as in `auto`
+REPEAT_FROM = 0.9  # the share of a known budget after which noisy members of the front are evaluated again, as there
+
+
+def reference_of(F: Array, front: Array, *, near: bool) -> Array:
+    """The point r of the module's text, k, for means F (n x k) with this front (m x k)."""
+    if not near:
+        return np.asarray(F.min(axis=0))
+    worst, best = front.min(axis=0), front.max(axis=0)
+    return np.asarray(worst - MARGIN * np.maximum(best - worst, MARGIN * (best - F.min(axis=0))))
+
+
+class FrontSurrogate(Surrogate):
+    """The model of objective j: values that lie below the front, and below the median, by more than half of the range
+    above are raised to there. They cannot join the front, and would drown the rest."""
+
+    def __init__(self, cube: Cube, j: int) -> None:
+        super().__init__(cube)
+        self._j = j
+        self.all_values = np.empty((0, 0))
+        """The values of all objectives, n x k."""
+
+    def seen_as(self, observed: Array, y: Array) -> tuple[Array, Array]:
+        Y = self.all_values[: len(observed)]
+        worst = min(float(Y[nondominated(Y), self._j].min()), float(np.median(observed)))
+        span = float(observed.max()) - worst
+        return np.maximum(y, worst - KEPT * span) if span > 0 else y, np.ones(len(y))
+
+
+class GPEHVI(GPMethod):
+    """Expected hypervolume improvement on exact GPs: for several objectives."""
+
+    traits = Traits(constraints=True, belief=True, outside=True, cost=True, objectives=True)
+
+    def __init__(self, cube: int | Cube, *, seed: int, budget: int | None = None) -> None:
+        super().__init__(cube, seed=seed, budget=budget)
+        self._begin()
+
+    def _step(self, history: History, cube: Cube, rng: Draws) -> Array:
+        gps = self._posteriors(history, history.pending)
+        known = np.concatenate([history.worth_using(), history.pending])
+        F = np.column_stack([gp.mean_at(known) for gp in gps])
+        members = nondominated(F)
+        again = self._second(history, gps, known[members], F[members])
+        if again is not None:
+            return again
+        gain = self._gain(gps, F, F[members], rng)
+        if history.n_sides or cube.belief is not None:
+            gain = self._weighed(history, cube, gain)
+        gain = kept_from_failures(gain, history.X, history.failed, logarithmic=True)
+        around = known[members]
+        if len(around) > MOST_AROUND:
+            around = around[rng.permutation(len(around))[:MOST_AROUND]]
+        x = maximise(gain, cube, rng, incumbents=around)
+        return x if self._repeats(history) else away_from_known(x, history, cube, rng)
+
+    def _gain(self, gps: list[GP], F: Array, front: Array, rng: Draws) -> Acquisition:
+        """What a point promises to add to the front (m x k) of the means F (n x k)."""
+        reference = reference_of(F, front, near=rng.step % 2 == 0)
+        signals = [gp.signal for gp in gps]
+        if len(gps) <= MOST_BOXED:
+            return of_posteriors(gps, BoxGain(*free_boxes(front, reference), signals))
+        direction = np.abs(rng.standard_normal(len(gps)))
+        direction = direction / np.sqrt(direction @ direction) * (front.max(axis=0) - reference)
+        direction = np.maximum(direction, np.finfo(np.float64).tiny)  # of an objective that never varies
+        beat = float(((front - reference) / direction).min(axis=1).max())
+        return of_posteriors(gps, ScalarGain(reference, direction, beat, signals))
+
+    # -- noise
+
+    def _second(self, history: History, gps: list[GP], members: Array, front: Array) -> Array | None:
+        """A member of the front (m x d, with means m x k) to evaluate once more, d, where that is worth an
+        evaluation."""
+        if np.isfinite(self.cube.size):
+            return None
+        if not self.shows_noise(history):
+            stated, settled = self.known_noise is not None or history.noise_bound > 0, self._settled(history)
+            large = any(float(gp.factor.noise.mean()) >= NOISE_FROM for gp in gps)
+            if stated or settled or not large or any(history.is_settled(x) for x in history.pending):
+                return None
+            best: Array = members[compromise(front)]
+        else:
+            if self.budget is None or history.evaluations < REPEAT_FROM * self.budget:
+                return None
+            span = np.maximum(front.max(axis=0) - front.min(axis=0), np.finfo(np.float64).tiny)
+            doubt = sum(gp.mean_var(members)[1] / span[j] ** 2 for j, gp in enumerate(gps))
+            best = members[int(np.argmax(doubt))]
+        return None if is_taken(history, best) or not history.is_known(best) else best
+
+    @staticmethod
+    def _settled(history: History) -> bool:
+        """Whether a setting gave the same values again, so that there is no noise."""
+        evidence = NoiseEvidence()
+        evidence.take_in(history.X, history.y, history.yvar, 0)
+        return evidence.settled
+
+    def _repeats(self, history: History) -> bool:
+        return self.shows_noise(history) and bool(np.isfinite(self.cube.size))
+
+    def _estimates(self, history: History) -> tuple[Array, Array]:
+        found = [(gp, *gp.mean_var(history.X)) for gp in self._posteriors(history)]
+        means = np.column_stack([gp.offset + gp.scale * mean for gp, mean, _ in found])
+        return means, np.column_stack([gp.scale * np.sqrt(variance) for gp, _, variance in found])
+
+    # -- the models
+
+    def _begin(self) -> None:
+        self._models: list[FrontSurrogate] = []
+
+    def _posteriors(self, history: History, pending: Array | None = None) -> list[GP]:
+        """The posterior of each objective."""
+        return [model.gp(*history.basis_of(j), pending) for j, model in enumerate(self._fitted_to(history))]
+
+    def _fitted_to(self, history: History) -> list[FrontSurrogate]:
+        """The models, which follow this history: each depends on the values of all objectives."""
+        self._follow(history)
+        bases = [history.basis_of(j) for j in range(history.objectives)]
+        while len(self._models) < len(bases):
+            self._models.append(FrontSurrogate(self.cube, len(self._models)))
+        for model in self._models:
+            model.all_values = np.column_stack([y for _, y, _ in bases])
+        return self._models
+
+    def warm(self, history: History) -> State:
+        models = enumerate(self._fitted_to(history)) if len(history) else ()
+        fits = {f"model-{j}": model.latest_fit(*history.basis_of(j)) for j, model in models}
+        if history.n_sides:
+            fits["constraints"] = self._constraint_models(history).latest_fits(history)
+        return {name: fit for name, fit in fits.items() if fit}
+
+    def warm_from(self, history: History, state: Mapping[str, State]) -> None:
+        for j, model in enumerate(self._fitted_to(history) if len(history) else ()):
+            if f"model-{j}" in state:
+                model.take_fit(*history.basis_of(j), state[f"model-{j}"])
+        if history.n_sides:
+            self._constraint_models(history).take_fits(history, state.get("constraints", {}))
+
+    def _recommend(self, history: History) -> Array:
+        values, _ = self._estimates(history)
+        rows = np.flatnonzero(history.feasible) if history.n_constraints and history.feasible.any() else None
+        best = int(np.argmax(values[:, 0])) if rows is None else int(rows[np.argmax(values[rows, 0])])
+        return np.asarray(history.X[best])
