@@ -18,12 +18,13 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from regretless_bench.methods.grid_posteriors import ProductPosterior
 from regretless_bench.methods.igp_ucb import IGPUCB
 from scipy.linalg import cho_factor, cho_solve
 
 from regretless.methods import METHODS
 from regretless.methods.gp_threds.default import GPThreDS
-from regretless.models.grid.posterior import ProductPosterior, RowPosterior, SEFeatures, correlation, product_grid
+from regretless.models.grid.posterior import RowPosterior, SEFeatures, correlation, product_grid
 from regretless.optimizer import Optimizer
 from regretless.space.parameters import Array
 

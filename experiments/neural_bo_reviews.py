@@ -24,6 +24,7 @@ import numpy as np
 from regretless_bench.claims import SAMPLES, chosen, experiment_options, keep_results, needed, stored
 from regretless_bench.finding import Finding, Table
 from regretless_bench.methods.dngo import BATCH, EPOCHS, HIDDEN, MOST_STEPS, RATE, integrated_regression
+from regretless_bench.methods.small_nets import epoch_batches, fresh_net, train_with_adam
 from regretless_bench.peers import PEERS
 from regretless_bench.problems.reviews import Reviews
 from regretless_bench.verdicts import Check, checks_table, judged, lowest
@@ -33,7 +34,6 @@ from regretless.basics.streams import keyed_generator
 from regretless.method import Recipe
 from regretless.methods import METHODS
 from regretless.models.tangent.ridge import log_evidence
-from regretless.models.tangent.training import epoch_batches, fresh_net, train_with_adam
 from regretless.report.page import Band, Curve, curves_chart
 from regretless.testing import Loop
 

@@ -1,7 +1,7 @@
 """The rivals that the papers compare with, by name: methods like those of the library, which only experiments need.
 
 `regretless` finds them by name where this distribution is installed. No file imports another; what two of them share
-stands in `grid_method` or in the library's `models`.
+stands in a module beside them, such as `grid_method`, or in the library's `models`.
 """
 
 from regretless.method import Recipe

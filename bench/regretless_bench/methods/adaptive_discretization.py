@@ -13,7 +13,7 @@ Notation
 Deviations
     1. Ties of the index are broken by an order drawn from the seed, not by position.
     2. A fit standardises values and gives length-scale and noise unless they are given; not with `fitted=False`.
-    3. The posterior is updated by one row per sample (`RowPosterior`), not inverted anew. A long one is rebuilt from
+    3. The posterior is updated by one row per sample (`SavedRows`), not inverted anew. A long one is rebuilt from
        the distinct samples now and then.
 """
 
@@ -27,10 +27,10 @@ from numpy.typing import NDArray
 from regretless.basics.streams import Draws, Stream
 from regretless.history import History
 from regretless.method import State, keyed_generator
-from regretless.models.grid.posterior import CHECKED, RowPosterior
 from regretless.space import Cube
 from regretless.space.parameters import Array
 from regretless_bench.methods.grid_method import PointsMethod
+from regretless_bench.methods.grid_posteriors import CHECKED, SavedRows
 
 HORIZON = 1000  # T where no budget is given, as in the paper's experiments; it enters through logarithms
 C3 = 1 + 2.7 * math.sqrt(2 * math.log(2))  # the constant term of V_h in the authors' code (their C_3 with C_1 = 2)
@@ -41,7 +41,7 @@ TIE = 1e-12  # indices closer than this are level, because rounding separates bo
 class AdaptiveDiscretization(PointsMethod):
     """Adaptive discretisation: a tree of boxes, refined where the upper bound is large (options: `PointsMethod`)."""
 
-    posterior: RowPosterior  # its grid holds the centres of all boxes so far, active or halved
+    posterior: SavedRows  # its grid holds the centres of all boxes so far, active or halved
     _depth: NDArray[np.intp]  # of each box, and below the number of the box it is a half of and whether it is active
     _parent: NDArray[np.intp]
     _active: NDArray[np.bool_]
@@ -159,7 +159,7 @@ class AdaptiveDiscretization(PointsMethod):
         root = math.sqrt(max(4 + self._C4 + h * math.log(2) + inside, 0.0))
         return float(VARIATION * 2.0**-halvings) * (root + C3)
 
-    def _fresh(self) -> RowPosterior:
+    def _fresh(self) -> SavedRows:
         return self._rows(self.posterior.grid)
 
     def _index(self, x: Array) -> int:

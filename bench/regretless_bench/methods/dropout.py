@@ -27,11 +27,10 @@ from regretless.models.gp.design import away_from_known
 from regretless.models.gp.fit import Prior, fit
 from regretless.models.gp.kernels import Hyper, kernel_of
 from regretless.models.gp.posterior import GP
-from regretless.models.gp.step import best_point
 from regretless.models.gp.surrogate import Surrogate, standardisation
 from regretless.space import Cube
 from regretless.space.parameters import Array
-from regretless_bench.methods.low_box import checked_low_dim
+from regretless_bench.methods.low_box import best_point, checked_low_dim
 
 KAPPA = 2.0  # the width of the confidence bound; our choice (deviation 1)
 ROUNDS = 15  # evaluations of the likelihood in a fit: as many as a warm fit of `Surrogate` takes

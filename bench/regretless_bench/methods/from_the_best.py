@@ -10,9 +10,9 @@ import numpy as np
 from regretless.basics.streams import Draws
 from regretless.history import History
 from regretless.method import Method, Traits
-from regretless.models.gp.design import LowDesign
 from regretless.space import Cube
 from regretless.space.parameters import Array
+from regretless_bench.methods.low_box import LowDesign
 
 INITIAL = 5  # the number of Sobol points at first; a handful, chosen by hand
 STEP = 0.1  # the sd of a mutation in every coordinate, a tenth of the cube's side; chosen by hand

@@ -18,11 +18,12 @@ from regretless.method import Method, State, Traits
 from regretless.models.gp.acquisition import candidates_kept_from_failures
 from regretless.models.gp.certify import conservative_surrogate
 from regretless.models.gp.kernels import KernelKind
-from regretless.models.grid.posterior import ProductPosterior, RowPosterior, SEFeatures, product_grid
+from regretless.models.grid.posterior import SEFeatures, product_grid
 from regretless.models.grid.scale import FIRST_FIT, REFIT, ProcessScale, fit_scale
 from regretless.models.grid.whole_model import whole_certificate
 from regretless.space import Cube
 from regretless.space.parameters import Array
+from regretless_bench.methods.grid_posteriors import ProductPosterior, SavedRows
 
 POINTS_PER_AXIS = {1: 400, 2: 80, 3: 18, 4: 8, 5: 5, 6: 4}  # by dimension; 80 in the plane as in the GP-ThreDS paper
 MOST_POINTS = 10**6  # points of a grid at most: every ask visits all of them, and each value keeps a number for each
@@ -60,7 +61,7 @@ class PointsMethod(Method):
         self._kernel, self._lengthscale, self._noise_sd = kernel, lengthscale, noise_sd
         self._conservative = conservative_surrogate(self.cube)
         self.scale: ProcessScale
-        self.posterior: RowPosterior | ProductPosterior
+        self.posterior: SavedRows | ProductPosterior
 
     def _begin(self) -> None:
         sd = PAPER_NOISE_SD if self._noise_sd is None else max(self._noise_sd, LEAST_NOISE_SD)
@@ -69,7 +70,7 @@ class PointsMethod(Method):
         """Values taken in, and their number at the last fit and at the last rebuilding."""
 
     @abstractmethod
-    def _fresh(self) -> RowPosterior | ProductPosterior:
+    def _fresh(self) -> SavedRows | ProductPosterior:
         """The posterior without any value."""
 
     @abstractmethod
@@ -84,7 +85,7 @@ class PointsMethod(Method):
             self._rebuild(history, n)
         else:
             self._add(history, i)
-            if isinstance(self.posterior, RowPosterior) and self.posterior.is_long:
+            if isinstance(self.posterior, SavedRows) and self.posterior.is_long:
                 self._rebuild(history, n)
 
     def _fit(self, history: History, n: int) -> None:
@@ -94,7 +95,7 @@ class PointsMethod(Method):
     def _rebuild(self, history: History, n: int) -> None:
         """A new posterior of the first n values; one of rows has a row per distinct point, with its values averaged."""
         self.posterior, self._rebuilt_at = self._fresh(), n
-        if isinstance(self.posterior, RowPosterior):
+        if isinstance(self.posterior, SavedRows):
             self.posterior.condition(*self._averages(history, n))
         else:
             for i in range(n):
@@ -135,9 +136,9 @@ class PointsMethod(Method):
     def _take_over(self, history: History, state: Mapping[str, Any], rebuilt: int) -> None:
         """Makes the points that the posterior of a state needs, and resumes it; the scale is that of its last fit."""
 
-    def _rows(self, points: Array) -> RowPosterior:
+    def _rows(self, points: Array) -> SavedRows:
         length, noise_var = self.scale.lengthscale, self.scale.noise_var
-        return RowPosterior(points, None, kernel=self._kernel, lengthscale=length, noise_var=noise_var)
+        return SavedRows(points, kernel=self._kernel, lengthscale=length, noise_var=noise_var)
 
     def _averages(self, history: History, n: int) -> tuple[Array, Array, Array]:
         """The distinct points of the first n values, their averages and their weights (`ProcessScale.grouped`)."""
@@ -242,7 +243,7 @@ class GridMethod(PointsMethod):
         mean = self.posterior.mean[np.ravel_multi_index(nearest, tuple(len(a) for a in self._axes))]
         return np.asarray(history.X[len(mean) - 1 - int(np.argmax(mean[::-1]))])
 
-    def _fresh(self) -> RowPosterior | ProductPosterior:
+    def _fresh(self) -> SavedRows | ProductPosterior:
         if self._kernel == "se" and self.dim <= LOW_RANK_DIM:
             features = SEFeatures(self.dim, self.scale.lengthscale)
             if features.rank <= MOST_FEATURES:

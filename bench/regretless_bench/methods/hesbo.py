@@ -22,11 +22,10 @@ from regretless.history import History
 from regretless.method import Method
 from regretless.models.gp.acquisition import log_expected_improvement
 from regretless.models.gp.design import away_from_known
-from regretless.models.gp.step import best_point
 from regretless.models.gp.surrogate import Surrogate
 from regretless.space import Cube
 from regretless.space.parameters import Array
-from regretless_bench.methods.low_box import LowDesign, checked_low_dim
+from regretless_bench.methods.low_box import LowDesign, best_point, checked_low_dim
 
 
 class HeSBO(Method):

@@ -6,10 +6,11 @@ import numpy as np
 
 from regretless.basics.options import whole_number
 from regretless.history import History
-from regretless.models.gp.acquisition import through
+from regretless.models.gp.acquisition import kept_from_failures, through
 from regretless.models.gp.design import BUDGET_SHARE, away_from_known
 from regretless.models.gp.maximiser import Acquisition, maximise
 from regretless.models.gp.sobol import sobol_points
+from regretless.models.gp.step import INCUMBENTS, HasMean, best_by_mean
 from regretless.space import Cube
 from regretless.space.parameters import Array
 
@@ -54,3 +55,19 @@ def step_through(
     low = through(acquisition, to_cube, matrix)
     y = maximise(low, Cube.box(low_dim), rng, incumbents=np.empty((0, low_dim)))
     return away_from_known(to_cube(y[None])[0][0], history, cube, rng)
+
+
+def best_point(
+    gp: HasMean,
+    acquisition: Acquisition,
+    X: Array,
+    failed: Array,
+    cube: Cube,
+    rng: np.random.Generator,
+    *,
+    logarithmic: bool = False,
+) -> Array:
+    """The point of a cube that maximises an acquisition, kept from failed points (k x d), d; X: evaluated points,
+    n x d."""
+    kept = kept_from_failures(acquisition, X, failed, logarithmic=logarithmic)
+    return maximise(kept, cube, rng, incumbents=best_by_mean(gp, X, INCUMBENTS))

@@ -26,10 +26,11 @@ from regretless.models.gp.design import Design, away_from_known, design_size
 from regretless.models.gp.sobol import sobol_points
 from regretless.models.tangent.inputs import NetInputs
 from regretless.models.tangent.ntk import Factors, Mlp, combine, inner
-from regretless.models.tangent.training import descend, fresh_net
+from regretless.models.tangent.training import descend
 from regretless.models.tangent.values import standardised
 from regretless.space import Cube
 from regretless.space.parameters import Array
+from regretless_bench.methods.small_nets import fresh_net
 
 WIDTH, RATE, STEPS = 100, 0.01, 1000  # width m, learning rate and single-sample steps per training of the authors' code
 LAM, NU = 0.001, 1.0  # ridge and exploration: the defaults of the authors' code

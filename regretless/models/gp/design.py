@@ -4,7 +4,6 @@ from collections.abc import Collection
 
 import numpy as np
 
-from regretless.basics.options import whole_number
 from regretless.history import History
 from regretless.models.gp.sobol import sobol_points
 from regretless.space import Cube
@@ -14,7 +13,6 @@ from regretless.space.parameters import Array
 MOST = 32  # an initial design is never larger, because in many dimensions no affordable number of points fills the cube
 BUDGET_SHARE = 4  # a design takes at most the share 1/BUDGET_SHARE of a known budget; the rest is for the model
 SPARE = 32  # further points of the sequence, for designs whose points others evaluated, coincide, or all failed
-LOW_POINTS = 20  # initial points in a low-dimensional box, as in the comparison of Tran-The et al. (AAAI 2020)
 FIRST_STEP = 1e-3  # the sd of the first step off a known point, as a share of the edge; it doubles while not enough
 STEPS = 64  # the steps tried: after ten doublings the step spans the cube, and the others are draws from anywhere
 
@@ -60,29 +58,6 @@ class Design:
             if not history.is_known(cube.snap(point) if cube.pins else point):
                 return np.asarray(point)
         return rng.random(len(self.points[0])) if len(history) == 0 else None
-
-
-def checked_low_dim(low_dim: int, dim: int) -> int:
-    """The dimension of a subspace of a cube with `dim` coordinates: low_dim, or dim where that is smaller."""
-    whole_number(low_dim=low_dim)
-    return min(low_dim, dim)
-
-
-class LowDesign:
-    """Scrambled Sobol points of a box that a map carries into the cube: `initial`, 20, or a quarter of the budget."""
-
-    def __init__(self, low_dim: int, initial: int | None, budget: int | None, rng: np.random.Generator) -> None:
-        if initial is None:
-            initial = LOW_POINTS if budget is None else max(2, min(LOW_POINTS, budget // BUDGET_SHARE))
-        whole_number(initial=initial)
-        self._low_dim, self._points = low_dim, sobol_points(initial, low_dim, rng)
-
-    def next_point(self, history: History, rng: np.random.Generator) -> Array | None:
-        """The next point of the box (low_dim); None and uniform draws as in `Design`."""
-        known = history.evaluations
-        if known < len(self._points):
-            return np.asarray(self._points[known])
-        return rng.random(self._low_dim) if len(history) == 0 else None
 
 
 def away_from_known(

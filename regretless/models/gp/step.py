@@ -1,12 +1,11 @@
 """One step on the exact GP: from an acquisition to the next point, from a posterior to the point to recommend."""
 
-from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 
 from regretless.history import History
-from regretless.models.gp.acquisition import kept_from_failures, through
+from regretless.models.gp.acquisition import kept_from_failures
 from regretless.models.gp.design import away_from_known
 from regretless.models.gp.maximiser import USUAL, Acquisition, Effort, maximise
 from regretless.models.gp.posterior import GP
@@ -42,38 +41,6 @@ def step(
     kept = kept_from_failures(acquisition, history.X, history.failed, logarithmic=logarithmic)
     x = maximise(kept, cube, rng, incumbents=best_by_mean(gp, history.worth_using(), INCUMBENTS), effort=effort)
     return x if again else away_from_known(x, history, cube, rng)
-
-
-def step_through(
-    history: History,
-    cube: Cube,
-    acquisition: Acquisition,
-    to_cube: Callable[[Array], tuple[Array, Array]],
-    matrix: Array,
-    rng: np.random.Generator,
-) -> Array:
-    """The point of the cube that maximises an acquisition among the images of a low box, off the known points, D;
-    to_cube and matrix (D x low_dim) describe the map as for `through`."""
-    low_dim = matrix.shape[1]
-    low = through(acquisition, to_cube, matrix)
-    y = maximise(low, Cube.box(low_dim), rng, incumbents=np.empty((0, low_dim)))
-    return away_from_known(to_cube(y[None])[0][0], history, cube, rng)
-
-
-def best_point(
-    gp: HasMean,
-    acquisition: Acquisition,
-    X: Array,
-    failed: Array,
-    cube: Cube,
-    rng: np.random.Generator,
-    *,
-    logarithmic: bool = False,
-) -> Array:
-    """The point of a cube that maximises an acquisition, kept from failed points (k x d), d; X: evaluated points,
-    n x d."""
-    kept = kept_from_failures(acquisition, X, failed, logarithmic=logarithmic)
-    return maximise(kept, cube, rng, incumbents=best_by_mean(gp, X, INCUMBENTS))
 
 
 def best_by_mean(gp: HasMean, X: Array, count: int) -> Array:

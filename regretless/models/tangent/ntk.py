@@ -109,17 +109,6 @@ class Mlp:
             h = phi(_with_one(h, one) @ W) * self.gain
         return _with_one(h, self.constant[-1])
 
-    def input_gradient(self, X: Tensor, cotangent: Tensor) -> Tensor:
-        """The gradient in x of cotangent . last_hidden(x), the cotangent (n x width, or width) held fixed, n x d."""
-        _, slope = ACTIVATIONS[self.activation]
-        _, factors = replace(self, norm=1.0).outputs_and_factors(X)
-        back = cotangent
-        for layer in range(len(self.weights) - 2, -1, -1):
-            W, entering = self.weights[layer], factors[layer][0]
-            width = W.shape[0] - self.constant[layer]
-            back = (back[..., : W.shape[1]] * slope(entering @ W) * self.gain) @ W[:width].T
-        return back
-
     def factors(self, X: Tensor) -> Factors:
         """The gradient of h at each row of X (n x d), as factors."""
         return self.outputs_and_factors(X)[1]

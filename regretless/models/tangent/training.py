@@ -1,10 +1,9 @@
-"""Small fully connected nets trained in NumPy: gradient steps whose rate is kept stable, and Adam.
+"""Small fully connected nets trained in NumPy: gradient steps whose rate is kept stable.
 
 The gradient of half the squared error is sum_i (h(x_i) - y_i) g(x_i), which is `ntk.combine` with the residuals; so
 training and the tangent kernel share one forward and one backward pass.
 """
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -22,28 +21,12 @@ RUNAWAY = 1e3  # training has diverged when an output exceeds the targets and fi
 NEW_MEAN, NEW_SQUARE, TINY = 0.1, 0.001, 1e-8  # Adam's 1 - beta_1, 1 - beta_2 and epsilon (Kingma and Ba, ICLR 2015)
 
 
-def fresh_net(rng: np.random.Generator, inputs: int, hidden: tuple[int, ...], activation: str) -> Mlp:
-    """A net with biases whose weights are uniform within 1/sqrt(fan-in), PyTorch's default."""
-    sizes = (inputs, *hidden)
-    weights = [rng.uniform(-1, 1, (a + 1, b)) * a**-0.5 for a, b in itertools.pairwise(sizes)]
-    weights.append(rng.uniform(-1, 1, hidden[-1] + 1) * hidden[-1] ** -0.5)
-    return Mlp(tuple(weights), (True,) * len(sizes), activation)
-
-
 def scheduled_size(n: int, *, first: int, growth: float) -> int:
     """The largest size of at most n of `first`, then each time `growth` times as many; `first` when n is less."""
     size = first
     while int(size * growth) + 1 <= n:
         size = int(size * growth) + 1
     return size
-
-
-def epoch_batches(rng: np.random.Generator, n: int, size: int, epochs: int) -> Batches:
-    """Index rows of `epochs` passes over n points, steps x min(size, n); incomplete last batches are dropped."""
-    size = min(size, n)
-    whole = n // size
-    passes = [rng.permutation(n)[: whole * size].reshape(whole, size) for _ in range(epochs)]
-    return np.concatenate(passes).astype(np.int64)
 
 
 def whole_epochs(rng: np.random.Generator, n: int, size: int, epochs: int) -> list[Batches]:
@@ -134,25 +117,3 @@ def descend(
             return Descent(given.at(weights), used, rate)
         used /= 2
     raise FloatingPointError("training diverges at every learning rate; are the inputs finite?")
-
-
-def train_with_adam(net: Mlp, X: Array, y: Array, batches: Batches, *, rate: float, decay: float = 0.0) -> Mlp:
-    """The net after one Adam step on the mean squared error per row of `batches`, with L2 decay as in PyTorch."""
-    shapes = [W.shape for W in net.weights]
-    edges = np.cumsum([0, *(W.size for W in net.weights)])
-    flat = np.concatenate([W.ravel() for W in net.weights])
-    mean, square = np.zeros_like(flat), np.zeros_like(flat)
-
-    def at(flat: Array) -> Mlp:
-        return net.at(tuple(flat[a:b].reshape(shape) for a, b, shape in zip(edges, edges[1:], shapes)))
-
-    for t, rows in enumerate(batches, start=1):
-        h, A = at(flat).outputs_and_factors(X[rows])
-        gradient = np.concatenate([g.ravel() for g in combine(A, (2.0 / len(rows)) * (h - y[rows]))])
-        if decay:
-            gradient += decay * flat
-        mean += NEW_MEAN * (gradient - mean)
-        square += NEW_SQUARE * (gradient**2 - square)
-        spread = np.sqrt(square / (1 - (1 - NEW_SQUARE) ** t)) + TINY
-        flat = flat - (rate / (1 - (1 - NEW_MEAN) ** t)) * mean / spread
-    return at(flat)

@@ -12,12 +12,13 @@ import pytest
 from regretless_bench.methods import RIVALS
 from regretless_bench.methods.adaptive_discretization import AdaptiveDiscretization
 from regretless_bench.methods.grid_ei import GridImprovement
+from regretless_bench.methods.grid_posteriors import ProductPosterior, SavedRows
 from regretless_bench.methods.igp_ucb import IGPUCB
 from regretless_bench.problems import make_problem
 from scipy.stats import norm
 
 from regretless.method import Method
-from regretless.models.grid.posterior import ProductPosterior, RowPosterior, correlation
+from regretless.models.grid.posterior import correlation
 from regretless.space import Space
 from regretless.space.parameters import Array, Float, Int
 from regretless.testing import Loop
@@ -222,7 +223,7 @@ def test_resuming_takes_in_few_of_the_values(name: str, monkeypatch: pytest.Monk
     loop, make = long_run(name, 400)
     loop.ask()
     taken = []
-    for form, update in ((RowPosterior, "_append"), (ProductPosterior, "_absorb")):
+    for form, update in ((SavedRows, "_append"), (ProductPosterior, "_absorb")):
         before = getattr(form, update)
         monkeypatch.setattr(form, update, lambda *given, before=before: (taken.append(1), before(*given))[1])
     loop.resumed(make()).ask()

@@ -112,19 +112,6 @@ def test_directions_are_weight_space():
     np.testing.assert_allclose(inner(B, combine(A, beta)), kernel(B, A) @ beta, atol=1e-10)
 
 
-def test_input_gradient():
-    net = draw_mlp(rng(57), 4, width=9, depth=3, activation="softplus")
-    X, c = rng(58).standard_normal((5, 4)), rng(59).standard_normal(9)
-    gradient = net.input_gradient(X, c)
-    for i in range(4):
-        up, down = X.copy(), X.copy()
-        up[:, i] += 1e-6
-        down[:, i] -= 1e-6
-        np.testing.assert_allclose(
-            gradient[:, i], (net.last_hidden(up) @ c - net.last_hidden(down) @ c) / 2e-6, rtol=1e-5, atol=1e-8
-        )
-
-
 def test_heavy_tails_give_the_spectrum_of_a_matern_kernel():
     net = draw_mlp(rng(80), 2, width=200_000, tail=5)
     apart = np.array([[0.0, 0.0], [0.7, 0.0], [1.5, 1.0]])

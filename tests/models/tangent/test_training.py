@@ -1,4 +1,4 @@
-"""Training: gradients by differences, rates that stay stable, Adam against torch, and the schedule of fits."""
+"""Training: gradients by differences, rates that stay stable, and the schedule of fits."""
 
 import numpy as np
 import pytest
@@ -6,11 +6,8 @@ import pytest
 from regretless.models.tangent.ntk import Mlp, combine, draw_mlp
 from regretless.models.tangent.training import (
     descend,
-    epoch_batches,
-    fresh_net,
     scheduled_size,
     stable_rate,
-    train_with_adam,
     whole_epochs,
 )
 
@@ -43,7 +40,7 @@ def test_gradient_step_is_the_gradient():
 def test_a_reckless_learning_rate_is_clipped_and_reported_and_nothing_is_nan():
     net = draw_mlp(rng(60), 10, width=100, activation="relu", constant=False)
     X, y = rng(61).uniform(-1, 1, (120, 10)), rng(62).standard_normal(120)
-    batches = epoch_batches(rng(63), 120, 50, 20)
+    batches = whole_epochs(rng(63), 120, 50, 20)
     made = descend(net, X, y, rate=1e3, ridge=0.01, batches=batches)
     assert made.asked == 1e3
     assert made.rate <= stable_rate(net, X, 0.01, 50)
@@ -81,32 +78,6 @@ def test_a_pass_over_batches_is_one_gradient_of_the_whole_objective(n):
     assert made.rate == rate
     for ours, theirs in zip(made.net.weights, theta, strict=True):
         np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-10, atol=1e-12)
-
-
-def test_adam_matches_torch():
-    import torch
-
-    net = fresh_net(rng(64), 3, (6,), "tanh")
-    X, y = rng(65).standard_normal((8, 3)), rng(66).standard_normal(8)
-    ours = train_with_adam(net, X, y, np.tile(np.arange(8), (25, 1)), rate=0.01, decay=0.02)
-    W, a = (torch.tensor(W, requires_grad=True) for W in net.weights)
-    theirs = torch.optim.Adam([W, a], lr=0.01, weight_decay=0.02)
-    one = torch.ones(8, 1, dtype=torch.float64)
-    for _ in range(25):
-        theirs.zero_grad()
-        h = torch.cat([torch.tanh(torch.cat([torch.tensor(X), one], 1) @ W), one], 1) @ a
-        torch.mean((h - torch.tensor(y)) ** 2).backward()
-        theirs.step()
-    for found, wanted in zip(ours.weights, (W, a)):
-        np.testing.assert_allclose(found, wanted.detach().numpy(), atol=1e-9)
-
-
-def test_an_epoch_visits_every_point_once_and_drops_an_incomplete_batch():
-    batches = epoch_batches(rng(1), 23, 5, 3)
-    assert batches.shape == (12, 5)
-    for epoch in batches.reshape(3, 20):
-        assert len(set(epoch.tolist())) == 20
-    assert epoch_batches(rng(1), 3, 5, 2).shape == (2, 3)
 
 
 def test_scheduled_sizes():
