@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from regretless.methods import METHODS
+from regretless.auto import find_recipe
 from regretless.testing import Loop
 
 CASES = (
@@ -40,7 +40,7 @@ def measure(name: str, n: int, dim: int, asks: int = 5) -> tuple[float, float, f
     """Median seconds of an ask after one new value, of the bulk tell with its first ask, and megabytes held."""
     rng = np.random.default_rng(1)
     X = rng.random((n, dim))
-    loop = Loop(METHODS[name].build(dim, seed=0))
+    loop = Loop(find_recipe(name).build(dim, seed=0))
     start = time.process_time()
     loop.tell(X, -((X - 0.4) ** 2).sum(1) + 0.1 * rng.standard_normal(n))
     loop.ask()

@@ -29,12 +29,12 @@ from typing import Any
 
 import numpy as np
 from regretless_bench.methods import RIVALS
+from regretless_bench.methods.tangent_region.default import TangentRegion
 from regretless_bench.problems import make_problem, mechanistic
 
 import regretless as rg
 from regretless.method import Recipe
 from regretless.methods import METHODS
-from regretless.methods.tangent_region.default import TangentRegion
 from regretless.models.gp.surrogate import Surrogate
 from regretless.space.parameters import Array
 
@@ -221,6 +221,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "wrong: levy-4, net": NET,
     "wrong: ackley-4, quadratic": {"model": "quadratic"},
 }
+TANGENT = RIVALS["tangent-region"]
 REPORT = {
     "ms-ucb": Study(
         HIGH, 120,
@@ -232,8 +233,8 @@ REPORT = {
     "tangent-region": Study(
         NETS, 120,
         {
-            "tangent kernel in the region": rg.TangentRegion, "Matern kernel in the region": Recipe("m", MaternRegion),
-            "no region": rg.TangentRegion(trust_region=False), "gp-ts": rg.GPTS,
+            "tangent kernel in the region": TANGENT, "Matern kernel in the region": Recipe("m", MaternRegion),
+            "no region": TANGENT(trust_region=False), "gp-ts": rg.GPTS,
         },
         noise_share=NET_NOISE,
     ),
@@ -279,7 +280,7 @@ CHOOSE = {
             "800 steps": rg.NeuralBO(training=800), "50 steps": rg.NeuralBO(training=50),
             "width 256": rg.NeuralBO(width=256), "depth 3": rg.NeuralBO(depth=3),
             "tanh": rg.NeuralBO(activation="tanh"),
-            "300 candidates": rg.NeuralBO(n_candidates=300), "tangent-region": rg.TangentRegion, "gp-ts": rg.GPTS,
+            "300 candidates": rg.NeuralBO(n_candidates=300), "tangent-region": TANGENT, "gp-ts": rg.GPTS,
         },
         noise_share=NET_NOISE, seeds=3, first_seed=100,
     ),

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from regretless.methods import METHODS
+from regretless.auto import find_recipe
 from regretless.testing import Loop
 
 CPU_LIMIT = 10**8
@@ -39,7 +39,7 @@ def timed(
 ) -> tuple[float, float, np.ndarray, np.ndarray]:
     """Seconds of the first ask after a bulk tell, seconds of a later one, the points asked, and a draw at fixed
     candidates."""
-    loop = Loop(METHODS[name](device=device, **given).build(X.shape[1], seed=0))
+    loop = Loop(find_recipe(name)(device=device, **given).build(X.shape[1], seed=0))
     loop.tell(X, y)
     start = time.perf_counter()
     points = [loop.ask()]

@@ -10,12 +10,11 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+from regretless_bench.methods import RIVALS
 from regretless_bench.record import Run, by_problem, load_records
 from regretless_bench.runner import run_all
 
-from regretless.methods import METHODS
-
-TangentRegion = METHODS["tangent-region"]
+TangentRegion = RIVALS["tangent-region"]
 VARIANTS = {
     "default": {},
     "shape fixed": {"shape": "fixed"},

@@ -23,7 +23,6 @@ from regretless.auto.recipes import (
     NeuralBO,
     RandomSearch,
     SobolSearch,
-    TangentRegion,
     TuRBO,
 )
 from regretless.basics.extras import optional
@@ -94,7 +93,6 @@ __all__ = [
     "SobolSearch",
     "Space",
     "StopWhen",
-    "TangentRegion",
     "Trial",
     "TuRBO",
     "Value",

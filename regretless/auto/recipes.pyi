@@ -7,10 +7,8 @@ import torch
 from regretless.method import Recipe
 from regretless.methods.go_ucb.parametric import BoundsLike
 from regretless.methods.go_ucb.user_model import Gradients, UserModel
-from regretless.methods.tangent_region.closed_form import ShapeRule
 from regretless.models.gp.kernels import KernelKind
 from regretless.models.tangent.inputs import Encode
-from regretless.models.tangent.warp import Warping
 from regretless.space.parameters import Array
 
 MethodName: TypeAlias = Literal[
@@ -25,7 +23,6 @@ MethodName: TypeAlias = Literal[
     "neural-bo-printed",
     "ms-ucb",
     "ms-ucb-printed",
-    "tangent-region",
     "random",
     "sobol",
     "gp-ucb",
@@ -124,31 +121,6 @@ class _MSUCB(Recipe):
     ) -> Self: ...
 
 MSUCB: _MSUCB
-
-class _TangentRegion(Recipe):
-    def __call__(
-        self,
-        *,
-        width: int = 256,
-        depth: int = 2,
-        activation: str = "sin",
-        exploration: float | None = None,
-        ridge: float | None = None,
-        shape: ShapeRule | None = None,
-        additive: float | None = None,
-        warp: Warping | None = None,
-        trust_region: bool = True,
-        hops: float = 0.25,
-        network: torch.nn.Module | None = None,
-        encode: Encode | None = None,
-        candidates: Array | None = None,
-        n_candidates: int = 1000,
-        norm_bound: float | None = None,
-        noise_sd: float | None = None,
-        device: str = "cpu",
-    ) -> Self: ...
-
-TangentRegion: _TangentRegion
 
 class _RandomSearch(Recipe):
     def __call__(self) -> Self: ...

@@ -15,7 +15,6 @@ USES = {
     "gp-ucb": "up to 20 parameters and 3,000 evaluations; its certificate can end the run",
     "gp-ei": "the same, and the better one of the two with whole numbers, steps, choices and many parameters",
     "cma-es": "thousands of cheap evaluations of up to 1,000 parameters",
-    "tangent-region": "thousands of evaluations of 1 to 100 parameters, at some tens of milliseconds an ask",
     "neural-bo": "images, texts and pools, read by a trained net, yours if you like; on plain boxes take auto",
     "go-ucb": "10 to 200 evaluations when you give it the formula; without one it is gp-ei at first, so take that",
     "gp-threds": "thousands of cheap and noisy evaluations of 1 to 3 parameters",

@@ -1,9 +1,7 @@
-"""The five published no-regret methods and one of this project's own, by name; each is a folder, and its `default`
-reads like the paper.
+"""The five published no-regret methods, by name; each is a folder, and its `default` reads like the paper.
 
 A name means its method: the default is the idea of the paper at its best, and what lives by other means has another
-name. `tangent-region` came out of NeuralBO in this way. What two folders need moves to
-`models`; no folder imports another.
+name. What two folders need moves to `models`; no folder imports another.
 """
 
 from regretless.method import Recipe
@@ -21,7 +19,6 @@ METHODS = {
         Recipe("neural-bo-printed", "regretless.methods.neural_bo.printed:PrintedNeuralBO"),
         Recipe("ms-ucb", "regretless.methods.ms_ucb.default:MSUCB"),
         Recipe("ms-ucb-printed", "regretless.methods.ms_ucb.printed:PrintedMSUCB"),
-        Recipe("tangent-region", "regretless.methods.tangent_region.default:TangentRegion"),
     )
 }
 """Recipes by the names that users and records call them."""

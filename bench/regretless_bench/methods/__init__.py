@@ -1,4 +1,4 @@
-"""The rivals that the papers compare with, by name: methods like those of the library, which only experiments need.
+"""The rivals that the papers compare with, and this project's own `tangent-region`, by name.
 
 `regretless` finds them by name where this distribution is installed. No file imports another; what two of them share
 stands in a module beside them, such as `grid_method`, or in the library's `models`.
@@ -24,6 +24,7 @@ RIVALS = {
         Recipe("neural-greedy", "regretless_bench.methods.neural_greedy:NeuralGreedy"),
         Recipe("dngo", "regretless_bench.methods.dngo:DNGO"),
         Recipe("rf-ei", "regretless_bench.methods.rf_ei:RFEI"),
+        Recipe("tangent-region", "regretless_bench.methods.tangent_region.default:TangentRegion"),
         Recipe("neural-ucb", "regretless_bench.methods.neural_ucb:NeuralUCB"),
         Recipe("gp-ucb-printed", "regretless_bench.methods.textbook:PrintedGPUCB"),
         Recipe("gp-ei-printed", "regretless_bench.methods.textbook:PrintedGPEI"),

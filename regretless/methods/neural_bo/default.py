@@ -41,8 +41,8 @@ from regretless.basics.options import in_range
 from regretless.certificate import Certificate
 from regretless.history import History
 from regretless.method import State
+from regretless.methods.neural_bo.net_method import N_CANDIDATES, Path, TangentMethod, checked_width, unknown
 from regretless.methods.neural_bo.trained import NetTangent, Trainable, TrainedTangent
-from regretless.methods.tangent_base import N_CANDIDATES, Path, TangentMethod, checked_width, unknown
 from regretless.models.gp.sobol import sobol_points
 from regretless.models.tangent.candidates import local_points
 from regretless.models.tangent.inputs import Encode

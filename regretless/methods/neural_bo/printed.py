@@ -32,9 +32,9 @@ import numpy as np
 from regretless.basics.options import in_range, one_of
 from regretless.certificate import Certificate
 from regretless.history import History
+from regretless.methods.neural_bo.net_method import N_CANDIDATES, Path, TangentMethod, checked_width
 from regretless.methods.neural_bo.train_nn import ALPHA, Trained, TrainNN, paper_net, theorem_constants
 from regretless.methods.neural_bo.uncertainty import Uncertainty
-from regretless.methods.tangent_base import N_CANDIDATES, Path, TangentMethod, checked_width
 from regretless.models.gp.sobol import sobol_points
 from regretless.models.tangent.inputs import Encode
 from regretless.models.tangent.ntk import on_host

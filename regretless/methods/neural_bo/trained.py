@@ -24,7 +24,7 @@ import numpy as np
 
 from regretless.basics.streams import Stream, keyed_generator
 from regretless.method import State
-from regretless.methods.tangent_base import Path
+from regretless.methods.neural_bo.net_method import Path
 from regretless.models.gp.surrogate import SIZES, scheduled
 from regretless.models.tangent.ntk import (
     ROWS,

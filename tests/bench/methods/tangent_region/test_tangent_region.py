@@ -4,9 +4,9 @@ import pickle
 
 import numpy as np
 import pytest
+from regretless_bench.methods.tangent_region import closed_form
+from regretless_bench.methods.tangent_region.default import POOL_NU, TangentRegion
 
-from regretless.methods.tangent_region import closed_form
-from regretless.methods.tangent_region.default import POOL_NU, TangentRegion
 from regretless.models.tangent import ridge
 from regretless.models.tangent.ntk import combine, inner, kernel
 from regretless.space import Cube, Space

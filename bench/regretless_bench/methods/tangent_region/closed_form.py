@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from regretless.methods.tangent_base import Path
-from regretless.methods.tangent_region.branches import BranchNet, Shape, choose_shape
+from regretless.methods.neural_bo.net_method import Path
 from regretless.models.tangent.ntk import ROWS, Factors, Tensor, on_device, on_host
 from regretless.models.tangent.ridge import (
     EVIDENCE_POINTS,
@@ -27,6 +26,7 @@ from regretless.models.tangent.training import scheduled_size
 from regretless.models.tangent.values import exact_unit, standardisation, times_unit
 from regretless.models.tangent.warp import WARPINGS, Warp, Warping
 from regretless.space.parameters import Array
+from regretless_bench.methods.tangent_region.branches import BranchNet, Shape, choose_shape
 
 if TYPE_CHECKING:
     from regretless.models.tangent.module_tangent import ModuleTangent

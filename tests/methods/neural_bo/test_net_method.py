@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from regretless_bench.methods.tangent_region.default import TangentRegion
 
 from regretless.methods.neural_bo.default import NeuralBO
-from regretless.methods.tangent_base import TangentMethod
-from regretless.methods.tangent_region.default import TangentRegion
+from regretless.methods.neural_bo.net_method import TangentMethod
 from regretless.space import Space
 from regretless.space.parameters import Array, Int
 from regretless.testing import Loop

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from regretless_bench.methods.tangent_region.branches import BranchNet, Shape, choose_shape
+from regretless_bench.methods.tangent_region.closed_form import ClosedForm
 from scipy.stats import multivariate_normal
 
-from regretless.methods.tangent_region.branches import BranchNet, Shape, choose_shape
-from regretless.methods.tangent_region.closed_form import ClosedForm
 from regretless.models.tangent.ntk import diagonal, draw_mlp, kernel
 from regretless.models.tangent.ridge import log_evidence
 

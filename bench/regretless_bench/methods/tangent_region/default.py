@@ -41,10 +41,7 @@ from regretless.basics.noise import stated_noise
 from regretless.basics.options import in_range, one_of
 from regretless.certificate import Certificate
 from regretless.history import History
-from regretless.methods.tangent_base import N_CANDIDATES, Path, TangentMethod, checked_width
-from regretless.methods.tangent_region.branches import BranchNet, Shape
-from regretless.methods.tangent_region.closed_form import ClosedForm, ShapeRule
-from regretless.methods.tangent_region.trust_region import Progress
+from regretless.methods.neural_bo.net_method import N_CANDIDATES, Path, TangentMethod, checked_width
 from regretless.models.gp.sobol import sobol_points
 from regretless.models.tangent.candidates import local_points
 from regretless.models.tangent.inputs import Encode
@@ -53,6 +50,9 @@ from regretless.models.tangent.ridge import EXACT_UP_TO, theory_nu
 from regretless.models.tangent.warp import Warping
 from regretless.space import Cube
 from regretless.space.parameters import Array
+from regretless_bench.methods.tangent_region.branches import BranchNet, Shape
+from regretless_bench.methods.tangent_region.closed_form import ClosedForm, ShapeRule
+from regretless_bench.methods.tangent_region.trust_region import Progress
 
 if TYPE_CHECKING:
     import torch

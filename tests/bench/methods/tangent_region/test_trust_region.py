@@ -1,8 +1,8 @@
 """NeuralBO's trust region: a fold over the values, and the points drawn in and out of it."""
 
 import numpy as np
+from regretless_bench.methods.tangent_region.trust_region import Progress
 
-from regretless.methods.tangent_region.trust_region import Progress
 from regretless.models.gp.trust_region import FIRST_LENGTH, SHORTEST, TrustRegion
 from regretless.models.tangent.candidates import local_points
 from regretless.space import Cube, Space
