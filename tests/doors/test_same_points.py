@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import numpy as np
 import optuna
 import pytest
+from random_spaces import random_space
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import KFold
 
@@ -38,20 +41,22 @@ def value(**params: Any) -> float:
     """Something smooth in every parameter, off the centre of each range."""
     total = 0.0
     for i, (_name, v) in enumerate(sorted(params.items())):
-        number = float(len(str(v))) if isinstance(v, str | bool) else math.asinh(1e3 * float(v)) / 7 - 0.3 * i
+        number = float(len(str(v))) if v is None or isinstance(v, str | bool) else math.asinh(1e3 * float(v)) / 7 - 0.3 * i
         total += (number - 0.4) ** 2
     return total
 
 
-def by_minimize(space: dict[str, Any], method: str, folder: Path) -> list[dict[str, Any]]:
+def by_minimize(space: Any, method: str, folder: Path) -> list[dict[str, Any]]:
     return [
         t.params
         for t in rg.minimize(value, space, trials=TRIALS, method=method, seed=SEED, progress=False, **OPTIONS).trials
     ]
 
 
-def by_ask_and_tell(space: dict[str, Any], method: str, folder: Path) -> list[dict[str, Any]]:
-    opt = rg.Optimizer(dict(reversed(space.items())), method=method, budget=TRIALS, seed=SEED, **OPTIONS)
+def by_ask_and_tell(space: Any, method: str, folder: Path) -> list[dict[str, Any]]:
+    own = rg.Space(space)
+    other = rg.Space(dict(reversed(own.parameters.items())), where=own.where)
+    opt = rg.Optimizer(other, method=method, budget=TRIALS, seed=SEED, **OPTIONS)
     for _ in range(TRIALS):
         trial = opt.ask()
         opt.tell(trial, value(**trial.params))
@@ -60,11 +65,15 @@ def by_ask_and_tell(space: dict[str, Any], method: str, folder: Path) -> list[di
     return [t.params for t in opt.trials]
 
 
-def by_optuna(space: dict[str, Any], method: str, folder: Path) -> list[dict[str, Any]]:
+def by_optuna(space: Any, method: str, folder: Path) -> list[dict[str, Any]]:
     study = optuna.create_study(sampler=rg.Sampler(method, seed=SEED, search_space=space, budget=TRIALS, **OPTIONS))
+    own = rg.Space(space)
     for _ in range(TRIALS):
         trial = study.ask()
-        params = {name: suggest(trial, name, space[name]) for name in reversed(space)}
+        params: dict[str, Any] = {}
+        for name in [*(n for n in reversed(own.names) if n not in own.conditional), *own.conditional]:
+            if own.active(params)[name]:
+                params[name] = suggest(trial, name, own.parameters[name])
         study.tell(trial, value(**params))
     return [t.params for t in study.trials]
 
@@ -76,7 +85,7 @@ def suggest(trial: optuna.Trial, name: str, p: Any) -> Any:
     return ask(name, p.low, p.high, log=p.log) if p.log else ask(name, p.low, p.high, step=p.step)
 
 
-def by_storage(space: dict[str, Any], method: str, folder: Path) -> list[dict[str, Any]]:
+def by_storage(space: Any, method: str, folder: Path) -> list[dict[str, Any]]:
     study = tune_in_storage(
         value,
         space,
@@ -91,7 +100,7 @@ def by_storage(space: dict[str, Any], method: str, folder: Path) -> list[dict[st
     return [t.params for t in study.trials]
 
 
-def by_ray(space: dict[str, Any], method: str, folder: Path) -> list[dict[str, Any]]:
+def by_ray(space: Any, method: str, folder: Path) -> list[dict[str, Any]]:
     ray_door = pytest.importorskip("regretless.doors.ray.searcher", reason="Ray is not installed")
     searcher = ray_door.Searcher(space, metric="loss", mode="min", method=method, seed=SEED, budget=TRIALS, **OPTIONS)
     points = []
@@ -104,13 +113,13 @@ def by_ray(space: dict[str, Any], method: str, folder: Path) -> list[dict[str, A
 class Scored(BaseEstimator):
     """An estimator whose score is minus the value of its parameters."""
 
-    def __init__(self, **params: Any) -> None:
+    def __init__(self, /, **params: Any) -> None:
         self.given = params
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         return dict(self.given)
 
-    def set_params(self, **params: Any) -> Scored:
+    def set_params(self, /, **params: Any) -> Scored:
         self.given.update(params)
         return self
 
@@ -121,9 +130,9 @@ class Scored(BaseEstimator):
         return -value(**self.given)
 
 
-def by_scikit_learn(space: dict[str, Any], method: str, folder: Path) -> list[dict[str, Any]]:
+def by_scikit_learn(space: Any, method: str, folder: Path) -> list[dict[str, Any]]:
     search = RegretlessSearchCV(
-        Scored(**dict.fromkeys(space, 1.0)),
+        Scored(**dict.fromkeys(rg.Space(space).names, 1.0)),
         space,
         n_trials=TRIALS,
         method=method,
@@ -172,3 +181,21 @@ def test_whole_numbers_that_optuna_cannot_keep_are_refused() -> None:
     for inexact in (rg.Int(0, 10**17, step=101), rg.Int(1, 2**60, step=2**20)):
         with pytest.raises(ValueError, match="Optuna keeps whole numbers as floats"):
             as_distributions({"n": inexact})
+
+
+RANDOM_SPACES = int(os.environ.get("REGRETLESS_RANDOM_SPACES", "6"))
+"""How many random spaces each door is given; a hundred take minutes."""
+
+
+@pytest.mark.parametrize("number", range(RANDOM_SPACES))
+@pytest.mark.parametrize("door", DOORS)
+def test_the_same_points_on_random_spaces(
+    door: Callable[..., list[dict[str, Any]]], number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each space is drawn over all that a space can say; one that a door cannot hold is refused by that door alone."""
+    rng = random.Random(number)
+    space, method = random_space(rng), rng.choice(["auto", "gp-ucb", "random", "turbo"])
+    monkeypatch.setitem(OPTIONS, "probes", rng.choice([0.0, 0.0, 0.3]))
+    expected = by_minimize(space, method, tmp_path)
+    found = door(space, method, tmp_path)
+    assert [dict(sorted(p.items())) for p in found] == [dict(sorted(p.items())) for p in expected]

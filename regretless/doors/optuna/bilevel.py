@@ -28,7 +28,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from regretless.bilevel.outer import Outer
 from regretless.bilevel.run import TrainingRun
 from regretless.bilevel.schedule import Job, promotion
-from regretless.doors.optuna.distributions import as_distributions, as_space, only_value, searchable
+from regretless.doors.optuna.distributions import as_distributions, as_space, only_value, own_space, searchable
 from regretless.method import Recipe
 from regretless.space import SpaceLike
 
@@ -62,7 +62,7 @@ class BilevelSampler(BaseSampler):
         cap: float | None = None,
     ) -> None:
         self.search_space = as_distributions(search_space)
-        space = as_space(self.search_space)
+        space = own_space(search_space) or as_space(self.search_space)
         self.schedule = promotion(space, budget_steps, rungs, final_share)
         self.folder = Path(folder)
         self.seed = secrets.randbits(32) if seed is None else seed
@@ -122,7 +122,8 @@ class BilevelSampler(BaseSampler):
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
         unit = study._storage.get_trial(trial._trial_id).user_attrs[UNIT]
-        return self.outer.space.decode(np.array(unit), self.outer.choices)
+        found = self.outer.space.decode(np.array(unit), self.outer.choices)
+        return {name: value for name, value in found.items() if name in search_space}
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution

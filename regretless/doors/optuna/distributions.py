@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
@@ -27,12 +28,16 @@ def as_distributions(space: Mapping[str, BaseDistribution] | SpaceLike) -> Distr
     return found
 
 
-def own_space(space: Mapping[str, BaseDistribution] | SpaceLike) -> Space | None:
-    """A search space that says when its parameters exist, or what is forbidden; None for any other."""
+def own_space(space: Mapping[str, BaseDistribution] | SpaceLike, *, inside: bool = False) -> Space | None:
+    """A search space of ours, which may say more than distributions do: conditions, rules and priors; None for Optuna's
+    distributions. inside: without the bounds of ranges."""
     if isinstance(space, Mapping) and all(isinstance(p, BaseDistribution) for p in space.values()):
         return None
     own = Space(space)
-    return own if own.conditional or own.where else None
+    if not inside:
+        return own
+    kept = {name: replace(p, open=True) if isinstance(p, Float) and p.line else p for name, p in own.parameters.items()}
+    return Space(kept, where=own.where)
 
 
 def as_space(distributions: Mapping[str, BaseDistribution]) -> Space:

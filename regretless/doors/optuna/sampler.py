@@ -158,8 +158,8 @@ class Sampler(BaseSampler):
             raise ValueError('probes exclude pruned="last": values of trials that were cut short cannot be compared')
         self.method = method
         self.search_space = None if search_space is None else as_distributions(search_space)
-        self._own = None if search_space is None else own_space(search_space)
-        """The space as given, where it is one of ours that says more than distributions can."""
+        self._own = None if search_space is None else own_space(search_space, inside=inside)
+        """The space as given, where it is one of ours: conditions, rules and priors are more than distributions say."""
         self.certify, self.pending_ttl, self.pruned = certify, pending_ttl, pruned
         self.constraints_func, self.inside = constraints_func, inside
         self._forget_caches()
